@@ -1,0 +1,79 @@
+package captchamode
+
+import "time"
+
+// A Level is what the detector makes of the pressure.
+type Level uint8
+
+const (
+	// Calm: nothing out of the ordinary.
+	Calm Level = iota
+	// Slow: above SlowPart of the threshold. Strangers are slowed.
+	Slow
+	// Attack: above the threshold, and not yet quiet for the whole cool-down.
+	Attack
+)
+
+// String is the level's stable name.
+func (l Level) String() string { return [...]string{"calm", "slow", "attack"}[l] }
+
+const (
+	// learnAtFirst and learnLater are over how many minutes the normal is
+	// averaged: quickly while little is known, then slowly, so that nobody can
+	// teach the site to find an attack normal in less than days.
+	learnAtFirst = 60
+	learnLater   = 24 * 60
+	// slowCoolDown is how long the pressure must stay low before strangers are
+	// no longer slowed.
+	slowCoolDown = 5 * time.Minute
+)
+
+// A detector turns pressure into a level. It is a value: no clock, no lock.
+type detector struct {
+	// Normal is the learned failures per minute, from Learned minutes.
+	Normal  float64
+	Learned int
+	Level   Level
+	// Low is since when the pressure has been below the lower threshold of
+	// the level; zero while it is not.
+	Low time.Time
+}
+
+func (d *detector) threshold(c *Config) float64 {
+	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
+}
+
+// see moves to the level that the pressure asks for (R20): up at once, down
+// only after the pressure has stayed below a lower threshold for a cool-down.
+func (d *detector) see(c *Config, pressure int, now time.Time) {
+	p, on := float64(pressure), d.threshold(c)
+	switch {
+	case p > on:
+		d.Level, d.Low = Attack, time.Time{}
+	case d.Level == Attack:
+		d.settle(p < on*c.LeavePart, c.CoolDown, now)
+	case p > on*c.SlowPart:
+		d.Level, d.Low = Slow, time.Time{}
+	case d.Level == Slow:
+		d.settle(p < on*c.SlowPart*c.LeavePart, min(slowCoolDown, c.CoolDown), now)
+	}
+}
+
+func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
+	switch {
+	case !low:
+		d.Low = time.Time{}
+	case d.Low.IsZero():
+		d.Low = now
+	case now.Sub(d.Low) >= coolDown:
+		d.Level, d.Low = Calm, time.Time{}
+	}
+}
+
+// learn takes in one whole minute. It is not called while attacked: an attack
+// must never become the normal.
+func (d *detector) learn(pressure int) {
+	over := min(float64(learnAtFirst+d.Learned), learnLater)
+	d.Normal += (float64(pressure) - d.Normal) / over
+	d.Learned++
+}

@@ -1,0 +1,115 @@
+package failures
+
+// What happens at the memory bound (R6; Argo CD CVE-2024-21662 dropped the
+// oldest counters there, so that a flood of made-up names reset everybody's).
+//
+// No key that still counts is ever dropped. New keys are folded into a few
+// shared ones, whose count is at least that of each of them. When there is
+// room again, a key that gets a slot of its own starts with a copy of what it
+// shared, so it is never forgotten on the way back either.
+
+// sharedMark begins the key of every shared slot. A keyed digest begins with
+// it once in 2⁶⁴; such a key would share, which is harmless.
+var sharedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+func keyIsShared(k *Key) bool { return [8]byte(k[:8]) == sharedMark }
+
+// keyShared is the key that a subject shares at the bound. Ladders of other
+// sizes share other keys, so that a flood of names does not fill the
+// addresses' counts.
+func keyShared(s *Subject) (k Key) {
+	copy(k[:8], sharedMark[:])
+	k[8], k[9] = s.Key[0]%sharedSlots, byte(s.Ladder.keep)
+	k[10] = byte(s.Ladder.keep >> 8)
+	return k
+}
+
+// lookUp is the slot that counts for a subject: its own or, if it has none,
+// the one that it shares; nil if it has never been charged.
+func (sh *shard) lookUp(s *Subject) *slot {
+	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
+		return own
+	}
+	key := keyShared(s)
+	return sh.find(&key)
+}
+
+// admit makes a slot for a subject that has none of its own: one with a copy
+// of what it shared, or the shared one if the bound leaves no room.
+func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
+	if shared != nil {
+		return m.unshare(sh, s, shared, at)
+	}
+	if m.room(sh, at) {
+		return sh.insert(&s.Key)
+	}
+	return sh.share(s)
+}
+
+// share is the slot that a subject shares from now on; nil if there is none.
+func (sh *shard) share(s *Subject) *slot {
+	key := keyShared(s)
+	if found := sh.find(&key); found != nil {
+		return found
+	}
+	if sh.used >= len(sh.slots)-1 {
+		return nil
+	}
+	sh.shared++
+	return sh.insert(&key)
+}
+
+// unshare gives a subject a slot of its own with a copy of what it shared.
+func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
+	before := append(moments(nil), sh.moments(shared)...)
+	if !m.room(sh, at) {
+		return sh.share(s)
+	}
+	own := sh.insert(&s.Key)
+	for _, then := range before {
+		if !sh.push(own, then, s.Ladder.keep, m.retain, m.reserve) {
+			sh.drop(own)
+			return sh.share(s)
+		}
+	}
+	own.set(own.count(), 0, own.class())
+	return own
+}
+
+// drop empties a slot that may have no moments yet.
+func (sh *shard) drop(s *slot) {
+	if s.count() == 0 {
+		s.set(1, 0, s.class()) // remove moves full slots only
+	}
+	sh.remove(s)
+}
+
+// room sees to it that a shard can take one more key of its own, if the bound
+// allows.
+func (m *Memory) room(sh *shard, now uint32) bool {
+	if sh.used*100 < len(sh.slots)*fullPercent {
+		return true
+	}
+	if m.grow(sh) {
+		return true
+	}
+	if now-sh.swept < sweepAgainAfter {
+		return false
+	}
+	sh.swept = now
+	m.sweep(sh, now)
+	return sh.used*100 < len(sh.slots)*fullPercent
+}
+
+// grow makes a shard's table larger. The last eighth of the bound is left for
+// keys that are there already and need room for more moments.
+func (m *Memory) grow(sh *shard) bool {
+	slots := max(firstSlots, sh.used*100/nextPercent)
+	more := int64(slots-len(sh.slots)) * slotBytes
+	if m.bytes.Add(more) > m.max-m.max/8 {
+		m.bytes.Add(-more)
+		return false
+	}
+	sh.resize(slots)
+	return true
+}

@@ -1,0 +1,153 @@
+package failurestest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"authguard/failures"
+)
+
+// A history is what a store ought to know of one key, written down plainly:
+// every charge that still stands, and whether it is decided.
+type history struct {
+	ladder  *failures.Ladder
+	charges []entry
+}
+
+type entry struct {
+	at      time.Duration
+	decided bool
+	moment  failures.Moment
+}
+
+// room is whether the plain reading of the rules has room for one more charge.
+func (h *history) room(now time.Duration) bool {
+	for _, r := range h.ladder.Rungs() {
+		if h.within(now, r.Window) >= r.Failures {
+			return false
+		}
+	}
+	p := h.ladder.Pace()
+	if n := h.within(now, p.Window); n > 0 {
+		newest := h.charges[len(h.charges)-1].at
+		return now-newest >= p.Delay(n)
+	}
+	return true
+}
+
+func (h *history) within(now, window time.Duration) (n int) {
+	for _, c := range h.charges {
+		if now-c.at <= window {
+			n++
+		}
+	}
+	return n
+}
+
+// crowded names the first rung that some closed window of its length holds
+// more charges of than it allows.
+func (h *history) crowded() string {
+	for _, r := range h.ladder.Rungs() {
+		for i := range h.charges {
+			if j := i + r.Failures; j < len(h.charges) && h.charges[j].at-h.charges[i].at <= r.Window {
+				return fmt.Sprintf("%d charges within %v", r.Failures+1, h.charges[j].at-h.charges[i].at)
+			}
+		}
+	}
+	return ""
+}
+
+// ladders are small enough for random histories to climb.
+func ladders(t *rapid.T) []*failures.Ladder {
+	window := rapid.IntRange(1, 40_000)
+	rung := func(label string) failures.Rung {
+		return failures.Rung{
+			Failures: rapid.IntRange(1, 12).Draw(t, label),
+			Window:   time.Duration(window.Draw(t, label)) * time.Millisecond,
+		}
+	}
+	paced := failures.Pace{After: rapid.IntRange(1, 4).Draw(t, "after"), First: 300 * time.Millisecond, Max: 3 * time.Second, Window: 30 * time.Second}
+	return []*failures.Ladder{
+		failures.MustLadder(failures.Pace{}, rung("a0"), rung("a1"), rung("a2")),
+		failures.MustLadder(failures.Pace{}, rung("b0"), rung("b1")),
+		failures.MustLadder(paced, rung("c0")),
+	}
+}
+
+// model runs random histories through the store and through the plain reading
+// of the rules, side by side.
+func model(t *testing.T, f Fixture) {
+	now := time.Duration(0)
+	run := byte(0)
+	rapid.Check(t, func(rt *rapid.T) {
+		f.Advance(Retain + time.Second) // what an earlier run left is gone
+		now += Retain + time.Second
+		run++
+		all := ladders(rt)
+		keys := make([]history, len(all))
+		subjects := make([]failures.Subject, len(all))
+		for i, l := range all {
+			keys[i].ladder = l
+			subjects[i] = subject(byte(i*80)+run%80, l)
+		}
+		for range rapid.IntRange(1, 120).Draw(rt, "steps") {
+			step := time.Duration(rapid.IntRange(0, 4000).Draw(rt, "ms")) * time.Millisecond
+			f.Advance(step)
+			now += step
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0, 1:
+				settle(t, rt, f, keys, subjects, now)
+			default:
+				offer(t, rt, f, keys, subjects, now)
+			}
+		}
+	})
+}
+
+// offer charges a random choice of the keys.
+func offer(t *testing.T, rt *rapid.T, f Fixture, keys []history, subjects []failures.Subject, now time.Duration) {
+	chosen := slices.Clone(subjects[rapid.IntRange(0, len(subjects)-1).Draw(rt, "from"):])
+	first := len(subjects) - len(chosen)
+	room := true
+	for i := range chosen {
+		room = keys[first+i].room(now) && room
+	}
+	at, _ := f.charge(t, chosen...)
+	if (at != 0) != room {
+		rt.Fatalf("at %v: charged %v, the rules have room: %v", now, at != 0, room)
+	}
+	if at == 0 {
+		return
+	}
+	for i := range chosen {
+		h := &keys[first+i]
+		h.charges = append(h.charges, entry{at: now, moment: at})
+		if why := h.crowded(); why != "" {
+			rt.Fatalf("key %d: %s", first+i, why)
+		}
+	}
+}
+
+// settle takes back or decides one key's newest undecided charge.
+func settle(t *testing.T, rt *rapid.T, f Fixture, keys []history, subjects []failures.Subject, now time.Duration) {
+	i := rapid.IntRange(0, len(keys)-1).Draw(rt, "key")
+	h := &keys[i]
+	for j := len(h.charges) - 1; j >= 0; j-- {
+		c := &h.charges[j]
+		if c.decided || now-c.at > PendingFor {
+			continue
+		}
+		if rapid.Bool().Draw(rt, "succeeded") {
+			must(t, f.Store.TakeBack(t.Context(), c.moment, subjects[i:i+1]))
+			h.charges = slices.Delete(h.charges, j, j+1)
+		} else {
+			c.decided = true
+			must(t, f.Store.Failed(t.Context(), c.moment, subjects[i:i+1]))
+		}
+		return
+	}
+}

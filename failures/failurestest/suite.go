@@ -1,0 +1,327 @@
+// Package failurestest is the contract of a failures.Store as tests. Every
+// store runs all of it, unchanged.
+package failurestest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/failures"
+)
+
+// Retain and PendingFor are what the store under test must be made with.
+const (
+	Retain     = 24 * time.Hour
+	PendingFor = 5 * time.Second
+)
+
+// A Fixture is an empty store and a hand on its clock. The clock stands still
+// unless it is advanced.
+type Fixture struct {
+	Store   failures.Store
+	Advance func(time.Duration)
+}
+
+// Run runs the whole contract; fresh makes an empty store each time.
+func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
+		"AllOrNothing":                  allOrNothing,
+		"AtMostNInAnyClosedWindow":      atMostN,
+		"BurstGetsExactlyTheLimit":      burst,
+		"LadderNamesEachFullRung":       ladder,
+		"UnboundRungIsReportedOnly":     unbound,
+		"TakeBackIsIdentity":            takeBack,
+		"TakeBackTwiceTakesOne":         takeBackGone,
+		"RefusedChargesExtendNothing":   refused,
+		"UndecidedIsWorthWaitingFor":    undecided,
+		"OldChargeIsAFailure":           decidedByAge,
+		"FailedTellsSooner":             failedSooner,
+		"PaceDoublesUpToItsMax":         pace,
+		"PaceHoldsUnderABurst":          paceBurst,
+		"ClearForgetsOneKeyOnly":        clearOne,
+		"ReadChangesNothing":            read,
+		"WindowsMatchAModel":            model,
+		"TooManySubjectsIsAnError":      tooMany,
+		"KeysOfDifferentPlacesDoNotMix": places,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, fresh(t))
+		})
+	}
+}
+
+var plain = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 3, Window: time.Minute})
+
+var wide = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1000, Window: time.Minute})
+
+func key(n byte) failures.Key { return failures.Key{n, 1, 2, 3, 4, 5, 6, 7, n, 8} }
+
+// subject is key n at its own place on a ladder, all of it binding.
+func subject(n byte, l *failures.Ladder) failures.Subject {
+	return failures.Subject{Place: key(n), Key: key(n), Ladder: l, Bind: failures.Every}
+}
+
+// charge charges the subjects and returns when and what stood before.
+func (f Fixture) charge(t *testing.T, subjects ...failures.Subject) (failures.Moment, []failures.Standing) {
+	t.Helper()
+	standings := make([]failures.Standing, len(subjects))
+	at, err := f.Store.Charge(t.Context(), subjects, standings)
+	if err != nil {
+		t.Fatalf("Charge: %v", err)
+	}
+	return at, standings
+}
+
+func (f Fixture) read(t *testing.T, s failures.Subject) failures.Standing {
+	t.Helper()
+	var out [1]failures.Standing
+	if err := f.Store.Read(t.Context(), []failures.Subject{s}, out[:]); err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	return out[0]
+}
+
+// fail charges and tells at once that it was a failure.
+func (f Fixture) fail(t *testing.T, subjects ...failures.Subject) bool {
+	t.Helper()
+	at, _ := f.charge(t, subjects...)
+	must(t, f.Store.Failed(t.Context(), at, subjects))
+	return at != 0
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func allOrNothing(t *testing.T, f Fixture) {
+	full, free := subject(1, plain), subject(2, plain)
+	for range 3 {
+		want(t, "room", f.fail(t, full), true)
+	}
+	at, _ := f.charge(t, free, full)
+	want(t, "moment of a refused charge", at, 0)
+	want(t, "charges of the one that had room", f.read(t, free).Count, 0)
+}
+
+func atMostN(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 3 {
+		want(t, "room", f.fail(t, s), true)
+		f.Advance(10 * time.Second)
+	}
+	f.Advance(30 * time.Second) // the first is exactly one minute old
+	want(t, "room at both ends of a closed minute", f.fail(t, s), false)
+	f.Advance(time.Millisecond)
+	want(t, "room a millisecond later", f.fail(t, s), true)
+	want(t, "room for a second one", f.fail(t, s), false)
+}
+
+func burst(t *testing.T, f Fixture) {
+	limit := failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 10, Window: time.Minute})
+	want(t, "charged of 500", inParallel(t, f, 500, func(int) []failures.Subject {
+		return []failures.Subject{subject(1, limit), subject(2, wide)}
+	}), 10)
+}
+
+func paceBurst(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Pace{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+	want(t, "charged of 200 at one moment", inParallel(t, f, 200, func(int) []failures.Subject {
+		return []failures.Subject{subject(1, l)}
+	}), 3)
+}
+
+// inParallel charges n times at once and counts what was charged.
+func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.Subject) int {
+	var charged atomic.Int64
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			s := subjects(i)
+			at, err := f.Store.Charge(t.Context(), s, make([]failures.Standing, len(s)))
+			if err != nil {
+				t.Errorf("Charge: %v", err)
+			}
+			if at != 0 {
+				charged.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(charged.Load())
+}
+
+func ladder(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Pace{},
+		failures.Rung{Failures: 2, Window: time.Minute}, failures.Rung{Failures: 3, Window: time.Hour})
+	s := subject(1, l)
+	f.fail(t, s)
+	f.fail(t, s)
+	_, st := f.charge(t, s)
+	want(t, "full rungs after two", st[0].Over, failures.Mask(1))
+	f.Advance(time.Minute + time.Millisecond)
+	want(t, "room after a minute", f.fail(t, s), true)
+	_, st = f.charge(t, s)
+	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
+	want(t, "count", st[0].Count, 3)
+	f.Advance(time.Hour - time.Minute)
+	want(t, "room when the first two have left the hour", f.fail(t, s), true)
+}
+
+func unbound(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	s.Bind = 0
+	for range 3 {
+		f.fail(t, s)
+	}
+	at, st := f.charge(t, s)
+	want(t, "full rungs", st[0].Over, failures.Mask(1))
+	want(t, "charged all the same", at != 0, true)
+	want(t, "no time to wait for", st[0].FreeIn, 0)
+}
+
+func takeBack(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	f.fail(t, s)
+	f.Advance(time.Second)
+	before := f.read(t, s)
+	at, _ := f.charge(t, s)
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	want(t, "standing", f.read(t, s), before)
+	want(t, "room for the second", f.fail(t, s), true)
+	want(t, "room for the third", f.fail(t, s), true)
+	want(t, "room for a fourth", f.fail(t, s), false)
+}
+
+func takeBackGone(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	f.fail(t, s)
+	f.Advance(time.Second)
+	at, _ := f.charge(t, s)
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	must(t, f.Store.TakeBack(t.Context(), 0, []failures.Subject{s}))
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{subject(9, plain)}))
+	want(t, "count", f.read(t, s).Count, 1)
+}
+
+func refused(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 3 {
+		f.fail(t, s)
+	}
+	for range 59 {
+		f.Advance(time.Second)
+		want(t, "room", f.fail(t, s), false)
+	}
+	f.Advance(time.Second + time.Millisecond)
+	want(t, "room a minute after the last that was let in", f.fail(t, s), true)
+}
+
+func undecided(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	f.fail(t, s)
+	f.fail(t, s)
+	at, _ := f.charge(t, s)
+	f.Advance(time.Second)
+	got := f.read(t, s)
+	want(t, "full", got.Over, failures.Mask(1))
+	want(t, "full for good", got.Failed, failures.Mask(0))
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	want(t, "room when it succeeded", f.read(t, s).Over, failures.Mask(0))
+}
+
+func decidedByAge(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 3 {
+		f.charge(t, s)
+	}
+	want(t, "full for good while young", f.read(t, s).Failed, failures.Mask(0))
+	f.Advance(PendingFor + time.Millisecond)
+	want(t, "full for good when old", f.read(t, s).Failed, failures.Mask(1))
+}
+
+// failedSooner allows a store to make nothing of Failed until the charges are
+// old, and to be right at once.
+func failedSooner(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 3 {
+		f.fail(t, s)
+	}
+	want(t, "full", f.read(t, s).Over, failures.Mask(1))
+	f.Advance(PendingFor + time.Millisecond)
+	want(t, "full for good", f.read(t, s).Failed, failures.Mask(1))
+}
+
+func pace(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Pace{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+	s := subject(1, l)
+	for range 3 {
+		want(t, "free of delay", f.fail(t, s), true)
+	}
+	for _, seconds := range []int{1, 2, 4, 8, 16, 20, 20, 20} {
+		delay := time.Duration(seconds) * time.Second
+		f.Advance(delay - time.Millisecond)
+		got := f.read(t, s)
+		want(t, "not due", got.Over, failures.PaceBit)
+		want(t, "room", f.fail(t, s), false)
+		f.Advance(time.Millisecond)
+		want(t, "due", f.fail(t, s), true)
+	}
+}
+
+func clearOne(t *testing.T, f Fixture) {
+	a, b := subject(1, plain), subject(2, plain)
+	b.Place = a.Place
+	for range 3 {
+		f.fail(t, a, b)
+	}
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{a}))
+	want(t, "cleared", f.read(t, a).Count, 0)
+	want(t, "its neighbour", f.read(t, b).Count, 3)
+}
+
+func read(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 10 {
+		want(t, "count", f.read(t, s).Count, 0)
+	}
+	f.fail(t, s)
+	want(t, "count", f.read(t, s).Count, 1)
+}
+
+func tooMany(t *testing.T, f Fixture) {
+	subjects := make([]failures.Subject, 9)
+	for i := range subjects {
+		subjects[i] = subject(byte(i), plain)
+	}
+	if _, err := f.Store.Charge(t.Context(), subjects, make([]failures.Standing, 9)); err == nil {
+		t.Fatal("nine subjects: no error")
+	}
+	if _, err := f.Store.Charge(t.Context(), subjects[:2], make([]failures.Standing, 1)); err == nil {
+		t.Fatal("one standing for two subjects: no error")
+	}
+}
+
+func places(t *testing.T, f Fixture) {
+	subjects := make([]failures.Subject, 8)
+	for i := range subjects {
+		subjects[i] = subject(byte(i*31), plain)
+	}
+	f.fail(t, subjects...)
+	for _, s := range subjects {
+		want(t, "count", f.read(t, s).Count, 1)
+	}
+}

@@ -1,0 +1,153 @@
+package failures
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits of what a ladder may ask for. They bound the memory of one key.
+const (
+	// MaxRungs is the largest number of rungs on one ladder.
+	MaxRungs = 8
+	// MaxFailures is the largest number of failures that one rung may count:
+	// a key keeps the moments of that many.
+	MaxFailures = 4000
+	// MaxWindow is the longest window. Moments are kept as 32-bit
+	// milliseconds, which turn over after 49 days.
+	MaxWindow = 14 * 24 * time.Hour
+)
+
+// A Rung allows at most Failures charges in any closed interval of length
+// Window.
+type Rung struct {
+	Failures int           // at least 1, at most MaxFailures
+	Window   time.Duration // at least 1 ms, at most MaxWindow; whole milliseconds
+}
+
+// A Pace spreads charges out: once After of them lie in the last Window, the
+// next one is due First after the newest, then twice that, up to Max. The zero
+// Pace asks for nothing.
+type Pace struct {
+	After  int
+	First  time.Duration
+	Max    time.Duration
+	Window time.Duration
+}
+
+// Delay is how long after the newest of n charges the next one is due.
+func (p Pace) Delay(n int) time.Duration {
+	if p.First <= 0 || n < p.After {
+		return 0
+	}
+	d := p.First
+	for i := p.After; i < n && d < p.Max; i++ {
+		d *= 2
+	}
+	return min(d, p.Max)
+}
+
+// A Ladder is every rule on one kind of subject: rungs, short and high first,
+// then longer and lower in rate, and a pace. It is immutable and safe for
+// concurrent use.
+type Ladder struct {
+	rungs   []Rung
+	pace    Pace
+	keep    int    // the newest moments that are enough for every rung
+	longest uint32 // Longest, in milliseconds
+}
+
+// NewLadder checks the rungs and the pace by themselves. Whether a rung can
+// ever be reached depends on what a full rung does, which is not known here.
+func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
+	var errs []error
+	if len(rungs) > MaxRungs {
+		errs = append(errs, fmt.Errorf("failures: a ladder has at most %d rungs, not %d", MaxRungs, len(rungs)))
+	}
+	l := &Ladder{rungs: rungs, pace: pace, keep: pace.keep()}
+	for i, r := range rungs {
+		if err := r.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("failures: rung %d: %w", i, err))
+		}
+		l.keep = max(l.keep, r.Failures)
+	}
+	if err := pace.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("failures: pace: %w", err))
+	}
+	l.longest = millis(l.Longest())
+	return l, errors.Join(errs...)
+}
+
+// MustLadder is NewLadder for ladders written in code; it panics where
+// NewLadder returns an error.
+func MustLadder(pace Pace, rungs ...Rung) *Ladder {
+	l, err := NewLadder(pace, rungs...)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Rungs returns the ladder's rungs in order. The caller must not change them.
+func (l *Ladder) Rungs() []Rung { return l.rungs }
+
+// Pace returns the ladder's pace; the zero Pace if it has none.
+func (l *Ladder) Pace() Pace { return l.pace }
+
+// Longest is the longest window on the ladder, the pace's included.
+func (l *Ladder) Longest() time.Duration {
+	longest := l.pace.Window
+	for _, r := range l.rungs {
+		longest = max(longest, r.Window)
+	}
+	return longest
+}
+
+func (r Rung) validate() error {
+	var errs []error
+	if r.Failures < 1 || r.Failures > MaxFailures {
+		errs = append(errs, fmt.Errorf("failures must be from 1 to %d, not %d", MaxFailures, r.Failures))
+	}
+	return errors.Join(append(errs, validWindow("window", r.Window))...)
+}
+
+func (p Pace) validate() error {
+	if p == (Pace{}) {
+		return nil
+	}
+	var errs []error
+	if p.After < 1 || p.After > MaxFailures/2 {
+		errs = append(errs, fmt.Errorf("after must be from 1 to %d, not %d", MaxFailures/2, p.After))
+	}
+	if p.First < time.Millisecond || p.Max < p.First {
+		errs = append(errs, fmt.Errorf("first (%v) must be at least 1ms and at most max (%v)", p.First, p.Max))
+	}
+	if p.Max > p.Window {
+		errs = append(errs, fmt.Errorf("max (%v) must not be longer than the window (%v)", p.Max, p.Window))
+	}
+	return errors.Join(append(errs, validWindow("window", p.Window))...)
+}
+
+// keep is how many moments tell the longest delay apart, and some to spare: a
+// pace lets charges in beyond that number, and each of them that is taken back
+// uncovers an older one that must still be there.
+func (p Pace) keep() int {
+	if p.First <= 0 {
+		return 0
+	}
+	n := p.After
+	for p.Delay(n) < p.Max && n < MaxFailures/2 {
+		n++
+	}
+	return n + p.After + 8
+}
+
+func validWindow(what string, w time.Duration) error {
+	if w < time.Millisecond || w > MaxWindow {
+		return fmt.Errorf("%s must be from 1ms to %v, not %v", what, MaxWindow, w)
+	}
+	if w%time.Millisecond != 0 {
+		return fmt.Errorf("%s must be in whole milliseconds, not %v", what, w)
+	}
+	return nil
+}

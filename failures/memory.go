@@ -1,0 +1,307 @@
+package failures
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Config says how much a Memory may keep.
+type Config struct {
+	// MaxBytes bounds the tables and blocks of all keys together; default
+	// DefaultMaxBytes, at least MinBytes. A key with up to three charges takes
+	// 32 bytes in a table that is between 60 and 80 percent full. While a
+	// table grows its old copy is there too, until the garbage collector comes.
+	MaxBytes int64
+	// Retain is how long a charge may matter: the longest window of any ladder
+	// used with this store. Default 24 hours, at most MaxWindow.
+	Retain time.Duration
+	// PendingFor is the longest that a password check takes: an older charge
+	// is a failure. Default 5 seconds.
+	PendingFor time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+const (
+	DefaultMaxBytes = 256 << 20
+	MinBytes        = 16 << 20
+	shardCount      = 256 // a power of two; snapshots name their shard in a byte
+	maxSubjects     = 8   // in one call
+)
+
+// Memory is a Store in this process's memory. It is bounded (R6): a key is
+// dropped when its last charge is older than Retain and never before. At the
+// bound, a key that is not in memory yet shares its count with others, so it
+// finds less room than it has, never more.
+type Memory struct {
+	shards  [shardCount]shard
+	bytes   atomic.Int64
+	max     int64
+	retain  uint32
+	pending uint32
+	started time.Time
+	epoch   int64 // Unix milliseconds at started
+	now     func() time.Time
+	sweeper sweeper
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns an empty store. Start it to have it swept.
+func NewMemory(c Config) (*Memory, error) {
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.Retain = cmp.Or(c.Retain, 24*time.Hour)
+	c.PendingFor = cmp.Or(c.PendingFor, 5*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	m := &Memory{
+		max:    c.MaxBytes,
+		retain: millis(c.Retain), pending: millis(c.PendingFor), now: c.Now,
+	}
+	m.started = c.Now()
+	m.epoch = m.started.UnixMilli()
+	return m, nil
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.MaxBytes < MinBytes {
+		errs = append(errs, fmt.Errorf("failures: MaxBytes must be at least %d, not %d", MinBytes, c.MaxBytes))
+	}
+	for what, d := range map[string]time.Duration{"Retain": c.Retain, "PendingFor": c.PendingFor} {
+		if err := validWindow(what, d); err != nil {
+			errs = append(errs, fmt.Errorf("failures: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// clock is the store's own time in Unix milliseconds. It follows the monotonic
+// clock, so that a wall clock set back or forth opens no window.
+func (m *Memory) clock() int64 {
+	return m.epoch + m.now().Sub(m.started).Milliseconds()
+}
+
+func (m *Memory) shard(place *Key) int {
+	return int(binary.LittleEndian.Uint64(place[8:])) & (shardCount - 1)
+}
+
+// Charge implements Store.
+func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Standing) (Moment, error) {
+	if err := check(subjects, standings, true); err != nil {
+		return 0, err
+	}
+	var held locks
+	m.lock(&held, subjects)
+	defer held.unlock(m)
+
+	var slots [maxSubjects]*slot
+	at, room := m.stand(subjects, standings, &slots)
+	if !room {
+		return 0, nil
+	}
+	for i := range subjects {
+		if slots[i] != nil && keyIsShared(&slots[i].key) {
+			slots[i] = nil // it may get a slot of its own now
+		}
+		if !m.charge(&subjects[i], slots[i], uint32(at)) {
+			m.refund(subjects[:i], uint32(at))
+			standings[i].Over |= subjects[i].Bind
+			standings[i].Failed |= subjects[i].Bind
+			return 0, nil
+		}
+		if slots[i] == nil {
+			slots = [maxSubjects]*slot{} // they may have been moved
+		}
+	}
+	return Moment(at), nil
+}
+
+// Read implements Store.
+func (m *Memory) Read(_ context.Context, subjects []Subject, standings []Standing) error {
+	if err := check(subjects, standings, true); err != nil {
+		return err
+	}
+	var held locks
+	m.lock(&held, subjects)
+	defer held.unlock(m)
+	var slots [maxSubjects]*slot
+	m.stand(subjects, standings, &slots)
+	return nil
+}
+
+// TakeBack implements Store.
+func (m *Memory) TakeBack(_ context.Context, at Moment, subjects []Subject) error {
+	if at == 0 {
+		return nil
+	}
+	return m.each(subjects, func(sh *shard, s *slot) { sh.pull(s, uint32(at)) })
+}
+
+// Failed implements Store.
+func (m *Memory) Failed(_ context.Context, at Moment, subjects []Subject) error {
+	if at == 0 {
+		return nil
+	}
+	return m.each(subjects, func(_ *shard, s *slot) {
+		s.set(s.count(), max(s.pending()-1, 0), s.class())
+	})
+}
+
+// Clear implements Store. A key that shares its count is not cleared: the
+// count is not its own.
+func (m *Memory) Clear(_ context.Context, subjects []Subject) error {
+	return m.each(subjects, func(sh *shard, s *slot) {
+		if !keyIsShared(&s.key) {
+			sh.changed = true
+			sh.remove(s)
+		}
+	})
+}
+
+// each calls do with the slot of every subject that has one.
+func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
+	if err := check(subjects, nil, false); err != nil {
+		return err
+	}
+	var held locks
+	m.lock(&held, subjects)
+	defer held.unlock(m)
+	for i := range subjects {
+		sh := &m.shards[m.shard(&subjects[i].Place)]
+		if slot := sh.lookUp(&subjects[i]); slot != nil {
+			do(sh, slot)
+		}
+	}
+	return nil
+}
+
+// stand fills the standings and tells the moment at which they hold.
+func (m *Memory) stand(subjects []Subject, standings []Standing, slots *[maxSubjects]*slot) (at int64, room bool) {
+	at = m.clock()
+	for i := range subjects {
+		sh := &m.shards[m.shard(&subjects[i].Place)]
+		slots[i] = sh.lookUp(&subjects[i])
+		if slots[i] != nil {
+			ahead := int64(sh.moments(slots[i]).clamp(uint32(at)) - uint32(at))
+			at += ahead
+		}
+	}
+	room = true
+	for i := range subjects {
+		s, out := &subjects[i], &standings[i]
+		if slots[i] == nil {
+			*out = Standing{}
+			continue
+		}
+		sh := &m.shards[m.shard(&s.Place)]
+		free := sh.moments(slots[i]).standing(s, uint32(at), slots[i].pending(), m.pending, out)
+		if out.Over&s.Bind != 0 {
+			room = false
+			out.FreeIn = time.Duration(free) * time.Millisecond
+		}
+	}
+	return at, room
+}
+
+// charge adds a moment to a subject, whose own slot is known or nil. It
+// reports false if that took memory beyond the bound.
+func (m *Memory) charge(s *Subject, slot *slot, at uint32) bool {
+	sh := &m.shards[m.shard(&s.Place)]
+	if slot == nil {
+		slot = sh.lookUp(s)
+	}
+	if slot == nil || keyIsShared(&slot.key) {
+		slot = m.admit(sh, s, slot, at)
+	}
+	if slot == nil {
+		return false
+	}
+	ok := sh.push(slot, at, s.Ladder.keep, m.retain, m.reserve)
+	if !ok && slot.count() == 0 {
+		sh.drop(slot)
+	}
+	return ok
+}
+
+func (m *Memory) refund(subjects []Subject, at uint32) {
+	for i := range subjects {
+		sh := &m.shards[m.shard(&subjects[i].Place)]
+		if s := sh.lookUp(&subjects[i]); s != nil {
+			sh.pull(s, at)
+		}
+	}
+}
+
+// reserve takes bytes from what the bound leaves, or nothing.
+func (m *Memory) reserve(bytes int64) bool {
+	if m.bytes.Add(bytes) > m.max {
+		m.bytes.Add(-bytes)
+		return false
+	}
+	return true
+}
+
+// Size is how many keys are kept and how many bytes their tables take.
+func (m *Memory) Size() (keys int, bytes int64) {
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		keys += sh.used
+		sh.mu.Unlock()
+	}
+	return keys, m.bytes.Load()
+}
+
+func check(subjects []Subject, standings []Standing, asked bool) error {
+	if len(subjects) > maxSubjects || asked && len(standings) < len(subjects) {
+		return fmt.Errorf("failures: %d subjects with %d standings; at most %d subjects, with as many standings",
+			len(subjects), len(standings), maxSubjects)
+	}
+	return nil
+}
+
+// locks are the shards that one call holds, in ascending order so that two
+// calls never wait for each other.
+type locks struct {
+	held [maxSubjects]int
+	n    int
+}
+
+func (l *locks) unlock(m *Memory) {
+	for _, i := range l.held[:l.n] {
+		m.shards[i].mu.Unlock()
+	}
+}
+
+func (m *Memory) lock(l *locks, subjects []Subject) {
+	for i := range subjects {
+		l.add(m.shard(&subjects[i].Place))
+	}
+	for _, i := range l.held[:l.n] {
+		m.shards[i].mu.Lock()
+	}
+}
+
+// add inserts a shard where it belongs, once.
+func (l *locks) add(shard int) {
+	at := 0
+	for at < l.n && l.held[at] < shard {
+		at++
+	}
+	if at < l.n && l.held[at] == shard {
+		return
+	}
+	copy(l.held[at+1:l.n+1], l.held[at:l.n])
+	l.held[at] = shard
+	l.n++
+}

@@ -1,0 +1,275 @@
+package failures_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"authguard/failures"
+	"authguard/failures/failurestest"
+)
+
+// A clock stands still until it is advanced.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newMemory(t *testing.T, c *clock, maxBytes int64) *failures.Memory {
+	t.Helper()
+	m, err := failures.NewMemory(failures.Config{
+		MaxBytes: maxBytes, Retain: failurestest.Retain, PendingFor: failurestest.PendingFor, Now: c.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	failurestest.Run(t, func(t *testing.T) failurestest.Fixture {
+		c := newClock()
+		m := newMemory(t, c, 0)
+		return failurestest.Fixture{Store: m, Advance: func(d time.Duration) {
+			c.Advance(d)
+			if d > failurestest.Retain {
+				m.Sweep() // as it would have been in that time
+			}
+		}}
+	})
+}
+
+// victim is a key one failure below its limit; flood invents other names.
+var (
+	nameLadder = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 5, Window: failurestest.Retain})
+	victim     = failures.Subject{Place: nameKey(1 << 60), Key: nameKey(1 << 60), Ladder: nameLadder, Bind: failures.Every}
+)
+
+// nameKey is spread like a keyed digest.
+func nameKey(n uint64) (k failures.Key) {
+	for half := range 2 { // splitmix64
+		n += 0x9e3779b97f4a7c15
+		x := (n ^ n>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		binary.LittleEndian.PutUint64(k[8*half:], x^x>>31)
+		n = x ^ uint64(half)
+	}
+	return k
+}
+
+func fail(t *testing.T, m *failures.Memory, s failures.Subject) bool {
+	t.Helper()
+	var out [1]failures.Standing
+	at, err := m.Charge(t.Context(), []failures.Subject{s}, out[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at != 0
+}
+
+func TestFloodOfNamesPushesNoCounterOut(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, failures.MinBytes)
+	for range 4 {
+		fail(t, m, victim)
+	}
+	const names = 1_000_000 // about three times what the bound has room for
+	for n := range uint64(names) {
+		k := nameKey(n)
+		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+	}
+	keys, bytes := m.Size()
+	if bytes > failures.MinBytes {
+		t.Errorf("%d keys take %d bytes, over the bound of %d", keys, bytes, failures.MinBytes)
+	}
+	if !fail(t, m, victim) {
+		t.Error("the victim's fifth failure found no room: its count grew")
+	}
+	if fail(t, m, victim) {
+		t.Error("the victim's sixth failure found room: its count was forgotten")
+	}
+}
+
+func TestAtTheBoundNewNamesAreStricterNeverForgotten(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, failures.MinBytes)
+	for n := range uint64(600_000) {
+		k := nameKey(n)
+		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+	}
+	for n := range uint64(1000) {
+		k := nameKey(1<<50 + n)
+		late := failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every}
+		checked := 0
+		for range 10 {
+			if fail(t, m, late) {
+				checked++
+			}
+		}
+		if checked > 5 {
+			t.Fatalf("a name that came late got %d checks, over its limit of 5", checked)
+		}
+	}
+	c.Advance(failurestest.Retain + time.Second)
+	m.Sweep()
+	if keys, _ := m.Size(); keys != 0 {
+		t.Errorf("%d keys are left after the flood has passed", keys)
+	}
+	if !fail(t, m, victim) {
+		t.Error("no room for a new name after the flood has passed")
+	}
+}
+
+func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, failures.MinBytes)
+	for n := range uint64(600_000) {
+		k := nameKey(n)
+		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+	}
+	c.Advance(23 * time.Hour)
+	unbound := victim
+	unbound.Bind = 0
+	for range 5 {
+		fail(t, m, unbound)
+	}
+	c.Advance(2 * time.Hour) // the flood is dead, the victim's failures are not
+	m.Sweep()
+	if fail(t, m, victim) {
+		t.Error("a failure more than the limit found room")
+	}
+}
+
+func TestSnapshotRestoresEveryCount(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, 0)
+	path := filepath.Join(t.TempDir(), "counters")
+	for n := range uint64(5000) {
+		k := nameKey(n % 1300)
+		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: 0})
+		c.Advance(time.Second)
+	}
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if m.Changed() {
+		t.Error("changed right after it was saved")
+	}
+	c.Advance(time.Minute)
+	again := newMemory(t, c, 0)
+	if keys, err := again.Load(path); err != nil || keys != 1300 {
+		t.Fatalf("loaded %d keys, %v; want 1300", keys, err)
+	}
+	for n := range uint64(1300) {
+		k := nameKey(n)
+		s := []failures.Subject{{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every}}
+		var before, after [1]failures.Standing
+		if err := errors.Join(m.Read(t.Context(), s, before[:]), again.Read(t.Context(), s, after[:])); err != nil {
+			t.Fatal(err)
+		}
+		if before[0].Over != after[0].Over || before[0].Count != after[0].Count || before[0].FreeIn != after[0].FreeIn {
+			t.Fatalf("key %d: %+v before, %+v after", n, before[0], after[0])
+		}
+	}
+}
+
+func TestDamagedSnapshotIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, 0)
+	fail(t, m, victim)
+	path := filepath.Join(t.TempDir(), "counters")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		for what, bad := range map[string][]byte{
+			"cut":     whole[:i],
+			"flipped": append(append(bytes.Clone(whole[:i]), whole[i]^0x10), whole[i+1:]...),
+		} {
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			into := newMemory(t, c, 0)
+			if _, err := into.Load(path); !errors.Is(err, failures.ErrBadSnapshot) {
+				t.Fatalf("%s at byte %d: %v", what, i, err)
+			}
+			if keys, _ := into.Size(); keys != 0 {
+				t.Fatalf("%s at byte %d: took %d keys from it", what, i, keys)
+			}
+		}
+	}
+}
+
+func TestSnapshotFromAWrongClockCountsFromNow(t *testing.T) {
+	t.Parallel()
+	ahead, right := newClock(), newClock()
+	ahead.Advance(365 * 24 * time.Hour)
+	m := newMemory(t, ahead, 0)
+	for range 5 {
+		fail(t, m, victim)
+	}
+	path := filepath.Join(t.TempDir(), "counters")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	again := newMemory(t, right, 0)
+	if _, err := again.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	right.Advance(failurestest.Retain + time.Second)
+	again.Sweep()
+	if !fail(t, again, victim) {
+		t.Error("a charge from a clock that was ahead is held for ever")
+	}
+}
+
+func TestClockThatGoesBackOpensNoWindow(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, 0)
+	for range 5 {
+		fail(t, m, victim)
+	}
+	c.Advance(-10 * 24 * time.Hour)
+	if fail(t, m, victim) {
+		t.Error("setting the clock back made room")
+	}
+}
+
+func TestStopMayBeCalledTwiceAndWithoutStart(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t, newClock(), 0)
+	m.Stop()
+	m.Start()
+	m.Stop()
+	m.Stop()
+}

@@ -1,0 +1,208 @@
+package failures
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+)
+
+// A slot is one key and what it was charged: 32 bytes, without pointers. A
+// slot without moments is empty.
+type slot struct {
+	key  Key
+	meta uint32 // moments: 12 bits; undecided: 12 bits; class of the block: 4 bits
+	body [inline]uint32
+}
+
+const (
+	countBits   = 12
+	countMask   = 1<<countBits - 1
+	classShift  = 2 * countBits
+	slotBytes   = 32
+	firstSlots  = 16
+	fullPercent = 80 // of the slots, then a table grows
+	nextPercent = 60 // of the slots of the grown table are in use
+	sharedSlots = 32 // keys that share are folded into this many, per size of ladder
+)
+
+func (s *slot) count() int    { return int(s.meta & countMask) }
+func (s *slot) pending() int  { return int(s.meta >> countBits & countMask) }
+func (s *slot) class() uint32 { return s.meta >> classShift }
+
+func (s *slot) set(count, pending int, class uint32) {
+	s.meta = uint32(count) | uint32(min(pending, countMask))<<countBits | class<<classShift
+}
+
+// A shard is a part of the keys behind a lock of its own: an open-addressed
+// table with linear probing and the blocks of its larger keys.
+type shard struct {
+	mu    sync.Mutex
+	slots []slot
+	used  int
+	slab  slab
+	// shared is how many slots belong to no key alone, see keyShared.
+	shared  int
+	changed bool     // since the last snapshot
+	swept   uint32   // when it was last swept in vain for room
+	_       [40]byte // a cache line away from the next one
+}
+
+func (k *Key) home(slots int) int {
+	hi, _ := bits.Mul64(binary.LittleEndian.Uint64(k[:8]), uint64(slots))
+	return int(hi)
+}
+
+// find is the key's slot, or nil.
+func (sh *shard) find(key *Key) *slot {
+	n := len(sh.slots)
+	if n == 0 {
+		return nil
+	}
+	for i := key.home(n); ; {
+		s := &sh.slots[i]
+		if s.meta&countMask == 0 {
+			return nil
+		}
+		if s.key == *key {
+			return s
+		}
+		if i++; i == n {
+			i = 0
+		}
+	}
+}
+
+// moments are the slot's, in place.
+func (sh *shard) moments(s *slot) moments {
+	if class := s.class(); class != 0 {
+		return sh.slab.block(class, s.body[0])[:s.count()]
+	}
+	return s.body[:s.count()]
+}
+
+// insert takes an empty slot for a key that find did not find. The caller must
+// give it a moment before it lets go of the lock.
+func (sh *shard) insert(key *Key) *slot {
+	n := len(sh.slots)
+	i := key.home(n)
+	for sh.slots[i].meta&countMask != 0 {
+		if i++; i == n {
+			i = 0
+		}
+	}
+	sh.slots[i] = slot{key: *key}
+	sh.used++
+	return &sh.slots[i]
+}
+
+// remove empties a slot and moves back what was probed past it.
+func (sh *shard) remove(s *slot) {
+	sh.slab.give(s.class(), s.body[0])
+	if keyIsShared(&s.key) {
+		sh.shared--
+	}
+	n := len(sh.slots)
+	hole := sh.index(s)
+	for i := hole; ; {
+		if i++; i == n {
+			i = 0
+		}
+		next := &sh.slots[i]
+		if next.meta&countMask == 0 {
+			break
+		}
+		// next may move to the hole unless its home lies between the two.
+		if home := next.key.home(n); (i-home+n)%n >= (i-hole+n)%n {
+			sh.slots[hole] = *next
+			hole = i
+		}
+	}
+	sh.slots[hole] = slot{}
+	sh.used--
+}
+
+// index finds a slot's place again by its key; slots are never moved between
+// the two under one lock.
+func (sh *shard) index(s *slot) int {
+	i := s.key.home(len(sh.slots))
+	for &sh.slots[i] != s {
+		if i++; i == len(sh.slots) {
+			i = 0
+		}
+	}
+	return i
+}
+
+// resize moves every key to a table of another size.
+func (sh *shard) resize(slots int) {
+	old := sh.slots
+	sh.slots = make([]slot, slots)
+	for i := range old {
+		if old[i].meta&countMask == 0 {
+			continue
+		}
+		j := old[i].key.home(slots)
+		for sh.slots[j].meta&countMask != 0 {
+			if j++; j == slots {
+				j = 0
+			}
+		}
+		sh.slots[j] = old[i]
+	}
+}
+
+// push adds a moment to a slot, forgetting those older than retain and, beyond
+// keep of them, the oldest. It reports false, and changes nothing that counts,
+// if the memory bound forbids the block that it needs.
+func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
+	m := sh.moments(s)
+	if len(m) >= keep || len(m) == capacity(s.class()) {
+		drop := len(m) - m.within(at, retain)
+		drop = max(drop, len(m)+1-keep)
+		copy(m, m[drop:])
+		m = m[:len(m)-drop]
+		s.set(len(m), s.pending(), s.class())
+	}
+	if len(m) == capacity(s.class()) && !sh.enlarge(s, m, reserve) {
+		return false
+	}
+	s.set(len(m)+1, s.pending()+1, s.class())
+	m = sh.moments(s)
+	m[len(m)-1] = at
+	sh.changed = true
+	return true
+}
+
+// enlarge moves a slot's moments to a block of the next class.
+func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
+	class := s.class() + 1
+	number, ok := sh.slab.take(class, reserve)
+	if !ok {
+		return false
+	}
+	copy(sh.slab.block(class, number), m)
+	sh.slab.give(s.class(), s.body[0])
+	s.body[0] = number
+	s.set(len(m), s.pending(), class)
+	return true
+}
+
+// pull removes one moment, and the slot with the last one. It reports whether
+// the moment was there.
+func (sh *shard) pull(s *slot, at uint32) bool {
+	m := sh.moments(s)
+	for i := len(m) - 1; i >= 0; i-- {
+		if m[i] != at {
+			continue
+		}
+		sh.changed = true
+		if len(m) == 1 {
+			sh.remove(s)
+			return true
+		}
+		copy(m[i:], m[i+1:])
+		s.set(len(m)-1, max(s.pending()-1, 0), s.class())
+		return true
+	}
+	return false
+}

@@ -1,0 +1,236 @@
+package failures
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A snapshot is a header, then every key with its moments, then a checksum:
+//
+//	"AGFAIL01", saved at int64 (Unix milliseconds)
+//	shard uint8, key [16]byte, count uint16, count × moment uint32   (little endian)
+//	…
+//	19 zero bytes, crc32 (Castagnoli) of all before
+//
+// Whether a charge is decided is not kept: what was undecided when the process
+// ended has failed.
+
+var (
+	// ErrBadSnapshot means that a file is no snapshot, or a damaged one.
+	ErrBadSnapshot = errors.New("failures: not a whole snapshot")
+
+	snapshotMagic = [8]byte([]byte("AGFAIL01"))
+	castagnoli    = crc32.MakeTable(crc32.Castagnoli)
+)
+
+const (
+	headerBytes = len(snapshotMagic) + 8
+	recordBytes = 1 + len(Key{}) + 2 // before the moments
+)
+
+// Changed reports whether anything was charged or taken back since the last
+// successful Save.
+func (m *Memory) Changed() bool {
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		changed := sh.changed
+		sh.mu.Unlock()
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
+// Save writes a snapshot to a file, whole or not at all: the file is replaced
+// when the new one is on the disk. Counting goes on meanwhile; each shard is
+// saved as of a moment of its own.
+func (m *Memory) Save(path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("failures: save: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			m.markChanged()
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("failures: save: %w", err)
+		}
+	}()
+	err = errors.Join(m.write(f), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func (m *Memory) markChanged() {
+	sh := &m.shards[0]
+	sh.mu.Lock()
+	sh.changed = true
+	sh.mu.Unlock()
+}
+
+func (m *Memory) write(to io.Writer) error {
+	sum := crc32.New(castagnoli)
+	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 1<<16)
+	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.clock())))
+	var buffer []byte
+	for i := range m.shards {
+		buffer = m.shards[i].encode(byte(i), buffer[:0])
+		_, e := w.Write(buffer)
+		err = errors.Join(err, e)
+	}
+	_, e := w.Write(make([]byte, recordBytes))
+	if err = errors.Join(err, e, w.Flush()); err != nil {
+		return err
+	}
+	return binary.Write(to, binary.LittleEndian, sum.Sum32())
+}
+
+// encode appends the shard's keys and notes that they are saved.
+func (sh *shard) encode(number byte, to []byte) []byte {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.changed = false
+	for i := range sh.slots {
+		s := &sh.slots[i]
+		if s.count() == 0 {
+			continue
+		}
+		to = append(append(to, number), s.key[:]...)
+		to = binary.LittleEndian.AppendUint16(to, uint16(s.count()))
+		for _, at := range sh.moments(s) {
+			to = binary.LittleEndian.AppendUint32(to, at)
+		}
+	}
+	return to
+}
+
+// Load adds what a snapshot holds to an empty store and reports how many keys
+// that was. The checksum is read first: from a damaged file nothing is taken,
+// and the error is ErrBadSnapshot. Charges older than Retain are left out, and
+// a snapshot from
+// the future (the wall clock was set back meanwhile) counts as saved just now.
+func (m *Memory) Load(path string) (keys int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("failures: load: %w", err)
+	}
+	defer f.Close()
+	if err := verify(f); err != nil {
+		return 0, fmt.Errorf("failures: load %s: %w", path, err)
+	}
+	keys, err = m.read(bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 1<<16))
+	if err != nil {
+		return keys, fmt.Errorf("failures: load %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// verify reads all of a snapshot for its checksum.
+func verify(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	body := info.Size() - crc32.Size
+	var magic [len(snapshotMagic)]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil || magic != snapshotMagic || body < 0 {
+		return ErrBadSnapshot
+	}
+	sum := crc32.New(castagnoli)
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, body)); err != nil {
+		return err
+	}
+	var want [crc32.Size]byte
+	if _, err := f.ReadAt(want[:], body); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint32(want[:]) != sum.Sum32() {
+		return ErrBadSnapshot
+	}
+	return nil
+}
+
+func (m *Memory) read(r io.Reader) (keys int, err error) {
+	var intro [headerBytes]byte
+	if _, err := io.ReadFull(r, intro[:]); err != nil {
+		return 0, ErrBadSnapshot
+	}
+	now := m.clock()
+	ahead := uint32(max(0, int64(binary.LittleEndian.Uint64(intro[len(snapshotMagic):]))-now))
+	var head [recordBytes]byte
+	var raw [countMask * wordsInBytes]byte
+	for {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return keys, ErrBadSnapshot
+		}
+		count := int(binary.LittleEndian.Uint16(head[1+len(Key{}):]))
+		if count == 0 {
+			return keys, nil
+		}
+		if count > countMask {
+			return keys, ErrBadSnapshot
+		}
+		if _, err := io.ReadFull(r, raw[:count*wordsInBytes]); err != nil {
+			return keys, ErrBadSnapshot
+		}
+		restored, err := m.restore(int(head[0]), Key(head[1:]), raw[:count*wordsInBytes], uint32(now), ahead)
+		if err != nil {
+			return keys, err
+		}
+		if restored {
+			keys++
+		}
+	}
+}
+
+// restore puts one key back. It reports false if none of its charges counts
+// any more.
+func (m *Memory) restore(shard int, key Key, raw []byte, now, ahead uint32) (bool, error) {
+	sh := &m.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var s *slot
+	for ; len(raw) > 0; raw = raw[wordsInBytes:] {
+		at := binary.LittleEndian.Uint32(raw) - ahead
+		if now-at > m.retain {
+			continue
+		}
+		if s == nil {
+			if s = m.readmit(sh, &key, now); s == nil {
+				return false, errors.New("the memory bound is too small for this snapshot")
+			}
+		}
+		if !sh.push(s, at, MaxFailures, m.retain, m.reserve) {
+			return false, errors.New("the memory bound is too small for this snapshot")
+		}
+	}
+	if s == nil {
+		return false, nil
+	}
+	s.set(s.count(), 0, s.class())
+	return true, nil
+}
+
+// readmit makes a slot for a key of a snapshot.
+func (m *Memory) readmit(sh *shard, key *Key, now uint32) *slot {
+	if s := sh.find(key); s != nil {
+		return s
+	}
+	if !m.room(sh, now) {
+		return nil
+	}
+	if keyIsShared(key) {
+		sh.shared++
+	}
+	return sh.insert(key)
+}

@@ -1,0 +1,98 @@
+package failures
+
+import "time"
+
+// moments are the charges of one key, oldest first, as the low 32 bits of
+// their Unix milliseconds. Differences are taken modulo 2³², so nothing may
+// grow older than 49 days; the sweeper sees to that long before.
+type moments []uint32
+
+// clamp is now, or the newest moment if the clock went back or two readers of
+// it came in the other order: a moment is never in the future.
+func (m moments) clamp(now uint32) uint32 {
+	if n := len(m); n > 0 && int32(now-m[n-1]) < 0 {
+		return m[n-1]
+	}
+	return now
+}
+
+// within is how many of the moments lie in the closed window before now.
+func (m moments) within(now, window uint32) int {
+	low, high := 0, len(m)
+	for low < high {
+		mid := int(uint(low+high) / 2)
+		if now-m[mid] > window {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return len(m) - low
+}
+
+// full reports whether n charges lie in the closed window before now, and if
+// so in how many milliseconds the oldest of them leaves it.
+func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
+	if n <= 0 || len(m) < n {
+		return 0, false
+	}
+	age := now - m[len(m)-n]
+	return window - age + 1, age <= window
+}
+
+// paced is in how many milliseconds the next charge is due if the newest skip
+// ones had not been made; zero if it is due now.
+func (m moments) paced(p Pace, now uint32, skip int) uint32 {
+	if p.First == 0 || len(m) <= skip {
+		return 0
+	}
+	rest := m[:len(m)-skip]
+	delay := millis(p.Delay(rest.within(now, millis(p.Window))))
+	age := now - rest[len(rest)-1]
+	if age >= delay {
+		return 0
+	}
+	return delay - age
+}
+
+// standing is what the moments mean on a ladder, given that up to pending of
+// them are undecided and none undecided is older than pendingFor. It reports
+// the milliseconds until every binding rung has room; the caller knows what
+// time it is.
+func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32, out *Standing) (free uint32) {
+	*out = Standing{}
+	if len(m) == 0 {
+		return 0
+	}
+	undecided := 0
+	if pending > 0 {
+		undecided = min(pending, m.within(now, pendingFor))
+	}
+	for i, r := range s.Ladder.rungs {
+		window := millis(r.Window)
+		in, full := m.full(now, r.Failures, window)
+		if !full {
+			continue
+		}
+		out.Over |= 1 << i
+		if _, still := m.full(now, r.Failures+undecided, window); still {
+			out.Failed |= 1 << i
+		}
+		if s.Bind.Has(i) {
+			free = max(free, in)
+		}
+	}
+	if in := m.paced(s.Ladder.pace, now, 0); in > 0 {
+		out.Over |= PaceBit
+		if undecided == 0 || m.paced(s.Ladder.pace, now, undecided) > 0 {
+			out.Failed |= PaceBit
+		}
+		if s.Bind&PaceBit != 0 {
+			free = max(free, in)
+		}
+	}
+	out.Count = m.within(now, s.Ladder.longest)
+	return free
+}
+
+func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }

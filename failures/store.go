@@ -1,0 +1,80 @@
+package failures
+
+import (
+	"context"
+	"time"
+)
+
+// A Key is a keyed digest: every key has one size whatever was typed, and
+// nobody without the secret can aim for a collision or read a name out of a
+// dump. All zero means "no key".
+type Key [16]byte
+
+// A Subject is one thing that an attempt is charged to.
+type Subject struct {
+	// Place says where the key lives. Subjects of one place are kept
+	// together: in one shard here, in one hash slot of a cluster.
+	Place  Key
+	Key    Key
+	Ladder *Ladder
+	// Bind is the set of rungs that must have room for the charge to be made.
+	// The others are reported and do not stop it.
+	Bind Mask
+}
+
+// A Mask is a set of a ladder's rungs, bit i for rung i, and PaceBit.
+type Mask uint16
+
+// PaceBit stands for the ladder's pace in a Mask.
+const PaceBit Mask = 1 << 15
+
+// Every is the set of all rungs and the pace.
+const Every Mask = 1<<MaxRungs - 1 | PaceBit
+
+// Has reports whether rung i is in the set.
+func (m Mask) Has(i int) bool { return m&(1<<i) != 0 }
+
+// A Standing is what a store knows of one subject, before the charge that
+// asked for it.
+type Standing struct {
+	// Over is the set of rungs, binding or not, without room for one more
+	// charge; PaceBit means that the next is not due yet.
+	Over Mask
+	// Failed is what of Over would still be without room if every undecided
+	// charge were taken back. Over without Failed is worth waiting for (R3).
+	Failed Mask
+	// Count is how many charges lie in the ladder's longest window, at most
+	// as many as the largest rung asks for.
+	Count int
+	// FreeIn is how long until the last of the binding rungs in Over has room
+	// again if nothing else happens. Zero if none of them is full.
+	FreeIn time.Duration
+}
+
+// A Moment is when a charge was made: milliseconds since the Unix epoch on the
+// store's own clock. Zero means that nothing was charged.
+type Moment int64
+
+// A Store counts charges. All methods are safe for concurrent use. An error
+// means that the store could not do its work; what was asked for may or may
+// not have happened.
+type Store interface {
+	// Charge charges every subject, or none if one of them has a binding rung
+	// without room; the moment is zero in that case. It fills standings, which
+	// must be as long as subjects, with what was true before the charge. Check
+	// and change are one step.
+	Charge(ctx context.Context, subjects []Subject, standings []Standing) (Moment, error)
+	// Read fills standings and changes nothing.
+	Read(ctx context.Context, subjects []Subject, standings []Standing) error
+	// TakeBack removes the charge made at the moment from each subject. It is
+	// to be called at most once for a charge and subject; a charge that is
+	// gone already (expired, cleared) is no error.
+	TakeBack(ctx context.Context, at Moment, subjects []Subject) error
+	// Failed tells the store that the charge made at the moment is decided: a
+	// failure. A store may make nothing of it, since a charge counts as a
+	// failure anyway once it is older than the longest password check; one
+	// that does spares the next attempt the wait.
+	Failed(ctx context.Context, at Moment, subjects []Subject) error
+	// Clear forgets every charge of the subjects.
+	Clear(ctx context.Context, subjects []Subject) error
+}

@@ -1,0 +1,83 @@
+package failures
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	sweepAgainAfter = 1000 // ms between two sweeps of one shard for want of room
+	sweepEvery      = 2 * time.Second
+	shrinkPercent   = 30 // of the slots: below, a table shrinks
+)
+
+// A sweeper drops dead keys in the background, a shard at a time.
+type sweeper struct {
+	once sync.Once
+	stop chan struct{}
+	done chan struct{}
+}
+
+// Start sweeps keys whose last charge is older than Retain, the whole store
+// about once in ten minutes, until Stop. It must be called at most once.
+func (m *Memory) Start() {
+	m.sweeper.stop, m.sweeper.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(m.sweeper.done)
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for i := 0; ; i = (i + 1) % len(m.shards) {
+			select {
+			case <-m.sweeper.stop:
+				return
+			case <-tick.C:
+				m.sweepOne(&m.shards[i])
+			}
+		}
+	}()
+}
+
+// Stop ends what Start started; it may be called twice, or without a Start.
+func (m *Memory) Stop() {
+	if m.sweeper.stop == nil {
+		return
+	}
+	m.sweeper.once.Do(func() { close(m.sweeper.stop) })
+	<-m.sweeper.done
+}
+
+// Sweep drops every dead key now.
+func (m *Memory) Sweep() {
+	for i := range m.shards {
+		m.sweepOne(&m.shards[i])
+	}
+}
+
+func (m *Memory) sweepOne(sh *shard) {
+	now := uint32(m.clock())
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	m.sweep(sh, now)
+	slots := max(firstSlots, sh.used*100/nextPercent)
+	if len(sh.slots) > firstSlots && sh.used*100 < len(sh.slots)*shrinkPercent {
+		m.bytes.Add(int64(slots-len(sh.slots)) * slotBytes)
+		sh.resize(slots)
+	}
+}
+
+// sweep drops the dead keys of a shard whose lock is held. Removing moves
+// later slots back, so the same place is looked at again.
+func (m *Memory) sweep(sh *shard, now uint32) {
+	for i := 0; i < len(sh.slots); {
+		s := &sh.slots[i]
+		if n := s.count(); n != 0 {
+			all := sh.moments(s)
+			if all.clamp(now)-all[n-1] > m.retain {
+				sh.changed = true
+				sh.remove(s)
+				continue
+			}
+		}
+		i++
+	}
+}

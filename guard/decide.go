@@ -1,0 +1,159 @@
+package guard
+
+import (
+	"time"
+
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// decide is the policy: what becomes of an attempt, from what is known of it
+// and nothing else. patient means that the attempt may still wait for the
+// undecided ones ahead of it; its turn is then reported by wait.
+func decide(v *view, patient bool) (d Decision, wait bool) {
+	d.Privileged = v.privileged()
+	if v.listed == Blocked {
+		d.refuse(Reason{Cause: BlockedByAdmin}, blockedRetry)
+		return d, false
+	}
+	if v.charged != 0 {
+		d.Action = Proceed
+		v.explain(&d)
+		return d, false
+	}
+	if v.modeAsks() && !v.claimed {
+		d.Action = Challenge
+		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
+		return d, false
+	}
+	if patient && v.worthWaiting() {
+		return d, true
+	}
+	v.stop(&d, patient)
+	return d, false
+}
+
+// blockedRetry is what a blocked address is told: no more than anybody who is
+// refused.
+const blockedRetry = 15 * time.Minute
+
+func (d *Decision) refuse(why Reason, retry time.Duration) {
+	d.Action, d.RetryAfter = Refuse, retry
+	d.Reasons.add(why)
+}
+
+// worthWaiting reports whether nothing but undecided attempts takes the room
+// (R3).
+func (v *view) worthWaiting() bool {
+	for i := range v.n {
+		if v.standing[i].Failed&v.subjects[i].Bind != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// stop says what stops an attempt that found no room, strongest first. While
+// it may be patient, what only undecided attempts fill does not count.
+func (v *view) stop(d *Decision, patient bool) {
+	d.Action = Proceed
+	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait} {
+		for i := range v.n {
+			over := v.standing[i].Over
+			if patient {
+				over = v.standing[i].Failed
+			}
+			v.stopAt(d, i, action, over&v.subjects[i].Bind)
+		}
+	}
+	if d.Action == Proceed { // nothing was full, and yet nothing was charged
+		d.refuse(Reason{Cause: StoreFailed}, time.Second)
+	}
+}
+
+// stopAt adds the reasons of one subject for one action.
+func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
+	r, free := v.rule[i], v.standing[i].FreeIn
+	if action == Wait && over&failures.PaceBit != 0 {
+		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
+		if r.kind == OnAddress {
+			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}
+		}
+		d.stop(action, cause)
+	}
+	for j, l := range r.limits {
+		if over.Has(j) && v.action(r, j) == action {
+			d.stop(action, Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Wait: free})
+		}
+	}
+	if action == Challenge && v.status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
+		d.Reasons.add(Reason{Cause: BudgetSpent, Subject: OnPair})
+	}
+}
+
+// stop makes the decision at least as strict as the action.
+func (d *Decision) stop(a Action, why Reason) {
+	if d.Action == Proceed || a < d.Action {
+		d.Action = a
+	}
+	if d.Action == a && a != Challenge {
+		d.RetryAfter = max(d.RetryAfter, why.Wait)
+	}
+	d.Reasons.add(why)
+}
+
+func (v *view) action(r *rule, rung int) Action {
+	if v.challenged(r).Has(rung) {
+		return Challenge
+	}
+	return r.limits[rung].Then
+}
+
+// explain adds what a monitored limit would have done, and what would have
+// stopped the attempt had its place not been known or its challenge solved.
+func (v *view) explain(d *Decision) {
+	for i := range v.n {
+		r := v.rule[i]
+		over := v.standing[i].Over &^ v.subjects[i].Bind
+		if over == 0 {
+			continue
+		}
+		for j, l := range r.limits {
+			if over.Has(j) && l.Monitor {
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Monitored: true})
+			}
+		}
+		if over&failures.PaceBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
+			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
+		}
+	}
+	switch {
+	case v.privileged():
+		d.Reasons.add(Reason{Cause: PlacePrivileged, Subject: OnPair})
+	case v.listed == Allowed:
+		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress})
+	}
+}
+
+// needsSolve reports whether an attempt that was charged on the claim of a
+// solved challenge really needs one, and adds why.
+func (v *view) needsSolve(d *Decision) bool {
+	needed := v.modeAsks()
+	if needed {
+		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
+	}
+	for i := range v.n {
+		r := v.rule[i]
+		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r == &v.rules.pair && !v.privileged() {
+			continue
+		}
+		lifted := v.standing[i].Over & r.enforce & v.challenged(r)
+		for j, l := range r.limits {
+			if lifted.Has(j) {
+				needed = true
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: l})
+			}
+		}
+	}
+	return needed
+}

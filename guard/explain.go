@@ -1,0 +1,163 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// A Line is one limit as it stands for a subject.
+type Line struct {
+	Subject SubjectKind
+	Limit   Limit
+	Delay   bool // the pair's delay, not a limit
+	Used    int  // charges as far as the ladder looks; at most its largest limit
+	Full    bool
+	FreeIn  time.Duration // if full
+}
+
+// An Explanation is what the guard knows of an account, an address or both.
+type Explanation struct {
+	Account string // normalised and canonical; empty if none was asked for
+	Address netip.Addr
+	Listed  Verdict
+	Status  trusted.Status // of the address to the account, if both are known
+	Mode    bool           // CAPTCHA mode is on
+	Lines   []Line
+	// Decision is what an attempt would get now, with nothing charged: Proceed
+	// if there is room.
+	Decision Decision
+}
+
+// Explain reads what stands against an account, an address or the pair. It
+// changes nothing. An account name that is none is an error.
+func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
+	var v view
+	v.rules = g.rules.Load()
+	e := Explanation{Address: address, Mode: g.config.Mode.On()}
+	if account == "" && !address.IsValid() {
+		return e, errors.New("guard: explain needs an account, an address or both")
+	}
+	if account != "" {
+		if g.name(&Attempt{Account: account}, &v); v.badName {
+			return e, ErrAccountName
+		}
+		e.Account = v.name
+	}
+	v.address, v.network = g.digests.ofAddress(address)
+	v.listed = g.config.Lists.Look(address, g.config.Now())
+	if e.Account != "" && address.IsValid() {
+		g.recognise(ctx, &Attempt{}, &v, g.config.Now())
+	}
+	v.pair = g.digests.ofPair(v.account, v.address)
+	v.modeOn, v.slowing = e.Mode, g.config.Mode.Slowing()
+	v.suspect = g.proxies.suspect(v.address)
+	e.Listed, e.Status = v.listed, v.status
+	v.asked(e.Account != "", address.IsValid())
+	if err := g.config.Failures.Read(ctx, v.subjects[:v.n], v.standing[:v.n]); err != nil {
+		return e, fmt.Errorf("guard: reading the counters: %w", err)
+	}
+	e.Lines = v.lines()
+	e.Decision = v.foretell()
+	return e, nil
+}
+
+// asked lists only what was asked about.
+func (v *view) asked(account, address bool) {
+	if account && address {
+		v.count()
+		return
+	}
+	r := v.rules
+	if address {
+		v.add(&r.address, v.network, v.address, v.addressBinds())
+		v.add(&r.network, v.network, v.network, v.binds(&r.network))
+		return
+	}
+	v.add(&r.account, v.account, v.account, v.binds(&r.account))
+}
+
+func (v *view) lines() (lines []Line) {
+	for i := range v.n {
+		r, st := v.rule[i], v.standing[i]
+		if r == &v.rules.pair {
+			if r.ladder.Pace().First > 0 {
+				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: st.Count, Full: st.Over&failures.PaceBit != 0, FreeIn: st.FreeIn})
+			}
+			if !v.privileged() {
+				continue
+			}
+		}
+		for j, l := range r.limits {
+			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: st.Count, Full: st.Over.Has(j), FreeIn: st.FreeIn})
+		}
+	}
+	return lines
+}
+
+// foretell is what would be decided if there is no room, and Proceed
+// otherwise.
+func (v *view) foretell() Decision {
+	for i := range v.n {
+		if v.standing[i].Over&v.subjects[i].Bind != 0 {
+			d, _ := decide(v, false)
+			return d
+		}
+	}
+	if !v.modeAsks() && v.listed != Blocked {
+		v.charged = 1
+	}
+	d, _ := decide(v, false)
+	return d
+}
+
+// Unlock forgets the failures of an account, an address or, with both, also of
+// the pair. The network's count stays: it is not one person's.
+func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) error {
+	var v view
+	v.rules = g.rules.Load()
+	if account == "" && !address.IsValid() {
+		return errors.New("guard: unlock needs an account, an address or both")
+	}
+	if account != "" {
+		if g.name(&Attempt{Account: account}, &v); v.badName {
+			return ErrAccountName
+		}
+		v.add(&v.rules.account, v.account, v.account, 0)
+	}
+	if address.IsValid() {
+		v.address, v.network = g.digests.ofAddress(address)
+		v.add(&v.rules.address, v.network, v.address, 0)
+	}
+	if account != "" && address.IsValid() {
+		v.pair = g.digests.ofPair(v.account, v.address)
+		v.add(&v.rules.pair, v.account, v.pair, 0)
+	}
+	if err := g.config.Failures.Clear(ctx, v.subjects[:v.n]); err != nil {
+		return fmt.Errorf("guard: unlocking: %w", err)
+	}
+	g.turns.wake(v.subjects[:v.n])
+	return nil
+}
+
+// ForgetPlaces ends the privilege of an address for an account or, without
+// one, of all the account's places and devices, as a new password must.
+func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
+	var v view
+	if g.name(&Attempt{Account: account}, &v); v.badName {
+		return ErrAccountName
+	}
+	var place digest
+	if address.IsValid() {
+		place, _ = g.digests.ofAddress(address)
+	}
+	if err := g.config.Places.Forget(ctx, trusted.Key(v.account), trusted.Key(place), g.config.Now()); err != nil {
+		return fmt.Errorf("guard: forgetting places: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// Config is what a Guard is made of.
+type Config struct {
+	// Policy is every number; see DefaultPolicy.
+	Policy Policy
+	// Secret keys all digests: at least 16 bytes, the same for as long as the
+	// counters live and on every node that shares them.
+	Secret []byte
+	// Realm separates sites that share stores; may be empty.
+	Realm string
+	// Failures counts. It must retain charges for Policy.Retain and call them
+	// undecided for Policy.PendingFor.
+	Failures failures.Store
+	// Places remembers where accounts were logged in to.
+	Places trusted.Store
+	// Cookies sign device cookies; nil: devices are not remembered.
+	Cookies *trusted.Cookies
+	// Mode is the site-wide switch.
+	Mode *captchamode.Mode
+	// Challenges are issued and checked; nil: nobody can solve one.
+	Challenges *captchamode.Challenges
+	// Lists are the allow and block lists; nil: nothing is listed.
+	Lists *Lists
+	// Normalise makes names comparable; default NormaliseAccount.
+	Normalise func(typed string) (string, error)
+	// Canonical makes one name of an account's several, such as e-mail and
+	// user name; it gets a normalised name. Nil: every name is its own.
+	Canonical func(name string) string
+	// Observer is told of every event; nil: nobody is.
+	Observer Observer
+	// Held and HeldPerAddress bound the attempts that wait for their turn or
+	// for a delay, in all and from one address; default 20,000 and 100.
+	Held           int
+	HeldPerAddress int
+	// Now is the clock of everything but timers; default time.Now.
+	Now func() time.Time
+}
+
+// A Guard decides login attempts. All methods are safe for concurrent use.
+type Guard struct {
+	config  Config
+	rules   atomic.Pointer[rules]
+	digests digester
+	turns   *turns
+	proxies proxyHint
+	tickets *sealer
+}
+
+// New returns a guard, or every problem with the config.
+func New(c Config) (*Guard, error) {
+	c.setDefaults()
+	compiled, err := compile(c.Policy)
+	digests, err2 := newDigester(c.Secret, c.Realm)
+	tickets, err3 := newSealer(c.Secret, c.Realm, c.Now)
+	if err := errors.Join(c.validate(), err, err2, err3); err != nil {
+		return nil, err
+	}
+	g := &Guard{config: c, digests: digests, tickets: tickets, turns: newTurns(c.Held, c.HeldPerAddress)}
+	g.rules.Store(compiled)
+	return g, nil
+}
+
+func (c *Config) setDefaults() {
+	if c.Lists == nil {
+		c.Lists = new(Lists)
+	}
+	if c.Normalise == nil {
+		c.Normalise = NormaliseAccount
+	}
+	if c.Canonical == nil {
+		c.Canonical = func(name string) string { return name }
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
+	if c.Held == 0 {
+		c.Held = 20_000
+	}
+	if c.HeldPerAddress == 0 {
+		c.HeldPerAddress = 100
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	for what, missing := range map[string]bool{
+		"Failures": c.Failures == nil, "Places": c.Places == nil, "Mode": c.Mode == nil,
+	} {
+		if missing {
+			errs = append(errs, fmt.Errorf("guard: %s: must be set", what))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type nobody struct{}
+
+func (nobody) Observe(*Event) {}
+
+// Policy is what is in force.
+func (g *Guard) Policy() Policy { return g.rules.Load().policy }
+
+// SetPolicy changes what is in force for attempts that begin from now on. The
+// store of failures must have been made for windows as long as the new ones.
+func (g *Guard) SetPolicy(p Policy) error {
+	compiled, err := compile(p)
+	if err != nil {
+		return err
+	}
+	g.rules.Store(compiled)
+	return nil
+}
+
+// Issue makes a challenge that only this address can solve. afterAttempt says
+// that it answers an attempt that was decided Challenge and counted as
+// pressure; solving it takes that back.
+func (g *Guard) Issue(ctx context.Context, address netip.Addr, afterAttempt bool) (captchamode.Challenge, error) {
+	if g.config.Challenges == nil {
+		return captchamode.Challenge{}, errors.New("guard: there is no challenge to issue")
+	}
+	key, _ := g.digests.ofAddress(address)
+	return g.config.Challenges.Issue(ctx, key, afterAttempt)
+}
+
+// NeedsChallenge reports whether the site asks everybody at this address for a
+// challenge before an account is even named: CAPTCHA mode is on and the
+// address is not allowed. Who is privileged for the account needs none after
+// all.
+func (g *Guard) NeedsChallenge(address netip.Addr) bool {
+	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
+}
+
+// Shed tells the guard that an attempt was turned away because the password
+// check is overloaded: pressure (R20).
+func (g *Guard) Shed(address netip.Addr) {
+	key, _ := g.digests.ofAddress(address)
+	g.config.Mode.Observe(captchamode.Shed, key)
+}

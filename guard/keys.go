@@ -1,0 +1,101 @@
+package guard
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/dchest/siphash"
+)
+
+// A digest is the keyed 128-bit SipHash (Aumasson and Bernstein, 2012) of
+// something typed or dialled. Keys of all stores are digests: of one size, and
+// of no use to anybody without the secret.
+type digest [16]byte
+
+// A digester makes digests: one SipHash key for every kind, so that an account
+// called "10.0.0.1" is not the address.
+type digester struct {
+	account, address, network, pair [2]uint64
+}
+
+// newDigester derives the keys from the secret, at least 16 bytes, and the
+// realm.
+func newDigester(secret []byte, realm string) (digester, error) {
+	var d digester
+	if len(secret) < 16 {
+		return d, fmt.Errorf("guard: secret: must be at least 16 bytes, not %d", len(secret))
+	}
+	for info, key := range map[string]*[2]uint64{"account": &d.account, "address": &d.address, "network": &d.network, "pair": &d.pair} {
+		raw, err := hkdf.Key(sha256.New, secret, nil, "authguard "+info+" "+realm, 16)
+		if err != nil {
+			return d, fmt.Errorf("guard: deriving keys: %w", err)
+		}
+		key[0], key[1] = binary.LittleEndian.Uint64(raw), binary.LittleEndian.Uint64(raw[8:])
+	}
+	return d, nil
+}
+
+func sum(key [2]uint64, b []byte) (d digest) {
+	lo, hi := siphash.Hash128(key[0], key[1], b)
+	binary.LittleEndian.PutUint64(d[:8], lo)
+	binary.LittleEndian.PutUint64(d[8:], hi)
+	return d
+}
+
+func (d *digester) ofAccount(name string) digest {
+	var buffer [MaxAccount]byte
+	return sum(d.account, buffer[:copy(buffer[:], name)])
+}
+
+func (d *digester) ofPair(account, address digest) digest {
+	var both [32]byte
+	copy(both[:], account[:])
+	copy(both[16:], address[:])
+	return sum(d.pair, both[:])
+}
+
+// ofAddress are the digests of what counts as one address and of the network
+// around it.
+func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
+	one, around := subnets(a)
+	return sum(d.address, one[:]), sum(d.network, around[:])
+}
+
+// subnets are what counts as one address, the IPv4 address or the IPv6 /64,
+// and the /24 or /48 around it (R10), both with the family in front. Addresses
+// behind the well-known NAT64 prefixes (RFC 6052, RFC 8215) are the IPv4
+// addresses in them: all of the IPv4 internet would share one /64 otherwise.
+func subnets(a netip.Addr) (one, around [17]byte) {
+	if four, ok := asIPv4(a); ok {
+		one[0], around[0] = 4, 4
+		copy(one[1:], four[:])
+		copy(around[1:], four[:3])
+		return one, around
+	}
+	if a.Is6() {
+		six := a.As16()
+		one[0], around[0] = 6, 6
+		copy(one[1:], six[:8])
+		copy(around[1:], six[:6])
+	}
+	return one, around
+}
+
+func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
+	if a.Is4() || a.Is4In6() {
+		return a.Unmap().As4(), true
+	}
+	if !a.Is6() {
+		return four, false
+	}
+	six := a.As16()
+	if [4]byte(six[:4]) != [4]byte{0, 0x64, 0xff, 0x9b} {
+		return four, false
+	}
+	wellKnown := [8]byte(six[4:12]) == [8]byte{}
+	local := six[4] == 0 && six[5] == 1
+	return [4]byte(six[12:]), wellKnown || local
+}

@@ -1,0 +1,100 @@
+package guard
+
+import (
+	"time"
+
+	"authguard/trusted"
+)
+
+// An Action is what a full rung asks for. The zero Action refuses.
+type Action uint8
+
+const (
+	Refuse Action = iota
+	// Forget ends the privilege of the place (privileged pairs only); the
+	// attempt is then decided like any other.
+	Forget
+	Challenge
+	Wait
+	Proceed
+)
+
+// A Limit is one rung of a policy's ladder: at most Failures in any closed
+// interval of length Window, and what happens beyond.
+type Limit struct {
+	Failures int
+	Window   time.Duration
+	Then     Action
+	// Monitor: decided, recorded and shown, not enforced.
+	Monitor bool
+}
+
+// A Delay makes the next attempt of a pair due some time after its last
+// failure: First after After failures in the last Window, doubling up to Max.
+// The zero Delay delays nothing.
+type Delay struct {
+	After   int
+	First   time.Duration
+	Max     time.Duration
+	Window  time.Duration
+	Monitor bool
+}
+
+// A Policy is every number that a decision depends on. Start from
+// [DefaultPolicy]; the zero Policy limits nothing and does not validate.
+type Policy struct {
+	PairDelay Delay
+	Address   []Limit
+	Network   []Limit
+	// Account binds strangers only.
+	Account []Limit
+	// PrivilegedPair is the budget of an account at a privileged place.
+	PrivilegedPair []Limit
+	// SiteSlow makes a stranger's address wait this long between two attempts
+	// while the site's failures are above a third of the threshold. Zero: no
+	// slowing.
+	SiteSlow time.Duration
+	// PendingFor is the longest that a password check may take: a charge
+	// younger than that may still be taken back (R3).
+	PendingFor time.Duration
+	Places     trusted.Limits
+}
+
+// DefaultPolicy is the policy out of the box (DESIGN.md §9).
+func DefaultPolicy() Policy {
+	const day = 24 * time.Hour
+	return Policy{
+		PairDelay: Delay{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
+		Address: []Limit{
+			{Failures: 10, Window: time.Minute, Then: Challenge},
+			{Failures: 20, Window: time.Hour, Then: Challenge},
+			{Failures: 50, Window: day, Then: Challenge},
+			{Failures: 200, Window: day, Then: Refuse},
+		},
+		Network: []Limit{
+			{Failures: 60, Window: time.Minute, Then: Challenge},
+			{Failures: 300, Window: time.Hour, Then: Challenge},
+		},
+		Account: []Limit{
+			{Failures: 5, Window: day, Then: Challenge},
+			{Failures: 100, Window: day, Then: Refuse},
+		},
+		PrivilegedPair: []Limit{
+			{Failures: 20, Window: time.Hour, Then: Challenge},
+			{Failures: 100, Window: day, Then: Forget},
+		},
+		SiteSlow:   2 * time.Second,
+		PendingFor: 5 * time.Second,
+		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL},
+	}
+}
+
+var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Proceed: "proceed"}
+
+// String is the action's stable name.
+func (a Action) String() string {
+	if int(a) < len(actionNames) {
+		return actionNames[a]
+	}
+	return actionNames[Refuse]
+}

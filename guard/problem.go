@@ -1,0 +1,114 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/failures"
+)
+
+// A Problem is one thing that is wrong with a policy, by the path of the
+// setting, such as "limits.account[1].failures".
+type Problem struct {
+	Path string
+	Text string
+}
+
+// Error is the problem on one line.
+func (p Problem) Error() string { return p.Path + ": " + p.Text }
+
+// Validate is all Problems as one error, or nil.
+func (p Policy) Validate() error {
+	var errs []error
+	for _, problem := range p.Problems() {
+		errs = append(errs, problem)
+	}
+	return errors.Join(errs...)
+}
+
+// Problems is everything that is wrong with the policy.
+func (p Policy) Problems() []Problem {
+	var c checker
+	c.ladder("limits.address", p.Address, failures.Pace{}, Challenge, Refuse)
+	c.ladder("limits.network", p.Network, failures.Pace{}, Challenge, Refuse)
+	c.ladder("limits.account", p.Account, failures.Pace{}, Challenge, Refuse)
+	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.pace(), Challenge, Forget)
+	c.delay("limits.pair_delay", p.PairDelay)
+	c.check(p.SiteSlow >= 0 && p.SiteSlow <= time.Minute && whole(p.SiteSlow),
+		"site.slow", "must be from 0 to 1m in whole milliseconds, not %v", p.SiteSlow)
+	c.check(p.PendingFor >= 100*time.Millisecond && p.PendingFor <= time.Minute && whole(p.PendingFor),
+		"limits.longest_check", "must be from 100ms to 1m in whole milliseconds, not %v", p.PendingFor)
+	c.check(p.Places.Places >= 1 && p.Places.Places <= 100, "places.per_account", "must be from 1 to 100, not %d", p.Places.Places)
+	c.check(p.Places.TTL >= time.Minute, "places.ttl", "must be at least 1m, not %v", p.Places.TTL)
+	return c.problems
+}
+
+type checker struct{ problems []Problem }
+
+func (c *checker) check(ok bool, path, text string, args ...any) bool {
+	if !ok {
+		c.problems = append(c.problems, Problem{Path: path, Text: fmt.Sprintf(text, args...)})
+	}
+	return ok
+}
+
+func (c *checker) ladder(path string, limits []Limit, pace failures.Pace, allowed ...Action) {
+	c.check(len(limits) <= failures.MaxRungs, path, "at most %d limits, not %d", failures.MaxRungs, len(limits))
+	for i, l := range limits {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		ok := c.check(l.Failures >= 1 && l.Failures <= failures.MaxFailures, at+".failures",
+			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
+		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
+			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
+		ok = c.check(l.Then == allowed[0] || l.Then == allowed[1], at+".then",
+			"must be %s or %s, not %s", allowed[0], allowed[1], l.Then) && ok
+		if ok {
+			c.reachable(at, limits[:i], l)
+			c.reachableAtPace(at, pace, l)
+		}
+	}
+}
+
+// reachable says so if an earlier limit that stops at least as much lets
+// through too few for this one to ever be full (R8).
+func (c *checker) reachable(at string, earlier []Limit, l Limit) {
+	for i, e := range earlier {
+		if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || e.Then > l.Then {
+			continue
+		}
+		windows := int64((l.Window + e.Window - 1) / e.Window)
+		most := int64(e.Failures) * windows
+		c.check(most >= int64(l.Failures), at+".failures",
+			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
+			i, e.Failures, spell(e.Window), e.Failures, windows, most, spell(l.Window), l.Failures)
+	}
+}
+
+// reachableAtPace says so if the delays between two tries are too long for the
+// limit to ever be full.
+func (c *checker) reachableAtPace(at string, p failures.Pace, l Limit) {
+	if p.First <= 0 || p.Max < p.First || l.Window > p.Window {
+		return
+	}
+	most, last := int64(0), time.Duration(0)
+	for last <= l.Window && most < int64(l.Failures) {
+		most++
+		last += max(p.Delay(int(most)), 0)
+	}
+	c.check(most >= int64(l.Failures), at+".failures",
+		"can never be reached: limits.pair_delay lets at most %d tries into %s, fewer than %d", most, spell(l.Window), l.Failures)
+}
+
+func (c *checker) delay(path string, d Delay) {
+	if d == (Delay{}) || d == (Delay{Monitor: true}) {
+		return
+	}
+	c.check(d.After >= 1 && d.After <= 1000, path+".after", "must be from 1 to 1000, not %d", d.After)
+	c.check(d.First >= time.Millisecond && whole(d.First), path+".first", "must be at least 1ms in whole milliseconds, not %v", d.First)
+	c.check(d.Max >= d.First && whole(d.Max), path+".max", "must be at least first (%v) in whole milliseconds, not %v", d.First, d.Max)
+	c.check(d.Window >= d.Max && d.Window <= failures.MaxWindow && whole(d.Window), path+".window",
+		"must be from max (%v) to %v in whole milliseconds, not %v", d.Max, failures.MaxWindow, d.Window)
+}
+
+func whole(d time.Duration) bool { return d%time.Millisecond == 0 }

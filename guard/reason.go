@@ -1,0 +1,186 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Cause is the kind of a reason: a closed set, fit for metric labels.
+type Cause uint8
+
+const (
+	NoCause         Cause = iota
+	LimitReached          // a rung of a subject is full
+	PairDelayed           // the pair's next attempt is not due yet
+	SiteSlowed            // the site is slowing strangers
+	ModeOn                // CAPTCHA mode is on and the place is not privileged
+	BlockedByAdmin        // an administrator's block
+	AllowedByAdmin        // an administrator's allowance lifted a limit
+	PlacePrivileged       // the place's privilege lifted a limit
+	ChallengeSolved       // a solved challenge lifted a limit
+	ChallengeFailed       // the answer that came along was no solve
+	BudgetSpent           // the place used up its budget and is forgotten
+	UndecidedAhead        // undecided attempts fill the room
+	BadAccountName        // empty, too long or not text
+	StoreFailed           // the counters could not be asked
+	ForgottenProxy        // softened: the address looks like a proxy nobody configured
+)
+
+var causeCodes = [...]string{
+	NoCause: "none", LimitReached: "limit", PairDelayed: "pair-delay", SiteSlowed: "site-slow",
+	ModeOn: "captcha-mode", BlockedByAdmin: "blocked", AllowedByAdmin: "allowed",
+	PlacePrivileged: "privileged-place", ChallengeSolved: "challenge-solved",
+	ChallengeFailed: "challenge-failed", BudgetSpent: "budget-spent",
+	UndecidedAhead: "undecided-ahead", BadAccountName: "bad-account-name",
+	StoreFailed: "store-failed", ForgottenProxy: "forgotten-proxy",
+}
+
+// String is the cause's stable code.
+func (c Cause) String() string { return causeCodes[c] }
+
+// A SubjectKind is what a limit is on: a closed set.
+type SubjectKind uint8
+
+const (
+	NoSubject SubjectKind = iota
+	OnPair
+	OnAddress
+	OnNetwork
+	OnAccount
+	OnPrivilegedPair
+	OnSite
+)
+
+var subjectNames = [...]string{
+	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
+	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site",
+}
+
+// String is the subject's name in DESIGN.md's words.
+func (s SubjectKind) String() string { return subjectNames[s] }
+
+// A Reason is one cause of a decision.
+type Reason struct {
+	Cause   Cause
+	Subject SubjectKind
+	Limit   Limit         // for LimitReached
+	Wait    time.Duration // until it no longer holds, where that is known
+	// Monitored: this would have happened, and was only recorded.
+	Monitored bool
+}
+
+// Code is the reason in one stable word for logs and programs, such as
+// "limit:account" or "captcha-mode".
+func (r Reason) Code() string {
+	code := r.Cause.String()
+	if r.Subject != NoSubject && r.Cause == LimitReached {
+		code += ":" + strings.ReplaceAll(r.Subject.String(), " ", "-")
+	}
+	if r.Monitored {
+		code += ":monitored"
+	}
+	return code
+}
+
+// String is the reason in words that a support person understands.
+func (r Reason) String() string {
+	s := r.words()
+	if r.Wait > 0 {
+		s += fmt.Sprintf(" (for another %s)", roundUp(r.Wait))
+	}
+	if r.Monitored {
+		s += "; only recorded, since this limit is on monitor"
+	}
+	return s
+}
+
+func (r Reason) words() string {
+	switch r.Cause {
+	case LimitReached:
+		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, spell(r.Limit.Window))
+	case PairDelayed:
+		return "this account was tried with wrong passwords from this address just now, so the next try has to wait"
+	case SiteSlowed:
+		return "more logins than usual fail on the whole site, so addresses that are new to the account are slowed down"
+	case ModeOn:
+		return "CAPTCHA mode is on and nobody has logged in to this account from this place before"
+	case BlockedByAdmin:
+		return "an administrator blocked this address"
+	case AllowedByAdmin:
+		return "an administrator allowed this address"
+	case PlacePrivileged:
+		return "somebody has logged in to this account from this place before"
+	case ChallengeSolved:
+		return "the challenge was solved"
+	case ChallengeFailed:
+		return "the answer to the challenge did not count"
+	case BudgetSpent:
+		return "too many wrong passwords came from this known place, so it is no longer treated as known"
+	case UndecidedAhead:
+		return "other attempts for the same account or address are still being decided"
+	case BadAccountName:
+		return "the account name was empty, too long or not readable as text"
+	case StoreFailed:
+		return "the counters could not be asked"
+	case ForgottenProxy:
+		return "this address looks like a proxy that was not configured, so it is challenged instead of refused"
+	}
+	return "no reason was recorded"
+}
+
+// Reasons are at most four reasons, kept without allocating.
+type Reasons struct {
+	list [4]Reason
+	n    uint8
+}
+
+// All returns the reasons, strongest first.
+func (r *Reasons) All() []Reason { return r.list[:r.n] }
+
+// Codes returns the code of every reason.
+func (r *Reasons) Codes() []string {
+	codes := make([]string, 0, r.n)
+	for _, one := range r.All() {
+		codes = append(codes, one.Code())
+	}
+	return codes
+}
+
+// Has reports whether a cause is among the reasons.
+func (r *Reasons) Has(c Cause) bool {
+	for _, one := range r.All() {
+		if one.Cause == c {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Reasons) add(one Reason) {
+	if int(r.n) < len(r.list) {
+		r.list[r.n] = one
+		r.n++
+	}
+}
+
+func roundUp(d time.Duration) string {
+	return spell((d + time.Second - 1).Truncate(time.Second))
+}
+
+// spell writes a duration as a person would: "24 hours", "1 minute".
+func spell(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}, {time.Millisecond, "millisecond"}} {
+		if d >= unit.size && d%unit.size == 0 {
+			n := d / unit.size
+			if n == 1 {
+				return "1 " + unit.name
+			}
+			return fmt.Sprintf("%d %ss", n, unit.name)
+		}
+	}
+	return d.String()
+}

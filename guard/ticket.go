@@ -1,0 +1,168 @@
+package guard
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"authguard/failures"
+)
+
+// A Ticket stands for one attempt that may proceed, until it is settled. It is
+// not safe for concurrent use, and not to be copied once it is settled.
+type Ticket struct {
+	at         failures.Moment
+	settled    bool
+	privileged bool
+	bare       bool // no account: its name was bad
+	account    digest
+	address    digest
+	network    digest
+	place      digest
+	pair       digest
+
+	// For the event, and to make the ticket travel.
+	name            string
+	from            netip.Addr
+	door            string
+	reasons         Reasons
+	accountFailures int
+	forwarded       bool
+	nonce           [16]byte
+}
+
+// Errors of tickets.
+var (
+	// ErrSettled means that the ticket was settled before.
+	ErrSettled = errors.New("guard: this attempt was settled already")
+	// ErrTicketExpired means that the ticket is older than TicketTTL; the
+	// attempt counts as failed.
+	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")
+	// ErrTicket means that the text is no ticket of this guard.
+	ErrTicket = errors.New("guard: not a ticket")
+)
+
+const (
+	// TicketTTL is how long a ticket that travels can be settled.
+	TicketTTL = 5 * time.Minute
+	// MaxTicket is the longest ticket as text, in bytes.
+	MaxTicket = 1024
+
+	ticketVersion = 1
+	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 1 // version, flags, moment, nonce, place, address, length of the name
+)
+
+// ticket fills in a decision's ticket.
+func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
+	d.Ticket = Ticket{
+		at: v.charged, privileged: v.privileged(), account: v.account, address: v.address,
+		network: v.network, place: v.place, pair: v.pair, name: v.name, from: a.Address, door: a.Door,
+		reasons: d.Reasons, accountFailures: v.accountFailures(), forwarded: a.Forwarded, bare: v.badName,
+	}
+}
+
+// subjects are what the ticket's attempt was charged to.
+func (t *Ticket) subjects(r *rules, into *[4]failures.Subject) []failures.Subject {
+	account, network := failures.Key(t.account), failures.Key(t.network)
+	pair := failures.Subject{Place: account, Key: failures.Key(t.pair), Ladder: r.pair.ladder}
+	if t.privileged {
+		into[0] = pair
+		return into[:1]
+	}
+	into[0] = failures.Subject{Place: network, Key: failures.Key(t.address), Ladder: r.address.ladder}
+	into[1] = failures.Subject{Place: network, Key: network, Ladder: r.network.ladder}
+	if t.bare {
+		return into[:2]
+	}
+	into[2] = failures.Subject{Place: account, Key: account, Ladder: r.account.ladder}
+	into[3] = pair
+	return into[:4]
+}
+
+// A sealer makes tickets that travel through a client, and opens them.
+type sealer struct {
+	aead cipher.AEAD
+	now  func() time.Time
+}
+
+func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, error) {
+	if len(secret) < 16 {
+		return nil, nil // newDigester says so
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "authguard ticket "+realm, 32)
+	if err != nil {
+		return nil, fmt.Errorf("guard: deriving the tickets' key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("guard: tickets: %w", err)
+	}
+	return &sealer{aead: aead, now: now}, nil
+}
+
+// Seal makes a ticket into text that any guard with the same secret can open.
+// Nobody else can read or change it.
+func (g *Guard) Seal(t *Ticket) string {
+	rand.Read(t.nonce[:])
+	b := make([]byte, 0, ticketFixed+len(t.name)+16)
+	b = append(b, ticketVersion, flags(t.privileged, t.forwarded))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.at))
+	b = append(append(b, t.nonce[:]...), t.place[:]...)
+	from := t.from.As16()
+	b = append(append(b, from[:]...), byte(len(t.name)-1))
+	b = append(b, t.name...)
+	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
+}
+
+func flags(privileged, forwarded bool) (b byte) {
+	if privileged {
+		b |= 1
+	}
+	if forwarded {
+		b |= 2
+	}
+	return b
+}
+
+// Open reads a ticket that Seal made. Whether it was settled before is for the
+// caller to remember, by the ticket's ID.
+func (g *Guard) Open(text string) (Ticket, error) {
+	if len(text) > MaxTicket {
+		return Ticket{}, ErrTicket
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return Ticket{}, ErrTicket
+	}
+	b, err := g.tickets.aead.Open(nil, nil, raw, nil)
+	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
+		return Ticket{}, ErrTicket
+	}
+	t := Ticket{privileged: b[1]&1 != 0, forwarded: b[1]&2 != 0, at: failures.Moment(binary.BigEndian.Uint64(b[2:]))}
+	copy(t.nonce[:], b[10:])
+	t.place = digest(b[26:])
+	t.from = netip.AddrFrom16([16]byte(b[42:])).Unmap()
+	t.name, t.door = string(b[ticketFixed:]), "api"
+	if g.tickets.now().Sub(time.UnixMilli(int64(t.at))) > TicketTTL {
+		return t, ErrTicketExpired
+	}
+	t.account = g.digests.ofAccount(t.name)
+	t.address, t.network = g.digests.ofAddress(t.from)
+	t.pair = g.digests.ofPair(t.account, t.place)
+	return t, nil
+}
+
+// ID is the same for every copy of a sealed ticket and for no other.
+func (t *Ticket) ID() [16]byte { return t.nonce }

@@ -1,0 +1,847 @@
+// Package authguard_test is the promise: the rules of the design as stories,
+// told against a whole guard.
+package authguard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/world"
+	"authguard/trusted"
+)
+
+const (
+	home    = "192.0.2.10" // where alice logs in from
+	nowhere = "203.0.113.7"
+)
+
+// address is the nth of many addresses, each in a network of its own.
+func address(n int) string {
+	return netip.AddrFrom4([4]byte{byte(11 + n>>16), byte(n >> 8), byte(n), 9}).String()
+}
+
+// burst makes n wrong guesses at alice, so many at a time, each from where
+// from says.
+func burst(t *testing.T, w *world.World, n, atATime int, from func(i int) string) {
+	t.Helper()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range atATime {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				w.Wrong(t, "alice", from(int(i)))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestR1BurstFromOneAddressGetsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world.New(t, world.Options{Running: true})
+			w.CheckTakes = 100 * time.Millisecond
+			burst(t, w, 500, 200, func(int) string { return nowhere })
+			if got := w.Checked("alice"); got != 3 {
+				t.Errorf("%d passwords were checked, want 3: then the pair's delay begins", got)
+			}
+		})
+	}
+}
+
+func TestR1BurstFromManyAddressesGetsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world.New(t, world.Options{Running: true})
+			w.CheckTakes = 100 * time.Millisecond
+			burst(t, w, 500, 200, func(i int) string { return address(i % 100) })
+			if got := w.Checked("alice"); got != 5 {
+				t.Errorf("%d passwords were checked, want 5: the account's limit for strangers", got)
+			}
+		})
+	}
+}
+
+func TestR1BurstWithoutDelaysGetsExactlyTheAccountsLimit(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.PairDelay = guard.Delay{}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world.New(t, world.Options{Running: true, Policy: &p})
+			w.CheckTakes = 100 * time.Millisecond
+			burst(t, w, 500, 200, func(int) string { return nowhere })
+			if got := w.Checked("alice"); got != 5 {
+				t.Errorf("%d passwords were checked, want 5", got)
+			}
+		})
+	}
+}
+
+func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]func(int) string{
+		"from one address":   func(int) string { return home },
+		"from as many":       address,
+		"from one network":   func(i int) string { return fmt.Sprintf("198.51.100.%d", i) },
+		"from three of them": func(i int) string { return address(i % 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := world.New(t, world.Options{Running: true})
+				w.CheckTakes = 250 * time.Millisecond
+				var in atomic.Int64
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						if w.Right(t, "alice", from(i)) {
+							in.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if in.Load() != 20 {
+					t.Errorf("%d of 20 got in", in.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Running: true})
+		for i := range 5 {
+			if d, err := w.Begin(t.Context(), world.From("alice", address(i))); err != nil || d.Action != guard.Proceed {
+				t.Fatalf("attempt %d: %v, %v", i, d.Action, err)
+			}
+		}
+		began := time.Now()
+		d := w.Wrong(t, "alice", nowhere)
+		if d.Action != guard.Challenge {
+			t.Errorf("got %v, want challenge: whoever never settles has failed", d.Action)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("waited %v for attempts that were decided after 5 s", took)
+		}
+	})
+}
+
+func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	// An attacker logs in to an account of his own between any two guesses.
+	checked := 0
+	for i := range 200 {
+		w.Right(t, "mallory", nowhere)
+		if w.Wrong(t, fmt.Sprintf("victim%d", i), nowhere).Action == guard.Proceed {
+			checked++
+		}
+	}
+	if checked != 10 {
+		t.Errorf("%d guesses were checked, want 10: the address's limit", checked)
+	}
+}
+
+func TestR5KnockingOnAClosedDoorDoesNotKeepItClosed(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for i := range 5 {
+		w.Wrong(t, "alice", address(i))
+	}
+	for range 23 * 60 {
+		w.Clock.Advance(time.Minute)
+		if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Challenge {
+			t.Fatalf("got %v while the account is closed to strangers", d.Action)
+		}
+	}
+	w.Clock.Advance(time.Hour + time.Millisecond)
+	if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Proceed {
+		t.Errorf("got %v a day after the last failure that counted", d.Action)
+	}
+}
+
+func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from    func(i int) string
+		checked int
+	}{
+		"hosts of one /64":     {func(i int) string { return fmt.Sprintf("2001:db8:1:2::%x", i+1) }, 10},
+		"one address, mapped":  {func(i int) string { return []string{"::ffff:203.0.113.7", nowhere}[i%2] }, 10},
+		"/64s of one /48":      {func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i+1) }, 60},
+		"behind a NAT64":       {func(i int) string { return fmt.Sprintf("64:ff9b::%x:%x", 0x0b00+i, 0x0101) }, 90},
+		"behind a local NAT64": {func(i int) string { return fmt.Sprintf("64:ff9b:1::%x:%x", 0x0b00+i, 0x0101) }, 90},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mode := captchamode.DefaultConfig()
+			mode.Floor = 500
+			w := world.New(t, world.Options{Mode: &mode})
+			for i := range 90 {
+				w.Wrong(t, fmt.Sprintf("account%d", i), c.from(i))
+			}
+			if got := w.AllChecked(); got != c.checked {
+				t.Errorf("%d were checked, want %d", got, c.checked)
+			}
+		})
+	}
+}
+
+func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
+	t.Parallel()
+	names := []string{"alice", "ALICE", " alice ", "ａｌｉｃｅ", "Alice\u00a0", "alice@example.com", "Alice@Example.COM"}
+	w := world.New(t, world.Options{Canonical: func(name string) string {
+		if name == "alice@example.com" {
+			return "alice"
+		}
+		return name
+	}})
+	checked := 0
+	for i := range 20 {
+		if w.Wrong(t, names[i%len(names)], address(i)).Action == guard.Proceed {
+			checked++
+		}
+	}
+	if checked != 5 {
+		t.Errorf("%d guesses at one account were checked, want 5", checked)
+	}
+	if !w.Right(t, "bob", home) {
+		t.Error("another account was closed")
+	}
+}
+
+func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "\u3000", "", ""} {
+		d := w.Wrong(t, name, nowhere)
+		if d.Action != guard.Refuse || !d.Reasons.Has(guard.BadAccountName) {
+			t.Fatalf("%d: %q: %v %v", i, name, d.Action, d.Reasons.Codes())
+		}
+	}
+	if w.AllChecked() != 0 {
+		t.Error("a password was checked for a name that is none")
+	}
+	if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+		t.Errorf("got %v after ten attempts without a name, want challenge", d.Action)
+	}
+}
+
+func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	for i := range 5 {
+		w.Wrong(t, "alice", address(i))
+	}
+	for i := range 95 {
+		if d := w.Wrong(t, "alice", address(100+i)); d.Action != guard.Challenge {
+			t.Fatalf("guess %d: got %v, want challenge", i, d.Action)
+		}
+		if d, _ := w.Try(t, w.Solved(t, "alice", address(100+i)), "wrong"); d.Action != guard.Proceed {
+			t.Fatalf("guess %d with a solve: got %v %v", i, d.Action, d.Reasons.Codes())
+		}
+	}
+	if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Refuse {
+		t.Errorf("guess 101: got %v, want refuse", d.Action)
+	}
+	if !w.Right(t, "alice", home) {
+		t.Error("the owner was kept out of a place she has logged in from")
+	}
+}
+
+func TestR14PrivilegedPlacesPassEveryLimitAndTheMode(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	for i := range 200 { // the neighbours behind the same address are bad
+		w.Wrong(t, fmt.Sprintf("victim%d", i), home)
+	}
+	for i := range 300 { // and alice is under attack
+		w.Wrong(t, "alice", address(i))
+	}
+	w.Force(t)
+	for range 10 {
+		if !w.Right(t, "alice", home) {
+			t.Fatal("alice was kept out of a privileged place")
+		}
+	}
+	if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+		t.Errorf("a stranger got %v while the mode is on", d.Action)
+	}
+}
+
+func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	checked := func(every time.Duration, tries int) (n int) {
+		for range tries {
+			w.Clock.Advance(every)
+			if w.Wrong(t, "alice", home).Action == guard.Proceed {
+				n++
+			}
+		}
+		return n
+	}
+	if n := checked(21*time.Second, 100); n != 20 {
+		t.Errorf("%d guesses in the first half hour, want 20", n)
+	}
+	if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
+		t.Errorf("got %v beyond the budget, want challenge", d.Action)
+	}
+	checked(time.Minute, 8*60)
+	w.Clock.Advance(time.Hour)
+	d := w.Wrong(t, "alice", home)
+	if d.Privileged {
+		t.Errorf("still privileged after %d wrong passwords in a day", 100)
+	}
+	if st := w.Status(t, "alice", home); st != trusted.Spent {
+		t.Errorf("the place is %v, want spent", st)
+	}
+}
+
+func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	w.Spend(t, "alice", home)
+	for i := range 300 {
+		w.Clock.Advance(time.Minute)
+		w.Try(t, w.Solved(t, fmt.Sprintf("other%d", i), home), "wrong")
+	}
+	if d, _ := w.Try(t, w.Solved(t, "bob", home), world.Right); d.Action != guard.Refuse {
+		t.Fatalf("a stranger at the address got %v, want refuse", d.Action)
+	}
+	if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
+		t.Errorf("alice got %v, want challenge", d.Action)
+	}
+	if _, ok := w.Try(t, w.Solved(t, "alice", home), world.Right); !ok {
+		t.Error("alice solved the challenge and was kept out")
+	}
+	if st := w.Status(t, "alice", home); st != trusted.Privileged {
+		t.Errorf("after logging in again the place is %v", st)
+	}
+}
+
+func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	cookie := w.Device(t, "alice", home)
+	for i := range 10 {
+		w.Wrong(t, "alice", address(i))
+	}
+	a := world.From("alice", nowhere)
+	a.Device = cookie
+	if _, ok := w.Try(t, a, world.Right); !ok {
+		t.Error("alice's own device was kept out")
+	}
+	a.Account, a.Address = "bob", netip.MustParseAddr(address(50))
+	w.Force(t)
+	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+		t.Errorf("alice's device got %v for bob's account", d.Action)
+	}
+	w.Clock.Advance(time.Second)
+	if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
+	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+		t.Errorf("a device from before the password reset got %v", d.Action)
+	}
+}
+
+func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	cookie := w.Device(t, "alice", home)
+	for range 2000 {
+		w.Clock.Advance(25 * time.Second)
+		w.Wrong(t, "alice", home)
+	}
+	w.Force(t)
+	a := world.From("alice", home)
+	a.Device = cookie
+	if _, ok := w.Try(t, a, world.Right); !ok {
+		t.Error("whoever shares alice's address locked her device out")
+	}
+}
+
+func TestR14OnlyAnAdministratorsBlockStopsAPrivilegedPlace(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	w.Lists.Set([]guard.Listing{
+		{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: w.Clock.Now().Add(time.Hour)},
+		{Prefix: netip.MustParsePrefix("192.0.2.99/32"), Verdict: guard.Allowed},
+	})
+	if d, ok := w.Try(t, world.From("alice", home), world.Right); ok || d.Action != guard.Refuse {
+		t.Errorf("got %v from a blocked network", d.Action)
+	}
+	if !w.Right(t, "alice", "192.0.2.99") {
+		t.Error("the more specific allowance did not count")
+	}
+	w.Clock.Advance(time.Hour)
+	if !w.Right(t, "alice", home) {
+		t.Error("the block did not expire")
+	}
+}
+
+func TestAllowedAddressStillMayNotGuess(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(nowhere + "/32"), Verdict: guard.Allowed}})
+	w.Force(t)
+	for i := range 100 {
+		if d := w.Wrong(t, fmt.Sprintf("account%d", i), nowhere); d.Action != guard.Proceed {
+			t.Fatalf("attempt %d at another account: %v", i, d.Action)
+		}
+	}
+	for range 20 {
+		w.Clock.Advance(30 * time.Second)
+		w.Wrong(t, "alice", nowhere)
+	}
+	if got := w.Checked("alice"); got != 5 {
+		t.Errorf("%d guesses at one account, want 5", got)
+	}
+}
+
+func TestR15DelayDoublesByTheClockAndIsTheSameForRightAndWrong(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for range 3 {
+		w.Wrong(t, "alice", nowhere)
+	}
+	wrong := w.Wrong(t, "alice", nowhere)
+	right, ok := w.Try(t, world.From("alice", nowhere), world.Right)
+	if ok || right.Action != guard.Wait || wrong.Action != guard.Wait || right.RetryAfter != wrong.RetryAfter {
+		t.Errorf("right: %v %v, wrong: %v %v", right.Action, right.RetryAfter, wrong.Action, wrong.RetryAfter)
+	}
+	if wrong.RetryAfter != time.Second {
+		t.Errorf("told to wait %v, want 1s", wrong.RetryAfter)
+	}
+	w.Clock.Advance(time.Second)
+	if !w.Right(t, "alice", nowhere) {
+		t.Error("kept out when due")
+	}
+}
+
+func TestR15TwentyThousandHeldCostNoPrivilegedLogin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Running: true})
+		w.Right(t, "alice", home)
+		for i := range 5 { // attempts that nobody settles yet
+			if d, _ := w.Begin(t.Context(), world.From("alice", address(i))); d.Action != guard.Proceed {
+				t.Fatal(d.Action)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 20_500 {
+			all.Go(func() { _, _ = w.Begin(ctx, world.From("alice", address(i/50))) })
+		}
+		synctest.Wait()
+		if held := w.Held(); held != 20_000 {
+			t.Errorf("%d are held, want 20,000", held)
+		}
+		began := time.Now()
+		if !w.Right(t, "alice", home) {
+			t.Error("a privileged login was kept out")
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a privileged login waited %v", took)
+		}
+		cancel()
+		all.Wait()
+		if held := w.Held(); held != 0 {
+			t.Errorf("%d are held after all have gone", held)
+		}
+	})
+}
+
+func TestR15HeldUntilDueThenDecided(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Running: true})
+		for range 3 {
+			w.Wrong(t, "alice", nowhere)
+		}
+		began := time.Now()
+		a := world.From("alice", nowhere)
+		a.Hold = 2 * time.Second
+		if _, ok := w.Try(t, a, world.Right); !ok {
+			t.Error("held, and then kept out")
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("held for %v, want 1s", took)
+		}
+	})
+}
+
+func TestR16StoppedAttemptsNeverReachThePassword(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for i := range 5 {
+		w.Wrong(t, "alice", address(i))
+	}
+	before := w.Checked("alice")
+	w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(address(20) + "/32"), Verdict: guard.Blocked}})
+	for _, from := range []string{address(9), address(20)} {
+		right, ok := w.Try(t, world.From("alice", from), world.Right)
+		wrong := w.Wrong(t, "alice", from)
+		if ok || right.Action != wrong.Action || right.RetryAfter != wrong.RetryAfter {
+			t.Errorf("%s: right %v, wrong %v", from, right.Action, wrong.Action)
+		}
+	}
+	if got := w.Checked("alice"); got != before {
+		t.Errorf("%d passwords were looked at", got-before)
+	}
+}
+
+func TestR17OneSolveOneAttempt(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Force(t)
+	a := w.Solved(t, "alice", nowhere)
+	var in atomic.Int64
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if d, _ := w.Try(t, a, "wrong"); d.Action == guard.Proceed {
+				in.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if in.Load() != 1 || w.Checked("alice") != 1 {
+		t.Errorf("%d attempts went through on one solve, %d passwords checked", in.Load(), w.Checked("alice"))
+	}
+}
+
+func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Force(t)
+	for name, change := range map[string]func(*guard.Attempt){
+		"absent":     func(a *guard.Attempt) { a.Solve = captchamode.Solve{} },
+		"empty":      func(a *guard.Attempt) { a.Solve.Answer = " " },
+		"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
+		"unknown":    func(a *guard.Attempt) { a.Solve.ID = "x" + a.Solve.ID[1:] },
+		"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
+		"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
+		"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
+		"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
+		"cut":        func(a *guard.Attempt) { a.Solve.ID = a.Solve.ID[:10] },
+		"other name": func(a *guard.Attempt) { a.Solve = captchamode.Solve{ID: "off", Answer: "true"} },
+	} {
+		a := w.Solved(t, "alice", nowhere)
+		change(&a)
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+			t.Errorf("%s: got %v", name, d.Action)
+		}
+	}
+	if w.AllChecked() != 0 {
+		t.Error("a password was checked without a solve")
+	}
+}
+
+func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Force(t)
+	a := w.Solved(t, "alice", nowhere)
+	a.Solve.Answer = "wrong"
+	w.Try(t, a, world.Right)
+	a.Solve.Answer = world.Answer
+	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+		t.Errorf("after a wrong answer the right one got %v", d.Action)
+	}
+	e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range e.Lines {
+		if line.Used != 0 {
+			t.Errorf("the %s was charged %d", line.Subject, line.Used)
+		}
+	}
+}
+
+func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	a := w.Solved(t, "alice", nowhere)
+	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != captchamode.SolveUnchecked {
+		t.Fatalf("got %v, solve %v", d.Action, d.Solve.Reason)
+	}
+	w.Force(t)
+	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+		t.Errorf("the solve was burnt before it was needed: %v", d.Action)
+	}
+}
+
+func TestR20AttackSwitchesTheModeOnAndQuietSwitchesItOffOnce(t *testing.T) {
+	t.Parallel()
+	mode := captchamode.DefaultConfig()
+	mode.CoolDown = 10 * time.Minute
+	w := world.New(t, world.Options{Mode: &mode})
+	w.Right(t, "alice", home)
+	checkedBefore := 0
+	for i := range 5000 {
+		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+		if i == 30 {
+			if !w.Mode.On() {
+				t.Fatal("the mode is off after 31 failures in no time")
+			}
+			checkedBefore = w.AllChecked()
+		}
+		if i%100 == 0 {
+			w.Clock.Advance(time.Second)
+			w.Mode.Tick()
+		}
+	}
+	if got := w.AllChecked() - checkedBefore; got != 0 {
+		t.Errorf("%d passwords were checked without a solve after the mode went on", got)
+	}
+	if !w.Right(t, "alice", home) {
+		t.Error("a privileged person was kept out")
+	}
+	if _, ok := w.Try(t, w.Solved(t, "bob", address(6000)), world.Right); !ok {
+		t.Error("a stranger who solved was kept out")
+	}
+	for range 3600 {
+		w.Clock.Advance(time.Second)
+		w.Mode.Tick()
+	}
+	if on, off := w.Switched(); on != 1 || off != 1 {
+		t.Errorf("the mode went on %d times and off %d times, want once each", on, off)
+	}
+}
+
+func TestR20OneAddressCannotSwitchTheMode(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for i := range 10_000 {
+		w.Wrong(t, fmt.Sprintf("account%d", i), nowhere)
+		w.Clock.Advance(10 * time.Millisecond)
+		w.Mode.Tick()
+	}
+	if w.Mode.On() {
+		t.Error("a single address switched the whole site's mode")
+	}
+}
+
+func TestR20UnsolvedChallengesKeepTheModeOn(t *testing.T) {
+	t.Parallel()
+	mode := captchamode.DefaultConfig()
+	mode.CoolDown = time.Minute
+	w := world.New(t, world.Options{Mode: &mode})
+	for i := range 60 * 60 {
+		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+		w.Clock.Advance(time.Second)
+		w.Mode.Tick()
+	}
+	if on, off := w.Switched(); on != 1 || off != 0 {
+		t.Errorf("an attack that runs into the CAPTCHA: on %d times, off %d times", on, off)
+	}
+}
+
+func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	off := captchamode.Force{Word: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
+	if err := w.Mode.Force(off); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+	}
+	if w.Mode.On() {
+		t.Error("the machine overruled a person")
+	}
+	if f := w.Mode.State().Force; f != off && (f.Who != "ops" || f.Why != "a load test") {
+		t.Errorf("who and why were lost: %+v", f)
+	}
+	w.Clock.Advance(10 * time.Minute)
+	w.Mode.Tick()
+	if w.Mode.State().Force.Word != captchamode.Automatic {
+		t.Error("the word did not run out by itself")
+	}
+	for _, bad := range []captchamode.Force{
+		{Word: "maybe", Who: "a", Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+		{Word: captchamode.ForcedOn, Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+		{Word: captchamode.ForcedOn, Who: "a", Until: w.Clock.Now().Add(time.Hour)},
+		{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now()},
+		{Word: captchamode.ForcedOn, Who: "a", Why: "b"},
+		{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now().Add(365 * 24 * time.Hour)},
+	} {
+		if err := w.Mode.Force(bad); !errors.Is(err, captchamode.ErrForce) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
+	t.Parallel()
+	const proxy = "10.0.0.1"
+	w := world.New(t, world.Options{})
+	through := func(account, password string) guard.Decision {
+		a := world.From(account, proxy)
+		a.Forwarded = true
+		d, _ := w.Try(t, a, password)
+		return d
+	}
+	for i := range 12 {
+		through(fmt.Sprintf("user%d", i), world.Right)
+	}
+	if got, _, found := w.ForgottenProxy(); !found || got.String() != proxy {
+		t.Fatalf("noticed %v, %v", got, found)
+	}
+	for i := range 300 {
+		a := w.Solved(t, fmt.Sprintf("victim%d", i), proxy)
+		a.Forwarded = true
+		w.Clock.Advance(time.Minute)
+		w.Try(t, a, "wrong")
+	}
+	if d := through("new", world.Right); d.Action != guard.Challenge {
+		t.Errorf("got %v beyond the address's refusal, want challenge", d.Action)
+	}
+}
+
+func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for i := range 100 {
+		a := world.From(fmt.Sprintf("user%d", i), "10.0.0.9")
+		a.Forwarded = true
+		w.Try(t, a, "wrong")
+		a = world.From("mallory", nowhere)
+		a.Forwarded = true
+		w.Try(t, a, world.Right)
+	}
+	if got, _, found := w.ForgottenProxy(); found {
+		t.Errorf("%v was taken for a proxy", got)
+	}
+}
+
+func TestAbandonedGivesTheAccountItsChargeBack(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	broken := errors.New("the database is away")
+	for range 50 {
+		_, ok, err := w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { return true, broken })
+		if ok {
+			t.Fatal("got in although the check broke")
+		}
+		if err != nil && !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+	}
+	e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[guard.SubjectKind]int{}
+	for _, l := range e.Lines {
+		used[l.Subject] = l.Used
+	}
+	if used[guard.OnAccount] != 0 || used[guard.OnAddress] != 10 {
+		t.Errorf("account %d, address %d; want 0 and 10", used[guard.OnAccount], used[guard.OnAddress])
+	}
+}
+
+func TestPanicInTheCheckIsSettledAsAbandoned(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { panic("broken") })
+	}()
+	events := w.Events()
+	if len(events) != 1 || !events[0].Settled || events[0].Outcome != guard.Abandoned {
+		t.Errorf("%+v", events)
+	}
+}
+
+func TestSettlingTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Wrong(t, "alice", nowhere)
+	d, err := w.Begin(t.Context(), world.From("alice", nowhere))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(t.Context(), &d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+		t.Fatalf("the second time: %v", err)
+	}
+	if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {
+		t.Error("settling a failure again made the place privileged")
+	}
+}
+
+func TestMonitoredLimitIsSaidAndNotEnforced(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.Account = slices.Clone(p.Account)
+	for i := range p.Account {
+		p.Account[i].Monitor = true
+	}
+	w := world.New(t, world.Options{Policy: &p})
+	for i := range 5 {
+		w.Wrong(t, "alice", address(i))
+	}
+	d := w.Wrong(t, "alice", address(9))
+	if d.Action != guard.Proceed || !slices.Contains(d.Reasons.Codes(), "limit:account:monitored") {
+		t.Errorf("%v %v", d.Action, d.Reasons.Codes())
+	}
+}
+
+func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	w.Right(t, "alice", home)
+	for i := range 12 { // above a third of 30
+		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+	}
+	if !w.Mode.Slowing() || w.Mode.On() {
+		t.Fatalf("slowing %v, on %v", w.Mode.Slowing(), w.Mode.On())
+	}
+	w.Wrong(t, "bob", nowhere)
+	d := w.Wrong(t, "carol", nowhere)
+	if d.Action != guard.Wait || !d.Reasons.Has(guard.SiteSlowed) {
+		t.Errorf("a stranger got %v %v", d.Action, d.Reasons.Codes())
+	}
+	for range 3 {
+		if !w.Right(t, "alice", home) {
+			t.Error("a privileged login was slowed")
+		}
+	}
+}
+
+func TestZeroDecisionRefuses(t *testing.T) {
+	t.Parallel()
+	var d guard.Decision
+	var o guard.Outcome
+	if d.Action != guard.Refuse || o != guard.Failed || d.Solve.Solved {
+		t.Error("a zero value does not fail closed")
+	}
+}

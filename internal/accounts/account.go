@@ -1,0 +1,78 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"authguard/internal/passwords"
+)
+
+// MinPassword is the shortest new password, in characters.
+const MinPassword = 8
+
+var (
+	// ErrUnknown says that there is no such account.
+	ErrUnknown = errors.New("accounts: no such account")
+	// ErrTaken says that a user name or e-mail address is somebody's already,
+	// as either of the two.
+	ErrTaken = errors.New("accounts: the name is taken")
+	// ErrName says that a name cannot be one.
+	ErrName = errors.New("accounts: not a name")
+	// ErrTooShort says that a new password has fewer than MinPassword
+	// characters. One that is too long is passwords.ErrTooLong.
+	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
+)
+
+// A Role says what an account may do. The zero Role is User when adding.
+type Role string
+
+// The roles.
+const (
+	User  Role = "user"
+	Admin Role = "admin" // may use the admin pages
+)
+
+// An Account is everything but the password.
+type Account struct {
+	ID         string // random, never reused
+	Username   string // normalised; the canonical name
+	Email      string // normalised; empty if none
+	Role       Role
+	Disabled   bool
+	MustChange bool  // the password is good for choosing another one
+	Version    int64 // a session of an older version is over
+	CreatedAt  time.Time
+	ChangedAt  time.Time
+}
+
+// A Login is what a look-up finds: enough to check a password.
+type Login struct {
+	// Account is the canonical name, whichever name was typed.
+	Account    string
+	Password   passwords.Stored
+	Role       Role
+	MustChange bool
+	// Version changes whenever sessions must end.
+	Version int64
+}
+
+// A Source looks accounts up by any of their names. An unknown one is false and
+// no error; the error means that the source could not be asked.
+type Source interface {
+	FindForLogin(ctx context.Context, name string) (Login, bool, error)
+}
+
+// CheckPassword says whether a new password may be one: nil, ErrTooShort, or
+// passwords.ErrTooLong.
+func CheckPassword(password string) error {
+	switch {
+	case len(password) > passwords.MaxBytes:
+		return passwords.ErrTooLong
+	case utf8.RuneCountInString(password) < MinPassword:
+		return ErrTooShort
+	}
+	return nil
+}

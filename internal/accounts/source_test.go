@@ -1,0 +1,141 @@
+package accounts_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/accounts"
+	"authguard/internal/database"
+)
+
+const users = `CREATE TABLE users (id INTEGER, login TEXT, email TEXT, password_hash TEXT);
+	INSERT INTO users VALUES (1, 'ann', 'ann@example.org', '$2y$05$ann'), (2, 'bob', 'bob@example.org', NULL),
+	(3, 'twin', 'x@example.org', 'h'), (4, 'twin', 'y@example.org', 'h')`
+
+func theirs(t *testing.T, config accounts.SQLSourceConfig) *accounts.SQLSource {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "theirs.db")
+	db, err := database.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(users); err != nil {
+		t.Fatal(err)
+	}
+	if config.DB, err = database.OpenReadOnly(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { config.DB.Close() })
+	source, err := accounts.NewSQLSource(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+func TestSomebodyElsesTableIsASource(t *testing.T) {
+	t.Parallel()
+	source := theirs(t, accounts.SQLSourceConfig{
+		Query:     "SELECT password_hash FROM users WHERE login = ? OR email = ? -- 'who?'",
+		Canonical: "SELECT id FROM users WHERE login = $1 OR email = $1",
+	})
+	first, second := mustFind(t, source, "ann"), mustFind(t, source, "ann@example.org")
+	if first != second || first.Account != "1" || first.Password.Hash != "$2y$05$ann" || !first.Password.Usable {
+		t.Errorf("%+v and %+v", first, second)
+	}
+	if l := mustFind(t, source, "bob"); l.Password.Usable || l.Version == first.Version {
+		t.Errorf("without a password: %+v", l)
+	}
+	wantUnknown(t, source, "eve")
+	wantUnknown(t, source, "' OR 1=1 --")
+	if _, found, err := source.FindForLogin(t.Context(), "twin"); err == nil || found {
+		t.Error("one name, two accounts, no error")
+	}
+	if name, err := source.CanonicalOf(t.Context(), "eve"); name != "eve" || err != nil {
+		t.Errorf("%q, %v", name, err)
+	}
+}
+
+func TestQueriesThatCannotBeRightAreRefused(t *testing.T) {
+	t.Parallel()
+	db := mustDB(t)
+	for _, query := range []string{
+		"", "DELETE FROM users WHERE email = ?", "SELECT hash FROM users", "SELECT '?' FROM users",
+		"SELECT 1 WHERE 1 = ?; DROP TABLE users", "UPDATE users SET x = $1",
+	} {
+		if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: query}); err == nil {
+			t.Errorf("%q was taken", query)
+		}
+		if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT 1 WHERE 1 = ?", Canonical: query}); err == nil && query != "" {
+			t.Errorf("canonical %q was taken", query)
+		}
+	}
+}
+
+// write gives the file a time of its own: two writes may fall into one tick.
+func write(t *testing.T, path, text string, at time.Time) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), ".htpasswd")
+	h := mustHash(t, "secret")
+	write(t, path, "Ann:"+h+"\n", noon)
+	var log bytes.Buffer
+	source, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := mustFind(t, source, "ANN"); l.Account != "ann" || l.Password.Hash != h || source.HighestCost() != 4 {
+		t.Errorf("%+v", l)
+	}
+	write(t, path, "bob:"+h+"\n", noon.Add(time.Second))
+	mustFind(t, source, "bob")
+	wantUnknown(t, source, "ann")
+
+	write(t, path, "cid:"+h+"\nCID:"+h+"\nbad\n", noon.Add(2*time.Second))
+	for range 3 {
+		mustFind(t, source, "bob")
+		wantUnknown(t, source, "cid")
+	}
+	if err := source.Reload(); len(problems(t, err)) != 2 {
+		t.Errorf("got %v", err)
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || strings.Contains(log.String(), h) {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mustFind(t, source, "bob")
+	write(t, path, "cid:"+h+"\n", noon.Add(3*time.Second))
+	mustFind(t, source, "cid")
+	if err := source.Reload(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABrokenHtpasswdFileIsAnErrorAtTheStart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), ".htpasswd")
+	if _, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("no file, no error")
+	}
+	write(t, path, "ann:$apr1$x$y\n", noon)
+	if _, err := accounts.NewHtpasswdSource(path, normalise, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "Apache MD5") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config configures a Table. All but Now is required; the database has been
+// migrated.
+type Config struct {
+	DB *sql.DB
+	// Normalise gives a name its one form, or says why it cannot be a name. It
+	// is guard's, and doing it twice changes nothing.
+	Normalise func(string) (string, error)
+	// Hash makes the hash of a password: passwords.Checker.Hash.
+	Hash func(password string) (string, error)
+	Now  func() time.Time // default time.Now
+}
+
+// Table is authguard's own accounts. It is safe for concurrent use, also by
+// several processes; Refresh makes Canonical know what the others did.
+type Table struct {
+	config  Config
+	aliases aliases
+}
+
+var _ Source = (*Table)(nil)
+
+// New reads all e-mail addresses into memory, for Canonical.
+func New(ctx context.Context, config Config) (*Table, error) {
+	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
+		return nil, errors.New("accounts: DB, Normalise and Hash are required")
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	t := &Table{config: config, aliases: aliases{names: make(map[string]string)}}
+	if err := t.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// An Addition is a new account.
+type Addition struct {
+	Username   string
+	Email      string // optional
+	Password   string
+	Role       Role // default User
+	MustChange bool
+}
+
+// Add makes an account. Errors are ErrName, ErrTaken and CheckPassword's.
+func (t *Table) Add(ctx context.Context, a Addition) (Account, error) {
+	if err := CheckPassword(a.Password); err != nil {
+		return Account{}, err
+	}
+	account, err := t.newAccount(a)
+	if err != nil {
+		return Account{}, err
+	}
+	hash, err := t.config.Hash(a.Password)
+	if err != nil {
+		return Account{}, err
+	}
+	if err := t.insert(ctx, account, hash); err != nil {
+		return Account{}, fmt.Errorf("accounts: add %q: %w", account.Username, err)
+	}
+	t.aliases.set(account.Email, account.Username)
+	return account, nil
+}
+
+func (t *Table) newAccount(a Addition) (Account, error) {
+	username, email, err := t.names(a.Username, a.Email)
+	if err != nil {
+		return Account{}, err
+	}
+	if a.Role == "" {
+		a.Role = User
+	}
+	if a.Role != User && a.Role != Admin {
+		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
+	}
+	now := t.config.Now().Truncate(time.Millisecond)
+	return Account{
+		ID: rand.Text(), Username: username, Email: email, Role: a.Role,
+		MustChange: a.MustChange, Version: 1, CreatedAt: now, ChangedAt: now,
+	}, nil
+}
+
+// names normalises both names. An address that is the user name adds nothing.
+func (t *Table) names(username, email string) (string, string, error) {
+	user, err := t.config.Normalise(username)
+	if err == nil && user == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("%w: user name: %w", ErrName, err)
+	}
+	if email == "" {
+		return user, "", nil
+	}
+	mail, err := t.config.Normalise(email)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: e-mail: %w", ErrName, err)
+	}
+	if mail == user {
+		mail = ""
+	}
+	return user, mail, nil
+}
+
+func (t *Table) insert(ctx context.Context, a Account, hash string) error {
+	return t.inTx(ctx, func(tx *sql.Tx) error {
+		for _, name := range []string{a.Username, a.Email} {
+			if err := free(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		at := a.CreatedAt.UnixMilli()
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
+			(id, username, email, password_hash, role, must_change, version, created_at, changed_at)
+			VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7)`,
+			a.ID, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account)
+			SELECT username, id FROM accounts WHERE id = $1
+			UNION ALL SELECT email, id FROM accounts WHERE id = $1 AND email IS NOT NULL`, a.ID)
+		return err
+	})
+}
+
+func free(ctx context.Context, tx *sql.Tx, name string) error {
+	var one int
+	err := tx.QueryRowContext(ctx, `SELECT 1 FROM account_names WHERE name = $1`, name).Scan(&one)
+	switch {
+	case err == nil:
+		return ErrTaken
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	}
+	return err
+}
+
+// SetPassword gives an account a new password and ends its sessions by a new
+// version. With mustChange it is good for choosing another one only. Forgetting
+// the account's places is the caller's. Errors are ErrUnknown and
+// CheckPassword's.
+func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
+	if err := CheckPassword(password); err != nil {
+		return err
+	}
+	hash, err := t.config.Hash(password)
+	if err != nil {
+		return err
+	}
+	return t.update(ctx, name, `password_hash = $3, must_change = $4, version = version + 1`, hash, mustChange)
+}
+
+// Disable makes an account's passwords wrong and ends its sessions.
+func (t *Table) Disable(ctx context.Context, name string) error {
+	return t.update(ctx, name, `disabled = $3, version = version + 1`, true)
+}
+
+// Enable undoes Disable; the sessions stay over.
+func (t *Table) Enable(ctx context.Context, name string) error {
+	return t.update(ctx, name, `disabled = $3`, false)
+}
+
+func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
+	name, err := t.config.Normalise(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
+	result, err := t.config.DB.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
+		` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
+	if err != nil {
+		return fmt.Errorf("accounts: change %q: %w", name, err)
+	}
+	if n, err := result.RowsAffected(); err == nil && n == 0 {
+		return fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	return nil
+}
+
+func (t *Table) inTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := t.config.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func nullable(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }

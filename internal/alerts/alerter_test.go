@@ -1,0 +1,379 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/events"
+)
+
+// post is a sender that keeps what it is given, or fails, or hangs.
+type post struct {
+	mu       sync.Mutex
+	messages []Message
+	times    []time.Time
+	tries    int
+	down     bool
+	hangs    bool
+}
+
+func (p *post) send(ctx context.Context, m Message) error {
+	p.mu.Lock()
+	p.tries++
+	hangs, down := p.hangs, p.down
+	p.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return errTimeout
+	}
+	if down {
+		return errors.New("connection refused")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.messages = append(p.messages, m)
+	p.times = append(p.times, time.Now())
+	return nil
+}
+
+func (p *post) set(down, hangs bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down, p.hangs = down, hangs
+}
+
+func (p *post) got() []Message {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.messages
+}
+
+const (
+	urlA = "generic+http://127.0.0.1:1/a"
+	urlB = "generic+http://127.0.0.1:1/b"
+)
+
+// started is an alerter in a bubble, with the senders for urlA and urlB.
+func started(t *testing.T, cfg Config, log io.Writer) (*Alerter, *post, *post) {
+	t.Helper()
+	var p, q post
+	posts := map[string]*post{urlA: &p, urlB: &q}
+	a, err := newAlerter(config(cfg), slog.New(slog.NewTextHandler(log, nil)), func(url string) (sender, error) { return posts[url], nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Start()
+	return a, &p, &q
+}
+
+// modeOn is an attack that switches CAPTCHA mode on.
+func modeOn() events.ModeSwitch {
+	return events.ModeSwitch{At: time.Now(), From: events.ModeOff, To: events.ModeOn, Attacked: true, Cause: "pressure", Pressure: 70, Threshold: 60}
+}
+
+func modeOff() events.ModeSwitch {
+	return events.ModeSwitch{At: time.Now(), From: events.ModeOn, To: events.ModeOff, Cause: "cool-down"}
+}
+
+// config is the default one with changes where they are not zero.
+func config(changes Config) Config {
+	cfg := DefaultConfig()
+	cfg.To = []string{urlA}
+	if changes.To != nil {
+		cfg.To = changes.To
+	}
+	if changes.PerHour != 0 {
+		cfg.PerHour = changes.PerHour
+	}
+	if changes.Name != "" {
+		cfg.Name = changes.Name
+	}
+	return cfg
+}
+
+func TestModeOnIsSentAtOnceTogetherWithTheAttackThatCausedIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		a.HandleSwitch(modeOn())
+		got := p.got()
+		if len(got) != 1 || got[0].Title != "authguard: An attack on the login began (and 1 more)" ||
+			!strings.Contains(got[0].Body, "CAPTCHA mode is on\n- ") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestWhatComesCloseTogetherIsOneMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		for i := range 25 {
+			a.Raise("test", "Something happened", fmt.Sprint("number ", i))
+			time.Sleep(time.Second)
+		}
+		if n := len(p.got()); n != 0 {
+			t.Fatalf("%d messages before the window ended", n)
+		}
+		time.Sleep(5 * time.Second)
+		got := p.got()
+		if len(got) != 1 || !strings.Contains(got[0].Body, "number 19\n- and 5 more") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestNoMoreMessagesThanTheCeilingInAnyHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{PerHour: 8}, io.Discard)
+		defer a.Stop(t.Context())
+		for range 5 * 60 {
+			a.Raise("test", "Something happened", "again")
+			time.Sleep(time.Minute)
+		}
+		p.got()
+		for i := range p.times {
+			if i >= 6 && p.times[i].Sub(p.times[i-6]) <= time.Hour {
+				t.Fatalf("messages %d to %d within an hour; 6 are for ordinary alerts", i-6, i)
+			}
+		}
+		told := 0
+		for _, m := range p.messages {
+			told += strings.Count(m.Body, ": again\n")
+			for line := range strings.Lines(m.Body) {
+				var more int
+				if n, _ := fmt.Sscanf(line, "- and %d more", &more); n == 1 {
+					told += more
+				}
+			}
+		}
+		if s := a.Stats(); told+s.Waiting != 300 {
+			t.Fatalf("%d alerts told or waiting, want all 300", told+s.Waiting)
+		}
+		if want := "of these waited: at most 8 messages are sent per hour."; !strings.Contains(p.messages[6].Body, want) {
+			t.Fatalf("no %q in\n%s", want, p.messages[6].Body)
+		}
+	})
+}
+
+func TestOrdinaryAlertsCannotUseUpTheCeilingOfImportantOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{PerHour: 4}, io.Discard)
+		defer a.Stop(t.Context())
+		for range 10 {
+			a.Raise("test", "Something happened", "again")
+			time.Sleep(time.Minute)
+		}
+		if n := len(p.got()); n != 3 {
+			t.Fatalf("%d ordinary messages, want 3", n)
+		}
+		a.HandleSwitch(modeOn())
+		if n := len(p.got()); n != 4 {
+			t.Fatalf("CAPTCHA mode went on and nobody was told")
+		}
+	})
+}
+
+func TestADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, q := started(t, Config{To: []string{urlA, urlB}}, io.Discard)
+		defer a.Stop(t.Context())
+		p.set(true, false)
+		for i := range 50 {
+			a.Raise("test", "Something happened", fmt.Sprintf("number %d.", i))
+			time.Sleep(10 * time.Minute)
+		}
+		if len(p.got()) != 0 || len(q.got()) != 50 {
+			t.Fatalf("%d and %d messages, want 0 and 50: one channel must not hold up another", len(p.messages), len(q.messages))
+		}
+		p.set(false, false)
+		time.Sleep(longestRetry)
+		got := p.got()
+		if len(got) != 1 || !strings.Contains(got[0].Body, "number 0.") || !strings.Contains(got[0].Body, "- and 30 more") {
+			t.Fatalf("%+v", got)
+		}
+		if s := a.Stats(); s.Waiting != 0 {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+func TestRetriesBackOffToFiveMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		p.set(true, false)
+		a.HandleSwitch(modeOn())
+		time.Sleep(time.Hour)
+		p.got()
+		// After 0, 1, 3, 7, 15, 31, 63, 127 and 255 seconds, then every 300.
+		if p.tries != 9+11 {
+			t.Fatalf("%d tries within an hour, want 20", p.tries)
+		}
+		p.set(false, false)
+	})
+}
+
+func TestAServerThatHangsDelaysNobodyAndIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		p.set(false, true)
+		a.HandleSwitch(modeOn())
+		synctest.Wait()
+		before := time.Now()
+		a.HandleSwitch(modeOff())
+		a.Handle([]guard.Event{{}})
+		if time.Since(before) != 0 {
+			t.Fatal("an event waited for the network")
+		}
+		p.set(false, false)
+		time.Sleep(time.Minute)
+		if got := p.got(); len(got) != 1 || !strings.Contains(got[0].Body, "CAPTCHA mode is off") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestAlertsBeyondTheBoundAreCountedAndTheImportantOnesKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		p.set(true, false)
+		for range 10000 {
+			a.Raise("test", "Something happened", "again")
+		}
+		a.HandleSwitch(modeOn())
+		if s := a.Stats(); s.Waiting != 10002 {
+			t.Fatalf("%+v", s)
+		}
+		p.set(false, false)
+		time.Sleep(time.Hour)
+		got := p.got()
+		if len(got) != 1 || !strings.Contains(got[0].Body, "- and 9980 more") || !strings.Contains(got[0].Body, "CAPTCHA mode is on") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestStopSendsWhatWaitsAndReportsWhatItCannot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		a, p, q := started(t, Config{To: []string{urlA, urlB}}, &log)
+		p.set(true, false)
+		a.Raise("test", "Something happened", "at the end")
+		a.Stop(t.Context())
+		a.Stop(t.Context())
+		if len(q.got()) != 1 {
+			t.Error("what waited was not sent")
+		}
+		if want := `msg="alert lost" channel="to[0] (generic)" kind=test title="Something happened"`; strings.Count(log.String(), want) != 1 {
+			t.Errorf("not one %s in\n%s", want, log.String())
+		}
+	})
+}
+
+func TestStopWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		p.set(false, true)
+		a.HandleSwitch(modeOn())
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		before := time.Now()
+		a.Stop(ctx)
+		if took := time.Since(before); took > 2*time.Second {
+			t.Fatalf("took %v", took)
+		}
+	})
+}
+
+func TestReconfigureHandsWhatWaitsToTheMendedAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, q := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		p.set(false, true)
+		a.HandleSwitch(modeOn())
+		synctest.Wait()
+		before := time.Now()
+		if err := a.Reconfigure(config(Config{To: []string{urlB}, Name: "shop"})); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(before) != 0 {
+			t.Error("reconfiguring waited for a dead channel")
+		}
+		got := q.got()
+		if len(got) != 1 || !strings.HasPrefix(got[0].Title, "shop: ") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestAChannelThatStaysKeepsItsCeiling(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{PerHour: 1}, io.Discard)
+		defer a.Stop(t.Context())
+		for range 3 {
+			a.Raise("test", "Something happened", "again")
+			time.Sleep(time.Minute)
+			if err := a.Reconfigure(config(Config{PerHour: 1})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(p.got()); n != 1 {
+			t.Fatalf("%d messages, want 1", n)
+		}
+	})
+}
+
+func TestAWrongConfigurationChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, _ := started(t, Config{}, io.Discard)
+		defer a.Stop(t.Context())
+		err := a.Reconfigure(config(Config{To: []string{urlB, "nonsense://x"}, PerHour: -1}))
+		if err == nil || !strings.Contains(err.Error(), "alerts.to[1]: ") || !strings.Contains(err.Error(), "alerts.per_hour: ") {
+			t.Fatalf("%v", err)
+		}
+		a.HandleSwitch(modeOn())
+		if len(p.got()) != 1 {
+			t.Fatal("the channel is gone")
+		}
+	})
+}
+
+func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	a, err := New(DefaultConfig(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.WarnForgottenProxy("add 10.0.0.1 to server.trusted_proxies\nand reload")
+	a.Stop(t.Context())
+	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=forgotten-proxy`) {
+		t.Fatal(out)
+	}
+}

@@ -1,0 +1,239 @@
+package alerts
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/events"
+	"authguard/internal/events/eventstest"
+)
+
+var (
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	client = netip.MustParseAddr("192.0.2.7")
+)
+
+const failuresBefore = 5
+
+type raised struct {
+	kind Kind
+	body string
+}
+
+func watching() (*watcher, *[]raised) {
+	var list []raised
+	return &watcher{
+		failuresBefore: failuresBefore, accounts: newAttacked(),
+		raise: func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) },
+	}, &list
+}
+
+func fullAccount(name string, at time.Time) *guard.Event {
+	return &guard.Event{
+		At: at, Account: name, Address: client, Action: guard.Challenge, AccountFailures: 5,
+		Reasons: eventstest.Reasons(guard.Reason{
+			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: guard.Limit{Failures: 5, Then: guard.Challenge},
+		}),
+	}
+}
+
+func success(name string, failures int) *guard.Event {
+	return &guard.Event{
+		At: noon, Door: "login", Account: name, Address: client, Action: guard.Proceed, Settled: true,
+		Outcome: guard.Succeeded, NewPlace: true, AccountFailures: failures,
+	}
+}
+
+func TestAnAccountUnderAttackIsToldOnceADay(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	for hour := range 49 {
+		w.event(fullAccount("alice", noon.Add(time.Duration(hour)*time.Hour)))
+	}
+	if len(*list) != 3 {
+		t.Fatalf("%d alerts in 49 hours, want 3", len(*list))
+	}
+}
+
+func TestAPrivilegedPlaceIsNoAttackOnItsAccount(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	e := fullAccount("alice", noon)
+	e.Privileged = true
+	w.event(e)
+	if len(*list) != 0 {
+		t.Fatal(*list)
+	}
+}
+
+func TestAFloodOfNamesFillsABoundedMemoryAndIsToldOnceAsAWhole(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	for i := range 3 * maxAccounts {
+		w.event(fullAccount(fmt.Sprint("made-up-", i), noon.Add(time.Duration(i)*time.Second)))
+	}
+	if len(w.accounts.told) != maxAccounts || len(*list) != maxAccounts+1 {
+		t.Fatalf("%d remembered, %d alerts, want %d and one more", len(w.accounts.told), len(*list), maxAccounts)
+	}
+}
+
+func TestASuccessAfterManyFailuresIsToldOnlyFromANewPlace(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	w.event(success("few failures", failuresBefore-1))
+	known := success("known place", 50)
+	known.NewPlace = false
+	w.event(known)
+	failed := success("not in", 50)
+	failed.Outcome = guard.Failed
+	w.event(failed)
+	w.event(success("alice", failuresBefore))
+	if len(*list) != 1 || (*list)[0].kind != SuspiciousSuccess || !strings.HasPrefix((*list)[0].body, `account "alice" from 192.0.2.7 (login), after 5 `) {
+		t.Fatal(*list)
+	}
+}
+
+func TestModeAlertsAreEdges(t *testing.T) {
+	t.Parallel()
+	const off, slow, on = events.ModeOff, events.ModeSlow, events.ModeOn
+	for name, c := range map[string]struct {
+		from, to string
+		attacked bool
+		cause    string
+		want     string
+	}{
+		"slowing is an attack":               {off, slow, true, "pressure", "[attack-began]"},
+		"on by itself":                       {off, on, true, "pressure", "[attack-began captcha-mode-on]"},
+		"off by itself":                      {on, off, false, "cool-down", "[captcha-mode-off]"},
+		"forced on is no attack":             {off, on, false, events.CauseForced, "[captcha-mode-on]"},
+		"forced off while off":               {off, off, false, events.CauseForced, "[captcha-mode-off]"},
+		"an attack while forced on":          {on, on, true, "pressure", "[attack-began]"},
+		"on stays on":                        {on, on, false, "cool-down", "[]"},
+		"slow ends with no attack in memory": {slow, off, false, "cool-down", "[]"},
+	} {
+		w, list := watching()
+		w.modeSwitch(events.ModeSwitch{At: noon, From: c.from, To: c.to, Attacked: c.attacked, Cause: c.cause})
+		if got := fmt.Sprint(kinds(*list)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func kinds(list []raised) []Kind {
+	var all []Kind
+	for _, r := range list {
+		all = append(all, r.kind)
+	}
+	return all
+}
+
+func TestAnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	for _, s := range []events.ModeSwitch{
+		{From: "off", To: "slow", Attacked: true, Cause: "pressure"},
+		{From: "slow", To: "on", Attacked: true, Cause: "pressure"},
+		{From: "on", To: "slow", Attacked: true, Cause: events.CauseForced, Who: "root"},
+		{From: "slow", To: "off", Attacked: false, Cause: "cool-down", Who: "root"},
+	} {
+		w.modeSwitch(s)
+	}
+	const want = "[attack-began captcha-mode-on captcha-mode-off attack-ended]"
+	if got := fmt.Sprint(kinds(*list)); got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+}
+
+func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	w.modeSwitch(events.ModeSwitch{
+		At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill\nBcc: x", Pressure: 3, Threshold: 30, Until: noon.Add(2 * time.Hour),
+	})
+	const want = "cause: forced; 3 failures per minute, threshold 30\n" + `by "root": "drill\nBcc: x"` + "\nuntil 2026-11-21 14:00:00 UTC"
+	if (*list)[0].body != want {
+		t.Fatalf("%q", (*list)[0].body)
+	}
+}
+
+func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true})
+	for i := range 3000 {
+		e := guard.Event{At: noon, Account: fmt.Sprint("user", i%500), Address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}
+		if e.Action = guard.Challenge; i%10 == 0 {
+			e.Action, e.Account, e.Address, e.Settled = guard.Proceed, "alice", client, true
+		}
+		w.event(&e)
+	}
+	w.event(success("<b>mallory", 0))
+	w.modeSwitch(events.ModeSwitch{At: noon.Add(90 * time.Minute), From: "slow", To: "off"})
+	body := (*list)[1].body
+	for _, want := range []string{
+		"It lasted 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
+		"Failed: 300, challenged: 2700, told to wait: 0, refused: 0.",
+		"Busiest addresses (at least so many): 192.0.2.7 (",
+		`Most attacked accounts (at least so many): "alice" (`,
+		`Logins from new places meanwhile: 1. Have a look at them: "\x3cb\x3emallory" from 192.0.2.7.`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	var addresses, accounts int
+	at := strings.Index(body, "From about")
+	if _, err := fmt.Sscanf(body[at:], "From about %d addresses, for about %d accounts.", &addresses, &accounts); err != nil {
+		t.Fatal(err)
+	}
+	if addresses < 2600 || addresses > 2800 || accounts < 430 || accounts > 470 { // 2701 and 451
+		t.Errorf("about %d addresses and %d accounts", addresses, accounts)
+	}
+}
+
+func TestTheListOfSuccessesIsBounded(t *testing.T) {
+	t.Parallel()
+	a := newAttack(noon)
+	for i := range 1000 {
+		a.add(success(fmt.Sprint(i), 0), events.Succeeded)
+	}
+	if s := a.summary(noon); !strings.Contains(s, "meanwhile: 1000.") || !strings.Contains(s, "; and 980 more.") {
+		t.Fatal(s)
+	}
+}
+
+func TestASketchCountsDistinctTexts(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 100, 5000, 200000} {
+		s := newSketch()
+		for i := range n {
+			s.add(fmt.Sprint(i))
+			s.add(fmt.Sprint(i))
+		}
+		if got := s.estimate(); got < n*92/100 || got > n*108/100 {
+			t.Errorf("%d distinct texts counted as %d", n, got)
+		}
+	}
+}
+
+func TestATopFindsTheFrequentOnesAndClaimsNoMoreThanThereWere(t *testing.T) {
+	t.Parallel()
+	top := newTop()
+	for i := range 10000 {
+		top.add(fmt.Sprint("noise", i))
+		if i%20 == 0 {
+			top.add("frequent")
+		}
+	}
+	if n := len(top.counters); n != topCounters {
+		t.Errorf("%d counters", n)
+	}
+	first := top.first(1)
+	if first[0].text != "frequent" || first[0].atLeast > 500 || first[0].atLeast < 300 {
+		t.Errorf("%+v", first)
+	}
+}

@@ -1,0 +1,58 @@
+package config_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"authguard/internal/config"
+)
+
+var rowPattern = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (live|restart) \\| .+ \\|$")
+
+func TestEveryKeyIsDocumentedWithItsDefault(t *testing.T) {
+	t.Parallel()
+	l := load(t, "", nil)
+	var want, got []string
+	for _, s := range l.Effective() {
+		change := "restart"
+		if s.Live {
+			change = "live"
+		}
+		want = append(want, strings.Join([]string{s.Path, s.Value, change}, " | "))
+	}
+	for _, row := range rowPattern.FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
+		got = append(got, strings.Join(row[1:], " | "))
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			t.Errorf("not documented: %s", w)
+		}
+	}
+	for _, g := range got {
+		if !slices.Contains(want, g) {
+			t.Errorf("documented, but no such key, default or way to change it: %s", g)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Error("the order of the documentation is not that of the table")
+	}
+}
+
+func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
+	t.Parallel()
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1)
+	if len(blocks) != 3 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	short, shorter, full := load(t, blocks[0][1], nil), load(t, blocks[1][1], nil), load(t, blocks[2][1], nil)
+	if live, restart := config.Diff(short.Config, shorter.Config); live != nil || restart != nil {
+		t.Errorf("the two ways to write limits differ: %v %v", live, restart)
+	}
+	for _, s := range full.Effective() {
+		if s.Origin == "default" && s.Path != "accounts.htpasswd" {
+			t.Errorf("the full example lacks %s", s.Path)
+		}
+	}
+}

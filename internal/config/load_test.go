@@ -1,0 +1,216 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/config"
+)
+
+func TestWithoutFileAndVariablesTheDefaultsHold(t *testing.T) {
+	t.Parallel()
+	l := load(t, "", nil)
+	if !reflect.DeepEqual(l.Config, config.Default()) {
+		t.Errorf("got %+v", l.Config)
+	}
+	for _, s := range l.Effective() {
+		if s.Origin != "default" {
+			t.Errorf("%s comes from %s", s.Path, s.Origin)
+		}
+	}
+}
+
+func TestDefaultsAreThePolicyOutOfTheBox(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	if got, want := c.Policy(), guard.DefaultPolicy(); !reflect.DeepEqual(got, want) {
+		t.Errorf("policy: got %+v, want %+v", got, want)
+	}
+	if got, want := c.Mode(), captchamode.DefaultConfig(); got != want {
+		t.Errorf("mode: got %+v, want %+v", got, want)
+	}
+}
+
+func TestTheFileGoesOverTheDefaults(t *testing.T) {
+	t.Parallel()
+	l := load(t, "session: 1d\nlimits:\n  account: [7/1h refuse monitor]\nproxies: [10.0.0.1, '::ffff:10.0.0.2']\ncounters: {memory: 1GiB}\n", nil)
+	want := config.Default()
+	want.Session = 24 * time.Hour
+	want.Limits.Account = []guard.Limit{{Failures: 7, Window: time.Hour, Then: guard.Refuse, Monitor: true}}
+	want.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")}
+	want.Counters.Memory = config.GiB
+	if !reflect.DeepEqual(l.Config, want) {
+		t.Errorf("got %+v, want %+v", l.Config, want)
+	}
+}
+
+func TestVariablesGoOverTheFile(t *testing.T) {
+	t.Parallel()
+	l := load(t, "listen: ':1'\nsite:\n  cool_down: 1h\n  floor: 40\n", []string{
+		"HOME=/root",
+		"AUTHGUARD_CONFIG=elsewhere.yaml",
+		"AUTHGUARD_SITE_COOL_DOWN=3h",
+		"AUTHGUARD_ADMIN_LISTEN=",
+		"AUTHGUARD_PROXIES=10.0.0.0/8, 192.0.2.1\n::1",
+		"AUTHGUARD_LIMITS_ADDRESS=10/1m challenge, 200/24h refuse monitor,",
+		"AUTHGUARD_LIMITS_NETWORK=",
+		"AUTHGUARD_ALERTS_TO=smtp://h/?to=a@b,c@d discord://t@i",
+		"AUTHGUARD_PLACES_DEVICE_COOKIE=false",
+	})
+	want := config.Default()
+	want.Listen = ":1"
+	want.Site.Mode.CoolDown, want.Site.Mode.Floor = 3*time.Hour, 40
+	want.Admin.Listen = ""
+	for _, p := range []string{"10.0.0.0/8", "192.0.2.1/32", "::1/128"} {
+		want.Proxies = append(want.Proxies, netip.MustParsePrefix(p))
+	}
+	want.Limits.Address = []guard.Limit{
+		{Failures: 10, Window: time.Minute, Then: guard.Challenge},
+		{Failures: 200, Window: 24 * time.Hour, Then: guard.Refuse, Monitor: true},
+	}
+	want.Limits.Network = nil
+	want.Alerts.To = []config.Secret{"smtp://h/?to=a@b,c@d", "discord://t@i"}
+	want.Places.DeviceCookie = false
+	if !reflect.DeepEqual(l.Config, want) {
+		t.Errorf("got  %+v\nwant %+v", l.Config, want)
+	}
+}
+
+func TestEveryValueKnowsItsOrigin(t *testing.T) {
+	t.Parallel()
+	l := load(t, "# one\nlisten: ':1'\nsite:\n  cool_down:\n    1h\n  floor: 40\nlimits:\n  account:\n    - 5/1h refuse\n",
+		[]string{"AUTHGUARD_SITE_FLOOR=50"})
+	want := map[string]string{
+		"listen": "t.yaml:2", "site.cool_down": "t.yaml:4", "site.floor": "AUTHGUARD_SITE_FLOOR", "limits.account": "t.yaml:8",
+	}
+	for _, s := range l.Effective() {
+		origin, set := want[s.Path]
+		if !set {
+			origin = "default"
+		}
+		if s.Origin != origin || l.Origin(s.Path).String() != origin {
+			t.Errorf("%s: origin %s, want %s", s.Path, s.Origin, origin)
+		}
+	}
+}
+
+func TestUnknownVariablesAreAnError(t *testing.T) {
+	t.Parallel()
+	wrong(t, "", []string{"AUTHGUARD_LISTN=:1", "AUTHGUARD_ZZZZZZ=1", "AUTHGUARD_SITE_COOLDOWN=1h", "AUTHGUARD_CONFG=x", "AUTHGUARD_="},
+		"AUTHGUARD_: unknown variable",
+		"AUTHGUARD_CONFG: unknown variable; did you mean AUTHGUARD_CONFIG?",
+		"AUTHGUARD_LISTN: unknown variable; did you mean AUTHGUARD_LISTEN?",
+		"AUTHGUARD_SITE_COOLDOWN: unknown variable; did you mean AUTHGUARD_SITE_COOL_DOWN?",
+		"AUTHGUARD_ZZZZZZ: unknown variable",
+	)
+}
+
+func TestVariablesThatKubernetesAddsForTheServiceAreIgnored(t *testing.T) {
+	t.Parallel()
+	load(t, "", []string{
+		"AUTHGUARD_SERVICE_HOST=10.0.0.1", "AUTHGUARD_SERVICE_PORT=80", "AUTHGUARD_SERVICE_PORT_HTTP=80",
+		"AUTHGUARD_PORT=tcp://10.0.0.1:80", "AUTHGUARD_PORT_80_TCP=tcp://10.0.0.1:80", "AUTHGUARD_PORT_80_TCP_ADDR=10.0.0.1",
+		"AUTHGUARD_ADMIN_SERVICE_HOST=10.0.0.2", "AUTHGUARD_ADMIN_PORT=tcp://10.0.0.2:80",
+	})
+	wrong(t, "", []string{"AUTHGUARD_PORT=8080"}, "AUTHGUARD_PORT: unknown variable")
+}
+
+func TestProblemsOfFileAndVariablesComeTogether(t *testing.T) {
+	t.Parallel()
+	wrong(t, "listen: 1\nsite: {floor: 600}\n",
+		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h refuse", "AUTHGUARD_SITE_FACTOR=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_SITE_CEILING=550"},
+		`t.yaml:1: listen: must be a host and a port such as 127.0.0.1:8080, [::1]:8080 or :8080, not "1"`,
+		"t.yaml:2: site.floor: must be at most site.ceiling (550)",
+		"AUTHGUARD_DATA: data: is not UTF-8 text",
+		"AUTHGUARD_LIMITS_ACCOUNT: limits.account[1].failures: must be at least 1",
+		`AUTHGUARD_SITE_FACTOR: site.factor: must be a number, not "x"`,
+	)
+}
+
+func TestAConflictPointsAtWhatWasSet(t *testing.T) {
+	t.Parallel()
+	wrong(t, "", []string{"AUTHGUARD_SITE_CEILING=20"}, "AUTHGUARD_SITE_CEILING: site.floor: must be at most site.ceiling (20)")
+}
+
+func TestProblemsAreTyped(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("t.yaml", []byte("data: x\nlimits:\n  account:\n  - 0/1h refuse\n"), nil)
+	want := []config.Problem{{Path: "limits.account[0].failures", Line: 4, Source: "t.yaml", Text: "must be at least 1"}}
+	if got := config.Problems(err); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestANamedFileMustBeThere(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load("testdata/nowhere.yaml", []string{"AUTHGUARD_X=1"})
+	if !errors.Is(err, fs.ErrNotExist) || len(config.Problems(err)) != 2 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := config.Load("testdata", nil); err == nil {
+		t.Error("a folder was read as a file")
+	}
+}
+
+func TestWhatIsNoSettingsFileIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{
+		"too large":           strings.Repeat("#\n", config.MaxFile/2+1),
+		"nested brackets":     "proxies: " + strings.Repeat("[", 100_000),
+		"nested braces":       strings.Repeat("{a: ", 100_000),
+		"nested dashes":       strings.Repeat("- ", 100_000),
+		"nested questions":    strings.Repeat("? ", 100_000),
+		"blank lines in text": "data: |\n  x" + strings.Repeat("\n", 100_000),
+		"deep indentation":    indented(400),
+	} {
+		if _, err := config.Parse("t.yaml", []byte(data), nil); len(config.Problems(err)) != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestThousandsOfProblemsAreSummedUp(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("t.yaml", []byte(strings.Repeat("x: 1\n", 5000)), nil)
+	all := config.Problems(err)
+	if len(all) != 101 || all[100].Error() != "t.yaml: and 4900 more" {
+		t.Errorf("%d problems, the last %v", len(all), all[len(all)-1])
+	}
+}
+
+func indented(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func load(t *testing.T, file string, environ []string) *config.Loaded {
+	t.Helper()
+	l, err := config.Parse("t.yaml", []byte(file), environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func wrong(t *testing.T, file string, environ []string, want ...string) {
+	t.Helper()
+	_, err := config.Parse("t.yaml", []byte(file), environ)
+	var got []string
+	for _, p := range config.Problems(err) {
+		got = append(got, p.Error())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,121 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+)
+
+// ErrDamaged says that a file is not a SQLite database, or no longer one.
+// Nothing was written to it.
+var ErrDamaged = errors.New("database: the file is damaged or not a SQLite database")
+
+// ErrUnsupported says that the DSN names a database that is not built in.
+var ErrUnsupported = errors.New("database: only SQLite files are supported")
+
+// Eight connections let readers go on beside the one writer that SQLite allows;
+// more of them would only queue for the same lock.
+const maxConnections = 8
+
+// checkedBytes is the largest file whose pages are all checked at the start:
+// beyond it that would take seconds, and only the header and the size are.
+const checkedBytes = 256 << 20
+
+// Open opens the SQLite database in a file, and creates it, and its folder, if
+// there is none: readable by the owner only. The DSN is a path; a "file:" in
+// front is allowed, parameters are not. A transaction takes the write lock when
+// it begins, unless it says that it is read-only, so it never fails half way
+// for another writer's sake; it waits up to five seconds for that lock.
+//
+// The error is ErrDamaged for a file that cannot be trusted. The caller closes
+// the database.
+func Open(ctx context.Context, dsn string) (*sql.DB, error) {
+	path, err := filePath(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareFile(path); err != nil {
+		return nil, err
+	}
+	return open(ctx, path, url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)"},
+	})
+}
+
+// OpenReadOnly opens somebody else's SQLite database without ever writing to
+// it: for accounts.SQLSource. The caller closes it.
+func OpenReadOnly(ctx context.Context, dsn string) (*sql.DB, error) {
+	path, err := filePath(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHeader(path); err != nil {
+		return nil, err
+	}
+	return open(ctx, path, url.Values{
+		"mode":    {"ro"},
+		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
+	})
+}
+
+func open(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, fmt.Errorf("database: open %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	if err := checkPages(ctx, db, path); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// filePath turns a DSN into an absolute path, so that a later change of the
+// working folder changes nothing.
+func filePath(dsn string) (string, error) {
+	path := strings.TrimPrefix(strings.TrimPrefix(dsn, "sqlite://"), "file:")
+	switch {
+	case path == "" || strings.Contains(path, ":memory:"):
+		return "", fmt.Errorf("%w: give the path of a file, not %q", ErrUnsupported, dsn)
+	case strings.Contains(path, "://"):
+		scheme, _, _ := strings.Cut(path, "://") // the rest may hold a password
+		return "", fmt.Errorf("%w: no driver for %s:// yet", ErrUnsupported, scheme)
+	case strings.Contains(path, "?"):
+		return "", fmt.Errorf("%w: parameters after the path are not allowed", ErrUnsupported)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("database: %w", err)
+	}
+	return abs, nil
+}
+
+func checkPages(ctx context.Context, db *sql.DB, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	query := "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_master)"
+	if info.Size() <= checkedBytes {
+		query = "PRAGMA quick_check(1)"
+	}
+	var verdict string
+	if err := db.QueryRowContext(ctx, query).Scan(&verdict); err != nil {
+		return explain(path, err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s: %s", ErrDamaged, path, verdict)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package events
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authguard/guard"
+)
+
+// recorder is a sink that keeps what it is given.
+type recorder struct {
+	mu       sync.Mutex
+	accounts []string
+	largest  int
+	switches []ModeSwitch
+	ticks    int
+	hold     chan struct{} // Handle waits for it if it is not nil
+}
+
+func (r *recorder) Handle(batch []guard.Event) {
+	if r.hold != nil {
+		<-r.hold
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.largest = max(r.largest, len(batch))
+	for i := range batch {
+		r.accounts = append(r.accounts, batch[i].Account)
+	}
+}
+
+func (r *recorder) HandleSwitch(s ModeSwitch) { r.switches = append(r.switches, s) }
+
+func (r *recorder) Tick(time.Time) { r.ticks++ }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestBusDeliversEveryEventInOrderToEverySink(t *testing.T) {
+	t.Parallel()
+	var a, b recorder
+	bus := NewBus(Config{Batch: 7, Logger: quiet()}, &a, &b)
+	for i := range 100 {
+		bus.Observe(&guard.Event{Account: fmt.Sprint(i)})
+	}
+	bus.Start()
+	bus.Stop()
+	for _, r := range []*recorder{&a, &b} {
+		if len(r.accounts) != 100 || r.largest > 7 {
+			t.Fatalf("%d events in batches of up to %d, want 100 in batches of up to 7", len(r.accounts), r.largest)
+		}
+		for i, name := range r.accounts {
+			if name != fmt.Sprint(i) {
+				t.Fatalf("event %d is %q", i, name)
+			}
+		}
+	}
+}
+
+func TestBusDoesNotKeepTheEventsAddress(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	bus := NewBus(Config{Logger: quiet()}, &r)
+	e := guard.Event{Account: "alice"}
+	bus.Observe(&e)
+	e.Account = "somebody else"
+	bus.Stop()
+	if r.accounts[0] != "alice" {
+		t.Fatalf("got %q", r.accounts[0])
+	}
+}
+
+func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		r := recorder{hold: make(chan struct{})}
+		bus := NewBus(Config{Buffer: 4, Batch: 1, Logger: slog.New(slog.NewTextHandler(&out, nil))}, &r)
+		bus.Start()
+		bus.Observe(&guard.Event{})
+		synctest.Wait() // the sink has that one and holds it
+		for range 10 {
+			bus.Observe(&guard.Event{})
+		}
+		if bus.Dropped() != 6 || bus.Waiting() != 4 {
+			t.Fatalf("dropped %d and %d wait, want 6 and 4", bus.Dropped(), bus.Waiting())
+		}
+		close(r.hold)
+		bus.Stop()
+		if len(r.accounts) != 5 {
+			t.Fatalf("delivered %d, want 5", len(r.accounts))
+		}
+		if want := `msg="events dropped" count=6 total=6`; !strings.Contains(out.String(), want) {
+			t.Fatalf("no %s in %s", want, &out)
+		}
+	})
+}
+
+func TestAFloodOfEventsDrownsNoModeSwitch(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	bus := NewBus(Config{Buffer: 2, Logger: quiet()}, &r)
+	for range 100 {
+		bus.Observe(&guard.Event{})
+	}
+	bus.Switched(ModeSwitch{To: ModeOn})
+	bus.Stop()
+	if len(r.switches) != 1 || r.switches[0].To != ModeOn {
+		t.Fatalf("switches %v", r.switches)
+	}
+}
+
+func TestBusTicksOnceASecondAndOnceMoreAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		bus := NewBus(Config{Logger: quiet()}, &r)
+		bus.Start()
+		time.Sleep(3*TickEvery + TickEvery/2)
+		bus.Stop()
+		bus.Stop()
+		if r.ticks != 4 {
+			t.Fatalf("%d ticks, want 3 and a last one", r.ticks)
+		}
+	})
+}
+
+func TestAStoppedBusDropsAndCounts(t *testing.T) {
+	t.Parallel()
+	bus := NewBus(Config{Logger: quiet()})
+	bus.Stop()
+	bus.Observe(&guard.Event{})
+	bus.Switched(ModeSwitch{})
+	if bus.Dropped() != 2 {
+		t.Fatalf("dropped %d, want 2", bus.Dropped())
+	}
+}
+
+func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	bus := NewBus(Config{Buffer: 64, Logger: quiet()}, &r)
+	bus.Start()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				bus.Observe(&guard.Event{})
+			}
+		})
+	}
+	wg.Wait()
+	bus.Stop()
+	if got := len(r.accounts) + int(bus.Dropped()); got != 8000 {
+		t.Fatalf("%d delivered or counted, want 8000", got)
+	}
+}
+
+// Not parallel: AllocsPerRun counts the allocations of the whole process.
+func TestObserveAllocatesNothing(t *testing.T) {
+	bus := NewBus(Config{Buffer: 64, Logger: quiet()})
+	e := guard.Event{Account: "alice"}
+	if n := testing.AllocsPerRun(500, func() { bus.Observe(&e) }); n != 0 {
+		t.Fatalf("%v allocations per event", n)
+	}
+}

@@ -1,0 +1,133 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"authguard/guard"
+)
+
+// Defaults of a LogConfig.
+const (
+	DefaultTurnedAway = 50
+	DefaultSettled    = 1000
+)
+
+// LogConfig says how much a flood may write, for each message by itself and
+// between two ticks of the bus (one second).
+type LogConfig struct {
+	// TurnedAway is the ceiling for attempts refused, challenged or told to
+	// wait; default DefaultTurnedAway.
+	TurnedAway int
+	// Settled is the ceiling for attempts failed, succeeded or abandoned;
+	// default DefaultSettled.
+	Settled int
+}
+
+// Log is the sink that writes one line per decision that matters. Messages are
+// constant and keys stable: docs/log.md lists them.
+type Log struct {
+	logger *slog.Logger
+	cfg    LogConfig
+	seen   [endings]int // since the last tick
+}
+
+var _ Sink = (*Log)(nil)
+
+var messages = [endings]string{
+	Failed: "attempt failed", Succeeded: "attempt succeeded", Abandoned: "attempt abandoned",
+	Refused: "attempt refused", Challenged: "attempt challenged", Waited: "attempt told to wait",
+}
+
+// NewLog returns a sink that writes to the logger.
+func NewLog(logger *slog.Logger, cfg LogConfig) *Log {
+	if cfg.TurnedAway <= 0 {
+		cfg.TurnedAway = DefaultTurnedAway
+	}
+	if cfg.Settled <= 0 {
+		cfg.Settled = DefaultSettled
+	}
+	return &Log{logger: logger, cfg: cfg}
+}
+
+// Handle writes the events' lines, as many as the ceilings allow.
+func (l *Log) Handle(batch []guard.Event) {
+	for i := range batch {
+		ending := EndingOf(&batch[i])
+		if ending == Undecided {
+			continue // its settling is the line that matters
+		}
+		if l.seen[ending]++; l.seen[ending] <= l.ceiling(ending) {
+			l.write(&batch[i], ending)
+		}
+	}
+}
+
+// HandleSwitch writes the line of a mode switch, whatever the flood.
+func (l *Log) HandleSwitch(s ModeSwitch) {
+	attrs := []slog.Attr{
+		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked), slog.String("cause", s.Cause),
+		slog.String("who", Escape(s.Who)), slog.String("why", Escape(s.Why)),
+		slog.Float64("pressure", s.Pressure), slog.Float64("threshold", s.Threshold),
+	}
+	if !s.Until.IsZero() {
+		attrs = append(attrs, slog.Time("until", s.Until))
+	}
+	l.record(s.At, slog.LevelWarn, "captcha mode switched", attrs...)
+}
+
+// Tick writes how many lines the ceilings suppressed and opens them again.
+func (l *Log) Tick(now time.Time) {
+	total, attrs := 0, make([]slog.Attr, 1, endings+1)
+	for e := range endings {
+		if n := l.seen[e] - l.ceiling(Ending(e)); n > 0 {
+			total += n
+			attrs = append(attrs, slog.Int(Ending(e).String(), n))
+		}
+	}
+	l.seen = [endings]int{}
+	if total > 0 {
+		attrs[0] = slog.Int("count", total)
+		l.record(now, slog.LevelWarn, "attempts not logged", attrs...)
+	}
+}
+
+func (l *Log) ceiling(e Ending) int {
+	switch e {
+	case Failed, Succeeded, Abandoned:
+		return l.cfg.Settled
+	default:
+		return l.cfg.TurnedAway
+	}
+}
+
+// write puts what the service knows before what a stranger typed: a program
+// that reads the text format from the left meets the true address first.
+func (l *Log) write(e *guard.Event, ending Ending) {
+	attrs := []slog.Attr{
+		slog.String("address", AddressText(e.Address)),
+		slog.String("door", Escape(e.Door)),
+		slog.String("account", Escape(e.Account)),
+		slog.String("reasons", strings.Join(e.Reasons.Codes(), ",")),
+		slog.Bool("privileged", e.Privileged),
+		slog.Int("account_failures", e.AccountFailures),
+	}
+	if ending == Succeeded {
+		attrs = append(attrs, slog.Bool("new_place", e.NewPlace))
+	}
+	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
+}
+
+// record writes with the time of the event, not that of the writing.
+func (l *Log) record(at time.Time, level slog.Level, msg string, attrs ...slog.Attr) {
+	ctx := context.Background()
+	if !l.logger.Enabled(ctx, level) {
+		return
+	}
+	r := slog.NewRecord(at, level, msg, 0)
+	r.AddAttrs(attrs...)
+	// A log that cannot be written has nobody to tell.
+	_ = l.logger.Handler().Handle(ctx, r)
+}

@@ -1,0 +1,190 @@
+package lists
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// DefaultFor is how long an entry lasts if nobody says.
+const DefaultFor = 168 * time.Hour
+
+// MaxNote is the longest note and the longest name of a person, in bytes.
+const MaxNote = 500
+
+var (
+	// ErrTooWide says that a range is the whole internet.
+	ErrTooWide = errors.New("lists: the range is every address there is")
+	// ErrNotListed says that there is no such entry.
+	ErrNotListed = errors.New("lists: not listed")
+)
+
+// A Verdict is what a list says. The zero Verdict is none and is refused.
+type Verdict string
+
+// The verdicts.
+const (
+	Allow Verdict = "allow"
+	Block Verdict = "block"
+)
+
+// An Entry is one range with a verdict.
+type Entry struct {
+	ID        string
+	Prefix    netip.Prefix
+	Verdict   Verdict
+	Note      string
+	CreatedBy string
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: never
+}
+
+// Active tells whether an entry counts at a time.
+func (e Entry) Active(now time.Time) bool {
+	return e.ExpiresAt.IsZero() || now.Before(e.ExpiresAt)
+}
+
+// A Request asks for an entry.
+type Request struct {
+	Prefix  netip.Prefix // see ParsePrefix
+	Verdict Verdict
+	For     time.Duration // how long; 0: DefaultFor
+	Forever bool          // never expires; For must be 0
+	Note    string
+	By      string // who asks
+	// Force blocks even every address there is. It does not help to allow
+	// them: that would switch the product off, for good and unseen.
+	Force bool
+}
+
+// Validate names everything that is wrong with a request. ErrTooWide is among
+// it for a range of every address.
+func (r Request) Validate() error {
+	var problems []error
+	if !r.Prefix.IsValid() {
+		problems = append(problems, ErrPrefix)
+	}
+	if r.Verdict != Allow && r.Verdict != Block {
+		problems = append(problems, fmt.Errorf("lists: verdict: must be allow or block, is %.20q", r.Verdict))
+	}
+	if r.For < 0 || r.For > 0 && r.Forever {
+		problems = append(problems, errors.New("lists: for: must be more than 0, or for ever, not both"))
+	}
+	if len(r.Note) > MaxNote || len(r.By) > MaxNote {
+		problems = append(problems, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote))
+	}
+	if r.Prefix.IsValid() && unmap(r.Prefix).Bits() == 0 {
+		problems = append(problems, r.tooWide())
+	}
+	return errors.Join(problems...)
+}
+
+func (r Request) tooWide() error {
+	switch {
+	case r.Verdict == Allow:
+		return fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha off` or monitored limits", ErrTooWide)
+	case !r.Force:
+		return fmt.Errorf("%w: blocking it locks everybody out, you too; force it if you mean it", ErrTooWide)
+	}
+	return nil
+}
+
+// Table is the lists table. It is safe for concurrent use, also by several
+// processes.
+type Table struct{ db *sql.DB }
+
+// New takes a migrated database.
+func New(db *sql.DB) *Table { return &Table{db} }
+
+// Add lists a range. What the list said of exactly this range before is
+// replaced: the newest word counts.
+func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error) {
+	if err := r.Validate(); err != nil {
+		return Entry{}, err
+	}
+	e := Entry{
+		ID: rand.Text(), Prefix: unmap(r.Prefix).Masked(), Verdict: r.Verdict,
+		Note: r.Note, CreatedBy: r.By, CreatedAt: now.Truncate(time.Millisecond),
+	}
+	if r.For == 0 {
+		r.For = DefaultFor
+	}
+	if !r.Forever {
+		e.ExpiresAt = e.CreatedAt.Add(r.For)
+	}
+	_, err := t.db.ExecContext(ctx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
+		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(), milli(e.ExpiresAt))
+	if err != nil {
+		return Entry{}, fmt.Errorf("lists: add %v: %w", e.Prefix, err)
+	}
+	return e, nil
+}
+
+// Remove takes exactly this range off the list. The error is ErrNotListed if it
+// is not on it, as when only a wider one is.
+func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
+	prefix = unmap(prefix).Masked()
+	result, err := t.db.ExecContext(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
+	if err != nil {
+		return fmt.Errorf("lists: remove %v: %w", prefix, err)
+	}
+	if n, err := result.RowsAffected(); err == nil && n == 0 {
+		return fmt.Errorf("%w: %v", ErrNotListed, prefix)
+	}
+	return nil
+}
+
+// All is every entry that is active at a time, oldest first.
+func (t *Table) All(ctx context.Context, now time.Time) ([]Entry, error) {
+	rows, err := t.db.QueryContext(ctx, `SELECT id, cidr, verdict, note, created_by, created_at, expires_at
+		FROM lists WHERE expires_at = 0 OR expires_at > $1 ORDER BY created_at, id`, now.UnixMilli())
+	if err != nil {
+		return nil, fmt.Errorf("lists: read: %w", err)
+	}
+	defer rows.Close()
+	var entries []Entry
+	for rows.Next() {
+		e, err := scan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("lists: read: %w", err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// Purge deletes what expired before a time and tells how much that was.
+func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
+	result, err := t.db.ExecContext(ctx, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
+	if err != nil {
+		return 0, fmt.Errorf("lists: purge: %w", err)
+	}
+	return result.RowsAffected()
+}
+
+func scan(rows *sql.Rows) (e Entry, err error) {
+	var cidr string
+	var created, expires int64
+	if err = rows.Scan(&e.ID, &cidr, &e.Verdict, &e.Note, &e.CreatedBy, &created, &expires); err != nil {
+		return Entry{}, err
+	}
+	e.CreatedAt = time.UnixMilli(created)
+	if expires != 0 {
+		e.ExpiresAt = time.UnixMilli(expires)
+	}
+	e.Prefix, err = netip.ParsePrefix(cidr)
+	return e, err
+}
+
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

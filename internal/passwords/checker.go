@@ -1,0 +1,117 @@
+package passwords
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Bounds of a password and of the work to check one.
+const (
+	// MaxBytes is the longest password: bcrypt reads no further, and a cut-off
+	// password would let everybody in who knows its beginning.
+	MaxBytes = 72
+	// DefaultCost is the cost of new hashes: about a fifth of a second.
+	DefaultCost = 12
+	// MaxCost bounds what an imported hash can make every login cost: each
+	// step doubles it.
+	MaxCost = 16
+)
+
+var (
+	// ErrTooLong says that a password is longer than MaxBytes. It says nothing
+	// about the account.
+	ErrTooLong = fmt.Errorf("passwords: longer than %d bytes", MaxBytes)
+	// ErrHash says that a stored hash cannot be used: not bcrypt, or of a cost
+	// above MaxCost. The check took as long as any other; answer like a wrong
+	// password and tell the operator.
+	ErrHash = errors.New("passwords: the stored hash cannot be used")
+)
+
+// A Stored is what is known of the password of one account. The zero Stored is
+// an account that does not exist.
+type Stored struct {
+	// Hash is bcrypt ($2a$, $2b$ or $2y$); empty if there is none.
+	Hash string
+	// Usable is false for a disabled account: the right password looks wrong.
+	Usable bool
+}
+
+// A Compare is bcrypt.CompareHashAndPassword.
+type Compare func(hash, password []byte) error
+
+// A Checker compares passwords. It is safe for concurrent use. It does not limit
+// how many run at once: that is the Gate's.
+type Checker struct {
+	compare Compare
+	cost    int          // of new hashes
+	target  atomic.Int32 // what every check costs
+}
+
+// NewChecker makes a Checker for hashes of a cost; 0 is DefaultCost. Tests give
+// a Compare that counts; nil is bcrypt's.
+func NewChecker(cost int, compare Compare) (*Checker, error) {
+	if cost == 0 {
+		cost = DefaultCost
+	}
+	if cost < bcrypt.MinCost || cost > MaxCost {
+		return nil, fmt.Errorf("passwords: bcrypt cost: must be from %d to %d, is %d", bcrypt.MinCost, MaxCost, cost)
+	}
+	if compare == nil {
+		compare = bcrypt.CompareHashAndPassword
+	}
+	c := &Checker{compare: compare, cost: cost}
+	c.target.Store(int32(cost))
+	return c, nil
+}
+
+// Saw raises the cost of every check to that of a stored hash, if it is higher.
+// Tell it the highest one at the start (accounts.Table.HighestCost): otherwise
+// the first such login is told apart from the ones before it. More than MaxCost
+// counts as MaxCost.
+func (c *Checker) Saw(cost int) {
+	for {
+		now := c.target.Load()
+		next := int32(min(cost, MaxCost))
+		if next <= now || c.target.CompareAndSwap(now, next) {
+			return
+		}
+	}
+}
+
+// Check tells whether a password is the account's. Every call does the work of
+// one bcrypt at the highest cost seen, 2^C rounds: a hash of a lower cost c is
+// followed by dummies of the costs c, c+1 … C-1, and
+// 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. Errors are ErrTooLong, at once, and
+// ErrHash.
+func (c *Checker) Check(stored Stored, password string) (bool, error) {
+	if len(password) > MaxBytes {
+		return false, ErrTooLong
+	}
+	typed := []byte(password)
+	cost, err := CostOf(stored.Hash)
+	if stored.Hash == "" || err != nil {
+		c.compare(dummy(int(c.target.Load())), typed)
+		return false, err
+	}
+	c.Saw(cost)
+	right := c.compare([]byte(stored.Hash), typed) == nil
+	for pad, target := cost, int(c.target.Load()); pad < target; pad++ {
+		c.compare(dummy(pad), typed)
+	}
+	return right && stored.Usable, nil
+}
+
+// Hash makes a new hash, $2a$ at the configured cost. The error is ErrTooLong.
+func (c *Checker) Hash(password string) (string, error) {
+	if len(password) > MaxBytes {
+		return "", ErrTooLong
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), c.cost)
+	if err != nil {
+		return "", fmt.Errorf("passwords: hash: %w", err)
+	}
+	return string(hash), nil
+}

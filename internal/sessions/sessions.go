@@ -1,0 +1,167 @@
+// Package sessions keeps login sessions in the SQL database, for
+// alexedwards/scs.
+//
+// Only a SHA-256 of each token is kept: whoever reads the database cannot log
+// in with it. A token is 256 random bits, so a plain hash is enough. Leave
+// scs.SessionManager.HashTokenInStore off. Sessions know their account, so all
+// of one account can be ended at once.
+package sessions
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+)
+
+// DefaultAccountKey is the session value that names the account.
+const DefaultAccountKey = "account"
+
+// maxToken is longer than any token of scs (43 bytes): what a stranger sends as
+// one is not hashed without end.
+const maxToken = 256
+
+// Config configures a Store. DB is required and has been migrated.
+type Config struct {
+	DB *sql.DB
+	// AccountKey is the key under which the session holds the account's name,
+	// a string; default DefaultAccountKey.
+	AccountKey string
+	Codec      scs.Codec        // the session manager's; default scs.GobCodec
+	Now        func() time.Time // default time.Now
+	Log        *slog.Logger     // for failed sweeps; default slog.Default()
+}
+
+// Store is an scs.CtxStore. It is safe for concurrent use. It cannot list
+// sessions: it does not know their tokens.
+type Store struct {
+	config Config
+	loop   loop
+}
+
+var (
+	_ scs.Store    = (*Store)(nil)
+	_ scs.CtxStore = (*Store)(nil)
+)
+
+// New makes a Store and starts nothing.
+func New(config Config) (*Store, error) {
+	if config.DB == nil {
+		return nil, errors.New("sessions: DB is missing")
+	}
+	if config.AccountKey == "" {
+		config.AccountKey = DefaultAccountKey
+	}
+	if config.Codec == nil {
+		config.Codec = scs.GobCodec{}
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	return &Store{config: config}, nil
+}
+
+// FindCtx finds a session's data; false if there is none or it has expired.
+func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found bool, err error) {
+	if len(token) > maxToken {
+		return nil, false, nil
+	}
+	var text string
+	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND expires_at > $2`,
+		hash(token), s.config.Now().UnixMilli()).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	if err == nil {
+		data, err = base64.StdEncoding.DecodeString(text)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("sessions: find: %w", err)
+	}
+	return data, true, nil
+}
+
+// CommitCtx writes a session. A session that was ended while its request was
+// still running is written again: whoever trusts it compares the account's
+// version too.
+func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
+	account, err := s.accountOf(data)
+	if err != nil {
+		return fmt.Errorf("sessions: commit: %w", err)
+	}
+	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, account, expires_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at`,
+		hash(token), base64.StdEncoding.EncodeToString(data), account, expiry.UnixMilli())
+	if err != nil {
+		return fmt.Errorf("sessions: commit: %w", err)
+	}
+	return nil
+}
+
+// DeleteCtx ends one session. None is no error.
+func (s *Store) DeleteCtx(ctx context.Context, token string) error {
+	if _, err := s.config.DB.ExecContext(ctx, `DELETE FROM sessions WHERE token_hash = $1`, hash(token)); err != nil {
+		return fmt.Errorf("sessions: delete: %w", err)
+	}
+	return nil
+}
+
+// DeleteAccount ends all sessions of an account and tells how many there were.
+func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error) {
+	if account == "" {
+		return 0, nil // sessions that nobody has logged in to yet
+	}
+	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1`, account)
+}
+
+// Sweep deletes expired sessions and tells how many there were.
+func (s *Store) Sweep(ctx context.Context) (int64, error) {
+	return s.delete(ctx, `DELETE FROM sessions WHERE expires_at <= $1`, s.config.Now().UnixMilli())
+}
+
+func (s *Store) delete(ctx context.Context, query string, arg any) (int64, error) {
+	result, err := s.config.DB.ExecContext(ctx, query, arg)
+	if err != nil {
+		return 0, fmt.Errorf("sessions: delete: %w", err)
+	}
+	return result.RowsAffected()
+}
+
+// Find is FindCtx without a context.
+func (s *Store) Find(token string) ([]byte, bool, error) {
+	return s.FindCtx(context.Background(), token)
+}
+
+// Commit is CommitCtx without a context.
+func (s *Store) Commit(token string, data []byte, expiry time.Time) error {
+	return s.CommitCtx(context.Background(), token, data, expiry)
+}
+
+// Delete is DeleteCtx without a context.
+func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Background(), token) }
+
+// accountOf looks into the data, which is only done when a session changes:
+// scs hands a store nothing else.
+func (s *Store) accountOf(data []byte) (string, error) {
+	_, values, err := s.config.Codec.Decode(data)
+	if err != nil {
+		return "", err
+	}
+	account, _ := values[s.config.AccountKey].(string)
+	return account, nil
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

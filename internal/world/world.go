@@ -1,0 +1,294 @@
+// Package world is a small site for tests: a guard over memory stores with its
+// clock in the test's hand, passwords, and everything that was observed.
+package world
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+// A World is one site. Right is every account's password.
+type World struct {
+	*guard.Guard
+	Clock  *Clock
+	Mode   *captchamode.Mode
+	Counts *failures.Memory
+	Places *trusted.Memory
+	Cookie *trusted.Cookies
+	Lists  *guard.Lists
+	// CheckTakes is how long a password check takes, in the world's time: a
+	// sleep, to be used within testing/synctest.
+	CheckTakes time.Duration
+
+	mu       sync.Mutex
+	checked  map[string]int
+	events   []guard.Event
+	switches []captchamode.Switch
+}
+
+// Right is the password that is right for every account.
+const Right = "right"
+
+// A Clock stands still until it is advanced; running, it is time.Now.
+type Clock struct {
+	mu      sync.Mutex
+	now     time.Time
+	running bool
+}
+
+// Now is the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running {
+		return time.Now()
+	}
+	return c.now
+}
+
+// Advance lets time pass.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Set sets the time.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// Options change what New makes; each field's zero value leaves the default.
+type Options struct {
+	Policy    *guard.Policy
+	Mode      *captchamode.Config
+	Start     time.Time
+	Running   bool // the clock is time.Now: for testing/synctest
+	Canonical func(string) string
+	Held      int
+}
+
+// New makes a site with the default policy.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	policy, mode := guard.DefaultPolicy(), captchamode.DefaultConfig()
+	if o.Policy != nil {
+		policy = *o.Policy
+	}
+	if o.Mode != nil {
+		mode = *o.Mode
+	}
+	if o.Start.IsZero() {
+		o.Start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	}
+	w := &World{Clock: &Clock{now: o.Start, running: o.Running}, Lists: new(guard.Lists), checked: map[string]int{}}
+	var err error
+	must := func(e error) {
+		t.Helper()
+		if e != nil {
+			t.Fatal(e)
+		}
+	}
+	w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
+	must(err)
+	w.Places, err = trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
+	must(err)
+	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
+	must(err)
+	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
+	must(err)
+	spent := captchamode.NewMemorySpent(0, w.Clock.Now)
+	challenges, err := captchamode.NewChallenges(captchamode.ChallengeConfig{
+		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
+	})
+	must(err)
+	w.Guard, err = guard.New(guard.Config{
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: w.Counts, Places: w.Places,
+		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
+		Observer: w, Held: o.Held, Now: w.Clock.Now,
+	})
+	must(err)
+	return w
+}
+
+// Try is one attempt from beginning to end. ok reports whether it got in.
+func (w *World) Try(t testing.TB, a guard.Attempt, password string) (d guard.Decision, ok bool) {
+	t.Helper()
+	d, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) {
+		if w.CheckTakes > 0 {
+			time.Sleep(w.CheckTakes)
+		}
+		w.mu.Lock()
+		w.checked[a.Account]++
+		w.mu.Unlock()
+		return password == Right, nil
+	})
+	if err != nil {
+		t.Errorf("login: %v", err)
+	}
+	return d, ok
+}
+
+// Wrong offers a wrong password and returns what was decided.
+func (w *World) Wrong(t testing.TB, account, address string) guard.Decision {
+	t.Helper()
+	d, _ := w.Try(t, From(account, address), "wrong")
+	return d
+}
+
+// Right offers the right password and reports whether it got in.
+func (w *World) Right(t testing.TB, account, address string) bool {
+	t.Helper()
+	_, ok := w.Try(t, From(account, address), Right)
+	return ok
+}
+
+// Solved is an attempt with a solved challenge.
+func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
+	t.Helper()
+	a := From(account, address)
+	c, err := w.Issue(context.Background(), a.Address, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Solve = captchamode.Solve{ID: c.ID, Answer: Answer}
+	return a
+}
+
+// From is an attempt for an account from an address.
+func From(account, address string) guard.Attempt {
+	return guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Door: "test"}
+}
+
+// Checked is how many passwords were checked for an account.
+func (w *World) Checked(account string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.checked[account]
+}
+
+// AllChecked is how many passwords were checked in all.
+func (w *World) AllChecked() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.checked {
+		n += one
+	}
+	return n
+}
+
+// Observe implements guard.Observer.
+func (w *World) Observe(e *guard.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, *e)
+}
+
+// Events are all events so far.
+func (w *World) Events() []guard.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]guard.Event(nil), w.events...)
+}
+
+func (w *World) switched(s captchamode.Switch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.switches = append(w.switches, s)
+}
+
+// Switched counts how often CAPTCHA mode went on and off.
+func (w *World) Switched() (on, off int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.switches {
+		if s.On && !s.WasOn {
+			on++
+		}
+		if !s.On && s.WasOn {
+			off++
+		}
+	}
+	return on, off
+}
+
+// Answer solves every Riddle.
+const Answer = "42"
+
+// A Riddle is a challenge with a known answer.
+type Riddle struct{}
+
+func (Riddle) Kind() string { return captchamode.KindImage }
+
+func (Riddle) Issue(context.Context, captchamode.Seed, time.Time) (captchamode.Puzzle, error) {
+	return captchamode.Puzzle{}, nil
+}
+
+func (Riddle) Check(_ context.Context, _ captchamode.Seed, _ time.Time, answer string) (bool, error) {
+	return answer == Answer, nil
+}
+
+func (Riddle) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+	_, err := fmt.Fprintf(w, "%s %x", ext, sha256.Sum256(seed[:]))
+	return err
+}
+
+// Force switches CAPTCHA mode on.
+func (w *World) Force(t testing.TB) {
+	t.Helper()
+	err := w.Mode.Force(captchamode.Force{
+		Word: captchamode.ForcedOn, Who: "test", Why: "test", Until: w.Clock.Now().Add(captchamode.MaxForce),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Status is what an address is to an account.
+func (w *World) Status(t testing.TB, account, address string) trusted.Status {
+	t.Helper()
+	e, err := w.Explain(context.Background(), account, netip.MustParseAddr(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Status
+}
+
+// Spend uses up the budget of a privileged place.
+func (w *World) Spend(t testing.TB, account, address string) {
+	t.Helper()
+	for range 300 {
+		if w.Status(t, account, address) == trusted.Spent {
+			return
+		}
+		w.Clock.Advance(5 * time.Minute)
+		w.Try(t, w.Solved(t, account, address), "wrong")
+	}
+	t.Fatal("the place is never spent")
+}
+
+// Device logs in and returns the device cookie.
+func (w *World) Device(t testing.TB, account, address string) string {
+	t.Helper()
+	d, err := w.Begin(context.Background(), From(account, address))
+	if err != nil || d.Action != guard.Proceed {
+		t.Fatalf("%v, %v", d.Action, err)
+	}
+	if err := w.Settle(context.Background(), &d.Ticket, guard.Succeeded); err != nil {
+		t.Fatal(err)
+	}
+	return w.Guard.Device(&d.Ticket)
+}

@@ -1,0 +1,152 @@
+package trusted
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// DefaultAccounts is how many accounts a Memory remembers.
+const DefaultAccounts = 100_000
+
+const shards = 64
+
+// A MemoryConfig configures a Memory. The zero MemoryConfig is the default.
+type MemoryConfig struct {
+	Limits Limits
+	// Accounts is how many are remembered, about; default DefaultAccounts. The
+	// one unchanged for longest goes first, and is a stranger everywhere then.
+	Accounts int
+}
+
+// Memory is a Store that forgets everything when the program ends: for tests
+// and for programs that can afford it. It is safe for concurrent use and needs
+// no closing.
+type Memory struct {
+	limits Limits
+	shards [shards]memoryShard
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory makes an empty Memory.
+func NewMemory(config MemoryConfig) (*Memory, error) {
+	if config.Accounts == 0 {
+		config.Accounts = DefaultAccounts
+	}
+	problems := []error{config.Limits.Validate()}
+	if config.Accounts < 0 {
+		problems = append(problems, errors.New("accounts: must be at least 1"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	m := &Memory{limits: config.Limits.WithDefaults()}
+	for i := range m.shards {
+		m.shards[i].room = (config.Accounts + shards - 1) / shards
+		m.shards[i].index = make(map[Key]*list.Element)
+	}
+	return m, nil
+}
+
+// Status implements Store. It does not allocate and never fails.
+func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
+	shard := m.shard(account)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	if element := shard.index[account]; element != nil {
+		return element.Value.(*memoryRecord).Status(place, now, m.limits), nil
+	}
+	return Stranger, nil
+}
+
+// Remember implements Store.
+func (m *Memory) Remember(_ context.Context, account, place Key, now time.Time) error {
+	if place == (Key{}) {
+		return ErrNoKey
+	}
+	return m.change(account, func(r *Record) { r.Remember(place, now, m.limits) })
+}
+
+// Spend implements Store.
+func (m *Memory) Spend(_ context.Context, account, place Key, now time.Time) error {
+	if place == (Key{}) {
+		return ErrNoKey
+	}
+	return m.change(account, func(r *Record) { r.Spend(place, now, m.limits) })
+}
+
+// Forget implements Store.
+func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) error {
+	return m.change(account, func(r *Record) { r.Forget(place, now) })
+}
+
+// ResetAt implements Store. Of an account that was dropped to make room it is
+// the last reset of any that was: too late for its own cookies, never too early.
+func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
+	shard := m.shard(account)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	if element := shard.index[account]; element != nil {
+		return resetTime(element.Value.(*memoryRecord).Reset), nil
+	}
+	return resetTime(shard.floor), nil
+}
+
+func (m *Memory) change(account Key, apply func(*Record)) error {
+	if account == (Key{}) {
+		return ErrNoKey
+	}
+	shard := m.shard(account)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	apply(shard.record(account))
+	return nil
+}
+
+// shard spreads by two bytes of a digest, which are as good as random.
+func (m *Memory) shard(account Key) *memoryShard {
+	return &m.shards[(account[0]^account[15])%shards]
+}
+
+type memoryRecord struct {
+	Record
+	account Key
+}
+
+type memoryShard struct {
+	mu    sync.RWMutex
+	index map[Key]*list.Element
+	order list.List // of *memoryRecord, last changed first
+	room  int
+	floor int64 // the latest reset of the records that were dropped
+}
+
+// record finds or makes an account's record and moves it to the front.
+func (s *memoryShard) record(account Key) *Record {
+	element := s.index[account]
+	if element == nil {
+		element = s.order.PushFront(&memoryRecord{Record{Reset: s.floor}, account})
+		s.index[account] = element
+		s.makeRoom()
+	}
+	s.order.MoveToFront(element)
+	return &element.Value.(*memoryRecord).Record
+}
+
+func (s *memoryShard) makeRoom() {
+	for len(s.index) > s.room {
+		last := s.order.Remove(s.order.Back()).(*memoryRecord)
+		s.floor = max(s.floor, last.Floor())
+		delete(s.index, last.account)
+	}
+}
+
+func resetTime(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

@@ -1,0 +1,165 @@
+package trusted
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// ErrNoKey says that a change named no account, or no place: the zero Key.
+var ErrNoKey = errors.New("trusted: the zero key names no account and no place")
+
+// MaxSpent is how many spent places of one account are kept.
+const MaxSpent = 32
+
+// An Entry is one place of an account. Times are milliseconds since the Unix
+// epoch.
+type Entry struct {
+	Place  Key
+	Status Status // Privileged or Spent
+	First  int64  // first login from there
+	Last   int64  // last login from there; of a spent place, when it was spent
+	// Saved is the Last that a store has written elsewhere; no rule reads it.
+	Saved int64
+}
+
+// A Record is everything that is remembered of one account, and the rules of
+// changing it: pure, without a clock or a lock, so that every store has the
+// same. The zero Record remembers nothing. It is not safe for concurrent
+// changes.
+type Record struct {
+	Entries []Entry
+	// Reset is when everything was last forgotten, in milliseconds; 0: never.
+	Reset int64
+}
+
+// WithDefaults fills in what is zero.
+func (l Limits) WithDefaults() Limits {
+	if l.Places == 0 {
+		l.Places = DefaultPlaces
+	}
+	if l.TTL == 0 {
+		l.TTL = DefaultTTL
+	}
+	return l
+}
+
+// Validate names what is wrong with the limits.
+func (l Limits) Validate() error {
+	var problems []error
+	if l.Places < 0 {
+		problems = append(problems, errors.New("places: must be at least 1"))
+	}
+	if l.TTL < 0 {
+		problems = append(problems, errors.New("ttl: must be more than 0"))
+	}
+	return errors.Join(problems...)
+}
+
+// Status tells what a place is at a time. It does not allocate.
+func (r *Record) Status(place Key, now time.Time, limits Limits) Status {
+	for i := range r.Entries {
+		if e := &r.Entries[i]; e.Place == place && !e.expired(now, limits) {
+			return e.Status
+		}
+	}
+	return Stranger
+}
+
+// Remember makes a place privileged; the least recently used beyond
+// limits.Places go.
+func (r *Record) Remember(place Key, now time.Time, limits Limits) {
+	r.put(place, Privileged, now, limits)
+	for r.count(Privileged) > limits.Places {
+		r.drop(r.oldest(Privileged, place))
+	}
+}
+
+// Spend ends a place's privilege. The oldest spent ones beyond MaxSpent go, and
+// take with them every device cookie as old as they are: a device that is no
+// longer known to be spent must not be privileged again by its cookie.
+func (r *Record) Spend(place Key, now time.Time, limits Limits) {
+	r.put(place, Spent, now, limits)
+	for r.count(Spent) > MaxSpent {
+		i := r.oldest(Spent, place)
+		r.Reset = max(r.Reset, r.Entries[i].Last)
+		r.drop(i)
+	}
+}
+
+// Forget drops one place; with the zero place all of them, and marks the time.
+func (r *Record) Forget(place Key, now time.Time) {
+	if place == (Key{}) {
+		r.Entries, r.Reset = nil, max(r.Reset, now.UnixMilli())
+		return
+	}
+	if i := r.find(place); i >= 0 {
+		r.drop(i)
+	}
+}
+
+// Expire drops what nobody used for limits.TTL.
+func (r *Record) Expire(now time.Time, limits Limits) {
+	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) })
+}
+
+// Clone is a copy that shares nothing.
+func (r *Record) Clone() Record {
+	return Record{Entries: slices.Clone(r.Entries), Reset: r.Reset}
+}
+
+// Floor is the latest time at which something of the account was voided: a
+// store that must forget the whole record voids device cookies up to then.
+func (r *Record) Floor() int64 {
+	floor := r.Reset
+	for i := range r.Entries {
+		if r.Entries[i].Status == Spent {
+			floor = max(floor, r.Entries[i].Last)
+		}
+	}
+	return floor
+}
+
+func (r *Record) put(place Key, status Status, now time.Time, limits Limits) {
+	r.Expire(now, limits)
+	at := now.UnixMilli()
+	i := r.find(place)
+	if i < 0 {
+		r.Entries = append(r.Entries, Entry{Place: place, Status: status, First: at, Last: at})
+		return
+	}
+	e := &r.Entries[i]
+	e.Status, e.Last = status, max(e.Last, at)
+}
+
+func (r *Record) find(place Key) int {
+	return slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Place == place })
+}
+
+func (r *Record) drop(i int) { r.Entries = slices.Delete(r.Entries, i, i+1) }
+
+func (r *Record) count(status Status) (n int) {
+	for i := range r.Entries {
+		if r.Entries[i].Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// oldest is the least recently used of a status, but never keep: with a clock
+// that went backwards the newest word would otherwise go first.
+func (r *Record) oldest(status Status, keep Key) int {
+	found := -1
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if e.Status == status && e.Place != keep && (found < 0 || e.Last < r.Entries[found].Last) {
+			found = i
+		}
+	}
+	return found
+}
+
+func (e *Entry) expired(now time.Time, limits Limits) bool {
+	return now.UnixMilli()-e.Last >= limits.TTL.Milliseconds()
+}

@@ -1,0 +1,87 @@
+package sqlplaces
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+
+	"authguard/trusted"
+)
+
+// save writes the difference between two records in one transaction, or
+// nothing if there is none, and notes in after what was written.
+func (s *Store) save(ctx context.Context, c change, before, after *trusted.Record) error {
+	d := differ(before, after)
+	d.reset, d.loses = after.Reset, c.forgets || len(d.gone) > 0 || before.Reset != after.Reset
+	if len(d.put) == 0 && !d.loses {
+		return nil
+	}
+	tx, err := s.config.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback()
+	if err := d.write(ctx, tx, c); err != nil {
+		return fmt.Errorf("write places: %w", err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit places: %w", err)
+	}
+	for _, e := range d.put {
+		e.Saved = e.Last
+	}
+	return nil
+}
+
+// A difference is what one record has and another had: entries to put, which
+// belong to the newer record, and places that are gone.
+type difference struct {
+	put   []*trusted.Entry
+	gone  []trusted.Key
+	reset int64
+	loses bool // other processes must look again
+}
+
+func differ(before, after *trusted.Record) (d difference) {
+	old := make(map[trusted.Key]trusted.Entry, len(before.Entries))
+	for _, e := range before.Entries {
+		old[e.Place] = e
+	}
+	for i := range after.Entries {
+		e := &after.Entries[i]
+		was, known := old[e.Place]
+		if !known || was.Status != e.Status || e.Last-e.Saved >= saveEvery.Milliseconds() {
+			d.put = append(d.put, e)
+		}
+		delete(old, e.Place)
+	}
+	for place := range old {
+		d.gone = append(d.gone, place)
+	}
+	return d
+}
+
+func (d difference) write(ctx context.Context, tx *sql.Tx, c change) error {
+	account := hex.EncodeToString(c.account[:])
+	if c.forgets && c.place == (trusted.Key{}) {
+		if _, err := tx.ExecContext(ctx, deleteAll, account); err != nil {
+			return err
+		}
+	}
+	for _, place := range append(d.gone, c.place) { // no row has the zero place
+		if _, err := tx.ExecContext(ctx, deletePlace, account, hex.EncodeToString(place[:])); err != nil {
+			return err
+		}
+	}
+	for _, e := range d.put {
+		if _, err := tx.ExecContext(ctx, upsertPlace, account, hex.EncodeToString(e.Place[:]), e.Status, e.First, e.Last); err != nil {
+			return err
+		}
+	}
+	if !d.loses {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, upsertReset, account, d.reset, c.now.UnixMilli())
+	return err
+}

@@ -1,0 +1,173 @@
+package trustedtest
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"authguard/trusted"
+)
+
+func strangers(t *testing.T, s subject) {
+	s.want(t, account(1), place(1), start, trusted.Stranger)
+	s.want(t, account(1), trusted.Key{}, start, trusted.Stranger)
+	if got := s.resetAt(t, account(1)); !got.IsZero() {
+		t.Errorf("an account that never was reset was reset at %v", got)
+	}
+}
+
+func remembered(t *testing.T, s subject) {
+	s.remember(t, account(1), place(1), start)
+	s.want(t, account(1), place(1), start, trusted.Privileged)
+	s.want(t, account(2), place(1), start, trusted.Stranger)
+	s.want(t, account(1), place(2), start, trusted.Stranger)
+}
+
+func expires(t *testing.T, s subject) {
+	s.remember(t, account(1), place(1), start)
+	s.remember(t, account(1), place(1), at(50*day))
+	s.want(t, account(1), place(1), at(140*day-time.Millisecond), trusted.Privileged)
+	s.want(t, account(1), place(1), at(140*day), trusted.Stranger)
+}
+
+func leastRecentlyUsed(t *testing.T, s subject) {
+	for n := range trusted.DefaultPlaces {
+		s.remember(t, account(1), place(n), at(time.Duration(n)*time.Minute))
+	}
+	s.remember(t, account(1), place(0), at(time.Hour))
+	s.remember(t, account(1), place(100), at(2*time.Hour))
+	for n := range trusted.DefaultPlaces {
+		want := trusted.Privileged
+		if n == 1 {
+			want = trusted.Stranger
+		}
+		s.want(t, account(1), place(n), at(2*time.Hour), want)
+	}
+	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Privileged)
+}
+
+func backwards(t *testing.T, s subject) {
+	s.remember(t, account(1), place(0), at(10*day))
+	s.remember(t, account(1), place(0), start)
+	s.want(t, account(1), place(0), at(99*day), trusted.Privileged)
+	for n := 1; n <= trusted.DefaultPlaces; n++ {
+		s.remember(t, account(1), place(n), at(time.Duration(-n)*time.Hour))
+		s.want(t, account(1), place(n), start, trusted.Privileged)
+	}
+}
+
+func spent(t *testing.T, s subject) {
+	s.remember(t, account(1), place(1), start)
+	s.spend(t, account(1), place(1), at(day))
+	s.want(t, account(1), place(1), at(91*day-time.Millisecond), trusted.Spent)
+	s.want(t, account(1), place(1), at(91*day), trusted.Stranger)
+	s.remember(t, account(1), place(1), at(2*day))
+	s.want(t, account(1), place(1), at(2*day), trusted.Privileged)
+	s.spend(t, account(1), place(7), at(2*day)) // a device, never heard of
+	s.want(t, account(1), place(7), at(2*day), trusted.Spent)
+}
+
+func spentTakesNoRoom(t *testing.T, s subject) {
+	for n := range trusted.DefaultPlaces {
+		s.remember(t, account(1), place(n), start)
+		s.spend(t, account(1), place(100+n), start)
+	}
+	for n := range trusted.DefaultPlaces {
+		s.want(t, account(1), place(n), start, trusted.Privileged)
+		s.want(t, account(1), place(100+n), start, trusted.Spent)
+	}
+}
+
+// A store may keep fewer spent devices than there are, if it voids the cookies
+// of those it drops; and it never drops the newest.
+func spentIsBounded(t *testing.T, s subject) {
+	const many = 200
+	moment := func(n int) time.Time { return at(time.Duration(n) * time.Second) }
+	s.remember(t, account(1), place(many+1), start)
+	for n := range many {
+		s.spend(t, account(1), place(n), moment(n))
+	}
+	void := s.resetAt(t, account(1))
+	for n := range many {
+		if s.status(t, account(1), place(n), moment(many)) != trusted.Spent && void.Before(moment(n)) {
+			t.Errorf("device %d is privileged again: dropped, and cookies are void only up to %v", n, void)
+		}
+	}
+	s.want(t, account(1), place(many-1), moment(many), trusted.Spent)
+	s.want(t, account(1), place(many+1), moment(many), trusted.Privileged)
+}
+
+func forgetOne(t *testing.T, s subject) {
+	s.remember(t, account(1), place(1), start)
+	s.remember(t, account(1), place(2), start)
+	s.spend(t, account(1), place(3), start)
+	s.forget(t, account(1), place(1), at(time.Second))
+	s.forget(t, account(1), place(3), at(time.Second))
+	s.forget(t, account(1), place(4), at(time.Second))
+	s.want(t, account(1), place(1), at(time.Second), trusted.Stranger)
+	s.want(t, account(1), place(2), at(time.Second), trusted.Privileged)
+	s.want(t, account(1), place(3), at(time.Second), trusted.Stranger)
+	if got := s.resetAt(t, account(1)); !got.IsZero() {
+		t.Errorf("forgetting one place is no reset, yet ResetAt is %v", got)
+	}
+}
+
+func reset(t *testing.T, s subject) {
+	s.remember(t, account(1), place(1), start)
+	s.spend(t, account(1), place(2), start)
+	s.remember(t, account(2), place(1), start)
+	s.forget(t, account(1), trusted.Key{}, at(day))
+	s.want(t, account(1), place(1), at(day), trusted.Stranger)
+	s.want(t, account(1), place(2), at(day), trusted.Stranger)
+	s.want(t, account(2), place(1), at(day), trusted.Privileged)
+	if got := s.resetAt(t, account(1)); !got.Equal(at(day)) {
+		t.Errorf("reset at %v, want %v", got, at(day))
+	}
+	s.remember(t, account(1), place(1), at(day)) // the login that follows at once
+	s.want(t, account(1), place(1), at(day), trusted.Privileged)
+}
+
+func olderReset(t *testing.T, s subject) {
+	s.forget(t, account(1), trusted.Key{}, at(day))
+	s.forget(t, account(1), trusted.Key{}, start)
+	if got := s.resetAt(t, account(1)); !got.Equal(at(day)) {
+		t.Errorf("reset at %v, want %v", got, at(day))
+	}
+}
+
+func zeroKey(t *testing.T, s subject) {
+	none := trusted.Key{}
+	for name, err := range map[string]error{
+		"Remember without a place":    s.store.Remember(t.Context(), account(1), none, start),
+		"Remember without an account": s.store.Remember(t.Context(), none, place(1), start),
+		"Spend without a place":       s.store.Spend(t.Context(), account(1), none, start),
+		"Spend without an account":    s.store.Spend(t.Context(), none, place(1), start),
+		"Forget without an account":   s.store.Forget(t.Context(), none, place(1), start),
+	} {
+		if !errors.Is(err, trusted.ErrNoKey) {
+			t.Errorf("%s: %v, want ErrNoKey", name, err)
+		}
+	}
+	s.want(t, none, none, start, trusted.Stranger)
+}
+
+func parallel(t *testing.T, s subject) {
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for p := range trusted.DefaultPlaces {
+				s.remember(t, account(n/2), place(p), start)
+				s.want(t, account(n/2), place(p), start, trusted.Privileged)
+			}
+			s.spend(t, account(n/2), place(50+n), start)
+		})
+	}
+	all.Wait()
+	for n := range 8 {
+		for p := range trusted.DefaultPlaces {
+			s.want(t, account(n/2), place(p), start, trusted.Privileged)
+		}
+		s.want(t, account(n/2), place(50+n), start, trusted.Spent)
+	}
+}

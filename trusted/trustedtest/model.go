@@ -1,0 +1,105 @@
+package trustedtest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"authguard/trusted"
+)
+
+// A model is the contract for one account, written as plainly as it can be: a
+// list in order of use. Its times only grow, so order and time agree, and it
+// stays below the bound on spent places, where stores may differ.
+type model struct {
+	used  []use // least recently used first
+	reset time.Time
+}
+
+type use struct {
+	place trusted.Key
+	spent bool
+	last  time.Time
+}
+
+func (m *model) touch(place trusted.Key, spent bool, now time.Time) {
+	m.drop(place)
+	m.used = append(m.expire(now), use{place, spent, now})
+	privileged := 0
+	for i := len(m.used) - 1; i >= 0; i-- {
+		if m.used[i].spent {
+			continue
+		}
+		if privileged++; privileged > trusted.DefaultPlaces {
+			m.used = slices.Delete(m.used, i, i+1)
+		}
+	}
+}
+
+func (m *model) drop(place trusted.Key) {
+	m.used = slices.DeleteFunc(m.used, func(u use) bool { return u.place == place })
+}
+
+func (m *model) expire(now time.Time) []use {
+	m.used = slices.DeleteFunc(m.used, func(u use) bool { return now.Sub(u.last) >= trusted.DefaultTTL })
+	return m.used
+}
+
+func (m *model) status(place trusted.Key, now time.Time) trusted.Status {
+	for _, u := range m.expire(now) {
+		switch {
+		case u.place != place:
+		case u.spent:
+			return trusted.Spent
+		default:
+			return trusted.Privileged
+		}
+	}
+	return trusted.Stranger
+}
+
+// histories gives every run an account of its own, so that one store serves all.
+func histories(t *testing.T, s subject) {
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		history(t, rt, s, key('r', runs))
+	})
+}
+
+func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
+	var m model
+	now := start
+	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+		now = now.Add(time.Duration(rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes")) * time.Millisecond)
+		where := place(rapid.IntRange(1, 9).Draw(rt, "place"))
+		switch rapid.SampledFrom([]string{"remember", "remember", "remember", "spend", "forget", "reset"}).Draw(rt, "does") {
+		case "remember":
+			s.remember(t, who, where, now)
+			m.touch(where, false, now)
+		case "spend":
+			s.spend(t, who, where, now)
+			m.touch(where, true, now)
+		case "forget":
+			s.forget(t, who, where, now)
+			m.drop(where)
+		case "reset":
+			s.forget(t, who, trusted.Key{}, now)
+			m.used, m.reset = nil, now
+		}
+		agree(t, rt, s, who, &m, now)
+	}
+}
+
+func agree(t *testing.T, rt *rapid.T, s subject, who trusted.Key, m *model, now time.Time) {
+	for n := 1; n <= 9; n++ {
+		if got, want := s.status(t, who, place(n), now), m.status(place(n), now); got != want {
+			rt.Fatalf("place %d has status %d, the model says %d", n, got, want)
+		}
+	}
+	if got := s.resetAt(t, who); !got.Equal(m.reset) {
+		rt.Fatalf("reset at %v, the model says %v", got, m.reset)
+	}
+}

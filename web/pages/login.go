@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"io"
+	"time"
+)
+
+// LoginView is the sign-in page, of the site and of the administration.
+type LoginView struct {
+	Site Site
+	// Admin puts "Administration" above the heading.
+	Admin bool
+	// Action is where the form is posted; /login when empty.
+	Action string
+	// CSRF goes into a hidden field named csrf; empty leaves the field out.
+	CSRF string
+	// Username is what was typed last, so that nobody types it twice.
+	Username string
+	// Next is where to go afterwards. The handler must have checked that it is
+	// a path of this site: here it becomes a hidden field and a link.
+	Next string
+	// SignedInAs is the account of the running session. When it is set, the
+	// page offers to continue or to sign out (POST /logout) instead of a form.
+	SignedInAs string
+	Message    Message
+	// Challenge is nil where none is asked for.
+	Challenge *Challenge
+}
+
+// A ChallengeKind says how a challenge is solved.
+type ChallengeKind string
+
+const (
+	// ChallengeImage is a picture of digits, or their sound.
+	ChallengeImage ChallengeKind = "image"
+	// ChallengePoW is arithmetic done by /static/pow.js, with a picture for
+	// browsers without JavaScript.
+	ChallengePoW ChallengeKind = "pow"
+)
+
+// A Challenge is one issued challenge.
+type Challenge struct {
+	// ID comes back as captcha_id, the solution as captcha_answer.
+	ID   string
+	Kind ChallengeKind
+	// Image and Audio are paths of this site; an empty one is left out.
+	Image string
+	Audio string
+	// PoWJSON is what pow.js reads from the attribute data-pow.
+	PoWJSON string
+}
+
+// PoW reports whether the browser can solve the challenge by itself.
+func (c *Challenge) PoW() bool { return c != nil && c.Kind == ChallengePoW }
+
+// RenderLogin writes the sign-in page.
+func RenderLogin(w io.Writer, v LoginView) error { return render(w, "login", v) }
+
+// FormAction is where the form is posted.
+func (v LoginView) FormAction() string {
+	if v.Action == "" {
+		return "/login"
+	}
+	return v.Action
+}
+
+// RetrySeconds is the wait for the browser's countdown; 0 when there is none.
+func (v LoginView) RetrySeconds() int { return ceil(max(v.Message.RetryAfter, 0), time.Second) }
+
+// FocusOn is the field that the page starts in: the message when the form
+// cannot be used yet, else the first field that is empty.
+func (v LoginView) FocusOn() string {
+	switch {
+	case v.Message.Waits():
+		return "message"
+	case v.Username == "":
+		return "username"
+	}
+	return "password"
+}
+
+// Frame is what surrounds the page.
+func (v LoginView) Frame() frame {
+	title := "Sign in"
+	switch {
+	case v.SignedInAs != "":
+		title = "Signed in"
+	case v.Message.Tone() == "bad":
+		title = v.Message.Title() + " · Sign in"
+	}
+	if v.Admin {
+		title += " · Administration"
+	}
+	return frame{Site: v.Site, Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
+}

@@ -1,0 +1,214 @@
+package pages
+
+import (
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+func TestNothingInlineThatThePolicyForbids(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		for _, n := range elements(doc) {
+			for _, a := range n.Attr {
+				if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+					t.Errorf("<%s> has the attribute %s", n.Data, a.Key)
+				}
+			}
+			if n.Data == "style" || n.Data == "script" && (inner(n) != "" || !has(n, "src")) {
+				t.Errorf("inline <%s>: %s", n.Data, inner(n))
+			}
+		}
+	})
+}
+
+func TestEverythingComesFromThisSite(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		for _, n := range elements(doc) {
+			for _, key := range []string{"href", "src", "action"} {
+				v := attr(n, key)
+				if has(n, key) && !strings.HasPrefix(v, "#") && (!strings.HasPrefix(v, "/") || strings.HasPrefix(v, "//")) {
+					t.Errorf("<%s %s=%q>", n.Data, key, v)
+				}
+			}
+		}
+	})
+}
+
+func TestEveryControlHasALabel(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		labelled := map[string]bool{}
+		for _, n := range elements(doc, "label") {
+			labelled[attr(n, "for")] = true
+		}
+		for _, n := range elements(doc, "input", "select") {
+			inLabel := n.Parent.Data == "label" && inner(n.Parent) != ""
+			if attr(n, "type") != "hidden" && !labelled[attr(n, "id")] && !has(n, "aria-label") && !inLabel {
+				t.Errorf("no label for the input %q", attr(n, "name"))
+			}
+		}
+		for _, n := range elements(doc, "button", "a") {
+			if inner(n) == "" && !has(n, "aria-label") {
+				t.Errorf("nothing to read on <%s %v>", n.Data, n.Attr)
+			}
+		}
+	})
+}
+
+func TestIDsAreUniqueAndFound(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		ids := map[string]bool{}
+		for _, n := range elements(doc) {
+			if id := attr(n, "id"); id != "" {
+				if ids[id] {
+					t.Errorf("two elements have the id %q", id)
+				}
+				ids[id] = true
+			}
+		}
+		for _, n := range elements(doc) {
+			refs := attr(n, "for") + " " + attr(n, "aria-describedby") + " " + attr(n, "aria-labelledby") + " " + attr(n, "aria-controls")
+			if target, ok := strings.CutPrefix(attr(n, "href"), "#"); ok {
+				refs += " " + target
+			}
+			for _, ref := range strings.Fields(refs) {
+				if !ids[ref] {
+					t.Errorf("<%s> points at %q, which is not there", n.Data, ref)
+				}
+			}
+		}
+	})
+}
+
+func TestOneHeadingOneMainOneLanguage(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		for _, tag := range []string{"h1", "main"} {
+			if n := len(elements(doc, tag)); n != 1 {
+				t.Errorf("%d <%s>", n, tag)
+			}
+		}
+		if attr(elements(doc, "html")[0], "lang") != "en" {
+			t.Error("the page does not say its language")
+		}
+	})
+}
+
+func TestAtMostOneElementTakesTheFocus(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		n := 0
+		for _, e := range elements(doc) {
+			if has(e, "autofocus") {
+				n++
+			}
+		}
+		if n > 1 {
+			t.Errorf("%d elements want the focus", n)
+		}
+	})
+}
+
+func TestEveryPostCarriesTheToken(t *testing.T) {
+	t.Parallel()
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		for _, form := range elements(doc, "form") {
+			tokens := 0
+			for _, in := range elements(form, "input") {
+				if attr(in, "name") == "csrf" && attr(in, "value") == "token" {
+					tokens++
+				}
+			}
+			if want := attr(form, "method") == "post"; (tokens == 1) != want {
+				t.Errorf("form to %s: %d tokens", attr(form, "action"), tokens)
+			}
+		}
+	})
+}
+
+func TestWhatStrangersTypeStaysData(t *testing.T) {
+	t.Parallel()
+	for name, draw := range samples() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			page := text(t, draw)
+			if strings.Contains(page, "<script>") || strings.Contains(page, "alert(1)</script") {
+				t.Error("markup went through")
+			}
+			doc := parse(t, draw)
+			for n := range doc.Descendants() {
+				if n.Type == html.TextNode && strings.ContainsAny(n.Data, "\u202e\u200b") {
+					t.Errorf("an invisible character is drawn in %q", n.Data)
+				}
+			}
+			for _, a := range elements(doc, "a") {
+				u, err := url.Parse(attr(a, "href"))
+				if err != nil || u.Query().Has("account") && len(u.Query()) != 1 || strings.Contains(u.Fragment, "gpj") {
+					t.Errorf("a name got out of its parameter: %s", attr(a, "href"))
+				}
+			}
+		})
+	}
+}
+
+func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
+	t.Parallel()
+	v := attacked()
+	v.Accounts = []Subject{{Name: "bob\u202e\"<>&"}}
+	doc := parse(t, func(w io.Writer) error { return RenderAdmin(w, v) })
+	for _, in := range elements(doc, "input") {
+		if attr(in, "name") == "account" && attr(in, "value") == "bob\u202e\"<>&" {
+			return
+		}
+	}
+	t.Error("no form carries the name as it is")
+}
+
+func TestTheFragmentIsWhatThePageHasInside(t *testing.T) {
+	t.Parallel()
+	v := attacked()
+	page := text(t, func(w io.Writer) error { return RenderAdmin(w, v) })
+	fragment := text(t, func(w io.Writer) error { return RenderLive(w, v) })
+	if !strings.Contains(page, fragment) {
+		t.Error("the fragment is not a part of the page")
+	}
+	if strings.Contains(fragment, "name=\"reason\"") {
+		t.Error("a form that people type into is replaced under their hands")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestABrokenWriterIsReported(t *testing.T) {
+	t.Parallel()
+	if err := RenderError(broken{}, ErrorView{}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{0, 400, 403, 404, 405, 413, 415, 418, 500, 503} {
+		v := ErrorView{Status: status}
+		if v.Title() == "" || v.Text() == "" || v.Way() != "/" {
+			t.Errorf("%d: %q, %q, %q", status, v.Title(), v.Text(), v.Way())
+		}
+	}
+}
+
+func TestAssetsCanMove(t *testing.T) {
+	t.Parallel()
+	page := text(t, func(w io.Writer) error { return RenderLogin(w, LoginView{Site: Site{Assets: "/authguard/static"}}) })
+	if !strings.Contains(page, `href="/authguard/static/authguard.css"`) || strings.Contains(page, `"/static/`) {
+		t.Error("an asset stayed where it was")
+	}
+}

@@ -1,0 +1,104 @@
+package pages
+
+import "io"
+
+// PasswordView is the page on which an administrator replaces a password. It posts
+// csrf, current_password, new_password and repeat_password to /password.
+type PasswordView struct {
+	Site Site
+	CSRF string
+	// Username is whose password it is; password managers file the new one
+	// under it.
+	Username string
+	// OneTime is set on the first sign-in, where the password in use was
+	// printed by the program and must go.
+	OneTime bool
+	// Problems are what kept the last try from working; none at first.
+	Problems []PasswordProblem
+}
+
+// A PasswordProblem is why a new password was not taken.
+type PasswordProblem uint8
+
+const (
+	CurrentWrong PasswordProblem = iota
+	NewTooShort
+	NewTooLong
+	NewSame
+	RepeatDiffers
+)
+
+// RenderPassword writes the change-password page.
+func RenderPassword(w io.Writer, v PasswordView) error { return render(w, "password", v) }
+
+// Field is the name of the input that the problem is about.
+func (p PasswordProblem) Field() string {
+	switch p {
+	case NewTooShort, NewTooLong, NewSame:
+		return "new_password"
+	case RepeatDiffers:
+		return "repeat_password"
+	}
+	return "current_password"
+}
+
+// Words says what is wrong and what to do.
+func (p PasswordProblem) Words() string {
+	switch p {
+	case NewTooShort:
+		return "The new password is too short. Use at least 8 characters."
+	case NewTooLong:
+		return "The new password is too long. Use at most 72 bytes; accented letters take two or more."
+	case NewSame:
+		return "The new password is the old one. Choose a different one."
+	case RepeatDiffers:
+		return "The two new passwords differ. Type the same one twice."
+	}
+	return "The current password is wrong. Enter the one you signed in with."
+}
+
+// A passwordField is one input with its words and its problem.
+type passwordField struct {
+	ID, Label, Complete, Hint, Problem string
+	Focus                              bool
+}
+
+// Fields are the three inputs in order. The first one with a problem has the
+// focus, or the first of all.
+func (v PasswordView) Fields() []passwordField {
+	current := "Current password"
+	if v.OneTime {
+		current = "One-time password"
+	}
+	fields := []passwordField{
+		{ID: "current_password", Label: current, Complete: "current-password"},
+		{ID: "new_password", Label: "New password", Complete: "new-password", Hint: "8 to 72 bytes. A few words in a row are easy to keep and hard to guess."},
+		{ID: "repeat_password", Label: "New password again", Complete: "new-password"},
+	}
+	focus := 0
+	for i := len(fields) - 1; i >= 0; i-- {
+		if fields[i].Problem = v.problem(fields[i].ID); fields[i].Problem != "" {
+			focus = i
+		}
+	}
+	fields[focus].Focus = true
+	return fields
+}
+
+func (v PasswordView) problem(field string) string {
+	for _, p := range v.Problems {
+		if p.Field() == field {
+			return p.Words()
+		}
+	}
+	return ""
+}
+
+// Frame is what surrounds the page.
+func (v PasswordView) Frame() frame {
+	title := "Change password · Administration"
+	if len(v.Problems) > 0 {
+		title = "Not changed · " + title
+	}
+	return frame{Site: v.Site, Title: title, Script: "login.js"}
+}

@@ -1,0 +1,119 @@
+package pages
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// A canvas turns minutes and numbers into coordinates.
+type canvas struct {
+	width, height            float64
+	left, right, top, bottom float64
+	narrow                   bool
+	from, to                 time.Time
+	zone                     *time.Location
+	step, high               float64 // of the y axis: a tick each step, up to high
+}
+
+func newCanvas(id string, now time.Time, points []MinutePoint) canvas {
+	c := canvas{width: 960, height: 300, left: 46, right: 828, top: 26, bottom: 250, zone: now.Location()}
+	if id == "narrow" {
+		c = canvas{width: 340, height: 280, left: 32, right: 322, top: 26, bottom: 232, narrow: true, zone: now.Location()}
+	}
+	c.from, c.to = timeRange(now, points)
+	c.step, c.high = niceScale(highest(points))
+	return c
+}
+
+// timeRange ends with the newest minute and is at least an hour long, so that
+// three minutes after a start do not look like three great blocks.
+func timeRange(now time.Time, points []MinutePoint) (from, to time.Time) {
+	to = now.Truncate(time.Minute).Add(time.Minute)
+	if len(points) > 0 {
+		to = points[len(points)-1].Start.Add(time.Minute)
+	}
+	from = to.Add(-time.Hour)
+	if len(points) > 0 && points[0].Start.Before(from) {
+		from = points[0].Start
+	}
+	return from, to
+}
+
+func highest(points []MinutePoint) float64 {
+	high := 0.0
+	for _, m := range points {
+		high = max(high, float64(m.Total()), finite(m.Threshold), finite(m.Slow), finite(m.Leave))
+	}
+	return high
+}
+
+// niceScale is a step of 1, 2 or 5 times a power of ten, and the first multiple
+// of it that leaves some air above v: at most six steps.
+func niceScale(v float64) (step, high float64) {
+	v = math.Max(v*1.06, 4)
+	power := math.Pow(10, math.Floor(math.Log10(v/5)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if step = m * power; v/step <= 5 {
+			break
+		}
+	}
+	step = math.Max(step, 1)
+	return step, math.Ceil(v/step) * step
+}
+
+func (c canvas) x(t time.Time) float64 {
+	part := float64(t.Sub(c.from)) / float64(c.to.Sub(c.from))
+	return c.left + clamp(part)*(c.right-c.left)
+}
+
+func (c canvas) y(v float64) float64 {
+	return c.bottom - clamp(finite(v)/c.high)*(c.bottom-c.top)
+}
+
+// column is the left edge and the width of one minute.
+func (c canvas) column(m MinutePoint) (x, w float64) {
+	x = c.x(m.Start)
+	return x, c.x(m.Start.Add(time.Minute)) - x
+}
+
+func (c canvas) ticks() []Tick {
+	var out []Tick
+	for v := 0.0; v <= c.high+c.step/2; v += c.step {
+		out = append(out, Tick{coord(c.y(v)), comma(int(math.Round(v)))})
+	}
+	return out
+}
+
+// times are the round minutes: each tenth, or fewer where there is less room.
+func (c canvas) times() []Tick {
+	every := 10 * time.Minute
+	if c.narrow {
+		every = 20 * time.Minute
+	}
+	for c.to.Sub(c.from)/every > 10 {
+		every *= 2
+	}
+	var out []Tick
+	for t := c.from.Truncate(every); !t.After(c.to); t = t.Add(every) {
+		if !t.Before(c.from) {
+			out = append(out, Tick{coord(c.x(t)), t.In(c.zone).Format("15:04")})
+		}
+	}
+	return out
+}
+
+// coord writes a coordinate with one decimal at most.
+func coord(v float64) string {
+	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
+}
+
+func clamp(part float64) float64 { return math.Max(0, math.Min(1, part)) }
+
+// finite is v, or 0 for what cannot be drawn.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,158 @@
+package pages
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func number(t testing.TB, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestBarsStackToTheTotal(t *testing.T) {
+	t.Parallel()
+	m := MinutePoint{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
+	c := newCanvas("wide", noon, []MinutePoint{m})
+	bars := c.stack(m)
+	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
+		t.Fatalf("bars: %+v", bars)
+	}
+	if top := number(t, bars[2].Y); top != number(t, coord(c.y(100))) {
+		t.Errorf("the stack ends at %v, not at 100", top)
+	}
+	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.bottom {
+		t.Errorf("the stack starts at %v, not on the axis", base)
+	}
+}
+
+func TestTimeRunsFromLeftToRight(t *testing.T) {
+	t.Parallel()
+	points := hour(0)
+	c := newCanvas("wide", noon, points)
+	first, w := c.column(points[0])
+	last, _ := c.column(points[59])
+	if first != c.left || coord(last+w) != coord(c.right) {
+		t.Errorf("columns from %v to %v", first, last+w)
+	}
+	want := []string{"11:10", "11:20", "11:30", "11:40", "11:50", "12:00"}
+	for i, tick := range c.times() {
+		if tick.Text != want[i] {
+			t.Errorf("tick %d is %s", i, tick.Text)
+		}
+	}
+}
+
+func TestAfterAStartTheAxisIsStillAnHour(t *testing.T) {
+	t.Parallel()
+	points := hour(0)[58:]
+	c := newCanvas("wide", noon, points)
+	if _, w := c.column(points[1]); coord(w) != coord((c.right-c.left)/60) {
+		t.Errorf("a minute is %v wide", w)
+	}
+}
+
+func TestScaleIsRoundAndLeavesAir(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ v, step, high float64 }{
+		{0, 1, 4}, {3, 1, 4}, {4, 1, 5}, {65, 20, 80}, {150, 50, 200}, {199, 50, 250}, {6100, 2000, 8000},
+	} {
+		if step, high := niceScale(tc.v); step != tc.step || high != tc.high {
+			t.Errorf("niceScale(%v) = %v, %v", tc.v, step, high)
+		}
+	}
+}
+
+func TestAThresholdMovesInSteps(t *testing.T) {
+	t.Parallel()
+	points := hour(0)
+	for i := 30; i < 60; i++ {
+		points[i].Threshold = 70
+	}
+	points[10].Slow = 0
+	p := NewPlot("wide", noon, points)
+	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA on 70" {
+		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
+	}
+	if n := strings.Count(p.Lines[2].Path, "M"); n != 2 {
+		t.Errorf("a missing value left %d pieces, not 2", n)
+	}
+}
+
+func TestSpansJoinNeighbours(t *testing.T) {
+	t.Parallel()
+	points := hour(1)
+	points[20].Mode = ModeSlow
+	p := NewPlot("wide", noon, points)
+	if len(p.Spans) != 2 || p.Spans[0].Class != ModeSlow || p.Spans[1].Class != ModeCAPTCHA {
+		t.Fatalf("spans: %+v", p.Spans)
+	}
+	if p.Spans[0].Label != "" || p.Spans[1].Label != "CAPTCHA mode" {
+		t.Errorf("labels %q and %q", p.Spans[0].Label, p.Spans[1].Label)
+	}
+}
+
+func TestThePlotIsToldInWords(t *testing.T) {
+	t.Parallel()
+	d := NewPlot("wide", noon, hour(1000)).Desc
+	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges left unsolved", "highest minute", "on for 20 minutes", "is 60 now"} {
+		if !strings.Contains(d, want) {
+			t.Errorf("%q does not say %q", d, want)
+		}
+	}
+	if NewPlot("wide", noon, nil).Desc != "Nothing has been counted yet." {
+		t.Error("an empty plot is not told")
+	}
+}
+
+func TestNothingIsDrawnOutside(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		points := anyMinutes(rt)
+		id := rapid.SampledFrom([]string{"wide", "narrow"}).Draw(rt, "shape")
+		c, p := newCanvas(id, noon, points), NewPlot(id, noon, points)
+		for _, b := range p.Bars {
+			x, y, w, h := number(t, b.X), number(t, b.Y), number(t, b.W), number(t, b.H)
+			if x < c.left-0.1 || x+w > c.right+0.2 || y < c.top-0.1 || y+h > c.bottom+0.2 || w <= 0 || h < 0 {
+				rt.Fatalf("bar outside: %+v", b)
+			}
+		}
+		lowest := c.bottom
+		for i := len(p.Lines) - 1; i >= 0; i-- {
+			if y := number(t, p.Lines[i].LabelY); y > lowest+0.1 {
+				rt.Fatalf("label below the axis: %+v", p.Lines[i])
+			}
+		}
+		for i, a := range p.Lines {
+			for _, b := range p.Lines[i+1:] {
+				if d := number(t, a.LabelY) - number(t, b.LabelY); d < labelGap-0.2 && d > -labelGap+0.2 {
+					rt.Fatalf("labels overlap: %+v %+v", a, b)
+				}
+			}
+		}
+	})
+}
+
+func anyMinutes(rt *rapid.T) []MinutePoint {
+	limit := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.SampledFrom([]float64{0, -1, notANumber}))
+	count := rapid.IntRange(-5, 1_000_000)
+	n := rapid.IntRange(0, 90).Draw(rt, "minutes")
+	points := make([]MinutePoint, n)
+	for i := range points {
+		points[i] = MinutePoint{
+			Start:    noon.Truncate(time.Minute).Add(time.Duration(i-n) * time.Minute),
+			Failures: count.Draw(rt, "failures"), Unsolved: count.Draw(rt, "unsolved"), Shed: count.Draw(rt, "shed"),
+			Threshold: limit.Draw(rt, "threshold"), Slow: limit.Draw(rt, "slow"), Leave: limit.Draw(rt, "leave"),
+			Mode: rapid.SampledFrom([]string{"", ModeQuiet, ModeSlow, ModeCAPTCHA, "other"}).Draw(rt, "mode"),
+		}
+	}
+	return points
+}

@@ -1,0 +1,165 @@
+package pages
+
+import (
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+var noon = time.Date(2026, 3, 14, 12, 0, 30, 0, time.UTC)
+
+// hostile is what a stranger may type as a name: markup, an attribute's end, a
+// URL, a turned-round suffix, a zero-width space and a broken byte.
+const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egpj\u200b\xff"
+
+// samples are the pages in every state that changes their markup.
+func samples() map[string]func(io.Writer) error {
+	login := func(v LoginView) func(io.Writer) error {
+		v.CSRF = "token"
+		return func(w io.Writer) error { return RenderLogin(w, v) }
+	}
+	admin := func(v AdminView) func(io.Writer) error {
+		return func(w io.Writer) error { return RenderAdmin(w, v) }
+	}
+	return map[string]func(io.Writer) error{
+		"login":            login(LoginView{}),
+		"login wrong":      login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
+		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
+		"login work":       login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
+		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"login busy":       login(LoginView{Admin: true, Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
+		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
+		"password":         func(w io.Writer) error { return RenderPassword(w, PasswordView{CSRF: "token", OneTime: true}) },
+		"password refused": func(w io.Writer) error { return RenderPassword(w, refusedPassword()) },
+		"error":            func(w io.Writer) error { return RenderError(w, ErrorView{Status: 404}) },
+		"admin":            admin(AdminView{Now: noon, CSRF: "token"}),
+		"admin attacked":   admin(attacked()),
+	}
+}
+
+func image() *Challenge {
+	return &Challenge{ID: "c1", Kind: ChallengeImage, Image: "/captcha/c1.png", Audio: "/captcha/c1.wav"}
+}
+
+func work() *Challenge {
+	c := image()
+	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
+	return c
+}
+
+func refusedPassword() PasswordView {
+	return PasswordView{CSRF: "token", Username: "admin", Problems: []PasswordProblem{CurrentWrong, NewTooShort, RepeatDiffers}}
+}
+
+// attacked is the overview with everything in it, and strangers' words
+// wherever they can appear.
+func attacked() AdminView {
+	subjects := []Subject{{Name: hostile, Failures: 1234, LastSeen: noon, Status: "gets a CAPTCHA", Closed: true}, {Name: "198.51.100.7"}}
+	return AdminView{
+		CSRF: "token", User: hostile, Now: noon, Minutes: hour(40),
+		Notice:    Notice{Text: "Unlocked:", Subject: hostile},
+		Warnings:  []Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
+		Status:    Status{Level: Attack, CAPTCHA: true, Control: ForcedOn, By: hostile, Reason: hostile, Until: noon.Add(time.Hour), Pressure: 80, Slow: 20, Leave: 30, Threshold: 60},
+		Addresses: subjects, Accounts: subjects,
+		Switches: []Switch{{At: noon, To: "CAPTCHA mode on", By: hostile, Reason: hostile, Until: noon.Add(time.Hour)}, {At: noon, To: "CAPTCHA mode off"}},
+		LookUp: LookUp{Account: hostile, Address: hostile, Result: &Explain{
+			Summary: "The next attempt is asked for a CAPTCHA.",
+			Limits:  []LimitLine{{Subject: "account", Name: hostile, Used: 5, Limit: 5, Window: 24 * time.Hour, Then: "a CAPTCHA", FreesAt: noon.Add(time.Hour), Monitor: true}},
+			Places:  []Place{{Name: hostile, LastUsed: noon, Expires: noon.Add(time.Hour)}},
+		}},
+	}
+}
+
+// hour is sixty minutes whose last twenty are an attack of so many a minute.
+func hour(attack int) []MinutePoint {
+	points := make([]MinutePoint, 60)
+	for i := range points {
+		points[i] = MinutePoint{Start: noon.Truncate(time.Minute).Add(time.Duration(i-59) * time.Minute),
+			Failures: 2 + i%3, Threshold: 60, Slow: 20, Leave: 30, Mode: ModeQuiet}
+		if i >= 40 {
+			points[i].Unsolved, points[i].Shed, points[i].Mode = attack, attack/4, ModeCAPTCHA
+		}
+	}
+	return points
+}
+
+func text(t *testing.T, draw func(io.Writer) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := draw(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func parse(t *testing.T, draw func(io.Writer) error) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(text(t, draw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// eachPage runs a claim over every sample.
+func eachPage(t *testing.T, claim func(t *testing.T, doc *html.Node)) {
+	t.Helper()
+	for name, draw := range samples() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claim(t, parse(t, draw))
+		})
+	}
+}
+
+// elements are all nodes with one of the tags; without tags, all elements.
+func elements(doc *html.Node, tags ...string) []*html.Node {
+	var out []*html.Node
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		match := len(tags) == 0
+		for _, tag := range tags {
+			match = match || n.Data == tag
+		}
+		if match {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func has(n *html.Node, key string) bool {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func inner(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+var notANumber = math.NaN()

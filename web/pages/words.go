@@ -1,0 +1,112 @@
+package pages
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DurationWords says a duration in at most two units, rounded up: whoever
+// waits for as long as the words say has waited long enough. Zero and less is
+// "a moment".
+func DurationWords(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "a moment"
+	case d <= 90*time.Second:
+		return countWords(ceil(d, time.Second), "second")
+	case d < time.Hour:
+		return countWords(ceil(d, time.Minute), "minute")
+	case d < 48*time.Hour:
+		return twoUnits(ceil(d, time.Minute), 60, "hour", "minute")
+	}
+	return twoUnits(ceil(d, time.Hour), 24, "day", "hour")
+}
+
+func ceil(d, unit time.Duration) int { return int((d + unit - 1) / unit) }
+
+func twoUnits(n, per int, large, small string) string {
+	words := countWords(n/per, large)
+	if rest := n % per; rest > 0 {
+		words += " " + countWords(rest, small)
+	}
+	return words
+}
+
+// countWords is "1 failure", "2 failures".
+func countWords(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return comma(n) + " " + noun + "s"
+}
+
+// comma writes a number with a comma between thousands.
+func comma(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, c := range digits {
+		if left := len(digits) - i; i > 0 && left%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// rateWords writes a rate per minute: whole numbers from 10 on, one decimal
+// below.
+func rateWords(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "–"
+	case math.Abs(v) >= 10 || v == math.Trunc(v):
+		return comma(int(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
+}
+
+// A moment is one time as people and machines read it, next to now.
+type moment struct {
+	ISO  string // empty: there is no such time
+	Text string // "14:05", with the date when it is not today
+	Ago  string // "3 minutes ago", "in 2 hours", "now"
+}
+
+func newMoment(now, t time.Time) moment {
+	if t.IsZero() {
+		return moment{}
+	}
+	local := t.In(now.Location())
+	return moment{ISO: t.UTC().Format(time.RFC3339), Text: clockWords(now, local), Ago: agoWords(now, t)}
+}
+
+func clockWords(now, t time.Time) string {
+	switch {
+	case t.YearDay() == now.YearDay() && t.Year() == now.Year():
+		return t.Format("15:04")
+	case t.Year() == now.Year():
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("2 Jan 2006 15:04")
+}
+
+// agoWords is coarse on purpose: it is redrawn every two seconds and should not
+// flicker.
+func agoWords(now, t time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d > -time.Second && d < 10*time.Second:
+		return "now"
+	case d < 0:
+		return "in " + DurationWords(-d)
+	case d < time.Minute:
+		return "under a minute ago"
+	case d < time.Hour:
+		return countWords(int(d/time.Minute), "minute") + " ago"
+	case d < 48*time.Hour:
+		return countWords(int(d/time.Hour), "hour") + " ago"
+	}
+	return countWords(int(d/(24*time.Hour)), "day") + " ago"
+}

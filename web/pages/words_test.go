@@ -1,0 +1,102 @@
+package pages
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestDurationsAreRoundedUp(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "a moment", 0: "a moment", time.Millisecond: "1 second", 20 * time.Second: "20 seconds",
+		90 * time.Second: "90 seconds", 91 * time.Second: "2 minutes", time.Hour: "1 hour",
+		time.Hour + time.Second: "1 hour 1 minute", 24 * time.Hour: "24 hours", 50 * time.Hour: "2 days 2 hours",
+	} {
+		if got := DurationWords(d); got != want {
+			t.Errorf("%v is %q, not %q", d, got, want)
+		}
+	}
+}
+
+func TestNumbersHaveCommas(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1234567: "1,234,567"} {
+		if got := comma(n); got != want {
+			t.Errorf("%d is %q, not %q", n, got, want)
+		}
+	}
+}
+
+func TestMomentsAreReadNextToNow(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		at        time.Time
+		text, ago string
+	}{
+		{noon.Add(-3 * time.Second), "12:00", "now"},
+		{noon.Add(-5 * time.Minute), "11:55", "5 minutes ago"},
+		{noon.Add(2 * time.Hour), "14:00", "in 2 hours"},
+		{noon.Add(-72 * time.Hour), "11 Mar 12:00", "3 days ago"},
+		{noon.AddDate(-1, 0, 0), "14 Mar 2025 12:00", "365 days ago"},
+		{time.Time{}, "", ""},
+	} {
+		if m := newMoment(noon, tc.at); m.Text != tc.text || m.Ago != tc.ago {
+			t.Errorf("%v is %q, %q", tc.at, m.Text, m.Ago)
+		}
+	}
+}
+
+func TestInvisibleCharactersAreShown(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"alice": "alice", "a b": "a b", "": "empty", "é": "é", "مدير": "مدير",
+		"a\u202eb": "a⟨U+202E⟩b", "\u200b": "⟨U+200B⟩", "a\u00a0": "a⟨U+00A0⟩", "a\nb": "a⟨U+000A⟩b", "\xff": "⟨0xFF⟩",
+	} {
+		if got := newName(in).Full; got != want {
+			t.Errorf("%q is shown as %q, not %q", in, got, want)
+		}
+	}
+}
+
+func TestLongNamesAreCut(t *testing.T) {
+	t.Parallel()
+	n := newName(strings.Repeat("é", 100_000))
+	if !n.Cut || utf8.RuneCountInString(n.Pieces[0].Text) != shownRunes || utf8.RuneCountInString(n.Full) != titleRunes {
+		t.Errorf("cut %v: %d runes shown, %d in the title", n.Cut, len(n.Pieces[0].Text), len(n.Full))
+	}
+}
+
+func FuzzNamesNeverHideAnything(f *testing.F) {
+	for _, s := range []string{"", "alice", hostile, "\u2066x\u2069", "e\u0301"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, p := range newName(s).Pieces {
+			if !utf8.ValidString(p.Text) || strings.ContainsFunc(p.Text, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl) }) {
+				t.Errorf("%q is drawn as %q", s, p.Text)
+			}
+		}
+	})
+}
+
+func TestTheHeadlineSaysWhoDecides(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		s    Status
+		want string
+	}{
+		{Status{}, "Quiet"},
+		{Status{Level: Slowing}, "Slowing strangers"},
+		{Status{Level: Attack, CAPTCHA: true}, "Under attack — CAPTCHA mode on"},
+		{Status{CAPTCHA: true}, "Calming down — CAPTCHA mode still on"},
+		{Status{CAPTCHA: true, Control: ForcedOn}, "CAPTCHA mode on"},
+		{Status{Level: Attack, Control: ForcedOff}, "Under attack — CAPTCHA mode held off"},
+	} {
+		if got := tc.s.Headline(); got != tc.want || tc.s.Meaning() == "" || tc.s.Tone() == "" {
+			t.Errorf("%+v is %q", tc.s, got)
+		}
+	}
+}

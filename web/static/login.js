@@ -1,0 +1,86 @@
+// The sign-in and password pages work without this file. It shows and hides
+// passwords, says that a slow sign-in is on its way, and counts a wait down.
+"use strict";
+
+for (const button of document.querySelectorAll("[data-reveal]")) {
+  const input = document.getElementById(button.dataset.reveal);
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const shown = input.type === "password";
+    input.type = shown ? "text" : "password";
+    button.textContent = shown ? "Hide" : "Show";
+    button.setAttribute("aria-pressed", String(shown));
+    input.focus();
+  });
+  // A browser saves what is in a text field for its suggestions.
+  input.form.addEventListener("submit", () => { input.type = "password"; });
+}
+
+for (const button of document.querySelectorAll("[data-busy]")) {
+  const label = button.textContent;
+  const say = (busy) => {
+    button.textContent = busy ? button.dataset.busy : label;
+    button.disabled = busy;
+  };
+  // Later than every other listener: another script may still stop the form.
+  button.form.addEventListener("submit", (event) => {
+    setTimeout(() => { if (!event.defaultPrevented) say(true); }, 0);
+  });
+  // Coming back with the back button finds the page as it was left.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) say(false); });
+}
+
+const waiting = document.querySelector("form[data-retry-after]");
+if (waiting) countDown(waiting, Number(waiting.dataset.retryAfter));
+
+function countDown(form, seconds) {
+  const submit = form.querySelector("button[type=submit]");
+  const line = document.querySelector("[data-wait]");
+  const shown = line.querySelector("[data-wait-for]");
+  const said = document.querySelector("[data-wait-said]");
+  const label = submit.textContent;
+  // By the clock, since timers stand still while a laptop sleeps.
+  const end = Date.now() + seconds * 1000;
+  const until = line.querySelector("[data-wait-until]");
+  if (until) until.remove();
+
+  const free = () => {
+    clearInterval(timer);
+    submit.disabled = false;
+    submit.textContent = label;
+  };
+  const tick = () => {
+    const left = Math.ceil((end - Date.now()) / 1000);
+    if (left <= 0) {
+      free();
+      line.textContent = "You can try again now.";
+      said.textContent = "You can try again now.";
+      return;
+    }
+    shown.textContent = words(left);
+    if (submit.disabled) submit.textContent = left < 100 ? `Wait ${left} s` : label;
+    // Every second would drown out everything else in a screen reader.
+    if (left % 60 === 0 || left === 30 || left === 10) said.textContent = `${words(left)} left.`;
+  };
+  const timer = setInterval(tick, 1000);
+  submit.disabled = true;
+  tick();
+  // Another name may be free at once; the server decides.
+  form.elements.username.addEventListener("input", () => {
+    submit.disabled = false;
+    submit.textContent = label;
+  });
+}
+
+function words(seconds) {
+  if (seconds <= 90) return plural(seconds, "second");
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 60) return plural(minutes, "minute");
+  const rest = minutes % 60;
+  const hours = plural(Math.floor(minutes / 60), "hour");
+  return rest ? `${hours} ${plural(rest, "minute")}` : hours;
+}
+
+function plural(n, noun) {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}
