@@ -4,6 +4,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 
@@ -98,4 +99,28 @@ func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
 	wellKnown := [8]byte(six[4:12]) == [8]byte{}
 	local := six[4] == 0 && six[5] == 1
 	return [4]byte(six[12:]), wellKnown || local
+}
+
+// Normalise gives a typed name the form under which it is counted and looked
+// up. The error is ErrAccountName.
+func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
+
+// DeviceTag tells the device cookies of accounts apart in one browser: 8
+// characters, the same for all names of an account.
+func (g *Guard) DeviceTag(typed string) string {
+	var v view
+	if g.name(&Attempt{Account: typed}, &v); v.badName {
+		return "00000000"
+	}
+	return hex.EncodeToString(v.account[12:])
+}
+
+// RecognisesDevice reports whether a device cookie was issued here and is not
+// too old. For which account, and whether it still vouches, is for Begin.
+func (g *Guard) RecognisesDevice(cookie string) bool {
+	if g.config.Cookies == nil {
+		return false
+	}
+	_, _, issued, err := g.config.Cookies.Parse(cookie)
+	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.Places.TTL
 }

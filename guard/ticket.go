@@ -166,3 +166,6 @@ func (g *Guard) Open(text string) (Ticket, error) {
 
 // ID is the same for every copy of a sealed ticket and for no other.
 func (t *Ticket) ID() [16]byte { return t.nonce }
+
+// Expires is when a ticket that travels can no longer be settled.
+func (t *Ticket) Expires() time.Time { return time.UnixMilli(int64(t.at)).Add(TicketTTL) }

@@ -93,7 +93,7 @@ func (g *Guard) recognise(ctx context.Context, a *Attempt, v *view, now time.Tim
 // not older than a privilege may be, and was neither reset nor spent.
 func (g *Guard) vouched(ctx context.Context, a *Attempt, v *view, now time.Time) (device digest, ok bool) {
 	account, key, issued, err := g.config.Cookies.Parse(a.Device)
-	if err != nil || digest(account) != v.account || now.Sub(issued) > v.rules.policy.Places.TTL {
+	if err != nil || digest(account) != v.account || now.Sub(issued) >= v.rules.policy.Places.TTL {
 		return digest{}, false
 	}
 	reset, err := g.config.Places.ResetAt(ctx, account)

@@ -7,9 +7,8 @@ import "slices"
 // and those that it takes over only when it is restarted. If needsRestart is
 // not empty, the reloadable ones may still be taken over.
 //
-// The log's level is the only reloadable one of [Log]; limits are reloadable
-// because counters keep moments, not answers: new limits judge the old
-// failures.
+// Limits are reloadable because counters keep moments, not answers: new limits
+// judge the old failures.
 func Diff(old, new Config) (reloadable, needsRestart []string) {
 	before, after := keys(&old), keys(&new)
 	for i, k := range after {

@@ -9,12 +9,8 @@ import (
 	"time"
 )
 
-const week = 7 * day
-
 var (
 	errDuration = errors.New("must be a duration such as 30s, 5m, 12h, 7d or 2w")
-	// Five digits of weeks do not overflow an int64 of nanoseconds by
-	// themselves only up to a point: parseDuration bounds the sum.
 	daysPattern = regexp.MustCompile(`^(?:([0-9]{1,5})w)?(?:([0-9]{1,5})d)?(.*)$`)
 )
 
@@ -25,19 +21,16 @@ func parseDuration(text string) (time.Duration, error) {
 	if m == nil || text == "" {
 		return 0, fmt.Errorf("%w, not %s", errDuration, quote(text))
 	}
-	days := 7*atoi(m[1]) + atoi(m[2])
-	if days > 100*365 {
-		return 0, fmt.Errorf("must be a duration of less than a hundred years, not %s", quote(text))
-	}
-	var rest time.Duration
+	days, rest := 7*atoi(m[1])+atoi(m[2]), time.Duration(0)
 	if m[3] != "" {
 		var err error
-		if rest, err = time.ParseDuration(m[3]); err != nil {
+		if rest, err = time.ParseDuration(m[3]); err != nil || rest < 0 && days > 0 {
 			return 0, fmt.Errorf("%w, not %s", errDuration, quote(text))
 		}
-		if days > 0 && (rest < 0 || rest > 100*365*day) {
-			return 0, fmt.Errorf("%w, not %s", errDuration, quote(text))
-		}
+	}
+	// Two hundred years still fit into an int64 of nanoseconds.
+	if days > 100*365 || rest > 100*365*day {
+		return 0, fmt.Errorf("must be a duration of less than a hundred years, not %s", quote(text))
 	}
 	return time.Duration(days)*day + rest, nil
 }

@@ -116,10 +116,11 @@ func size(at *Size, least, most Size) value {
 
 // text is a line or several, checked by any number of functions.
 func text[T ~string](at *T, checks ...func(string) error) value {
+	checks = append(checks, printable)
 	return scalar[T]{at: at, want: "text", text: true,
 		format: func(v T) string { return string(v) },
 		parse: func(s string) (T, error) {
-			for _, check := range append(checks, printable) {
+			for _, check := range checks {
 				if err := check(s); err != nil {
 					return "", err
 				}

@@ -163,6 +163,9 @@ func TestANamedFileMustBeThere(t *testing.T) {
 func TestWhatIsNoSettingsFileIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
+		"too many lines":      strings.Repeat("#\n", 5001),
+		"too many keys":       "{" + strings.Repeat("a: 1, ", 100_000) + "}",
+		"old Mac":             "data: x\rlisten: y",
 		"too large":           strings.Repeat("#\n", config.MaxFile/2+1),
 		"nested brackets":     "proxies: " + strings.Repeat("[", 100_000),
 		"nested braces":       strings.Repeat("{a: ", 100_000),
@@ -177,11 +180,11 @@ func TestWhatIsNoSettingsFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestThousandsOfProblemsAreSummedUp(t *testing.T) {
+func TestAThousandProblemsAreSummedUp(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("t.yaml", []byte(strings.Repeat("x: 1\n", 5000)), nil)
+	_, err := config.Parse("t.yaml", []byte(strings.Repeat("x: 1\n", 1000)), nil)
 	all := config.Problems(err)
-	if len(all) != 101 || all[100].Error() != "t.yaml: and 4900 more" {
+	if len(all) != 101 || all[100].Error() != "t.yaml: and 900 more" {
 		t.Errorf("%d problems, the last %v", len(all), all[len(all)-1])
 	}
 }

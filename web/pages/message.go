@@ -74,6 +74,10 @@ func (m Message) Tone() string {
 	return "bad"
 }
 
+// ChallengeOptional reports whether the form may be sent without an answer:
+// before the account is named nobody knows whether it needs one.
+func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
+
 // Title is what happened, in a few words.
 func (m Message) Title() string {
 	switch m.Kind {
@@ -103,7 +107,7 @@ func (m Message) Lines() []string {
 	case WrongCredentials:
 		return []string{"The user name or the password is wrong. Check both, and Caps Lock, then try again."}
 	case ChallengeAhead:
-		return []string{m.Why.words()}
+		return []string{m.Why.words(), "If you have signed in from here before, you may leave it empty."}
 	case ChallengeRequired:
 		return []string{m.Why.words(), "Solve the challenge below and enter your password again: it was not looked at."}
 	case ChallengeFailed:

@@ -1,0 +1,36 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode"
+)
+
+// media is GET /captcha/{id}.png and .wav: a challenge that was issued, until
+// it is spent.
+func media(challenges *captchamode.Challenges) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		file := c.Param("file")
+		ext := path.Ext(file)
+		m, err := challenges.Media(c.Request().Context(), strings.TrimSuffix(file, ext), strings.TrimPrefix(ext, "."))
+		switch {
+		case errors.Is(err, captchamode.ErrGone):
+			return echo.NewHTTPError(http.StatusNotFound, "This challenge is over. Load the page again for a new one.")
+		case errors.Is(err, captchamode.ErrBusy):
+			setRetryAfter(c.Response().Header(), time.Second)
+			return echo.NewHTTPError(http.StatusServiceUnavailable, "Too much to do right now. Try again in a second.")
+		case err != nil:
+			return err
+		}
+		c.Response().Header().Set("Content-Type", m.Type)
+		http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(m.Body))
+		return nil
+	}
+}

@@ -1,0 +1,152 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/accounts"
+)
+
+// Sessions are the logins of one door. A session of one door is none at
+// another, and ends when the account's password changes or it is disabled.
+type Sessions struct {
+	manager *scs.SessionManager
+	door    string
+	cookie  string
+	source  accounts.Source
+	secure  func(Client) bool
+}
+
+// SessionConfig is what NewSessions needs.
+type SessionConfig struct {
+	Store  scs.CtxStore
+	Source accounts.Source
+	// Door names where the sessions are good; it is part of the cookie's name.
+	Door string
+	// Lifetime is how long a session lasts, used or not.
+	Lifetime time.Duration
+	// Secure says whether a client's cookies are for TLS only.
+	Secure func(Client) bool
+}
+
+// NewSessions returns the sessions of a door.
+func NewSessions(c SessionConfig) *Sessions {
+	m := scs.New()
+	m.Store = c.Store
+	m.Lifetime = c.Lifetime
+	return &Sessions{manager: m, door: c.Door, cookie: "authguard_" + c.Door, source: c.Source, secure: c.Secure}
+}
+
+// A Session is one running login.
+type Session struct {
+	Account accounts.Login
+	// CSRF is the token that forms of this session carry.
+	CSRF string
+	ctx  context.Context
+}
+
+// ValidCSRF reports whether a form carried the session's token.
+func (s *Session) ValidCSRF(token string) bool {
+	return s.CSRF != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.CSRF)) == 1
+}
+
+// Start begins a session for an account that has just logged in, and ends the
+// one that the client came with.
+func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) error {
+	ctx, err := s.load(c)
+	if err != nil {
+		return err
+	}
+	if err := s.manager.RenewToken(ctx); err != nil {
+		return fmt.Errorf("web: renewing the session: %w", err)
+	}
+	s.manager.Put(ctx, "account", login.Account)
+	s.manager.Put(ctx, "version", login.Version)
+	s.manager.Put(ctx, "door", s.door)
+	s.manager.Put(ctx, "csrf", rand.Text())
+	token, expires, err := s.manager.Commit(ctx)
+	if err != nil {
+		return fmt.Errorf("web: saving the session: %w", err)
+	}
+	c.SetCookie(s.newCookie(client, token, expires))
+	return nil
+}
+
+// Get is the request's session; nil if there is none that is still good.
+func (s *Sessions) Get(c echo.Context) (*Session, error) {
+	if _, err := c.Cookie(s.cookie); err != nil {
+		return nil, nil
+	}
+	ctx, err := s.load(c)
+	if err != nil {
+		return nil, err
+	}
+	name := s.manager.GetString(ctx, "account")
+	if name == "" || s.manager.GetString(ctx, "door") != s.door {
+		return nil, nil
+	}
+	login, found, err := s.source.FindForLogin(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("web: looking up the session's account: %w", err)
+	}
+	if !found || !login.Password.Usable || login.Version != s.manager.GetInt64(ctx, "version") {
+		return nil, nil
+	}
+	return &Session{Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ctx: ctx}, nil
+}
+
+// Put keeps a value in a session until Pop takes it out.
+func (s *Sessions) Put(session *Session, key, value string) error {
+	s.manager.Put(session.ctx, "put."+key, value)
+	_, _, err := s.manager.Commit(session.ctx)
+	return err
+}
+
+// Pop takes a value out of a session; empty if there is none.
+func (s *Sessions) Pop(session *Session, key string) (string, error) {
+	value := s.manager.PopString(session.ctx, "put."+key)
+	if value == "" {
+		return "", nil
+	}
+	_, _, err := s.manager.Commit(session.ctx)
+	return value, err
+}
+
+// End ends the request's session, if there is one.
+func (s *Sessions) End(c echo.Context, client Client) error {
+	if _, err := c.Cookie(s.cookie); err != nil {
+		return nil
+	}
+	ctx, err := s.load(c)
+	if err != nil {
+		return err
+	}
+	c.SetCookie(s.newCookie(client, "", time.Unix(1, 0)))
+	return s.manager.Destroy(ctx)
+}
+
+func (s *Sessions) load(c echo.Context) (context.Context, error) {
+	token := ""
+	if cookie, err := c.Cookie(s.cookie); err == nil {
+		token = cookie.Value
+	}
+	ctx, err := s.manager.Load(c.Request().Context(), token)
+	if err != nil {
+		return nil, fmt.Errorf("web: loading the session: %w", err)
+	}
+	return ctx, nil
+}
+
+func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
+	return &http.Cookie{
+		Name: s.cookie, Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: s.secure(client), SameSite: http.SameSiteLaxMode,
+	}
+}
