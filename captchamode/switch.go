@@ -47,3 +47,19 @@ type Switch struct {
 
 // keepSwitches is how many switches are kept in memory.
 const keepSwitches = 200
+
+// Was is what the site did before the switch: "on", "slow" or "off".
+func (s Switch) Was() string { return word(s.WasOn, s.WasLevel) }
+
+// Now is what the site does after the switch: "on", "slow" or "off".
+func (s Switch) Now() string { return word(s.On, s.Level) }
+
+func word(on bool, level Level) string {
+	switch {
+	case on:
+		return "on"
+	case level != Calm:
+		return "slow"
+	}
+	return "off"
+}

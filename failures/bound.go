@@ -67,7 +67,7 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	}
 	own := sh.insert(&s.Key)
 	for _, then := range before {
-		if !sh.push(own, then, s.Ladder.keep, m.retain, m.reserve) {
+		if !sh.push(own, then, s.Ladder.keep, m.retain.Load(), m.reserve) {
 			sh.drop(own)
 			return sh.share(s)
 		}

@@ -42,8 +42,8 @@ type Memory struct {
 	shards  [shardCount]shard
 	bytes   atomic.Int64
 	max     int64
-	retain  uint32
-	pending uint32
+	retain  atomic.Uint32 // in ms
+	pending atomic.Uint32
 	started time.Time
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
@@ -64,12 +64,26 @@ func NewMemory(c Config) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{
-		max:    c.MaxBytes,
-		retain: millis(c.Retain), pending: millis(c.PendingFor), now: c.Now,
+		max: c.MaxBytes,
+		now: c.Now,
 	}
+	m.retain.Store(millis(c.Retain))
+	m.pending.Store(millis(c.PendingFor))
 	m.started = c.Now()
 	m.epoch = m.started.UnixMilli()
 	return m, nil
+}
+
+// Configure changes how long a charge may matter and how long a password check
+// may take, for what is charged from now on. What a shorter Retain has made
+// forget stays forgotten.
+func (m *Memory) Configure(retain, pendingFor time.Duration) error {
+	if err := (Config{MaxBytes: MinBytes, Retain: retain, PendingFor: pendingFor}).validate(); err != nil {
+		return err
+	}
+	m.retain.Store(millis(retain))
+	m.pending.Store(millis(pendingFor))
+	return nil
 }
 
 func (c Config) validate() error {
@@ -204,7 +218,7 @@ func (m *Memory) stand(subjects []Subject, standings []Standing, slots *[maxSubj
 			continue
 		}
 		sh := &m.shards[m.shard(&s.Place)]
-		free := sh.moments(slots[i]).standing(s, uint32(at), slots[i].pending(), m.pending, out)
+		free := sh.moments(slots[i]).standing(s, uint32(at), slots[i].pending(), m.pending.Load(), out)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond
@@ -226,7 +240,7 @@ func (m *Memory) charge(s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		return false
 	}
-	ok := sh.push(slot, at, s.Ladder.keep, m.retain, m.reserve)
+	ok := sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve)
 	if !ok && slot.count() == 0 {
 		sh.drop(slot)
 	}

@@ -202,7 +202,7 @@ func (m *Memory) restore(shard int, key Key, raw []byte, now, ahead uint32) (boo
 	var s *slot
 	for ; len(raw) > 0; raw = raw[wordsInBytes:] {
 		at := binary.LittleEndian.Uint32(raw) - ahead
-		if now-at > m.retain {
+		if now-at > m.retain.Load() {
 			continue
 		}
 		if s == nil {
@@ -210,7 +210,7 @@ func (m *Memory) restore(shard int, key Key, raw []byte, now, ahead uint32) (boo
 				return false, errors.New("the memory bound is too small for this snapshot")
 			}
 		}
-		if !sh.push(s, at, MaxFailures, m.retain, m.reserve) {
+		if !sh.push(s, at, MaxFailures, m.retain.Load(), m.reserve) {
 			return false, errors.New("the memory bound is too small for this snapshot")
 		}
 	}

@@ -72,7 +72,7 @@ func (m *Memory) sweep(sh *shard, now uint32) {
 		s := &sh.slots[i]
 		if n := s.count(); n != 0 {
 			all := sh.moments(s)
-			if all.clamp(now)-all[n-1] > m.retain {
+			if all.clamp(now)-all[n-1] > m.retain.Load() {
 				sh.changed = true
 				sh.remove(s)
 				continue

@@ -58,6 +58,9 @@ type Policy struct {
 	// younger than that may still be taken back (R3).
 	PendingFor time.Duration
 	Places     trusted.Limits
+	// Devices remembers devices by a signed cookie, where the guard has keys
+	// for one.
+	Devices bool
 }
 
 // DefaultPolicy is the policy out of the box (DESIGN.md §9).
@@ -86,6 +89,7 @@ func DefaultPolicy() Policy {
 		SiteSlow:   2 * time.Second,
 		PendingFor: 5 * time.Second,
 		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL},
+		Devices:    true,
 	}
 }
 

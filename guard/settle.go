@@ -96,7 +96,7 @@ func (g *Guard) observeEnd(v *view, t *Ticket, o Outcome) {
 // Device issues a device cookie for the account of a ticket that was settled
 // as succeeded; empty if devices are not remembered.
 func (g *Guard) Device(t *Ticket) string {
-	if g.config.Cookies == nil || !t.settled || t.at == 0 {
+	if g.config.Cookies == nil || !g.Policy().Devices || !t.settled || t.at == 0 {
 		return ""
 	}
 	cookie, _ := g.config.Cookies.Issue(trusted.Key(t.account), g.config.Now())

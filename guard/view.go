@@ -77,7 +77,7 @@ func (g *Guard) name(a *Attempt, v *view) {
 // budget, but not the device's. A store that fails makes a stranger.
 func (g *Guard) recognise(ctx context.Context, a *Attempt, v *view, now time.Time) {
 	v.place = v.address
-	if a.Device != "" && g.config.Cookies != nil {
+	if a.Device != "" && g.config.Cookies != nil && v.rules.policy.Devices {
 		if device, ok := g.vouched(ctx, a, v, now); ok {
 			v.place, v.status = device, trusted.Privileged
 			return

@@ -104,8 +104,8 @@ func challengeKeys(c *Config) []key {
 		live("challenge.kind", word(&c.Challenge.Kind, KindImage, KindPow)),
 		live("challenge.ttl", span(&c.Challenge.TTL, 30*time.Second, time.Hour)),
 		live("challenge.pow_cost", number(&c.Challenge.PowCost, 1000, 10_000_000)),
-		live("places.per_account", number(&c.Places.PerAccount, 1, 100)),
-		live("places.ttl", span(&c.Places.TTL, time.Hour, 1000*day)),
+		fixed("places.per_account", number(&c.Places.PerAccount, 1, 100)),
+		fixed("places.ttl", span(&c.Places.TTL, time.Hour, 1000*day)),
 		live("places.device_cookie", flag(&c.Places.DeviceCookie)),
 	}
 }

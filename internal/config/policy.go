@@ -22,6 +22,7 @@ func (c Config) Policy() guard.Policy {
 		SiteSlow:       c.Site.Slow,
 		PendingFor:     l.LongestCheck,
 		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL},
+		Devices:        c.Places.DeviceCookie,
 	}
 }
 

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"authguard/internal/accounts"
+	"authguard/internal/config"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// open opens every listener, or none.
+func (s *site) open(ctx context.Context) (all []listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				_ = l.socket.Close()
+			}
+		}
+	}()
+	var lc net.ListenConfig
+	public, err := lc.Listen(ctx, "tcp", s.loaded.Listen)
+	if err != nil {
+		return all, fmt.Errorf("listen: %w; set listen: to another address, or stop what uses it", err)
+	}
+	all = append(all, listener{"listen", public, newServer(s.public().Handler(), s.log)})
+	return all, nil
+}
+
+func (s *site) public() *web.Public {
+	login := s.login("login", s.loaded.Session, s.source)
+	return &web.Public{Login: login, API: s.api, Challenges: s.challenges, Log: s.log}
+}
+
+// login is the login door of one listener.
+func (s *site) login(door string, session time.Duration, source accounts.Source) *web.Login {
+	return &web.Login{
+		Guard: s.guard, Edge: s.edge, Door: door, Log: s.log,
+		Passwords: &web.Passwords{Source: source, Gate: s.gate, Checker: s.checker, Log: s.log},
+		Sessions: web.NewSessions(web.SessionConfig{
+			Store: s.sessions, Source: source, Door: door, Lifetime: session, Secure: s.secure,
+		}),
+		Hold:   func() time.Duration { return time.Duration(s.hold.Load()) },
+		Secure: s.secure, Site: pages.Site{},
+	}
+}
+
+// secure reports whether a client's cookies are for TLS only.
+func (s *site) secure(c web.Client) bool {
+	switch s.loaded.SecureCookies {
+	case config.SecureAlways:
+		return true
+	case config.SecureNever:
+		return false
+	}
+	return c.Secure || strings.HasPrefix(s.loaded.Config.Origin, "https://")
+}
+
+// welcome says where to click. In an empty folder it makes an administrator
+// and prints the one-time password: once, and nowhere else.
+func (s *site) welcome(ctx context.Context, out io.Writer, listeners []listener) error {
+	password, err := s.firstAdministrator(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "authguard is ready\n")
+	for _, l := range listeners {
+		switch l.name {
+		case "listen":
+			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
+		case "admin.listen":
+			fmt.Fprintf(out, "  administration   http://%s/\n", l.socket.Addr())
+		}
+	}
+	if password != "" {
+		fmt.Fprintf(out, "  administrator    %s, one-time password %s\n", firstAdmin, password)
+		fmt.Fprintf(out, "                   (shown this once; the administration asks for a new one)\n")
+	}
+	fmt.Fprintf(out, "  data             %s\n", s.loaded.Data)
+	fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", os.Args[0])
+	return nil
+}
+
+// firstAdmin is the account that the first start makes.
+const firstAdmin = "admin"
+
+func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
+	some, err := s.accounts.List(ctx, "", 1)
+	if err != nil || len(some) > 0 {
+		return "", err
+	}
+	password = strings.ToLower(rand.Text())[:16]
+	_, err = s.accounts.Add(ctx, accounts.Addition{
+		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
+	})
+	return password, err
+}

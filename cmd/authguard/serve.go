@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/config"
+)
+
+// serveCmd is `authguard serve`.
+type serveCmd struct{}
+
+// Run serves until SIGINT or SIGTERM. SIGHUP reads the configuration again.
+func (serveCmd) Run(g *globals) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	return serve(ctx, g.configPath(), hangup, os.Stdout, os.Stderr)
+}
+
+// serve runs a whole server until ctx ends. What people are to read goes to
+// out, the log to logTo.
+func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo io.Writer) error {
+	loaded, err := config.Load(path, os.Environ())
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	level := new(slog.LevelVar)
+	log := newLog(loaded.Config, level, logTo)
+	slog.SetDefault(log)
+	limitMemory(int64(loaded.Counters.Memory))
+	unlock, err := lockData(loaded.Data)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := build(ctx, loaded, log, level)
+	if err != nil {
+		return err
+	}
+	s.start()
+	served := s.listen(ctx, out, func() { s.reloadOn(ctx, path, hangup) })
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	return errors.Join(served, s.stop(stopping))
+}
+
+const stopWithin = 15 * time.Second
+
+func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
+	level.Set(c.Log.Level.Slog())
+	options := &slog.HandlerOptions{Level: level}
+	if c.Log.Format == config.FormatJSON {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// limitMemory makes the garbage collector work harder before the tables that
+// a flood has grown, and their old copies, add up to twice the bound.
+func limitMemory(counters int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(counters + counters/4 + 256<<20)
+	}
+}
+
+// lockData takes the data folder for this process alone: two servers over one
+// folder would each count half.
+func lockData(folder string) (unlock func(), err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
+	}
+	f, err := os.OpenFile(folder+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("another authguard is serving from %s; stop it first, or set data: to another folder", folder)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// A listener is one server and where it listens.
+type listener struct {
+	name   string
+	socket net.Listener
+	server *http.Server
+}
+
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// listen opens the listeners, says where to click, and serves until ctx ends
+// or a listener breaks.
+func (s *site) listen(ctx context.Context, out io.Writer, alongside func()) error {
+	listeners, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.welcome(ctx, out, listeners); err != nil {
+		return err
+	}
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			if err := l.server.Serve(l.socket); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s: %w", l.name, err)
+			}
+		}()
+	}
+	go alongside()
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		s.log.Info("stopping")
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	for _, l := range listeners {
+		err = errors.Join(err, l.server.Shutdown(stopping))
+	}
+	return err
+}
+
+// reloadOn reads the configuration again at each hang-up. A file that cannot
+// be used changes nothing.
+func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			if err := s.reload(path); err != nil {
+				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+			}
+		}
+	}
+}
+
+func (s *site) reload(path string) error {
+	loaded, err := config.Load(path, os.Environ())
+	if err != nil {
+		return err
+	}
+	changed, needRestart := config.Diff(s.loaded.Config, loaded.Config)
+	policy := loaded.Policy()
+	err = errors.Join(
+		policy.Validate(), loaded.Mode().Validate(), alertConfig(loaded.Config).Validate(),
+	)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		s.counters.Configure(policy.Retain(), policy.PendingFor),
+		s.guard.SetPolicy(keepPlaces(policy, s.guard.Policy())),
+		s.mode.SetConfig(loaded.Mode()),
+		s.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
+		s.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
+		s.alerts.Reconfigure(alertConfig(loaded.Config)),
+	)
+	s.apply(loaded.Config)
+	s.guard.ProxiesChanged()
+	s.loaded = loaded
+	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
+	return err
+}
+
+// keepPlaces is the new policy with the places' limits as they are: the store
+// was made with them.
+func keepPlaces(p, now guard.Policy) guard.Policy {
+	p.Places = now.Places
+	return p
+}
