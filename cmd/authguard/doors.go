@@ -30,7 +30,7 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 	if err != nil {
 		return all, fmt.Errorf("listen: %w; set listen: to another address, or stop what uses it", err)
 	}
-	all = append(all, listener{"listen", public, newServer(s.public().Handler(), s.log)})
+	all = append(all, listener{"listen", public, httpServer(s.public().Handler(), s.log)})
 	return all, nil
 }
 

@@ -100,7 +100,7 @@ type listener struct {
 	server *http.Server
 }
 
-func newServer(h http.Handler, log *slog.Logger) *http.Server {
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
 		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const noDelay = "limits: {pair_delay: {first: 0s}}\n"
+
+func TestBurstGetsExactlyTheLimitTwentyTimes(t *testing.T) {
+	var users []string
+	for run := range 40 {
+		users = append(users, fmt.Sprintf("victim%d", run))
+	}
+	s := newServer(t, quiet+noDelay, users...)
+	for run := range 20 {
+		for kind, address := range []func(i int) string{
+			func(int) string { return loopback(10+run, 0) },
+			func(i int) string { return loopback(40+run, i%100) },
+		} {
+			victim := users[2*run+kind]
+			counts := tally(500, 200, func(i int) int { return from(address(i)).login(t, s, victim, "wrong").status })
+			if counts[http.StatusUnauthorized] != 5 || counts[http.StatusForbidden] != 495 {
+				t.Errorf("run %d, kind %d: %v; want 5 × 401 and 495 × 403", run, kind, counts)
+			}
+		}
+	}
+}
+
+func TestBurstUnderThePoliciesDelayGetsExactlyThree(t *testing.T) {
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 1m, max: 2m, window: 1h}, privileged_pair: []}\n", "victim")
+	counts := tally(500, 200, func(int) int { return from("127.9.9.9").login(t, s, "victim", "wrong").status })
+	if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 497 {
+		t.Errorf("%v; want 3 × 401 and 497 × 429", counts)
+	}
+}
+
+func TestTwentyRightLoginsAtOnceAllSucceed(t *testing.T) {
+	s := newServer(t, quiet, "alice", "bob")
+	one := tally(20, 20, func(int) int { return from("127.1.1.1").login(t, s, "alice", rightPassword).status })
+	many := tally(20, 20, func(i int) int { return from(loopback(2, i)).login(t, s, "bob", rightPassword).status })
+	if one[http.StatusOK] != 20 || many[http.StatusOK] != 20 {
+		t.Errorf("from one address %v, from twenty %v; want 20 × 200 each", one, many)
+	}
+}
+
+func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
+	var users []string
+	for i := range 300 {
+		users = append(users, fmt.Sprintf("user%d", i))
+	}
+	s := newServer(t, "site: {cool_down: 5s}\n", append(users, "alice")...)
+	alice := from("127.200.0.1")
+	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Fatalf("alice's first login: %d %s", got.status, got.body)
+	}
+	var sent atomic.Int64
+	counts := tally(5000, 50, func(i int) int {
+		if i == 2500 {
+			if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+				t.Errorf("alice in the middle of it: %d %s", got.status, got.body)
+			}
+			if page := alice.get(t, s.base+"/login?again=1"); strings.Contains(page.body, "captcha_answer") {
+				t.Error("alice was shown a challenge")
+			}
+		}
+		sent.Add(1)
+		return from(loopback(30+i/2560, i%2560)).login(t, s, users[i%len(users)], "wrong").status
+	})
+	// 30 failures may lie in the minute, and those that were being checked when
+	// the thirty-first arrived are let finish.
+	if checked := counts[http.StatusUnauthorized]; checked < 31 || checked > 31+50 {
+		t.Errorf("%d passwords were checked, want 31 and at most the 50 under way: %v", checked, counts)
+	}
+	if counts[http.StatusForbidden] != 5000-counts[http.StatusUnauthorized] {
+		t.Errorf("answers: %v", counts)
+	}
+	stranger := from("127.201.0.1").login(t, s, "alice", rightPassword)
+	if stranger.problem.Type != "challenge-required" || stranger.problem.Challenge == nil {
+		t.Errorf("a stranger got %d %s", stranger.status, stranger.body)
+	}
+	deadline := time.Now().Add(3 * time.Minute)
+	for from("127.202.0.1").login(t, s, "alice", rightPassword).status != http.StatusOK {
+		if time.Now().After(deadline) {
+			t.Fatalf("the mode did not go off:\n%s", lastLines(s.log.String(), 5))
+		}
+		<-time.After(10 * time.Second)
+	}
+	on := strings.Count(s.log.String(), `msg="captcha mode switched"`)
+	if ons := strings.Count(s.log.String(), "to=on"); ons != 1 {
+		t.Errorf("the mode went on %d times (%d switches)", ons, on)
+	}
+}
+
+func TestHydraGetsNoMoreThanTheLimitAndTheOwnerGetsIn(t *testing.T) {
+	hydra, err := exec.LookPath("hydra")
+	if err != nil {
+		t.Fatal("hydra is missing: apt-get install hydra")
+	}
+	s := newServer(t, quiet, "alice")
+	owner := from("127.3.3.3")
+	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Fatalf("first login: %d %s", got.status, got.body)
+	}
+	list := filepath.Join(t.TempDir(), "passwords")
+	if err := os.WriteFile(list, []byte(wrongPasswords(1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.base, "http://"), ":")
+	cmd := exec.Command(hydra, "-l", "alice", "-P", list, "-t", "16", "-s", port, "-I", "127.0.0.1", "http-post-form",
+		"/login:username=^USER^&password=^PASS^:S=Location")
+	cmd.Dir = t.TempDir()
+	done := make(chan error, 1)
+	go func() {
+		out, err := cmd.CombinedOutput()
+		if strings.Contains(string(out), "login: alice") {
+			t.Errorf("hydra found something:\n%s", out)
+		}
+		done <- err
+	}()
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			if i == 0 {
+				t.Error("hydra was done before the owner came")
+			}
+			checked := strings.Count(s.log.String(), `msg="attempt failed"`)
+			if checked == 0 || checked > 5 {
+				t.Errorf("hydra had %d passwords checked, want at most 5:\n%s", checked, lastLines(s.log.String(), 5))
+			}
+			return
+		default:
+			if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+				t.Errorf("the owner in the middle of it: %d %s", got.status, got.body)
+			}
+		}
+	}
+}
+
+func wrongPasswords(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "wrong%d\n", i)
+	}
+	return b.String()
+}
+
+func TestKillAndRestartInAnAttackForgetsNothing(t *testing.T) {
+	s := newServer(t, noDelay+"counters: {save_every: 200ms}\nsite: {floor: 40, ceiling: 40}\n", "alice", "bob", "carol")
+	owner := from("127.4.4.4")
+	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Fatal(got.status, got.body)
+	}
+	for i := range 4 { // bob is one failure below his limit
+		from(loopback(5, i)).login(t, s, "bob", "wrong")
+	}
+	tally(100, 20, func(i int) int { return from(loopback(6, i)).login(t, s, "alice", "wrong").status })
+	waitFor(t, "the counters to be saved", func() bool {
+		info, err := os.Stat(filepath.Join(s.dir, "data", "counters"))
+		return err == nil && time.Since(info.ModTime()) > 400*time.Millisecond
+	})
+	s.kill()
+	s.start()
+	if got := from(loopback(6, 200)).login(t, s, "alice", rightPassword); got.status != http.StatusForbidden {
+		t.Errorf("alice's limit was forgotten: %d", got.status)
+	}
+	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Errorf("alice's place was forgotten: %d %s", got.status, got.body)
+	}
+	if got := from(loopback(8, 1)).login(t, s, "carol", rightPassword); got.status != http.StatusForbidden {
+		t.Errorf("the mode was forgotten: %d", got.status)
+	}
+}
+
+// waitFor polls for what another process does.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/database"
+	"authguard/internal/passwords"
+)
+
+// TestMain lets this test binary be the product: with AUTHGUARD_TEST_RUN set it
+// runs the command line it was given.
+func TestMain(m *testing.M) {
+	if os.Getenv("AUTHGUARD_TEST_RUN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// rightPassword is every test account's.
+const rightPassword = "correct horse"
+
+// A server is a running authguard: a process of its own.
+type server struct {
+	t        *testing.T
+	dir      string
+	base     string // http://127.0.0.1:port
+	admin    string
+	password string // the administrator's one-time password, if it was printed
+	cmd      *exec.Cmd
+	log      *logBuffer
+}
+
+// logBuffer keeps what a process writes to its log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// quiet is the part of a configuration that keeps CAPTCHA mode out of a test
+// that is about something else.
+const quiet = "site: {floor: 1000000, ceiling: 1000000}\n"
+
+// newServer starts a server with a configuration and these users, each with
+// rightPassword. It is stopped when the test ends.
+func newServer(t *testing.T, yaml string, users ...string) *server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ag") // short, for the socket's sake
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
+	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, dir: dir, log: new(logBuffer)}
+	s.addUsers(users)
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+// addUsers fills the account table before the server opens it.
+func (s *server) addUsers(names []string) {
+	s.t.Helper()
+	if len(names) == 0 {
+		return
+	}
+	ctx := s.t.Context()
+	db, err := database.Open(ctx, filepath.Join(s.dir, "data", "authguard.db"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := database.Migrate(ctx, db); err != nil {
+		s.t.Fatal(err)
+	}
+	checker, err := passwords.NewChecker(10, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	once := sync.OnceValues(func() (string, error) { return checker.Hash(rightPassword) })
+	table, err := accounts.New(ctx, accounts.Config{
+		DB: db, Normalise: guard.NormaliseAccount, Hash: func(string) (string, error) { return once() },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, name := range names {
+		role := accounts.User
+		if strings.HasPrefix(name, "admin") {
+			role = accounts.Admin
+		}
+		if _, err := table.Add(ctx, accounts.Addition{Username: name, Password: rightPassword, Role: role}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// command is a command line of the product with this server's configuration.
+func (s *server) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "AUTHGUARD_TEST_RUN=1", "AUTHGUARD_CONFIG="+filepath.Join(s.dir, "authguard.yaml"))
+	cmd.Dir = s.dir
+	return cmd
+}
+
+// start starts the process and waits until it says where it listens.
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = s.command("serve")
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.read(out)
+}
+
+var said = regexp.MustCompile(`(login page|administration|one-time password|data)\s+(\S+)`)
+
+func (s *server) read(out io.Reader) {
+	s.t.Helper()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		for _, m := range said.FindAllStringSubmatch(lines.Text(), -1) {
+			switch m[1] {
+			case "login page":
+				s.base = strings.TrimSuffix(m[2], "/login")
+			case "administration":
+				s.admin = strings.TrimSuffix(m[2], "/")
+			case "one-time password":
+				s.password = m[2]
+			case "data":
+				go func() { _, _ = io.Copy(io.Discard, out) }()
+				return
+			}
+		}
+	}
+	_ = s.cmd.Wait()
+	s.t.Fatalf("the server did not start:\n%s", s.log)
+}
+
+func (s *server) stop() {
+	if s.cmd.ProcessState != nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Errorf("the server ended badly: %v\n%s", err, s.log)
+	}
+	if strings.Contains(s.log.String(), "DATA RACE") {
+		s.t.Errorf("data race:\n%s", s.log)
+	}
+}
+
+// kill is kill -9.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// A person is a client with an address and cookies.
+type person struct {
+	http http.Client
+	jar  map[string]string
+	mu   sync.Mutex
+}
+
+// from is a client that dials from a loopback address.
+func from(address string) *person {
+	dialer := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 0))}
+	return &person{
+		jar: map[string]string{},
+		http: http.Client{
+			Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Timeout:       time.Minute,
+		},
+	}
+}
+
+// An answer is what came back.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	problem struct {
+		Type      string `json:"type"`
+		Challenge *struct {
+			ID, Kind, Image string
+		} `json:"challenge"`
+	}
+}
+
+func (p *person) do(t *testing.T, r *http.Request) answer {
+	t.Helper()
+	p.mu.Lock()
+	for name, value := range p.jar {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	p.mu.Unlock()
+	response, err := p.http.Do(r)
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		return answer{}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Errorf("%s %s: %v", r.Method, r.URL, err)
+	}
+	p.mu.Lock()
+	for _, c := range response.Cookies() {
+		p.jar[c.Name] = c.Value
+	}
+	p.mu.Unlock()
+	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
+	if strings.Contains(response.Header.Get("Content-Type"), "json") {
+		_ = json.Unmarshal(body, &a.problem)
+	}
+	return a
+}
+
+// login posts the login form, asking for JSON.
+func (p *person) login(t *testing.T, s *server, user, password string, more ...string) answer {
+	t.Helper()
+	form := url.Values{"username": {user}, "password": {password}}
+	for i := 0; i+1 < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, s.base+"/login", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	return p.do(t, r)
+}
+
+func (p *person) get(t *testing.T, url string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.do(t, r)
+}
+
+// tally counts answers by status, so many requests at a time.
+func tally(n, atATime int, request func(i int) int) map[int]int {
+	var mu sync.Mutex
+	counts := map[int]int{}
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range atATime {
+		all.Go(func() {
+			for i := range next {
+				status := request(i)
+				mu.Lock()
+				counts[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	return counts
+}
+
+// loopback is the nth of many loopback addresses, in a /24 of its own while
+// there are any.
+func loopback(block, n int) string {
+	return fmt.Sprintf("127.%d.%d.%d", block, n%256, 1+n/256)
+}
