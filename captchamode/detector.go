@@ -1,6 +1,9 @@
 package captchamode
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Level is what the detector makes of the pressure.
 type Level uint8
@@ -14,8 +17,29 @@ const (
 	Attack
 )
 
+var levelNames = [...]string{"calm", "slow", "attack"}
+
 // String is the level's stable name.
-func (l Level) String() string { return [...]string{"calm", "slow", "attack"}[l] }
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return levelNames[Attack]
+}
+
+// MarshalText writes the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads a level's name.
+func (l *Level) UnmarshalText(name []byte) error {
+	for i, known := range levelNames {
+		if known == string(name) {
+			*l = Level(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("captchamode: no level is called %q", name)
+}
 
 const (
 	// learnAtFirst and learnLater are over how many minutes the normal is

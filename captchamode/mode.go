@@ -37,16 +37,16 @@ type Mode struct {
 
 // A State is what the switch knows at one moment.
 type State struct {
-	On        bool      `json:"on"`
-	Level     Level     `json:"level"`
-	Force     Force     `json:"force"`
-	Pressure  Counts    `json:"pressure"` // in the last minute
-	Threshold float64   `json:"threshold"`
-	SlowAt    float64   `json:"slow_at"`
-	LeaveAt   float64   `json:"leave_at"`
-	Normal    float64   `json:"normal"`
-	Low       time.Time `json:"low_since,omitzero"` // the cool-down began
-	CoolDown  time.Duration
+	On        bool          `json:"on"`
+	Level     Level         `json:"level"`
+	Force     Force         `json:"force"`
+	Pressure  Counts        `json:"pressure"` // in the last minute
+	Threshold float64       `json:"threshold"`
+	SlowAt    float64       `json:"slow_at"`
+	LeaveAt   float64       `json:"leave_at"`
+	Normal    float64       `json:"normal"`
+	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began
+	CoolDown  time.Duration `json:"cool_down"`
 }
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,

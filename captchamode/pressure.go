@@ -2,6 +2,7 @@ package captchamode
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 )
 
@@ -22,6 +23,11 @@ const (
 
 // Counts are numbers by Sign.
 type Counts [signs]int
+
+// MarshalJSON names the numbers.
+func (c Counts) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d}`, c[Failure], c[Unsolved], c[Shed]), nil
+}
 
 // Total is the pressure: everything together.
 func (c Counts) Total() int { return c[Failure] + c[Unsolved] + c[Shed] }

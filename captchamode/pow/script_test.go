@@ -48,7 +48,7 @@ func browser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("pow.js is tried in a browser, and there is no chromium: ", err)
+		t.Fatal("pow.js is tried in a browser, and there is no chromium: ", err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -93,9 +93,8 @@ func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 	}
-	on := strings.Count(s.log.String(), `msg="captcha mode switched"`)
-	if ons := strings.Count(s.log.String(), "to=on"); ons != 1 {
-		t.Errorf("the mode went on %d times (%d switches)", ons, on)
+	if ons, offs := strings.Count(s.log.String(), "to=on"), strings.Count(s.log.String(), "from=on"); ons != 1 || offs != 1 {
+		t.Errorf("the mode went on %d times and off %d times", ons, offs)
 	}
 }
 
@@ -193,4 +192,36 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// TestNothingTellsAccountsOrPasswordsApart compares everything but the time:
+// equal work is held by the tests of internal/passwords, by count.
+func TestNothingTellsAccountsOrPasswordsApart(t *testing.T) {
+	s := newServer(t, quiet+noDelay, "alice")
+	face := func(a answer) string {
+		a.header.Del("Date")
+		body := a.body
+		if c := a.problem.Challenge; c != nil {
+			body = strings.ReplaceAll(body, c.ID, "ID")
+			body = body[:strings.Index(body, `"expires"`)]
+			a.header.Del("Content-Length")
+		}
+		return fmt.Sprint(a.status, a.header, body)
+	}
+	for i := range 5 {
+		known := face(from(loopback(11, i)).login(t, s, "alice", "wrong"))
+		unknown := face(from(loopback(12, i)).login(t, s, "nobody", "wrong"))
+		if known != unknown {
+			t.Errorf("wrong password %d:\n%s\n%s", i, known, unknown)
+		}
+	}
+	right := face(from(loopback(11, 20)).login(t, s, "alice", rightPassword))
+	for what, other := range map[string]answer{
+		"a wrong password":   from(loopback(11, 21)).login(t, s, "alice", "wrong"),
+		"an unknown account": from(loopback(12, 20)).login(t, s, "nobody", rightPassword),
+	} {
+		if got := face(other); got != right {
+			t.Errorf("unsolved, %s:\n%s\n%s", what, got, right)
+		}
+	}
 }

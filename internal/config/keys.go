@@ -93,7 +93,7 @@ func siteKeys(s *Site) []key {
 		live("site.normal", decimal(&m.Normal, 0, 1_000_000)),
 		live("site.slow_part", part(&m.SlowPart, false)),
 		live("site.leave_part", part(&m.LeavePart, false)),
-		live("site.cool_down", span(&m.CoolDown, time.Minute, 7*day)),
+		live("site.cool_down", span(&m.CoolDown, time.Second, 7*day)),
 		live("site.address_share", part(&m.AddressShare, true)),
 		live("site.slow", span(&s.Slow, 0, time.Minute)),
 	}

@@ -1,0 +1,34 @@
+# make help says what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help run build test long bench lint need
+
+help: ## Say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## Build bin/authguard
+	@mkdir -p bin && CGO_ENABLED=0 go build -trimpath -o bin/authguard ./cmd/authguard
+
+run: build ## Start the product: no server, no configuration needed
+	@bin/authguard serve
+
+need: ## Install, or name, what the tests need
+	@./.ci/need
+
+test: need ## Every test, with the race detector
+	go vet ./...
+	go test -race -timeout 9m ./...
+	FLOOD_NAMES=10000000 go test -count=1 -run TestFloodOfNamesPushesNoCounterOut ./failures
+
+long: need ## The long form: every fuzz target for 30 s, after the tests
+	$(MAKE) test
+	./.ci/fuzz 30s
+
+bench: ## One table of speeds beside rivals and a floor (needs wrk)
+	cd bench && go run .
+
+lint: ## gofmt, vet and golangci-lint if it is installed
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: gofmt and vet only"; fi

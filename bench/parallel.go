@@ -1,0 +1,54 @@
+package main
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// workers is how many goroutines share the work: the table is of two cores.
+const workers = 2
+
+// inParallel calls do with 0 to n-1, each worker with a part of its own.
+func inParallel(n int, do func(worker, i int)) {
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() {
+			for i := n * w / workers; i < n*(w+1)/workers; i++ {
+				do(w, i)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A round is what one turn of one contender cost, per attempt.
+type round struct {
+	ns     float64
+	allocs float64
+}
+
+// run makes random attempts and times them. It starts from a collected heap,
+// so that nobody pays for the garbage of the one before.
+func run(s store, attempts, times int, seed uint64) round {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() {
+			pick := random(seed + uint64(w)<<32)
+			for range times / workers {
+				s.Attempt(pick.below(attempts))
+			}
+		})
+	}
+	wait.Wait()
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	return round{
+		ns:     float64(took.Nanoseconds()) / float64(times),
+		allocs: float64(after.Mallocs-before.Mallocs) / float64(times),
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"authguard/internal/config"
+)
+
+// socketName is the file in the data folder through which commands reach the
+// running server. Who may open it may steer the server: mode 0600.
+const socketName = "authguard.sock"
+
+// maxSocket is the longest path that a unix socket can have (unix(7)).
+const maxSocket = 107
+
+// socketPath is where a server with this data folder listens for commands.
+func socketPath(data string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(data, socketName))
+	if err != nil {
+		return "", err
+	}
+	if len(path) > maxSocket {
+		return "", fmt.Errorf("the path of the data folder is too long for a socket: %s has %d bytes, at most %d are possible; set data: to a shorter one", path, len(path), maxSocket)
+	}
+	return path, nil
+}
+
+// A client asks a running server.
+type client struct {
+	http   http.Client
+	socket string
+}
+
+func (g *globals) client() (*client, error) {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	if err != nil {
+		return nil, fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	path, err := socketPath(loaded.Data)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+	return &client{http: http.Client{Transport: &http.Transport{DialContext: dial}}, socket: path}, nil
+}
+
+// A refusal is a problem that the server answered with.
+type refusal struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Status int    `json:"status"`
+}
+
+func (r *refusal) Error() string {
+	if r.Detail != "" {
+		return r.Detail
+	}
+	return r.Title
+}
+
+// send asks for something; the caller closes the body.
+func (c *client) send(method, path string, query url.Values, contentType string, body io.Reader) (*http.Response, error) {
+	target := url.URL{Scheme: "http", Host: "authguard", Path: path, RawQuery: query.Encode()}
+	r, err := http.NewRequest(method, target.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	if response.StatusCode < 400 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	bad := &refusal{Title: response.Status, Status: response.StatusCode}
+	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(bad); err != nil {
+		return nil, fmt.Errorf("the server answered %s", response.Status)
+	}
+	return nil, bad
+}
+
+func (c *client) unreachable(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("you may not steer this server: %s belongs to somebody else; run the command as the user who runs authguard serve", c.socket)
+	}
+	if _, gone := os.Stat(c.socket); gone != nil {
+		return fmt.Errorf("no authguard is serving from %s: start `authguard serve` first, or name its configuration with --config", filepath.Dir(c.socket))
+	}
+	return fmt.Errorf("the server does not answer at %s: %w", c.socket, err)
+}
+
+// ask sends JSON, if any, and reads JSON into answer, if any.
+func (c *client) ask(method, path string, query url.Values, question, answer any) error {
+	var body io.Reader
+	contentType := ""
+	if question != nil {
+		text, err := json.Marshal(question)
+		if err != nil {
+			return err
+		}
+		body, contentType = bytes.NewReader(text), "application/json"
+	}
+	response, err := c.send(method, path, query, contentType, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if answer == nil || response.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return nil
+}
+
+// do is ask for a command whose answer, in JSON, is what was asked, or in
+// words.
+func (g *globals) do(method, path string, query url.Values, question any, words string, args ...any) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	var answer any
+	if err := c.ask(method, path, query, question, &answer); err != nil {
+		return err
+	}
+	if g.JSON {
+		if answer == nil {
+			answer = map[string]bool{"ok": true}
+		}
+		return printJSON(g, answer)
+	}
+	fmt.Fprintf(g.out, words+"\n", args...)
+	return nil
+}

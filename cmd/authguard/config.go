@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"authguard/internal/alerts"
+	"authguard/internal/config"
+	"authguard/internal/database"
+)
+
+// configCmd is `authguard config`.
+type configCmd struct {
+	Check configCheckCmd `cmd:"" help:"Say everything that is wrong with the configuration."`
+	Show  configShowCmd  `cmd:"" help:"Show every setting in force and where it comes from."`
+}
+
+type configCheckCmd struct{}
+
+// Run prints nothing but that all is well, or every problem.
+func (configCheckCmd) Run(g *globals) error {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	if err == nil {
+		for i, to := range loaded.Alerts.To {
+			if bad := alerts.Check(to.Reveal()); bad != nil {
+				err = errors.Join(err, fmt.Errorf("alerts.to[%d]: %w", i, bad))
+			}
+		}
+	}
+	if g.JSON {
+		problems := config.Problems(err)
+		if problems == nil {
+			problems = []config.Problem{}
+		}
+		return errors.Join(printJSON(g, map[string]any{"ok": err == nil, "problems": problems}), quietly(err))
+	}
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	fmt.Fprintln(g.out, "The configuration is good.")
+	return nil
+}
+
+// quietly is an error that has been printed already.
+func quietly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New("the configuration cannot be used")
+}
+
+type configShowCmd struct{}
+
+// Run prints every setting; secrets are shown as set.
+func (configShowCmd) Run(g *globals) error {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	if g.JSON {
+		return printJSON(g, loaded.Effective())
+	}
+	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+	for _, s := range loaded.Effective() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Path, s.Value, s.Origin)
+	}
+	return w.Flush()
+}
+
+// migrateCmd is `authguard migrate`.
+type migrateCmd struct{}
+
+// Run brings the database of the data folder up to date.
+func (migrateCmd) Run(g *globals) error {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	ctx := context.Background()
+	db, err := database.Open(ctx, filepath.Join(loaded.Data, "authguard.db"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	applied, err := database.Migrate(ctx, db)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return printJSON(g, map[string]any{"applied": append([]string{}, applied...)})
+	}
+	for _, name := range applied {
+		fmt.Fprintln(g.out, "applied", name)
+	}
+	fmt.Fprintf(g.out, "The database is up to date (%d applied now).\n", len(applied))
+	return nil
+}
+
+func printJSON(g *globals, v any) error {
+	e := json.NewEncoder(g.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

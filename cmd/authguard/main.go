@@ -1,0 +1,82 @@
+// Command authguard protects logins: it serves the login page, the decision
+// API and the administration, and steers a running server.
+//
+// `authguard serve` wires everything in site.go, in reading order. The other
+// commands ask the running server over its socket.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// A commandLine is every command with its flags.
+type commandLine struct {
+	globals
+
+	Serve   serveCmd   `cmd:"" help:"Serve the login page, the API and the administration."`
+	Captcha captchaCmd `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
+	User    userCmd    `cmd:"" help:"Add, change and list accounts."`
+	Allow   allowCmd   `cmd:"" help:"Lift the limits of an address or range."`
+	Block   blockCmd   `cmd:"" help:"Refuse every attempt from an address or range."`
+	Unlist  unlistCmd  `cmd:"" help:"Take an address or range off the lists."`
+	Explain explainCmd `cmd:"" help:"Say what stands against an account or address, and why."`
+	Unlock  unlockCmd  `cmd:"" help:"Forget the failures of an account or address."`
+	Config  configCmd  `cmd:"" help:"Check or show the configuration."`
+	Migrate migrateCmd `cmd:"" help:"Bring the database up to date (serve does so too)."`
+}
+
+// globals are the flags of every command.
+type globals struct {
+	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" help:"Configuration file. Default: authguard.yaml in this folder, if there is one."`
+	JSON bool      `name:"json" help:"Answer in JSON."`
+	out  io.Writer `kong:"-"`
+}
+
+// defaultFile is read if no other is named and it is there.
+const defaultFile = "authguard.yaml"
+
+func (g *globals) configPath() string {
+	if g.File != "" {
+		return g.File
+	}
+	if _, err := os.Stat(defaultFile); err == nil {
+		return defaultFile
+	}
+	return ""
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run carries out one command line and returns the exit status: 0, 1 for a
+// failure and 2 for words that are no command.
+func run(args []string, out, complaints io.Writer) int {
+	line := commandLine{globals: globals{out: out}}
+	exit := -1
+	parser, err := kong.New(&line, kong.Name("authguard"), kong.Writers(out, complaints),
+		kong.Description("Login protection: counts failed logins, slows, challenges and at last refuses what looks like guessing."),
+		kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
+	if err != nil {
+		fmt.Fprintln(complaints, "authguard:", err)
+		return 1
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help has been answered
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(complaints, "authguard: %v\nSee authguard --help.\n", err)
+		return 2
+	}
+	if err := command.Run(&line.globals); err != nil {
+		fmt.Fprintln(complaints, "authguard:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+)
+
+// userCmd is `authguard user`.
+type userCmd struct {
+	Add     userAddCmd     `cmd:"" help:"Add an account."`
+	Passwd  userPasswdCmd  `cmd:"" help:"Set an account's password; its sessions end and its places are forgotten."`
+	Disable userDisableCmd `cmd:"" help:"Disable an account, or --enable it again."`
+	List    userListCmd    `cmd:"" help:"List the accounts."`
+	Import  userImportCmd  `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
+}
+
+type passwordFlags struct {
+	PasswordStdin bool `name:"password-stdin" help:"Read the password from standard input."`
+	Generate      bool `help:"Make a password up and print it once."`
+}
+
+type userAddCmd struct {
+	Name  string `arg:"" help:"The user name."`
+	Email string `help:"An e-mail address that is good for logging in too."`
+	Admin bool   `help:"May use the administration."`
+	passwordFlags
+}
+
+// Run adds an account.
+func (c userAddCmd) Run(g *globals) error {
+	password, made, err := c.password(os.Stdin, os.Stderr)
+	if err != nil {
+		return err
+	}
+	role := "user"
+	if c.Admin {
+		role = "admin"
+	}
+	question := map[string]any{"username": c.Name, "email": c.Email, "password": password, "role": role, "must_change": made && c.Admin}
+	return g.account("/api/users", question, c.Name, password, made, "%q may log in now.")
+}
+
+type userPasswdCmd struct {
+	Name string `arg:"" help:"The user name or e-mail address."`
+	passwordFlags
+}
+
+// Run sets a password.
+func (c userPasswdCmd) Run(g *globals) error {
+	password, made, err := c.password(os.Stdin, os.Stderr)
+	if err != nil {
+		return err
+	}
+	question := map[string]any{"username": c.Name, "password": password}
+	return g.account("/api/users/passwd", question, c.Name, password, made,
+		"%q has a new password. Its sessions have ended and its known places are forgotten.")
+}
+
+// account sends an account's password, and prints one that was made up.
+func (g *globals) account(path string, question map[string]any, name, password string, made bool, words string) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	if err := c.ask(http.MethodPost, path, nil, question, nil); err != nil {
+		return err
+	}
+	if g.JSON {
+		answer := map[string]string{"username": name}
+		if made {
+			answer["password"] = password
+		}
+		return printJSON(g, answer)
+	}
+	fmt.Fprintf(g.out, words+"\n", name)
+	if made {
+		fmt.Fprintf(g.out, "Password, shown this once: %s\n", password)
+	}
+	return nil
+}
+
+// password gets one: made up, from standard input, or typed twice.
+func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string, made bool, err error) {
+	switch {
+	case f.Generate:
+		return strings.ToLower(rand.Text())[:16], true, nil
+	case f.PasswordStdin:
+		line, err := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", false, err
+		}
+		return strings.TrimRight(line, "\r\n"), false, nil
+	case !term.IsTerminal(int(in.Fd())):
+		return "", false, errors.New("there is no terminal to ask for the password: use --password-stdin or --generate")
+	}
+	first, err := ask(in, prompt, "Password: ")
+	if err != nil {
+		return "", false, err
+	}
+	again, err := ask(in, prompt, "Once more: ")
+	if err != nil {
+		return "", false, err
+	}
+	if first != again {
+		return "", false, errors.New("the two passwords differ: nothing was changed")
+	}
+	return first, false, nil
+}
+
+func ask(in *os.File, prompt io.Writer, words string) (string, error) {
+	fmt.Fprint(prompt, words)
+	typed, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(prompt)
+	return string(typed), err
+}
+
+type userDisableCmd struct {
+	Name   string `arg:"" help:"The user name or e-mail address."`
+	Enable bool   `help:"Enable it again."`
+}
+
+// Run disables or enables an account.
+func (c userDisableCmd) Run(g *globals) error {
+	words := "%q is disabled: its password looks wrong and its sessions have ended."
+	if c.Enable {
+		words = "%q may log in again."
+	}
+	return g.do(http.MethodPost, "/api/users/disable", nil, map[string]any{"username": c.Name, "enable": c.Enable}, words, c.Name)
+}
+
+type userListCmd struct{}
+
+type listedUser struct {
+	Username string `json:"username"`
+	Email    string `json:"email"`
+	Role     string `json:"role"`
+	Disabled bool   `json:"disabled"`
+}
+
+// Run lists all accounts, page by page.
+func (userListCmd) Run(g *globals) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	var all []listedUser
+	for after := ""; ; {
+		var page struct {
+			Users []listedUser `json:"users"`
+			Next  string       `json:"next"`
+		}
+		if err := c.ask(http.MethodGet, "/api/users", url.Values{"after": {after}}, nil, &page); err != nil {
+			return err
+		}
+		all = append(all, page.Users...)
+		if page.Next == "" || page.Next == after {
+			break
+		}
+		after = page.Next
+	}
+	if g.JSON {
+		return printJSON(g, append([]listedUser{}, all...))
+	}
+	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE")
+	for _, u := range all {
+		state := "enabled"
+		if u.Disabled {
+			state = "disabled"
+		}
+		fmt.Fprintf(w, "%q\t%q\t%s\t%s\n", u.Username, u.Email, u.Role, state)
+	}
+	return w.Flush()
+}
+
+type userImportCmd struct {
+	File   string `arg:"" type:"existingfile" help:"The file."`
+	Format string `enum:"htpasswd,csv" default:"htpasswd" help:"htpasswd (bcrypt lines) or csv (with a header)."`
+}
+
+// Run imports a file, showing progress while it takes long.
+func (c userImportCmd) Run(g *globals) error {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	client, err := g.client()
+	if err != nil {
+		return err
+	}
+	query := url.Values{"format": {c.Format}, "size": {fmt.Sprint(info.Size())}}
+	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", file)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return g.follow(response.Body)
+}
+
+// importLine is one line of the server's running account.
+type importLine struct {
+	Done     int64 `json:"done"`
+	Total    int64 `json:"total"`
+	Imported *int  `json:"imported"`
+	Problems []struct {
+		Line int    `json:"line"`
+		Text string `json:"text"`
+	} `json:"problems"`
+	More  int    `json:"more"`
+	Error string `json:"error"`
+}
+
+func (g *globals) follow(body io.Reader) error {
+	progress := term.IsTerminal(int(os.Stderr.Fd())) && !g.JSON
+	for d := json.NewDecoder(body); ; {
+		var line importLine
+		if err := d.Decode(&line); err != nil {
+			return fmt.Errorf("the server stopped answering, so nothing may have been imported: %w", err)
+		}
+		switch {
+		case line.Error != "":
+			return errors.New(line.Error)
+		case line.Imported != nil:
+			if g.JSON {
+				return printJSON(g, map[string]int{"imported": *line.Imported})
+			}
+			fmt.Fprintf(g.out, "%d accounts imported.\n", *line.Imported)
+			return nil
+		case len(line.Problems) > 0:
+			return line.refused(g)
+		case progress && line.Total > 0:
+			fmt.Fprintf(os.Stderr, "\r%3d %%", 100*line.Done/line.Total)
+		}
+	}
+}
+
+func (l importLine) refused(g *globals) error {
+	if g.JSON {
+		return errors.Join(printJSON(g, l), errors.New("nothing was imported"))
+	}
+	var b strings.Builder
+	for _, p := range l.Problems {
+		fmt.Fprintf(&b, "\n  line %d: %s", p.Line, p.Text)
+	}
+	if l.More > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", l.More)
+	}
+	return fmt.Errorf("nothing was imported; mend these lines and try again:%s", b.String())
+}

@@ -1,0 +1,80 @@
+package guard
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+func FuzzNormaliseAccount(f *testing.F) {
+	for _, seed := range []string{"alice", " Ａlice ", "ALICE@Example.com", "\u212a", "İ", "e\u0301", "a\x00b", "\xff", "\u3000", "ﬁ", "Σς", "\u1e9e"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, typed string) {
+		for _, normalise := range []func(string) (string, error){NormaliseAccount, NormaliseExact} {
+			name, err := normalise(typed)
+			if err != nil {
+				if !errors.Is(err, ErrAccountName) || name != "" {
+					t.Fatalf("%q: %q, %v", typed, name, err)
+				}
+				continue
+			}
+			if name == "" || len(name) > MaxAccount {
+				t.Fatalf("%q gives %q", typed, name)
+			}
+			if again, err := normalise(name); err != nil || again != name {
+				t.Fatalf("%q gives %q, and that %q, %v", typed, name, again, err)
+			}
+		}
+	})
+}
+
+func newTestGuard(t testing.TB) *Guard {
+	t.Helper()
+	counts, err := failures.NewMemory(failures.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, err := trusted.NewMemory(trusted.MemoryConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode, err := captchamode.NewMode(captchamode.DefaultConfig(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(Config{Policy: DefaultPolicy(), Secret: make([]byte, 32), Failures: counts, Places: places, Mode: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func FuzzTicket(f *testing.F) {
+	g := newTestGuard(f)
+	d, err := g.Begin(f.Context(), Attempt{Account: "alice", Door: "api"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	issued := g.Seal(&d.Ticket)
+	f.Add(issued)
+	f.Add("")
+	f.Add(issued[1:])
+	f.Add(issued + "=")
+	f.Fuzz(func(t *testing.T, text string) {
+		ticket, err := g.Open(text)
+		if text == issued {
+			if err != nil || ticket.name != "alice" || time.Until(ticket.Expires()) > TicketTTL {
+				t.Fatalf("what was issued is not opened: %v", err)
+			}
+			return
+		}
+		if err == nil {
+			t.Fatalf("a ticket that was never issued opens: %q", text)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/lists"
+	"authguard/internal/sessions"
+)
+
+var (
+	// ErrAsked says that what was asked for makes no sense. Its text tells what
+	// to ask for instead.
+	ErrAsked = errors.New("control: this cannot be done as it was asked")
+	// ErrUnrecorded says that a change was made and is not in the audit log.
+	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
+)
+
+// Config is what a Control steers. All but Now and Log are required.
+type Config struct {
+	Guard *guard.Guard
+	Mode  *captchamode.Mode
+	// Lists are the allow and block lists in memory, Listings those in the
+	// database.
+	Lists    *guard.Lists
+	Listings *lists.Table
+	Accounts *accounts.Table
+	Sessions *sessions.Store
+	Audit    *audit.Log
+	// Tops is also a sink of the event bus.
+	Tops *Tops
+	Now  func() time.Time // default time.Now
+	Log  *slog.Logger     // default slog.Default()
+}
+
+// A Control steers one running server. It is safe for concurrent use.
+type Control struct {
+	config Config
+	loop   loop
+	// reading orders readings of the lists, so that an older one is never set
+	// after a newer one.
+	reading sync.Mutex
+	listed  atomic.Pointer[time.Time] // when the lists were read last
+}
+
+// New makes a Control and starts nothing.
+func New(c Config) (*Control, error) {
+	var problems []error
+	for _, one := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Guard", c.Guard == nil}, {"Mode", c.Mode == nil}, {"Lists", c.Lists == nil}, {"Listings", c.Listings == nil},
+		{"Accounts", c.Accounts == nil}, {"Sessions", c.Sessions == nil}, {"Audit", c.Audit == nil}, {"Tops", c.Tops == nil},
+	} {
+		if one.missing {
+			problems = append(problems, fmt.Errorf("control: %s: must be set", one.name))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Control{config: c}, nil
+}
+
+// record puts a change on record. It is written although the client may have
+// hung up meanwhile: the change was made.
+func (c *Control) record(ctx context.Context, a audit.Action) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := c.config.Audit.Record(ctx, a); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
+	}
+	return nil
+}
+
+const recordWithin = 10 * time.Second

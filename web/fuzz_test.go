@@ -1,0 +1,56 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// FuzzForwardingHeaders holds that nothing in a header changes the address of
+// a client that is no proxy, and that a proxy's client is never the proxy
+// because of what stands left of the proxy's own entry.
+func FuzzForwardingHeaders(f *testing.F) {
+	f.Add("1.2.3.4", "for=1.2.3.4")
+	f.Add("1.2.3.4, 10.0.0.1", `for="[2001:db8::1]:443";proto=https, for=unknown`)
+	f.Add(strings.Repeat("1.1.1.1,", 500), ";;;=,,,")
+	f.Fuzz(func(t *testing.T, xff, forwarded string) {
+		for _, header := range []string{XForwardedFor, Forwarded} {
+			var e Edge
+			e.Set([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, header)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header[XForwardedFor], r.Header[Forwarded] = []string{xff}, []string{forwarded}
+			r.RemoteAddr = "192.0.2.1:1234"
+			if got := e.Client(r); got.Address.String() != "192.0.2.1" || !got.Forwarded {
+				t.Fatalf("a stranger's header made him %v", got)
+			}
+			r.RemoteAddr = "10.0.0.1:1234"
+			before := e.Client(r)
+			if !before.Address.IsValid() {
+				t.Fatalf("no address from %q %q", xff, forwarded)
+			}
+			// The proxy appends its peer; what a stranger wrote before cannot matter.
+			own := map[string]string{XForwardedFor: "203.0.113.9", Forwarded: "for=203.0.113.9"}[header]
+			r.Header.Add(header, own)
+			if got := e.Client(r); got.Address.String() != "203.0.113.9" {
+				t.Fatalf("with the proxy's own entry last the client is %v", got.Address)
+			}
+		}
+	})
+}
+
+func FuzzNextStaysOnThisSite(f *testing.F) {
+	for _, seed := range []string{"/", "/a?b=c#d", "//evil", `/\evil`, "/\t/evil", "https://evil", "/%2f/evil", "/a//b", "javascript:1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, next string) {
+		got := localPath(next)
+		base, _ := url.Parse("https://here.example/login")
+		u, err := base.Parse(got)
+		if err != nil || u.Host != "here.example" || u.Scheme != "https" || !strings.HasPrefix(got, "/") {
+			t.Fatalf("%q leads to %v, %v", next, u, err)
+		}
+	})
+}
