@@ -2,13 +2,19 @@ module authguard/bench
 
 go 1.26.0
 
-require authguard v0.0.0
+require (
+	authguard v0.0.0
+	github.com/sethvargo/go-limiter v0.7.1
+	github.com/throttled/throttled/v2 v2.15.0
+	github.com/ulule/limiter/v3 v3.11.2
+)
 
 require (
+	github.com/dchest/siphash v1.2.3 // indirect
+	github.com/gaissmai/bart v0.30.0 // indirect
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
-	github.com/sethvargo/go-limiter v0.7.1 // indirect
-	github.com/throttled/throttled/v2 v2.15.0 // indirect
-	github.com/ulule/limiter/v3 v3.11.2 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )
 
 replace authguard => ../

@@ -56,16 +56,16 @@ func normalise(typed string, fold func(string) string) (string, error) {
 	for range 4 {
 		next := strings.TrimSpace(norm.NFC.String(fold(width.Fold.String(norm.NFC.String(name)))))
 		if next == name {
-			return name, wellFormed(name)
+			return wellFormed(name)
 		}
 		name = next
 	}
 	return "", ErrAccountName
 }
 
-func wellFormed(name string) error {
+func wellFormed(name string) (string, error) {
 	if name == "" || len(name) > MaxAccount || strings.ContainsFunc(name, unicode.IsControl) {
-		return ErrAccountName
+		return "", ErrAccountName
 	}
-	return nil
+	return name, nil
 }

@@ -57,7 +57,7 @@ const (
 	MaxTicket = 1024
 
 	ticketVersion = 1
-	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 1 // version, flags, moment, nonce, place, address, length of the name
+	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 // version, flags, moment, nonce, place, address; then the name
 )
 
 // ticket fills in a decision's ticket.
@@ -121,8 +121,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(t.at))
 	b = append(append(b, t.nonce[:]...), t.place[:]...)
 	from := t.from.As16()
-	b = append(append(b, from[:]...), byte(len(t.name)-1))
-	b = append(b, t.name...)
+	b = append(append(b, from[:]...), t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
 }
 

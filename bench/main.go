@@ -1,0 +1,91 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+)
+
+// plan is how much is measured.
+type plan struct {
+	sizes  []int // keys
+	rounds int
+	times  int // attempts in one round
+	weigh  int // keys to weigh with
+}
+
+var (
+	whole = plan{sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 600_000, weigh: 1_000_000}
+	short = plan{sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000}
+)
+
+func main() {
+	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
+	flag.Parse()
+	p := whole
+	if *less {
+		p = short
+	}
+	if err := measure(p); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(p plan) error {
+	runtime.GOMAXPROCS(workers)
+	weights := map[string]footprint{}
+	for _, c := range contenders() {
+		w, err := c.weigh(p.weigh)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		weights[c.name] = w
+	}
+	t := newTable(os.Stdout, p)
+	for _, size := range p.sizes {
+		results, err := race(size, p)
+		if err != nil {
+			return err
+		}
+		t.add(size, results, weights)
+	}
+	return t.flush()
+}
+
+// race fills every contender and lets them take turns, so that a slow moment
+// of the machine hits them alike. The result is each one's median.
+func race(keys int, p plan) ([]round, error) {
+	all := contenders()
+	stores, attempts := make([]store, len(all)), make([]int, len(all))
+	for i, c := range all {
+		var err error
+		if stores[i], attempts[i], err = c.full(keys); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer closeStore(stores[i])
+	}
+	rounds := make([][]round, len(all))
+	for n := range p.rounds {
+		for i := range all {
+			rounds[i] = append(rounds[i], run(stores[i], attempts[i], p.times, uint64(n)))
+		}
+	}
+	medians := make([]round, len(all))
+	for i := range all {
+		medians[i] = median(rounds[i])
+	}
+	return medians, nil
+}
+
+func median(rounds []round) round {
+	var ns, allocs []float64
+	for _, r := range rounds {
+		ns, allocs = append(ns, r.ns), append(allocs, r.allocs)
+	}
+	slices.Sort(ns)
+	slices.Sort(allocs)
+	return round{ns[len(ns)/2], allocs[len(allocs)/2]}
+}

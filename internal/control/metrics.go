@@ -1,0 +1,106 @@
+package control
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/events"
+)
+
+// Metrics are the numbers for Prometheus: a sink of the event bus, and gauges
+// that are read when somebody asks. No label holds anything that was typed.
+type Metrics struct {
+	registry *prometheus.Registry
+	attempts *prometheus.CounterVec
+	switches *prometheus.CounterVec
+}
+
+var _ events.Sink = (*Metrics)(nil)
+
+// Gauges are what is read when somebody asks. All are required.
+type Gauges struct {
+	Mode *captchamode.Mode
+	Held func() int                     // guard.Guard.Held
+	Size func() (keys int, bytes int64) // failures.Memory.Size
+	// Dropped is how many events no sink has seen: events.Bus.Dropped.
+	Dropped func() uint64
+}
+
+// NewMetrics returns metrics without gauges: the bus needs its sinks before
+// there is anything to gauge.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authguard_attempts_total", Help: "Login attempts by how they ended and the strongest reason for it.",
+		}, []string{"ending", "cause"}),
+		switches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by what it changed to: off, slow or on.",
+		}, []string{"to"}),
+	}
+	m.registry.MustRegister(m.attempts, m.switches, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Watch adds the gauges. Call it once.
+func (m *Metrics) Watch(g Gauges) {
+	gauge := func(name, help string, read func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+	}
+	gauge("authguard_captcha_mode", "1 while CAPTCHA mode is on.", func() float64 { return truth(g.Mode.On()) })
+	gauge("authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", func() float64 { return truth(g.Mode.Slowing()) })
+	gauge("authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.",
+		func() float64 { return float64(g.Mode.State().Pressure.Total()) })
+	gauge("authguard_threshold", "The pressure above which CAPTCHA mode goes on.", func() float64 { return g.Mode.State().Threshold })
+	gauge("authguard_counter_keys", "Accounts, addresses, networks and pairs that are counted.",
+		func() float64 { keys, _ := g.Size(); return float64(keys) })
+	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
+	gauge("authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", func() float64 { return float64(g.Held()) })
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "authguard_events_dropped_total", Help: "Events that no log, audit or metric has seen.",
+	}, func() float64 { return float64(g.Dropped()) }))
+}
+
+// Handler answers with the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Handle counts events.
+func (m *Metrics) Handle(batch []guard.Event) {
+	for i := range batch {
+		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
+			m.attempts.WithLabelValues(ending.String(), causeOf(&batch[i]).String()).Inc()
+		}
+	}
+}
+
+// HandleSwitch counts a switch.
+func (m *Metrics) HandleSwitch(s events.ModeSwitch) { m.switches.WithLabelValues(s.To).Inc() }
+
+// Tick does nothing.
+func (m *Metrics) Tick(time.Time) {}
+
+// causeOf is the strongest reason that was not only recorded.
+func causeOf(e *guard.Event) guard.Cause {
+	for _, r := range e.Reasons.All() {
+		if !r.Monitored {
+			return r.Cause
+		}
+	}
+	return guard.NoCause
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

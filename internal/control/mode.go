@@ -1,0 +1,66 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/internal/audit"
+)
+
+// DefaultForce is how long a person's word on CAPTCHA mode holds if nobody
+// says.
+const DefaultForce = 2 * time.Hour
+
+// MaxReason is the longest reason, in bytes.
+const MaxReason = 500
+
+// noReason stands where a person gave none: the history has one all the same.
+const noReason = "no reason given"
+
+// Force makes a person's word the mode for a time (R21); 0 is DefaultForce. The
+// error is ErrAsked for a word that is neither on nor off, and for a time that
+// is negative or longer than captchamode.MaxForce.
+func (c *Control) Force(ctx context.Context, who string, word captchamode.Word, hold time.Duration, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	if word != captchamode.ForcedOn && word != captchamode.ForcedOff {
+		return fmt.Errorf("%w: say on, off or auto", ErrAsked)
+	}
+	if hold == 0 {
+		hold = DefaultForce
+	}
+	if hold < 0 || hold > captchamode.MaxForce {
+		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxForce)
+	}
+	now := c.config.Now()
+	if err := c.config.Mode.Force(captchamode.Force{Word: word, Who: who, Why: why, Since: now, Until: now.Add(hold)}); err != nil {
+		return fmt.Errorf("%w: %w", ErrAsked, err)
+	}
+	return c.record(ctx, audit.Action{Who: who, What: "captcha-" + string(word), Detail: fmt.Sprintf("for %v: %s", hold, why)})
+}
+
+// Release leaves CAPTCHA mode to the machine again.
+func (c *Control) Release(ctx context.Context, who, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	c.config.Mode.Release(who, why)
+	return c.record(ctx, audit.Action{Who: who, What: "captcha-auto", Detail: why})
+}
+
+func reason(why string) (string, error) {
+	why = strings.TrimSpace(why)
+	if len(why) > MaxReason {
+		return "", fmt.Errorf("%w: shorten the reason to at most %d bytes", ErrAsked, MaxReason)
+	}
+	if why == "" {
+		return noReason, nil
+	}
+	return why, nil
+}

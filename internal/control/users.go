@@ -1,0 +1,97 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+)
+
+// MaxUsers is the most accounts on one page of Users.
+const MaxUsers = 1000
+
+// AddUser makes an account. Errors are those of accounts.Table.Add.
+func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) (accounts.Account, error) {
+	switch a.Role {
+	case "", accounts.User, accounts.Admin:
+	default:
+		return accounts.Account{}, fmt.Errorf("%w: the role is user or admin", ErrAsked)
+	}
+	account, err := c.config.Accounts.Add(ctx, a)
+	if err != nil {
+		return accounts.Account{}, err
+	}
+	// A made-up name may have been guessed at, or be an old account's that was
+	// deleted by hand: nobody has logged in to this one from anywhere.
+	forgotten := c.config.Guard.ForgetPlaces(ctx, account.Username, netip.Addr{})
+	recorded := c.record(ctx, audit.Action{Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role)})
+	return account, errors.Join(forgotten, recorded)
+}
+
+// SetPassword gives an account a new password, ends its sessions and forgets
+// its places and devices (R14). With mustChange the password is good for
+// choosing another one only. Errors are those of accounts.Table.SetPassword.
+func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool) error {
+	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
+		return err
+	}
+	return c.changed(ctx, who, "user-passwd", name)
+}
+
+// Disable makes an account's password wrong, ends its sessions and forgets its
+// places. The error is accounts.ErrUnknown if there is none.
+func (c *Control) Disable(ctx context.Context, who, name string) error {
+	if err := c.config.Accounts.Disable(ctx, name); err != nil {
+		return err
+	}
+	return c.changed(ctx, who, "user-disable", name)
+}
+
+// Enable undoes Disable; sessions and places stay gone.
+func (c *Control) Enable(ctx context.Context, who, name string) error {
+	if err := c.config.Accounts.Enable(ctx, name); err != nil {
+		return err
+	}
+	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name)})
+}
+
+// changed ends what a new password and disabling end, all of it although a part
+// may fail. The sessions are over already, by the account's version; deleting
+// them is tidiness.
+func (c *Control) changed(ctx context.Context, who, what, name string) error {
+	ctx = context.WithoutCancel(ctx)
+	name = c.nameOf(name)
+	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
+	forgotten := c.config.Guard.ForgetPlaces(ctx, name, netip.Addr{})
+	return errors.Join(ended, forgotten, c.record(ctx, audit.Action{Who: who, What: what, Subject: name}))
+}
+
+// nameOf is the canonical name of an account that is there.
+func (c *Control) nameOf(name string) string {
+	if canonical, err := c.Canonical(name); err == nil {
+		return canonical
+	}
+	return name
+}
+
+// Users is one page of the accounts in order of their user names, from after
+// the given one; "" for the first.
+func (c *Control) Users(ctx context.Context, after string, limit int) ([]accounts.Account, error) {
+	if limit <= 0 || limit > MaxUsers {
+		limit = MaxUsers
+	}
+	return c.config.Accounts.List(ctx, after, limit)
+}
+
+// Import adds the accounts of a file, all or none, and tells how many. The error
+// is an *accounts.ImportError if lines are bad.
+func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest) (int, error) {
+	n, err := c.config.Accounts.Import(ctx, request)
+	if err != nil {
+		return n, err
+	}
+	return n, c.record(ctx, audit.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n)})
+}
