@@ -30,7 +30,8 @@ func TestEveryLadderHoldsInEveryWindow(t *testing.T) {
 		mode.Floor, mode.Ceiling = 1e6, 1e6
 		w := world.New(t, world.Options{Mode: &mode})
 		var wrong []check
-		for range rapid.IntRange(200, 1500).Draw(rt, "attempts") {
+		pairs := map[string][]check{} // since the pair's last success
+		for range rapid.IntRange(1100, 1800).Draw(rt, "attempts") {
 			attempts++
 			w.Clock.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 900, 5_000, 60_000, 400_000}).Draw(rt, "ms")) * time.Millisecond)
 			account := fmt.Sprintf("account%d", rapid.IntRange(0, 3).Draw(rt, "account"))
@@ -43,16 +44,25 @@ func TestEveryLadderHoldsInEveryWindow(t *testing.T) {
 				password = world.Right
 			}
 			d, ok := w.Try(t, a, password)
-			solved := d.Solve.Solved
-			if d.Action == guard.Proceed && !ok && !solved {
-				wrong = append(wrong, check{w.Clock.Now(), account, from, d.Privileged})
+			pair := account + " " + from
+			switch one := (check{w.Clock.Now(), account, from, d.Privileged}); {
+			case d.Action != guard.Proceed:
+			case ok:
+				delete(pairs, pair)
+			default:
+				delayed(rt, pair, pairs[pair], one.at)
+				pairs[pair] = append(pairs[pair], one)
+				if !d.Solve.Solved {
+					wrong = append(wrong, one)
+					budget(rt, pair, pairs[pair])
+				}
 			}
 		}
 		hold(rt, "address", guard.DefaultPolicy().Address, wrong, func(c check) string { return strangers(c, c.address) })
 		hold(rt, "network", guard.DefaultPolicy().Network, wrong, func(c check) string { return strangers(c, "192.0.2") })
 		hold(rt, "account", guard.DefaultPolicy().Account, wrong, func(c check) string { return strangers(c, c.account) })
 	})
-	if attempts < 50_000 {
+	if attempts < 100_000 {
 		t.Errorf("only %d attempts were made", attempts)
 	}
 	t.Logf("%d attempts", attempts)
@@ -81,6 +91,37 @@ func hold(t *rapid.T, what string, limits []guard.Limit, wrong []check, subject 
 					t.Fatalf("%s %s: %d passwords within %v, limit %d per %v", what, s, l.Failures+1, at[j].Sub(at[i]), l.Failures, l.Window)
 				}
 			}
+		}
+	}
+}
+
+// delayed fails if a pair was tried again before it was due.
+func delayed(t *rapid.T, pair string, before []check, now time.Time) {
+	n, last := 0, now
+	for _, c := range before {
+		if now.Sub(c.at) <= time.Hour {
+			n, last = n+1, c.at
+		}
+	}
+	delay := time.Second
+	for range n - 3 {
+		delay = min(2*delay, 20*time.Second)
+	}
+	if n >= 3 && now.Sub(last) < delay {
+		t.Fatalf("%s: tried %v after failure %d, due after %v", pair, now.Sub(last), n, delay)
+	}
+}
+
+// budget fails if a privileged pair had more passwords checked than its budget
+// without a solved challenge.
+func budget(t *rapid.T, pair string, checks []check) {
+	newest := checks[len(checks)-1]
+	if !newest.privileged {
+		return
+	}
+	for _, l := range guard.DefaultPolicy().PrivilegedPair {
+		if i := len(checks) - 1 - l.Failures; i >= 0 && newest.at.Sub(checks[i].at) <= l.Window {
+			t.Fatalf("%s: more than its budget of %d within %v", pair, l.Failures, l.Window)
 		}
 	}
 }

@@ -52,8 +52,8 @@ func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 // decide charges the attempt and, if there is no room, waits for its turn as
 // long as that is of use.
 func (g *Guard) decide(ctx context.Context, a *Attempt, v *view) (d Decision, err error) {
-	turn := turn{turns: g.turns, address: v.address, privileged: v.privileged()}
-	defer turn.leave()
+	var waiting *turn // few attempts wait, so it is made when one does
+	defer func() { waiting.leave() }()
 	patient := true
 	for {
 		if err := g.charge(ctx, v); err != nil {
@@ -61,7 +61,8 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view) (d Decision, er
 		}
 		var wait bool
 		if d, wait = decide(v, patient); wait {
-			patient = turn.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
+			waiting = waiting.of(g.turns, v)
+			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
 			continue
 		}
 		switch {
@@ -70,8 +71,11 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view) (d Decision, er
 			continue
 		case d.Action == Proceed && v.claimed:
 			return g.checkSolve(ctx, a, v, d)
-		case d.Action == Wait && turn.hold(ctx, d.RetryAfter, a.Hold):
-			continue
+		case d.Action == Wait && d.RetryAfter <= a.Hold:
+			waiting = waiting.of(g.turns, v)
+			if waiting.hold(ctx, d.RetryAfter) {
+				continue
+			}
 		}
 		return d, nil
 	}
@@ -104,8 +108,10 @@ func (v *view) blockedBy() failures.Key {
 // spend ends the privilege of a place that used up its budget (R14). The
 // attempt is then decided again, as a stranger's.
 func (g *Guard) spend(ctx context.Context, v *view) {
-	// If this fails the place is found over its budget again next time.
-	_ = g.config.Places.Spend(ctx, trusted.Key(v.account), trusted.Key(v.place), g.config.Now())
+	err := g.config.Places.Spend(ctx, trusted.Key(v.account), trusted.Key(v.place), g.config.Now())
+	if err != nil { // the place is found over its budget again next time
+		g.config.Failed(fmt.Errorf("guard: ending a spent privilege: %w", err))
+	}
 	v.status = trusted.Spent
 	if v.place != v.address {
 		v.place, v.pair = v.address, g.digests.ofPair(v.account, v.address)

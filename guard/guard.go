@@ -42,6 +42,10 @@ type Config struct {
 	Canonical func(name string) string
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
+	// Failed is told of a store's failure that made a decision stricter and
+	// not wrong, such as a place that could not be asked for. It must not
+	// block. Nil: nobody is told.
+	Failed func(error)
 	// Held and HeldPerAddress bound the attempts that wait for their turn or
 	// for a delay, in all and from one address; default 20,000 and 100.
 	Held           int
@@ -86,6 +90,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Observer == nil {
 		c.Observer = nobody{}
+	}
+	if c.Failed == nil {
+		c.Failed = func(error) {}
 	}
 	if c.Held == 0 {
 		c.Held = 20_000

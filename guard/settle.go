@@ -84,6 +84,9 @@ func (g *Guard) abandoned(ctx context.Context, t *Ticket, subjects []failures.Su
 }
 
 func (g *Guard) observeEnd(v *view, t *Ticket, o Outcome) {
+	if _, nobody := g.config.Observer.(nobody); nobody {
+		return
+	}
 	v.event = Event{
 		At: g.config.Now(), Door: t.door, Account: t.name, Address: t.from,
 		Action: Proceed, Settled: true, Outcome: o, Reasons: t.reasons,

@@ -30,8 +30,7 @@ func newTurns(most, mostPer int) *turns {
 	return &turns{queues: map[failures.Key][]*turn{}, perAddress: map[digest]int{}, most: most, mostPer: mostPer}
 }
 
-// A turn is one attempt's waiting. Its zero value but for turns and address
-// waits for nothing.
+// A turn is one attempt's waiting.
 type turn struct {
 	turns      *turns
 	address    digest
@@ -41,6 +40,14 @@ type turn struct {
 	queue      failures.Key
 	woken      chan struct{}
 	until      time.Time
+}
+
+// of is the turn, or a new one if there is none yet.
+func (t *turn) of(s *turns, v *view) *turn {
+	if t != nil {
+		return t
+	}
+	return &turn{turns: s, address: v.address, privileged: v.privileged()}
 }
 
 // wait waits in the queue of a key for something to change, and reports
@@ -63,10 +70,9 @@ func (t *turn) wait(ctx context.Context, key failures.Key, most time.Duration) b
 	return t.sleep(ctx, left)
 }
 
-// hold waits until the attempt is due, if the door lets it wait that long. It
-// reports whether it waited.
-func (t *turn) hold(ctx context.Context, due, most time.Duration) bool {
-	if due <= 0 || due > most || !t.enter() {
+// hold waits until the attempt is due. It reports whether it waited.
+func (t *turn) hold(ctx context.Context, due time.Duration) bool {
+	if due <= 0 || !t.enter() {
 		return false
 	}
 	t.woken = nil
@@ -108,7 +114,7 @@ func (t *turn) enter() bool {
 // leave gives back what enter and join took, and lets the next in the queue
 // look.
 func (t *turn) leave() {
-	if !t.admitted {
+	if t == nil || !t.admitted {
 		return
 	}
 	s := t.turns

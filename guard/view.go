@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -84,9 +85,11 @@ func (g *Guard) recognise(ctx context.Context, a *Attempt, v *view, now time.Tim
 		}
 	}
 	status, err := g.config.Places.Status(ctx, trusted.Key(v.account), trusted.Key(v.address), now)
-	if err == nil {
-		v.status = status
+	if err != nil {
+		g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", err))
+		return
 	}
+	v.status = status
 }
 
 // vouched reports the device of a cookie that was issued for this account, is

@@ -45,15 +45,18 @@ type Limits struct {
 type Store interface {
 	// Status tells what a place is to an account at a time.
 	Status(ctx context.Context, account, place Key, now time.Time) (Status, error)
-	// Remember makes a place privileged, or notes that it was used again.
+	// Remember makes a place privileged, or notes that it was used again. The
+	// zero account or place is ErrNoKey, here and in Spend.
 	Remember(ctx context.Context, account, place Key, now time.Time) error
 	// Spend ends a place's privilege because its budget is used up. Remember
 	// gives it back.
 	Spend(ctx context.Context, account, place Key, now time.Time) error
 	// Forget ends one place's privilege without a trace; with the zero place,
-	// that of all the account's places and devices: a reset.
+	// that of all the account's places and devices: a reset. A device that is
+	// not to vouch any more needs a reset: forgotten alone, its cookie is good
+	// again.
 	Forget(ctx context.Context, account, place Key, now time.Time) error
-	// ResetAt is when the account's places were last forgotten as a whole;
-	// zero if never. Device cookies issued at or before it are void.
+	// ResetAt is when the account's places were last forgotten as a whole, or
+	// a little later where a bound was reached; zero if never. Device cookies issued at or before it are void.
 	ResetAt(ctx context.Context, account Key) (time.Time, error)
 }

@@ -279,7 +279,8 @@ func (s *site) openGuard(ctx context.Context) error {
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.counters, Places: s.places,
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
 		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus,
-		Held: s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
+		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
+		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})
 	return err
 }
