@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"time"
+
+	"authguard/bench/login"
 )
 
 // plan is how much is measured.
@@ -14,24 +19,45 @@ type plan struct {
 	rounds int
 	times  int // attempts in one round
 	weigh  int // keys to weigh with
+	login  login.Plan
 }
 
 var (
-	whole = plan{sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 600_000, weigh: 1_000_000}
-	short = plan{sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000}
+	whole = plan{
+		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 600_000, weigh: 1_000_000,
+		login: login.Plan{Rounds: 5, Takes: 3 * time.Second},
+	}
+	short = plan{
+		sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000,
+		login: login.Plan{Rounds: 3, Takes: time.Second},
+	}
 )
 
 func main() {
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
+	doors := flag.Bool("login", true, "also measure the login door, with wrk")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
 	}
-	if err := measure(p); err != nil {
+	err := measure(p)
+	if err == nil && *doors {
+		err = measureDoors(p)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+func measureDoors(p plan) error {
+	debug.FreeOSMemory() // the servers need room
+	results, err := login.Run(context.Background(), p.login)
+	if err != nil {
+		return err
+	}
+	return printDoors(os.Stdout, results)
 }
 
 func measure(p plan) error {
@@ -44,7 +70,7 @@ func measure(p plan) error {
 		}
 		weights[c.name] = w
 	}
-	t := newTable(os.Stdout, p)
+	t := newTable(os.Stdout)
 	for _, size := range p.sizes {
 		results, err := race(size, p)
 		if err != nil {

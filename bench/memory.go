@@ -43,4 +43,3 @@ func closeStore(s store) {
 	}
 	runtime.KeepAlive(s)
 }
-

@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"authguard/bench/login"
 )
 
 // A table is the results in Markdown, aligned for reading in a terminal.
-type table struct {
-	w     *tabwriter.Writer
-	weigh int
+type table struct{ w *tabwriter.Writer }
+
+func newRows(to io.Writer) *table {
+	return &table{tabwriter.NewWriter(to, 0, 8, 1, ' ', 0)}
 }
 
-func newTable(to io.Writer, p plan) *table {
-	t := &table{w: tabwriter.NewWriter(to, 0, 8, 1, ' ', 0), weigh: p.weigh}
+func newTable(to io.Writer) *table {
+	t := newRows(to)
 	t.row("keys", "contender", "keys/attempt", "ns/attempt", "× floor", "allocs/attempt", "bytes/key", "by its own count")
 	t.row("---:", "---", "---:", "---:", "---:", "---:", "---:", "---:")
 	return t
@@ -40,11 +43,18 @@ func (t *table) add(size int, results []round, weights map[string]footprint) {
 	}
 }
 
-func (t *table) flush() error {
-	if err := t.w.Flush(); err != nil {
-		return err
+func (t *table) flush() error { return t.w.Flush() }
+
+// printDoors writes how fast the login door refuses beside a bare handler.
+func printDoors(to io.Writer, results []login.Result) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("POST /login, refused early", "authguard/s", "bare echo/s", "part of bare")
+	t.row("---", "---:", "---:", "---:")
+	for _, r := range results {
+		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Ours/r.Bare))
 	}
-	return nil
+	return t.flush()
 }
 
 func thousands(n int) string {

@@ -13,6 +13,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/web"
+	"authguard/web/admin"
 	"authguard/web/pages"
 )
 
@@ -31,7 +32,16 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 		return all, fmt.Errorf("listen: %w; set listen: to another address, or stop what uses it", err)
 	}
 	all = append(all, listener{"listen", public, httpServer(s.public().Handler(), s.log)})
-	return all, nil
+	path, err := socketPath(s.loaded.Data)
+	if err != nil {
+		return all, err
+	}
+	commands, err := admin.Listen(path)
+	if err != nil {
+		return all, err
+	}
+	api := &admin.API{Control: s.control, Audit: s.audit, Log: s.log}
+	return append(all, listener{"socket", commands, api.SocketServer()}), nil
 }
 
 func (s *site) public() *web.Public {

@@ -50,7 +50,9 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 	if err != nil {
 		return err
 	}
-	s.start()
+	if err := s.start(ctx); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
 	served := s.listen(ctx, out, func() { s.reloadOn(ctx, path, hangup) })
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()

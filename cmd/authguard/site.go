@@ -21,6 +21,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/lists"
@@ -61,6 +62,10 @@ type site struct {
 	sessions  *sessions.Store
 	blocklist *lists.Table
 
+	control *control.Control
+	tops    *control.Tops
+	metrics *control.Metrics
+
 	bus    *events.Bus
 	audit  *audit.Log
 	alerts *alerts.Alerter
@@ -79,7 +84,7 @@ func build(ctx context.Context, loaded *config.Loaded, log *slog.Logger, level *
 	s := &site{loaded: loaded, log: log, level: level}
 	for _, step := range []func(context.Context) error{
 		s.openDatabase, s.openCounters, s.openPlaces, s.openEvents, s.openMode, s.openChallenges,
-		s.openAccounts, s.openGuard, s.openDoors,
+		s.openAccounts, s.openGuard, s.openControl, s.openDoors,
 	} {
 		if err := step(ctx); err != nil {
 			if s.db != nil {
@@ -141,10 +146,9 @@ func (s *site) openPlaces(ctx context.Context) (err error) {
 
 func (s *site) openEvents(context.Context) (err error) {
 	s.audit = audit.New(s.db, audit.Config{Realm: realm, Logger: s.log})
-	if s.alerts, err = alerts.New(alertConfig(s.loaded.Config), s.log); err != nil {
-		return err
-	}
-	return nil
+	s.tops, s.metrics = control.NewTops(), control.NewMetrics()
+	s.alerts, err = alerts.New(alertConfig(s.loaded.Config), s.log)
+	return err
 }
 
 func alertConfig(c config.Config) alerts.Config {
@@ -274,13 +278,21 @@ func (s *site) openGuard(ctx context.Context) error {
 		return err
 	}
 	s.lists, s.blocklist = new(guard.Lists), lists.New(s.db)
-	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts)
+	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.counters, Places: s.places,
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
 		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus,
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
+	})
+	return err
+}
+
+func (s *site) openControl(context.Context) (err error) {
+	s.control, err = control.New(control.Config{
+		Guard: s.guard, Mode: s.mode, Lists: s.lists, Listings: s.blocklist, Accounts: s.accounts,
+		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Log: s.log,
 	})
 	return err
 }
@@ -308,8 +320,12 @@ func (s *site) apply(c config.Config) {
 	s.level.Set(c.Log.Level.Slog())
 }
 
-// start sets everything going that runs by itself.
-func (s *site) start() {
+// start sets everything going that runs by itself. The lists are read before
+// the first attempt is decided.
+func (s *site) start(ctx context.Context) error {
+	if err := s.control.Start(ctx); err != nil {
+		return err
+	}
 	s.counters.Start()
 	s.places.Start()
 	s.sessions.Start()
@@ -320,12 +336,14 @@ func (s *site) start() {
 	s.mode.Start()
 	s.stopSave, s.saved = make(chan struct{}), make(chan struct{})
 	go s.saveCounters()
+	return nil
 }
 
 // stop ends it in the order in which one feeds the next, and saves.
 func (s *site) stop(ctx context.Context) error {
 	close(s.stopSave)
 	<-s.saved
+	s.control.Stop()
 	s.mode.Stop()
 	s.modes.Stop()
 	s.bus.Stop()

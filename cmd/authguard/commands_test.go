@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// spoken is what a command printed, and how it ended.
+type spoken struct {
+	out, complaints string
+	status          int
+}
+
+// say runs a command with something on its standard input.
+func say(t *testing.T, cmd *exec.Cmd, input string) (s spoken) {
+	t.Helper()
+	var out, complaints bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &complaints
+	err := cmd.Run()
+	exit := new(exec.ExitError)
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return spoken{out.String(), complaints.String(), cmd.ProcessState.ExitCode()}
+}
+
+// must runs a command that has to work and returns what it printed.
+func (s *server) must(args ...string) string {
+	s.t.Helper()
+	said := say(s.t, s.command(args...), "")
+	if said.status != 0 {
+		s.t.Fatalf("%q: status %d: %s", args, said.status, said.complaints)
+	}
+	return said.out
+}
+
+// fails runs a command that has to fail, and say this of it.
+func (s *server) fails(says string, args ...string) {
+	s.t.Helper()
+	said := say(s.t, s.command(args...), "")
+	if said.status == 0 || !strings.Contains(said.complaints, says) || said.out != "" {
+		s.t.Errorf("%q: status %d, %q and %q; want %q", args, said.status, said.out, said.complaints, says)
+	}
+}
+
+func TestWithoutAServerCommandsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"captcha", "status"}, {"captcha", "on", "--reason", "x"}, {"user", "list"}, {"user", "add", "ann", "--generate"},
+		{"block", "192.0.2.7"}, {"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
+	} {
+		cmd := exec.Command(product, args...)
+		cmd.Dir = dir
+		said := say(t, cmd, "")
+		if said.status != 1 || !strings.Contains(said.complaints, "authguard serve") || said.out != "" {
+			t.Errorf("%q: %+v", args, said)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("commands left %v behind, %v", left, err)
+	}
+}
+
+func TestADataFolderTooDeepForASocketSaysSo(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(product, "captcha", "status")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "AUTHGUARD_DATA=/tmp/"+strings.Repeat("x", 110))
+	if said := say(t, cmd, ""); said.status != 1 || !strings.Contains(said.complaints, "too long") {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestWhatIsNoCommandIsAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"dance"}, {"captcha"}, {"captcha", "on", "--for", "soon", "--reason", "x"}, {"user", "import", "/no/such/file"}, {"block"},
+	} {
+		if said := say(t, exec.Command(product, args...), ""); said.status != 2 || said.complaints == "" {
+			t.Errorf("%q: %+v", args, said)
+		}
+	}
+	for _, args := range [][]string{{"--help"}, {}, {"captcha", "--help"}, {"user", "add", "--help"}} {
+		if said := say(t, exec.Command(product, args...), ""); said.status != 0 || !strings.Contains(said.out, "Usage: authguard") {
+			t.Errorf("%q: %+v", args, said)
+		}
+	}
+}
+
+func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet, "ann")
+	s.must("captcha", "on", "--for", "10m", "--reason", "drill")
+	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 403 {
+		t.Errorf("while on: %d", got.status)
+	}
+	if status := s.must("captcha", "status"); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "cli:") {
+		t.Errorf("status: %s", status)
+	}
+	s.must("captcha", "auto")
+	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 200 {
+		t.Errorf("after: %d", got.status)
+	}
+	s.fails("say why", "captcha", "on")
+	s.fails("say why", "captcha", "off", "--for", "1d")
+	s.fails("at most", "captcha", "off", "--for", "8d", "--reason", "x")
+	if status := s.must("captcha", "status"); !strings.Contains(status, "the failure rate") {
+		t.Errorf("status: %s", status)
+	}
+}
+
+func TestBlockRefusesUntilUnlist(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet, "ann")
+	s.must("block", "127.7.7.0/24", "--note", "scan")
+	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 429 {
+		t.Errorf("blocked: %d", got.status)
+	}
+	s.must("allow", "127.7.7.7", "--for", "2w")
+	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 200 {
+		t.Errorf("allowed within the block: %d", got.status)
+	}
+	s.fails("127.7.7.0/24", "unlist", "127.7.7.8")
+	s.must("unlist", "127.7.7.0/24")
+	if got := from("127.7.7.8").login(t, s, "ann", rightPassword); got.status != 200 {
+		t.Errorf("unlisted: %d", got.status)
+	}
+	s.fails("not an address or range", "block", "everybody")
+	s.fails("switch authguard off", "allow", "0.0.0.0/0", "--force")
+}
+
+func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\n", "ann")
+	for range 5 {
+		from("127.0.2.1").login(t, s, "ann", "wrong")
+	}
+	if why := s.must("explain", "--account", "ann"); !strings.Contains(why, "CAPTCHA") || !strings.Contains(why, "account: 5 of 5 failures in any 24 hours") {
+		t.Errorf("explained: %s", why)
+	}
+	s.must("unlock", "--account", "ann")
+	if got := from("127.0.2.2").login(t, s, "ann", rightPassword); got.status != 200 {
+		t.Errorf("unlocked: %d", got.status)
+	}
+	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "known place") {
+		t.Errorf("explained: %s", why)
+	}
+	s.must("unlock", "--account", "ann", "--place")
+	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "nobody has logged in") {
+		t.Errorf("explained: %s", why)
+	}
+	s.fails("name what to explain", "explain")
+	s.fails("no IP address", "explain", "--address", "localhost")
+	s.fails("name what to unlock", "unlock")
+	s.fails("--place needs --account", "unlock", "--address", "127.0.2.2", "--place")
+}
+
+var shownOnce = regexp.MustCompile(`shown this once: (\S+)`)
+
+func TestUsersAreMadeChangedAndDisabled(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet)
+	try := func(password string, want int) {
+		t.Helper()
+		if got := from("127.0.3.1").login(t, s, "ann", password); got.status != want {
+			t.Errorf("login with %q: %d, want %d", password, got.status, want)
+		}
+	}
+	made := shownOnce.FindStringSubmatch(s.must("user", "add", "Ann", "--email", "ann@example.org", "--generate"))
+	if made == nil {
+		t.Fatal("no password was printed")
+	}
+	try(made[1], 200)
+	if said := say(t, s.command("user", "passwd", "ann@example.org", "--password-stdin"), "correct horse\nbattery"); said.status != 0 {
+		t.Fatalf("%+v", said)
+	}
+	try(made[1], 401)
+	try(rightPassword, 200)
+	s.must("user", "disable", "ann")
+	try(rightPassword, 401)
+	s.must("user", "disable", "ann", "--enable")
+	try(rightPassword, 200)
+	if all := s.must("user", "list"); !strings.Contains(all, `"ann@example.org"`) || !strings.Contains(all, "admin") {
+		t.Errorf("list: %s", all)
+	}
+	s.fails("already", "user", "add", "ann@example.org", "--generate")
+	s.fails("no such account", "user", "disable", "bob")
+	s.fails("no terminal", "user", "add", "bob")
+}
+
+func TestImportSaysWhichLinesAreBad(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet, "ann")
+	file := filepath.Join(s.dir, "people")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const hash = "$2a$10$abcdefghijklmnopqrstuuC7rGJ3WZ0V5n0pGdN8o2m4x6y8z0A2O"
+	write(fmt.Sprintf("bob:%s\nann:%[1]s\ncid:plain\n", hash))
+	s.fails("line 2: ", "user", "import", file)
+	s.fails("line 3: ", "user", "import", file)
+	write("username,password\nbob,correct horse\n")
+	if out := s.must("user", "import", file, "--format", "csv"); !strings.Contains(out, "1 accounts imported") {
+		t.Errorf("imported: %s", out)
+	}
+	if got := from("127.0.4.1").login(t, s, "bob", rightPassword); got.status != 200 {
+		t.Errorf("an imported account: %d", got.status)
+	}
+}
+
+func TestEveryCommandAnswersJSON(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet)
+	file := filepath.Join(s.dir, "people")
+	if err := os.WriteFile(file, []byte("username,password\nbob,correct horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"captcha", "status"}, {"captcha", "on", "--reason", "x"}, {"captcha", "off", "--reason", "x"}, {"captcha", "auto"},
+		{"user", "add", "ann", "--generate"}, {"user", "passwd", "ann", "--generate"}, {"user", "disable", "ann"}, {"user", "list"},
+		{"user", "import", file, "--format", "csv"},
+		{"allow", "192.0.2.7"}, {"block", "192.0.2.8"}, {"unlist", "192.0.2.8"},
+		{"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
+		{"config", "check"}, {"config", "show"}, {"migrate"},
+	} {
+		if out := s.must(append(args, "--json")...); !json.Valid([]byte(out)) {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+}

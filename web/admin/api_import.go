@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/accounts"
+)
+
+// maxImport is the largest file that is imported, in bytes.
+const maxImport = 4 << 30
+
+// A progress is one line of the account that an import gives of itself.
+type progress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"`
+}
+
+type badLine struct {
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// A finish is the last line: imported, or why not.
+type finish struct {
+	Imported *int      `json:"imported,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Problems []badLine `json:"problems,omitempty"`
+	More     int       `json:"more,omitempty"`
+}
+
+// importUsers is POST /api/users/import?format=htpasswd|csv&size=BYTES with the
+// file as the body. The answer is 200 and lines of JSON: {"done","total"} while
+// it goes on, and a last one with "imported", "problems" or "error". All of the
+// file is imported or nothing.
+func (a *API) importUsers(c echo.Context) error {
+	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
+	if !ok {
+		return bad("format: say htpasswd or csv")
+	}
+	size, err := number(c, "size", max(c.Request().ContentLength, 1))
+	if err != nil {
+		return err
+	}
+	lines := startLines(c)
+	n, err := a.Control.Import(c.Request().Context(), Who(c), accounts.ImportRequest{
+		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
+		Progress: func(done, total int64) { lines.write(progress{done, total}) },
+	})
+	lines.write(a.finished(c, n, err))
+	return nil
+}
+
+func (a *API) finished(c echo.Context, n int, err error) finish {
+	var refused *accounts.ImportError
+	switch {
+	case err == nil:
+		return finish{Imported: &n}
+	case errors.As(err, &refused):
+		f := finish{More: refused.More}
+		for _, p := range refused.Problems {
+			f.Problems = append(f.Problems, badLine{p.Line, packagePrefix.ReplaceAllString(p.Text, "")})
+		}
+		return f
+	}
+	p := problemOf(err)
+	a.Log.Error("import failed", "who", Who(c), "error", err)
+	return finish{Error: p.Detail}
+}
+
+// jsonLines are written one by one while the request is still being read.
+type jsonLines struct {
+	to      *json.Encoder
+	control *http.ResponseController
+}
+
+// startLines begins the answer. The server's usual time limits are for small
+// requests: hashing a long file takes as long as it takes.
+func startLines(c echo.Context) jsonLines {
+	control := http.NewResponseController(c.Response())
+	for _, lift := range []error{
+		control.EnableFullDuplex(), control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}),
+	} {
+		_ = lift // what the connection cannot do it does not limit either
+	}
+	c.Response().Header().Set(echo.HeaderContentType, "application/x-ndjson")
+	c.Response().WriteHeader(http.StatusOK)
+	return jsonLines{json.NewEncoder(c.Response()), control}
+}
+
+// write writes one line. Whether the client still reads makes no difference to
+// the import: if it has gone, the file ends there, and nothing is imported.
+func (l jsonLines) write(line any) {
+	if l.to.Encode(line) == nil {
+		_ = l.control.Flush()
+	}
+}

@@ -1,0 +1,302 @@
+package admin_test
+
+import (
+	"net/http"
+	"net/netip"
+	"os/user"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct{ method, path, question, what, subject string }{
+		{"PUT", "/api/mode", `{"mode":"on","for":"10m","reason":"drill"}`, "captcha-on", ""},
+		{"PUT", "/api/mode", `{"mode":"off","for":"10m","reason":"false alarm"}`, "captcha-off", ""},
+		{"PUT", "/api/mode", `{"mode":"auto"}`, "captcha-auto", ""},
+		{"POST", "/api/unlock", `{"account":"Ann"}`, "unlock", "ann"},
+		{"POST", "/api/unlock", `{"address":"192.0.2.7"}`, "unlock", "192.0.2.7"},
+		{"POST", "/api/unlock", `{"account":"ann","place":true}`, "forget-places", "ann"},
+		{"POST", "/api/forget", `{"account":"ann"}`, "forget-places", "ann"},
+		{"POST", "/api/lists", `{"cidr":"192.0.2.0/24","verdict":"block","note":"scan"}`, "block", "192.0.2.0/24"},
+		{"POST", "/api/lists", `{"cidr":"192.0.2.9","verdict":"allow","for":"forever"}`, "allow", "192.0.2.9/32"},
+		{"DELETE", "/api/lists?cidr=192.0.2.0/24", "", "unlist", "192.0.2.0/24"},
+		{"POST", "/api/users", `{"username":"Ann","password":"long enough"}`, "user-add", "ann"},
+		{"POST", "/api/users/passwd", `{"username":"ann","password":"another one"}`, "user-passwd", "ann"},
+		{"POST", "/api/users/disable", `{"username":"ann"}`, "user-disable", "ann"},
+		{"POST", "/api/users/disable", `{"username":"ann","enable":true}`, "user-enable", "ann"},
+	} {
+		o.mustAsk(t, one.method, one.path, one.question, nil)
+		if what, who, subject := o.recorded(t); what != one.what || who != "cli:"+me.Username || subject != one.subject {
+			t.Errorf("%s %s is on record as %s by %s of %q", one.path, one.question, what, who, subject)
+		}
+	}
+}
+
+func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","email":"ann@example.org","password":"long enough"}`, nil)
+	for _, one := range []struct {
+		method, path, question string
+		status                 int
+		says                   string
+	}{
+		{"PUT", "/api/mode", `{"mode":"on","for":"10m"}`, 400, "say why"},
+		{"PUT", "/api/mode", `{"mode":"maybe","reason":"x"}`, 400, "on, off or auto"},
+		{"PUT", "/api/mode", `{"mode":"on","for":"-1h","reason":"x"}`, 400, "no duration"},
+		{"PUT", "/api/mode", `{"mode":"on","for":"1000h","reason":"x"}`, 400, "at most"},
+		{"PUT", "/api/mode", `{"mode":"on","until":"tomorrow","reason":"x"}`, 400, "until"},
+		{"PUT", "/api/mode", `{"mode":`, 400, "cannot be read"},
+		{"PUT", "/api/mode", `{"mode":"auto"} {}`, 400, "more than one"},
+		{"PUT", "/api/mode", `{"mode":"auto","reason":"` + strings.Repeat("x", 70<<10) + `"}`, 413, "at most"},
+		{"GET", "/api/explain", "", 400, "name an account"},
+		{"GET", "/api/explain?address=localhost", "", 400, "no IP address"},
+		{"GET", "/api/explain?account=%ff", "", 400, "no account name"},
+		{"POST", "/api/unlock", `{}`, 400, "name an account"},
+		{"POST", "/api/unlock", `{"address":"192.0.2.7","place":true}`, 400, "needs an account"},
+		{"POST", "/api/forget", `{}`, 400, "name the account"},
+		{"POST", "/api/lists", `{"cidr":"everybody","verdict":"block"}`, 400, "not an address or range"},
+		{"POST", "/api/lists", `{"cidr":"192.0.2.7","verdict":"maybe"}`, 400, "allow or block"},
+		{"POST", "/api/lists", `{"cidr":"192.0.2.7","verdict":"block","for":"soon"}`, 400, "no duration"},
+		{"POST", "/api/lists", `{"cidr":"0.0.0.0/0","verdict":"allow","force":true}`, 400, "switch authguard off"},
+		{"POST", "/api/lists", `{"cidr":"::/0","verdict":"block"}`, 400, "you too"},
+		{"DELETE", "/api/lists?cidr=192.0.2.7", "", 404, "on no list"},
+		{"POST", "/api/users", `{"username":"bob","password":"short"}`, 400, "at least 8"},
+		{"POST", "/api/users", `{"username":"bob","password":"` + strings.Repeat("x", 73) + `"}`, 400, "72 bytes"},
+		{"POST", "/api/users", `{"username":"","password":"long enough"}`, 400, "no account name"},
+		{"POST", "/api/users", `{"username":"bob","password":"long enough","role":"root"}`, 400, "user or admin"},
+		{"POST", "/api/users", `{"username":"ann@example.org","password":"long enough"}`, 409, "already"},
+		{"POST", "/api/users/passwd", `{"username":"bob","password":"long enough"}`, 404, "no such account"},
+		{"POST", "/api/users/disable", `{"username":"bob"}`, 404, "no such account"},
+		{"GET", "/api/users?limit=0", "", 400, "limit"},
+		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd or csv"},
+		{"GET", "/api/audit?since=yesterday", "", 400, "since"},
+	} {
+		status, body := o.ask(t, one.method, one.path, one.question, nil)
+		if status != one.status || !strings.Contains(body, one.says) {
+			t.Errorf("%s %s %.60s: %d %s, want %d and %q", one.method, one.path, one.question, status, body, one.status, one.says)
+		}
+		if strings.Contains(body, "accounts:") || strings.Contains(body, "control:") || strings.Contains(body, "lists:") {
+			t.Errorf("%s tells of our packages: %s", one.path, body)
+		}
+	}
+	if what, _, _ := o.recorded(t); what != "user-add" {
+		t.Errorf("%s is on record", what)
+	}
+}
+
+func TestOnlyWhatSaysThatItIsJSONIsRead(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"} {
+		r, err := http.NewRequestWithContext(t.Context(), "PUT", "http://authguard/api/mode", strings.NewReader(`{"mode":"on","reason":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", kind)
+		if status, body := o.do(t, r, nil); status != http.StatusUnsupportedMediaType || o.Mode.On() {
+			t.Errorf("%q: %d %s, mode on: %v", kind, status, body, o.Mode.On())
+		}
+	}
+}
+
+func TestTheModeIsForcedForATimeAndReleased(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	var m struct {
+		On    bool
+		Force captchamode.Force
+	}
+	o.mustAsk(t, "PUT", "/api/mode", `{"mode":"on","for":"10m","reason":"drill"}`, &m)
+	if !m.On || m.Force.Word != captchamode.ForcedOn || m.Force.Why != "drill" || !m.Force.Until.Equal(o.Clock.Now().Add(10*time.Minute)) {
+		t.Errorf("forced: %+v", m)
+	}
+	o.mustAsk(t, "PUT", "/api/mode", `{"mode":"auto"}`, &m)
+	if m.On || o.Mode.On() {
+		t.Errorf("released: %+v", m)
+	}
+	o.mustAsk(t, "PUT", "/api/mode", `{"mode":"off","reason":"x"}`, nil)
+	var status map[string]any
+	o.mustAsk(t, "GET", "/api/mode", "", &status)
+	if status["on"] != false || status["level"] != "calm" || status["force"].(map[string]any)["word"] != "off" {
+		t.Errorf("status: %v", status)
+	}
+}
+
+// explainAnswer is what of an explanation the tests look at.
+type explainAnswer struct {
+	Account, Decision, Place, Listed, Summary string
+	Open                                      bool
+	Reasons                                   []struct{ Code, Text string }
+	Limits                                    []struct {
+		Subject     string
+		Used, Limit int
+		Then        string
+		Full        bool
+	}
+	Words []string
+}
+
+func TestExplainSaysWhyAndUnlockMakesRoom(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for range 5 {
+		o.Wrong(t, "ann", "192.0.2.7")
+		o.Clock.Advance(time.Minute)
+	}
+	var e explainAnswer
+	o.mustAsk(t, "GET", "/api/explain?account=Ann", "", &e)
+	if e.Account != "ann" || e.Decision != "challenge" || e.Open || len(e.Limits) != 2 {
+		t.Errorf("%+v", e)
+	}
+	if l := e.Limits[0]; l.Subject != "account" || l.Used != 5 || l.Limit != 5 || l.Then != "challenge" || !l.Full {
+		t.Errorf("%+v", l)
+	}
+	if e.Reasons[0].Code != "limit:account" || e.Words[0] != e.Summary || len(e.Words) < 4 {
+		t.Errorf("%+v", e)
+	}
+	o.mustAsk(t, "POST", "/api/unlock", `{"account":"ann","address":"192.0.2.7"}`, nil)
+	for _, query := range []string{"account=ann", "address=192.0.2.7", "account=ann&address=192.0.2.7"} {
+		o.mustAsk(t, "GET", "/api/explain?"+query, "", &e)
+		if e.Decision != "proceed" || !e.Open {
+			t.Errorf("%s after unlocking: %+v", query, e)
+		}
+	}
+	if e.Place != "stranger" {
+		t.Errorf("place: %q", e.Place)
+	}
+}
+
+func TestAListedRangeIsInForceAtOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	inside := netip.MustParseAddr("192.0.2.77")
+	o.mustAsk(t, "POST", "/api/lists", `{"cidr":"192.0.2.0/24","verdict":"block","for":"1h","note":"scan"}`, nil)
+	if o.Lists.Look(inside, o.Clock.Now()) != guard.Blocked {
+		t.Error("not blocked")
+	}
+	var all struct {
+		Lists []struct {
+			CIDR, Verdict, Note, By string
+			Expires                 time.Time
+		}
+	}
+	o.mustAsk(t, "GET", "/api/lists", "", &all)
+	if len(all.Lists) != 1 || all.Lists[0].CIDR != "192.0.2.0/24" || all.Lists[0].Note != "scan" || !strings.HasPrefix(all.Lists[0].By, "cli:") {
+		t.Errorf("%+v", all)
+	}
+	if got := all.Lists[0].Expires; !got.Equal(o.Clock.Now().Add(time.Hour)) {
+		t.Errorf("expires %v", got)
+	}
+	var e explainAnswer
+	o.mustAsk(t, "GET", "/api/explain?address=192.0.2.77", "", &e)
+	if e.Listed != "blocked" || e.Decision != "refuse" {
+		t.Errorf("%+v", e)
+	}
+	if status, body := o.ask(t, "DELETE", "/api/lists?cidr=192.0.2.77", "", nil); status != 404 || !strings.Contains(body, "192.0.2.0/24") {
+		t.Errorf("a part of it: %d %s", status, body)
+	}
+	o.mustAsk(t, "DELETE", "/api/lists?cidr=192.0.2.0/24", "", nil)
+	if o.Lists.Look(inside, o.Clock.Now()) != guard.NotListed {
+		t.Error("still listed")
+	}
+}
+
+func TestANewPasswordForgetsThePlaces(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","password":"long enough"}`, nil)
+	for _, one := range []struct{ path, question string }{
+		{"/api/users/passwd", `{"username":"ann","password":"another one"}`},
+		{"/api/users/disable", `{"username":"ann"}`},
+		{"/api/unlock", `{"account":"ann","place":true}`},
+		{"/api/forget", `{"account":"ann","address":"192.0.2.7"}`},
+	} {
+		if !o.Right(t, "ann", "192.0.2.7") || o.Status(t, "ann", "192.0.2.7") != trusted.Privileged {
+			t.Fatal("the place is not known")
+		}
+		o.mustAsk(t, "POST", one.path, one.question, nil)
+		if got := o.Status(t, "ann", "192.0.2.7"); got != trusted.Stranger {
+			t.Errorf("after %s the place is %v", one.path, got)
+		}
+		o.Clock.Advance(time.Minute)
+	}
+}
+
+func TestUsersComePageByPage(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, name := range []string{"cid", "ann", "bob"} {
+		o.mustAsk(t, "POST", "/api/users", `{"username":"`+name+`","password":"long enough"}`, nil)
+	}
+	type page struct {
+		Users []struct{ Username, Role string }
+		Next  string
+	}
+	var names []string
+	for after := ""; ; {
+		var p page
+		o.mustAsk(t, "GET", "/api/users?limit=2&after="+after, "", &p)
+		for _, u := range p.Users {
+			names = append(names, u.Username+" "+u.Role)
+		}
+		if after = p.Next; after == "" {
+			break
+		}
+	}
+	if got := strings.Join(names, ", "); got != "ann user, bob user, cid user" {
+		t.Error(got)
+	}
+}
+
+func TestTheOverviewNamesWhoFails(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for range 4 {
+		o.Wrong(t, "ann", "192.0.2.7")
+	}
+	o.tops.Handle(o.Events())
+	var v struct {
+		Addresses []struct {
+			Name              string
+			Failures, Stopped int
+			Next              string
+		}
+		Accounts []struct{ Name string }
+		Warnings []any
+	}
+	for _, path := range []string{"/api/overview", "/api/status"} {
+		o.mustAsk(t, "GET", path, "", &v)
+		if len(v.Addresses) != 1 || v.Addresses[0].Name != "192.0.2.7" || v.Addresses[0].Failures+v.Addresses[0].Stopped != 4 || v.Addresses[0].Next != "proceed" {
+			t.Errorf("addresses: %+v", v.Addresses)
+		}
+		if len(v.Accounts) != 1 || v.Accounts[0].Name != "ann" || len(v.Warnings) != 0 {
+			t.Errorf("accounts: %+v, warnings %v", v.Accounts, v.Warnings)
+		}
+	}
+}
+
+func TestTheAuditIsFoundByAnyNameOfAnAccount(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","email":"ann@example.org","password":"long enough"}`, nil)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"bob","password":"long enough"}`, nil)
+	var a struct {
+		Audit []struct{ Decision, Account string }
+	}
+	o.mustAsk(t, "GET", "/api/audit?account=Ann@Example.org&kind=admin&limit=5", "", &a)
+	if len(a.Audit) != 1 || a.Audit[0].Account != "ann" || a.Audit[0].Decision != "user-add" {
+		t.Errorf("%+v", a)
+	}
+}

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// MaxSocketPath is the longest path that a unix socket can have: sun_path has
+// 108 bytes with the zero at the end (unix(7)).
+const MaxSocketPath = 107
+
+// ErrSocketPath says that a path is too long for a socket.
+var ErrSocketPath = errors.New("admin: the path is too long for a unix socket")
+
+// Listen opens the commands' socket, which only the user who runs the server
+// (and root) may open. A file that an earlier server left there is replaced, so
+// the caller makes sure that no other one is running: it holds the data
+// folder's lock. Closing the listener removes the file.
+func Listen(path string) (net.Listener, error) {
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible; set data: to a folder with a shorter path",
+			ErrSocketPath, path, len(path), MaxSocketPath)
+	}
+	if err := removeSocket(path); err != nil {
+		return nil, fmt.Errorf("admin: socket: %w", err)
+	}
+	listen := net.ListenConfig{Control: private}
+	l, err := listen.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("admin: socket: %w", err)
+	}
+	return l, nil
+}
+
+// removeSocket removes a socket and nothing else.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s is in the way and is no socket: move it elsewhere", path)
+	}
+	return os.Remove(path)
+}
+
+// private makes the socket's file 0600 from its first moment. A chmod after
+// bind leaves a moment in which anybody can connect, and the umask belongs to
+// the whole process; on Linux bind takes the mode over from the descriptor.
+func private(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
+	return errors.Join(err, failed)
+}
+
+// SocketServer serves the API on the commands' socket. Being able to open it is
+// the login; who did is asked of the kernel and shown as "cli:" and the user's
+// name. Limits on the time of requests are left out: an import may be long.
+func (a *API) SocketServer() *http.Server {
+	e := web.NewEcho(pages.Site{}, a.Log)
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			who, _ := c.Request().Context().Value(peerKey{}).(string)
+			SetWho(c, who)
+			return next(c)
+		}
+	})
+	a.Routes(e.Group("/api"))
+	return &http.Server{
+		Handler: e, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, peer(c))
+		},
+		ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+type peerKey struct{}
+
+// peer is the user at the other end of a socket (SO_PEERCRED).
+func peer(c net.Conn) string {
+	socket, ok := c.(*net.UnixConn)
+	if !ok {
+		return "cli:unknown"
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return "cli:unknown"
+	}
+	var credentials *syscall.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		credentials, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err != nil || failed != nil {
+		return "cli:unknown"
+	}
+	id := strconv.FormatUint(uint64(credentials.Uid), 10)
+	if known, err := user.LookupId(id); err == nil {
+		return "cli:" + known.Username
+	}
+	return "cli:" + id
+}
