@@ -28,11 +28,9 @@ type round struct {
 	allocs float64
 }
 
-// run makes random attempts and times them. It starts from a collected heap,
-// so that nobody pays for the garbage of the one before.
+// run makes random attempts and times them.
 func run(s store, attempts, times int, seed uint64) round {
 	var before, after runtime.MemStats
-	runtime.GC()
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	var wait sync.WaitGroup

@@ -46,4 +46,5 @@ func (m *Mode) Restore(from Memento) {
 	}
 	m.on.Store(m.force.Word == ForcedOn || m.force.Word == Automatic && m.detector.Level == Attack)
 	m.slow.Store(m.detector.Level != Calm)
+	m.refresh()
 }

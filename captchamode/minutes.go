@@ -43,13 +43,8 @@ func (m *minutes) at(now time.Time) (running *Minute, ended int) {
 	return &(*m)[len(*m)-1], ended
 }
 
-func (m *Minute) add(s Sign) {
-	switch s {
-	case Failure:
-		m.Failures++
-	case Unsolved:
-		m.Unsolved++
-	case Shed:
-		m.Shed++
-	}
+func (m *Minute) add(c Counts) {
+	m.Failures += c[Failure]
+	m.Unsolved += c[Unsolved]
+	m.Shed += c[Shed]
 }

@@ -3,6 +3,7 @@ package captchamode
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,11 @@ var ErrForce = errors.New("captchamode: cannot force the mode")
 type Mode struct {
 	on   atomic.Bool
 	slow atomic.Bool
+
+	// What Observe needs without the lock; kept by refresh.
+	share atomic.Int32        // what one address may contribute in a minute
+	alarm atomic.Int32        // the pressure above which the level must be looked at
+	added [signs]atomic.Int32 // since the running minute was last written down
 
 	mu       sync.Mutex
 	config   Config
@@ -62,7 +68,9 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	return &Mode{config: c, detector: detector{Normal: c.Normal}, now: now, onSwitch: onSwitch}, nil
+	m := &Mode{config: c, detector: detector{Normal: c.Normal}, now: now, onSwitch: onSwitch}
+	m.refresh()
+	return m, nil
 }
 
 // On reports whether every attempt that is not privileged needs a solved
@@ -73,19 +81,22 @@ func (m *Mode) On() bool { return m.on.Load() }
 func (m *Mode) Slowing() bool { return m.slow.Load() }
 
 // Observe counts one sign from an address. The switch goes on before Observe
-// returns if that crossed the threshold.
+// returns if that crossed the threshold. Within a second it takes no lock.
 func (m *Mode) Observe(s Sign, address [16]byte) {
 	now := m.now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(now)
-	most := max(1, int(m.config.AddressShare*m.detector.threshold(&m.config)))
-	if !m.shares.take(address, now, most) {
+	if now.Unix() != m.window.now.Load() {
+		m.mu.Lock()
+		m.advance(now)
+		m.mu.Unlock()
+	}
+	if !m.shares.take(&address, m.share.Load()) {
 		return
 	}
-	m.window.add(s, 1)
-	m.minutes[len(m.minutes)-1].add(s)
-	if m.detector.Level != Attack {
+	m.window.add(s)
+	m.added[s].Add(1)
+	if int32(m.window.counts().Total()) > m.alarm.Load() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		m.see(now)
 	}
 }
@@ -157,7 +168,7 @@ func (m *Mode) State() State {
 	m.advance(m.now())
 	on := m.detector.threshold(&m.config)
 	return State{
-		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.window.sum,
+		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.window.counts(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
 		Normal: m.detector.Normal, Low: m.detector.Low, CoolDown: m.config.CoolDown,
 	}
@@ -187,6 +198,7 @@ func (m *Mode) SetConfig(c Config) error {
 	defer m.mu.Unlock()
 	m.config = c
 	m.see(m.now())
+	m.refresh()
 	return nil
 }
 
@@ -195,8 +207,10 @@ func (m *Mode) SetConfig(c Config) error {
 // that this is no attack, so learning goes on.
 func (m *Mode) advance(now time.Time) {
 	m.window.advance(now.Unix())
+	m.shares.advance(now.Unix() / 60)
 	var last Minute
 	if n := len(m.minutes); n > 0 {
+		m.minutes[n-1].add(m.taken())
 		last = m.minutes[n-1]
 	}
 	running, ended := m.minutes.at(now)
@@ -213,12 +227,35 @@ func (m *Mode) advance(now time.Time) {
 	on := m.detector.threshold(&m.config)
 	running.Threshold, running.SlowAt, running.LeaveAt = on, on*m.config.SlowPart, on*m.config.LeavePart
 	running.On, running.Level = m.on.Load(), m.detector.Level
+	m.refresh()
+}
+
+// taken is what was added since the last time.
+func (m *Mode) taken() (c Counts) {
+	for s := range c {
+		c[s] = int(m.added[s].Swap(0))
+	}
+	return c
+}
+
+// refresh works out what Observe needs.
+func (m *Mode) refresh() {
+	on := m.detector.threshold(&m.config)
+	m.share.Store(int32(max(1, m.config.AddressShare*on)))
+	alarm := on
+	switch m.detector.Level {
+	case Calm:
+		alarm = on * m.config.SlowPart
+	case Attack:
+		alarm = math.MaxInt32
+	}
+	m.alarm.Store(int32(alarm))
 }
 
 // see asks the detector and carries out what follows.
 func (m *Mode) see(now time.Time) {
 	was := m.detector.Level
-	m.detector.see(&m.config, m.window.sum.Total(), now)
+	m.detector.see(&m.config, m.window.counts().Total(), now)
 	if m.force.Word != Automatic && !now.Before(m.force.Until) {
 		m.switchTo(Force{}, ByExpiry, was, now)
 		return
@@ -226,6 +263,7 @@ func (m *Mode) see(now time.Time) {
 	if m.detector.Level == was {
 		return
 	}
+	m.refresh()
 	cause := ByPressure
 	if m.detector.Level < was {
 		cause = ByCoolDown
@@ -244,7 +282,7 @@ func (m *Mode) apply(f Force, cause Cause, now time.Time) {
 func (m *Mode) switchTo(f Force, cause Cause, wasLevel Level, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.on.Load(), WasLevel: wasLevel, Level: m.detector.Level, Cause: cause,
-		Force: f, Pressure: m.window.sum.Total(), Threshold: m.detector.threshold(&m.config),
+		Force: f, Pressure: m.window.counts().Total(), Threshold: m.detector.threshold(&m.config),
 	}
 	m.force = f
 	s.On = f.Word == ForcedOn || f.Word == Automatic && m.detector.Level == Attack

@@ -3,7 +3,7 @@ package captchamode
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
+	"sync/atomic"
 )
 
 // A Sign is one thing that adds to the pressure on a site.
@@ -35,41 +35,50 @@ func (c Counts) Total() int { return c[Failure] + c[Unsolved] + c[Shed] }
 const windowSeconds = 60
 
 // A window is what was counted in the last 60 whole seconds and the running
-// one. It is a statistic, not a limit, so a second's grain will do.
+// one. It is a statistic, not a limit, so a second's grain will do. Adding is
+// safe at any time; the rest is under the Mode's lock.
 type window struct {
-	seconds [windowSeconds + 1]Counts
-	sum     Counts
-	now     int64 // Unix seconds of the newest bucket
+	seconds [windowSeconds + 1][signs]atomic.Int32
+	sum     [signs]atomic.Int32
+	now     atomic.Int64 // Unix seconds of the newest bucket
 }
 
 // advance lets what is too old fall out.
 func (w *window) advance(second int64) {
-	if second-w.now > windowSeconds {
-		*w = window{now: second}
-		return
+	now := w.now.Load()
+	if second-now > windowSeconds {
+		now = second - windowSeconds - 1 // every bucket is too old
 	}
-	for w.now < second {
-		w.now++
-		old := &w.seconds[w.now%(windowSeconds+1)]
+	for now < second {
+		now++
+		old := &w.seconds[now%(windowSeconds+1)]
 		for s := range old {
-			w.sum[s] -= old[s]
+			w.sum[s].Add(-old[s].Swap(0))
 		}
-		*old = Counts{}
 	}
+	w.now.Store(now)
 }
 
-func (w *window) add(s Sign, n int) {
-	w.seconds[w.now%(windowSeconds+1)][s] += n
-	w.sum[s] += n
+func (w *window) add(s Sign) {
+	w.seconds[w.now.Load()%(windowSeconds+1)][s].Add(1)
+	w.sum[s].Add(1)
+}
+
+// counts is what lies in the window.
+func (w *window) counts() (c Counts) {
+	for s := range c {
+		c[s] = int(w.sum[s].Load())
+	}
+	return c
 }
 
 // takeBack removes one sign from the newest bucket that has one.
 func (w *window) takeBack(s Sign) {
+	now := w.now.Load()
 	for back := range int64(windowSeconds + 1) {
-		bucket := &w.seconds[(w.now-back+windowSeconds+1)%(windowSeconds+1)]
-		if bucket[s] > 0 {
-			bucket[s]--
-			w.sum[s]--
+		bucket := &w.seconds[(now-back+windowSeconds+1)%(windowSeconds+1)][s]
+		if n := bucket.Load(); n > 0 && bucket.CompareAndSwap(n, n-1) {
+			w.sum[s].Add(-1)
 			return
 		}
 	}
@@ -80,26 +89,38 @@ func (w *window) takeBack(s Sign) {
 // share, so the table can only make the pressure smaller, by an amount that no
 // stranger can aim at, since the digests are keyed.
 type shares struct {
-	generations [2][1 << 14]uint16
-	minute      int64
+	generations [2][1 << 14]atomic.Int32
+	minute      atomic.Int64
+}
+
+// advance begins the table of a new minute. It is under the Mode's lock.
+func (s *shares) advance(minute int64) {
+	now := s.minute.Load()
+	if minute <= now {
+		return
+	}
+	if minute > now+1 {
+		zero(&s.generations[now&1])
+	}
+	zero(&s.generations[minute&1])
+	s.minute.Store(minute)
+}
+
+func zero(all *[1 << 14]atomic.Int32) {
+	for i := range all {
+		all[i].Store(0)
+	}
 }
 
 // take reports whether the address may contribute once more: at most most
 // times in any minute.
-func (s *shares) take(address [16]byte, at time.Time, most int) bool {
-	minute := at.Unix() / 60
-	if minute != s.minute {
-		if minute != s.minute+1 {
-			clear(s.generations[s.minute&1][:])
-		}
-		clear(s.generations[minute&1][:])
-		s.minute = minute
-	}
-	slot := binary.LittleEndian.Uint16(address[:]) % uint16(len(s.generations[0]))
-	now, before := &s.generations[minute&1][slot], s.generations[(minute+1)&1][slot]
-	if int(*now)+int(before) >= most {
+func (s *shares) take(address *[16]byte, most int32) bool {
+	minute := s.minute.Load()
+	slot := binary.LittleEndian.Uint16(address[:]) % (1 << 14)
+	now, before := &s.generations[minute&1][slot], &s.generations[(minute+1)&1][slot]
+	if now.Add(1)+before.Load() > most {
+		now.Add(-1)
 		return false
 	}
-	*now++
 	return true
 }

@@ -15,12 +15,11 @@ import (
 //
 // An attempt that finds the room taken only by undecided ones waits for its
 // turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
-func (g *Guard) Begin(ctx context.Context, a Attempt) (Decision, error) {
+func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	v := newView()
 	defer v.free()
 	g.look(ctx, &a, v)
-	d, err := g.decide(ctx, &a, v)
-	if err != nil {
+	if err = g.decide(ctx, &a, v, &d); err != nil {
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
@@ -51,16 +50,14 @@ func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 
 // decide charges the attempt and, if there is no room, waits for its turn as
 // long as that is of use.
-func (g *Guard) decide(ctx context.Context, a *Attempt, v *view) (d Decision, err error) {
+func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var waiting *turn // few attempts wait, so it is made when one does
 	defer func() { waiting.leave() }()
-	patient := true
-	for {
+	for patient := true; ; *d = (Decision{}) {
 		if err := g.charge(ctx, v); err != nil {
-			return d, err
+			return err
 		}
-		var wait bool
-		if d, wait = decide(v, patient); wait {
+		if decide(v, patient, d) {
 			waiting = waiting.of(g.turns, v)
 			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
 			continue
@@ -77,7 +74,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view) (d Decision, er
 				continue
 			}
 		}
-		return d, nil
+		return nil
 	}
 }
 
@@ -114,17 +111,17 @@ func (g *Guard) spend(ctx context.Context, v *view) {
 	}
 	v.status = trusted.Spent
 	if v.place != v.address {
-		v.place, v.pair = v.address, g.digests.ofPair(v.account, v.address)
+		v.place, v.pair = v.address, ofPair(v.account, v.address)
 	}
 }
 
 // checkSolve uses up the challenge's answer if the attempt needs one at all.
 // It is the last thing before proceeding: nobody burns a solved challenge only
 // to be told to wait.
-func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d Decision) (Decision, error) {
+func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var why Decision
 	if !v.needsSolve(&why) {
-		return d, nil
+		return nil
 	}
 	var err error
 	if g.config.Challenges != nil {
@@ -135,14 +132,16 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d Decision)
 	}
 	if d.Solve.Solved && err == nil {
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
-		return d, nil
+		return nil
 	}
 	if back := g.config.Failures.TakeBack(afterwards(ctx), v.charged, v.subjects[:v.n]); back != nil {
-		return Decision{}, fmt.Errorf("guard: taking back a charge: %w", back)
+		return fmt.Errorf("guard: taking back a charge: %w", back)
 	}
+	g.turns.wake(v.subjects[:v.n])
 	why.Action, why.Solve, why.Privileged = Challenge, d.Solve, d.Privileged
 	why.Reasons.add(Reason{Cause: ChallengeFailed})
-	return why, nil
+	*d = why
+	return nil
 }
 
 // afterwards is a context for what must be written although the client may

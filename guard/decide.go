@@ -8,29 +8,25 @@ import (
 )
 
 // decide is the policy: what becomes of an attempt, from what is known of it
-// and nothing else. patient means that the attempt may still wait for the
+// and nothing else, written into a zero decision. patient means that the attempt may still wait for the
 // undecided ones ahead of it; its turn is then reported by wait.
-func decide(v *view, patient bool) (d Decision, wait bool) {
+func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Privileged = v.privileged()
-	if v.listed == Blocked {
+	switch {
+	case v.listed == Blocked:
 		d.refuse(Reason{Cause: BlockedByAdmin}, blockedRetry)
-		return d, false
-	}
-	if v.charged != 0 {
+	case v.charged != 0:
 		d.Action = Proceed
-		v.explain(&d)
-		return d, false
-	}
-	if v.modeAsks() && !v.claimed {
+		v.explain(d)
+	case v.modeAsks() && !v.claimed:
 		d.Action = Challenge
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
-		return d, false
+	case patient && v.worthWaiting():
+		return true
+	default:
+		v.stop(d, patient)
 	}
-	if patient && v.worthWaiting() {
-		return d, true
-	}
-	v.stop(&d, patient)
-	return d, false
+	return false
 }
 
 // blockedRetry is what a blocked address is told: no more than anybody who is

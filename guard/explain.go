@@ -54,7 +54,7 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	if e.Account != "" && address.IsValid() {
 		g.recognise(ctx, &Attempt{}, &v, g.config.Now())
 	}
-	v.pair = g.digests.ofPair(v.account, v.address)
+	v.pair = ofPair(v.account, v.address)
 	v.modeOn, v.slowing = e.Mode, g.config.Mode.Slowing()
 	v.suspect = g.proxies.suspect(v.address)
 	e.Listed, e.Status = v.listed, v.status
@@ -102,17 +102,15 @@ func (v *view) lines() (lines []Line) {
 
 // foretell is what would be decided if there is no room, and Proceed
 // otherwise.
-func (v *view) foretell() Decision {
+func (v *view) foretell() (d Decision) {
+	room := !v.modeAsks() && v.listed != Blocked
 	for i := range v.n {
-		if v.standing[i].Over&v.subjects[i].Bind != 0 {
-			d, _ := decide(v, false)
-			return d
-		}
+		room = room && v.standing[i].Over&v.subjects[i].Bind == 0
 	}
-	if !v.modeAsks() && v.listed != Blocked {
+	if room {
 		v.charged = 1
 	}
-	d, _ := decide(v, false)
+	decide(v, false, &d)
 	return d
 }
 
@@ -135,7 +133,7 @@ func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) 
 		v.add(&v.rules.address, v.network, v.address, 0)
 	}
 	if account != "" && address.IsValid() {
-		v.pair = g.digests.ofPair(v.account, v.address)
+		v.pair = ofPair(v.account, v.address)
 		v.add(&v.rules.pair, v.account, v.pair, 0)
 	}
 	if err := g.config.Failures.Clear(ctx, v.subjects[:v.n]); err != nil {

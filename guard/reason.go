@@ -164,8 +164,17 @@ func (r *Reasons) add(one Reason) {
 	}
 }
 
+// roundUp writes a wait in whole seconds, minutes or hours, whichever a person
+// would say; never less than it is.
 func roundUp(d time.Duration) string {
-	return spell((d + time.Second - 1).Truncate(time.Second))
+	unit := time.Second
+	switch {
+	case d > 2*time.Hour:
+		unit = time.Hour
+	case d > 2*time.Minute:
+		unit = time.Minute
+	}
+	return spell((d + unit - 1).Truncate(unit))
 }
 
 // spell writes a duration as a person would: "24 hours", "1 minute".

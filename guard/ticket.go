@@ -159,7 +159,7 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	}
 	t.account = g.digests.ofAccount(t.name)
 	t.address, t.network = g.digests.ofAddress(t.from)
-	t.pair = g.digests.ofPair(t.account, t.place)
+	t.pair = ofPair(t.account, t.place)
 	return t, nil
 }
 

@@ -60,7 +60,7 @@ func (g *Guard) look(ctx context.Context, a *Attempt, v *view) {
 	if !v.badName && v.listed != Blocked {
 		g.recognise(ctx, a, v, now)
 	}
-	v.pair = g.digests.ofPair(v.account, v.place)
+	v.pair = ofPair(v.account, v.place)
 }
 
 func (g *Guard) name(a *Attempt, v *view) {

@@ -13,9 +13,9 @@ import (
 	"authguard/captchamode"
 )
 
-// media is GET /captcha/{id}.png and .wav: a challenge that was issued, until
+// Media is GET /captcha/{id}.png and .wav: a challenge that was issued, until
 // it is spent.
-func media(challenges *captchamode.Challenges) echo.HandlerFunc {
+func Media(challenges *captchamode.Challenges) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		file := c.Param("file")
 		ext := path.Ext(file)

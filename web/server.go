@@ -28,7 +28,7 @@ func (p *Public) Handler() http.Handler {
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
 	e.GET("/auth/verify", p.Login.verify)
-	e.GET("/captcha/:file", media(p.Challenges))
+	e.GET("/captcha/:file", Media(p.Challenges))
 	p.API.Routes(e)
 	return SameOrigin(e)
 }

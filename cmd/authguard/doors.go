@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -32,6 +33,13 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 		return all, fmt.Errorf("listen: %w; set listen: to another address, or stop what uses it", err)
 	}
 	all = append(all, listener{"listen", public, httpServer(s.public().Handler(), s.log)})
+	if where := s.loaded.Admin.Listen; where != "" {
+		administration, err := lc.Listen(ctx, "tcp", where)
+		if err != nil {
+			return all, fmt.Errorf("admin.listen: %w; set admin.listen: to another address, or stop what uses it", err)
+		}
+		all = append(all, listener{"admin.listen", administration, httpServer(s.administration(), s.log)})
+	}
 	path, err := socketPath(s.loaded.Data)
 	if err != nil {
 		return all, err
@@ -40,13 +48,34 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 	if err != nil {
 		return all, err
 	}
-	api := &admin.API{Control: s.control, Audit: s.audit, Log: s.log}
-	return append(all, listener{"socket", commands, api.SocketServer()}), nil
+	return append(all, listener{"socket", commands, s.commands().SocketServer()}), nil
 }
 
 func (s *site) public() *web.Public {
 	login := s.login("login", s.loaded.Session, s.source)
 	return &web.Public{Login: login, API: s.api, Challenges: s.challenges, Log: s.log}
+}
+
+func (s *site) commands() *admin.API {
+	return &admin.API{Control: s.control, Audit: s.audit, Log: s.log}
+}
+
+// administration is the admin listener. Its login is guarded like the public
+// one; only administrators of our own table may enter, and not by a session of
+// the public door.
+func (s *site) administration() http.Handler {
+	login := s.login(admin.Door, s.loaded.Admin.Session, s.accounts)
+	login.Admin = true
+	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
+	e := web.NewEcho(login.Site, s.log)
+	login.Routes(e)
+	e.GET("/captcha/:file", web.Media(s.challenges))
+	admin.Routes(e, admin.Deps{
+		API: s.commands(), Control: s.control, Guard: s.guard, Accounts: s.accounts, Sessions: login.Sessions,
+		Passwords: login.Passwords, Edge: s.edge, Site: login.Site, Metrics: s.metrics.Handler(),
+		Ready: s.db.PingContext, Log: s.log,
+	})
+	return web.SameOrigin(e)
 }
 
 // login is the login door of one listener.

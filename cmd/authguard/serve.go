@@ -46,8 +46,13 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 		return err
 	}
 	defer unlock()
-	s, err := build(ctx, loaded, log, level)
-	if err != nil {
+	s := &site{loaded: loaded, log: log, level: level}
+	return s.serve(ctx, path, hangup, out)
+}
+
+// serve builds the site, runs it until ctx ends, and takes it down.
+func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
+	if err := s.build(ctx); err != nil {
 		return err
 	}
 	if err := s.start(ctx); err != nil {

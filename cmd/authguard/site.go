@@ -44,6 +44,9 @@ type site struct {
 	log    *slog.Logger
 	level  *slog.LevelVar
 
+	// builtIn draws the built-in challenge; build sets it unless it is set.
+	builtIn captchamode.Illustrated
+
 	db         *sql.DB
 	keys       secrets.Keys
 	counters   *failures.Memory
@@ -80,8 +83,7 @@ type site struct {
 }
 
 // build wires a site for a data folder that this process has locked.
-func build(ctx context.Context, loaded *config.Loaded, log *slog.Logger, level *slog.LevelVar) (*site, error) {
-	s := &site{loaded: loaded, log: log, level: level}
+func (s *site) build(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		s.openDatabase, s.openCounters, s.openPlaces, s.openEvents, s.openMode, s.openChallenges,
 		s.openAccounts, s.openGuard, s.openControl, s.openDoors,
@@ -90,10 +92,10 @@ func build(ctx context.Context, loaded *config.Loaded, log *slog.Logger, level *
 			if s.db != nil {
 				err = errors.Join(err, s.db.Close())
 			}
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.loaded.Data, name) }
@@ -183,16 +185,17 @@ func (s *site) switched(one captchamode.Switch) {
 	})
 }
 
-func (s *site) openChallenges(context.Context) error {
-	pictures, err := image.New(image.Config{})
-	if err != nil {
-		return err
+func (s *site) openChallenges(context.Context) (err error) {
+	if s.builtIn == nil {
+		if s.builtIn, err = image.New(image.Config{}); err != nil {
+			return err
+		}
 	}
 	if s.proofs, err = pow.New(int64(s.loaded.Challenge.PowCost)); err != nil {
 		return err
 	}
 	s.challenges, err = captchamode.NewChallenges(captchamode.ChallengeConfig{
-		Secret: s.keys.Challenges, Spent: captchamode.NewMemorySpent(0, nil), BuiltIn: pictures,
+		Secret: s.keys.Challenges, Spent: captchamode.NewMemorySpent(0, nil), BuiltIn: s.builtIn,
 		Others: []captchamode.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			s.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
@@ -210,7 +213,7 @@ func (s *site) openAccounts(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.accounts, err = accounts.New(ctx, accounts.Config{DB: s.db, Normalise: s.normalise(), Hash: s.checker.Hash})
+	s.accounts, err = accounts.New(ctx, accounts.Config{DB: s.db, Normalise: s.normalise(), Hash: s.checker.Hash, Saw: s.checker.Saw})
 	if err != nil {
 		return err
 	}
@@ -294,6 +297,7 @@ func (s *site) openControl(context.Context) (err error) {
 		Guard: s.guard, Mode: s.mode, Lists: s.lists, Listings: s.blocklist, Accounts: s.accounts,
 		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Log: s.log,
 	})
+	s.metrics.Watch(control.Gauges{Mode: s.mode, Held: s.guard.Held, Size: s.counters.Size, Dropped: s.bus.Dropped})
 	return err
 }
 

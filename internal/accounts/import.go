@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -60,5 +61,16 @@ func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int
 	if err := s.commit(ctx); err != nil {
 		return 0, fmt.Errorf("accounts: import: %w", err)
 	}
-	return s.rows, t.Refresh(ctx)
+	return s.rows, errors.Join(t.Refresh(ctx), t.sawHighest(ctx))
+}
+
+func (t *Table) sawHighest(ctx context.Context) error {
+	if t.config.Saw == nil {
+		return nil
+	}
+	cost, err := t.HighestCost(ctx)
+	if err == nil {
+		t.config.Saw(cost)
+	}
+	return err
 }

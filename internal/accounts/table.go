@@ -19,6 +19,9 @@ type Config struct {
 	// Hash makes the hash of a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
+	// Saw is told the highest bcrypt cost after an import, so that no check of
+	// such a hash takes longer than others: passwords.Checker.Saw. Optional.
+	Saw func(cost int)
 }
 
 // Table is authguard's own accounts. It is safe for concurrent use, also by

@@ -24,11 +24,9 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 	if err != nil {
 		return accounts.Account{}, err
 	}
-	// A made-up name may have been guessed at, or be an old account's that was
-	// deleted by hand: nobody has logged in to this one from anywhere.
-	forgotten := c.config.Guard.ForgetPlaces(ctx, account.Username, netip.Addr{})
-	recorded := c.record(ctx, audit.Action{Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role)})
-	return account, errors.Join(forgotten, recorded)
+	return account, c.record(ctx, audit.Action{
+		Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role),
+	})
 }
 
 // SetPassword gives an account a new password, ends its sessions and forgets
@@ -66,7 +64,11 @@ func (c *Control) changed(ctx context.Context, who, what, name string) error {
 	name = c.nameOf(name)
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
 	forgotten := c.config.Guard.ForgetPlaces(ctx, name, netip.Addr{})
-	return errors.Join(ended, forgotten, c.record(ctx, audit.Action{Who: who, What: what, Subject: name}))
+	err := errors.Join(ended, forgotten)
+	if err != nil {
+		err = fmt.Errorf("control: the account is changed, but its sessions and places could not all be ended; do it again: %w", err)
+	}
+	return errors.Join(err, c.record(ctx, audit.Action{Who: who, What: what, Subject: name}))
 }
 
 // nameOf is the canonical name of an account that is there.

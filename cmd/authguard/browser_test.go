@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"authguard/captchamode"
+	"authguard/captchamode/image"
+	"authguard/internal/config"
+)
+
+// A tab is one page of a real Chromium with an empty profile.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+func openTab(t *testing.T) *tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900))
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatalf("Chromium cannot be started (apt-get install chromium): %v", err)
+	}
+	return &tab{t, ctx}
+}
+
+// do carries out steps, each within a minute.
+func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	for _, step := range steps {
+		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+		err := chromedp.Do(ctx, step)
+		cancel()
+		if err != nil {
+			b.t.Fatalf("%s: %v\nthe page says:\n%s", what, err, b.text())
+		}
+	}
+}
+
+func (b *tab) goTo(url string) { b.t.Helper(); b.do("going to "+url, chromedp.Navigate(url)) }
+
+// eval is the value of a JavaScript expression, as text.
+func (b *tab) eval(expression string) string {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+func (b *tab) text() string { return b.eval(`document.body.innerText`) }
+
+// until waits for something to be true in the page.
+func (b *tab) until(what, condition string) {
+	b.t.Helper()
+	waitFor(b.t, what, func() bool { return b.eval(`String(Boolean(`+condition+`))`) == "true" })
+}
+
+// send types into the login form and sends it.
+func (b *tab) send(user, password string) {
+	b.t.Helper()
+	b.do("typing", chromedp.WaitVisible("#password"), chromedp.SetValue("#username", user),
+		chromedp.SendKeys("#password", password), chromedp.Click("form[data-sign-in] button[type=submit]"))
+}
+
+// picture keeps what the browser shows, in light, dark and at phone width, if
+// PICTURES names a folder.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	folder := os.Getenv("PICTURES")
+	if folder == "" {
+		return
+	}
+	for _, shape := range []struct {
+		name, scheme string
+		width        int64
+	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 360}} {
+		scheme := func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: shape.scheme}},
+			})
+			return err
+		}
+		b.do("picture", chromedp.EmulateViewport(shape.width, 800), chromedp.Func(scheme), chromedp.Sleep(300*time.Millisecond))
+		png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name+"-"+shape.name+".png"), png, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.do("picture", chromedp.ResetViewport())
+}
+
+func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
+	s := newServer(t, "site: {floor: 60, ceiling: 60}\n")
+	b := openTab(t)
+	const fresh = "a new long password"
+	b.goTo(s.admin + "/")
+	b.send("admin", s.password)
+	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
+	b.picture("password")
+	b.do("the new password",
+		chromedp.SendKeys("input[name=current_password]", s.password), chromedp.SendKeys("input[name=new_password]", fresh),
+		chromedp.SendKeys("input[name=repeat_password]", fresh), chromedp.Click("main form button[type=submit]"),
+		chromedp.WaitVisible("#live"))
+	before := b.eval(`document.querySelector("#live svg").outerHTML`)
+	counts := tally(200, 10, func(i int) int {
+		return from(loopback(60, i)).login(t, s, fmt.Sprintf("someone%d", i), "wrong").status
+	})
+	if counts[http.StatusForbidden] == 0 {
+		t.Fatalf("the attack met no challenge: %v", counts)
+	}
+	b.until("the attack to show by itself", `document.querySelector("#live").innerText.toLowerCase().includes("under attack")`)
+	if after := b.eval(`document.querySelector("#live svg").outerHTML`); after == before {
+		t.Error("the plot did not grow")
+	}
+	b.picture("admin")
+	force := func(mode, reason string) {
+		t.Helper()
+		b.do("forcing "+mode, chromedp.Click("input[name=mode][value="+mode+"]"), chromedp.SendKeys("input[name=reason]", reason),
+			chromedp.Click("form[action='/mode'] button"), chromedp.WaitVisible("#live"))
+	}
+	force("off", "a drill")
+	waitFor(t, "the mode to be off", func() bool {
+		return from("127.61.0.1").login(t, s, "nobody", "wrong").status != http.StatusForbidden
+	})
+	force("auto", "the drill is over")
+	waitFor(t, "the mode to be automatic again", func() bool {
+		return from("127.61.0.2").login(t, s, "nobody else", "wrong").status == http.StatusForbidden
+	})
+	b.goTo(s.admin + "/?account=someone1&address=127.60.1.1")
+	b.picture("look-up")
+	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"), chromedp.WaitVisible("#live"))
+	if text := b.text(); !strings.Contains(strings.ToLower(text), "unlocked") {
+		t.Errorf("nothing says that the account was unlocked:\n%s", text)
+	}
+}
+
+func TestLoginThroughProofOfWorkInABrowser(t *testing.T) {
+	s := newServer(t, "challenge: {kind: pow, pow_cost: 20000}\nsite: {floor: 1, ceiling: 1, address_share: 1}\n", "alice")
+	for i := range 3 {
+		from(loopback(70, i)).login(t, s, "nobody", "wrong")
+	}
+	b := openTab(t)
+	b.goTo(s.base + "/login")
+	b.picture("login-pow")
+	b.send("alice", rightPassword)
+	b.until("being signed in", `document.body.innerText.toLowerCase().includes("you are signed in")`)
+	b.picture("signed-in")
+}
+
+// A reader draws pictures as the product does, and knows what the last one
+// says.
+type reader struct {
+	*image.Provider
+	last atomic.Pointer[string]
+}
+
+func (r *reader) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+	digits := r.Solution(seed)
+	r.last.Store(&digits)
+	return r.Provider.Render(w, seed, ext)
+}
+
+// TestLoginThroughAPictureInABrowser runs the server in this process, to know
+// what the picture says.
+func TestLoginThroughAPictureInABrowser(t *testing.T) {
+	dir, err := os.MkdirTemp("", "ag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &server{t: t, dir: dir}
+	s.addUsers([]string{"alice"})
+	yaml := "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\nlimits: {longest_check: 30s}\ndata: " + filepath.Join(dir, "data") +
+		"\nsite: {floor: 1, ceiling: 1, address_share: 1}\n"
+	loaded, err := config.Parse("test", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures, err := image.New(image.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := &reader{Provider: pictures}
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	product := &site{loaded: loaded, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar), builtIn: known}
+	go func() { done <- product.serve(ctx, "", nil, in) }()
+	s.read(out)
+	for i := range 3 {
+		from(loopback(71, i)).login(t, s, "nobody", "wrong")
+	}
+	b := openTab(t)
+	b.goTo(s.base + "/login")
+	b.until("the picture", `document.querySelector(".captcha-image").complete`)
+	b.picture("login-image")
+	b.until("the picture", `document.querySelector(".captcha-image").complete`)
+	b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()))
+	b.send("alice", rightPassword)
+	b.until("being signed in", `document.body.innerText.toLowerCase().includes("you are signed in")`)
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

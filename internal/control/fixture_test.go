@@ -1,0 +1,91 @@
+package control_test
+
+import (
+	"database/sql"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+	"authguard/internal/database"
+	"authguard/internal/lists"
+	"authguard/internal/passwords"
+	"authguard/internal/sessions"
+	"authguard/internal/world"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// A desk is a small site, its database, and a Control over both.
+type desk struct {
+	w *world.World
+	*control.Control
+	db       *sql.DB
+	accounts *accounts.Table
+	listings *lists.Table
+	sessions *sessions.Store
+	audit    *audit.Log
+	tops     *control.Tops
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &desk{tops: control.NewTops()}
+	var err error
+	d.db, err = database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
+	must(err)
+	t.Cleanup(func() { d.db.Close() })
+	_, err = database.Migrate(t.Context(), d.db)
+	must(err)
+	canonical := func(name string) string { return d.accounts.Canonical(name) }
+	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
+	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
+	must(err)
+	d.accounts, err = accounts.New(t.Context(), accounts.Config{
+		DB: d.db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: d.w.Clock.Now,
+	})
+	must(err)
+	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
+	must(err)
+	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
+	d.Control, err = control.New(control.Config{
+		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
+		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Now: d.w.Clock.Now, Log: quiet,
+	})
+	must(err)
+	return d
+}
+
+// recorded is the newest thing on record.
+func (d *desk) recorded(t *testing.T) audit.Row {
+	t.Helper()
+	rows, err := d.audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) == 0 {
+		return audit.Row{}
+	}
+	return rows[0]
+}
+
+// user adds an account.
+func (d *desk) user(t *testing.T, name, email string) {
+	t.Helper()
+	_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: name, Email: email, Password: "long enough"})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

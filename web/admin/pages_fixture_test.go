@@ -1,0 +1,154 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"authguard/internal/accounts"
+	"authguard/internal/control"
+	"authguard/internal/passwords"
+	"authguard/internal/sessions"
+	"authguard/web"
+	"authguard/web/admin"
+)
+
+// A counter is an office with its pages, and a browser in front of them that
+// follows no redirect.
+type counter struct {
+	*office
+	base     string
+	browser  *http.Client
+	notReady error
+}
+
+const rightPassword = "correct horse"
+
+func newCounter(t *testing.T) *counter {
+	t.Helper()
+	c := &counter{office: newOffice(t)}
+	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sessions.New(sessions.Config{DB: c.db, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := func(web.Client) bool { return false }
+	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
+	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: never})
+	login := &web.Login{
+		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Secure: never, Admin: true, Log: quiet,
+		Hold: func() time.Duration { return 0 },
+	}
+	metrics := control.NewMetrics()
+	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }})
+	e := web.NewEcho(login.Site, quiet)
+	login.Routes(e)
+	admin.Routes(e, admin.Deps{
+		API: c.api, Control: c.control, Guard: c.Guard, Accounts: c.accounts, Sessions: held, Passwords: check, Edge: new(web.Edge),
+		Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady }, Log: quiet,
+	})
+	server := httptest.NewServer(web.SameOrigin(e))
+	t.Cleanup(server.Close)
+	c.base, c.browser = server.URL, newBrowser(t)
+	return c
+}
+
+func newBrowser(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// admit adds an account and signs in with it.
+func (c *counter) admit(t *testing.T, name string, role accounts.Role, mustChange bool) {
+	t.Helper()
+	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: role, MustChange: mustChange})
+	if err != nil && !errors.Is(err, accounts.ErrTaken) {
+		t.Fatal(err)
+	}
+	if status, to, _ := c.post(t, "/login", url.Values{"username": {name}, "password": {rightPassword}}); status != http.StatusSeeOther {
+		t.Fatalf("not signed in: %d %s", status, to)
+	}
+}
+
+func (c *counter) send(t *testing.T, r *http.Request) (status int, to, body string) {
+	t.Helper()
+	response, err := c.browser.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, response.Header.Get("Location"), string(text)
+}
+
+func (c *counter) request(t *testing.T, method, path, body, kind string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	return r
+}
+
+func (c *counter) get(t *testing.T, path string) (status int, to, body string) {
+	t.Helper()
+	return c.send(t, c.request(t, http.MethodGet, path, "", ""))
+}
+
+func (c *counter) post(t *testing.T, path string, f url.Values) (status int, to, body string) {
+	t.Helper()
+	return c.send(t, c.request(t, http.MethodPost, path, f.Encode(), "application/x-www-form-urlencoded"))
+}
+
+var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+// csrf is the token in a page's forms.
+func (c *counter) csrf(t *testing.T, path string) string {
+	t.Helper()
+	_, _, body := c.get(t, path)
+	found := csrfField.FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("no token in %s:\n%s", path, body)
+	}
+	return found[1]
+}
+
+// submit posts a form with the session's token and returns the page that
+// follows.
+func (c *counter) submit(t *testing.T, path string, f url.Values) string {
+	t.Helper()
+	f.Set("csrf", c.csrf(t, "/"))
+	status, to, body := c.post(t, path, f)
+	if status != http.StatusSeeOther || to != "/" {
+		t.Fatalf("POST %s: %d to %q\n%s", path, status, to, body)
+	}
+	_, _, body = c.get(t, "/")
+	return body
+}

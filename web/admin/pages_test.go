@@ -1,0 +1,233 @@
+package admin_test
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/trusted"
+)
+
+func TestWithoutALoginThereIsNothingButTheLoginPage(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	for path, want := range map[string]string{
+		"/": "/login?next=%2F", "/?account=ann": "/login?next=%2F%3Faccount%3Dann", "/password": "/login?next=%2Fpassword", "/fragment": "/login",
+	} {
+		if status, to, body := c.get(t, path); status != http.StatusSeeOther || to != want || body != "" {
+			t.Errorf("GET %s: %d to %q", path, status, to)
+		}
+	}
+	for _, path := range []string{"/mode", "/unlock", "/forget", "/password"} {
+		if status, to, _ := c.post(t, path, url.Values{"mode": {"on"}}); status != http.StatusSeeOther || to != "/login" {
+			t.Errorf("POST %s: %d to %q", path, status, to)
+		}
+	}
+	if c.Mode.On() {
+		t.Error("a stranger switched the mode")
+	}
+}
+
+func TestWhoIsNoAdministratorSeesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "eve", accounts.User, false)
+	for _, path := range []string{"/", "/fragment", "/password", "/api/status"} {
+		if status, _, _ := c.get(t, path); status != http.StatusForbidden {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+}
+
+func TestHealthAndMetricsAskForNoLogin(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "authguard_captcha_mode 0"} {
+		if status, _, body := c.get(t, path); status != http.StatusOK || !strings.Contains(body, part) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	c.notReady = errors.New("the disk is full")
+	if status, _, body := c.get(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "disk is full") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestTheModeIsSwitchedByAFormAndSaidOnce(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	page := c.submit(t, "/mode", url.Values{"mode": {"on"}, "for": {"10m"}, "reason": {"<drill>"}})
+	state := c.Mode.State()
+	if !c.Mode.On() || state.Force.Who != "admin:ann" || !state.Force.Until.Equal(c.Clock.Now().Add(10*time.Minute)) {
+		t.Errorf("%+v", state.Force)
+	}
+	for _, part := range []string{"CAPTCHA mode is switched on for 10 minutes.", "&lt;drill&gt;", "admin:ann"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%q is not in the page", part)
+		}
+	}
+	if _, _, again := c.get(t, "/"); strings.Contains(again, "is switched on for") {
+		t.Error("the notice is shown twice")
+	}
+	if page = c.submit(t, "/mode", url.Values{"mode": {"auto"}}); !strings.Contains(page, "automatic again") || c.Mode.On() {
+		t.Error("not automatic")
+	}
+	if page = c.submit(t, "/mode", url.Values{"mode": {"on"}, "for": {"99h"}}); !strings.Contains(page, "Nothing was changed") || c.Mode.On() {
+		t.Error("forced for 99 hours")
+	}
+	if what, who, _ := c.recorded(t); what != "captcha-auto" || who != "admin:ann" {
+		t.Errorf("%s by %s is on record", what, who)
+	}
+}
+
+func TestAFormWithoutTheSessionsTokenChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	good := c.csrf(t, "/")
+	for name, f := range map[string]url.Values{
+		"none":  {"mode": {"on"}, "for": {"10m"}},
+		"wrong": {"mode": {"on"}, "for": {"10m"}, "csrf": {"x"}},
+	} {
+		if status, _, _ := c.post(t, "/mode", f); status != http.StatusForbidden || c.Mode.On() {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	inQuery := "/mode?csrf=" + url.QueryEscape(good)
+	if status, _, _ := c.post(t, inQuery, url.Values{"mode": {"on"}}); status != http.StatusForbidden {
+		t.Errorf("token in the address: %d", status)
+	}
+	twice := url.Values{"mode": {"on", "off"}, "csrf": {good}}
+	if status, _, _ := c.post(t, "/mode", twice); status != http.StatusBadRequest {
+		t.Errorf("a field twice: %d", status)
+	}
+	r := c.request(t, http.MethodPost, "/mode", url.Values{"mode": {"on"}, "csrf": {good}}.Encode(), "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-site")
+	if status, _, _ := c.send(t, r); status != http.StatusForbidden || c.Mode.On() {
+		t.Errorf("from another port: %d", status)
+	}
+}
+
+func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for range 7 {
+		c.Wrong(t, `vic"><b>`, "192.0.2.66")
+		c.Clock.Advance(time.Minute)
+	}
+	c.tops.Handle(c.Events())
+	for _, path := range []string{"/", "/fragment"} {
+		_, _, page := c.get(t, path)
+		for _, part := range []string{"192.0.2.66", "gets a CAPTCHA; 2 stopped", "vic&#34;&gt;&lt;b&gt;"} {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s: %q is missing", path, part)
+			}
+		}
+	}
+	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked:") {
+		t.Error("no word of it")
+	}
+	if e, err := c.control.Explain(t.Context(), `vic"><b>`, netip.Addr{}); err != nil || !e.Open {
+		t.Errorf("still locked: %v", err)
+	}
+	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed: &#34;nowhere&#34; is no IP address") {
+		t.Errorf("an address that is none:\n%s", page)
+	}
+}
+
+func TestALookUpSaysWhyAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for range 5 {
+		c.Wrong(t, "vic", "192.0.2.66")
+		c.Clock.Advance(time.Minute)
+	}
+	for query, parts := range map[string][]string{
+		"account=Vic":                     {"solve a CAPTCHA", "5 of 5 failures in any 24 hours", "5 of 100 failures in any 24 hours", "Full: the next attempt gets a CAPTCHA."},
+		"address=192.0.2.66":              {"let through", "5 of 50 failures in any 24 hours", "network", "192.0.2.0/24"},
+		"account=vic&address=192.0.2.66":  {"nobody has logged in", "5 of 5"},
+		"account=%3Cb%3E&address=nowhere": {"is no IP address", "&lt;b&gt;"},
+		"account=%00":                     {"is no account name"},
+	} {
+		status, _, page := c.get(t, "/?"+query)
+		for _, part := range parts {
+			if status != http.StatusOK || !strings.Contains(strings.ToLower(page), strings.ToLower(part)) {
+				t.Errorf("%s: %d, %q is missing", query, status, part)
+			}
+		}
+	}
+	if _, _, page := c.get(t, "/?address=192.0.2.66"); strings.Contains(page, "5 of 10 failures") {
+		t.Error("a day's failures are shown as a minute's")
+	}
+}
+
+func TestForgettingPlacesByForm(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.Right(t, "vic", "192.0.2.1")
+	c.Right(t, "vic", "192.0.2.2")
+	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget its places") {
+		t.Error("the place is not offered to be forgotten")
+	}
+	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})
+	if a, b := c.Status(t, "vic", "192.0.2.1"), c.Status(t, "vic", "192.0.2.2"); a != trusted.Stranger || b != trusted.Privileged {
+		t.Errorf("one: %v and %v", a, b)
+	}
+	c.submit(t, "/forget", url.Values{"account": {"vic"}})
+	if got := c.Status(t, "vic", "192.0.2.2"); got != trusted.Stranger {
+		t.Errorf("all: %v", got)
+	}
+}
+
+func TestAProgramNeedsASessionAndItsTokenOrOwnJSON(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	if status, _, body := c.get(t, "/api/status"); status != http.StatusUnauthorized || !strings.Contains(body, `"unauthorized"`) {
+		t.Errorf("without a login: %d %s", status, body)
+	}
+	c.admit(t, "ann", accounts.Admin, false)
+	token := c.csrf(t, "/")
+	block := `{"cidr":"192.0.2.66","verdict":"block"}`
+	for _, one := range []struct {
+		name, kind, token, site string
+		status                  int
+	}{
+		{"JSON of this site", "application/json", "", "same-origin", 200},
+		{"JSON of a program", "application/json", "", "", 200},
+		{"JSON of another port", "application/json", "", "same-site", 403},
+		{"JSON of another site", "application/json", token, "cross-site", 403},
+		{"text", "text/plain", "", "same-origin", 403},
+		{"text with a wrong token", "text/plain", "x", "same-origin", 403},
+		{"text with the token", "text/plain", token, "same-origin", 415},
+	} {
+		r := c.request(t, http.MethodPost, "/api/lists", block, one.kind)
+		if one.token != "" {
+			r.Header.Set("X-CSRF-Token", one.token)
+		}
+		if one.site != "" {
+			r.Header.Set("Sec-Fetch-Site", one.site)
+		}
+		if status, _, body := c.send(t, r); status != one.status {
+			t.Errorf("%s: %d %s, want %d", one.name, status, body, one.status)
+		}
+	}
+	if c.Lists.Look(netip.MustParseAddr("192.0.2.66"), c.Clock.Now()) != guard.Blocked {
+		t.Error("not blocked")
+	}
+	if _, who, _ := c.recorded(t); who != "admin:ann" {
+		t.Errorf("on record as %s", who)
+	}
+	if status, _, body := c.get(t, "/api/nothing"); status != http.StatusNotFound || !strings.HasPrefix(body, "{") {
+		t.Errorf("no path of the API: %d %s", status, body)
+	}
+}

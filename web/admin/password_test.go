@@ -1,0 +1,116 @@
+package admin_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"authguard/internal/accounts"
+	"authguard/trusted"
+)
+
+const newPassword = "battery staple"
+
+func (c *counter) change(t *testing.T, current, password, repeat string) (status int, to, body string) {
+	t.Helper()
+	return c.post(t, "/password", url.Values{
+		"csrf": {c.csrf(t, "/password")}, "current_password": {current}, "new_password": {password}, "repeat_password": {repeat},
+	})
+}
+
+func TestAOneTimePasswordIsGoodForChoosingAnotherOneOnly(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, true)
+	for _, path := range []string{"/", "/fragment", "/?account=x"} {
+		if status, to, _ := c.get(t, path); status != http.StatusSeeOther || to != "/password" {
+			t.Errorf("%s: %d to %q", path, status, to)
+		}
+	}
+	token := c.csrf(t, "/password")
+	if status, to, _ := c.post(t, "/mode", url.Values{"mode": {"on"}, "csrf": {token}}); to != "/password" || c.Mode.On() {
+		t.Errorf("/mode: %d to %q", status, to)
+	}
+	if status, _, body := c.get(t, "/api/status"); status != http.StatusForbidden || !strings.Contains(body, "/password") {
+		t.Errorf("/api/status: %d %s", status, body)
+	}
+	if status, to, body := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther || to != "/?password=changed" {
+		t.Fatalf("%d to %q\n%s", status, to, body)
+	}
+	if status, _, body := c.get(t, "/?password=changed"); status != http.StatusOK || !strings.Contains(body, "Your password is changed") {
+		t.Errorf("%d", status)
+	}
+}
+
+func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	elsewhere := c.browser
+	c.browser = newBrowser(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.Right(t, "ann", "192.0.2.99")
+	before := c.csrf(t, "/")
+	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther {
+		t.Fatal(status)
+	}
+	if c.csrf(t, "/") == before {
+		t.Error("the session is the old one")
+	}
+	c.browser = elsewhere
+	if status, _, _ := c.get(t, "/"); status != http.StatusSeeOther {
+		t.Errorf("the other session goes on: %d", status)
+	}
+	here, there := c.Status(t, "ann", "127.0.0.1"), c.Status(t, "ann", "192.0.2.99")
+	if here != trusted.Privileged || there != trusted.Stranger {
+		t.Errorf("here %v, elsewhere %v", here, there)
+	}
+	if what, who, subject := c.recorded(t); what != "user-passwd" || who != "admin:ann" || subject != "ann" {
+		t.Errorf("%s by %s of %s is on record", what, who, subject)
+	}
+}
+
+func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	events := len(c.Events())
+	for _, one := range []struct{ current, password, repeat, says string }{
+		{rightPassword, "short", "short", "too short"},
+		{rightPassword, strings.Repeat("x", 73), strings.Repeat("x", 73), "too long"},
+		{rightPassword, rightPassword, rightPassword, "is the old one"},
+		{rightPassword, newPassword, newPassword + "x", "two new passwords differ"},
+		{"", newPassword, newPassword, "current password is wrong"},
+	} {
+		if status, _, body := c.change(t, one.current, one.password, one.repeat); status != http.StatusUnprocessableEntity || !strings.Contains(body, one.says) {
+			t.Errorf("%q: %d", one.says, status)
+		}
+	}
+	if got := len(c.Events()); got != events {
+		t.Errorf("%d attempts were counted", got-events)
+	}
+}
+
+func TestAnOpenSessionIsNoPlaceToGuessAt(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	checked, stopped := 0, 0
+	for range 40 {
+		switch status, _, _ := c.change(t, "wrong", newPassword, newPassword); status {
+		case http.StatusUnprocessableEntity:
+			checked++
+		case http.StatusForbidden, http.StatusTooManyRequests:
+			stopped++
+		default:
+			t.Fatal(status)
+		}
+	}
+	if checked > 20 || stopped == 0 {
+		t.Errorf("%d were checked, %d stopped", checked, stopped)
+	}
+	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status == http.StatusSeeOther {
+		t.Error("the right password passes when no password is looked at")
+	}
+}
