@@ -24,7 +24,7 @@ type plan struct {
 
 var (
 	whole = plan{
-		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 600_000, weigh: 1_000_000,
+		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 300_000, weigh: 1_000_000,
 		login: login.Plan{Rounds: 5, Takes: 3 * time.Second},
 	}
 	short = plan{
@@ -52,6 +52,7 @@ func main() {
 }
 
 func measureDoors(p plan) error {
+	say("the login door")
 	debug.FreeOSMemory() // the servers need room
 	results, err := login.Run(context.Background(), p.login)
 	if err != nil {
@@ -62,6 +63,7 @@ func measureDoors(p plan) error {
 
 func measure(p plan) error {
 	runtime.GOMAXPROCS(workers)
+	say("weighing")
 	weights := map[string]footprint{}
 	for _, c := range contenders() {
 		w, err := c.weigh(p.weigh)
@@ -87,6 +89,7 @@ func race(keys int, p plan) ([]round, error) {
 	// One collection of five contenders' heaps takes longer than a round, and
 	// whoever happens to run would pay for all.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	say("%s keys: filling", thousands(keys))
 	all := contenders()
 	stores, attempts := make([]store, len(all)), make([]int, len(all))
 	for i, c := range all {
@@ -96,6 +99,7 @@ func race(keys int, p plan) ([]round, error) {
 		}
 		defer closeStore(stores[i])
 	}
+	say("%s keys: %d rounds", thousands(keys), p.rounds)
 	runtime.GC()
 	debug.SetGCPercent(-1)
 	rounds := make([][]round, len(all))
@@ -109,6 +113,13 @@ func race(keys int, p plan) ([]round, error) {
 		medians[i] = median(rounds[i])
 	}
 	return medians, nil
+}
+
+var began = time.Now()
+
+// say tells people who wait what they wait for.
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(began).Seconds()}, args...)...)
 }
 
 func median(rounds []round) round {

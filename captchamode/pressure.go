@@ -89,27 +89,24 @@ func (w *window) takeBack(s Sign) {
 // share, so the table can only make the pressure smaller, by an amount that no
 // stranger can aim at, since the digests are keyed.
 type shares struct {
-	generations [2][1 << 14]atomic.Int32
+	generations [2]atomic.Pointer[shareTable]
 	minute      atomic.Int64
 }
 
-// advance begins the table of a new minute. It is under the Mode's lock.
+type shareTable [1 << 14]atomic.Int32
+
+// advance begins the table of a new minute. It is under the Mode's lock. A new
+// table is less work than to empty an old one; it is called first before take.
 func (s *shares) advance(minute int64) {
 	now := s.minute.Load()
-	if minute <= now {
+	if minute <= now && s.generations[0].Load() != nil {
 		return
 	}
-	if minute > now+1 {
-		zero(&s.generations[now&1])
+	if minute != now+1 || s.generations[0].Load() == nil {
+		s.generations[(minute+1)&1].Store(new(shareTable))
 	}
-	zero(&s.generations[minute&1])
+	s.generations[minute&1].Store(new(shareTable))
 	s.minute.Store(minute)
-}
-
-func zero(all *[1 << 14]atomic.Int32) {
-	for i := range all {
-		all[i].Store(0)
-	}
 }
 
 // take reports whether the address may contribute once more: at most most
@@ -117,7 +114,7 @@ func zero(all *[1 << 14]atomic.Int32) {
 func (s *shares) take(address *[16]byte, most int32) bool {
 	minute := s.minute.Load()
 	slot := binary.LittleEndian.Uint16(address[:]) % (1 << 14)
-	now, before := &s.generations[minute&1][slot], &s.generations[(minute+1)&1][slot]
+	now, before := &s.generations[minute&1].Load()[slot], &s.generations[(minute+1)&1].Load()[slot]
 	if now.Add(1)+before.Load() > most {
 		now.Add(-1)
 		return false

@@ -149,7 +149,16 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, standings []Standin
 	m.lock(&held, subjects)
 	defer held.unlock(m)
 	var slots [maxSubjects]*slot
-	m.stand(subjects, standings, &slots)
+	at, _ := m.stand(subjects, standings, &slots)
+	for i := range subjects {
+		if slots[i] == nil {
+			continue
+		}
+		all := m.shards[m.shard(&subjects[i].Place)].moments(slots[i])
+		for j, r := range subjects[i].Ladder.rungs {
+			standings[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
+		}
+	}
 	return nil
 }
 

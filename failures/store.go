@@ -46,6 +46,9 @@ type Standing struct {
 	// Count is how many charges lie in the ladder's longest window, at most
 	// as many as the largest rung asks for.
 	Count int
+	// Used is how many lie in each rung's window, at most as many as the
+	// largest rung asks for. Only Read fills it in.
+	Used [MaxRungs]uint16
 	// FreeIn is how long until the last of the binding rungs in Over has room
 	// again if nothing else happens. Zero if none of them is full.
 	FreeIn time.Duration

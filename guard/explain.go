@@ -16,7 +16,7 @@ type Line struct {
 	Subject SubjectKind
 	Limit   Limit
 	Delay   bool // the pair's delay, not a limit
-	Used    int  // charges as far as the ladder looks; at most its largest limit
+	Used    int  // charges in the limit's window; at most the ladder's largest limit
 	Full    bool
 	FreeIn  time.Duration // if full
 }
@@ -94,7 +94,7 @@ func (v *view) lines() (lines []Line) {
 			}
 		}
 		for j, l := range r.limits {
-			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: st.Count, Full: st.Over.Has(j), FreeIn: st.FreeIn})
+			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(st.Used[j]), Full: st.Over.Has(j), FreeIn: st.FreeIn})
 		}
 	}
 	return lines

@@ -22,7 +22,10 @@ passwords: {cost: 10}
 site: {floor: 1000000, ceiling: 1000000}
 `
 
-const slowDown = "limits: {pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}}\n"
+const slowDown = `limits:
+  pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
+  privileged_pair: [] # it could never be reached, which is an error
+`
 
 const accountFull = `limits:
   pair_delay: {first: 0s}

@@ -162,14 +162,14 @@ func (s *server) start() {
 	s.read(out)
 }
 
-var said = regexp.MustCompile(`(login page|administration|one-time password|data)\s+(\S+)`)
+var said = regexp.MustCompile(`(^  login page|^  administration|one-time password|^  data)\s+(\S+)`)
 
 func (s *server) read(out io.Reader) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		for _, m := range said.FindAllStringSubmatch(lines.Text(), -1) {
-			switch m[1] {
+			switch strings.TrimSpace(m[1]) {
 			case "login page":
 				s.base = strings.TrimSuffix(m[2], "/login")
 			case "administration":

@@ -176,6 +176,7 @@ func ladder(t *testing.T, f Fixture) {
 	_, st = f.charge(t, s)
 	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
 	want(t, "count", st[0].Count, 3)
+	want(t, "in the minute, in the hour", f.read(t, s).Used, [failures.MaxRungs]uint16{1, 3})
 	f.Advance(time.Hour - time.Minute)
 	want(t, "room when the first two have left the hour", f.fail(t, s), true)
 }

@@ -1,0 +1,21 @@
+package login
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func TestRun(t *testing.T) {
+	t.Chdir("..")
+	results, err := Run(context.Background(), Plan{Rounds: 1, Takes: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Ours <= 0 || r.Bare <= 0 {
+			t.Errorf("%s: %v", r.Scene, r)
+		}
+	}
+	t.Log(results)
+}
