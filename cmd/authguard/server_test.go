@@ -91,7 +91,7 @@ func newServer(t *testing.T, yaml string, users ...string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 30s}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
