@@ -69,7 +69,7 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 		onSwitch = func(Switch) {}
 	}
 	m := &Mode{config: c, detector: detector{Normal: c.Normal}, now: now, onSwitch: onSwitch}
-	m.refresh()
+	m.advance(now()) // Observe relies on there being a running minute
 	return m, nil
 }
 

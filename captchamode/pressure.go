@@ -96,7 +96,8 @@ type shares struct {
 type shareTable [1 << 14]atomic.Int32
 
 // advance begins the table of a new minute. It is under the Mode's lock. A new
-// table is less work than to empty an old one; it is called first before take.
+// table is less work than to empty an old one. The first call comes before the
+// first take.
 func (s *shares) advance(minute int64) {
 	now := s.minute.Load()
 	if minute <= now && s.generations[0].Load() != nil {
