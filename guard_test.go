@@ -144,10 +144,11 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{})
-	// An attacker logs in to an account of his own between any two guesses.
+	// An attacker logs in to accounts of his own between any two guesses.
 	checked := 0
 	for i := range 200 {
 		w.Right(t, "mallory", nowhere)
+		w.Right(t, fmt.Sprintf("mallory%d", i), nowhere)
 		if w.Wrong(t, fmt.Sprintf("victim%d", i), nowhere).Action == guard.Proceed {
 			checked++
 		}
