@@ -24,7 +24,7 @@ type plan struct {
 
 var (
 	whole = plan{
-		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 300_000, weigh: 1_000_000,
+		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
 		login: login.Plan{Rounds: 5, Takes: 3 * time.Second},
 	}
 	short = plan{
