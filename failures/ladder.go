@@ -53,8 +53,9 @@ func (p Pace) Delay(n int) time.Duration {
 type Ladder struct {
 	rungs   []Rung
 	pace    Pace
-	keep    int    // the newest moments that are enough for every rung
-	longest uint32 // Longest, in milliseconds
+	keep    int              // the newest moments that are enough for every rung
+	longest uint32           // Longest, in milliseconds
+	windows [MaxRungs]uint32 // of the rungs, in milliseconds
 }
 
 // NewLadder checks the rungs and the pace by themselves. Whether a rung can
@@ -70,6 +71,9 @@ func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
 			errs = append(errs, fmt.Errorf("failures: rung %d: %w", i, err))
 		}
 		l.keep = max(l.keep, r.Failures)
+		if i < MaxRungs {
+			l.windows[i] = millis(r.Window)
+		}
 	}
 	if err := pace.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("failures: pace: %w", err))

@@ -18,7 +18,10 @@ func (m moments) clamp(now uint32) uint32 {
 
 // within is how many of the moments lie in the closed window before now.
 func (m moments) within(now, window uint32) int {
-	low, high := 0, len(m)
+	if len(m) == 0 || now-m[0] <= window {
+		return len(m)
+	}
+	low, high := 1, len(m)
 	for low < high {
 		mid := int(uint(low+high) / 2)
 		if now-m[mid] > window {
@@ -69,13 +72,15 @@ func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32
 		undecided = min(pending, m.within(now, pendingFor))
 	}
 	for i, r := range s.Ladder.rungs {
-		window := millis(r.Window)
+		window := s.Ladder.windows[i]
 		in, full := m.full(now, r.Failures, window)
 		if !full {
 			continue
 		}
 		out.Over |= 1 << i
-		if _, still := m.full(now, r.Failures+undecided, window); still {
+		if undecided == 0 {
+			out.Failed |= 1 << i
+		} else if _, still := m.full(now, r.Failures+undecided, window); still {
 			out.Failed |= 1 << i
 		}
 		if s.Bind.Has(i) {
@@ -91,7 +96,7 @@ func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32
 			free = max(free, in)
 		}
 	}
-	out.Count = m.within(now, s.Ladder.longest)
+	out.Count = min(m.within(now, s.Ladder.longest), s.Ladder.keep)
 	return free
 }
 
