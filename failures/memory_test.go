@@ -279,3 +279,22 @@ func TestStopMayBeCalledTwiceAndWithoutStart(t *testing.T) {
 	m.Stop()
 	m.Stop()
 }
+
+func TestLargestLadderNeverLosesCount(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	m := newMemory(t, c, 0)
+	s := victim
+	s.Ladder = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: failures.MaxFailures, Window: failurestest.Retain})
+	s.Bind = 0
+	for range 9000 {
+		fail(t, m, s)
+	}
+	s.Bind = failures.Every
+	if fail(t, m, s) {
+		t.Errorf("room after 9000 charges on a limit of %d", failures.MaxFailures)
+	}
+	if keys, _ := m.Size(); keys != 1 {
+		t.Errorf("%d keys", keys)
+	}
+}

@@ -153,11 +153,12 @@ func (sh *shard) resize(slots int) {
 
 // push adds a moment to a slot. Only where that takes more room are those
 // older than retain forgotten and, beyond keep of them, the oldest: dropping
-// one at a time would move all the others each time. It reports false, and changes nothing that counts,
+// one at a time would move all the others each time, and the largest block
+// holds more than a slot can count. It reports false, and changes nothing that counts,
 // if the memory bound forbids the block that it needs.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
 	m := sh.moments(s)
-	if len(m) == capacity(s.class()) {
+	if len(m) >= min(capacity(s.class()), countMask) {
 		drop := len(m) - m.within(at, retain)
 		drop = max(drop, len(m)+1-keep)
 		copy(m, m[drop:])
