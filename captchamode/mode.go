@@ -24,9 +24,8 @@ type Mode struct {
 	slow atomic.Bool
 
 	// What Observe needs without the lock; kept by refresh.
-	share atomic.Int32        // what one address may contribute in a minute
-	alarm atomic.Int32        // the pressure above which the level must be looked at
-	added [signs]atomic.Int32 // since the running minute was last written down
+	share atomic.Int32 // what one address may contribute in a minute
+	alarm atomic.Int32 // the pressure above which the level must be looked at
 
 	mu       sync.Mutex
 	config   Config
@@ -92,9 +91,7 @@ func (m *Mode) Observe(s Sign, address [16]byte) {
 	if !m.shares.take(&address, m.share.Load()) {
 		return
 	}
-	m.window.add(s)
-	m.added[s].Add(1)
-	if int32(m.window.counts().Total()) > m.alarm.Load() {
+	if int32(m.window.add(s)) > m.alarm.Load() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.see(now)
@@ -206,13 +203,13 @@ func (m *Mode) SetConfig(c Config) error {
 // that have ended. While a person says that the mode is off, that person says
 // that this is no attack, so learning goes on.
 func (m *Mode) advance(now time.Time) {
-	m.window.advance(now.Unix())
-	m.shares.advance(now.Unix() / 60)
 	var last Minute
 	if n := len(m.minutes); n > 0 {
-		m.minutes[n-1].add(m.taken())
+		m.minutes[n-1].add(m.window.untold())
 		last = m.minutes[n-1]
 	}
+	m.window.advance(now.Unix())
+	m.shares.advance(now.Unix() / 60)
 	running, ended := m.minutes.at(now)
 	for i := range ended {
 		if m.detector.Level == Attack && m.force.Word != ForcedOff {
@@ -228,14 +225,6 @@ func (m *Mode) advance(now time.Time) {
 	running.Threshold, running.SlowAt, running.LeaveAt = on, on*m.config.SlowPart, on*m.config.LeavePart
 	running.On, running.Level = m.on.Load(), m.detector.Level
 	m.refresh()
-}
-
-// taken is what was added since the last time.
-func (m *Mode) taken() (c Counts) {
-	for s := range c {
-		c[s] = int(m.added[s].Swap(0))
-	}
-	return c
 }
 
 // refresh works out what Observe needs.

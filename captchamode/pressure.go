@@ -36,12 +36,42 @@ const windowSeconds = 60
 
 // A window is what was counted in the last 60 whole seconds and the running
 // one. It is a statistic, not a limit, so a second's grain will do. Adding is
-// safe at any time; the rest is under the Mode's lock.
+// safe at any time and writes one cache line; the rest is under the Mode's
+// lock.
 type window struct {
-	seconds [windowSeconds + 1][signs]atomic.Int32
-	sum     [signs]atomic.Int32
-	now     atomic.Int64 // Unix seconds of the newest bucket
+	now    atomic.Int64 // Unix seconds of the running bucket
+	before atomic.Int32 // the total of the other buckets
+	_      [64]byte     // what every attempt reads apart from what every attempt writes
+	// seconds is a ring by Unix second.
+	seconds [windowSeconds + 1]bucket
+	_       [64]byte
 }
+
+// A bucket is what was added in one second, what of it was taken back since,
+// and what of it has been told to the minutes.
+type bucket struct {
+	added, back [signs]atomic.Int32
+	told        [signs]int32
+}
+
+func (b *bucket) count(s Sign) int { return int(b.added[s].Load() - b.back[s].Load()) }
+
+func (b *bucket) total() (n int) {
+	for s := range signs {
+		n += b.count(s)
+	}
+	return n
+}
+
+func (b *bucket) clear() {
+	for s := range signs {
+		b.added[s].Store(0)
+		b.back[s].Store(0)
+		b.told[s] = 0
+	}
+}
+
+func (w *window) at(second int64) *bucket { return &w.seconds[second%(windowSeconds+1)] }
 
 // advance lets what is too old fall out.
 func (w *window) advance(second int64) {
@@ -51,23 +81,36 @@ func (w *window) advance(second int64) {
 	}
 	for now < second {
 		now++
-		old := &w.seconds[now%(windowSeconds+1)]
-		for s := range old {
-			w.sum[s].Add(-old[s].Swap(0))
-		}
+		w.at(now).clear()
 	}
 	w.now.Store(now)
+	w.settle()
 }
 
-func (w *window) add(s Sign) {
-	w.seconds[w.now.Load()%(windowSeconds+1)][s].Add(1)
-	w.sum[s].Add(1)
+// settle works out the total of all buckets but the running one.
+func (w *window) settle() {
+	running, before := w.at(w.now.Load()), 0
+	for i := range w.seconds {
+		if b := &w.seconds[i]; b != running {
+			before += b.total()
+		}
+	}
+	w.before.Store(int32(before))
+}
+
+// add counts one sign and tells the total of the window.
+func (w *window) add(s Sign) (total int) {
+	running := w.at(w.now.Load())
+	running.added[s].Add(1)
+	return int(w.before.Load()) + running.total()
 }
 
 // counts is what lies in the window.
 func (w *window) counts() (c Counts) {
-	for s := range c {
-		c[s] = int(w.sum[s].Load())
+	for i := range w.seconds {
+		for s := range signs {
+			c[s] += w.seconds[i].count(s)
+		}
 	}
 	return c
 }
@@ -76,12 +119,26 @@ func (w *window) counts() (c Counts) {
 func (w *window) takeBack(s Sign) {
 	now := w.now.Load()
 	for back := range int64(windowSeconds + 1) {
-		bucket := &w.seconds[(now-back+windowSeconds+1)%(windowSeconds+1)][s]
-		if n := bucket.Load(); n > 0 && bucket.CompareAndSwap(n, n-1) {
-			w.sum[s].Add(-1)
+		if b := w.at(now - back + windowSeconds + 1); b.count(s) > 0 {
+			b.back[s].Add(1)
+			w.settle()
 			return
 		}
 	}
+}
+
+// untold is what was added since it was last asked for, also if it was taken
+// back since.
+func (w *window) untold() (c Counts) {
+	for i := range w.seconds {
+		b := &w.seconds[i]
+		for s := range signs {
+			added := b.added[s].Load()
+			c[s] += int(added - b.told[s])
+			b.told[s] = added
+		}
+	}
+	return c
 }
 
 // shares holds how much each address has contributed in this minute and the
