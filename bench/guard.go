@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"authguard/captchamode"
 	"authguard/failures"
@@ -18,6 +20,33 @@ type ours struct {
 	guard    *guard.Guard
 	failures *failures.Memory
 	names    string
+	days     *calendar
+}
+
+// A calendar is a store for which a day passes every time that all attempts were
+// made once. Without it every counter would soon hold hundreds of failures,
+// which no enforced limit lets it come to.
+type calendar struct {
+	*failures.Memory
+	skipped atomic.Int64 // nanoseconds
+	step    int64
+}
+
+// seldom is how many attempts share one step, so that stepping costs nothing.
+const seldom = 16
+
+func newCalendar(m *failures.Memory, attempts int) *calendar {
+	return &calendar{Memory: m, step: int64(24*time.Hour) * seldom / int64(attempts)}
+}
+
+func (c *calendar) pass(attempt int) {
+	if attempt%seldom == 0 {
+		c.skipped.Add(c.step)
+	}
+}
+
+func (c *calendar) ChargeAt(ctx context.Context, now time.Time, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+	return c.Memory.ChargeAt(ctx, now.Add(time.Duration(c.skipped.Load())), subjects, standings)
 }
 
 const nameLength = len("person-00000000")
@@ -30,6 +59,7 @@ func openGuard(attempts int) (store, error) {
 	if err != nil {
 		return nil, err
 	}
+	days := newCalendar(counters, attempts)
 	places, err := trusted.NewMemory(trusted.MemoryConfig{})
 	if err != nil {
 		return nil, err
@@ -40,9 +70,9 @@ func openGuard(attempts int) (store, error) {
 	}
 	g, err := guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of the benchmark"),
-		Failures: counters, Places: places, Mode: mode,
+		Failures: days, Places: places, Mode: mode,
 	})
-	return &ours{guard: g, failures: counters, names: names(attempts)}, err
+	return &ours{guard: g, failures: counters, names: names(attempts), days: days}, err
 }
 
 // names are all names in one string, so that looking one up costs no more than
@@ -75,6 +105,7 @@ func neverOn() (*captchamode.Mode, error) {
 }
 
 func (o *ours) Attempt(i int) {
+	o.days.pass(i)
 	ctx := context.Background()
 	d, err := o.guard.Begin(ctx, guard.Attempt{
 		Account: o.names[i*nameLength : (i+1)*nameLength],

@@ -81,9 +81,12 @@ func (m *Mode) Slowing() bool { return m.slow.Load() }
 
 // Observe counts one sign from an address. The switch goes on before Observe
 // returns if that crossed the threshold. Within a second it takes no lock.
-func (m *Mode) Observe(s Sign, address [16]byte) {
-	now := m.now()
-	if now.Unix() != m.window.now.Load() {
+func (m *Mode) Observe(s Sign, address [16]byte) { m.ObserveAt(s, address, m.now()) }
+
+// ObserveAt is Observe for who has read the clock already, at most some seconds
+// ago. What is older than the running second counts in it.
+func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) {
+	if now.Unix() > m.window.now.Load() {
 		m.mu.Lock()
 		m.advance(now)
 		m.mu.Unlock()

@@ -76,8 +76,8 @@ func (w *window) at(second int64) *bucket { return &w.seconds[second%(windowSeco
 // advance lets what is too old fall out.
 func (w *window) advance(second int64) {
 	now := w.now.Load()
-	if second-now > windowSeconds {
-		now = second - windowSeconds - 1 // every bucket is too old
+	if second-now > windowSeconds || now-second > windowSeconds {
+		now = second - windowSeconds - 1 // every bucket is too old, or the clock was set back
 	}
 	for now < second {
 		now++
@@ -146,36 +146,38 @@ func (w *window) untold() (c Counts) {
 // share, so the table can only make the pressure smaller, by an amount that no
 // stranger can aim at, since the digests are keyed.
 type shares struct {
-	generations [2]atomic.Pointer[shareTable]
-	minute      atomic.Int64
+	minute atomic.Uint32
+	table  [1 << 14]atomic.Uint64 // minute, what was contributed before it, and in it
 }
 
-type shareTable [1 << 14]atomic.Int32
+const (
+	shareBits = 16
+	shareMask = 1<<shareBits - 1
+)
 
-// advance begins the table of a new minute. It is under the Mode's lock. A new
-// table is less work than to empty an old one. The first call comes before the
-// first take.
-func (s *shares) advance(minute int64) {
-	now := s.minute.Load()
-	if minute <= now && s.generations[0].Load() != nil {
-		return
-	}
-	if minute != now+1 || s.generations[0].Load() == nil {
-		s.generations[(minute+1)&1].Store(new(shareTable))
-	}
-	s.generations[minute&1].Store(new(shareTable))
-	s.minute.Store(minute)
-}
+// advance begins a new minute.
+func (s *shares) advance(minute int64) { s.minute.Store(uint32(minute)) }
 
 // take reports whether the address may contribute once more: at most most
-// times in any minute.
+// times, and never more than 65,535 times, in any minute.
 func (s *shares) take(address *[16]byte, most int32) bool {
 	minute := s.minute.Load()
-	slot := binary.LittleEndian.Uint16(address[:]) % (1 << 14)
-	now, before := &s.generations[minute&1].Load()[slot], &s.generations[(minute+1)&1].Load()[slot]
-	if now.Add(1)+before.Load() > most {
-		now.Add(-1)
-		return false
+	share := &s.table[binary.LittleEndian.Uint16(address[:])%uint16(len(s.table))]
+	for {
+		was := share.Load()
+		before, now := was>>shareBits&shareMask, was&shareMask
+		switch uint32(was >> (2 * shareBits)) {
+		case minute:
+		case minute - 1:
+			before, now = now, 0
+		default:
+			before, now = 0, 0
+		}
+		if before+now >= uint64(min(most, shareMask)) {
+			return false
+		}
+		if share.CompareAndSwap(was, uint64(minute)<<(2*shareBits)|before<<shareBits|(now+1)) {
+			return true
+		}
 	}
-	return true
 }

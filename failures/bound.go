@@ -1,5 +1,7 @@
 package failures
 
+import "encoding/binary"
+
 // What happens at the memory bound (R6; Argo CD CVE-2024-21662 dropped the
 // oldest counters there, so that a flood of made-up names reset everybody's).
 //
@@ -14,13 +16,13 @@ var sharedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 func keyIsShared(k *Key) bool { return [8]byte(k[:8]) == sharedMark }
 
-// keyShared is the key that a subject shares at the bound. Ladders of other
-// sizes share other keys, so that a flood of names does not fill the
-// addresses' counts.
+// keyShared is the key that a subject shares at the bound. Ladders of another
+// shape share other keys, so that a flood of names does not fill the addresses'
+// counts.
 func keyShared(s *Subject) (k Key) {
 	copy(k[:8], sharedMark[:])
-	k[8], k[9] = s.Key[0]%sharedSlots, byte(s.Ladder.keep)
-	k[10] = byte(s.Ladder.keep >> 8)
+	k[8], k[9] = s.Key[0]%sharedSlots, byte(len(s.Ladder.rungs))
+	binary.LittleEndian.PutUint32(k[10:], s.Ladder.longest)
 	return k
 }
 

@@ -3,6 +3,7 @@ package failures
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -54,6 +55,7 @@ type Ladder struct {
 	rungs   []Rung
 	pace    Pace
 	keep    int              // the newest moments that are enough for every rung
+	quiet   int              // with fewer charges than that no rung is full, and no pace asks for time
 	longest uint32           // Longest, in milliseconds
 	windows [MaxRungs]uint32 // of the rungs, in milliseconds
 }
@@ -65,12 +67,13 @@ func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
 	if len(rungs) > MaxRungs {
 		errs = append(errs, fmt.Errorf("failures: a ladder has at most %d rungs, not %d", MaxRungs, len(rungs)))
 	}
-	l := &Ladder{rungs: rungs, pace: pace, keep: pace.keep()}
+	l := &Ladder{rungs: rungs, pace: pace, keep: pace.keep(), quiet: pace.quiet()}
 	for i, r := range rungs {
 		if err := r.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("failures: rung %d: %w", i, err))
 		}
 		l.keep = max(l.keep, r.Failures)
+		l.quiet = min(l.quiet, r.Failures)
 		if i < MaxRungs {
 			l.windows[i] = millis(r.Window)
 		}
@@ -144,6 +147,14 @@ func (p Pace) keep() int {
 		n++
 	}
 	return n + p.After + 8
+}
+
+// quiet is how many charges a pace minds at least.
+func (p Pace) quiet() int {
+	if p.First <= 0 {
+		return math.MaxInt
+	}
+	return p.After
 }
 
 func validWindow(what string, w time.Duration) error {

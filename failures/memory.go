@@ -105,7 +105,12 @@ func (m *Memory) clock() int64 {
 	if m.now == nil {
 		return m.epoch + time.Since(m.started).Milliseconds() // half of a time.Now
 	}
-	return m.epoch + m.now().Sub(m.started).Milliseconds()
+	return m.millis(m.now())
+}
+
+// millis is a reading of the clock as the store counts time.
+func (m *Memory) millis(now time.Time) int64 {
+	return m.epoch + now.Sub(m.started).Milliseconds()
 }
 
 func (m *Memory) shard(place *Key) int {
@@ -114,6 +119,15 @@ func (m *Memory) shard(place *Key) int {
 
 // Charge implements Store.
 func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Standing) (Moment, error) {
+	return m.charge(m.clock(), subjects, standings)
+}
+
+// ChargeAt implements Follower.
+func (m *Memory) ChargeAt(_ context.Context, now time.Time, subjects []Subject, standings []Standing) (Moment, error) {
+	return m.charge(m.millis(now), subjects, standings)
+}
+
+func (m *Memory) charge(now int64, subjects []Subject, standings []Standing) (Moment, error) {
 	if err := check(subjects, standings, true); err != nil {
 		return 0, err
 	}
@@ -122,7 +136,7 @@ func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Stand
 	defer held.unlock(m)
 
 	var slots [maxSubjects]*slot
-	at, room := m.stand(subjects, standings, &slots)
+	at, room := m.stand(now, subjects, standings, &slots)
 	if !room {
 		return 0, nil
 	}
@@ -130,7 +144,7 @@ func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Stand
 		if slots[i] != nil && keyIsShared(&slots[i].key) {
 			slots[i] = nil // it may get a slot of its own now
 		}
-		if !m.charge(&subjects[i], slots[i], uint32(at)) {
+		if !m.chargeOne(&subjects[i], slots[i], uint32(at)) {
 			m.refund(subjects[:i], uint32(at))
 			standings[i].Over |= subjects[i].Bind
 			standings[i].Failed |= subjects[i].Bind
@@ -152,7 +166,7 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, standings []Standin
 	m.lock(&held, subjects)
 	defer held.unlock(m)
 	var slots [maxSubjects]*slot
-	at, _ := m.stand(subjects, standings, &slots)
+	at, _ := m.stand(m.clock(), subjects, standings, &slots)
 	for i := range subjects {
 		if slots[i] == nil {
 			continue
@@ -211,15 +225,16 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 	return nil
 }
 
-// stand fills the standings and tells the moment at which they hold.
-func (m *Memory) stand(subjects []Subject, standings []Standing, slots *[maxSubjects]*slot) (at int64, room bool) {
-	at = m.clock()
+// stand fills the standings and tells the moment at which they hold: now, or
+// that of the newest charge if the clock went back or two readers of it came
+// in the other order. A moment is never in the future.
+func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, slots *[maxSubjects]*slot) (at int64, room bool) {
+	at = now
 	for i := range subjects {
 		sh := &m.shards[m.shard(&subjects[i].Place)]
 		slots[i] = sh.lookUp(&subjects[i])
 		if slots[i] != nil {
-			ahead := int64(sh.moments(slots[i]).clamp(uint32(at)) - uint32(at))
-			at += ahead
+			at += int64(max(0, int32(sh.newest(slots[i])-uint32(at))))
 		}
 	}
 	room = true
@@ -239,9 +254,9 @@ func (m *Memory) stand(subjects []Subject, standings []Standing, slots *[maxSubj
 	return at, room
 }
 
-// charge adds a moment to a subject, whose own slot is known or nil. It
+// chargeOne adds a moment to a subject, whose own slot is known or nil. It
 // reports false if that took memory beyond the bound.
-func (m *Memory) charge(s *Subject, slot *slot, at uint32) bool {
+func (m *Memory) chargeOne(s *Subject, slot *slot, at uint32) bool {
 	sh := &m.shards[m.shard(&s.Place)]
 	if slot == nil {
 		slot = sh.lookUp(s)
@@ -311,7 +326,9 @@ func (l *locks) unlock(m *Memory) {
 
 func (m *Memory) lock(l *locks, subjects []Subject) {
 	for i := range subjects {
-		l.add(m.shard(&subjects[i].Place))
+		if i == 0 || subjects[i].Place != subjects[i-1].Place {
+			l.add(m.shard(&subjects[i].Place))
+		}
 	}
 	for _, i := range l.held[:l.n] {
 		m.shards[i].mu.Lock()

@@ -39,12 +39,13 @@ type shard struct {
 	mu    sync.Mutex
 	slots []slot
 	used  int
-	slab  slab
 	// shared is how many slots belong to no key alone, see keyShared.
 	shared  int
-	changed bool     // since the last snapshot
-	swept   uint32   // when it was last swept in vain for room
-	_       [40]byte // a cache line away from the next one
+	changed bool   // since the last snapshot
+	swept   uint32 // when it was last swept in vain for room
+	// All of the above is one cache line, which is all that most calls touch.
+	slab slab
+	_    [32]byte // a cache line away from the next one
 }
 
 func (k *Key) home(slots int) int {
@@ -74,10 +75,24 @@ func (sh *shard) find(key *Key) *slot {
 
 // moments are the slot's, in place.
 func (sh *shard) moments(s *slot) moments {
-	if class := s.class(); class != 0 {
-		return sh.slab.block(class, s.body[0])[:s.count()]
+	if s.class() == 0 {
+		return s.body[:s.count()]
 	}
-	return s.body[:s.count()]
+	return sh.elsewhere(s)
+}
+
+// elsewhere are the moments of a slot that has a block.
+func (sh *shard) elsewhere(s *slot) moments {
+	return sh.slab.block(s.class(), s.body[0])[:s.count()]
+}
+
+// newest is the slot's last moment.
+func (sh *shard) newest(s *slot) uint32 {
+	if s.class() == 0 {
+		return s.body[s.count()-1]
+	}
+	m := sh.elsewhere(s)
+	return m[len(m)-1]
 }
 
 // insert takes an empty slot for a key that find did not find. The caller must
@@ -154,9 +169,15 @@ func (sh *shard) resize(slots int) {
 // push adds a moment to a slot. Only where that takes more room are those
 // older than retain forgotten and, beyond keep of them, the oldest: dropping
 // one at a time would move all the others each time, and the largest block
-// holds more than a slot can count. It reports false, and changes nothing that counts,
-// if the memory bound forbids the block that it needs.
+// holds more than a slot can count. It reports false, and changes nothing that
+// counts, if the memory bound forbids the block that it needs.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
+	sh.changed = true
+	if n := s.count(); n < inline && s.class() == 0 {
+		s.body[n] = at
+		s.set(n+1, s.pending()+1, 0)
+		return true
+	}
 	m := sh.moments(s)
 	if len(m) >= min(capacity(s.class()), countMask) {
 		drop := len(m) - m.within(at, retain)
@@ -164,6 +185,10 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 		copy(m, m[drop:])
 		m = m[:len(m)-drop]
 		s.set(len(m), s.pending(), s.class())
+		if len(m) < inline {
+			sh.shrink(s, m)
+			m = s.body[:len(m)]
+		}
 	}
 	if len(m) == capacity(s.class()) && !sh.enlarge(s, m, reserve) {
 		return false
@@ -171,7 +196,6 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 	s.set(len(m)+1, s.pending()+1, s.class())
 	m = sh.moments(s)
 	m[len(m)-1] = at
-	sh.changed = true
 	return true
 }
 
@@ -187,6 +211,17 @@ func (sh *shard) enlarge(s *slot, m moments, reserve func(int64) bool) bool {
 	s.body[0] = number
 	s.set(len(m), s.pending(), class)
 	return true
+}
+
+// shrink gives a slot's block back when what is left fits into the slot.
+func (sh *shard) shrink(s *slot, m moments) {
+	class, number := s.class(), s.body[0]
+	if class == 0 {
+		return
+	}
+	copy(s.body[:], m)
+	s.set(len(m), s.pending(), 0)
+	sh.slab.give(class, number)
 }
 
 // pull removes one moment, and the slot with the last one. It reports whether

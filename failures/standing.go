@@ -7,15 +7,6 @@ import "time"
 // grow older than 49 days; the sweeper sees to that long before.
 type moments []uint32
 
-// clamp is now, or the newest moment if the clock went back or two readers of
-// it came in the other order: a moment is never in the future.
-func (m moments) clamp(now uint32) uint32 {
-	if n := len(m); n > 0 && int32(now-m[n-1]) < 0 {
-		return m[n-1]
-	}
-	return now
-}
-
 // within is how many of the moments lie in the closed window before now.
 func (m moments) within(now, window uint32) int {
 	if len(m) == 0 || now-m[0] <= window {
@@ -63,8 +54,8 @@ func (m moments) paced(p Pace, now uint32, skip int) uint32 {
 // the milliseconds until every binding rung has room; the caller knows what
 // time it is.
 func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32, out *Standing) (free uint32) {
-	*out = Standing{}
-	if len(m) == 0 {
+	*out = Standing{Count: min(m.within(now, s.Ladder.longest), s.Ladder.keep)}
+	if len(m) < s.Ladder.quiet {
 		return 0
 	}
 	undecided := 0
@@ -96,7 +87,6 @@ func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32
 			free = max(free, in)
 		}
 	}
-	out.Count = min(m.within(now, s.Ladder.longest), s.Ladder.keep)
 	return free
 }
 

@@ -58,6 +58,16 @@ type Standing struct {
 // store's own clock. Zero means that nothing was charged.
 type Moment int64
 
+// A Follower is a Store that can go by the caller's clock instead of reading one
+// of its own, which is a good part of what a charge in memory costs.
+type Follower interface {
+	Store
+	// ChargeAt is Charge at a moment that the caller has read just now. Reading
+	// it a little before, or in another order than that of the calls, lets
+	// nobody in: a moment is never earlier than the newest one of its keys.
+	ChargeAt(ctx context.Context, now time.Time, subjects []Subject, standings []Standing) (Moment, error)
+}
+
 // A Store counts charges. All methods are safe for concurrent use. An error
 // means that the store could not do its work; what was asked for may or may
 // not have happened.

@@ -70,13 +70,10 @@ func (m *Memory) sweepOne(sh *shard) {
 func (m *Memory) sweep(sh *shard, now uint32) {
 	for i := 0; i < len(sh.slots); {
 		s := &sh.slots[i]
-		if n := s.count(); n != 0 {
-			all := sh.moments(s)
-			if all.clamp(now)-all[n-1] > m.retain.Load() {
-				sh.changed = true
-				sh.remove(s)
-				continue
-			}
+		if s.count() != 0 && int64(int32(now-sh.newest(s))) > int64(m.retain.Load()) {
+			sh.changed = true
+			sh.remove(s)
+			continue
 		}
 		i++
 	}

@@ -60,6 +60,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		if decide(v, patient, d) {
 			waiting = waiting.of(g.turns, v)
 			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
+			v.now = g.config.Now()
 			continue
 		}
 		switch {
@@ -71,6 +72,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		case d.Action == Wait && d.RetryAfter <= a.Hold:
 			waiting = waiting.of(g.turns, v)
 			if waiting.hold(ctx, d.RetryAfter) {
+				v.now = g.config.Now()
 				continue
 			}
 		}
@@ -85,7 +87,7 @@ func (g *Guard) charge(ctx context.Context, v *view) (err error) {
 		return nil
 	}
 	v.count()
-	v.charged, err = g.config.Failures.Charge(ctx, v.subjects[:v.n], v.standing[:v.n])
+	v.charged, err = g.chargeAt(ctx, v.now, v.subjects[:v.n], v.standing[:v.n])
 	if err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
@@ -156,12 +158,11 @@ func afterwards(ctx context.Context) context.Context {
 
 // observe tells of an attempt that did not proceed.
 func (g *Guard) observe(a *Attempt, v *view, d *Decision) {
-	v.event = Event{
+	g.tell(Event{
 		At: g.config.Now(), Door: a.Door, Account: v.name, Address: a.Address,
 		Action: d.Action, Reasons: d.Reasons, Privileged: d.Privileged,
 		AccountFailures: v.accountFailures(),
-	}
-	g.config.Observer.Observe(&v.event)
+	})
 }
 
 // accountFailures is how many failures of strangers the account had.

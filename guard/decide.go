@@ -77,9 +77,9 @@ func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
 		}
 		d.stop(action, cause)
 	}
-	for j, l := range r.limits {
+	for j := range r.limits {
 		if over.Has(j) && v.action(r, j) == action {
-			d.stop(action, Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Wait: free})
+			d.stop(action, Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Wait: free})
 		}
 	}
 	if action == Challenge && v.status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
@@ -114,9 +114,9 @@ func (v *view) explain(d *Decision) {
 		if over == 0 {
 			continue
 		}
-		for j, l := range r.limits {
-			if over.Has(j) && l.Monitor {
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Monitored: true})
+		for j := range r.limits {
+			if over.Has(j) && r.limits[j].Monitor {
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Monitored: true})
 			}
 		}
 		if over&failures.PaceBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
@@ -144,10 +144,10 @@ func (v *view) needsSolve(d *Decision) bool {
 			continue
 		}
 		lifted := v.standing[i].Over & r.enforce & v.challenged(r)
-		for j, l := range r.limits {
+		for j := range r.limits {
 			if lifted.Has(j) {
 				needed = true
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: l})
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j]})
 			}
 		}
 	}

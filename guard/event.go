@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,18 @@ type Event struct {
 	// AccountFailures is how many failures of strangers the account had, as
 	// far as its ladder looks, when the attempt began.
 	AccountFailures int
+}
+
+// events are used again, as views are.
+var events = sync.Pool{New: func() any { return new(Event) }}
+
+// tell hands an event to the observer.
+func (g *Guard) tell(e Event) {
+	shared := events.Get().(*Event)
+	*shared = e
+	g.config.Observer.Observe(shared)
+	*shared = Event{}
+	events.Put(shared)
 }
 
 // An Observer is told of every event. Observe is called on the hot path from

@@ -75,7 +75,7 @@ func (v *view) asked(account, address bool) {
 	}
 	r := v.rules
 	if address {
-		v.add(&r.address, v.network, v.address, v.addressBinds())
+		v.add(v.ofAddress(), v.network, v.address, v.binds(&r.address))
 		v.add(&r.network, v.network, v.network, v.binds(&r.network))
 		return
 	}

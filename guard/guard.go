@@ -62,6 +62,8 @@ type Guard struct {
 	turns   *turns
 	proxies proxyHint
 	tickets *sealer
+	// chargeAt charges by the guard's clock, or the store's if it has one.
+	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error)
 }
 
 // New returns a guard, or every problem with the config.
@@ -75,7 +77,17 @@ func New(c Config) (*Guard, error) {
 	}
 	g := &Guard{config: c, digests: digests, tickets: tickets, turns: newTurns(c.Held, c.HeldPerAddress)}
 	g.rules.Store(compiled)
+	g.chargeAt = chargeAt(c.Failures)
 	return g, nil
+}
+
+func chargeAt(store failures.Store) func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error) {
+	if follower, ok := store.(failures.Follower); ok {
+		return follower.ChargeAt
+	}
+	return func(ctx context.Context, _ time.Time, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+		return store.Charge(ctx, subjects, standings)
+	}
 }
 
 func (c *Config) setDefaults() {

@@ -63,30 +63,21 @@ func ofPair(account, place digest) (pair digest) {
 }
 
 // ofAddress are the digests of what counts as one address and of the network
-// around it.
+// around it: the IPv4 address and its /24, or the IPv6 /64 and its /48 (R10),
+// with the family in front. Addresses behind the well-known NAT64 prefixes (RFC
+// 6052, RFC 8215) are the IPv4 addresses in them: all of the IPv4 internet
+// would share one /64 otherwise.
 func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
-	one, around := subnets(a)
-	return sum(d.address, one[:]), sum(d.network, around[:])
-}
-
-// subnets are what counts as one address, the IPv4 address or the IPv6 /64,
-// and the /24 or /48 around it (R10), both with the family in front. Addresses
-// behind the well-known NAT64 prefixes (RFC 6052, RFC 8215) are the IPv4
-// addresses in them: all of the IPv4 internet would share one /64 otherwise.
-func subnets(a netip.Addr) (one, around [17]byte) {
 	if four, ok := asIPv4(a); ok {
-		one[0], around[0] = 4, 4
-		copy(one[1:], four[:])
-		copy(around[1:], four[:3])
-		return one, around
+		b := [5]byte{4, four[0], four[1], four[2], four[3]}
+		return sum(d.address, b[:]), sum(d.network, b[:4])
 	}
 	if a.Is6() {
 		six := a.As16()
-		one[0], around[0] = 6, 6
-		copy(one[1:], six[:8])
-		copy(around[1:], six[:6])
+		b := [9]byte{6, six[0], six[1], six[2], six[3], six[4], six[5], six[6], six[7]}
+		return sum(d.address, b[:]), sum(d.network, b[:7])
 	}
-	return one, around
+	return sum(d.address, nil), sum(d.network, nil)
 }
 
 func asIPv4(a netip.Addr) (four [4]byte, ok bool) {

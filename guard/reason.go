@@ -64,10 +64,10 @@ func (s SubjectKind) String() string { return subjectNames[s] }
 type Reason struct {
 	Cause   Cause
 	Subject SubjectKind
-	Limit   Limit         // for LimitReached
-	Wait    time.Duration // until it no longer holds, where that is known
 	// Monitored: this would have happened, and was only recorded.
 	Monitored bool
+	Limit     *Limit        // for LimitReached: a rung of the policy, not to be changed
+	Wait      time.Duration // until it no longer holds, where that is known
 }
 
 // Code is the reason in one stable word for logs and programs, such as
@@ -133,6 +133,14 @@ func (r Reason) words() string {
 type Reasons struct {
 	list [4]Reason
 	n    uint8
+}
+
+// ReasonsOf are the first four of a list.
+func ReasonsOf(list ...Reason) (r Reasons) {
+	for _, one := range list {
+		r.add(one)
+	}
+	return r
 }
 
 // All returns the reasons, strongest first.

@@ -10,6 +10,7 @@ import (
 type rules struct {
 	policy  Policy
 	address rule
+	slowed  rule // address, with the site's slowing as pace
 	network rule
 	account rule
 	pair    rule // the privileged budget as rungs, the pair's delay as pace
@@ -33,7 +34,8 @@ func compile(p Policy) (*rules, error) {
 	if p.SiteSlow > 0 {
 		slow = failures.Pace{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
 	}
-	r.address = newRule(OnAddress, p.Address, slow)
+	r.address = newRule(OnAddress, p.Address, failures.Pace{})
+	r.slowed = newRule(OnAddress, p.Address, slow)
 	r.network = newRule(OnNetwork, p.Network, failures.Pace{})
 	r.account = newRule(OnAccount, p.Account, failures.Pace{})
 	r.pair = newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.pace())

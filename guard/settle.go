@@ -36,13 +36,17 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 		err = g.failed(ctx, t, subjects)
 	}
 	g.turns.wake(subjects)
-	g.observeEnd(v, t, o)
+	g.observeEnd(t, o)
 	return err
 }
 
 // failed leaves the charges where they are.
 func (g *Guard) failed(ctx context.Context, t *Ticket, subjects []failures.Subject) error {
-	g.config.Mode.Observe(captchamode.Failure, t.address)
+	now := t.begun
+	if now.IsZero() { // it has travelled
+		now = g.config.Now()
+	}
+	g.config.Mode.ObserveAt(captchamode.Failure, t.address, now)
 	if err := g.config.Failures.Failed(ctx, t.at, subjects); err != nil {
 		return fmt.Errorf("guard: settling as failed: %w", err)
 	}
@@ -83,17 +87,16 @@ func (g *Guard) abandoned(ctx context.Context, t *Ticket, subjects []failures.Su
 	return nil
 }
 
-func (g *Guard) observeEnd(v *view, t *Ticket, o Outcome) {
+func (g *Guard) observeEnd(t *Ticket, o Outcome) {
 	if _, nobody := g.config.Observer.(nobody); nobody {
 		return
 	}
-	v.event = Event{
+	g.tell(Event{
 		At: g.config.Now(), Door: t.door, Account: t.name, Address: t.from,
 		Action: Proceed, Settled: true, Outcome: o, Reasons: t.reasons,
 		Privileged: t.privileged, NewPlace: o == Succeeded && !t.privileged,
 		AccountFailures: t.accountFailures,
-	}
-	g.config.Observer.Observe(&v.event)
+	})
 }
 
 // Device issues a device cookie for the account of a ticket that was settled

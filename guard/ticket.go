@@ -20,6 +20,7 @@ import (
 // not safe for concurrent use, and not to be copied once it is settled.
 type Ticket struct {
 	at         failures.Moment
+	begun      time.Time // zero for a ticket that has travelled
 	settled    bool
 	privileged bool
 	bare       bool // no account: its name was bad
@@ -63,7 +64,7 @@ const (
 // ticket fills in a decision's ticket.
 func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
 	d.Ticket = Ticket{
-		at: v.charged, privileged: v.privileged(), account: v.account, address: v.address,
+		at: v.charged, begun: v.now, privileged: v.privileged(), account: v.account, address: v.address,
 		network: v.network, place: v.place, pair: v.pair, name: v.name, from: a.Address, door: a.Door,
 		reasons: d.Reasons, accountFailures: v.accountFailures(), forwarded: a.Forwarded, bare: v.badName,
 	}

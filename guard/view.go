@@ -13,6 +13,7 @@ import (
 
 // A view is everything that is known of one attempt while it is decided.
 type view struct {
+	now     time.Time
 	rules   *rules
 	name    string // the account, normalised and canonical
 	badName bool
@@ -33,7 +34,6 @@ type view struct {
 	subjects [4]failures.Subject
 	rule     [4]*rule
 	standing [4]failures.Standing
-	event    Event
 }
 
 // views are used again: what is handed to a store through an interface cannot
@@ -49,16 +49,16 @@ func (v *view) free() {
 
 // look fills in what is known before anything is counted.
 func (g *Guard) look(ctx context.Context, a *Attempt, v *view) {
-	now := g.config.Now()
+	v.now = g.config.Now()
 	v.rules = g.rules.Load()
 	v.address, v.network = g.digests.ofAddress(a.Address)
-	v.listed = g.config.Lists.Look(a.Address, now)
+	v.listed = g.config.Lists.Look(a.Address, v.now)
 	v.suspect = g.proxies.suspect(v.address)
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
 	g.name(a, v)
 	if !v.badName && v.listed != Blocked {
-		g.recognise(ctx, a, v, now)
+		g.recognise(ctx, a, v, v.now)
 	}
 	v.pair = ofPair(v.account, v.place)
 }
@@ -115,12 +115,12 @@ func (v *view) count() {
 	r := v.rules
 	switch {
 	case v.badName:
-		v.add(&r.address, v.network, v.address, v.addressBinds())
+		v.add(v.ofAddress(), v.network, v.address, v.binds(&r.address))
 		v.add(&r.network, v.network, v.network, v.binds(&r.network))
 	case v.privileged():
 		v.add(&r.pair, v.account, v.pair, v.binds(&r.pair))
 	default:
-		v.add(&r.address, v.network, v.address, v.addressBinds())
+		v.add(v.ofAddress(), v.network, v.address, v.binds(&r.address))
 		v.add(&r.network, v.network, v.network, v.binds(&r.network))
 		v.add(&r.account, v.account, v.account, v.binds(&r.account))
 		v.add(&r.pair, v.account, v.pair, r.pair.enforce&failures.PaceBit)
@@ -137,12 +137,12 @@ func (v *view) add(r *rule, place, key digest, bind failures.Mask) {
 	v.n++
 }
 
-func (v *view) addressBinds() failures.Mask {
-	bind := v.binds(&v.rules.address)
-	if !v.slowing || v.rules.policy.SiteSlow == 0 {
-		bind &^= failures.PaceBit
+// ofAddress is the rule of addresses: with a pace while strangers are slowed.
+func (v *view) ofAddress() *rule {
+	if v.slowing {
+		return &v.rules.slowed
 	}
-	return bind
+	return &v.rules.address
 }
 
 // binds is every rung that is enforced, less those that a solved challenge

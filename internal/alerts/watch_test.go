@@ -9,7 +9,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/events"
-	"authguard/internal/events/eventstest"
 )
 
 var (
@@ -35,8 +34,8 @@ func watching() (*watcher, *[]raised) {
 func fullAccount(name string, at time.Time) *guard.Event {
 	return &guard.Event{
 		At: at, Account: name, Address: client, Action: guard.Challenge, AccountFailures: 5,
-		Reasons: eventstest.Reasons(guard.Reason{
-			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: guard.Limit{Failures: 5, Then: guard.Challenge},
+		Reasons: guard.ReasonsOf(guard.Reason{
+			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Then: guard.Challenge},
 		}),
 	}
 }

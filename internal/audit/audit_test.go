@@ -18,7 +18,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/database"
 	"authguard/internal/events"
-	"authguard/internal/events/eventstest"
 )
 
 var (
@@ -62,7 +61,7 @@ func TestLikeEventsShareARowWithTheirNumber(t *testing.T) {
 	t.Parallel()
 	l := openLog(t, Config{Realm: "shop"})
 	e := refusal("alice")
-	e.Reasons = eventstest.Reasons(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
+	e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
 	l.Handle([]guard.Event{e, e, e})
 	rows := written(t, l, Filter{})
 	if len(rows) != 1 {
@@ -87,7 +86,7 @@ func TestEventsThatDifferDoNotShareARow(t *testing.T) {
 	list[2].Address = netip.MustParseAddr("192.0.2.8")
 	list[3].Action = guard.Challenge
 	list[4].Settled = true
-	list[5].Reasons = eventstest.Reasons(guard.Reason{Cause: guard.ModeOn})
+	list[5].Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.ModeOn})
 	list[6].Privileged = true
 	l.Handle(list)
 	if rows := written(t, l, Filter{}); len(rows) != len(list) {
