@@ -35,13 +35,17 @@ var (
 
 func main() {
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
-	doors := flag.Bool("login", true, "also measure the login door, with wrk")
+	attempts := flag.Bool("attempts", true, "measure attempts")
+	doors := flag.Bool("login", true, "measure the login door, with wrk")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
 	}
-	err := measure(p)
+	var err error
+	if *attempts {
+		err = measure(p)
+	}
 	if err == nil && *doors {
 		err = measureDoors(p)
 	}

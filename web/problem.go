@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -63,11 +64,17 @@ func WantsJSON(r *http.Request) bool {
 	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
+// buffers are used again: an attack gets very many pages.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // writePage answers with a whole page or an error, never with half of one.
 func writePage(c echo.Context, status int, render func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := render(&b); err != nil {
+	b := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(b)
+	b.Reset()
+	if err := render(b); err != nil {
 		return err
 	}
+	c.Response().Header().Set("Content-Length", strconv.Itoa(b.Len())) // one piece, not chunks
 	return c.HTMLBlob(status, b.Bytes())
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"io"
+	"strconv"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type LoginView struct {
 	Message    Message
 	// Challenge is nil where none is asked for.
 	Challenge *Challenge
+
+	marked bool // marks stand for what differs between attempts, see skeleton.go
 }
 
 // A ChallengeKind says how a challenge is solved.
@@ -54,7 +57,7 @@ type Challenge struct {
 func (c *Challenge) PoW() bool { return c != nil && c.Kind == ChallengePoW }
 
 // RenderLogin writes the sign-in page.
-func RenderLogin(w io.Writer, v LoginView) error { return render(w, "login", v) }
+func RenderLogin(w io.Writer, v LoginView) error { return renderLogin(w, v) }
 
 // FormAction is where the form is posted.
 func (v LoginView) FormAction() string {
@@ -65,7 +68,29 @@ func (v LoginView) FormAction() string {
 }
 
 // RetrySeconds is the wait for the browser's countdown; 0 when there is none.
-func (v LoginView) RetrySeconds() int { return ceil(max(v.Message.RetryAfter, 0), time.Second) }
+func (v LoginView) RetrySeconds() string {
+	return v.or(slotSeconds, strconv.Itoa(ceil(max(v.Message.RetryAfter, 0), time.Second)))
+}
+
+// RetryWords is the wait in words.
+func (v LoginView) RetryWords() string { return v.or(slotWords, DurationWords(v.Message.RetryAfter)) }
+
+// RetryISO is the end of the wait for programs.
+func (v LoginView) RetryISO() string {
+	return v.or(slotISO, v.Message.RetryAt.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// RetryClock is the end of the wait for people.
+func (v LoginView) RetryClock() string {
+	return v.or(slotClock, v.Message.RetryAt.Format("15:04:05 MST"))
+}
+
+func (v LoginView) or(s slot, text string) string {
+	if v.marked {
+		return s.mark()
+	}
+	return text
+}
 
 // FocusOn is the field that the page starts in: the message when the form
 // cannot be used yet, else the first field that is empty.

@@ -1,0 +1,57 @@
+package pages
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+)
+
+// A page from a skeleton must read exactly like one that is drawn whole,
+// whatever was typed.
+func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
+	t.Parallel()
+	typed := rapid.OneOf(
+		rapid.String(), rapid.SampledFrom([]string{"", "alice", `"><script>alert(1)</script>`, "slot-a-goes-here", "&amp;", "' onfocus='x"}),
+	)
+	rapid.Check(t, func(rt *rapid.T) {
+		v := LoginView{
+			Username: typed.Draw(rt, "username"),
+			Admin:    rapid.Bool().Draw(rt, "admin"),
+			Message: Message{
+				Kind:       MessageKind(rapid.IntRange(0, int(Expired)).Draw(rt, "kind")),
+				Why:        ChallengeWhy(rapid.IntRange(0, int(WhySite)).Draw(rt, "why")),
+				RetryAfter: time.Duration(rapid.IntRange(0, 7_200_000).Draw(rt, "ms")) * time.Millisecond,
+				RetryAt:    rapid.SampledFrom([]time.Time{{}, noon}).Draw(rt, "at"),
+			},
+			Challenge: rapid.SampledFrom([]*Challenge{nil, image(), work()}).Draw(rt, "challenge"),
+		}
+		var whole, filled bytes.Buffer
+		if err := render(&whole, "login", v); err != nil {
+			rt.Fatal(err)
+		}
+		if err := RenderLogin(&filled, v); err != nil {
+			rt.Fatal(err)
+		}
+		if a, b := tokens(rt, &whole), tokens(rt, &filled); a != b {
+			rt.Fatalf("drawn whole:\n%s\nfilled:\n%s", a, b)
+		}
+	})
+	if n := skeletons.count.Load(); n > maxSkeletons {
+		t.Errorf("%d skeletons are kept", n)
+	}
+}
+
+// tokens is a page as a browser reads it, one token a line.
+func tokens(_ *rapid.T, page *bytes.Buffer) string {
+	var b strings.Builder
+	z := html.NewTokenizer(page)
+	for z.Next() != html.ErrorToken {
+		token := z.Token()
+		b.WriteString(token.String() + "\n")
+	}
+	return b.String()
+}
