@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"authguard/captchamode"
 	"authguard/failures"
@@ -40,13 +41,28 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 	return err
 }
 
+// Unsettled tells the guard that nobody has settled a ticket that travels for
+// Policy.PendingFor. It counts as failed from then on, and so it is pressure
+// (R20). The door that sealed it calls this at most once; settling it later
+// takes that into account.
+func (g *Guard) Unsettled(t *Ticket) {
+	g.config.Mode.Observe(captchamode.Failure, t.address)
+}
+
+// late reports whether Unsettled was called for the ticket.
+func (g *Guard) late(t *Ticket) bool {
+	return t.begun.IsZero() && g.config.Now().Sub(time.UnixMilli(int64(t.at))) > g.Policy().PendingFor
+}
+
 // failed leaves the charges where they are.
 func (g *Guard) failed(ctx context.Context, t *Ticket, subjects []failures.Subject) error {
 	now := t.begun
 	if now.IsZero() { // it has travelled
 		now = g.config.Now()
 	}
-	g.config.Mode.ObserveAt(captchamode.Failure, t.address, now)
+	if !g.late(t) {
+		g.config.Mode.ObserveAt(captchamode.Failure, t.address, now)
+	}
 	if err := g.config.Failures.Failed(ctx, t.at, subjects); err != nil {
 		return fmt.Errorf("guard: settling as failed: %w", err)
 	}
@@ -57,6 +73,9 @@ func (g *Guard) failed(ctx context.Context, t *Ticket, subjects []failures.Subje
 // clears the pair and remembers the place.
 func (g *Guard) succeeded(ctx context.Context, t *Ticket, subjects []failures.Subject) error {
 	now := g.config.Now()
+	if g.late(t) {
+		g.config.Mode.TakeBack(captchamode.Failure)
+	}
 	err := errors.Join(
 		g.config.Failures.TakeBack(ctx, t.at, subjects),
 		g.config.Failures.Clear(ctx, subjects[len(subjects)-1:]),

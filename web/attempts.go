@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
@@ -27,7 +28,9 @@ type API struct {
 	Guard *guard.Guard
 	// Settled remembers which tickets were used.
 	Settled captchamode.Spent
-	tokens  atomic.Pointer[[][32]byte]
+	// Later calls f after a time; default time.AfterFunc.
+	Later  func(after time.Duration, f func())
+	tokens atomic.Pointer[[][32]byte]
 }
 
 // SetTokens changes which bearer tokens are accepted; without any the API is
@@ -121,6 +124,7 @@ func (a *API) begin(c echo.Context) error {
 	switch d.Action {
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
+		a.expect(d.Ticket)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, address, true)
 		if err != nil {
@@ -131,6 +135,23 @@ func (a *API) begin(c echo.Context) error {
 		out.RetryAfter = max(1, int(math.Ceil(d.RetryAfter.Seconds())))
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// expect sees to it that a ticket which nobody settles counts as pressure. An
+// answer that does not come from the store of settled tickets is taken for yes:
+// pressure must not rise because a store is down.
+func (a *API) expect(ticket guard.Ticket) {
+	check := func() {
+		settled, err := a.Settled.Seen(context.Background(), ticket.ID(), ticket.Expires())
+		if err == nil && !settled {
+			a.Guard.Unsettled(&ticket)
+		}
+	}
+	later := a.Later
+	if later == nil {
+		later = func(after time.Duration, f func()) { time.AfterFunc(after, f) }
+	}
+	later(a.Guard.Policy().PendingFor, check)
 }
 
 // fingerprint shortens what the caller sent to what is kept: 64 bits of a
