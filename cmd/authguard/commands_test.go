@@ -70,6 +70,17 @@ func TestWithoutAServerCommandsSayWhatToDo(t *testing.T) {
 	}
 }
 
+func TestAFailureIsToldToProgramsToo(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(product, "--json", "captcha", "status")
+	cmd.Dir = t.TempDir()
+	said := say(t, cmd, "")
+	var answer struct{ Error string }
+	if err := json.Unmarshal([]byte(said.out), &answer); err != nil || said.status != 1 || !strings.Contains(answer.Error, "authguard serve") {
+		t.Errorf("%+v: %v", said, err)
+	}
+}
+
 func TestADataFolderTooDeepForASocketSaysSo(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(product, "captcha", "status")

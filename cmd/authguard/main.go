@@ -6,6 +6,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -76,7 +77,15 @@ func run(args []string, out, complaints io.Writer) int {
 	}
 	if err := command.Run(&line.globals); err != nil {
 		fmt.Fprintln(complaints, "authguard:", err)
+		line.failed(err)
 		return 1
 	}
 	return 0
+}
+
+// failed tells programs what went wrong, where they look for the answer.
+func (g *globals) failed(err error) {
+	if g.JSON {
+		_ = json.NewEncoder(g.out).Encode(map[string]string{"error": err.Error()})
+	}
 }

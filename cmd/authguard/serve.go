@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -184,7 +185,9 @@ func (s *site) reload(path string) error {
 		s.alerts.Reconfigure(alertConfig(loaded.Config)),
 	)
 	s.apply(loaded.Config)
-	s.guard.ProxiesChanged()
+	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) {
+		s.guard.ProxiesChanged()
+	}
 	s.loaded = loaded
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
 	return err

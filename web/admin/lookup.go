@@ -38,26 +38,13 @@ func (d Deps) lookUp(c echo.Context, now time.Time) pages.LookUp {
 }
 
 func explainView(e *control.Explanation, now time.Time) *pages.Explain {
-	v := &pages.Explain{Summary: strings.Join(append([]string{e.Summary}, capitals(e.Words)...), " "), Open: e.Open}
+	v := &pages.Explain{Summary: strings.Join(append([]string{e.Summary}, capitals(e.Words)...), " "), Open: e.Open, Known: e.Status == trusted.Privileged}
 	for _, line := range e.Lines {
 		if l, ok := limitView(e, line, now); ok {
 			v.Limits = append(v.Limits, l)
 		}
 	}
-	v.Places = placesView(e)
 	return v
-}
-
-// placesView is the place that was asked about. The others are kept as keyed
-// digests: they can be recognised and forgotten, not listed.
-func placesView(e *control.Explanation) []pages.Place {
-	switch {
-	case e.Account == "":
-		return nil
-	case e.Status == trusted.Privileged:
-		return []pages.Place{{Name: e.Address.String()}}
-	}
-	return []pages.Place{{Name: "any are kept as digests only: look up an address to see whether it is one"}}
 }
 
 // capitals makes sentences of the words.

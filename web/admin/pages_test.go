@@ -176,8 +176,14 @@ func TestForgettingPlacesByForm(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	c.Right(t, "vic", "192.0.2.1")
 	c.Right(t, "vic", "192.0.2.2")
-	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget its places") {
+	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget this place") || !strings.Contains(page, "is one of them") {
 		t.Error("the place is not offered to be forgotten")
+	}
+	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not one of them") {
+		t.Error("a strange place is not said to be one")
+	}
+	if _, _, page := c.get(t, "/?account=vic"); !strings.Contains(page, "Forget its places") {
+		t.Error("the places are not offered to be forgotten")
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})
 	if a, b := c.Status(t, "vic", "192.0.2.1"), c.Status(t, "vic", "192.0.2.2"); a != trusted.Stranger || b != trusted.Privileged {

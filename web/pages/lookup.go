@@ -24,7 +24,8 @@ type Explain struct {
 	// Open says that the next attempt would be let through to its password.
 	Open   bool
 	Limits []LimitLine
-	Places []Place
+	// Known says that the account has signed in from the address before.
+	Known bool
 }
 
 // A LimitLine is how one limit stands.
@@ -44,14 +45,6 @@ type LimitLine struct {
 	FreesAt time.Time
 	// Monitor marks a limit that is recorded and not enforced.
 	Monitor bool
-}
-
-// A Place is one from which the account has signed in before.
-type Place struct {
-	// Name is the address, or what the device is known by.
-	Name     string
-	LastUsed time.Time
-	Expires  time.Time
 }
 
 // Asked reports whether there is an answer to show.

@@ -69,7 +69,7 @@ func attacked() AdminView {
 		LookUp: LookUp{Account: hostile, Address: hostile, Result: &Explain{
 			Summary: "The next attempt is asked for a CAPTCHA.",
 			Limits:  []LimitLine{{Subject: "account", Name: hostile, Used: 5, Limit: 5, Window: 24 * time.Hour, Then: "a CAPTCHA", FreesAt: noon.Add(time.Hour), Monitor: true}},
-			Places:  []Place{{Name: hostile, LastUsed: noon, Expires: noon.Add(time.Hour)}},
+			Known:   true,
 		}},
 	}
 }
