@@ -119,13 +119,18 @@ func (s *Store) script(kind string, ladders []*failures.Ladder, make func([]*fai
 	return made.(*script)
 }
 
-// charge runs the calls of one charge. If one place refuses, the charges of
-// the others are taken back, although the caller may be gone.
+// charge runs the calls of one charge.
 func (s *Store) charge(ctx context.Context, calls []call, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
 	answers, err := s.run(ctx, calls)
 	if err != nil {
 		return 0, err
 	}
+	return s.conclude(ctx, calls, answers, subjects, standings)
+}
+
+// conclude reads the answers to one charge. If one place refused, what the
+// others charged is taken back, although the caller may be gone.
+func (s *Store) conclude(ctx context.Context, calls []call, answers []answer, subjects []failures.Subject, standings []failures.Standing) (_ failures.Moment, err error) {
 	refused := false
 	for i := range answers {
 		if answers[i].sure, err = answers[i].standings(calls[i].group.members, standings); err != nil {
