@@ -58,8 +58,6 @@ type Ladder struct {
 	quiet   int              // with fewer charges than that no rung is full, and no pace asks for time
 	longest uint32           // Longest, in milliseconds
 	windows [MaxRungs]uint32 // of the rungs, in milliseconds
-
-	fingerprint string
 }
 
 // NewLadder checks the rungs and the pace by themselves. Whether a rung can
@@ -84,7 +82,6 @@ func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
 		errs = append(errs, fmt.Errorf("failures: pace: %w", err))
 	}
 	l.longest = millis(l.Longest())
-	l.fingerprint = fmt.Sprint(rungs, pace)
 	return l, errors.Join(errs...)
 }
 
@@ -103,17 +100,6 @@ func (l *Ladder) Rungs() []Rung { return l.rungs }
 
 // Pace returns the ladder's pace; the zero Pace if it has none.
 func (l *Ladder) Pace() Pace { return l.pace }
-
-// Keep is how many of a key's newest charges are enough to know how it stands.
-func (l *Ladder) Keep() int { return l.keep }
-
-// Quiet is the smallest number of charges with which a rung can be full or the
-// pace can ask for time.
-func (l *Ladder) Quiet() int { return l.quiet }
-
-// Fingerprint is the same for ladders with the same rungs and pace, and for no
-// others.
-func (l *Ladder) Fingerprint() string { return l.fingerprint }
 
 // Longest is the longest window on the ladder, the pace's included.
 func (l *Ladder) Longest() time.Duration {

@@ -90,25 +90,4 @@ func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32
 	return free
 }
 
-// Stand is how a subject stands, for stores that keep its charges elsewhere:
-// the low 32 bits of their Unix milliseconds, oldest first. decided of those
-// younger than pendingFor are known to be failures. Both times are in
-// milliseconds.
-func Stand(s *Subject, charges []uint32, now uint32, decided int, pendingFor uint32) Standing {
-	m := moments(charges)
-	if n := len(m); n > 0 && int32(m[n-1]-now) > 0 {
-		now = m[n-1]
-	}
-	var out Standing
-	pending := max(0, m.within(now, pendingFor)-decided)
-	free := m.standing(s, now, pending, pendingFor, &out)
-	if out.Over&s.Bind != 0 {
-		out.FreeIn = time.Duration(free) * time.Millisecond
-	}
-	for i, window := range s.Ladder.windows[:len(s.Ladder.rungs)] {
-		out.Used[i] = uint16(m.within(now, window))
-	}
-	return out
-}
-
 func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }

@@ -54,19 +54,9 @@ type Standing struct {
 	FreeIn time.Duration
 }
 
-// A Moment is when a charge was made: in its low MomentBits the milliseconds
-// since the Unix epoch on the store's own clock, above them what the store
-// needs to find the charge again. Zero means that nothing was charged.
+// A Moment is when a charge was made: milliseconds since the Unix epoch on the
+// store's own clock. Zero means that nothing was charged.
 type Moment int64
-
-// MomentBits hold the milliseconds of a Moment until the year 2109.
-const MomentBits = 42
-
-// Millis is the moment in milliseconds since the Unix epoch.
-func (m Moment) Millis() int64 { return int64(m) & (1<<MomentBits - 1) }
-
-// Time is the moment on the store's own clock.
-func (m Moment) Time() time.Time { return time.UnixMilli(m.Millis()) }
 
 // A Follower is a Store that can go by the caller's clock instead of reading one
 // of its own, which is a good part of what a charge in memory costs.
