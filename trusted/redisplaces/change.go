@@ -93,11 +93,10 @@ func (s *Store) change(ctx context.Context, account trusted.Key, apply func(*tru
 			believed = actual
 			continue
 		}
+		s.remember(account, text, &record, number)
 		if notable {
 			s.epoch.End(ctx)
-			number, _ = s.epoch.Now()
 		}
-		s.remember(account, text, &record, number)
 		return nil
 	}
 	return errContended
