@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +42,11 @@ func inParallel(b *testing.B, one func(i int) error) {
 		})
 	}
 	all.Wait()
+	if os.Getenv("STATS") != "" {
+		c := redistemp.Standalone(b).Client(b)
+		fmt.Println(c.Info(context.Background(), "commandstats").Val(), c.Info(context.Background(), "cpu").Val())
+		c.ConfigResetStat(context.Background())
+	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "per-second")
 }
 

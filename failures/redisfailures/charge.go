@@ -57,14 +57,17 @@ func (s *Store) conclude(ctx context.Context, parts []part) (failures.Moment, er
 func (s *Store) undo(ctx context.Context, parts []part) error {
 	var calls []redisscript.Call
 	for i := range parts {
-		if parts[i].charged() {
-			calls = append(calls, s.takeBack(parts[i].charges(), parts[i].at))
+		if !parts[i].charged() {
+			continue
+		}
+		s.counts.takenBack.Add(1)
+		for _, place := range byPlace(parts[i].charges()) {
+			calls = append(calls, s.takeBack(&place, parts[i].at))
 		}
 	}
 	if len(calls) == 0 {
 		return nil
 	}
-	s.counts.takenBack.Add(uint64(len(calls)))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	if err := redisscript.Run(ctx, s.client, calls); err != nil {

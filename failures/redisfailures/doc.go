@@ -6,11 +6,11 @@
 // each place, all in one round trip; if one refuses, what the others charged
 // is taken back. Time is Redis's own.
 //
-// A key holds the newest charges of a subject, four bytes each: the low 32 bits
-// of the milliseconds since the Unix epoch, little endian, oldest first. Its
-// name is the realm's prefix, the place's digest in braces and, unless the
-// subject is the place itself, the subject's digest, both in base64: nothing
-// that anybody typed. Every key expires with the longest window of its ladder.
+// A key holds the newest charges of one subject, or of a place and the few
+// subjects kept with it (book.go has the layout). Its name is the realm's
+// prefix, the place's digest in braces and, for a subject with a key of its
+// own, the subject's digest, both in base64: nothing that anybody typed. Every
+// key expires when its last charge no longer counts.
 //
 // A failure writes nothing: the charge is there already. That it is decided is
 // remembered by the node that was told; to the others it may be undecided

@@ -8,7 +8,6 @@ import (
 	"authguard/failures"
 	"authguard/internal/redisscript"
 	"authguard/trusted"
-	"authguard/trusted/redisplaces"
 )
 
 // A part is what one script does: everything, or in a cluster everything at
@@ -43,6 +42,10 @@ func (s *Store) parts(subjects []failures.Subject) []part {
 	if !s.split {
 		return []part{{place: subjects[0].Place, others: subjects}}
 	}
+	return byPlace(subjects)
+}
+
+func byPlace(subjects []failures.Subject) []part {
 	var parts []part
 	for i := range subjects {
 		parts = addTo(parts, &subjects[i], i)
@@ -75,25 +78,6 @@ func (s *Store) run(ctx context.Context, parts []part) {
 	for i := range parts {
 		parts[i].read(&calls[i])
 	}
-}
-
-func (s *Store) call(p *part) redisscript.Call {
-	how := plan{asks: p.asks != nil, privileged: uint8(len(p.privileged))}
-	how.add(p.privileged)
-	how.add(p.others)
-	keys := make([]string, 0, how.n+1)
-	for i := range p.privileged {
-		keys = append(keys, s.name(&p.privileged[i]))
-	}
-	for i := range p.others {
-		keys = append(keys, s.name(&p.others[i]))
-	}
-	var args []any
-	if p.asks != nil {
-		keys = append(keys, redisplaces.Name(s.prefix, p.asks.account))
-		args = []any{string(p.asks.place[:]), p.asks.since}
-	}
-	return redisscript.Call{Script: s.script(&how), Keys: keys, Args: append(args, s.clockArgs()...)}
 }
 
 var errReply = errors.New("redisfailures: a script's answer makes no sense")

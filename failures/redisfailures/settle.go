@@ -8,55 +8,15 @@ import (
 	"authguard/internal/redisscript"
 )
 
-// The scripts that need no ladder answer with a list: the time, and for each
-// key its charges, or nothing where they do not matter.
-const (
-	readLua = `local out=redis.call('MGET',unpack(KEYS))
-table.insert(out,1,now)
-return out
-`
-	clearLua = `local out=redis.call('MGET',unpack(KEYS))
-table.insert(out,1,now)
-redis.call('DEL',unpack(KEYS))
-return out
-`
-	// takeBackLua removes the charge with the stamp ARGV[1] from each key, the
-	// newest if there are several. It tells the charges that there were if the
-	// one taken back was older than ARGV[2] milliseconds.
-	takeBackLua = `local u,wrap=struct.unpack,4294967296
-local at,late=tonumber(ARGV[1]),now-ARGV[1]>tonumber(ARGV[2])
-local out,all={now},redis.call('MGET',unpack(KEYS))
-for k=1,#KEYS do
- local v=all[k] or ''
- out[k+1]=''
- for i=#v-3,1,-4 do
-  local younger=(u('<I4',v,i)-at)%wrap
-  if younger==0 then
-   if #v==4 then redis.call('DEL',KEYS[k])
-   else redis.call('SET',KEYS[k],string.sub(v,1,i-1)..string.sub(v,i+4),'KEEPTTL') end
-   if late then out[k+1]=v end
-  end
-  if younger==0 or younger>=2147483648 then break end
- end
-end
-return out
-`
-)
-
-// fixed are the scripts that need no ladder.
-type fixed struct{ read, clear, takeBack *redisscript.Script }
-
-func newFixed(clock string) fixed {
-	return fixed{redisscript.New(clock + readLua), redisscript.New(clock + clearLua), redisscript.New(clock + takeBackLua)}
-}
-
 // Read implements failures.Store.
 func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) error {
 	if err := check(subjects, standings, true); err != nil {
 		return err
 	}
 	pending := uint32(s.pending.Load())
-	err := s.each(ctx, subjects, s.readCall, func(i int, now int64, charges []uint32) {
+	err := s.each(ctx, subjects, func(one *part) redisscript.Call {
+		return s.settling(s.scripts.read, one)
+	}, func(i int, now int64, charges []uint32) {
 		_, undecided := s.decided.split(subjects[i].Key, charges, uint32(now), pending)
 		subjects[i].Stand(charges, uint32(now), undecided, &standings[i])
 	})
@@ -73,10 +33,9 @@ func (s *Store) TakeBack(ctx context.Context, at failures.Moment, subjects []fai
 	if err := check(subjects, nil, false); err != nil || at == 0 {
 		return err
 	}
-	opened := false
-	err := s.each(ctx, subjects, func(of []failures.Subject) redisscript.Call {
-		return s.takeBack(of, stampOf(at, of[0].Place))
-	}, func(i int, now int64, charges []uint32) { opened = opened || isFull(&subjects[i], charges, now) })
+	opened, err := s.change(ctx, subjects, func(one *part) redisscript.Call {
+		return s.takeBack(one, stampOf(at, one.place))
+	})
 	return s.settled(ctx, "taking back", opened, err)
 }
 
@@ -99,11 +58,21 @@ func (s *Store) Clear(ctx context.Context, subjects []failures.Subject) error {
 	if err := check(subjects, nil, false); err != nil {
 		return err
 	}
-	opened := false
-	err := s.each(ctx, subjects, s.clearCall, func(i int, now int64, charges []uint32) {
-		opened = opened || isFull(&subjects[i], charges, now)
+	opened, err := s.change(ctx, subjects, func(one *part) redisscript.Call {
+		return s.settling(s.scripts.clear, one)
 	})
 	return s.settled(ctx, "clearing", opened, err)
+}
+
+// change makes a call for each place, and reports whether one of the subjects
+// had been full on any rung, bound or not.
+func (s *Store) change(ctx context.Context, subjects []failures.Subject, call func(*part) redisscript.Call) (wasFull bool, err error) {
+	err = s.each(ctx, subjects, call, func(i int, now int64, charges []uint32) {
+		var standing failures.Standing
+		subjects[i].Stand(charges, uint32(now), 0, &standing)
+		wasFull = wasFull || standing.Over != 0
+	})
+	return wasFull, err
 }
 
 // settled tells all nodes if a key was opened, although not all may have gone
@@ -118,49 +87,69 @@ func (s *Store) settled(ctx context.Context, what string, opened bool, err error
 	return nil
 }
 
-// isFull reports whether any rung of the subject was full, bound or not.
-func isFull(subject *failures.Subject, charges []uint32, now int64) bool {
-	var standing failures.Standing
-	subject.Stand(charges, uint32(now), 0, &standing)
-	return standing.Over != 0
+// takeBack is the call that takes back what was charged at one place.
+func (s *Store) takeBack(one *part, stamp int64) redisscript.Call {
+	return s.settling(s.scripts.takeBack, one, stamp, s.pending.Load())
 }
 
-func (s *Store) readCall(of []failures.Subject) redisscript.Call {
-	return redisscript.Call{Script: s.scripts.read, Keys: s.names(of), Args: s.clockArgs()}
-}
-
-func (s *Store) clearCall(of []failures.Subject) redisscript.Call {
-	return redisscript.Call{Script: s.scripts.clear, Keys: s.names(of), Args: s.clockArgs()}
-}
-
-func (s *Store) takeBack(of []failures.Subject, stamp int64) redisscript.Call {
-	return redisscript.Call{
-		Script: s.scripts.takeBack, Keys: s.names(of), Args: append([]any{stamp, s.pending.Load()}, s.clockArgs()...),
+// settling is a call of a script that needs no ladder, for one place.
+func (s *Store) settling(script *redisscript.Script, one *part, more ...any) redisscript.Call {
+	keys := make([]string, 1, 1+len(one.others))
+	keys[0] = s.bookName(one.place)
+	args := make([]any, 0, len(one.others)+len(more)+2)
+	itself := 0
+	for i := range one.others {
+		if isBook(&one.others[i]) {
+			itself = 1
+			continue
+		}
+		keys = append(keys, s.ownName(&one.others[i]))
+		args = append(args, tag(&one.others[i]))
 	}
+	args = append(append(args, itself), more...)
+	return redisscript.Call{Script: script, Keys: keys, Args: append(args, s.clockArgs()...)}
 }
 
-// each makes a call for each part of the subjects, all in one round trip, and
+// each makes a call for each place of the subjects, all in one round trip, and
 // hands over what was told of each subject.
 func (s *Store) each(ctx context.Context, subjects []failures.Subject,
-	call func([]failures.Subject) redisscript.Call, told func(i int, now int64, charges []uint32)) error {
+	call func(*part) redisscript.Call, told func(i int, now int64, charges []uint32)) error {
 	if len(subjects) == 0 {
 		return nil
 	}
-	parts := s.parts(subjects)
-	calls := make([]redisscript.Call, len(parts))
-	for i := range parts {
-		calls[i] = call(parts[i].others)
+	places := byPlace(subjects)
+	calls := make([]redisscript.Call, len(places))
+	for i := range places {
+		calls[i] = call(&places[i])
 	}
 	err := redisscript.Run(ctx, s.client, calls)
-	for i := range parts {
-		if parts[i].read(&calls[i]); parts[i].err != nil {
-			continue
-		}
-		for j, one := range parts[i].rest {
-			text, _ := one.(string) // nothing, if the key is not there
-			charges := chargesOf(text)
-			told(parts[i].where(j), notBefore(charges, parts[i].at), charges)
-		}
+	for i := range places {
+		places[i].tell(&calls[i], told)
 	}
 	return err
+}
+
+// tell hands over what a script told of the charges at one place, if it did.
+func (p *part) tell(call *redisscript.Call, told func(i int, now int64, charges []uint32)) {
+	list, _ := call.Reply.([]any)
+	if call.Err != nil || len(list) < 2 {
+		return
+	}
+	now, _ := list[0].(int64)
+	book, _ := list[1].(string) // nothing, if there is none; and so below
+	own := list[2:]
+	for i := range p.others {
+		text := mainOf(book)
+		if !isBook(&p.others[i]) {
+			if len(own) == 0 {
+				return
+			}
+			text, _ = own[0].(string)
+			if own = own[1:]; text == "" {
+				text = section(book, tag(&p.others[i]))
+			}
+		}
+		charges := chargesOf(text)
+		told(p.where(i), notBefore(charges, now), charges)
+	}
 }

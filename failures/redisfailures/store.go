@@ -21,6 +21,7 @@ import (
 const (
 	DefaultPrefix      = "ag:"
 	DefaultPendingFor  = 5 * time.Second
+	DefaultRetain      = 24 * time.Hour
 	DefaultClosedBytes = 32 << 20
 )
 
@@ -39,9 +40,9 @@ type Options struct {
 	// PendingFor is the longest that a password check takes: an older charge
 	// is a failure. Default DefaultPendingFor.
 	PendingFor time.Duration
-	// Retain is how long a charge may matter. No key outlives its last charge
-	// by more, and none by more than its ladder's longest window. Default
-	// failures.MaxWindow.
+	// Retain is how long a charge may matter: the longest window of any ladder
+	// used with this store. A key lives as long after its last charge.
+	// Default DefaultRetain.
 	Retain time.Duration
 	// SplitPlaces sends one script for each place, not one for all of them.
 	// It is so with a *redis.ClusterClient; set it where a proxy hides a
@@ -87,7 +88,7 @@ var _ failures.Store = (*Store)(nil)
 func New(client redis.UniversalClient, o Options) (*Store, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.PendingFor = cmp.Or(o.PendingFor, DefaultPendingFor)
-	o.Retain = cmp.Or(o.Retain, failures.MaxWindow)
+	o.Retain = cmp.Or(o.Retain, DefaultRetain)
 	o.ClosedBytes = cmp.Or(o.ClosedBytes, DefaultClosedBytes)
 	if err := errors.Join(o.validate(client), validWindows(o.Retain, o.PendingFor)); err != nil {
 		return nil, err
