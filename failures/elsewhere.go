@@ -9,8 +9,8 @@ import "time"
 // pace.
 func (l *Ladder) Keep() int { return l.keep }
 
-// Stand writes into out what a key's charges mean to the subject, Used
-// included. charges are oldest first, each the low 32 bits of its moment in
+// Stand writes into out what a key's charges mean to the subject, all but Used.
+// charges are oldest first, each the low 32 bits of its moment in
 // milliseconds, and now is the same of the time at which out shall hold.
 // Undecided is how many of them are neither failed nor older than the longest
 // password check.
@@ -20,8 +20,12 @@ func (s *Subject) Stand(charges []uint32, now uint32, undecided int, out *Standi
 	if out.Over&s.Bind != 0 {
 		out.FreeIn = time.Duration(free) * time.Millisecond
 	}
+}
+
+// Tally writes into out's Used how many of the charges each rung's window holds.
+func (s *Subject) Tally(charges []uint32, now uint32, out *Standing) {
 	for i := range s.Ladder.rungs {
-		out.Used[i] = uint16(m.within(now, s.Ladder.windows[i]))
+		out.Used[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
 	}
 }
 

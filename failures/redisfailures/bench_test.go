@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +13,7 @@ import (
 
 	"authguard/failures"
 	"authguard/failures/redisfailures"
-	"authguard/internal/redistemp"
+	"authguard/internal/redistest"
 	"authguard/trusted"
 	"authguard/trusted/redisplaces"
 )
@@ -42,17 +40,12 @@ func inParallel(b *testing.B, one func(i int) error) {
 		})
 	}
 	all.Wait()
-	if os.Getenv("STATS") != "" {
-		c := redistemp.Standalone(b).Client(b)
-		fmt.Println(c.Info(context.Background(), "commandstats").Val(), c.Info(context.Background(), "cpu").Val())
-		c.ConfigResetStat(context.Background())
-	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "per-second")
 }
 
 func benchClient(b *testing.B) *redis.Client {
-	c := redistemp.Standalone(b).Client(b)
-	c.FlushAll(b.Context())
+	c := redis.NewClient(&redis.Options{Addr: redistest.Standalone(b).Addr, PoolSize: connections, MaxRetries: -1})
+	b.Cleanup(func() { _ = c.Close() })
 	return c
 }
 

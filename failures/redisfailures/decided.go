@@ -53,6 +53,18 @@ func (d *decided) add(key failures.Key, stamp uint32, now time.Time, age int64) 
 	sh.young[charge{key, stamp}]++
 }
 
+// forget forgets a key's charges, which are no longer there: another one may
+// get the same stamp.
+func (d *decided) forget(key failures.Key, charges []uint32) {
+	sh := d.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, stamp := range charges {
+		delete(sh.young, charge{key, stamp})
+		delete(sh.old, charge{key, stamp})
+	}
+}
+
 // split counts which of a key's charges are young and not known to have
 // failed, and returns the others.
 func (d *decided) split(key failures.Key, charges []uint32, now, pendingFor uint32) (certain []uint32, undecided int) {

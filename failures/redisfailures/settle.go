@@ -19,6 +19,7 @@ func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings
 	}, func(i int, now int64, charges []uint32) {
 		_, undecided := s.decided.split(subjects[i].Key, charges, uint32(now), pending)
 		subjects[i].Stand(charges, uint32(now), undecided, &standings[i])
+		subjects[i].Tally(charges, uint32(now), &standings[i])
 	})
 	if err != nil {
 		return fmt.Errorf("redisfailures: reading: %w", err)
@@ -33,8 +34,11 @@ func (s *Store) TakeBack(ctx context.Context, at failures.Moment, subjects []fai
 	if err := check(subjects, nil, false); err != nil || at == 0 {
 		return err
 	}
-	opened, err := s.change(ctx, subjects, func(one *part) redisscript.Call {
+	opened := false
+	err := s.each(ctx, subjects, func(one *part) redisscript.Call {
 		return s.takeBack(one, stampOf(at, one.place))
+	}, func(i int, now int64, charges []uint32) {
+		opened = opened || wasFull(&subjects[i], charges, now)
 	})
 	return s.settled(ctx, "taking back", opened, err)
 }
@@ -58,21 +62,21 @@ func (s *Store) Clear(ctx context.Context, subjects []failures.Subject) error {
 	if err := check(subjects, nil, false); err != nil {
 		return err
 	}
-	opened, err := s.change(ctx, subjects, func(one *part) redisscript.Call {
+	opened := false
+	err := s.each(ctx, subjects, func(one *part) redisscript.Call {
 		return s.settling(s.scripts.clear, one)
+	}, func(i int, now int64, charges []uint32) {
+		s.decided.forget(subjects[i].Key, charges)
+		opened = opened || wasFull(&subjects[i], charges, now)
 	})
 	return s.settled(ctx, "clearing", opened, err)
 }
 
-// change makes a call for each place, and reports whether one of the subjects
-// had been full on any rung, bound or not.
-func (s *Store) change(ctx context.Context, subjects []failures.Subject, call func(*part) redisscript.Call) (wasFull bool, err error) {
-	err = s.each(ctx, subjects, call, func(i int, now int64, charges []uint32) {
-		var standing failures.Standing
-		subjects[i].Stand(charges, uint32(now), 0, &standing)
-		wasFull = wasFull || standing.Over != 0
-	})
-	return wasFull, err
+// wasFull reports whether a subject had been full on any rung, bound or not.
+func wasFull(subject *failures.Subject, charges []uint32, now int64) bool {
+	var standing failures.Standing
+	subject.Stand(charges, uint32(now), 0, &standing)
+	return standing.Over != 0
 }
 
 // settled tells all nodes if a key was opened, although not all may have gone

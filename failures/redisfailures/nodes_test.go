@@ -1,0 +1,405 @@
+package redisfailures_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/failures"
+	"authguard/failures/redisfailures"
+	"authguard/internal/redistest"
+)
+
+var limit = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 10, Window: time.Minute})
+
+// nodes are three stores, each with a client of its own.
+func (on redisOf) nodes(t testing.TB) (all [3]*redisfailures.Store) {
+	for i := range all {
+		all[i] = on.node(t)
+	}
+	return all
+}
+
+// attemptOn is what a guess at one account from an address of its own is
+// charged to.
+func attemptOn(account failures.Key, n int) []failures.Subject {
+	network, address := digest('n', n/5), digest('i', n)
+	return []failures.Subject{
+		{Place: network, Key: address, Ladder: wide, Bind: failures.Every},
+		{Place: network, Key: network, Ladder: wide, Bind: failures.Every},
+		{Place: account, Key: account, Ladder: limit, Bind: failures.Every},
+		{Place: account, Key: digest('p', n), Ladder: wide, Bind: failures.Every},
+	}
+}
+
+// R1, over nodes: 500 guesses at once, and exactly the limit is charged.
+func burstOverThreeNodes(t *testing.T, on redisOf) {
+	nodes := on.nodes(t)
+	for round := range 5 {
+		account := digest('a', round)
+		moments := atOnce(t, 500, func(n int) (failures.Moment, error) {
+			return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+		})
+		charged := 0
+		for n, at := range moments {
+			if at == 0 {
+				want(t, "charges of an address that was refused", count(t, nodes[0], attemptOn(account, n)[0]), 0)
+				continue
+			}
+			charged++
+			must(t, nodes[1].TakeBack(t.Context(), at, attemptOn(account, n)))
+		}
+		want(t, "charged", charged, 10)
+	}
+}
+
+// atOnce does something n times in parallel, of which 200 at a time.
+func atOnce(t *testing.T, n int, do func(n int) (failures.Moment, error)) []failures.Moment {
+	moments := make([]failures.Moment, n)
+	places := make(chan struct{}, 200)
+	var all sync.WaitGroup
+	for i := range n {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			var err error
+			if moments[i], err = do(i); err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	return moments
+}
+
+// Every charge is found again by the node that settles it, whoever made it.
+func successesAtOnce(t *testing.T, on redisOf) {
+	nodes := on.nodes(t)
+	account := digest('a', 1)
+	atOnce(t, 200, func(n int) (failures.Moment, error) {
+		subjects := attemptOn(account, n)
+		subjects[2].Ladder = wide
+		at, err := nodes[n%3].Charge(t.Context(), subjects, make([]failures.Standing, 4))
+		if at == 0 || err != nil {
+			return 0, fmt.Errorf("moment %d: %w", at, err)
+		}
+		return at, nodes[(n+1)%3].TakeBack(t.Context(), at, subjects)
+	})
+	if left := on.names(t, on.open(t)); len(left) != 0 {
+		t.Fatalf("keys are left: %q", left)
+	}
+}
+
+// A spy sees what a client sends.
+type spy struct {
+	trips atomic.Int64
+	mu    sync.Mutex
+	sent  []redis.Cmder
+}
+
+func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.note(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (s *spy) note(cmds ...redis.Cmder) {
+	s.trips.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, cmds...)
+}
+
+// scripts are the scripts that were run, by their keys.
+func (s *spy) scripts() (all [][]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cmd := range s.sent {
+		args := cmd.Args()
+		if name := strings.ToLower(fmt.Sprint(args[0])); name != "evalsha" && name != "eval" {
+			continue
+		}
+		keys := make([]string, args[2].(int))
+		for i := range keys {
+			keys[i] = args[3+i].(string)
+		}
+		all = append(all, keys)
+	}
+	return all
+}
+
+// spied is a store whose client is watched from now on.
+func (on redisOf) spied(t testing.TB) (*redisfailures.Store, *spy) {
+	client, s := on.open(t), new(spy)
+	client.AddHook(s)
+	return newStore(t, client, on.options()), s
+}
+
+func chargeIsOneTrip(t *testing.T, on redisOf) {
+	store, seen := on.spied(t)
+	fail(t, store, attemptOn(digest('a', 1), 1)...) // loads the scripts
+	before := seen.trips.Load()
+	fail(t, store, attemptOn(digest('a', 1), 2)...)
+	want(t, "trips of a failed attempt", seen.trips.Load()-before, 1)
+}
+
+func scriptsStayInOneSlot(t *testing.T, on redisOf) {
+	if !on.split {
+		t.Log("one server has no slots: all keys are in one script")
+		return
+	}
+	store, seen := on.spied(t)
+	subjects := attemptOn(digest('a', 1), 1)
+	at, _ := charge(t, store, subjects...)
+	must(t, store.TakeBack(t.Context(), at, subjects))
+	must(t, store.Read(t.Context(), subjects, make([]failures.Standing, 4)))
+	must(t, store.Clear(t.Context(), subjects))
+	scripts := seen.scripts()
+	if len(scripts) < 8 {
+		t.Fatalf("only %d scripts were run", len(scripts))
+	}
+	for _, keys := range scripts {
+		for _, key := range keys {
+			if tagOf(key) == "" || tagOf(key) != tagOf(keys[0]) {
+				t.Errorf("one script has keys of several slots: %q", keys)
+			}
+		}
+	}
+}
+
+func tagOf(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
+}
+
+// SCRIPT FLUSH, a restart and a failover all leave a server without scripts.
+func flushedScripts(t *testing.T, on redisOf) {
+	nodes, client := on.nodes(t), on.open(t)
+	account := digest('a', 1)
+	stop := make(chan struct{})
+	var flushing sync.WaitGroup
+	flushing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := eachMaster(t.Context(), client, func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	charged := 0
+	for _, at := range atOnce(t, 500, func(n int) (failures.Moment, error) {
+		return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+	}) {
+		if at != 0 {
+			charged++
+		}
+	}
+	close(stop)
+	flushing.Wait()
+	want(t, "charged", charged, 10)
+}
+
+func refusalLeavesNothing(t *testing.T, on redisOf) {
+	store := on.node(t)
+	account := digest('a', 1)
+	for n := range 10 {
+		want(t, "room", fail(t, store, attemptOn(account, n)...), true)
+	}
+	subjects := attemptOn(account, 100)
+	at, st := charge(t, store, subjects...)
+	want(t, "moment", at, 0)
+	want(t, "full", st[2].Over, failures.Mask(1))
+	want(t, "failed", st[2].Failed, failures.Mask(1))
+	for _, i := range []int{0, 1, 3} {
+		want(t, "standing of one with room", st[i], failures.Standing{})
+		want(t, "charges of one with room", count(t, store, subjects[i]), 0)
+	}
+}
+
+// Whoever is refused has guessed nothing, also if he did not wait to hear it.
+func refusalIsUndone(t *testing.T, on redisOf) {
+	client, hangUp := on.open(t), new(hangingUp)
+	client.AddHook(hangUp)
+	store := newStore(t, client, on.options())
+	account := digest('a', 1)
+	for n := range 10 {
+		fail(t, store, attemptOn(account, n)...)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	hangUp.after.Store(&cancel)
+	subjects := attemptOn(account, 100)
+	at, err := store.Charge(ctx, subjects, make([]failures.Standing, 4))
+	must(t, err)
+	want(t, "moment", at, 0)
+	want(t, "the caller has left", errors.Is(ctx.Err(), context.Canceled), true)
+	want(t, "charges of the address", count(t, store, subjects[0]), 0)
+}
+
+// hangingUp cancels a context once the first command is answered.
+type hangingUp struct {
+	spy
+	after atomic.Pointer[context.CancelFunc]
+}
+
+func (h *hangingUp) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer h.hangUp()
+		return next(ctx, cmd)
+	}
+}
+
+func (h *hangingUp) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		defer h.hangUp()
+		return next(ctx, cmds)
+	}
+}
+
+func (h *hangingUp) hangUp() {
+	if cancel := h.after.Swap(nil); cancel != nil {
+		(*cancel)()
+	}
+}
+
+func closedKeyCostsNoCall(t *testing.T, on redisOf) {
+	store, seen := on.spied(t)
+	store.Start()
+	redistest.Until(t, "the store to have started", func() bool { return seen.trips.Load() > 0 })
+	account := digest('a', 1)
+	for n := range 10 {
+		fail(t, store, attemptOn(account, n)...)
+	}
+	redistest.Until(t, "the key to be known as closed", func() bool {
+		before := store.Counts().Closed
+		charge(t, store, attemptOn(account, 50)...)
+		return store.Counts().Closed > before
+	})
+	scripts := len(seen.scripts())
+	for n := range 1000 {
+		at, st := charge(t, store, attemptOn(account, 100+n)...)
+		want(t, "moment", at, 0)
+		want(t, "failed", st[2].Failed, failures.Mask(1))
+		want(t, "count", st[2].Count, 10)
+		if free := st[2].FreeIn; free <= 0 || free > time.Minute {
+			t.Fatalf("free in %v", free)
+		}
+	}
+	want(t, "scripts run for 1000 knocks", len(seen.scripts())-scripts, 0)
+	lifted := attemptOn(account, 2000)
+	lifted[2].Bind = 0
+	at, _ := charge(t, store, lifted...)
+	want(t, "charged where the rung does not bind", at != 0, true)
+}
+
+// closedOn fills an account and waits until a node remembers it as closed.
+func closedOn(t *testing.T, node *redisfailures.Store, account failures.Key) {
+	t.Helper()
+	redistest.Until(t, "the key to be known as closed", func() bool {
+		before := node.Counts().Closed
+		fail(t, node, subjectOf(account))
+		return node.Counts().Closed > before
+	})
+}
+
+func subjectOf(account failures.Key) failures.Subject {
+	return failures.Subject{Place: account, Key: account, Ladder: limit, Bind: failures.Every}
+}
+
+func unlockReachesOtherNodes(t *testing.T, on redisOf) {
+	here, there := on.node(t), on.node(t)
+	here.Start()
+	one := subjectOf(digest('a', 1))
+	closedOn(t, here, one.Key)
+	must(t, there.Clear(t.Context(), []failures.Subject{one}))
+	began := time.Now()
+	redistest.Until(t, "the other node to charge again", func() bool {
+		at, _ := charge(t, here, one)
+		return at != 0
+	})
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("an unlock took %v to reach the other node", took)
+	}
+}
+
+// A success that is told long after its charge counted as a failure opens the
+// key, also where it is remembered as closed.
+func lateSuccessReachesOtherNodes(t *testing.T, on redisOf) {
+	c := newClock()
+	here := newStore(t, on.open(t), on.options().WithClock(c.Now))
+	there := newStore(t, on.open(t), on.options().WithClock(c.Now))
+	here.Start()
+	one := subjectOf(digest('a', 1))
+	slow, _ := charge(t, there, one)
+	c.Advance(7 * time.Second)
+	closedOn(t, here, one.Key)
+	must(t, there.TakeBack(t.Context(), slow, []failures.Subject{one}))
+	redistest.Until(t, "the other node to charge again", func() bool {
+		at, _ := charge(t, here, one)
+		return at != 0
+	})
+}
+
+func closedNeedsAStart(t *testing.T, on redisOf) {
+	store := on.node(t)
+	for range 20 {
+		fail(t, store, subjectOf(digest('a', 1)))
+	}
+	want(t, "answers from memory", store.Counts().Closed, 0)
+}
+
+func keysExpireAndHoldNoText(t *testing.T, on redisOf) {
+	store, client := on.node(t), on.open(t)
+	store.Start()
+	for n := range 30 {
+		subjects := attemptOn(digest('a', n/3), n)
+		at, _ := charge(t, store, subjects...)
+		if n%2 == 0 {
+			must(t, store.TakeBack(t.Context(), at, subjects[:1]))
+		}
+		if n%10 == 0 {
+			must(t, store.Clear(t.Context(), subjects[3:]))
+		}
+	}
+	all := on.names(t, client)
+	if len(all) < 10 {
+		t.Fatalf("only %d keys", len(all))
+	}
+	for _, name := range all {
+		life := client.PTTL(t.Context(), name).Val()
+		if life <= 0 || life > 24*time.Hour+time.Second {
+			t.Errorf("%q lives for %v", name, life)
+		}
+		rest := strings.TrimPrefix(name, on.prefix)
+		if rest != "unlocks" && rest != "places" && !digests(rest) {
+			t.Errorf("%q holds more than digests", name)
+		}
+	}
+}
+
+// digests reports whether a name is one digest in braces, and maybe another.
+func digests(name string) bool {
+	const base64 = 22
+	return (len(name) == base64+2 || len(name) == 2*base64+2) && name[0] == '{' && name[base64+1] == '}'
+}

@@ -1,0 +1,189 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Server is one redis-server process.
+type Server struct {
+	Addr string
+	args []string
+	dir  string
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+	out *bytes.Buffer
+}
+
+// Standalone starts a server with these arguments on top of: no saving.
+func Standalone(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+	s.Start(t)
+	return s
+}
+
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	port := freePort(t)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: folder(t)}
+	s.args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.dir}, args...)
+	t.Cleanup(func() { s.end() })
+	return s
+}
+
+// folder is a new one with a short path: t.TempDir is removed before a server
+// that is being killed has closed its files.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal("redis-server is missing: apt-get install redis-server")
+	}
+	return path
+}
+
+// taken are ports that this process has handed out: a port is free again in
+// the kernel's eyes until its server listens.
+var taken sync.Map
+
+// freePort is one whose neighbour 10,000 higher, which a Cluster's nodes talk
+// on, is free too.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if _, again := taken.LoadOrStore(port, true); again || port+10_000 > 65_535 {
+			continue
+		}
+		if bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10_000))); err == nil {
+			_ = bus.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// Start starts the server again, on the same port, after Kill.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	s.out = new(bytes.Buffer)
+	s.cmd = exec.Command(binary(t), s.args...)
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err := s.cmd.Start()
+	s.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, Protocol: 2, DisableIdentity: true, Password: s.password()})
+	defer c.Close()
+	Until(t, "redis-server to answer", func() bool {
+		err := c.Ping(context.Background()).Err()
+		return err == nil
+	})
+}
+
+func (s *Server) password() string {
+	for i, a := range s.args {
+		if a == "--requirepass" {
+			return s.args[i+1]
+		}
+	}
+	return ""
+}
+
+// Client connects to the server.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.password()})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Do sends one command and fails the test if it fails.
+func (s *Server) Do(t testing.TB, args ...any) any {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.password()})
+	defer c.Close()
+	answer, err := c.Do(context.Background(), args...).Result()
+	if err != nil && err != redis.Nil {
+		t.Fatalf("redis %v: %v", args, err)
+	}
+	return answer
+}
+
+// Stop makes the server hang (SIGSTOP); Continue wakes it.
+func (s *Server) Stop(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Continue ends Stop.
+func (s *Server) Continue(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the server at once (SIGKILL). What it had not saved is gone.
+func (s *Server) Kill() { s.end() }
+
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// File is the path of a file in the server's folder.
+func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
+
+// Until polls until something outside the process is true; half a minute is
+// long enough for anything here.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatal(fmt.Sprintf("waited in vain for %s", what))
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
