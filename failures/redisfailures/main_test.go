@@ -176,8 +176,9 @@ func (on redisOf) fixture(t *testing.T) failurestest.Fixture {
 
 func keepsTheContract(t *testing.T, on redisOf) {
 	failurestest.Run(t, func(t *testing.T) failurestest.Fixture {
-		on.prefix = fmt.Sprintf("t%d:", realms.Add(1))
-		return on.fixture(t)
+		own := on
+		own.prefix = fmt.Sprintf("t%d:", realms.Add(1))
+		return own.fixture(t)
 	})
 }
 
