@@ -60,7 +60,9 @@ func TestOnOneServerByPlaces(t *testing.T) {
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	run(t, redisOf{open: func(t testing.TB) redis.UniversalClient { return cluster.Client(t) }, split: true})
+	on := redisOf{open: func(t testing.TB) redis.UniversalClient { return cluster.Client(t) }, split: true}
+	run(t, on)
+	t.Run("ReshardingLosesNoDecision", func(t *testing.T) { resharding(t, on.realm(), cluster) })
 }
 
 func run(t *testing.T, on redisOf) {

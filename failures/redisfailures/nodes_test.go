@@ -221,6 +221,43 @@ func flushedScripts(t *testing.T, on redisOf) {
 	want(t, "charged", charged, 10)
 }
 
+// While a slot is moved its scripts run on neither server for a moment.
+func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
+	nodes := on.nodes(t)
+	account := digest('a', 1)
+	slot := on.open(t).ClusterKeySlot(t.Context(), on.prefix+"{"+base64Of(account)+"}").Val()
+	stop := make(chan struct{})
+	var guessing sync.WaitGroup
+	var charged, guesses atomic.Int64
+	for worker := range 6 {
+		guessing.Go(func() {
+			for n := worker; ; n += 6 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				at, err := nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+				if err != nil {
+					t.Errorf("guess %d: %v", n, err)
+				}
+				if at != 0 {
+					charged.Add(1)
+				}
+				guesses.Add(1)
+			}
+		})
+	}
+	for to := range 6 {
+		cluster.Move(t, int(slot), to%3)
+		seen := guesses.Load()
+		redistest.Until(t, "guesses after the move", func() bool { return guesses.Load() > seen+50 })
+	}
+	close(stop)
+	guessing.Wait()
+	want(t, "charged", charged.Load(), 10)
+}
+
 func refusalLeavesNothing(t *testing.T, on redisOf) {
 	store := on.node(t)
 	account := digest('a', 1)

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -34,14 +35,23 @@ type Call struct {
 	Err   error
 }
 
-// Run runs all calls in one round trip; a second one follows only for those
-// whose script was not known. It returns the first error of any; the other
-// calls may have been done all the same.
+const (
+	// movedWithin is how long a call is repeated whose keys are on the way from
+	// one server to another: a cluster that is resharded does not run it on
+	// either, and says so.
+	movedWithin = 250 * time.Millisecond
+	lookAgain   = 2 * time.Millisecond
+)
+
+// Run runs all calls in one round trip; more follow only for those that were
+// not run, since their script was not known or their slot is being moved. It
+// returns the first error of any; the other calls may have been done all the
+// same.
 func Run(ctx context.Context, client redis.UniversalClient, calls []Call) error {
 	send(ctx, client, calls, func(c *Call) *redis.Cmd { return c.command(ctx, "evalsha", c.Script.digest) })
-	if unknown(calls) {
+	for until := time.Now().Add(movedWithin); notRun(ctx, calls, until); {
 		send(ctx, client, calls, func(c *Call) *redis.Cmd {
-			if !isUnknown(c.Err) {
+			if !c.unknown() && !c.moving() {
 				return nil
 			}
 			return c.command(ctx, "eval", c.Script.text)
@@ -55,10 +65,34 @@ func Run(ctx context.Context, client redis.UniversalClient, calls []Call) error 
 	return nil
 }
 
+// notRun reports whether a call was not run and should be repeated. If that is
+// for keys on their way it waits a little, unless it is too late.
+func notRun(ctx context.Context, calls []Call, until time.Time) bool {
+	unknown, moving := false, false
+	for i := range calls {
+		unknown = unknown || calls[i].unknown()
+		moving = moving || calls[i].moving()
+	}
+	if !moving {
+		return unknown
+	}
+	if time.Now().After(until) {
+		return false
+	}
+	timer := time.NewTimer(lookAgain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // send sends the commands of those calls that have one, in one round trip.
 func send(ctx context.Context, client redis.UniversalClient, calls []Call, command func(*Call) *redis.Cmd) {
 	if len(calls) == 1 {
-		cmd := command(&calls[0])
+		cmd := command(&calls[0])    // a lone call is only sent again if it was not run
 		_ = client.Process(ctx, cmd) // the command keeps its error
 		calls[0].Reply, calls[0].Err = cmd.Result()
 		return
@@ -87,16 +121,14 @@ func (c *Call) command(ctx context.Context, verb, script string) *redis.Cmd {
 	return redis.NewCmd(ctx, append(args, c.Args...)...)
 }
 
-func unknown(calls []Call) bool {
-	for i := range calls {
-		if isUnknown(calls[i].Err) {
-			return true
-		}
-	}
-	return false
-}
+func (c *Call) unknown() bool { return c.Err != nil && redis.HasErrorPrefix(c.Err, "NOSCRIPT") }
 
-func isUnknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
+// moving reports whether the call was not run because its slot is being moved:
+// half there, or already with somebody whom the client could not find in time.
+func (c *Call) moving() bool {
+	return c.Err != nil && (redis.HasErrorPrefix(c.Err, "TRYAGAIN") ||
+		redis.HasErrorPrefix(c.Err, "MOVED") || redis.HasErrorPrefix(c.Err, "ASK"))
+}
 
 // Load makes the scripts known to the server, or to every master of a cluster.
 // Nothing breaks without it: it spares the first run of each its second trip.
