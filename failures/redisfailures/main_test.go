@@ -40,6 +40,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"ForgottenPlaceIsAStrangerEverywhere": forgottenPlaceIsAStranger,
 	"ScriptAndRecordAgreeOnStatus":        scriptAndRecordAgree,
 	"ClosedKeyLetsPrivilegedPlacesPass":   closedKeyLetsPrivilegedPass,
+	"ClearForgetsWhatWasDecided":          clearForgetsWhatWasDecided,
 }
 
 func TestOnOneServer(t *testing.T) {

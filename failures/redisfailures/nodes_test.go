@@ -406,6 +406,18 @@ func closedNeedsAStart(t *testing.T, on redisOf) {
 	want(t, "answers from memory", store.Counts().Closed, 0)
 }
 
+// What was decided of a charge says nothing of another one with its stamp.
+func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
+	store := newStore(t, on.open(t), on.options().WithClock(newClock().Now))
+	once := failures.Subject{Ladder: failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1, Window: time.Minute}), Bind: failures.Every}
+	fail(t, store, once)
+	must(t, store.Clear(t.Context(), []failures.Subject{once}))
+	charge(t, store, once)
+	_, st := charge(t, store, once)
+	want(t, "full", st[0].Over, failures.Mask(1))
+	want(t, "failed", st[0].Failed, failures.Mask(0))
+}
+
 func keysExpireAndHoldNoText(t *testing.T, on redisOf) {
 	store, client := on.node(t), on.open(t)
 	store.Start()
