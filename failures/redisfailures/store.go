@@ -174,13 +174,16 @@ type Counts struct {
 	// TakenBack is how many places were charged and, since another place
 	// refused, failed or turned out not to matter, taken back.
 	TakenBack uint64
+	// Lost is how often a privileged place's address was charged and that could
+	// not be taken back.
+	Lost uint64
 }
 
-type counts struct{ closed, takenBack atomic.Uint64 }
+type counts struct{ closed, takenBack, lost atomic.Uint64 }
 
 // Counts tells what the store did.
 func (s *Store) Counts() Counts {
-	return Counts{Closed: s.counts.closed.Load(), TakenBack: s.counts.takenBack.Load()}
+	return Counts{Closed: s.counts.closed.Load(), TakenBack: s.counts.takenBack.Load(), Lost: s.counts.lost.Load()}
 }
 
 // clockArgs are the last arguments of every script: none, but in tests.
