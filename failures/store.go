@@ -54,8 +54,9 @@ type Standing struct {
 	FreeIn time.Duration
 }
 
-// A Moment is when a charge was made: milliseconds since the Unix epoch on the
-// store's own clock. Zero means that nothing was charged.
+// A Moment stands for a charge: its Time, by the store's own clock, and what
+// the store needs beside it to find the charge again. Zero means that nothing
+// was charged.
 type Moment int64
 
 // A Follower is a Store that can go by the caller's clock instead of reading one

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"authguard/captchamode"
 	"authguard/failures"
@@ -51,7 +50,7 @@ func (g *Guard) Unsettled(t *Ticket) {
 
 // late reports whether Unsettled was called for the ticket.
 func (g *Guard) late(t *Ticket) bool {
-	return t.begun.IsZero() && g.config.Now().Sub(time.UnixMilli(int64(t.at))) > g.Policy().PendingFor
+	return t.begun.IsZero() && g.config.Now().Sub(t.at.Time()) > g.Policy().PendingFor
 }
 
 // failed leaves the charges where they are.

@@ -155,7 +155,7 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	t.place = digest(b[26:])
 	t.from = netip.AddrFrom16([16]byte(b[42:])).Unmap()
 	t.name, t.door = string(b[ticketFixed:]), "api"
-	if g.tickets.now().Sub(time.UnixMilli(int64(t.at))) > TicketTTL {
+	if g.tickets.now().Sub(t.at.Time()) > TicketTTL {
 		return t, ErrTicketExpired
 	}
 	t.account = g.digests.ofAccount(t.name)
@@ -168,4 +168,4 @@ func (g *Guard) Open(text string) (Ticket, error) {
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires is when a ticket that travels can no longer be settled.
-func (t *Ticket) Expires() time.Time { return time.UnixMilli(int64(t.at)).Add(TicketTTL) }
+func (t *Ticket) Expires() time.Time { return t.at.Time().Add(TicketTTL) }

@@ -1,0 +1,77 @@
+package redisfailures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"authguard/failures"
+	"authguard/internal/redisscript"
+)
+
+// Charge implements failures.Store. Subjects are meant to be of two places, as
+// an attempt's are; see errClocks for more in a cluster. Of a charge that is
+// refused without asking Redis the standings of the other subjects are zero.
+func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+	if err := check(subjects, standings, true); err != nil || len(subjects) == 0 {
+		return 0, err
+	}
+	if s.shut(subjects, standings) {
+		return 0, nil
+	}
+	read := s.reading()
+	parts := s.parts(subjects)
+	s.run(ctx, parts)
+	for i := range parts {
+		if parts[i].err == nil {
+			s.fill(&parts[i], read, standings)
+		}
+	}
+	return s.conclude(ctx, parts)
+}
+
+// conclude makes one moment of what the parts did, or undoes it if one of them
+// refused or failed.
+func (s *Store) conclude(ctx context.Context, parts []part) (failures.Moment, error) {
+	err := firstError(parts)
+	var stamps []stamp
+	refused := false
+	for i := range parts {
+		refused = refused || parts[i].refused
+		if parts[i].charged() {
+			stamps = append(stamps, stamp{parts[i].place, parts[i].at})
+		}
+	}
+	at, ok := momentOf(stamps)
+	switch {
+	case err == nil && !refused && ok:
+		return at, nil
+	case err == nil && !refused:
+		err = errClocks
+	}
+	return 0, errors.Join(err, s.undo(ctx, parts))
+}
+
+// undo takes back what the parts charged, although the caller may have gone:
+// nobody else will.
+func (s *Store) undo(ctx context.Context, parts []part) error {
+	var calls []redisscript.Call
+	for i := range parts {
+		if !parts[i].charged() {
+			continue
+		}
+		s.counts.takenBack.Add(1)
+		for _, place := range byPlace(parts[i].charges()) {
+			calls = append(calls, s.takeBack(&place, parts[i].at))
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	if err := redisscript.Run(ctx, s.client, calls); err != nil {
+		return fmt.Errorf("redisfailures: taking back half a charge: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package redisfailures
+
+import (
+	"sync"
+	"time"
+
+	"authguard/failures"
+)
+
+const (
+	decidedShards = 16
+	decidedMost   = 4096 // in each of a shard's two maps: some 8 MB in all
+)
+
+// decided remembers which charges this node knows to have failed, for as long
+// as they would otherwise pass for undecided. It is bounded; what it drops
+// costs an attempt a wait and nothing else.
+type decided struct{ shards [decidedShards]decidedShard }
+
+// A shard has two maps. When the young one is full or old enough, it becomes
+// the old one.
+type decidedShard struct {
+	mu         sync.Mutex
+	young, old map[charge]uint16
+	since      time.Time // when young was begun
+}
+
+// A charge is one or more charges of a key with the same stamp.
+type charge struct {
+	key   failures.Key
+	stamp uint32
+}
+
+func newDecided() *decided {
+	d := new(decided)
+	for i := range d.shards {
+		d.shards[i].young = make(map[charge]uint16)
+	}
+	return d
+}
+
+func (d *decided) shard(key failures.Key) *decidedShard { return &d.shards[key[0]%decidedShards] }
+
+// add remembers that one charge failed, for at least age milliseconds unless
+// there are too many.
+func (d *decided) add(key failures.Key, stamp uint32, now time.Time, age int64) {
+	sh := d.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if len(sh.young) >= decidedMost || now.Sub(sh.since).Milliseconds() > age {
+		sh.old, sh.young, sh.since = sh.young, make(map[charge]uint16), now
+	}
+	sh.young[charge{key, stamp}]++
+}
+
+// forget forgets a key's charges, which are no longer there: another one may
+// get the same stamp.
+func (d *decided) forget(key failures.Key, charges []uint32) {
+	sh := d.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, stamp := range charges {
+		delete(sh.young, charge{key, stamp})
+		delete(sh.old, charge{key, stamp})
+	}
+}
+
+// split counts which of a key's charges are young and not known to have
+// failed, and returns the others.
+func (d *decided) split(key failures.Key, charges []uint32, now, pendingFor uint32) (certain []uint32, undecided int) {
+	young := len(charges)
+	for young > 0 && now-charges[young-1] <= pendingFor {
+		young--
+	}
+	if young == len(charges) {
+		return charges, 0
+	}
+	certain = charges[:young:young]
+	sh := d.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i := young; i < len(charges); {
+		same := i
+		for same < len(charges) && charges[same] == charges[i] {
+			same++
+		}
+		one := charge{key, charges[i]}
+		failed := min(int(sh.young[one])+int(sh.old[one]), same-i)
+		certain = append(certain, charges[i:i+failed]...)
+		undecided += same - i - failed
+		i = same
+	}
+	return certain, undecided
+}
