@@ -83,6 +83,9 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 // charge charges the attempt as if it had failed (R1), unless it is stopped
 // before anything is counted.
 func (g *Guard) charge(ctx context.Context, v *view) (err error) {
+	if v.unasked && v.listed != Blocked {
+		return g.chargeAs(ctx, v)
+	}
 	if v.listed == Blocked || v.modeAsks() && !v.claimed {
 		return nil
 	}
@@ -90,6 +93,31 @@ func (g *Guard) charge(ctx context.Context, v *view) (err error) {
 	v.charged, err = g.chargeAt(ctx, v.now, v.subjects[:v.n], v.standing[:v.n])
 	if err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
+	}
+	return nil
+}
+
+// chargeAs charges an attempt before it is known what its place is: the store
+// of failures says so in the same trip.
+func (g *Guard) chargeAs(ctx context.Context, v *view) (err error) {
+	v.unasked = false
+	v.status = trusted.Privileged
+	v.count()
+	privileged := append([]failures.Subject(nil), v.subjects[:v.n]...)
+	v.status, v.n = trusted.Stranger, 0
+	if !v.modeAsks() || v.claimed {
+		v.count()
+	}
+	v.status, v.charged, err = g.together.ChargeAs(ctx, v.now, trusted.Key(v.account), trusted.Key(v.address),
+		privileged, v.subjects[:v.n], v.standing[:])
+	if err != nil {
+		return fmt.Errorf("guard: charging an attempt: %w", err)
+	}
+	switch {
+	case v.status == trusted.Privileged:
+		v.count()
+	case v.status == trusted.Spent && v.claimed && v.charged == 0:
+		return g.charge(ctx, v) // a solved challenge lifts more there
 	}
 	return nil
 }

@@ -50,9 +50,10 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 		e.Account = v.name
 	}
 	v.address, v.network = g.digests.ofAddress(address)
-	v.listed = g.config.Lists.Look(address, g.config.Now())
+	v.now = g.config.Now()
+	v.listed = g.config.Lists.Look(address, v.now)
 	if e.Account != "" && address.IsValid() {
-		g.recognise(ctx, &Attempt{}, &v, g.config.Now())
+		g.recognise(ctx, &Attempt{}, &v, false)
 	}
 	v.pair = ofPair(v.account, v.address)
 	v.modeOn, v.slowing = e.Mode, g.config.Mode.Slowing()

@@ -54,6 +54,17 @@ type Config struct {
 	Now func() time.Time
 }
 
+// A Recogniser is a failures.Store that can say what a place is to an account in
+// the same trip in which it charges the attempt. A Guard whose Failures is one
+// asks it and not Places, except about devices.
+type Recogniser interface {
+	failures.Store
+	// ChargeAs charges privileged's subjects, which lie in the account's place,
+	// if the place is privileged, and else stranger's. It fills the standings
+	// of those that it charged, or would have. An empty list charges nothing.
+	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error)
+}
+
 // A Guard decides login attempts. All methods are safe for concurrent use.
 type Guard struct {
 	config  Config
@@ -64,6 +75,8 @@ type Guard struct {
 	tickets *sealer
 	// chargeAt charges by the guard's clock, or the store's if it has one.
 	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error)
+	// together is Failures if it is a Recogniser.
+	together Recogniser
 }
 
 // New returns a guard, or every problem with the config.
@@ -78,6 +91,7 @@ func New(c Config) (*Guard, error) {
 	g := &Guard{config: c, digests: digests, tickets: tickets, turns: newTurns(c.Held, c.HeldPerAddress)}
 	g.rules.Store(compiled)
 	g.chargeAt = chargeAt(c.Failures)
+	g.together, _ = c.Failures.(Recogniser)
 	return g, nil
 }
 

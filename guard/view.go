@@ -29,6 +29,7 @@ type view struct {
 	modeOn   bool
 	slowing  bool
 	claimed  bool // an answer to a challenge came along
+	unasked  bool // what the place is will be said with the charge
 	charged  failures.Moment
 	n        int
 	subjects [4]failures.Subject
@@ -58,7 +59,7 @@ func (g *Guard) look(ctx context.Context, a *Attempt, v *view) {
 	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
 	g.name(a, v)
 	if !v.badName && v.listed != Blocked {
-		g.recognise(ctx, a, v, v.now)
+		g.recognise(ctx, a, v, g.together != nil)
 	}
 	v.pair = ofPair(v.account, v.place)
 }
@@ -75,16 +76,21 @@ func (g *Guard) name(a *Attempt, v *view) {
 
 // recognise finds out whether the place is privileged. A device that vouches
 // goes before the address: whoever shares the address can use up the address's
-// budget, but not the device's. A store that fails makes a stranger.
-func (g *Guard) recognise(ctx context.Context, a *Attempt, v *view, now time.Time) {
+// budget, but not the device's. A store that fails makes a stranger. withCharge
+// leaves the question about the address to chargeAs.
+func (g *Guard) recognise(ctx context.Context, a *Attempt, v *view, withCharge bool) {
 	v.place = v.address
 	if a.Device != "" && g.config.Cookies != nil && v.rules.policy.Devices {
-		if device, ok := g.vouched(ctx, a, v, now); ok {
+		if device, ok := g.vouched(ctx, a, v, v.now); ok {
 			v.place, v.status = device, trusted.Privileged
 			return
 		}
 	}
-	status, err := g.config.Places.Status(ctx, trusted.Key(v.account), trusted.Key(v.address), now)
+	if withCharge {
+		v.unasked = true
+		return
+	}
+	status, err := g.config.Places.Status(ctx, trusted.Key(v.account), trusted.Key(v.address), v.now)
 	if err != nil {
 		g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", err))
 		return

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"authguard/failures"
 	"authguard/internal/redisscript"
@@ -28,6 +30,26 @@ func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standin
 		}
 	}
 	return s.conclude(ctx, parts)
+}
+
+// Add charges subjects with what happened at an earlier time, by Redis's clock,
+// whether there is room or not: what a node counted while it could not reach
+// Redis. A key with a younger charge is charged at the time of that one. A
+// TakeBack with the moment at, in milliseconds, finds it.
+func (s *Store) Add(ctx context.Context, at time.Time, subjects []failures.Subject) error {
+	if err := check(subjects, nil, false); err != nil || len(subjects) == 0 {
+		return err
+	}
+	unbound := slices.Clone(subjects)
+	for i := range unbound {
+		unbound[i].Bind = 0
+	}
+	parts := s.parts(unbound)
+	for i := range parts {
+		parts[i].told = at.UnixMilli()
+	}
+	s.run(ctx, parts)
+	return firstError(parts)
 }
 
 // conclude makes one moment of what the parts did, or undoes it if one of them

@@ -12,7 +12,8 @@ import (
 const (
 	// clockLua reads Redis's own time, in milliseconds.
 	clockLua = "local t=redis.call('TIME')\nlocal now=t[1]*1000+math.floor(t[2]/1000)\n"
-	// toldClockLua takes it from the last argument: tests only.
+	// toldClockLua takes it from the last argument: of what happened before,
+	// and in tests.
 	toldClockLua = "local now=tonumber(ARGV[#ARGV])\n"
 	// spare is how many charges are kept beyond what the ladder asks for. Of
 	// rungs that do not bind, that many may be taken back and still uncover

@@ -18,6 +18,7 @@ type part struct {
 	others     []failures.Subject // charged if not
 	index      []int              // where others stand in the caller's list; nil: in the same order
 	asks       *asked
+	told       int64 // when it happened, in milliseconds; 0: now, by Redis's clock
 	answer
 }
 

@@ -16,6 +16,7 @@ import (
 // and the script compares numbers that are there already.
 type plan struct {
 	asks       bool // with the record of places as the last key
+	told       bool // the time, as the last argument
 	books      uint8
 	owns       uint8
 	privileged uint8 // how many of the steps are for a privileged place; the others come after
@@ -71,7 +72,7 @@ func (l *layout) own(of *failures.Subject) uint8 {
 
 // call is the call of a layout's script.
 func (s *Store) call(p *part) redisscript.Call {
-	l := layout{plan: plan{asks: p.asks != nil, privileged: uint8(len(p.privileged))}}
+	l := layout{plan: plan{asks: p.asks != nil, told: p.told != 0, privileged: uint8(len(p.privileged))}}
 	l.add(p.privileged)
 	l.add(p.others)
 	keys := make([]string, 0, l.books+l.owns+1)
@@ -87,7 +88,12 @@ func (s *Store) call(p *part) redisscript.Call {
 		keys = append(keys, redisplaces.Name(s.prefix, p.asks.account))
 		args = append(args, string(p.asks.place[:]), p.asks.since)
 	}
-	return redisscript.Call{Script: s.script(&l.plan), Keys: keys, Args: append(args, s.clockArgs()...)}
+	if p.told != 0 {
+		args = append(args, p.told)
+	} else {
+		args = append(args, s.clockArgs()...)
+	}
+	return redisscript.Call{Script: s.script(&l.plan), Keys: keys, Args: args}
 }
 
 // mostPlans bounds the scripts that are kept here. A policy has some ten; only
@@ -107,7 +113,11 @@ func (s *Store) script(p *plan) *redisscript.Script {
 	if s.plans.size.Add(1) > mostPlans {
 		s.forgetPlans()
 	}
-	script := redisscript.New(p.lua(s.clockLua, s.retain.Load()))
+	clock := s.clockLua
+	if p.told {
+		clock = toldClockLua
+	}
+	script := redisscript.New(p.lua(clock, s.retain.Load()))
 	s.plans.scripts.Store(*p, script)
 	return script
 }

@@ -1,0 +1,63 @@
+// Package redisspent remembers in Redis which challenges were used up, for any
+// number of nodes: a key for each, prefix and ID, until the challenge would
+// have expired anyway.
+package redisspent
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/captchamode"
+)
+
+// A Store is a captchamode.Spent in Redis.
+type Store struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+var _ captchamode.Spent = (*Store)(nil)
+
+// DefaultPrefix begins every key.
+const DefaultPrefix = "ag:c:"
+
+// New makes a store; an empty prefix is DefaultPrefix. It does not connect.
+func New(client redis.UniversalClient, prefix string) *Store {
+	return &Store{client, cmp.Or(prefix, DefaultPrefix)}
+}
+
+func (s *Store) key(id [16]byte) string {
+	return s.prefix + base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// spend sets the key unless it is there or the ID has expired by Redis's own
+// clock.
+var spend = redis.NewScript(`
+local time = redis.call('TIME')
+local left = tonumber(ARGV[1]) - (time[1] * 1000 + math.floor(time[2] / 1000))
+if left <= 0 then return 0 end
+return redis.call('SET', KEYS[1], '', 'NX', 'PX', left) and 1 or 0
+`)
+
+// Spend implements captchamode.Spent. until is compared with Redis's clock.
+func (s *Store) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
+	first, err := spend.Run(ctx, s.client, []string{s.key(id)}, until.UnixMilli()).Int()
+	if err != nil {
+		return false, fmt.Errorf("redisspent: %w", err)
+	}
+	return first == 1, nil
+}
+
+// Seen implements captchamode.Spent.
+func (s *Store) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error) {
+	n, err := s.client.Exists(ctx, s.key(id)).Result()
+	if err != nil {
+		return false, fmt.Errorf("redisspent: %w", err)
+	}
+	return n == 1, nil
+}
