@@ -32,21 +32,36 @@ func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standin
 	return s.conclude(ctx, parts)
 }
 
-// Add charges subjects with what happened at an earlier time, by Redis's clock,
-// whether there is room or not: what a node counted while it could not reach
-// Redis. A key with a younger charge is charged at the time of that one. A
-// TakeBack with the moment at, in milliseconds, finds it.
-func (s *Store) Add(ctx context.Context, at time.Time, subjects []failures.Subject) error {
-	if err := check(subjects, nil, false); err != nil || len(subjects) == 0 {
-		return err
+// A Past is a charge that was made elsewhere, at a time by Redis's clock.
+type Past struct {
+	At       time.Time
+	Subjects []failures.Subject
+}
+
+// Add charges what was counted elsewhere, all in one round trip, whether there
+// is room or not: for a node that could not reach Redis. The oldest comes
+// first: a key with a younger charge is charged at the time of that one. A
+// TakeBack with the same time in milliseconds finds a charge.
+func (s *Store) Add(ctx context.Context, past ...Past) error {
+	var parts []part
+	for _, one := range past {
+		if err := check(one.Subjects, nil, false); err != nil {
+			return err
+		}
+		unbound := slices.Clone(one.Subjects)
+		for i := range unbound {
+			unbound[i].Bind = 0
+		}
+		if len(unbound) == 0 {
+			continue
+		}
+		for _, p := range s.parts(unbound) {
+			p.told = one.At.UnixMilli()
+			parts = append(parts, p)
+		}
 	}
-	unbound := slices.Clone(subjects)
-	for i := range unbound {
-		unbound[i].Bind = 0
-	}
-	parts := s.parts(unbound)
-	for i := range parts {
-		parts[i].told = at.UnixMilli()
+	if len(parts) == 0 {
+		return nil
 	}
 	s.run(ctx, parts)
 	return firstError(parts)

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,47 +15,73 @@ import (
 )
 
 // Counters are the failures of all nodes and, while Redis is gone, of this one.
-// They keep a copy of what this node has charged, so that a node that has to go
-// on alone knows what it did.
+// They keep a replica of what this node has had to do with, so that it can go on
+// alone.
 type Counters struct {
-	line   *Line
-	redis  *redisfailures.Store
-	places *redisplaces.Store
-	own    *failures.Memory
-	nodes  func() int
-	parts  divided
-	alone  journal
-	ahead  atomic.Int64 // Redis's clock less this node's, in nanoseconds
-	now    func() time.Time
+	line        *Line
+	redis       *redisfailures.Store
+	places      *redisplaces.Store
+	generations *Generations
+	replica     replica
+	nodes       func() int
+	history     history
+	ahead       atomic.Int64 // Redis's clock less this node's, in nanoseconds
+	now         func() time.Time
 }
 
 var _ guard.Recogniser = (*Counters)(nil)
 
-// NewCounters makes the store. own is written by Redis's time; nodes is how
-// many were last seen, this one included.
-func NewCounters(line *Line, redis *redisfailures.Store, places *redisplaces.Store, own *failures.Memory, nodes func() int) *Counters {
-	c := &Counters{line: line, redis: redis, places: places, own: own, nodes: nodes, now: time.Now}
-	line.OnReturn(c.catchUp)
-	return c
+// CountersConfig is what Counters need, all of it.
+type CountersConfig struct {
+	Line        *Line
+	Redis       *redisfailures.Store
+	Places      *redisplaces.Store
+	Generations *Generations
+	// Own is this node's replica. Nobody else may charge it.
+	Own *failures.Memory
+	// Nodes is how many were last seen, this one included.
+	Nodes func() int
+}
+
+// NewCounters makes the store and has the line look after it.
+func NewCounters(c CountersConfig) *Counters {
+	made := &Counters{
+		line: c.Line, redis: c.Redis, places: c.Places, generations: c.Generations, replica: replica{c.Own}, nodes: c.Nodes, now: time.Now,
+	}
+	c.Line.OnLook(made.settle)
+	return made
 }
 
 // Charge implements failures.Store.
 func (c *Counters) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
-	at, err := c.redis.Charge(ctx, subjects, standings)
+	within, done := c.line.within(ctx)
+	at, err := c.redis.Charge(within, subjects, standings)
+	if err == nil {
+		err = c.copy(within, at, subjects, standings)
+	}
+	done()
 	if err != nil {
 		return c.chargeAlone(ctx, subjects, standings, err)
 	}
-	return at, c.copy(ctx, at, subjects)
+	return at, nil
 }
 
 // ChargeAs implements guard.Recogniser.
 func (c *Counters) ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
-	status, at, err := c.redis.ChargeAs(ctx, now, account, place, privileged, stranger, standings)
-	if err == nil {
-		return status, at, c.copy(ctx, at, pick(status, privileged, stranger))
+	within, done := c.line.within(ctx)
+	known := c.places.Known(account, place, now)
+	status, at, err := c.redis.ChargeAs(within, now, account, place, privileged, stranger, standings)
+	if err == nil && known == trusted.Privileged && status == trusted.Stranger && c.lost(within, [16]byte(account)) {
+		err = errors.Join(errLost, c.redis.TakeBack(within, at, stranger))
 	}
-	status = c.places.Known(account, place, now)
-	at, err = c.chargeAlone(ctx, pick(status, privileged, stranger), standings, err)
+	if err == nil {
+		err = c.copy(within, at, pick(status, privileged, stranger), standings)
+	}
+	done()
+	if err != nil {
+		status = known
+		at, err = c.chargeAlone(ctx, pick(status, privileged, stranger), standings, err)
+	}
 	return status, at, err
 }
 
@@ -65,21 +92,40 @@ func pick(status trusted.Status, privileged, stranger []failures.Subject) []fail
 	return stranger
 }
 
-// copy keeps what was charged for when this node is alone. Nothing binds: it
-// was charged.
-func (c *Counters) copy(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+// errLost means that Redis has lost its memory.
+var errLost = errors.New("nodes: Redis no longer knows what it was told: it was flushed, or started empty")
+
+// copy keeps what Redis said for when this node is alone. It fails if it finds
+// out that Redis has lost its memory; the charge is taken back then.
+func (c *Counters) copy(ctx context.Context, at failures.Moment, subjects []failures.Subject, standings []failures.Standing) error {
 	if at == 0 {
-		return nil
+		return c.replica.refused(ctx, c.redisTime(), subjects, standings)
 	}
 	c.ahead.Store(int64(at.Time().Sub(c.now())))
-	var unbound [8]failures.Subject
-	var standings [8]failures.Standing
-	n := copy(unbound[:], subjects)
-	for i := range n {
-		unbound[i].Bind = 0
+	missing, err := c.replica.charged(ctx, at.Time(), subjects, standings)
+	if missing >= 0 && c.lost(ctx, subjects[missing].Place) {
+		return errors.Join(errLost, c.replica.takeBack(ctx, at, subjects), c.redis.TakeBack(ctx, at, subjects))
 	}
-	_, err := c.own.ChargeAt(ctx, at.Time(), unbound[:n], standings[:n])
+	if missing >= 0 {
+		err = c.replica.forget(ctx, at.Time(), subjects[missing])
+	}
+	c.history.charged(at, subjects, false)
 	return err
+}
+
+// redisTime is about what Redis's clock shows.
+func (c *Counters) redisTime() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
+
+// lost finds out whether Redis has lost what it knew of a place, and if so
+// takes the line down until it has been told again.
+func (c *Counters) lost(ctx context.Context, place [16]byte) bool {
+	changed, err := c.generations.Look(ctx)
+	group := c.generations.Of(place)
+	if err != nil || !slices.ContainsFunc(changed, func(one newer) bool { return one.group == group }) {
+		return false
+	}
+	c.line.Lost(errLost)
+	return true
 }
 
 // chargeAlone decides by this node's own count, against its part of the
@@ -92,55 +138,44 @@ func (c *Counters) chargeAlone(ctx context.Context, subjects []failures.Subject,
 	if len(subjects) == 0 {
 		return 0, nil
 	}
-	nodes := c.nodes()
-	part := make([]failures.Subject, len(subjects))
-	for i := range subjects {
-		part[i] = subjects[i]
-		part[i].Ladder = c.parts.of(subjects[i].Ladder, nodes)
-	}
-	at, err := c.own.ChargeAt(ctx, c.now().Add(time.Duration(c.ahead.Load())), part, standings)
+	at, err := c.replica.alone(ctx, c.redisTime(), c.nodes(), subjects, standings)
 	if err == nil && at != 0 {
-		c.note(charged, at, subjects)
+		c.history.charged(at, subjects, true)
+		c.hurry()
 	}
 	return at, err
 }
 
-// note writes down what Redis has to be told. If it is back already, it is
-// told at once.
-func (c *Counters) note(w what, at failures.Moment, subjects []failures.Subject) {
-	c.alone.add(w, at, subjects)
-	c.line.Wake()
-}
-
-// ownMoment is how this node's copy calls a moment of Redis's.
-func ownMoment(at failures.Moment) failures.Moment {
-	if at == 0 {
-		return 0
+// hurry is for a deed that was noted just when Redis came back.
+func (c *Counters) hurry() {
+	if c.line.Up() {
+		c.line.Wake()
 	}
-	return failures.Moment(at.Time().UnixMilli())
 }
 
 // TakeBack implements failures.Store.
 func (c *Counters) TakeBack(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
-	own := c.own.TakeBack(ctx, ownMoment(at), subjects)
-	if err := c.redis.TakeBack(ctx, at, subjects); err != nil {
-		c.note(tookBack, at, subjects)
+	err := c.redis.TakeBack(ctx, at, subjects)
+	c.history.tookBack(at, subjects, err != nil)
+	if err != nil {
+		c.hurry()
 	}
-	return own
+	return c.replica.takeBack(ctx, at, subjects)
 }
 
 // Failed implements failures.Store.
 func (c *Counters) Failed(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
-	return errors.Join(c.own.Failed(ctx, ownMoment(at), subjects), c.redis.Failed(ctx, at, subjects))
+	return errors.Join(c.replica.failed(ctx, at, subjects), c.redis.Failed(ctx, at, subjects))
 }
 
 // Clear implements failures.Store.
 func (c *Counters) Clear(ctx context.Context, subjects []failures.Subject) error {
-	own := c.own.Clear(ctx, subjects)
-	if err := c.redis.Clear(ctx, subjects); err != nil {
-		c.note(cleared, 0, subjects)
+	err := c.redis.Clear(ctx, subjects)
+	c.history.cleared(subjects, err != nil)
+	if err != nil {
+		c.hurry()
 	}
-	return own
+	return c.replica.own.Clear(ctx, subjects)
 }
 
 // Read implements failures.Store.
@@ -148,21 +183,8 @@ func (c *Counters) Read(ctx context.Context, subjects []failures.Subject, standi
 	if err := c.redis.Read(ctx, subjects, standings); err == nil {
 		return nil
 	}
-	return c.own.Read(ctx, subjects, standings)
+	return c.replica.own.Read(ctx, subjects, standings)
 }
 
-// catchUp tells Redis what happened while it was gone.
-func (c *Counters) catchUp(ctx context.Context) error {
-	return c.alone.tell(ctx, func(ctx context.Context, e entry) error {
-		switch e.what {
-		case tookBack:
-			return c.redis.TakeBack(ctx, e.at, e.subjects)
-		case cleared:
-			return c.redis.Clear(ctx, e.subjects)
-		}
-		return c.redis.Add(ctx, e.at.Time(), e.subjects)
-	})
-}
-
-// Untold is how many things Redis has yet to hear of.
-func (c *Counters) Untold() int { return c.alone.size() }
+// Unheard is how many things Redis has yet to hear of.
+func (c *Counters) Unheard() int { return c.history.unheard() }

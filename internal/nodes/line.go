@@ -3,10 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,36 +14,48 @@ import (
 // ErrDown means that Redis was not asked, because it did not answer before.
 var ErrDown = errors.New("nodes: Redis does not answer")
 
+// errBudget ends a decision that took Redis too long.
+var errBudget = errors.New("nodes: Redis took longer than a decision may")
+
 const (
-	// DefaultBudget is how long one trip may take.
+	// DefaultBudget is how long Redis may take over one decision.
 	DefaultBudget = 250 * time.Millisecond
+	// watchEvery is how often a line that is up looks whether Redis still
+	// knows what it was told.
+	watchEvery = time.Second
 	// lookEvery is how often a line that is down looks whether it is up again.
-	lookEvery = 200 * time.Millisecond
+	// A line that goes down again within flapWithin waits twice as long each
+	// time, up to lookAtLeast.
+	lookEvery   = 200 * time.Millisecond
+	lookAtLeast = 2 * time.Second
+	flapWithin  = 5 * time.Second
 )
 
 // A Line is the connection to Redis. It is a redis.Hook of the client that it
 // was made for. Safe for concurrent use.
 type Line struct {
-	client   redis.UniversalClient
 	budget   time.Duration
 	log      *slog.Logger
 	onChange func(up bool, why error)
+	look     func(context.Context) error
+	turns    chan struct{}
 
 	down     atomic.Bool
-	failures atomic.Int64 // commands that failed
+	failures atomic.Int64 // trips that failed
 	wake     chan struct{}
-	stop     chan struct{}
+	stop     context.CancelFunc
 	stopped  sync.WaitGroup
 
-	mu       sync.Mutex
-	since    time.Time
-	why      error
-	returned []func(context.Context) error
+	mu     sync.Mutex
+	since  time.Time // of the state, down or up
+	why    error
+	pauses time.Duration
 }
 
-// NewLine takes a client over. budget is how long one trip may take, 0 for
-// DefaultBudget; onChange is told when the line goes down or comes back, and
-// must not block; it may be nil.
+// NewLine takes a client over, whose MaxRetries must be -1 and whose
+// ContextTimeoutEnabled must be set. budget is how long one decision may take,
+// 0 for DefaultBudget; onChange is told when the line goes down or comes back,
+// and must not block; it may be nil.
 func NewLine(client redis.UniversalClient, budget time.Duration, log *slog.Logger, onChange func(up bool, why error)) *Line {
 	if budget <= 0 {
 		budget = DefaultBudget
@@ -54,55 +63,38 @@ func NewLine(client redis.UniversalClient, budget time.Duration, log *slog.Logge
 	if onChange == nil {
 		onChange = func(bool, error) {}
 	}
-	l := &Line{client: client, budget: budget, log: log, onChange: onChange, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	l := &Line{
+		budget: budget, log: log, onChange: onChange, wake: make(chan struct{}, 1),
+		look:   func(ctx context.Context) error { return client.Ping(ctx).Err() },
+		pauses: lookEvery, turns: make(chan struct{}, connections),
+	}
 	client.AddHook(l)
 	return l
 }
 
-// OnReturn adds what is to be told to Redis before it is asked again. An error
-// means that it is not back yet. Call it before Start.
-func (l *Line) OnReturn(f func(context.Context) error) { l.returned = append(l.returned, f) }
+// OnLook sets what is done every second while the line is up, and before it
+// comes back: an error means that it does not. Call it before Start.
+func (l *Line) OnLook(f func(context.Context) error) { l.look = f }
 
-// Start looks after the line until Stop.
+// Start looks after the line until Stop. It looks once before it returns, so
+// that a Redis that is away at the start is known to be.
 func (l *Line) Start() {
-	l.stopped.Go(func() {
-		for {
-			select {
-			case <-l.stop:
-				return
-			case <-l.wake:
-			}
-			l.lookUntilUp()
-			// Whoever asked just before the line was up may have more to tell.
-			if err := l.tell(context.Background()); err != nil {
-				l.log.Warn("telling Redis what happened while it was gone", "error", err)
-			}
-		}
-	})
-}
-
-// Wake has what OnReturn added run soon, if the line is up; if it is down, that
-// happens anyway.
-func (l *Line) Wake() {
-	if l.down.Load() {
-		return
-	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), own{}, true))
+	l.stop = cancel
+	l.lookNow(ctx)
+	l.stopped.Go(func() { l.run(ctx) })
 }
 
 // Stop ends Start.
 func (l *Line) Stop() {
-	close(l.stop)
+	l.stop()
 	l.stopped.Wait()
 }
 
 // Up reports whether Redis is asked.
 func (l *Line) Up() bool { return !l.down.Load() }
 
-// State is since when and why the line is down; zero and nil if it is up.
+// State is since when the line is as it is, and why it is down; nil if it is up.
 func (l *Line) State() (since time.Time, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,68 +104,97 @@ func (l *Line) State() (since time.Time, why error) {
 // Failures is how many trips have failed since the start.
 func (l *Line) Failures() int64 { return l.failures.Load() }
 
-func (l *Line) lookUntilUp() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for l.down.Load() {
+// Wake has the line looked at soon.
+func (l *Line) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Lost takes the line down since Redis no longer knows what it was told.
+func (l *Line) Lost(why error) {
+	l.fail(why)
+	l.Wake()
+}
+
+func (l *Line) run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(l.pause())
 		select {
-		case <-l.stop:
+		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-tick.C:
+		case <-l.wake:
+			timer.Stop()
+		case <-timer.C:
 		}
-		if err := l.look(); err == nil {
-			l.setUp()
-		}
+		l.lookNow(ctx)
 	}
 }
 
-// own marks the line's own commands, which go through although it is down.
-type own struct{}
-
-// look tries a write, since a replica or a full server answers reads, and then
-// tells what happened meanwhile.
-func (l *Line) look() error {
-	ctx := context.WithValue(context.Background(), own{}, true)
-	if err := l.client.Set(ctx, "ag:line", 1, time.Minute).Err(); err != nil {
-		return err
+func (l *Line) pause() time.Duration {
+	if l.Up() {
+		return watchEvery
 	}
-	return l.tell(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pauses
 }
 
-func (l *Line) tell(ctx context.Context) error {
-	for _, f := range l.returned {
-		if err := f(ctx); err != nil {
-			return err
-		}
+func (l *Line) lookNow(ctx context.Context) {
+	err := l.look(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		l.fail(err)
+	case l.down.Load():
+		l.setUp()
 	}
-	return nil
 }
 
 func (l *Line) setUp() {
 	l.mu.Lock()
-	since := l.since
-	l.since, l.why = time.Time{}, nil
+	was := l.since
+	l.since, l.why = time.Now(), nil
 	l.mu.Unlock()
 	l.down.Store(false)
-	l.log.Info("Redis is back: nodes count together again", "after", time.Since(since).Round(time.Millisecond))
+	l.log.Info("Redis is back: the nodes count together again", "after", time.Since(was).Round(time.Millisecond))
 	l.onChange(true, nil)
 }
 
-// Fail takes the line down.
-func (l *Line) fail(err error) {
+func (l *Line) fail(why error) {
 	l.failures.Add(1)
 	if !l.down.CompareAndSwap(false, true) {
 		return
 	}
 	l.mu.Lock()
-	l.since, l.why = time.Now(), err
-	l.mu.Unlock()
-	l.log.Error("Redis does not answer: this node counts alone, with divided limits", "error", err)
-	l.onChange(false, err)
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if time.Since(l.since) < flapWithin {
+		l.pauses = min(2*l.pauses, lookAtLeast)
+	} else {
+		l.pauses = lookEvery
 	}
+	l.since, l.why = time.Now(), why
+	l.mu.Unlock()
+	l.log.Error("Redis cannot be used: this node counts alone, with divided limits", "error", why)
+	l.onChange(false, why)
+}
+
+// own marks the line's own commands, which go through although it is down.
+type own struct{}
+
+// within bounds a decision, however many trips it takes. There are only so many
+// at once: a node with more to do than it can must not take its own queue for
+// a slow Redis and loosen its limits. Whoever waits for a turn waits for as
+// long as it takes, or until ctx ends.
+func (l *Line) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	select {
+	case l.turns <- struct{}{}:
+	case <-ctx.Done():
+		return ctx, func() {}
+	}
+	within, cancel := context.WithTimeoutCause(ctx, l.budget, errBudget)
+	return within, func() { cancel(); <-l.turns }
 }
 
 // DialHook implements redis.Hook.
@@ -182,7 +203,7 @@ func (l *Line) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (l *Line) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return l.do(ctx, func(ctx context.Context) error { return next(ctx, cmd) }, func(err error) { cmd.SetErr(err) })
+		return l.do(ctx, func(ctx context.Context) error { return next(ctx, cmd) }, cmd)
 	}
 }
 
@@ -192,56 +213,28 @@ func (l *Line) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		return l.do(ctx, func(ctx context.Context) error {
 			err := next(ctx, cmds)
 			for _, cmd := range cmds { // the first error may be a harmless one
-				if cause := cmd.Err(); broken(cause) {
-					return cause
+				if broken(cmd.Err()) {
+					return cmd.Err()
 				}
 			}
 			return err
-		}, func(err error) {
-			for _, cmd := range cmds {
-				cmd.SetErr(err)
-			}
-		})
+		}, cmds...)
 	}
 }
 
-func (l *Line) do(ctx context.Context, run func(context.Context) error, refuse func(error)) error {
+func (l *Line) do(ctx context.Context, run func(context.Context) error, cmds ...redis.Cmder) error {
 	if l.down.Load() && ctx.Value(own{}) == nil {
-		refuse(ErrDown)
+		for _, cmd := range cmds {
+			cmd.SetErr(ErrDown)
+		}
 		return ErrDown
 	}
 	limited, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
 	err := run(limited)
-	if err != nil && broken(err) && ctx.Err() == nil { // a client that hung up says nothing of Redis
+	gone := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget) // a client that hung up says nothing of Redis
+	if broken(err) && !gone {
 		l.fail(err)
 	}
 	return err
-}
-
-// refusals are the first words of answers by which Redis says that it can do
-// nothing now.
-var refusals = []string{
-	"LOADING", "READONLY", "OOM", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM", "NOREPLICAS", "BUSY", "ERR max number of clients",
-	"ERR AUTH",
-}
-
-// broken reports whether an error says that Redis cannot be used, and not that
-// one command was wrong.
-func broken(err error) bool {
-	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, ErrDown) {
-		return false
-	}
-	var answer redis.Error
-	if errors.As(err, &answer) {
-		for _, word := range refusals {
-			if strings.HasPrefix(answer.Error(), word) {
-				return true
-			}
-		}
-		return strings.Contains(answer.Error(), "OOM command not allowed")
-	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrClosed) ||
-		strings.Contains(fmt.Sprint(err), "redis:") || !errors.Is(err, context.Canceled)
 }

@@ -47,7 +47,10 @@ func (s *Store) Fresh(account, place trusted.Key, now time.Time) (status trusted
 }
 
 func (s *Store) knownRecord(account trusted.Key) trusted.Record {
-	last, _ := s.recall(account)
+	last, doubted := s.doubted.get(account)
+	if !doubted {
+		last, _ = s.recall(account)
+	}
 	record, _ := decode(last.text) // it was read before
 	return record
 }
@@ -81,6 +84,11 @@ func (s *Store) remember(account trusted.Key, text string, r *trusted.Record, ep
 		if r.Entries[i].Status == trusted.Privileged {
 			keep, drop = s.known, s.others
 		}
+	}
+	if last, ok := s.known.get(account); ok && text == "" {
+		s.doubted.put(account, last.text, last.epoch)
+	} else if text != "" {
+		s.doubted.remove(account)
 	}
 	drop.remove(account)
 	keep.put(account, text, epoch)

@@ -67,3 +67,17 @@ func (m *memory) remove(account trusted.Key) {
 	defer sh.mu.Unlock()
 	delete(sh.records, account)
 }
+
+// all copies every record.
+func (m *memory) all() map[trusted.Key]string {
+	records := make(map[trusted.Key]string)
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.RLock()
+		for account, h := range sh.records {
+			records[account] = h.text
+		}
+		sh.mu.RUnlock()
+	}
+	return records
+}

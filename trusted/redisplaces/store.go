@@ -42,6 +42,9 @@ type Store struct {
 	epoch  *redisepoch.Epoch
 	known  *memory // records with a privileged place
 	others *memory // the rest, the empty record among them
+	// doubted are records that Redis says are gone. It may be Redis's memory
+	// that is; see Refill.
+	doubted *memory
 }
 
 var _ trusted.Store = (*Store)(nil)
@@ -66,7 +69,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	return &Store{
 		client: client, prefix: prefix, limits: o.Limits.WithDefaults(),
 		epoch: redisepoch.New(client, prefix+"places"),
-		known: newMemory(remembered), others: newMemory(remembered),
+		known: newMemory(remembered), others: newMemory(remembered), doubted: newMemory(remembered),
 	}, nil
 }
 

@@ -1,0 +1,175 @@
+package nodes
+
+import (
+	"slices"
+	"sync"
+
+	"authguard/failures"
+)
+
+// A history is what this node did. Its charges are those that still stand, for
+// a Redis that has lost its memory. Its journal is what Redis has not heard of
+// yet. Both are in order and bounded: at the bound the oldest tenth goes. Safe
+// for concurrent use.
+type history struct {
+	mu      sync.Mutex
+	charges []charge
+	journal []deed
+	passed  int // deeds that have left the journal's head
+}
+
+// Bounds: about 25 MB each.
+const (
+	mostCharges = 100_000
+	mostDeeds   = 100_000
+)
+
+// A charge is one attempt's.
+type charge struct {
+	at       failures.Moment
+	n        uint8
+	subjects [4]failures.Subject
+}
+
+func (c *charge) of() []failures.Subject { return c.subjects[:c.n] }
+
+// A deed is something that Redis has to be told.
+type deed struct {
+	what what
+	charge
+}
+
+type what uint8
+
+const (
+	charged what = iota
+	tookBack
+	cleared
+)
+
+func chargeOf(at failures.Moment, subjects []failures.Subject) charge {
+	c := charge{at: at}
+	c.n = uint8(copy(c.subjects[:], subjects))
+	return c
+}
+
+func (c *charge) without(drop func(*failures.Subject) bool) charge {
+	rest := charge{at: c.at}
+	for _, of := range c.of() {
+		if !drop(&of) {
+			rest.subjects[rest.n] = of
+			rest.n++
+		}
+	}
+	return rest
+}
+
+func oneOf(subjects []failures.Subject) func(*failures.Subject) bool {
+	return func(one *failures.Subject) bool {
+		return slices.ContainsFunc(subjects, func(of failures.Subject) bool { return of.Key == one.Key && of.Place == one.Place })
+	}
+}
+
+// charged keeps a charge. Unheard, here and below, says that Redis does not
+// know of it.
+func (h *history) charged(at failures.Moment, subjects []failures.Subject, unheard bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.charges = append(bounded(h.charges, mostCharges), chargeOf(at, subjects))
+	if unheard {
+		h.owe(charged, at, subjects)
+	}
+}
+
+// tookBack forgets a charge, or that of some of its subjects.
+func (h *history) tookBack(at failures.Moment, subjects []failures.Subject, unheard bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.charges) - 1; i >= 0; i-- {
+		if h.charges[i].at != at {
+			continue
+		}
+		rest := h.charges[i].without(oneOf(subjects))
+		if rest.n < h.charges[i].n {
+			h.charges[i] = rest
+			break
+		}
+	}
+	if unheard {
+		h.owe(tookBack, at, subjects)
+	}
+}
+
+// cleared forgets all charges of some subjects.
+func (h *history) cleared(subjects []failures.Subject, unheard bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.charges {
+		h.charges[i] = h.charges[i].without(oneOf(subjects))
+	}
+	if unheard {
+		h.owe(cleared, 0, subjects)
+	}
+}
+
+func (h *history) owe(w what, at failures.Moment, subjects []failures.Subject) {
+	before := len(h.journal)
+	h.journal = append(bounded(h.journal, mostDeeds), deed{w, chargeOf(at, subjects)})
+	h.passed += before + 1 - len(h.journal)
+}
+
+func bounded[T any](list []T, most int) []T {
+	if len(list) < most {
+		return list
+	}
+	kept := copy(list, list[most/10:])
+	clear(list[kept:])
+	return list[:kept]
+}
+
+// standing copies the charges that a Redis that has lost some groups has to be
+// told again, and counts the deeds that they make needless.
+func (h *history) standing(lost func(*failures.Subject) bool) (charges []charge, deeds int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.charges {
+		if c := h.charges[i].without(func(of *failures.Subject) bool { return !lost(of) }); c.n > 0 {
+			charges = append(charges, c)
+		}
+	}
+	return charges, len(h.journal) + h.passed
+}
+
+// needless drops from the journal's deeds, up to the number that standing
+// gave, what concerns the groups that were told all anew.
+func (h *history) needless(deeds int, lost func(*failures.Subject) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range min(len(h.journal), max(deeds-h.passed, 0)) {
+		h.journal[i].charge = h.journal[i].without(lost)
+	}
+}
+
+// next are the oldest deeds, up to most.
+func (h *history) next(most int) (deeds []deed, upTo int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	deeds = slices.Clone(h.journal[:min(most, len(h.journal))])
+	return deeds, len(deeds) + h.passed
+}
+
+// heard drops the deeds up to what next gave.
+func (h *history) heard(upTo int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(max(upTo-h.passed, 0), len(h.journal))
+	h.journal = slices.Delete(h.journal, 0, n)
+	h.passed += n
+}
+
+// unheard is how many deeds the journal holds.
+func (h *history) unheard() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.journal)
+}

@@ -1,0 +1,82 @@
+package nodes
+
+import (
+	"context"
+
+	"authguard/failures"
+	"authguard/failures/redisfailures"
+)
+
+// batch is how many charges go to Redis in one round trip when it is told what
+// it missed.
+const batch = 100
+
+// settle tells Redis what it has missed or lost. While it does, the line is
+// down if there is anything lost: decisions go by this node's own count.
+func (c *Counters) settle(ctx context.Context) error {
+	doubts := c.places.Doubts()
+	changed, err := c.generations.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		c.line.Lost(errLost)
+		if err := c.refill(ctx, changed); err != nil {
+			return err
+		}
+		c.generations.Adopt(changed)
+	}
+	c.places.Believe(doubts)
+	return c.catchUp(ctx)
+}
+
+// refill writes down again what this node charged, and the privileged places
+// that it knows.
+func (c *Counters) refill(ctx context.Context, changed []newer) error {
+	groups := make(map[int]bool)
+	for _, one := range changed {
+		groups[one.group] = true
+	}
+	lost := func(of *failures.Subject) bool { return groups[c.generations.Of(of.Place)] }
+	charges, deeds := c.history.standing(lost)
+	for first := 0; first < len(charges); first += batch {
+		var adds []redisfailures.Past
+		for i := first; i < min(first+batch, len(charges)); i++ {
+			adds = append(adds, redisfailures.Past{At: charges[i].at.Time(), Subjects: charges[i].of()})
+		}
+		if err := c.redis.Add(ctx, adds...); err != nil {
+			return err
+		}
+	}
+	c.history.needless(deeds, lost)
+	return c.places.Refill(ctx)
+}
+
+// catchUp tells Redis what happened while it was gone.
+func (c *Counters) catchUp(ctx context.Context) error {
+	for {
+		deeds, upTo := c.history.next(batch)
+		if len(deeds) == 0 {
+			return nil
+		}
+		for i := range deeds {
+			if err := c.tell(ctx, &deeds[i]); err != nil {
+				return err
+			}
+		}
+		c.history.heard(upTo)
+	}
+}
+
+func (c *Counters) tell(ctx context.Context, d *deed) error {
+	if d.n == 0 {
+		return nil
+	}
+	switch d.what {
+	case tookBack:
+		return c.redis.TakeBack(ctx, d.at, d.of())
+	case cleared:
+		return c.redis.Clear(ctx, d.of())
+	}
+	return c.redis.Add(ctx, redisfailures.Past{At: d.at.Time(), Subjects: d.of()})
+}
