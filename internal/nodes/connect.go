@@ -1,7 +1,9 @@
 package nodes
 
 import (
+	"context"
 	"crypto/tls"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,12 +39,22 @@ func Connect(s Server, budget time.Duration) redis.UniversalClient {
 	if budget <= 0 {
 		budget = DefaultBudget
 	}
+	silence.Do(func() { redis.SetLogger(mute{}) })
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master, DB: s.Database,
 		Username: s.Username, Password: s.Password,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, TLSConfig: s.TLS,
 		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: connections,
 		DialTimeout: budget, ReadTimeout: budget, WriteTimeout: budget, PoolTimeout: budget,
+		DialerRetries:   1,
 		DisableIdentity: true,
 	})
 }
+
+// mute is for what the client logs by itself, a line for every connection that
+// fails: a Line says it once.
+type mute struct{}
+
+var silence sync.Once
+
+func (mute) Printf(context.Context, string, ...any) {}

@@ -11,7 +11,6 @@ import (
 	"authguard/failures/redisfailures"
 	"authguard/guard"
 	"authguard/trusted"
-	"authguard/trusted/redisplaces"
 )
 
 // Counters are the failures of all nodes and, while Redis is gone, of this one.
@@ -20,7 +19,7 @@ import (
 type Counters struct {
 	line        *Line
 	redis       *redisfailures.Store
-	places      *redisplaces.Store
+	places      *Places
 	generations *Generations
 	replica     replica
 	nodes       func() int
@@ -35,7 +34,7 @@ var _ guard.Recogniser = (*Counters)(nil)
 type CountersConfig struct {
 	Line        *Line
 	Redis       *redisfailures.Store
-	Places      *redisplaces.Store
+	Places      *Places
 	Generations *Generations
 	// Own is this node's replica. Nobody else may charge it.
 	Own *failures.Memory
@@ -46,7 +45,7 @@ type CountersConfig struct {
 // NewCounters makes the store and has the line look after it.
 func NewCounters(c CountersConfig) *Counters {
 	made := &Counters{
-		line: c.Line, redis: c.Redis, places: c.Places, generations: c.Generations, replica: replica{c.Own}, nodes: c.Nodes, now: time.Now,
+		line: c.Line, redis: c.Redis, places: c.Places, generations: c.Generations, replica: replica{own: c.Own}, nodes: c.Nodes, now: time.Now,
 	}
 	c.Line.OnLook(made.settle)
 	return made
@@ -69,7 +68,7 @@ func (c *Counters) Charge(ctx context.Context, subjects []failures.Subject, stan
 // ChargeAs implements guard.Recogniser.
 func (c *Counters) ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
 	within, done := c.line.within(ctx)
-	known := c.places.Known(account, place, now)
+	known := c.places.redis.Known(account, place, now)
 	status, at, err := c.redis.ChargeAs(within, now, account, place, privileged, stranger, standings)
 	if err == nil && known == trusted.Privileged && status == trusted.Stranger && c.lost(within, [16]byte(account)) {
 		err = errors.Join(errLost, c.redis.TakeBack(within, at, stranger))
@@ -187,4 +186,4 @@ func (c *Counters) Read(ctx context.Context, subjects []failures.Subject, standi
 }
 
 // Unheard is how many things Redis has yet to hear of.
-func (c *Counters) Unheard() int { return c.history.unheard() }
+func (c *Counters) Unheard() int { return c.history.unheard() + c.places.unheard() }

@@ -87,6 +87,9 @@ func (g *Generations) Look(ctx context.Context) ([]newer, error) {
 		told[i] = pipe.Get(ctx, key)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
+		if cluster, ok := g.client.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // another master may have taken over
+		}
 		return nil, fmt.Errorf("nodes: looking at Redis: %w", err)
 	}
 	g.mu.Lock()

@@ -26,7 +26,7 @@ type node struct {
 	*guard.Guard
 	line     *nodes.Line
 	counters *nodes.Counters
-	places   *redisplaces.Store
+	places   *nodes.Places
 	checked  *sync.Map // account to *atomic.Int64, of all nodes
 	takes    time.Duration
 	slowest  atomic.Int64 // decision, in nanoseconds
@@ -67,10 +67,10 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 	t.Cleanup(func() { _ = client.Close() })
 	made := &node{checked: &s.checked}
 	made.line = nodes.NewLine(client, budget, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
-	var err error
-	made.places, err = redisplaces.New(client, redisplaces.Options{Limits: p.Places})
+	stored, err := redisplaces.New(client, redisplaces.Options{Limits: p.Places})
 	must(err)
-	redis, err := redisfailures.New(client, redisfailures.Options{Retain: p.Retain(), PendingFor: p.PendingFor, Places: made.places})
+	made.places = nodes.NewPlaces(made.line, stored)
+	redis, err := redisfailures.New(client, redisfailures.Options{Retain: p.Retain(), PendingFor: p.PendingFor, Places: stored})
 	must(err)
 	own, err := failures.NewMemory(failures.Config{Retain: p.Retain(), PendingFor: p.PendingFor})
 	must(err)
@@ -93,9 +93,9 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 	})
 	must(err)
 	made.line.Start()
-	made.places.Start()
+	stored.Start()
 	redis.Start()
-	t.Cleanup(func() { redis.Stop(); made.places.Stop(); made.line.Stop() })
+	t.Cleanup(func() { redis.Stop(); stored.Stop(); made.line.Stop() })
 	return made
 }
 

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -14,8 +15,11 @@ import (
 //
 // Alone, a node counts each of its charges as many times as there were nodes:
 // it takes it that the others do the same. So together they use up what was
-// left of a limit when Redis went, rounded up to one each, and no more.
-type replica struct{ own *failures.Memory }
+// left of a limit when Redis went, and no more than that but for one each.
+type replica struct {
+	own   *failures.Memory
+	parts divided
+}
 
 // A charge made alone has its weight in the bits of its Moment that Redis's
 // moments have no use for while all their stamps are equal.
@@ -93,7 +97,11 @@ func (r *replica) forget(ctx context.Context, at time.Time, subject failures.Sub
 // alone charges by what is believed, for this node as one of several.
 func (r *replica) alone(ctx context.Context, now time.Time, nodes int, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
 	weight := min(max(nodes, 1), mostWeight)
-	at, err := r.own.ChargeAt(ctx, now, subjects, standings)
+	part := slices.Clone(subjects)
+	for i := range part {
+		part[i].Ladder = r.parts.of(part[i].Ladder, weight)
+	}
+	at, err := r.own.ChargeAt(ctx, now, part, standings)
 	if err != nil || at == 0 {
 		return 0, err
 	}

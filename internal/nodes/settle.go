@@ -14,7 +14,7 @@ const batch = 100
 // settle tells Redis what it has missed or lost. While it does, the line is
 // down if there is anything lost: decisions go by this node's own count.
 func (c *Counters) settle(ctx context.Context) error {
-	doubts := c.places.Doubts()
+	doubts := c.places.redis.Doubts()
 	changed, err := c.generations.Look(ctx)
 	if err != nil {
 		return err
@@ -26,7 +26,10 @@ func (c *Counters) settle(ctx context.Context) error {
 		}
 		c.generations.Adopt(changed)
 	}
-	c.places.Believe(doubts)
+	c.places.redis.Believe(doubts)
+	if err := c.places.catchUp(ctx); err != nil {
+		return err
+	}
 	return c.catchUp(ctx)
 }
 
@@ -49,7 +52,7 @@ func (c *Counters) refill(ctx context.Context, changed []newer) error {
 		}
 	}
 	c.history.needless(deeds, lost)
-	return c.places.Refill(ctx)
+	return c.places.redis.Refill(ctx)
 }
 
 // catchUp tells Redis what happened while it was gone.

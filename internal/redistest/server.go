@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -93,12 +94,13 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// Start starts the server again, on the same port, after Kill.
-func (s *Server) Start(t testing.TB) {
+// Start starts the server again, on the same port, after Kill, with more
+// arguments if there are any. It returns when the server answers.
+func (s *Server) Start(t testing.TB, more ...string) {
 	t.Helper()
 	s.mu.Lock()
 	s.out = new(bytes.Buffer)
-	s.cmd = exec.Command(binary(t), s.args...)
+	s.cmd = exec.Command(binary(t), append(slices.Clone(s.args), more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := s.cmd.Start()
@@ -134,7 +136,13 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 // Do sends one command and fails the test if it fails.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.password()})
+	return s.DoAs(t, s.password(), args...)
+}
+
+// DoAs is Do with another password than the server was started with.
+func (s *Server) DoAs(t testing.TB, password string, args ...any) any {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: password})
 	defer c.Close()
 	answer, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {

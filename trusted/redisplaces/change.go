@@ -26,41 +26,40 @@ const contended = 100
 
 var errContended = errors.New("redisplaces: an account's record kept changing")
 
-// Remember implements trusted.Store.
+// Remember implements trusted.Store. Here and below: it holds on this node at
+// once, even if Redis does not answer.
 func (s *Store) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	if place == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
-	return s.change(ctx, account, func(r *trusted.Record) (notable bool) {
+	return s.believe(ctx, account, func(r *trusted.Record) (notable bool) {
 		before := r.Status(place, now, s.limits)
 		r.Remember(place, now, s.limits)
 		return before != trusted.Privileged
 	})
 }
 
-// Spend implements trusted.Store. It holds on this node at once, even if Redis
-// does not answer.
+// Spend implements trusted.Store.
 func (s *Store) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	if place == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
-	return s.stricter(ctx, account, func(r *trusted.Record) bool {
+	return s.believe(ctx, account, func(r *trusted.Record) bool {
 		r.Spend(place, now, s.limits)
 		return true
 	})
 }
 
-// Forget implements trusted.Store. It holds on this node at once, even if Redis
-// does not answer.
+// Forget implements trusted.Store.
 func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return s.stricter(ctx, account, func(r *trusted.Record) bool {
+	return s.believe(ctx, account, func(r *trusted.Record) bool {
 		r.Forget(place, now)
 		return true
 	})
 }
 
-// stricter makes a change that this node believes whatever Redis says.
-func (s *Store) stricter(ctx context.Context, account trusted.Key, apply func(*trusted.Record) bool) error {
+// believe makes a change that this node believes whatever Redis says.
+func (s *Store) believe(ctx context.Context, account trusted.Key, apply func(*trusted.Record) bool) error {
 	err := s.change(ctx, account, apply)
 	if err != nil && account != (trusted.Key{}) {
 		s.epoch.End(ctx)

@@ -26,7 +26,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"ChangeOfAKnownRecordIsOneTrip": changeIsOneTrip,
 	"RecordsExpireAndHoldNoText":    recordsExpire,
 	"KnownWithoutRedis":             knownWithoutRedis,
-	"StricterWithoutRedis":          stricterWithoutRedis,
+	"ChangesHoldWithoutRedis":          changesHoldWithoutRedis,
 	"MadeUpNamesPushNobodyOut":      madeUpNames,
 }
 
@@ -205,7 +205,7 @@ func knownWithoutRedis(t *testing.T, on redisOf) {
 	want(t, "an account that was not", here.KnownReset(who(1)).IsZero(), true)
 }
 
-func stricterWithoutRedis(t *testing.T, on redisOf) {
+func changesHoldWithoutRedis(t *testing.T, on redisOf) {
 	client := on.open(t)
 	s := on.over(t, client)
 	for n := range 3 {
@@ -221,7 +221,7 @@ func stricterWithoutRedis(t *testing.T, on redisOf) {
 			t.Errorf("%s without Redis: no error", what)
 		}
 	}
-	want(t, "remembered in vain", s.Known(who(9), where(1), noon), trusted.Stranger)
+	want(t, "remembered", s.Known(who(9), where(1), noon), trusted.Privileged)
 	want(t, "spent", s.Known(who(0), where(1), noon), trusted.Spent)
 	want(t, "reset", s.Known(who(1), where(1), noon), trusted.Stranger)
 	want(t, "left alone", s.Known(who(2), where(1), noon), trusted.Privileged)
