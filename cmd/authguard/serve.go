@@ -176,7 +176,10 @@ func (s *site) reload(path string) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(
+	if s.shared != nil {
+		err = s.shared.failures.Configure(policy.Retain(), policy.PendingFor)
+	}
+	err = errors.Join(err,
 		s.counters.Configure(policy.Retain(), policy.PendingFor),
 		s.guard.SetPolicy(keepPlaces(policy, s.guard.Policy())),
 		s.mode.SetConfig(loaded.Mode()),

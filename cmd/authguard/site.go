@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -49,7 +50,8 @@ type site struct {
 
 	db         *sql.DB
 	keys       secrets.Keys
-	counters   *failures.Memory
+	counters   *failures.Memory // all of them, or this node's replica
+	shared     *shared          // with the other nodes; nil: there are none
 	places     *sqlplaces.Store
 	modes      *modestore.Store
 	mode       *captchamode.Mode
@@ -85,7 +87,7 @@ type site struct {
 // build wires a site for a data folder that this process has locked.
 func (s *site) build(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		s.openDatabase, s.openCounters, s.openPlaces, s.openEvents, s.openMode, s.openChallenges,
+		s.openDatabase, s.openCounters, s.openShared, s.openPlaces, s.openEvents, s.openMode, s.openChallenges,
 		s.openAccounts, s.openGuard, s.openControl, s.openDoors,
 	} {
 		if err := step(ctx); err != nil {
@@ -101,7 +103,7 @@ func (s *site) build(ctx context.Context) error {
 func (s *site) path(name string) string { return filepath.Join(s.loaded.Data, name) }
 
 func (s *site) openDatabase(ctx context.Context) (err error) {
-	if s.keys, err = secrets.Load(s.path("keys")); err != nil {
+	if s.keys, err = secrets.Load(cmp.Or(s.loaded.KeysFile, s.path("keys"))); err != nil {
 		return err
 	}
 	if s.db, err = database.Open(ctx, s.path("authguard.db")); err != nil {
@@ -142,6 +144,9 @@ func (s *site) openCounters(context.Context) (err error) {
 }
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
+	if s.shared != nil {
+		return nil
+	}
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
 	return err
 }
@@ -195,7 +200,7 @@ func (s *site) openChallenges(context.Context) (err error) {
 		return err
 	}
 	s.challenges, err = captchamode.NewChallenges(captchamode.ChallengeConfig{
-		Secret: s.keys.Challenges, Spent: captchamode.NewMemorySpent(0, nil), BuiltIn: s.builtIn,
+		Secret: s.keys.Challenges, Spent: s.spentStore(), BuiltIn: s.builtIn,
 		Others: []captchamode.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			s.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
@@ -283,7 +288,7 @@ func (s *site) openGuard(ctx context.Context) error {
 	s.lists, s.blocklist = new(guard.Lists), lists.New(s.db)
 	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
-		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.counters, Places: s.places,
+		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.failureStore(), Places: s.placeStore(),
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
 		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus,
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
@@ -303,7 +308,7 @@ func (s *site) openControl(context.Context) (err error) {
 
 func (s *site) openDoors(context.Context) error {
 	s.edge = new(web.Edge)
-	s.api = &web.API{Guard: s.guard, Settled: captchamode.NewMemorySpent(0, nil)}
+	s.api = &web.API{Guard: s.guard, Settled: s.settledStore()}
 	s.apply(s.loaded.Config)
 	return nil
 }
@@ -331,7 +336,11 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.counters.Start()
-	s.places.Start()
+	if s.shared != nil {
+		s.shared.start(ctx)
+	} else {
+		s.places.Start()
+	}
 	s.sessions.Start()
 	s.audit.Start()
 	s.alerts.Start()
@@ -354,9 +363,14 @@ func (s *site) stop(ctx context.Context) error {
 	s.audit.Stop(ctx)
 	s.alerts.Stop(ctx)
 	s.sessions.Stop()
-	s.places.Stop()
+	var err error
+	if s.shared != nil {
+		err = s.shared.stop()
+	} else {
+		s.places.Stop()
+	}
 	s.counters.Stop()
-	return s.db.Close()
+	return errors.Join(err, s.db.Close())
 }
 
 // saveCounters saves the counters every so often and once at the end. A save

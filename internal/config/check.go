@@ -41,7 +41,7 @@ func partOf(path, whole string) bool {
 }
 
 func (c Config) conflicts() []conflict {
-	all := c.Accounts.conflicts()
+	all := slices.Concat(c.Accounts.conflicts(), c.Redis.conflicts())
 	add := func(is bool, path, because, text string) {
 		if is {
 			all = append(all, conflict{path, because, text})
@@ -53,6 +53,27 @@ func (c Config) conflicts() []conflict {
 		fmt.Sprintf("must be at most site.ceiling (%d)", c.Site.Mode.Ceiling))
 	add(c.Limits.HeldPerAddress > c.Limits.Held, "limits.held_per_address", "limits.held",
 		fmt.Sprintf("must be at most limits.held (%d)", c.Limits.Held))
+	return all
+}
+
+func (r Redis) conflicts() []conflict {
+	var all []conflict
+	add := func(is bool, path, because, text string) {
+		if is {
+			all = append(all, conflict{path, because, text})
+		}
+	}
+	set := r.Mode != RedisStandalone || r.Master != "" || r.Username != "" || r.Password != "" || r.TLS
+	add(!r.On() && set, "redis.addresses", "redis", "must say where Redis is, because other settings of redis are there")
+	add(r.Mode == RedisStandalone && len(r.Addresses) > 1, "redis.addresses", "redis.mode",
+		"must be one server; for several set redis.mode to cluster, or to sentinel")
+	add(r.Mode == RedisSentinel && r.Master == "", "redis.master", "redis.mode",
+		"must be how the Sentinels call the master, because redis.mode is sentinel")
+	add(r.Mode != RedisSentinel && r.Master != "", "redis.master", "redis.mode",
+		"is not used unless redis.mode is sentinel: set that, or leave this out")
+	add(r.Mode == RedisCluster && r.Database != 0, "redis.database", "redis.mode", "must be 0: a Cluster has no other")
+	add(!r.TLS && r.TLSCA+r.TLSCert+r.TLSKey != "", "redis.tls", "redis", "must be true, because certificates are set")
+	add((r.TLSCert == "") != (r.TLSKey == ""), "redis.tls_cert", "redis.tls_key", "must be set together with redis.tls_key")
 	return all
 }
 

@@ -15,6 +15,10 @@ type Config struct {
 	Listen string // host:port of the doors
 	Data   string // folder of the database, the snapshot, the secrets and the socket
 
+	Database Secret // DSN of PostgreSQL; empty: SQLite in the data folder
+	KeysFile string // the secrets; empty: the file keys in the data folder
+	Redis    Redis
+
 	SecureCookies SecureCookies
 	Session       time.Duration // how long a login lasts
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
@@ -34,6 +38,30 @@ type Config struct {
 	Alerts    Alerts
 	API       API
 }
+
+// Redis is where the nodes of a site count together. Without Addresses there is
+// one node, which counts in its own memory.
+type Redis struct {
+	Addresses []string // host:port: the server, any of a Cluster, or the Sentinels
+	Mode      RedisMode
+	Master    string // how the Sentinels call the master
+	Database  int
+	Prefix    string // of every key
+	Timeout   time.Duration
+
+	Username         string
+	Password         Secret
+	SentinelUsername string
+	SentinelPassword Secret
+
+	TLS     bool
+	TLSCA   string // PEM file; empty: the system's
+	TLSCert string // PEM file of a client certificate; empty: none
+	TLSKey  string
+}
+
+// On reports whether there is a Redis.
+func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 
 // Admin is the listener for pages, metrics and health.
 type Admin struct {

@@ -15,6 +15,7 @@ func Default() Config {
 	return Config{
 		Listen:        "127.0.0.1:8080",
 		Data:          "./authguard-data",
+		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		SecureCookies: SecureAuto,
 		Session:       12 * time.Hour,
 		Admin:         Admin{Listen: "127.0.0.1:8081", Session: time.Hour},

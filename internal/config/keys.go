@@ -27,7 +27,7 @@ func (k key) variable() string       { return variable(k.path) }
 // change together with it.
 func keys(c *Config) []key {
 	return slices.Concat(
-		serverKeys(c), accountKeys(&c.Accounts), passwordKeys(&c.Passwords), limitsKeys(&c.Limits),
+		serverKeys(c), nodeKeys(c), accountKeys(&c.Accounts), passwordKeys(&c.Passwords), limitsKeys(&c.Limits),
 		siteKeys(&c.Site), challengeKeys(c), upkeepKeys(c), tellKeys(c),
 	)
 }
@@ -43,6 +43,28 @@ func serverKeys(c *Config) []key {
 		fixed("admin.session", span(&c.Admin.Session, time.Minute, 30*day)),
 		live("proxies", networks(&c.Proxies)),
 		live("forwarded_header", word(&c.Forwarded, XForwardedFor, Forwarded)),
+	}
+}
+
+func nodeKeys(c *Config) []key {
+	r := &c.Redis
+	return []key{
+		fixed("database", text(&c.Database, oneLine, postgres)).hidden(),
+		fixed("keys_file", text(&c.KeysFile, oneLine)),
+		fixed("redis.addresses", endpoints(&r.Addresses)),
+		fixed("redis.mode", word(&r.Mode, RedisStandalone, RedisSentinel, RedisCluster)),
+		fixed("redis.master", text(&r.Master, oneLine)),
+		fixed("redis.database", number(&r.Database, 0, 1_000_000)),
+		fixed("redis.prefix", text(&r.Prefix, notEmpty, oneLine, noBraces)),
+		fixed("redis.timeout", span(&r.Timeout, 10*time.Millisecond, 5*time.Second)),
+		fixed("redis.username", text(&r.Username, oneLine)),
+		fixed("redis.password", text(&r.Password, oneLine)).hidden(),
+		fixed("redis.sentinel_username", text(&r.SentinelUsername, oneLine)),
+		fixed("redis.sentinel_password", text(&r.SentinelPassword, oneLine)).hidden(),
+		fixed("redis.tls", flag(&r.TLS)),
+		fixed("redis.tls_ca", text(&r.TLSCA, oneLine)),
+		fixed("redis.tls_cert", text(&r.TLSCert, oneLine)),
+		fixed("redis.tls_key", text(&r.TLSKey, oneLine)),
 	}
 }
 

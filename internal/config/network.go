@@ -26,6 +26,39 @@ func optionalEndpoint(at *string) value {
 	})
 }
 
+// endpoints is a list of hosts and ports to connect to.
+func endpoints(at *[]string) value {
+	return list[string]{at: at, parts: words, item: func(at *string) value {
+		return text(at, notEmpty, oneLine, func(s string) error {
+			host, port, err := net.SplitHostPort(s)
+			if err != nil || host == "" || port == "0" {
+				return fmt.Errorf("must be a host and a port such as redis.internal:6379, not %s", quote(s))
+			}
+			return listenable(s)
+		})
+	}}
+}
+
+// postgres refuses what is no DSN of PostgreSQL, without repeating it.
+func postgres(dsn string) error {
+	if dsn == "" {
+		return nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; leave it out for SQLite in the data folder")
+	}
+	return nil
+}
+
+// noBraces refuses what would decide a key's slot in a Cluster.
+func noBraces(s string) error {
+	if strings.ContainsAny(s, "{}") {
+		return errors.New("must not contain a brace")
+	}
+	return nil
+}
+
 func listenable(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {

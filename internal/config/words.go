@@ -23,6 +23,16 @@ const (
 	Forwarded     ForwardedHeader = "forwarded" // RFC 7239
 )
 
+// RedisMode is how Redis is run.
+type RedisMode string
+
+// The values of redis.mode.
+const (
+	RedisStandalone RedisMode = "standalone"
+	RedisSentinel   RedisMode = "sentinel"
+	RedisCluster    RedisMode = "cluster"
+)
+
 // AccountSource is where passwords are looked up.
 type AccountSource string
 

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/captchamode"
+	"authguard/captchamode/redisspent"
+	"authguard/failures"
+	"authguard/failures/redisfailures"
+	"authguard/internal/alerts"
+	"authguard/internal/config"
+	"authguard/internal/nodes"
+	"authguard/trusted"
+	"authguard/trusted/redisplaces"
+)
+
+// shared is what the nodes of a site have together in Redis.
+type shared struct {
+	client    redis.UniversalClient
+	line      *nodes.Line
+	failures  *redisfailures.Store
+	places    *redisplaces.Store
+	counters  *nodes.Counters
+	known     *nodes.Places
+	used      *nodes.Spent // challenges
+	settled   *nodes.Spent // tickets of the decision API
+	announced func(up bool, why error)
+}
+
+// openShared connects the node to the others, if Redis is configured. A Redis
+// that is away is no error: the node begins alone.
+func (s *site) openShared(context.Context) error {
+	if !s.loaded.Redis.On() {
+		return nil
+	}
+	made, err := newShared(s, s.loaded.Redis)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	s.shared = made
+	return nil
+}
+
+func newShared(s *site, c config.Redis) (*shared, error) {
+	encryption, err := redisTLS(c)
+	if err != nil {
+		return nil, err
+	}
+	policy := s.loaded.Policy()
+	made := &shared{announced: s.redisChanged}
+	made.client = nodes.Connect(nodes.Server{
+		Addresses: c.Addresses, Cluster: c.Mode == config.RedisCluster, Master: c.Master,
+		Username: c.Username, Password: c.Password.Reveal(),
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword.Reveal(),
+		TLS: encryption, Database: c.Database,
+	}, c.Timeout)
+	made.line = nodes.NewLine(made.client, c.Timeout, s.log, made.announced)
+	made.places, err = redisplaces.New(made.client, redisplaces.Options{Prefix: c.Prefix, Limits: policy.Places})
+	if err != nil {
+		return nil, err
+	}
+	made.known = nodes.NewPlaces(made.line, made.places)
+	made.failures, err = redisfailures.New(made.client, redisfailures.Options{
+		Prefix: c.Prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: made.places,
+	})
+	if err != nil {
+		return nil, err
+	}
+	made.counters = nodes.NewCounters(nodes.CountersConfig{
+		Line: made.line, Redis: made.failures, Places: made.known, Own: s.counters,
+		Generations: nodes.NewGenerations(made.client, c.Prefix, c.Mode == config.RedisCluster),
+		Nodes:       func() int { return 1 },
+	})
+	made.used = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"c:"))
+	made.settled = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"s:"))
+	return made, nil
+}
+
+// redisTLS is the encryption that the configuration asks for; nil for none.
+func redisTLS(c config.Redis) (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	made := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLSCA != "" {
+		pem, err := os.ReadFile(c.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("tls_ca: %w", err)
+		}
+		made.RootCAs = x509.NewCertPool()
+		if !made.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls_ca: %s holds no PEM certificate", c.TLSCA)
+		}
+	}
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert: %w", err)
+		}
+		made.Certificates = []tls.Certificate{pair}
+	}
+	return made, nil
+}
+
+// Kinds of alerts about Redis.
+const (
+	redisLost alerts.Kind = "redis-lost"
+	redisBack alerts.Kind = "redis-back"
+)
+
+// redisChanged tells administrators that this node counts alone, or no longer.
+func (s *site) redisChanged(up bool, why error) {
+	name, _ := os.Hostname()
+	if up {
+		s.alerts.Raise(redisBack, "Redis is back", "node "+alerts.Name(name)+" counts together with the others again")
+		return
+	}
+	s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf(
+		"node %s counts alone, with what is left of the limits divided by the nodes; known places still pass.\nRedis: %s",
+		alerts.Name(name), alerts.Name(why.Error())))
+}
+
+// loadWithin bounds the loading of scripts at the start.
+const loadWithin = 2 * time.Second
+
+// start begins to look after the connection. The scripts are loaded where
+// Redis is there; where it is not, they are sent when it comes.
+func (r *shared) start(ctx context.Context) {
+	r.line.Start()
+	ctx, cancel := context.WithTimeout(ctx, loadWithin)
+	defer cancel()
+	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
+	r.failures.Start()
+	r.places.Start()
+}
+
+func (r *shared) stop() error {
+	r.places.Stop()
+	r.failures.Stop()
+	r.line.Stop()
+	return r.client.Close()
+}
+
+// The stores of the guard: this node's, or those of all.
+
+func (s *site) failureStore() failures.Store {
+	if s.shared != nil {
+		return s.shared.counters
+	}
+	return s.counters
+}
+
+func (s *site) placeStore() trusted.Store {
+	if s.shared != nil {
+		return s.shared.known
+	}
+	return s.places
+}
+
+func (s *site) spentStore() captchamode.Spent {
+	if s.shared != nil {
+		return s.shared.used
+	}
+	return captchamode.NewMemorySpent(0, nil)
+}
+
+func (s *site) settledStore() captchamode.Spent {
+	if s.shared != nil {
+		return s.shared.settled
+	}
+	return captchamode.NewMemorySpent(0, nil)
+}
