@@ -3,7 +3,6 @@ package nodes
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -106,7 +105,7 @@ func (c *Counters) copy(ctx context.Context, at failures.Moment, subjects []fail
 		return errors.Join(errLost, c.replica.takeBack(ctx, at, subjects), c.redis.TakeBack(ctx, at, subjects))
 	}
 	if missing >= 0 {
-		err = c.replica.forget(ctx, at.Time(), subjects[missing])
+		err = c.replica.correct(ctx, at.Time(), subjects, standings)
 	}
 	c.history.charged(at, subjects, false)
 	return err
@@ -118,9 +117,7 @@ func (c *Counters) redisTime() time.Time { return c.now().Add(time.Duration(c.ah
 // lost finds out whether Redis has lost what it knew of a place, and if so
 // takes the line down until it has been told again.
 func (c *Counters) lost(ctx context.Context, place [16]byte) bool {
-	changed, err := c.generations.Look(ctx)
-	group := c.generations.Of(place)
-	if err != nil || !slices.ContainsFunc(changed, func(one newer) bool { return one.group == group }) {
+	if !c.generations.Changed(ctx, place) {
 		return false
 	}
 	c.line.Lost(errLost)

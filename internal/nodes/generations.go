@@ -108,6 +108,19 @@ func (g *Generations) Look(ctx context.Context) ([]newer, error) {
 	return changed, nil
 }
 
+// Changed reports whether what Redis knows of a place is of a generation that
+// this node has not seen, or of none. If Redis does not say, it is not.
+func (g *Generations) Changed(ctx context.Context, place [16]byte) bool {
+	group := g.Of(place)
+	now, err := g.client.Get(ctx, g.keys[group]).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last[group] != "" && g.last[group] != now
+}
+
 // Adopt makes generations the ones that were seen last: this node has told
 // Redis again what it knew.
 func (g *Generations) Adopt(changed []newer) {

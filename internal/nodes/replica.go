@@ -36,8 +36,8 @@ func weightOf(at failures.Moment) int {
 }
 
 // charged takes in a charge that Redis has made, and what Redis said was there
-// before. It reports whether something is there here that Redis, without a
-// charge for one of the subjects, does not know of: the first such.
+// before. Missing is the first of the subjects of which Redis knows fewer
+// charges than this node, -1 if there is none.
 func (r *replica) charged(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Standing) (missing int, err error) {
 	var unbound [4]failures.Subject
 	var mine [4]failures.Standing
@@ -46,7 +46,7 @@ func (r *replica) charged(ctx context.Context, at time.Time, subjects []failures
 		return -1, err
 	}
 	for i := range n {
-		if mine[i].Count > 0 && said[i].Count == 0 {
+		if said[i].Count < mine[i].Count {
 			return i, nil
 		}
 	}
@@ -82,15 +82,19 @@ func (r *replica) believe(ctx context.Context, now time.Time, unbound []failures
 	return nil
 }
 
-// forget drops what Redis rightly no longer knows of a subject, but for the
-// charge that was just made.
-func (r *replica) forget(ctx context.Context, at time.Time, subject failures.Subject) error {
-	one, unread := []failures.Subject{subject}, make([]failures.Standing, 1)
-	one[0].Bind = 0
-	if err := r.own.Clear(ctx, one); err != nil {
+// correct drops what Redis rightly no longer knows of some subjects, and
+// believes what it said. The charge at this time was just made.
+func (r *replica) correct(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Standing) error {
+	var unbound [4]failures.Subject
+	var none, unread [4]failures.Standing
+	n := unbind(&unbound, subjects)
+	if err := r.own.Clear(ctx, unbound[:n]); err != nil {
 		return err
 	}
-	_, err := r.own.ChargeAt(ctx, at, one, unread)
+	if err := r.believe(ctx, at, unbound[:n], said, &none); err != nil {
+		return err
+	}
+	_, err := r.own.ChargeAt(ctx, at, unbound[:n], unread[:n])
 	return err
 }
 
