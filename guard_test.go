@@ -846,3 +846,156 @@ func TestZeroDecisionRefuses(t *testing.T) {
 		t.Error("a zero value does not fail closed")
 	}
 }
+
+// A made-up answer is charged, checked and taken back. However many at once,
+// none of the failures before them is lost.
+func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.PairDelay = guard.Delay{}
+	p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge}}
+	synctest.Test(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Running: true, Policy: &p})
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
+		}
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				a := world.From("alice", address(100+i))
+				a.Solve = captchamode.Solve{ID: "made-up", Answer: "42"}
+				w.Try(t, a, "wrong")
+			})
+		}
+		all.Wait()
+		if d := w.Wrong(t, "alice", address(400)); d.Action != guard.Challenge || w.Checked("alice") != 5 {
+			t.Errorf("afterwards: %v, and %d passwords were checked, want 5", d.Action, w.Checked("alice"))
+		}
+	})
+}
+
+// Who is called alike in two directories is two people.
+func TestR14APlaceIsKnownInItsDirectoryOnly(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Directories: []string{"administration"}})
+	if !w.Right(t, "admin", home) {
+		t.Fatal("the user called admin cannot log in")
+	}
+	w.Force(t)
+	a := world.From("admin", home)
+	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+		t.Errorf("at his own place: %v", d.Action)
+	}
+	a.Directory = "administration"
+	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
+		t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
+	}
+	if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	a.Directory = ""
+	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
+		t.Errorf("after a reset: %v, want a challenge", d.Action)
+	}
+}
+
+func TestUnlockAndExplainKnowEveryDirectory(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Directories: []string{"administration"}})
+	for i := range 5 {
+		a := world.From("admin", address(i))
+		a.Directory = "administration"
+		w.Try(t, a, "wrong")
+	}
+	e, err := w.Explain(t.Context(), "admin", netip.Addr{})
+	if err != nil || e.Directory != "administration" || e.Decision.Action != guard.Challenge {
+		t.Fatalf("explained: %q, %v, %v", e.Directory, e.Decision.Action, err)
+	}
+	if err := w.Unlock(t.Context(), "admin", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = w.Explain(t.Context(), "admin", netip.Addr{}); err != nil || e.Decision.Action != guard.Proceed {
+		t.Errorf("unlocked: %v, %v", e.Decision.Action, err)
+	}
+}
+
+// An attack that stays below the threshold does not become the normal while
+// strangers are being slowed for it.
+func TestR20AnAttackBelowTheThresholdIsHardlyLearned(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	for minute := range 24 * 60 {
+		for i := range int(0.9 * w.Mode.State().Threshold) {
+			w.Mode.Observe(captchamode.Failure, [16]byte{byte(i), byte(i >> 8), byte(minute)})
+		}
+		w.Clock.Advance(time.Minute)
+		w.Mode.Tick()
+	}
+	if got := w.Mode.State().Threshold; got > 150 {
+		t.Errorf("after a day of it the threshold is %.0f, want at most 150", got)
+	}
+}
+
+// What an address did not add to the pressure it does not take away.
+func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	c := captchamode.DefaultConfig()
+	c.Floor, c.Ceiling = 100, 100
+	w := world.New(t, world.Options{Mode: &c})
+	var open []captchamode.Challenge
+	for i := range 40 {
+		a := world.From(fmt.Sprintf("user%d", i), nowhere)
+		for range 5 {
+			w.Clock.Advance(30 * time.Millisecond)
+		}
+		counted := w.Mode.Observe(captchamode.Unsolved, [16]byte{1})
+		one, err := w.Issue(t.Context(), a.Address, counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, one)
+	}
+	for i := range 30 {
+		w.Mode.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
+	}
+	before := w.Mode.State().Pressure.Total()
+	w.Force(t)
+	for i, one := range open {
+		a := world.From(fmt.Sprintf("user%d", i), nowhere)
+		a.Solve = captchamode.Solve{ID: one.ID, Answer: world.Answer}
+		w.Try(t, a, "wrong")
+	}
+	share := int(c.AddressShare * 100)
+	if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got < 30 {
+		t.Errorf("%d were counted, and after 40 solves by one address %d are left, want at least the 30 of others", before, got)
+	}
+}
+
+func TestAttemptThatQueuedIsDecidedAgainOnceTheModeIsOn(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	if !w.Right(t, "alice", home) {
+		t.Fatal("alice cannot log in")
+	}
+	stranger, err := w.Begin(t.Context(), world.From("alice", nowhere))
+	if err != nil || stranger.Action != guard.Proceed {
+		t.Fatal(stranger.Action, err)
+	}
+	known, err := w.Begin(t.Context(), world.From("alice", home))
+	if err != nil || known.Action != guard.Proceed {
+		t.Fatal(known.Action, err)
+	}
+	w.Force(t)
+	for what, one := range map[string]struct {
+		d    *guard.Decision
+		want guard.Action
+	}{"a stranger": {&stranger, guard.Challenge}, "a known place": {&known, guard.Proceed}} {
+		if err := w.Reconsider(t.Context(), one.d); err != nil || one.d.Action != one.want {
+			t.Errorf("%s: %v (%v), want %v", what, one.d.Action, err, one.want)
+		}
+	}
+	e, err := w.Explain(t.Context(), "alice", netip.Addr{})
+	if err != nil || e.Lines[0].Used != 0 {
+		t.Errorf("%d charges are left of it (%v), want none", e.Lines[0].Used, err)
+	}
+}

@@ -47,6 +47,8 @@ const (
 	// teach the site to find an attack normal in less than days.
 	learnAtFirst = 60
 	learnLater   = 24 * 60
+	// learnSlowing is the least while strangers are being slowed.
+	learnSlowing = 6 * 60
 	// slowCoolDown is how long the pressure must stay low before strangers are
 	// no longer slowed.
 	slowCoolDown = 5 * time.Minute
@@ -95,9 +97,15 @@ func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
 }
 
 // learn takes in one whole minute. It is not called while attacked: an attack
-// must never become the normal.
-func (d *detector) learn(pressure int) {
-	over := min(float64(learnAtFirst+d.Learned), learnLater)
-	d.Normal += (float64(pressure) - d.Normal) / over
+// must never become the normal. A minute in which strangers were slowed may be
+// an attack that stays below the threshold, or a site that grows: it counts no
+// more than what would have been calm, and slowly from the first hour on. So an
+// attack needs days to lift the threshold by much.
+func (d *detector) learn(c *Config, pressure int) {
+	p, over := float64(pressure), min(float64(learnAtFirst+d.Learned), learnLater)
+	if d.Level != Calm {
+		p, over = min(p, d.threshold(c)*c.SlowPart), max(over, learnSlowing)
+	}
+	d.Normal += (p - d.Normal) / over
 	d.Learned++
 }

@@ -79,30 +79,34 @@ func (m *Mode) On() bool { return m.on.Load() }
 // Slowing reports whether strangers are to be slowed.
 func (m *Mode) Slowing() bool { return m.slow.Load() }
 
-// Observe counts one sign from an address. The switch goes on before Observe
+// Observe counts one sign from an address, and reports whether it did: an
+// address contributes no more than its share. The switch goes on before Observe
 // returns if that crossed the threshold. Within a second it takes no lock.
-func (m *Mode) Observe(s Sign, address [16]byte) { m.ObserveAt(s, address, m.now()) }
+func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
+	return m.ObserveAt(s, address, m.now())
+}
 
 // ObserveAt is Observe for who has read the clock already, at most some seconds
 // ago. What is older than the running second counts in it.
-func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) {
+func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) (counted bool) {
 	if now.Unix() > m.window.now.Load() {
 		m.mu.Lock()
 		m.advance(now)
 		m.mu.Unlock()
 	}
 	if !m.shares.take(&address, m.share.Load()) {
-		return
+		return false
 	}
 	if int32(m.window.add(s)) > m.alarm.Load() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.see(now)
 	}
+	return true
 }
 
-// TakeBack removes one sign that has turned out to be none: a challenge that
-// was counted as unsolved and then solved.
+// TakeBack removes one sign that was counted and has turned out to be none: a
+// challenge that was counted as unsolved and then solved.
 func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,9 +223,9 @@ func (m *Mode) advance(now time.Time) {
 			break
 		}
 		if i == 0 {
-			m.detector.learn(last.Failures + last.Unsolved + last.Shed)
+			m.detector.learn(&m.config, last.Failures+last.Unsolved+last.Shed)
 		} else {
-			m.detector.learn(0)
+			m.detector.learn(&m.config, 0)
 		}
 	}
 	on := m.detector.threshold(&m.config)

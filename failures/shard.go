@@ -169,8 +169,10 @@ func (sh *shard) resize(slots int) {
 // push adds a moment to a slot. Only where that takes more room are those
 // older than retain forgotten and, beyond keep of them, the oldest: dropping
 // one at a time would move all the others each time, and the largest block
-// holds more than a slot can count. It reports false, and changes nothing that
-// counts, if the memory bound forbids the block that it needs.
+// holds more than a slot can count. Those that may yet be taken back are kept
+// beside keep: what they would push out would be missing afterwards. It reports
+// false, and changes nothing that counts, if the memory bound forbids the block
+// that it needs.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
 	sh.changed = true
 	if n := s.count(); n < inline && s.class() == 0 {
@@ -181,7 +183,7 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 	m := sh.moments(s)
 	if len(m) >= min(capacity(s.class()), countMask) {
 		drop := len(m) - m.within(at, retain)
-		drop = max(drop, len(m)+1-keep)
+		drop = max(drop, len(m)+1-keep-s.pending(), len(m)+1-countMask)
 		copy(m, m[drop:])
 		m = m[:len(m)-drop]
 		s.set(len(m), s.pending(), s.class())

@@ -12,6 +12,11 @@ import (
 type Attempt struct {
 	// Account is the name as it was typed.
 	Account string
+	// Directory is where the account is kept, if that is not where the site's
+	// accounts are: one of Config.Directories. Accounts of one name in two
+	// directories are two accounts, and where the one logs in from is no place
+	// of the other.
+	Directory string
 	// Address is the client's, decided by the door; invalid counts as one
 	// shared address, so that what cannot be parsed is never unlimited.
 	Address netip.Addr
@@ -46,6 +51,8 @@ type Decision struct {
 	Solve captchamode.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
+	// Counted says that a Challenge is pressure on the site until it is solved.
+	Counted bool
 	// Ticket is what Settle wants; it is of use only for Proceed.
 	Ticket Ticket
 }

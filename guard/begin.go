@@ -31,7 +31,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		return d, nil
 	}
 	if d.Action == Challenge {
-		g.config.Mode.Observe(captchamode.Unsolved, v.address)
+		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.address)
 	}
 	g.observe(&a, v, &d)
 	return d, err

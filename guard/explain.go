@@ -24,11 +24,14 @@ type Line struct {
 // An Explanation is what the guard knows of an account, an address or both.
 type Explanation struct {
 	Account string // normalised and canonical; empty if none was asked for
-	Address netip.Addr
-	Listed  Verdict
-	Status  trusted.Status // of the address to the account, if both are known
-	Mode    bool           // CAPTCHA mode is on
-	Lines   []Line
+	// Directory is the one of the account that is worst off, if several of the
+	// name could be kept in different ones.
+	Directory string
+	Address   netip.Addr
+	Listed    Verdict
+	Status    trusted.Status // of the address to the account, if both are known
+	Mode      bool           // CAPTCHA mode is on
+	Lines     []Line
 	// Decision is what an attempt would get now, with nothing charged: Proceed
 	// if there is room.
 	Decision Decision
@@ -37,14 +40,50 @@ type Explanation struct {
 // Explain reads what stands against an account, an address or the pair. It
 // changes nothing. An account name that is none is an error.
 func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
+	worst, err := g.explain(ctx, "", account, address)
+	if account == "" {
+		return worst, err
+	}
+	for _, directory := range g.config.Directories {
+		if err != nil {
+			break
+		}
+		var one Explanation
+		if one, err = g.explain(ctx, directory, account, address); one.worse(&worst) {
+			worst = one
+		}
+	}
+	return worst, err
+}
+
+// worse reports whether an account stands worse than another one of its name,
+// or as it does and has something known of it.
+func (e *Explanation) worse(than *Explanation) bool {
+	if e.Decision.Action != than.Decision.Action {
+		return e.Decision.Action < than.Decision.Action // Refuse comes first, Proceed last
+	}
+	if mine, other := e.used(), than.used(); mine != other {
+		return mine > other
+	}
+	return than.Status == trusted.Stranger && e.Status != trusted.Stranger
+}
+
+func (e *Explanation) used() (n int) {
+	for i := range e.Lines {
+		n += e.Lines[i].Used
+	}
+	return n
+}
+
+func (g *Guard) explain(ctx context.Context, directory, account string, address netip.Addr) (Explanation, error) {
 	var v view
 	v.rules = g.rules.Load()
-	e := Explanation{Address: address, Mode: g.config.Mode.On()}
+	e := Explanation{Directory: directory, Address: address, Mode: g.config.Mode.On()}
 	if account == "" && !address.IsValid() {
 		return e, errors.New("guard: explain needs an account, an address or both")
 	}
 	if account != "" {
-		if g.name(&Attempt{Account: account}, &v); v.badName {
+		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
 			return e, ErrAccountName
 		}
 		e.Account = v.name
@@ -118,13 +157,29 @@ func (v *view) foretell() (d Decision) {
 // Unlock forgets the failures of an account, an address or, with both, also of
 // the pair. The network's count stays: it is not one person's.
 func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) error {
-	var v view
-	v.rules = g.rules.Load()
 	if account == "" && !address.IsValid() {
 		return errors.New("guard: unlock needs an account, an address or both")
 	}
+	return g.everywhere(account, func(directory string) error { return g.unlock(ctx, directory, account, address) })
+}
+
+// everywhere does something for an account of every directory; once if there
+// is no account.
+func (g *Guard) everywhere(account string, do func(directory string) error) error {
+	err := do("")
+	for _, directory := range g.config.Directories {
+		if err == nil && account != "" {
+			err = do(directory)
+		}
+	}
+	return err
+}
+
+func (g *Guard) unlock(ctx context.Context, directory, account string, address netip.Addr) error {
+	var v view
+	v.rules = g.rules.Load()
 	if account != "" {
-		if g.name(&Attempt{Account: account}, &v); v.badName {
+		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
 			return ErrAccountName
 		}
 		v.add(&v.rules.account, v.account, v.account, 0)
@@ -147,16 +202,18 @@ func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) 
 // ForgetPlaces ends the privilege of an address for an account or, without
 // one, of all the account's places and devices, as a new password must.
 func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
-	var v view
-	if g.name(&Attempt{Account: account}, &v); v.badName {
-		return ErrAccountName
-	}
-	var place digest
-	if address.IsValid() {
-		place, _ = g.digests.ofAddress(address)
-	}
-	if err := g.config.Places.Forget(ctx, trusted.Key(v.account), trusted.Key(place), g.config.Now()); err != nil {
-		return fmt.Errorf("guard: forgetting places: %w", err)
-	}
-	return nil
+	return g.everywhere(account, func(directory string) error {
+		var v view
+		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
+			return ErrAccountName
+		}
+		var place digest
+		if address.IsValid() {
+			place, _ = g.digests.ofAddress(address)
+		}
+		if err := g.config.Places.Forget(ctx, trusted.Key(v.account), trusted.Key(place), g.config.Now()); err != nil {
+			return fmt.Errorf("guard: forgetting places: %w", err)
+		}
+		return nil
+	})
 }

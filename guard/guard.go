@@ -40,6 +40,13 @@ type Config struct {
 	// Canonical makes one name of an account's several, such as e-mail and
 	// user name; it gets a normalised name. Nil: every name is its own.
 	Canonical func(name string) string
+	// Epoch is sealed into the tickets that travel; those of another epoch have
+	// expired. Whoever remembers only until he ends which tickets were settled
+	// draws a new one at each start (captchamode.Forgetful).
+	Epoch [16]byte
+	// Directories are the places beside the site's own in which accounts are
+	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
+	Directories []string
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
 	// Failed is told of a store's failure that made a decision stricter and
@@ -161,15 +168,15 @@ func (g *Guard) SetPolicy(p Policy) error {
 	return nil
 }
 
-// Issue makes a challenge that only this address can solve. afterAttempt says
-// that it answers an attempt that was decided Challenge and counted as
-// pressure; solving it takes that back.
-func (g *Guard) Issue(ctx context.Context, address netip.Addr, afterAttempt bool) (captchamode.Challenge, error) {
+// Issue makes a challenge that only this address can solve. counted is that of
+// the decision that it answers, false if there is none; solving it takes the
+// pressure back.
+func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (captchamode.Challenge, error) {
 	if g.config.Challenges == nil {
 		return captchamode.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
 	key, _ := g.digests.ofAddress(address)
-	return g.config.Challenges.Issue(ctx, key, afterAttempt)
+	return g.config.Challenges.Issue(ctx, key, counted)
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a

@@ -48,7 +48,10 @@ func sum(key [2]uint64, b []byte) (d digest) {
 	return d
 }
 
-func (d *digester) ofAccount(name string) digest {
+func (d *digester) ofAccount(directory, name string) digest {
+	if directory != "" {
+		name = directory + "\x00" + name // no name has a control character
+	}
 	return sum(d.account, unsafe.Slice(unsafe.StringData(name), len(name))) // read only
 }
 
@@ -102,9 +105,9 @@ func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normal
 
 // DeviceTag tells the device cookies of accounts apart in one browser: 8
 // characters, the same for all names of an account.
-func (g *Guard) DeviceTag(typed string) string {
+func (g *Guard) DeviceTag(directory, typed string) string {
 	var v view
-	if g.name(&Attempt{Account: typed}, &v); v.badName {
+	if g.name(&Attempt{Account: typed, Directory: directory}, &v); v.badName {
 		return "00000000"
 	}
 	return hex.EncodeToString(v.account[12:])

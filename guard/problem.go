@@ -64,17 +64,18 @@ func (c *checker) ladder(path string, limits []Limit, pace failures.Pace, allowe
 		ok = c.check(l.Then == allowed[0] || l.Then == allowed[1], at+".then",
 			"must be %s or %s, not %s", allowed[0], allowed[1], l.Then) && ok
 		if ok {
-			c.reachable(at, limits[:i], l)
+			c.reachable(at, limits, i)
 			c.reachableAtPace(at, pace, l)
 		}
 	}
 }
 
-// reachable says so if an earlier limit that stops at least as much lets
-// through too few for this one to ever be full (R8).
-func (c *checker) reachable(at string, earlier []Limit, l Limit) {
-	for i, e := range earlier {
-		if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || e.Then > l.Then {
+// reachable says so if another limit that stops at least as much lets through
+// too few for this one to ever be full, or is full whenever this one is (R8).
+func (c *checker) reachable(at string, limits []Limit, this int) {
+	l := limits[this]
+	for i, e := range limits {
+		if i == this || e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || e.Then > l.Then {
 			continue
 		}
 		windows := int64((l.Window + e.Window - 1) / e.Window)
@@ -82,6 +83,10 @@ func (c *checker) reachable(at string, earlier []Limit, l Limit) {
 		c.check(most >= int64(l.Failures), at+".failures",
 			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
 			i, e.Failures, spell(e.Window), e.Failures, windows, most, spell(l.Window), l.Failures)
+		covers := e.Failures <= l.Failures && e.Window >= l.Window
+		same := e.Failures == l.Failures && e.Window == l.Window && e.Then == l.Then
+		c.check(!covers || most < int64(l.Failures) || same && i > this, at+".failures",
+			"changes nothing: limit %d stops at least as much at %d per %s", i, e.Failures, spell(e.Window))
 	}
 }
 

@@ -42,8 +42,8 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 
 // Unsettled tells the guard that nobody has settled a ticket that travels for
 // Policy.PendingFor. It counts as failed from then on, and so it is pressure
-// (R20). The door that sealed it calls this at most once; settling it later
-// takes that into account.
+// (R20). The door that sealed it calls this at most once. If it is settled as
+// failed later, that is no further pressure.
 func (g *Guard) Unsettled(t *Ticket) {
 	g.config.Mode.Observe(captchamode.Failure, t.address)
 }
@@ -72,9 +72,6 @@ func (g *Guard) failed(ctx context.Context, t *Ticket, subjects []failures.Subje
 // clears the pair and remembers the place.
 func (g *Guard) succeeded(ctx context.Context, t *Ticket, subjects []failures.Subject) error {
 	now := g.config.Now()
-	if g.late(t) {
-		g.config.Mode.TakeBack(captchamode.Failure)
-	}
 	err := errors.Join(
 		g.config.Failures.TakeBack(ctx, t.at, subjects),
 		g.config.Failures.Clear(ctx, subjects[len(subjects)-1:]),

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"authguard/failures"
@@ -32,6 +33,7 @@ type Ticket struct {
 
 	// For the event, and to make the ticket travel.
 	name            string
+	directory       string
 	from            netip.Addr
 	door            string
 	reasons         Reasons
@@ -57,15 +59,15 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 1
-	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 // version, flags, moment, nonce, place, address; then the name
+	ticketVersion = 2
+	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 16 // version, flags, moment, epoch, nonce, place, address; then directory, 0, name
 )
 
 // ticket fills in a decision's ticket.
 func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
 	d.Ticket = Ticket{
 		at: v.charged, begun: v.now, privileged: v.privileged(), account: v.account, address: v.address,
-		network: v.network, place: v.place, pair: v.pair, name: v.name, from: a.Address, door: a.Door,
+		network: v.network, place: v.place, pair: v.pair, name: v.name, directory: a.Directory, from: a.Address, door: a.Door,
 		reasons: d.Reasons, accountFailures: v.accountFailures(), forwarded: a.Forwarded, bare: v.badName,
 	}
 }
@@ -117,12 +119,12 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 // Nobody else can read or change it.
 func (g *Guard) Seal(t *Ticket) string {
 	rand.Read(t.nonce[:])
-	b := make([]byte, 0, ticketFixed+len(t.name)+16)
+	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
 	b = append(b, ticketVersion, flags(t.privileged, t.forwarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.at))
-	b = append(append(b, t.nonce[:]...), t.place[:]...)
+	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.place[:]...)
 	from := t.from.As16()
-	b = append(append(b, from[:]...), t.name...)
+	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
 }
 
@@ -151,14 +153,15 @@ func (g *Guard) Open(text string) (Ticket, error) {
 		return Ticket{}, ErrTicket
 	}
 	t := Ticket{privileged: b[1]&1 != 0, forwarded: b[1]&2 != 0, at: failures.Moment(binary.BigEndian.Uint64(b[2:]))}
-	copy(t.nonce[:], b[10:])
-	t.place = digest(b[26:])
-	t.from = netip.AddrFrom16([16]byte(b[42:])).Unmap()
-	t.name, t.door = string(b[ticketFixed:]), "api"
-	if g.tickets.now().Sub(t.at.Time()) > TicketTTL {
+	copy(t.nonce[:], b[26:])
+	t.place = digest(b[42:])
+	t.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
+	t.directory, t.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
+	t.door = "api"
+	if g.tickets.now().Sub(t.at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
 		return t, ErrTicketExpired
 	}
-	t.account = g.digests.ofAccount(t.name)
+	t.account = g.digests.ofAccount(t.directory, t.name)
 	t.address, t.network = g.digests.ofAddress(t.from)
 	t.pair = ofPair(t.account, t.place)
 	return t, nil

@@ -30,6 +30,14 @@ func newTurns(most, mostPer int) *turns {
 	return &turns{queues: map[failures.Key][]*turn{}, perAddress: map[digest]int{}, most: most, mostPer: mostPer}
 }
 
+// SetHeld changes how many attempts may wait, in all and from one address; see
+// Config. Those that wait go on waiting.
+func (g *Guard) SetHeld(most, perAddress int) {
+	g.turns.mu.Lock()
+	defer g.turns.mu.Unlock()
+	g.turns.most, g.turns.mostPer = most, perAddress
+}
+
 // A turn is one attempt's waiting.
 type turn struct {
 	turns      *turns

@@ -71,7 +71,7 @@ func (g *Guard) name(a *Attempt, v *view) {
 		return
 	}
 	v.name = g.config.Canonical(name)
-	v.account = g.digests.ofAccount(v.name)
+	v.account = g.digests.ofAccount(a.Directory, v.name)
 }
 
 // recognise finds out whether the place is privileged. A device that vouches

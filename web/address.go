@@ -64,6 +64,33 @@ func (e *Edge) Client(r *http.Request) Client {
 	return Client{Address: t.walk(peer, hops(r.Header, t.header)), Secure: secure}
 }
 
+// Local keeps a listener on the loopback interface from being called by another
+// name than its own, unless a configured proxy calls: a page of somebody's whose
+// name suddenly means 127.0.0.1 (DNS rebinding) must not reach it. On another
+// interface it refuses nobody.
+func (e *Edge) Local(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer := peerOf(r)
+		if t := e.trust.Load(); peer.IsLoopback() && !(t != nil && t.believes(peer)) && !isLocal(r.Host) {
+			http.Error(w, "This listener is for this machine: open it as 127.0.0.1, or name the proxy in front of it in proxies.", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isLocal reports whether a Host header is an IP address or localhost: nobody
+// can make a name of his mean that.
+func isLocal(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	_, err := netip.ParseAddr(name)
+	return err == nil || strings.EqualFold(name, "localhost")
+}
+
 func (t *trust) believes(a netip.Addr) bool { return a.IsValid() && t.proxies.Contains(a) }
 
 // walk goes from the peer to the left as long as the hops are proxies.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -126,7 +127,7 @@ func (a *API) begin(c echo.Context) error {
 		out.Ticket = a.Guard.Seal(&d.Ticket)
 		a.expect(d.Ticket)
 	case guard.Challenge:
-		challenge, err := a.Guard.Issue(ctx, address, true)
+		challenge, err := a.Guard.Issue(ctx, address, d.Counted)
 		if err != nil {
 			return err
 		}
@@ -212,21 +213,79 @@ var outcomes = map[string]guard.Outcome{
 	"failed": guard.Failed, "succeeded": guard.Succeeded, "abandoned": guard.Abandoned,
 }
 
-// readStrict reads one JSON object without unknown fields.
+// readStrict reads one JSON object without unknown fields, and without fields
+// that come twice or in other case: encoding/json would take the last of them,
+// another parser the first (R11).
 func readStrict(c echo.Context, into any) error {
 	r := c.Request()
-	d := json.NewDecoder(http.MaxBytesReader(c.Response(), r.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, MaxBody))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send at most %d bytes.", MaxBody))
+	}
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, "The body could not be read.")
+	}
+	if name := ambiguous(body); name != "" {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Send the field %.40q once, in lower case.", name))
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return echo.NewHTTPError(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send at most %d bytes.", MaxBody))
+	err = d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			return echo.NewHTTPError(http.StatusBadRequest, "Send one JSON object and nothing after it.")
 		}
-		return echo.NewHTTPError(http.StatusBadRequest, "The JSON cannot be used: "+err.Error())
+		return nil
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return echo.NewHTTPError(http.StatusBadRequest, "Send one JSON object and nothing after it.")
+	if kind := new(json.UnmarshalTypeError); errors.As(err, &kind) {
+		if kind.Field == "" {
+			return echo.NewHTTPError(http.StatusBadRequest, "Send one JSON object.")
+		}
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("The field %s cannot be a JSON %s.", kind.Field, kind.Value))
 	}
-	return nil
+	return echo.NewHTTPError(http.StatusBadRequest, "The JSON cannot be used: "+strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// ambiguous is the first name in any object of a JSON text that comes twice or
+// is not in lower case; empty if there is none, or the text ends before.
+func ambiguous(body []byte) string {
+	type level struct {
+		names map[string]bool // nil: a list
+		value bool            // of an object: a value comes next
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	var levels []level
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		var now *level
+		if n := len(levels); n > 0 {
+			now = &levels[n-1]
+		}
+		if name, ok := token.(string); ok && now != nil && now.names != nil && !now.value {
+			if now.names[name] || strings.ToLower(name) != name {
+				return name
+			}
+			now.names[name], now.value = true, true
+			continue
+		}
+		switch token {
+		case json.Delim('}'), json.Delim(']'):
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		if now != nil {
+			now.value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{names: map[string]bool{}})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
 }
 
 func invalidField(c echo.Context, detail string) error {

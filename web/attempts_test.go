@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 		"failed":             {"failed", "", 1},
 		"succeeded":          {"succeeded", "", 0},
 		"failed too late":    {"", "failed", 1},
-		"succeeded too late": {"", "succeeded", 0},
+		"succeeded too late": {"", "succeeded", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,5 +107,26 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 				t.Errorf("the pressure is %d, not %d", got, c.pressure)
 			}
 		})
+	}
+}
+
+func TestR11AmbiguousJSONIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBackEnd(t)
+	for _, body := range []string{
+		`{"account":"alice","account":"bob","address":"192.0.2.1"}`,
+		`{"account":"alice","ACCOUNT":"bob","address":"192.0.2.1"}`,
+		`{"Account":"alice","address":"192.0.2.1"}`,
+		`{"account":"alice","address":"192.0.2.1","challenge":{"id":"a","id":"b","answer":"c"}}`,
+		`{"account":["alice"],"address":"192.0.2.1"}`,
+		`["alice"]`, `"alice"`, `{"account":"alice","address":"192.0.2.1"} {}`,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/attempts", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer token")
+		w := httptest.NewRecorder()
+		b.doors.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest || strings.Contains(w.Body.String(), "web.") {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
 	}
 }

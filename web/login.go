@@ -28,6 +28,8 @@ type Login struct {
 	Sessions  *Sessions
 	// Door names this door in events and metrics.
 	Door string
+	// Directory is where its accounts are kept; see guard.Attempt.
+	Directory string
 	// Allowed says which accounts may enter here; nil: all. Others look
 	// unknown.
 	Allowed func(accounts.Login) bool
@@ -114,13 +116,13 @@ func (l *Login) attempt(c echo.Context) error {
 	if err != nil {
 		return l.malformed(c, client, err)
 	}
-	tag := l.Guard.DeviceTag(f["username"])
+	tag := l.Guard.DeviceTag(l.Directory, f["username"])
 	a := guard.Attempt{
-		Account: f["username"], Address: client.Address, Device: deviceFor(r, tag),
+		Account: f["username"], Directory: l.Directory, Address: client.Address, Device: deviceFor(r, tag),
 		Solve:     captchamode.Solve{ID: f["captcha_id"], Answer: f["captcha_answer"]},
 		Forwarded: client.Forwarded, Hold: l.Hold(), Door: l.Door,
 	}
-	if why := unusable(f["password"]); why != "" && f["username"] != "" {
+	if why := unusable(f["password"]); why != "" && l.usable(f["username"]) {
 		return l.invalid(c, http.StatusBadRequest, f, why)
 	}
 	d, err := l.Guard.Begin(r.Context(), a)
@@ -134,6 +136,13 @@ func (l *Login) attempt(c echo.Context) error {
 	return l.check(c, client, f, tag, &d)
 }
 
+// usable reports whether a name could be an account's. One that could not is
+// the guard's to refuse, and to count (R11).
+func (l *Login) usable(name string) bool {
+	_, err := l.Guard.Normalise(name)
+	return err == nil
+}
+
 // unusable says why a password cannot be anybody's.
 func unusable(password string) string {
 	switch {
@@ -145,10 +154,20 @@ func unusable(password string) string {
 	return ""
 }
 
+// errReconsidered ends the check of a password that may not be looked at after
+// all.
+var errReconsidered = errors.New("web: the attempt has to solve a challenge first")
+
 // check looks at the password and settles.
 func (l *Login) check(c echo.Context, client Client, f form, tag string, d *guard.Decision) error {
 	ctx := c.Request().Context()
 	login, ok, err := l.compare(ctx, f, d)
+	if d.Action != guard.Proceed {
+		if !errors.Is(err, errReconsidered) {
+			l.Log.Error("attempt could not be withdrawn", "error", err)
+		}
+		return l.stopped(c, client, f, d)
+	}
 	outcome := guard.OutcomeOf(ok)
 	if err != nil {
 		outcome = guard.Abandoned
@@ -179,7 +198,13 @@ func (l *Login) compare(ctx context.Context, f form, d *guard.Decision) (account
 	if err != nil {
 		return accounts.Login{}, false, err
 	}
-	login, ok, err := l.Passwords.Check(ctx, name, f["password"], d.Privileged)
+	login, ok, err := l.Passwords.Check(ctx, name, f["password"], d.Privileged, func() error {
+		err := l.Guard.Reconsider(ctx, d)
+		if err == nil && d.Action != guard.Proceed {
+			err = errReconsidered
+		}
+		return err
+	})
 	return login, ok && (l.Allowed == nil || l.Allowed(login)), err
 }
 
@@ -220,7 +245,7 @@ func (l *Login) stopped(c echo.Context, client Client, f form, d *guard.Decision
 
 // challenge is 403 with a challenge.
 func (l *Login) challenge(c echo.Context, client Client, f form, d *guard.Decision) error {
-	challenge, err := l.Guard.Issue(c.Request().Context(), client.Address, true)
+	challenge, err := l.Guard.Issue(c.Request().Context(), client.Address, d.Counted)
 	if err != nil {
 		return err
 	}

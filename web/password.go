@@ -20,9 +20,11 @@ type Passwords struct {
 }
 
 // Check reports whether the password is the account's. For an unknown or
-// disabled account it does the same work and reports false. Errors are
-// passwords.ErrTooLong, an *passwords.Overload, and those of the source.
-func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool) (accounts.Login, bool, error) {
+// disabled account it does the same work and reports false. Before the work
+// begins, which may be after some time in the queue, it asks still, unless that
+// is nil, and gives up with its error. Other errors are passwords.ErrTooLong, an
+// *passwords.Overload, and those of the source.
+func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool, still func() error) (accounts.Login, bool, error) {
 	if len(password) > passwords.MaxBytes {
 		return accounts.Login{}, false, passwords.ErrTooLong
 	}
@@ -31,6 +33,11 @@ func (p *Passwords) Check(ctx context.Context, name, password string, privileged
 		return accounts.Login{}, false, err
 	}
 	defer leave()
+	if still != nil {
+		if err := still(); err != nil {
+			return accounts.Login{}, false, err
+		}
+	}
 	login, _, err := p.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +20,7 @@ type Public struct {
 	API        *API
 	Challenges *captchamode.Challenges
 	Site       pages.Site
+	Origin     string // where browsers find us; empty: where the request says
 	Log        *slog.Logger
 }
 
@@ -30,13 +32,18 @@ func (p *Public) Handler() http.Handler {
 	e.GET("/auth/verify", p.Login.verify)
 	e.GET("/captcha/:file", Media(p.Challenges))
 	p.API.Routes(e)
-	return SameOrigin(e)
+	return SameOrigin(e, p.Origin)
 }
 
 // SameOrigin refuses what a browser sends here from another site: nobody is
-// logged in or out by a page that he only looked at.
-func SameOrigin(h http.Handler) http.Handler {
+// logged in or out by a page that he only looked at. The origin is where
+// browsers find us if a proxy in front does not pass the host on; it may be
+// empty.
+func SameOrigin(h http.Handler, origin string) http.Handler {
 	protection := http.NewCrossOriginProtection()
+	if origin != "" {
+		_ = protection.AddTrustedOrigin(origin) // the configuration has checked its form
+	}
 	return protection.Handler(h)
 }
 
@@ -49,6 +56,9 @@ func NewEcho(site pages.Site, log *slog.Logger) *echo.Echo {
 	e.Use(SecureHeaders, recovered(log))
 	files := http.StripPrefix("/static/", http.FileServerFS(static.Files))
 	e.GET("/static/*", func(c echo.Context) error {
+		if strings.HasSuffix(c.Request().URL.Path, "/") {
+			return echo.ErrNotFound // no list of the files
+		}
 		c.Response().Header().Set("Cache-Control", "max-age=300")
 		files.ServeHTTP(c.Response(), c.Request())
 		return nil

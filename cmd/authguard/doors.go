@@ -53,7 +53,10 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 
 func (s *site) public() *web.Public {
 	login := s.login("login", s.loaded.Session, s.source)
-	return &web.Public{Login: login, API: s.api, Challenges: s.challenges, Log: s.log}
+	// A one-time password of an administrator opens the administration only,
+	// which asks for another one at once.
+	login.Allowed = func(l accounts.Login) bool { return !(l.Role == accounts.Admin && l.MustChange) }
+	return &web.Public{Login: login, API: s.api, Challenges: s.challenges, Origin: s.loaded.Config.Origin, Log: s.log}
 }
 
 func (s *site) commands() *admin.API {
@@ -65,7 +68,7 @@ func (s *site) commands() *admin.API {
 // the public door.
 func (s *site) administration() http.Handler {
 	login := s.login(admin.Door, s.loaded.Admin.Session, s.accounts)
-	login.Admin = true
+	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
 	e := web.NewEcho(login.Site, s.log)
 	login.Routes(e)
@@ -75,7 +78,7 @@ func (s *site) administration() http.Handler {
 		Passwords: login.Passwords, Edge: s.edge, Site: login.Site, Metrics: s.metrics.Handler(),
 		Ready: s.db.PingContext, Log: s.log,
 	})
-	return web.SameOrigin(e)
+	return web.SameOrigin(s.edge.Local(e), "")
 }
 
 // login is the login door of one listener.

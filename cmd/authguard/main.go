@@ -7,9 +7,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -64,15 +66,18 @@ func run(args []string, out, complaints io.Writer) int {
 		fmt.Fprintln(complaints, "authguard:", err)
 		return 1
 	}
+	status := 0
 	if len(args) == 0 {
-		args = []string{"--help"}
+		args, status = []string{"--help"}, 2
 	}
 	command, err := parser.Parse(args)
 	if exit >= 0 { // --help has been answered
-		return exit
+		return max(exit, status)
 	}
 	if err != nil {
 		fmt.Fprintf(complaints, "authguard: %v\nSee authguard --help.\n", err)
+		line.JSON = line.JSON || slices.Contains(args, "--json") // which may come after what is wrong
+		line.failed(err)
 		return 2
 	}
 	if err := command.Run(&line.globals); err != nil {
@@ -83,9 +88,12 @@ func run(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
+// answered is an error of which the answer in JSON has told already.
+type answered struct{ error }
+
 // failed tells programs what went wrong, where they look for the answer.
 func (g *globals) failed(err error) {
-	if g.JSON {
+	if told := (answered{}); g.JSON && !errors.As(err, &told) {
 		_ = json.NewEncoder(g.out).Encode(map[string]string{"error": err.Error()})
 	}
 }

@@ -47,7 +47,7 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 		return err
 	}
 	defer unlock()
-	s := &site{loaded: loaded, log: log, level: level}
+	s := &site{loaded: loaded, reloaded: loaded, log: log, level: level}
 	return s.serve(ctx, path, hangup, out)
 }
 
@@ -168,7 +168,7 @@ func (s *site) reload(path string) error {
 	if err != nil {
 		return err
 	}
-	changed, needRestart := config.Diff(s.loaded.Config, loaded.Config)
+	changed, needRestart := config.Diff(s.reloaded.Config, loaded.Config)
 	policy := loaded.Policy()
 	err = errors.Join(
 		policy.Validate(), loaded.Mode().Validate(), alertConfig(loaded.Config).Validate(),
@@ -188,10 +188,10 @@ func (s *site) reload(path string) error {
 		s.alerts.Reconfigure(alertConfig(loaded.Config)),
 	)
 	s.apply(loaded.Config)
-	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) {
+	if !slices.Equal(s.reloaded.Proxies, loaded.Proxies) {
 		s.guard.ProxiesChanged()
 	}
-	s.loaded = loaded
+	s.reloaded = loaded
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
 	return err
 }

@@ -33,6 +33,7 @@ import (
 	"authguard/trusted"
 	"authguard/trusted/sqlplaces"
 	"authguard/web"
+	"authguard/web/admin"
 )
 
 // realm is the one site of this process.
@@ -41,9 +42,11 @@ const realm = "default"
 // A site is everything that serves one realm, wired together. It is built from
 // the bottom up in build, started by start and taken down by stop.
 type site struct {
-	loaded *config.Loaded
-	log    *slog.Logger
-	level  *slog.LevelVar
+	loaded *config.Loaded // at the start: for what only a restart changes
+	// reloaded is what was read last; only reload touches it.
+	reloaded *config.Loaded
+	log      *slog.Logger
+	level    *slog.LevelVar
 
 	// builtIn draws the built-in challenge; build sets it unless it is set.
 	builtIn captchamode.Illustrated
@@ -59,6 +62,7 @@ type site struct {
 	challenges *captchamode.Challenges
 	lists      *guard.Lists
 	guard      *guard.Guard
+	settled    captchamode.Spent // tickets of the decision API
 
 	accounts  *accounts.Table
 	source    accounts.Source
@@ -78,10 +82,14 @@ type site struct {
 	edge *web.Edge
 	api  *web.API
 	hold atomic.Int64 // nanoseconds
+	keep atomic.Int64 // nanoseconds that the audit log is kept
+	rows atomic.Int64 // that it may have
 
 	snapshot string
 	stopSave chan struct{}
 	saved    chan struct{}
+	// stopUpkeep ends the deleting of what is old.
+	stopUpkeep func()
 }
 
 // build wires a site for a data folder that this process has locked.
@@ -285,12 +293,16 @@ func (s *site) openGuard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.lists, s.blocklist = new(guard.Lists), lists.New(s.db)
+	s.lists, s.blocklist, s.settled = new(guard.Lists), lists.New(s.db), s.settledStore()
+	var epoch [16]byte
+	if forgetful, ok := s.settled.(captchamode.Forgetful); ok {
+		epoch = forgetful.Epoch()
+	}
 	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.failureStore(), Places: s.placeStore(),
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
-		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus,
+		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus, Directories: []string{admin.Directory}, Epoch: epoch,
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})
@@ -308,7 +320,7 @@ func (s *site) openControl(context.Context) (err error) {
 
 func (s *site) openDoors(context.Context) error {
 	s.edge = new(web.Edge)
-	s.api = &web.API{Guard: s.guard, Settled: s.settledStore()}
+	s.api = &web.API{Guard: s.guard, Settled: s.settled}
 	s.apply(s.loaded.Config)
 	return nil
 }
@@ -326,6 +338,9 @@ func (s *site) apply(c config.Config) {
 	}
 	s.api.SetTokens(tokens)
 	s.hold.Store(int64(c.Limits.Hold))
+	s.guard.SetHeld(c.Limits.Held, c.Limits.HeldPerAddress)
+	s.keep.Store(int64(c.Audit.Keep))
+	s.rows.Store(int64(c.Audit.Rows))
 	s.level.Set(c.Log.Level.Slog())
 }
 
@@ -349,11 +364,16 @@ func (s *site) start(ctx context.Context) error {
 	s.mode.Start()
 	s.stopSave, s.saved = make(chan struct{}), make(chan struct{})
 	go s.saveCounters()
+	tidying, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); s.upkeep(tidying) }()
+	s.stopUpkeep = func() { stop(); <-done }
 	return nil
 }
 
 // stop ends it in the order in which one feeds the next, and saves.
 func (s *site) stop(ctx context.Context) error {
+	s.stopUpkeep()
 	close(s.stopSave)
 	<-s.saved
 	s.control.Stop()

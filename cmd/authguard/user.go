@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -186,7 +187,7 @@ func (userListCmd) Run(g *globals) error {
 
 type userImportCmd struct {
 	File   string `arg:"" type:"existingfile" help:"The file."`
-	Format string `enum:"htpasswd,csv" default:"htpasswd" help:"htpasswd (bcrypt lines) or csv (with a header)."`
+	Format string `enum:"auto,htpasswd,csv" default:"auto" help:"htpasswd (bcrypt lines) or csv (with a header); auto is csv for a file whose name ends in .csv."`
 }
 
 // Run imports a file, showing progress while it takes long.
@@ -200,11 +201,21 @@ func (c userImportCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
+	if info.Size() == 0 {
+		return fmt.Errorf("%s is empty: nothing was imported", c.File)
+	}
 	client, err := g.client()
 	if err != nil {
 		return err
 	}
-	query := url.Values{"format": {c.Format}, "size": {fmt.Sprint(info.Size())}}
+	format := c.Format
+	if format == "auto" {
+		format = "htpasswd"
+		if strings.EqualFold(filepath.Ext(c.File), ".csv") {
+			format = "csv"
+		}
+	}
+	query := url.Values{"format": {format}, "size": {fmt.Sprint(info.Size())}}
 	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", file)
 	if err != nil {
 		return err
@@ -252,7 +263,7 @@ func (g *globals) follow(body io.Reader) error {
 
 func (l importLine) refused(g *globals) error {
 	if g.JSON {
-		return errors.Join(printJSON(g, l), errors.New("nothing was imported"))
+		return errors.Join(printJSON(g, l), answered{errors.New("nothing was imported")})
 	}
 	var b strings.Builder
 	for _, p := range l.Problems {

@@ -53,7 +53,7 @@ func eachHtpasswd(r io.Reader, yield func(entry, error) bool) error {
 func parseHtpasswd(text string) (entry, error) {
 	name, rest, ok := strings.Cut(text, ":")
 	if !ok || name == "" {
-		return entry{}, errors.New("not of the form name:hash")
+		return entry{}, errors.New("not of the form name:hash (a CSV file needs the format csv)")
 	}
 	hash, _, _ := strings.Cut(rest, ":") // nginx allows a comment behind it
 	hash = strings.TrimSpace(hash)

@@ -241,13 +241,17 @@ func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 		l.Handle([]guard.Event{e})
 	}
 	l.Stop(t.Context())
-	n, err := l.Purge(t.Context(), noon.Add(1200*time.Second))
+	n, err := l.Purge(t.Context(), noon.Add(1200*time.Second), 100)
 	if err != nil || n != 1200 {
 		t.Fatalf("purged %d (%v), want 1200", n, err)
 	}
-	var left int
-	if err := l.db.QueryRow("SELECT count(*) FROM audit").Scan(&left); err != nil || left != 100 {
-		t.Fatalf("%d rows left (%v), want 100", left, err)
+	if n, err = l.Purge(t.Context(), noon, 30); err != nil || n != 70 {
+		t.Fatalf("purged %d beyond 30 rows (%v), want 70", n, err)
+	}
+	var left, oldest int64
+	err = l.db.QueryRow("SELECT count(*), min(at) FROM audit").Scan(&left, &oldest)
+	if err != nil || left != 30 || oldest != noon.Add(1270*time.Second).UnixMilli() {
+		t.Fatalf("%d rows left from %d on (%v), want 30", left, oldest, err)
 	}
 }
 

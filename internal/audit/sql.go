@@ -2,7 +2,9 @@ package audit
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -70,19 +72,42 @@ func (l *Log) id(at int64) int64 {
 	return at<<bits | int64(l.seq.Add(1)&(1<<bits-1))
 }
 
-// Purge deletes the rows older than a time, in small steps so that nobody
-// waits long for the table, and returns how many there were.
-func (l *Log) Purge(ctx context.Context, before time.Time) (int64, error) {
-	const statement = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT 1000)"
-	var total int64
-	for {
-		res, err := l.db.ExecContext(ctx, statement, before.UnixMilli())
+// Purge deletes the rows older than a time and, beyond most, the oldest, in
+// small steps so that nobody waits long for the table. It returns how many
+// there were.
+func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, error) {
+	const (
+		old  = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT 1000)"
+		more = "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY at LIMIT $1)"
+	)
+	total, err := l.delete(ctx, math.MaxInt64, func(int64) (sql.Result, error) { return l.db.ExecContext(ctx, old, before.UnixMilli()) })
+	var rows int64
+	if err == nil {
+		err = l.db.QueryRowContext(ctx, "SELECT count(*) FROM audit").Scan(&rows)
+	}
+	if err == nil && rows > most {
+		var n int64
+		n, err = l.delete(ctx, rows-most, func(left int64) (sql.Result, error) { return l.db.ExecContext(ctx, more, min(left, 1000)) })
+		total += n
+	}
+	if err != nil {
+		return total, fmt.Errorf("audit: purge: %w", err)
+	}
+	return total, nil
+}
+
+// delete deletes step by step until there are no more, or so many are gone.
+func (l *Log) delete(ctx context.Context, left int64, step func(left int64) (sql.Result, error)) (total int64, err error) {
+	for left > 0 && ctx.Err() == nil {
+		result, err := step(left)
 		if err != nil {
-			return total, fmt.Errorf("audit: purge: %w", err)
+			return total, err
 		}
-		n, err := res.RowsAffected()
-		if total += n; err != nil || n == 0 {
+		n, err := result.RowsAffected()
+		total, left = total+n, left-n
+		if err != nil || n == 0 {
 			return total, err
 		}
 	}
+	return total, ctx.Err()
 }

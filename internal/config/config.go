@@ -131,6 +131,7 @@ type Counters struct {
 // Audit is the record of what was decided.
 type Audit struct {
 	Keep time.Duration
+	Rows int // at most; the oldest go first
 }
 
 // Log is the program's own log.

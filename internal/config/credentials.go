@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"authguard/internal/alerts"
 )
 
 // minToken is the fewest characters of a bearer token: 128 bits in hex.
@@ -38,6 +40,9 @@ func channels(at *[]Secret) value {
 		return text(at, func(s string) error {
 			if !urlPattern.MatchString(s) {
 				return errors.New("must be a URL such as smtp://… or discord://…")
+			}
+			if err := alerts.Check(s); err != nil {
+				return errors.New(strings.TrimPrefix(err.Error(), "alerts: "))
 			}
 			return nil
 		})

@@ -27,7 +27,7 @@ func Default() Config {
 		Challenge:     Challenge{Kind: KindImage, TTL: 5 * time.Minute, PowCost: 100_000},
 		Places:        Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, DeviceCookie: true},
 		Counters:      Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
-		Audit:         Audit{Keep: 90 * day},
+		Audit:         Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:           Log{Format: FormatText, Level: LevelInfo},
 		Alerts:        Alerts{PerHour: 20, Bundle: 30 * time.Second},
 	}

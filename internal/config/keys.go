@@ -137,6 +137,7 @@ func upkeepKeys(c *Config) []key {
 		fixed("counters.memory", size(&c.Counters.Memory, 8*MiB, 512*GiB)),
 		fixed("counters.save_every", span(&c.Counters.SaveEvery, 100*time.Millisecond, time.Minute)),
 		live("audit.keep", span(&c.Audit.Keep, time.Hour, 20*366*day)),
+		live("audit.rows", number(&c.Audit.Rows, 1000, 1_000_000_000)),
 		fixed("log.format", word(&c.Log.Format, FormatText, FormatJSON)),
 		live("log.level", word(&c.Log.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)),
 	}

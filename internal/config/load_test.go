@@ -62,7 +62,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 		"AUTHGUARD_PROXIES=10.0.0.0/8, 192.0.2.1\n::1",
 		"AUTHGUARD_LIMITS_ADDRESS=10/1m challenge, 200/24h refuse monitor,",
 		"AUTHGUARD_LIMITS_NETWORK=",
-		"AUTHGUARD_ALERTS_TO=smtp://h/?to=a@b,c@d discord://t@i",
+		"AUTHGUARD_ALERTS_TO=smtp://h/?from=x@y&to=a@b,c@d discord://t@i",
 		"AUTHGUARD_PLACES_DEVICE_COOKIE=false",
 	})
 	want := config.Default()
@@ -77,7 +77,7 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 		{Failures: 200, Window: 24 * time.Hour, Then: guard.Refuse, Monitor: true},
 	}
 	want.Limits.Network = nil
-	want.Alerts.To = []config.Secret{"smtp://h/?to=a@b,c@d", "discord://t@i"}
+	want.Alerts.To = []config.Secret{"smtp://h/?from=x@y&to=a@b,c@d", "discord://t@i"}
 	want.Places.DeviceCookie = false
 	if !reflect.DeepEqual(l.Config, want) {
 		t.Errorf("got  %+v\nwant %+v", l.Config, want)

@@ -71,7 +71,7 @@ func anyConfig(t *rapid.T) config.Config {
 	c.Site.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
 	c.Counters.Memory = config.Size(rapid.IntRange(8*1024, 512<<20).Draw(t, "memory")) * config.KiB
 	c.Places.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
-	c.Alerts.To = []config.Secret{"smtp://h/?to=a@b,c@d"}
+	c.Alerts.To = []config.Secret{"smtp://h/?from=x@y&to=a@b,c@d"}
 	c.API.Tokens = []config.Secret{"0123456789abcdef0123456789abcdef", "1e100000000000000000000000000000000"}
 	return c
 }

@@ -79,6 +79,8 @@ type Options struct {
 	Running   bool // the clock is time.Now: for testing/synctest
 	Canonical func(string) string
 	Held      int
+	// Directories are the guard's.
+	Directories []string
 }
 
 // New makes a site with the default policy.
@@ -118,7 +120,7 @@ func New(t testing.TB, o Options) *World {
 	w.Guard, err = guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: w.Counts, Places: w.Places,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
-		Observer: w, Held: o.Held, Now: w.Clock.Now,
+		Observer: w, Held: o.Held, Directories: o.Directories, Now: w.Clock.Now,
 	})
 	must(err)
 	return w

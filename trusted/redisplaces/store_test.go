@@ -26,7 +26,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"ChangeOfAKnownRecordIsOneTrip": changeIsOneTrip,
 	"RecordsExpireAndHoldNoText":    recordsExpire,
 	"KnownWithoutRedis":             knownWithoutRedis,
-	"ChangesHoldWithoutRedis":          changesHoldWithoutRedis,
+	"ChangesHoldWithoutRedis":       changesHoldWithoutRedis,
 	"MadeUpNamesPushNobodyOut":      madeUpNames,
 }
 

@@ -45,7 +45,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second)}), tops: control.NewTops()}
+	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Directories: []string{admin.Directory}}), tops: control.NewTops()}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

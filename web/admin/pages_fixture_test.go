@@ -64,7 +64,7 @@ func newCounter(t *testing.T) *counter {
 		API: c.api, Control: c.control, Guard: c.Guard, Accounts: c.accounts, Sessions: held, Passwords: check, Edge: new(web.Edge),
 		Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady }, Log: quiet,
 	})
-	server := httptest.NewServer(web.SameOrigin(e))
+	server := httptest.NewServer(web.SameOrigin(e, ""))
 	t.Cleanup(server.Close)
 	c.base, c.browser = server.URL, newBrowser(t)
 	return c

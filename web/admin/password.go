@@ -74,7 +74,7 @@ func (d Deps) current(c echo.Context, s *web.Session, password string) (*guard.T
 	ctx := c.Request().Context()
 	client := d.Edge.Client(c.Request())
 	decision, err := d.Guard.Begin(ctx, guard.Attempt{
-		Account: s.Account.Account, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
+		Account: s.Account.Account, Directory: Directory, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
 	})
 	if err != nil {
 		return nil, false, err
@@ -82,7 +82,7 @@ func (d Deps) current(c echo.Context, s *web.Session, password string) (*guard.T
 	if decision.Action != guard.Proceed {
 		return nil, false, stopped(&decision)
 	}
-	login, right, err := d.Passwords.Check(ctx, s.Account.Account, password, decision.Privileged)
+	login, right, err := d.Passwords.Check(ctx, s.Account.Account, password, decision.Privileged, nil)
 	right = right && err == nil && login.Account == s.Account.Account
 	switch {
 	case err != nil:

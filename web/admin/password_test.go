@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"authguard/internal/accounts"
+	"authguard/internal/world"
 	"authguard/trusted"
+	"authguard/web/admin"
 )
 
 const newPassword = "battery staple"
@@ -50,7 +52,9 @@ func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
 	elsewhere := c.browser
 	c.browser = newBrowser(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	c.Right(t, "ann", "192.0.2.99")
+	elsewhereToo := world.From("ann", "192.0.2.99")
+	elsewhereToo.Directory = admin.Directory
+	c.Try(t, elsewhereToo, world.Right)
 	before := c.csrf(t, "/")
 	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther {
 		t.Fatal(status)

@@ -17,6 +17,11 @@ import (
 // Door names the administration's login in events, and its sessions.
 const Door = "admin"
 
+// Directory is where administrators' accounts are counted, apart from those of
+// the other doors: a user of the site who is called like an administrator must
+// not vouch for the administrator's place.
+const Directory = "administration"
+
 // Deps are what the administration's listener is made of. All but Site are
 // required.
 type Deps struct {
