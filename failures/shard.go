@@ -183,7 +183,7 @@ func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(
 	m := sh.moments(s)
 	if len(m) >= min(capacity(s.class()), countMask) {
 		drop := len(m) - m.within(at, retain)
-		drop = max(drop, len(m)+1-keep-s.pending(), len(m)+1-countMask)
+		drop = max(drop, len(m)-keep-s.pending(), len(m)+1-countMask)
 		copy(m, m[drop:])
 		m = m[:len(m)-drop]
 		s.set(len(m), s.pending(), s.class())

@@ -45,6 +45,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"WindowsMatchAModel":            model,
 		"TooManySubjectsIsAnError":      tooMany,
 		"KeysOfDifferentPlacesDoNotMix": places,
+		"WhatIsTakenBackPushesOutNone":  pushedOut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,6 +105,30 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	if got != want {
 		t.Fatalf("%s: got %v, want %v", what, got, want)
 	}
+}
+
+// pushedOut: charges that do not bind may be more than the ladder needs; when
+// they are taken back, those before them are still there.
+func pushedOut(t *testing.T, f Fixture) {
+	s := subject(1, plain)
+	for range 3 {
+		f.fail(t, s)
+		f.Advance(time.Millisecond)
+	}
+	unbound := s
+	unbound.Bind = 0
+	var extra []failures.Moment
+	for range 60 {
+		at, _ := f.charge(t, unbound)
+		extra = append(extra, at)
+		f.Advance(time.Millisecond)
+	}
+	for _, at := range extra {
+		must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{unbound}))
+	}
+	want(t, "what is left", f.read(t, s).Count, 3)
+	at, _ := f.charge(t, s)
+	want(t, "the next charge", at, 0)
 }
 
 func allOrNothing(t *testing.T, f Fixture) {

@@ -32,8 +32,8 @@ const (
 //	rung is full or the charge was refused, all its charges
 //
 // All of it is what was true before the charge.
-func (p *plan) lua(clock string, retain int64) string {
-	w := &writer{plan: p, retain: retain}
+func (p *plan) lua(clock string, retain, pending int64) string {
+	w := &writer{plan: p, retain: retain, pending: pending}
 	w.line("local u,pack,call,sub,find,byte,wrap=struct.unpack,struct.pack,redis.call,string.sub,string.find,string.byte,4294967296")
 	w.WriteString(clock)
 	w.read()
@@ -57,7 +57,8 @@ func (p *plan) lua(clock string, retain int64) string {
 type writer struct {
 	strings.Builder
 	*plan
-	retain int64 // milliseconds
+	retain  int64 // milliseconds
+	pending int64 // milliseconds
 }
 
 func (w *writer) line(format string, args ...any) {
@@ -173,7 +174,8 @@ func (w *writer) book(book uint8, first, last int) {
 }
 
 // trim leaves out, from f<i> on, what is too old to count or too much, and
-// tells how much counted.
+// tells how much counted. Charges that may yet be taken back push out none:
+// it would be missing afterwards.
 func (w *writer) trim(i int) {
 	l := w.steps[i].ladder
 	longest, most := l.Longest().Milliseconds(), 4*(l.Keep()+spare-1)
@@ -185,7 +187,11 @@ func (w *writer) trim(i int) {
 	w.line("f%d=f%d+low*4", i, i)
 	w.line("end")
 	w.line("local c%d=o%d and sub(s%d,e%d-n%d+1,e%d) or (e%d-f%d+1)/4", i, i, i, i, i, i, i, i)
-	w.line("if e%d-f%d>=%d then f%d=e%d-%d end", i, i, most, i, i, most-1)
+	w.line("if e%d-f%d>=%d then", i, i, most)
+	w.line("local young=0")
+	w.line("while e%d-f%d>=4*young and (now-u('<I4',s%d,e%d-4*young-3))%%wrap<=%d do young=young+1 end", i, i, i, i, w.pending)
+	w.line("f%d=math.max(f%d,e%d-%d-4*young)", i, i, i, most-1)
+	w.line("end")
 }
 
 // section writes a subject kept with its place: into the book, or where that

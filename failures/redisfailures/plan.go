@@ -117,7 +117,7 @@ func (s *Store) script(p *plan) *redisscript.Script {
 	if p.told {
 		clock = toldClockLua
 	}
-	script := redisscript.New(p.lua(clock, s.retain.Load()))
+	script := redisscript.New(p.lua(clock, s.retain.Load(), s.pending.Load()))
 	s.plans.scripts.Store(*p, script)
 	return script
 }
