@@ -3,7 +3,6 @@ package control_test
 import (
 	"database/sql"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -21,6 +20,8 @@ import (
 )
 
 var quiet = slog.New(slog.DiscardHandler)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 // A desk is a small site, its database, and a Control over both.
 type desk struct {
@@ -34,7 +35,7 @@ type desk struct {
 	tops     *control.Tops
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T, db *sql.DB) *desk {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -42,13 +43,8 @@ func newDesk(t *testing.T) *desk {
 			t.Fatal(err)
 		}
 	}
-	d := &desk{tops: control.NewTops()}
+	d := &desk{db: db, tops: control.NewTops()}
 	var err error
-	d.db, err = database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	must(err)
-	t.Cleanup(func() { d.db.Close() })
-	_, err = database.Migrate(t.Context(), d.db)
-	must(err)
 	canonical := func(name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
