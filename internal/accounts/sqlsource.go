@@ -16,7 +16,8 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// queryTime bounds a look-up in somebody else's database.
+// queryTime bounds a look-up while somebody waits to log in, the wait for a
+// connection included.
 const queryTime = 3 * time.Second
 
 // SQLSourceConfig configures an SQLSource.

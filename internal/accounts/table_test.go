@@ -207,7 +207,7 @@ func TestListGoesPageByPage(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		table := mustTable(t, open(t))
-		for _, name := range []string{"c", "a", "b"} {
+		for _, name := range []string{"c", "a", "b", "a-c", "ä", "a c"} { // the order of no language
 			mustAdd(t, table, name, "")
 		}
 		var names string
@@ -224,7 +224,7 @@ func TestListGoesPageByPage(t *testing.T) {
 			}
 			after = page[len(page)-1].Username
 		}
-		if names != "abc" {
+		if names != "aa ca-cbcä" {
 			t.Errorf("listed %q", names)
 		}
 	})

@@ -137,6 +137,11 @@ func TestBadRequestsNameEveryProblem(t *testing.T) {
 			t.Errorf("%q is missing in %v", part, err)
 		}
 	}
+	for _, note := range []string{"\x00", "\xff"} {
+		if (lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Block, Note: note}).Validate() == nil {
+			t.Errorf("the note %q was taken", note)
+		}
+	}
 	if (lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Block, For: 1, Forever: true}).Validate() == nil {
 		t.Error("an hour and for ever at once")
 	}
