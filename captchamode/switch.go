@@ -43,6 +43,8 @@ type Switch struct {
 	Force     Force     `json:"force"` // in force after
 	Pressure  int       `json:"pressure"`
 	Threshold float64   `json:"threshold"`
+	// Elsewhere: a person said so on another node, which has told of it.
+	Elsewhere bool `json:"elsewhere,omitzero"`
 }
 
 // keepSwitches is how many switches are kept in memory.

@@ -194,6 +194,22 @@ func TestRefreshTakesOverWhatAnotherProcessDid(t *testing.T) {
 	})
 }
 
+func TestWhatANodeWithASlowClockForgotIsForgotten(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		here := mustStore(t, db, 0, still)
+		remember(t, here, who(1), where(1), at(-time.Hour))
+		there := mustStore(t, db, 0, func() time.Time { return at(-50 * time.Second) })
+		if err := there.Forget(t.Context(), who(1), trusted.Key{}, at(-50*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, here, who(1), where(1), noon, trusted.Stranger)
+	})
+}
+
 func TestRefreshKeepsUsesThatWereNotWritten(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
