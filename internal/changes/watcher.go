@@ -48,6 +48,7 @@ type thing struct {
 	read   bool // at least once
 	seen   int64
 	at     time.Time // when it was read last
+	sure   time.Time // when it was known last to be up to date
 }
 
 // New makes a Watcher and starts nothing.
@@ -93,6 +94,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	for _, t := range w.things {
 		number := numbers[t.name]
 		if t.read && t.seen == number && now.Sub(t.at).Abs() < refreshAfter {
+			t.sure = now
 			continue
 		}
 		if err := t.reload(ctx); err != nil {
@@ -100,9 +102,22 @@ func (w *Watcher) Poll(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("changes: %s: %w", t.name, err))
 			continue
 		}
-		t.read, t.seen, t.at = true, number, now
+		t.read, t.seen, t.at, t.sure = true, number, now, now
 	}
 	return errors.Join(failed...)
+}
+
+// Sure is when a name was known last to be up to date here; zero if it never
+// was. It waits for a round that is under way.
+func (w *Watcher) Sure(name string) (at time.Time) {
+	w.polling.Lock()
+	defer w.polling.Unlock()
+	for _, t := range w.things {
+		if t.name == name && t.sure.After(at) {
+			at = t.sure
+		}
+	}
+	return at
 }
 
 // Start begins with the rounds. A second Start does nothing.

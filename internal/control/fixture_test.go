@@ -11,6 +11,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/changes"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
@@ -37,6 +38,11 @@ type desk struct {
 
 func newDesk(t *testing.T, db *sql.DB) *desk {
 	t.Helper()
+	return newDeskWith(t, db, func(func() time.Time) *changes.Watcher { return nil })
+}
+
+func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *changes.Watcher) *desk {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -58,7 +64,8 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.Control, err = control.New(control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Now: d.w.Clock.Now, Log: quiet,
+		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Changes: watcher(d.w.Clock.Now),
+		Now: d.w.Clock.Now, Log: quiet,
 	})
 	must(err)
 	return d
