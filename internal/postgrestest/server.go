@@ -219,3 +219,16 @@ func (s *Server) remove() {
 	s.Kill()
 	_ = os.RemoveAll(s.folder)
 }
+
+// WriteFile puts a file where the server runs, for it alone to read.
+func (s *Server) WriteFile(t testing.TB, name string, content []byte) {
+	t.Helper()
+	path := filepath.Join(s.data(), name)
+	err := os.WriteFile(path, content, 0o600)
+	if err == nil && s.as != nil {
+		err = os.Chown(path, int(s.as.Uid), int(s.as.Gid))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
