@@ -17,6 +17,7 @@ import (
 const (
 	Lists    = "lists"
 	Accounts = "accounts"
+	Places   = "places" // some were forgotten; new ones do not count
 )
 
 // Mode is the name of a realm's word about CAPTCHA mode.

@@ -17,7 +17,9 @@ const (
 )
 
 // Refresh takes over what other processes changed since it last looked. An
-// account that it cannot read keeps what memory says.
+// account that it cannot read keeps what memory says. Start calls it every
+// second; to know sooner what was forgotten, call it when changes.Places has a
+// new number, too.
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
 	accounts, err := s.changedSince(ctx, min(s.seen.Load(), now))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"authguard/internal/changes"
 	"authguard/internal/sqltx"
 	"authguard/trusted"
 )
@@ -82,6 +83,8 @@ func (d difference) write(ctx context.Context, tx *sql.Tx, c change) error {
 	if !d.loses {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, upsertReset, account, d.reset, c.now.UnixMilli())
-	return err
+	if _, err := tx.ExecContext(ctx, upsertReset, account, d.reset, c.now.UnixMilli()); err != nil {
+		return err
+	}
+	return changes.Bump(ctx, tx, changes.Places)
 }

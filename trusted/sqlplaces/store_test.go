@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
 	"authguard/trusted"
 	"authguard/trusted/sqlplaces"
@@ -207,6 +208,32 @@ func TestWhatANodeWithASlowClockForgotIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, here, who(1), where(1), noon, trusted.Stranger)
+	})
+}
+
+func TestWhatIsForgottenIsToldAndNothingElse(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := mustStore(t, db, 0, still)
+		told := func(want int) {
+			t.Helper()
+			var got int
+			err := db.QueryRow(`SELECT COALESCE(MAX(version), 0) FROM changes WHERE name = $1`, changes.Places).Scan(&got)
+			if err != nil || got != want {
+				t.Errorf("told %d times (%v), want %d", got, err, want)
+			}
+		}
+		remember(t, s, who(1), where(1), noon)
+		remember(t, s, who(1), where(2), noon)
+		told(0)
+		if err := s.Forget(t.Context(), who(1), where(1), noon); err != nil {
+			t.Fatal(err)
+		}
+		told(1)
+		if err := s.Forget(t.Context(), who(1), trusted.Key{}, noon); err != nil {
+			t.Fatal(err)
+		}
+		told(2)
 	})
 }
 
