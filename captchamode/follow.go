@@ -2,7 +2,7 @@ package captchamode
 
 // Follow makes a word that a person said on another node the mode here too: on,
 // off, or automatic again. It reports whether that changed anything. The switch
-// that it makes is marked Elsewhere: the other node has told of it.
+// that it makes is marked Adopted.
 //
 // The other node has checked the word, by its own clock. Here one that has run
 // out is a return to automatic, and none lasts longer than MaxForce.
@@ -20,9 +20,14 @@ func (m *Mode) Follow(f Force) (changed bool) {
 	if f.same(m.force) {
 		return false
 	}
-	m.elsewhere = true
+	tell := m.onSwitch
+	m.onSwitch = func(s Switch) {
+		s.Adopted = true
+		tell(s)
+	}
 	m.apply(f, ByPerson, now)
-	m.elsewhere = false
+	m.onSwitch = tell
+	m.switches[len(m.switches)-1].Adopted = true
 	return true
 }
 

@@ -24,10 +24,10 @@ func TestAWordFromAnotherNodeIsFollowedOnce(t *testing.T) {
 	if !m.Follow(back) || m.Follow(back) || m.On() || m.State().Force != (captchamode.Force{}) {
 		t.Errorf("on: %v, %+v", m.On(), m.State().Force)
 	}
-	if len(told) != 2 || !told[0].Elsewhere || told[0].Force != word || !told[1].Elsewhere || told[1].Force.Who != "bob" {
+	if len(told) != 2 || !told[0].Adopted || told[0].Force != word || !told[1].Adopted || told[1].Force.Who != "bob" {
 		t.Errorf("told %+v", told)
 	}
-	if err := m.Force(word); err != nil || len(told) != 3 || told[2].Elsewhere {
+	if err := m.Force(word); err != nil || len(told) != 3 || told[2].Adopted {
 		t.Errorf("a word of our own: %v, %+v", err, told)
 	}
 }

@@ -35,11 +35,9 @@ type Mode struct {
 	minutes  minutes
 	force    Force
 	switches []Switch
-	// elsewhere marks the switch that Follow makes.
-	elsewhere bool
-	now       func() time.Time
-	onSwitch  func(Switch)
-	ticker    ticker
+	now      func() time.Time
+	onSwitch func(Switch)
+	ticker   ticker
 }
 
 // A State is what the switch knows at one moment.
@@ -277,7 +275,6 @@ func (m *Mode) switchTo(f Force, cause Cause, wasLevel Level, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.on.Load(), WasLevel: wasLevel, Level: m.detector.Level, Cause: cause,
 		Force: f, Pressure: m.window.counts().Total(), Threshold: m.detector.threshold(&m.config),
-		Elsewhere: m.elsewhere,
 	}
 	m.force = f
 	s.On = f.Word == ForcedOn || f.Word == Automatic && m.detector.Level == Attack

@@ -69,13 +69,15 @@ func New(c Config) *Store {
 }
 
 // Switched queues a switch to be saved. It never blocks: a switch that finds
-// the queue full is logged and left out of the history. One that was made
-// elsewhere is saved there.
+// the queue full is logged and left out of the history. One that was adopted is
+// saved by the node that made it.
 func (s *Store) Switched(one captchamode.Switch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one.Elsewhere {
-		s.known = s.taking
+	if one.Adopted {
+		if one.Cause == captchamode.ByPerson { // out of Sync
+			s.known = s.taking
+		}
 		return
 	}
 	e := entry{Switch: one, id: rand.Text(), since: time.Now()}

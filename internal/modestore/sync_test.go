@@ -35,7 +35,7 @@ func newNode(t *testing.T, db *sql.DB) *node {
 	}
 	n.mode, err = captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return n.now }, func(one captchamode.Switch) {
 		n.store.Switched(one)
-		if !one.Elsewhere {
+		if !one.Adopted {
 			n.told = append(n.told, one)
 		}
 	})
@@ -132,7 +132,7 @@ func TestAWordOnOneNodeIsInForceOnAllAndReleasedOnAll(t *testing.T) {
 		if len(a.told) != 1 || len(b.told) != 1 {
 			t.Errorf("told %d and %d times, want once each", len(a.told), len(b.told))
 		}
-		if s := a.mode.Switches(); len(s) != 2 || s[0].Elsewhere || !s[1].Elsewhere || s[1].Force.Who != "bob" || s[1].Force.Why != "over" {
+		if s := a.mode.Switches(); len(s) != 2 || s[0].Adopted || !s[1].Adopted || s[1].Force.Who != "bob" || s[1].Force.Why != "over" {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -201,6 +201,22 @@ func TestAMachinesSwitchLeavesAPersonsWordAlone(t *testing.T) {
 		b.poll(t)
 		a.wants(t, false, word)
 		b.wants(t, false, word)
+	})
+}
+
+func TestAnAdoptedSwitchIsNotOnRecordAndChangesNoWord(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		a, b := newNode(t, db), newNode(t, db)
+		word := a.force(t, captchamode.ForcedOn, "ann", time.Hour)
+		a.flush(t)
+		b.store.Switched(captchamode.Switch{At: b.now, On: true, Cause: captchamode.ByPressure, Adopted: true})
+		b.poll(t)
+		b.wants(t, true, word)
+		a.poll(t)
+		if got := history(t, db); got != "forced ann on" {
+			t.Errorf("on record: %s", got)
+		}
 	})
 }
 
