@@ -5,11 +5,25 @@
 // addresses as TEXT. Queries elsewhere number their placeholders ($1), which
 // both drivers understand. A file, once released, is never edited: the next
 // change is the next number. Package internal/database applies them.
+//
+// A file whose name ends in _postgres.sql is for PostgreSQL alone.
 package migrations
 
-import "embed"
+import (
+	"embed"
+	"io/fs"
+)
 
 // FS holds the migrations in goose's format, at its root.
 //
 //go:embed *.sql
 var FS embed.FS
+
+// PostgresOnly names the files that SQLite has no use for.
+func PostgresOnly() []string {
+	names, err := fs.Glob(FS, "*_postgres.sql")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	return names
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/internal/passwords"
+	"authguard/internal/sqltx"
 )
 
 const selectAccounts = `SELECT id, username, COALESCE(email, ''), role, disabled, must_change, version, created_at, changed_at FROM accounts `
@@ -19,6 +20,8 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	if err != nil {
 		return Login{}, false, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
 	var l Login
 	var disabled bool
 	err = t.config.DB.QueryRowContext(ctx, `SELECT username, password_hash, disabled, role, must_change, version
@@ -52,9 +55,9 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 }
 
 // List is at most limit accounts in order of their user names, from after the
-// given one; "" for the first page.
+// given one, byte by byte; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, after, limit)
+	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, sqltx.Clean(after), limit)
 }
 
 // HighestCost is the highest bcrypt cost in the table, 0 if it is empty: for

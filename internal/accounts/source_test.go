@@ -2,6 +2,7 @@ package accounts_test
 
 import (
 	"bytes"
+	"database/sql"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,40 +12,58 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/database"
+	"authguard/internal/postgrestest"
 )
 
 const users = `CREATE TABLE users (id INTEGER, login TEXT, email TEXT, password_hash TEXT);
 	INSERT INTO users VALUES (1, 'ann', 'ann@example.org', '$2y$05$ann'), (2, 'bob', 'bob@example.org', NULL),
 	(3, 'twin', 'x@example.org', 'h'), (4, 'twin', 'y@example.org', 'h')`
 
-func theirs(t *testing.T, config accounts.SQLSourceConfig) *accounts.SQLSource {
+// eachOfTheirs runs a test over somebody else's database of each kind.
+func eachOfTheirs(t *testing.T, run func(t *testing.T, db *sql.DB)) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "theirs.db")
-	db, err := database.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
+	for name, dsn := range map[string]string{
+		"sqlite": filepath.Join(t.TempDir(), "theirs.db"), "postgres": postgrestest.Shared(t).Database(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := database.Open(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.Exec(users); err != nil {
+				t.Fatal(err)
+			}
+			readOnly, err := database.OpenReadOnly(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer readOnly.Close()
+			run(t, readOnly)
+		})
 	}
-	defer db.Close()
-	if _, err := db.Exec(users); err != nil {
-		t.Fatal(err)
-	}
-	if config.DB, err = database.OpenReadOnly(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { config.DB.Close() })
-	source, err := accounts.NewSQLSource(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return source
 }
 
 func TestSomebodyElsesTableIsASource(t *testing.T) {
 	t.Parallel()
-	source := theirs(t, accounts.SQLSourceConfig{
-		Query:     "SELECT password_hash FROM users WHERE login = ? OR email = ? -- 'who?'",
-		Canonical: "SELECT id FROM users WHERE login = $1 OR email = $1",
+	eachOfTheirs(t, func(t *testing.T, db *sql.DB) {
+		for _, name := range []string{"?", "$1"} {
+			source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{
+				DB:    db,
+				Query: "SELECT password_hash FROM users WHERE login = " + name + " OR email = " + name + " -- 'who?'",
+				Canonical: "SELECT id FROM users WHERE (login = " + name + " OR email = " + name +
+					") AND 'it''s?' <> '?' AND \"login\" <> '?'",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			finds(t, source)
+		}
 	})
+}
+
+func finds(t *testing.T, source *accounts.SQLSource) {
+	t.Helper()
 	first, second := mustFind(t, source, "ann"), mustFind(t, source, "ann@example.org")
 	if first != second || first.Account != "1" || first.Password.Hash != "$2y$05$ann" || !first.Password.Usable {
 		t.Errorf("%+v and %+v", first, second)
@@ -52,8 +71,9 @@ func TestSomebodyElsesTableIsASource(t *testing.T) {
 	if l := mustFind(t, source, "bob"); l.Password.Usable || l.Version == first.Version {
 		t.Errorf("without a password: %+v", l)
 	}
-	wantUnknown(t, source, "eve")
-	wantUnknown(t, source, "' OR 1=1 --")
+	for _, name := range []string{"eve", "' OR 1=1 --", "x\x00y", "\xff", "$1", "?"} {
+		wantUnknown(t, source, name)
+	}
 	if _, found, err := source.FindForLogin(t.Context(), "twin"); err == nil || found {
 		t.Error("one name, two accounts, no error")
 	}
@@ -64,18 +84,19 @@ func TestSomebodyElsesTableIsASource(t *testing.T) {
 
 func TestQueriesThatCannotBeRightAreRefused(t *testing.T) {
 	t.Parallel()
-	db := mustDB(t)
-	for _, query := range []string{
-		"", "DELETE FROM users WHERE email = ?", "SELECT hash FROM users", "SELECT '?' FROM users",
-		"SELECT 1 WHERE 1 = ?; DROP TABLE users", "UPDATE users SET x = $1",
-	} {
-		if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: query}); err == nil {
-			t.Errorf("%q was taken", query)
+	eachOfTheirs(t, func(t *testing.T, db *sql.DB) {
+		for _, query := range []string{
+			"", "DELETE FROM users WHERE email = ?", "SELECT hash FROM users", "SELECT '?' FROM users",
+			"SELECT 1 WHERE 1 = ?; DROP TABLE users", "UPDATE users SET x = $1",
+		} {
+			if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: query}); err == nil {
+				t.Errorf("%q was taken", query)
+			}
+			if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT 1 WHERE 1 = ?", Canonical: query}); err == nil && query != "" {
+				t.Errorf("canonical %q was taken", query)
+			}
 		}
-		if _, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT 1 WHERE 1 = ?", Canonical: query}); err == nil && query != "" {
-			t.Errorf("canonical %q was taken", query)
-		}
-	}
+	})
 }
 
 // write gives the file a time of its own: two writes may fall into one tick.

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/database"
 	"authguard/internal/passwords"
+	"authguard/internal/sqltx"
 )
 
-// queryTime bounds a look-up in somebody else's database.
+// queryTime bounds a look-up while somebody waits to log in, the wait for a
+// connection included.
 const queryTime = 3 * time.Second
 
 // SQLSourceConfig configures an SQLSource.
@@ -24,7 +27,8 @@ type SQLSourceConfig struct {
 	DB *sql.DB
 	// Query selects the bcrypt hash of a name, e.g.
 	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
-	// as is $1. NULL is an account without a password.
+	// as is $1. NULL is an account without a password. Where ? is an operator
+	// of PostgreSQL, write $1 for the name; a query with both is taken so.
 	Query string
 	// Canonical, if set, selects the one name of the account that a name
 	// belongs to, likewise. Without it every name is its own account.
@@ -34,9 +38,14 @@ type SQLSourceConfig struct {
 // SQLSource is a Source in somebody else's database. It never writes. It is safe
 // for concurrent use; the caller closes the database.
 type SQLSource struct {
-	db                 *sql.DB
-	query, canonical   string
-	queryN, canonicalN int
+	db               *sql.DB
+	query, canonical question
+}
+
+// A question is a query and how many arguments it takes. The zero one is none.
+type question struct {
+	text string
+	args int
 }
 
 var _ Source = (*SQLSource)(nil)
@@ -46,24 +55,42 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	if config.DB == nil {
 		return nil, errors.New("accounts: sql: DB is missing")
 	}
-	s := &SQLSource{db: config.DB, query: config.Query, canonical: config.Canonical}
+	s := &SQLSource{db: config.DB}
 	var problem error
-	if s.queryN, problem = placeholders(s.query); problem != nil {
+	if s.query, problem = s.question(config.Query); problem != nil {
 		return nil, fmt.Errorf("accounts: sql: query: %w", problem)
 	}
-	if s.canonical == "" {
+	if config.Canonical == "" {
 		return s, nil
 	}
-	if s.canonicalN, problem = placeholders(s.canonical); problem != nil {
+	if s.canonical, problem = s.question(config.Canonical); problem != nil {
 		return nil, fmt.Errorf("accounts: sql: canonical: %w", problem)
 	}
 	return s, nil
 }
 
+// question checks a query and puts it into the words of the database:
+// PostgreSQL knows $1 only.
+func (s *SQLSource) question(query string) (question, error) {
+	args, err := placeholders(query)
+	if err != nil || !database.IsPostgres(s.db) {
+		return question{query, args}, err
+	}
+	if !dollar.MatchString(bare(query)) {
+		query = marked.ReplaceAllStringFunc(query, func(part string) string {
+			if part == "?" {
+				return "$1"
+			}
+			return part
+		})
+	}
+	return question{query, 1}, nil
+}
+
 // FindForLogin implements Source. A name that leads to two rows is an error: one
 // of them would be let in with the password of the other.
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
-	hash, found, err := s.one(ctx, s.query, s.queryN, name)
+	hash, found, err := s.one(ctx, s.query, name)
 	if err != nil || !found {
 		return Login{}, false, err
 	}
@@ -82,10 +109,10 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 // CanonicalOf is the one name of the account that a name belongs to; the name
 // itself if there is no such account or no query for it. It asks the database.
 func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error) {
-	if s.canonical == "" {
+	if s.canonical.text == "" {
 		return name, nil
 	}
-	canonical, found, err := s.one(ctx, s.canonical, s.canonicalN, name)
+	canonical, found, err := s.one(ctx, s.canonical, name)
 	if err != nil || !found || canonical == "" {
 		return name, err
 	}
@@ -93,14 +120,17 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 }
 
 // one reads the first column of the only row.
-func (s *SQLSource) one(ctx context.Context, query string, n int, name string) (text string, found bool, err error) {
+func (s *SQLSource) one(ctx context.Context, q question, name string) (text string, found bool, err error) {
+	if !sqltx.Holds(name) {
+		return "", false, nil // nobody can have that name
+	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	args := make([]any, n)
+	args := make([]any, q.args)
 	for i := range args {
 		args[i] = name
 	}
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	rows, err := s.db.QueryContext(ctx, q.text, args...)
 	if err != nil {
 		return "", false, fmt.Errorf("accounts: sql: %w", err)
 	}
@@ -123,13 +153,17 @@ func (s *SQLSource) one(ctx context.Context, query string, n int, name string) (
 
 var (
 	quoted = regexp.MustCompile(`'(?:[^']|'')*'|"[^"]*"`)
+	marked = regexp.MustCompile(quoted.String() + `|\?`)
 	dollar = regexp.MustCompile(`\$1\b`)
 )
+
+// bare is a query without what is quoted in it.
+func bare(query string) string { return strings.TrimSpace(quoted.ReplaceAllString(query, "''")) }
 
 // placeholders counts the arguments of a query that reads. That it reads is a
 // check for mistakes, not for malice: the query is the operator's own.
 func placeholders(query string) (int, error) {
-	bare := strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
+	bare := bare(query)
 	word, _, _ := strings.Cut(strings.ToUpper(bare), " ")
 	if word != "SELECT" && word != "WITH" {
 		return 0, errors.New("must be a SELECT")

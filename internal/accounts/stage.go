@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"authguard/internal/database"
 )
 
 // A stage is the temporary table of one import. A temporary table belongs to
@@ -140,19 +142,19 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 // commit moves everything in one transaction. A name that somebody took in the
 // meantime undoes it.
 func (s *stage) commit(ctx context.Context) error {
-	tx, err := s.conn.BeginTx(ctx, nil)
+	restore, err := database.Unhurried(ctx, s.conn)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	_, err = tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
-		SELECT id, username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli())
-	if err == nil {
+	defer restore()
+	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
+			SELECT id, username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli())
+		if err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account) SELECT username, id FROM import_accounts
 			UNION ALL SELECT email, id FROM import_accounts WHERE email IS NOT NULL`)
-	}
-	if err != nil {
 		return err
-	}
-	return tx.Commit()
+	})
 }

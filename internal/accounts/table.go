@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"authguard/internal/changes"
+	"authguard/internal/sqltx"
 )
 
 // Config configures a Table. All but Now is required; the database has been
@@ -118,7 +121,7 @@ func (t *Table) names(username, email string) (string, string, error) {
 }
 
 func (t *Table) insert(ctx context.Context, a Account, hash string) error {
-	return t.inTx(ctx, func(tx *sql.Tx) error {
+	return t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
 		for _, name := range []string{a.Username, a.Email} {
 			if err := free(ctx, tx, name); err != nil {
 				return err
@@ -182,27 +185,36 @@ func (t *Table) update(ctx context.Context, name, set string, args ...any) error
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
-	result, err := t.config.DB.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
-		` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
+	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
+			` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, ErrUnknown)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("accounts: change %q: %w", name, err)
-	}
-	if n, err := result.RowsAffected(); err == nil && n == 0 {
-		return fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
 	return nil
 }
 
-func (t *Table) inTx(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := t.config.DB.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+// change runs a change in a transaction and tells all nodes of it. A name that
+// somebody takes at the same time is ErrTaken.
+func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
+	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return changes.Bump(ctx, tx, changes.Accounts)
+	})
+	if sqltx.Taken(err) {
+		return ErrTaken
 	}
-	defer tx.Rollback()
-	if err := do(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return err
 }
 
 func nullable(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,11 +12,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"authguard/internal/accounts"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/passwords"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 // normalise stands in for guard's.
 func normalise(name string) (string, error) {
@@ -41,19 +42,6 @@ func mustHash(t *testing.T, password string) string {
 		t.Fatal(err)
 	}
 	return text
-}
-
-func mustDB(t *testing.T) *sql.DB {
-	t.Helper()
-	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if _, err := database.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return db
 }
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {
@@ -94,165 +82,181 @@ func wantUnknown(t *testing.T, source accounts.Source, name string) {
 
 func TestUserNameAndEMailAreOneAccount(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	mustAdd(t, table, "Ann", "Ann@Example.org")
-	for _, name := range []string{"ann", " ANN", "ann@example.org", "ANN@example.org "} {
-		if l := mustFind(t, table, name); l.Account != "ann" || !l.Password.Usable || l.Version != 1 || l.Role != accounts.User {
-			t.Errorf("%q: %+v", name, l)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		mustAdd(t, table, "Ann", "Ann@Example.org")
+		for _, name := range []string{"ann", " ANN", "ann@example.org", "ANN@example.org "} {
+			if l := mustFind(t, table, name); l.Account != "ann" || !l.Password.Usable || l.Version != 1 || l.Role != accounts.User {
+				t.Errorf("%q: %+v", name, l)
+			}
 		}
-	}
-	for _, name := range []string{"", "bob", "ann@example.com", "x\x00y"} {
-		wantUnknown(t, table, name)
-	}
-	if table.Canonical("ann@example.org") != "ann" || table.Canonical("ann") != "ann" || table.Canonical("bob") != "bob" {
-		t.Error("not one canonical name")
-	}
-	if a, err := table.Get(t.Context(), "ann@example.org"); err != nil || a.Username != "ann" || !a.CreatedAt.Equal(noon) {
-		t.Errorf("%+v, %v", a, err)
-	}
+		for _, name := range []string{"", "bob", "ann@example.com", "x\x00y"} {
+			wantUnknown(t, table, name)
+		}
+		if table.Canonical("ann@example.org") != "ann" || table.Canonical("ann") != "ann" || table.Canonical("bob") != "bob" {
+			t.Error("not one canonical name")
+		}
+		if a, err := table.Get(t.Context(), "ann@example.org"); err != nil || a.Username != "ann" || !a.CreatedAt.Equal(noon) {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
 }
 
 func TestNobodysNameIsSomebodyElses(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	mustAdd(t, table, "ann", "ann@example.org")
-	mustAdd(t, table, "eve@example.org", "eve@example.org") // one name, twice
-	for _, a := range []accounts.Addition{
-		{Username: "ANN"}, {Username: "ann@example.org"}, {Username: "bob", Email: "ann"},
-		{Username: "bob", Email: "Ann@example.org"}, {Username: "bob", Email: "eve@example.org"},
-	} {
-		a.Password = "long enough"
-		if _, err := table.Add(t.Context(), a); !errors.Is(err, accounts.ErrTaken) {
-			t.Errorf("%+v: %v", a, err)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		mustAdd(t, table, "ann", "ann@example.org")
+		mustAdd(t, table, "eve@example.org", "eve@example.org") // one name, twice
+		for _, a := range []accounts.Addition{
+			{Username: "ANN"}, {Username: "ann@example.org"}, {Username: "bob", Email: "ann"},
+			{Username: "bob", Email: "Ann@example.org"}, {Username: "bob", Email: "eve@example.org"},
+		} {
+			a.Password = "long enough"
+			if _, err := table.Add(t.Context(), a); !errors.Is(err, accounts.ErrTaken) {
+				t.Errorf("%+v: %v", a, err)
+			}
 		}
-	}
-	if table.Canonical("eve@example.org") != "eve@example.org" {
-		t.Error("a refused addition left an alias")
-	}
+		if table.Canonical("eve@example.org") != "eve@example.org" {
+			t.Error("a refused addition left an alias")
+		}
+	})
 }
 
 func TestOfManyAtOnceOneGetsTheName(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	won := 0
-	for range 8 {
-		all.Go(func() {
-			_, err := table.Add(context.Background(), accounts.Addition{Username: "ann", Password: "long enough"})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if !errors.Is(err, accounts.ErrTaken) {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if won != 1 {
-		t.Errorf("%d got the name", won)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		won := 0
+		for range 8 {
+			all.Go(func() {
+				_, err := table.Add(context.Background(), accounts.Addition{Username: "ann", Password: "long enough"})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won++
+				} else if !errors.Is(err, accounts.ErrTaken) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if won != 1 {
+			t.Errorf("%d got the name", won)
+		}
+	})
 }
 
 func TestPasswordsHaveTheirLength(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	mustAdd(t, table, "ann", "")
-	for password, want := range map[string]error{
-		"": accounts.ErrTooShort, "1234567": accounts.ErrTooShort, "äöüäöüä": accounts.ErrTooShort,
-		strings.Repeat("x", 73): passwords.ErrTooLong, strings.Repeat("ä", 37): passwords.ErrTooLong,
-		"12345678": nil, strings.Repeat("x", 72): nil,
-	} {
-		if err := table.SetPassword(t.Context(), "ann", password, false); !errors.Is(err, want) {
-			t.Errorf("%q: %v", password, err)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		mustAdd(t, table, "ann", "")
+		for password, want := range map[string]error{
+			"": accounts.ErrTooShort, "1234567": accounts.ErrTooShort, "äöüäöüä": accounts.ErrTooShort,
+			strings.Repeat("x", 73): passwords.ErrTooLong, strings.Repeat("ä", 37): passwords.ErrTooLong,
+			"12345678": nil, strings.Repeat("x", 72): nil,
+		} {
+			if err := table.SetPassword(t.Context(), "ann", password, false); !errors.Is(err, want) {
+				t.Errorf("%q: %v", password, err)
+			}
 		}
-	}
-	if _, err := table.Add(t.Context(), accounts.Addition{Username: "bob", Password: "short"}); !errors.Is(err, accounts.ErrTooShort) {
-		t.Error(err)
-	}
+		if _, err := table.Add(t.Context(), accounts.Addition{Username: "bob", Password: "short"}); !errors.Is(err, accounts.ErrTooShort) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAChangeEndsTheSessionsByItsVersion(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	mustAdd(t, table, "ann", "ann@example.org")
-	if err := table.SetPassword(t.Context(), "ann@example.org", "something else", true); err != nil {
-		t.Fatal(err)
-	}
-	l := mustFind(t, table, "ann")
-	if l.Version != 2 || !l.MustChange || bcrypt.CompareHashAndPassword([]byte(l.Password.Hash), []byte("something else")) != nil {
-		t.Errorf("after a new password: %+v", l)
-	}
-	if err := table.Disable(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	if l := mustFind(t, table, "ann"); l.Version != 3 || l.Password.Usable {
-		t.Errorf("disabled: %+v", l)
-	}
-	if err := table.Enable(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
-	if l := mustFind(t, table, "ann"); l.Version != 3 || !l.Password.Usable {
-		t.Errorf("enabled: %+v", l)
-	}
-	for _, err := range []error{
-		table.Disable(t.Context(), "bob"), table.SetPassword(t.Context(), "", "something else", false),
-	} {
-		if !errors.Is(err, accounts.ErrUnknown) {
-			t.Errorf("got %v", err)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		mustAdd(t, table, "ann", "ann@example.org")
+		if err := table.SetPassword(t.Context(), "ann@example.org", "something else", true); err != nil {
+			t.Fatal(err)
 		}
-	}
+		l := mustFind(t, table, "ann")
+		if l.Version != 2 || !l.MustChange || bcrypt.CompareHashAndPassword([]byte(l.Password.Hash), []byte("something else")) != nil {
+			t.Errorf("after a new password: %+v", l)
+		}
+		if err := table.Disable(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if l := mustFind(t, table, "ann"); l.Version != 3 || l.Password.Usable {
+			t.Errorf("disabled: %+v", l)
+		}
+		if err := table.Enable(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if l := mustFind(t, table, "ann"); l.Version != 3 || !l.Password.Usable {
+			t.Errorf("enabled: %+v", l)
+		}
+		for _, err := range []error{
+			table.Disable(t.Context(), "bob"), table.SetPassword(t.Context(), "", "something else", false),
+		} {
+			if !errors.Is(err, accounts.ErrUnknown) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 }
 
 func TestListGoesPageByPage(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	for _, name := range []string{"c", "a", "b"} {
-		mustAdd(t, table, name, "")
-	}
-	var names string
-	for after := ""; ; {
-		page, err := table.List(t.Context(), after, 2)
-		if err != nil {
-			t.Fatal(err)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		for _, name := range []string{"c", "a", "b", "a-c", "ä", "a c"} { // the order of no language
+			mustAdd(t, table, name, "")
 		}
-		if len(page) == 0 {
-			break
+		var names string
+		for after := ""; ; {
+			page, err := table.List(t.Context(), after, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, a := range page {
+				names += a.Username
+			}
+			after = page[len(page)-1].Username
 		}
-		for _, a := range page {
-			names += a.Username
+		if names != "aa ca-cbcä" {
+			t.Errorf("listed %q", names)
 		}
-		after = page[len(page)-1].Username
-	}
-	if names != "abc" {
-		t.Errorf("listed %q", names)
-	}
+	})
 }
 
 func TestAnotherProcessesAccountsAreKnownAfterRefresh(t *testing.T) {
 	t.Parallel()
-	db := mustDB(t)
-	server, command := mustTable(t, db), mustTable(t, db)
-	mustAdd(t, command, "ann", "ann@example.org")
-	if err := server.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := server.Canonical("ann@example.org"); got != "ann" {
-		t.Errorf("got %q", got)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		db := open(t)
+		server, command := mustTable(t, db), mustTable(t, db)
+		mustAdd(t, command, "ann", "ann@example.org")
+		if err := server.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := server.Canonical("ann@example.org"); got != "ann" {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 func TestCanonicalIsSafeWhileAccountsAreAdded(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t, mustDB(t))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 1000 {
-			table.Canonical("ann@example.org")
-		}
-	}()
-	mustAdd(t, table, "ann", "ann@example.org")
-	<-done
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 1000 {
+				table.Canonical("ann@example.org")
+			}
+		}()
+		mustAdd(t, table, "ann", "ann@example.org")
+		<-done
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"time"
 
 	"authguard/guard"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 )
 
@@ -27,19 +26,13 @@ var (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+func TestMain(m *testing.M) { databasetest.Main(m) }
+
 // openLog is a log over a migrated database, started and stopped by the test.
-func openLog(t *testing.T, cfg Config) *Log {
+func openLog(t *testing.T, open databasetest.Open, cfg Config) *Log {
 	t.Helper()
-	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if _, err := database.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
 	cfg.Logger = quiet()
-	return New(db, cfg)
+	return New(open(t), cfg)
 }
 
 func refusal(account string) guard.Event {
@@ -59,200 +52,222 @@ func written(t *testing.T, l *Log, f Filter) []Row {
 
 func TestLikeEventsShareARowWithTheirNumber(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{Realm: "shop"})
-	e := refusal("alice")
-	e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
-	l.Handle([]guard.Event{e, e, e})
-	rows := written(t, l, Filter{})
-	if len(rows) != 1 {
-		t.Fatalf("%d rows: %+v", len(rows), rows)
-	}
-	got := rows[0]
-	want := Row{
-		ID: got.ID, At: got.At, Realm: "shop", Kind: KindAttempt, Decision: "refused", Account: "alice",
-		Address: "192.0.2.7", Reasons: "limit:account,captcha-mode", Count: 3, Detail: "login",
-	}
-	if got != want || !got.At.Equal(noon) {
-		t.Fatalf("got %+v, want %+v", got, want)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{Realm: "shop"})
+		e := refusal("alice")
+		e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
+		l.Handle([]guard.Event{e, e, e})
+		rows := written(t, l, Filter{})
+		if len(rows) != 1 {
+			t.Fatalf("%d rows: %+v", len(rows), rows)
+		}
+		got := rows[0]
+		want := Row{
+			ID: got.ID, At: got.At, Realm: "shop", Kind: KindAttempt, Decision: "refused", Account: "alice",
+			Address: "192.0.2.7", Reasons: "limit:account,captcha-mode", Count: 3, Detail: "login",
+		}
+		if got != want || !got.At.Equal(noon) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
 }
 
 func TestEventsThatDifferDoNotShareARow(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	base := refusal("alice")
-	list := []guard.Event{base, base, base, base, base, base, base}
-	list[1].Account = "bob"
-	list[2].Address = netip.MustParseAddr("192.0.2.8")
-	list[3].Action = guard.Challenge
-	list[4].Settled = true
-	list[5].Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.ModeOn})
-	list[6].Privileged = true
-	l.Handle(list)
-	if rows := written(t, l, Filter{}); len(rows) != len(list) {
-		t.Fatalf("%d rows, want %d", len(rows), len(list))
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		base := refusal("alice")
+		list := []guard.Event{base, base, base, base, base, base, base}
+		list[1].Account = "bob"
+		list[2].Address = netip.MustParseAddr("192.0.2.8")
+		list[3].Action = guard.Challenge
+		list[4].Settled = true
+		list[5].Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.ModeOn})
+		list[6].Privileged = true
+		l.Handle(list)
+		if rows := written(t, l, Filter{}); len(rows) != len(list) {
+			t.Fatalf("%d rows, want %d", len(rows), len(list))
+		}
+	})
 }
 
 func TestAnAttemptIsWrittenWhenItIsSettledAndNotBefore(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	begun := refusal("alice")
-	begun.Action = guard.Proceed
-	settled := begun
-	settled.Settled, settled.Outcome, settled.NewPlace = true, guard.Succeeded, true
-	l.Handle([]guard.Event{begun, settled})
-	rows := written(t, l, Filter{})
-	if len(rows) != 1 || rows[0].Decision != "succeeded" || rows[0].Detail != "login, new place" {
-		t.Fatalf("%+v", rows)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		begun := refusal("alice")
+		begun.Action = guard.Proceed
+		settled := begun
+		settled.Settled, settled.Outcome, settled.NewPlace = true, guard.Succeeded, true
+		l.Handle([]guard.Event{begun, settled})
+		rows := written(t, l, Filter{})
+		if len(rows) != 1 || rows[0].Decision != "succeeded" || rows[0].Detail != "login, new place" {
+			t.Fatalf("%+v", rows)
+		}
+	})
 }
 
 func TestAFloodOfNamesIsBoundedAndTheRestIsCounted(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{Rows: 200, Batch: 50})
-	for i := range 1000 {
-		l.Handle([]guard.Event{refusal(fmt.Sprint("made-up-", i))})
-	}
-	l.Tick(noon)
-	l.Handle([]guard.Event{refusal("the next second")})
-	l.Stop(t.Context())
-	var rows, sum int
-	if err := l.db.QueryRow("SELECT count(*), sum(count) FROM audit").Scan(&rows, &sum); err != nil {
-		t.Fatal(err)
-	}
-	if rows != 202 || sum != 1001 {
-		t.Fatalf("%d rows for %d events, want %d for 1001", rows, sum, 202)
-	}
-	more := written(t, l, Filter{Kind: KindMore})
-	if len(more) != 1 || more[0].Detail != "and 800 more not written" {
-		t.Fatalf("%+v", more)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{Rows: 200, Batch: 50})
+		for i := range 1000 {
+			l.Handle([]guard.Event{refusal(fmt.Sprint("made-up-", i))})
+		}
+		l.Tick(noon)
+		l.Handle([]guard.Event{refusal("the next second")})
+		l.Stop(t.Context())
+		var rows, sum int
+		if err := l.db.QueryRow("SELECT count(*), sum(count) FROM audit").Scan(&rows, &sum); err != nil {
+			t.Fatal(err)
+		}
+		if rows != 202 || sum != 1001 {
+			t.Fatalf("%d rows for %d events, want %d for 1001", rows, sum, 202)
+		}
+		more := written(t, l, Filter{Kind: KindMore})
+		if len(more) != 1 || more[0].Detail != "and 800 more not written" {
+			t.Fatalf("%+v", more)
+		}
+	})
 }
 
 func TestHostileNamesAreStoredAsData(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"\x00", "\xff", "'; DROP TABLE audit; --", "a\nb", "\u202e", strings.Repeat("x", 10000)} {
-		l := openLog(t, Config{})
-		l.Handle([]guard.Event{refusal(name)})
-		rows := written(t, l, Filter{Account: name})
-		if len(rows) != 1 || rows[0].Account != events.Escape(name) {
-			t.Errorf("%.20q: %+v", name, rows)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		for _, name := range []string{"\x00", "\xff", "'; DROP TABLE audit; --", "a\nb", "\u202e", strings.Repeat("x", 10000)} {
+			l := openLog(t, open, Config{})
+			l.Handle([]guard.Event{refusal(name)})
+			rows := written(t, l, Filter{Account: name})
+			if len(rows) != 1 || rows[0].Account != events.Escape(name) {
+				t.Errorf("%.20q: %+v", name, rows)
+			}
 		}
-	}
+	})
 }
 
 func TestRecentFiltersAndPages(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	for i := range 10 {
-		e := refusal([]string{"alice", "bob"}[i%2])
-		e.At = noon.Add(time.Duration(i) * time.Minute)
-		l.Handle([]guard.Event{e})
-		l.Tick(e.At)
-	}
-	all := written(t, l, Filter{})
-	for i := 1; i < len(all); i++ {
-		if !all[i].At.Before(all[i-1].At) {
-			t.Fatalf("row %d is not older than the one before it", i)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		for i := range 10 {
+			e := refusal([]string{"alice", "bob"}[i%2])
+			e.At = noon.Add(time.Duration(i) * time.Minute)
+			l.Handle([]guard.Event{e})
+			l.Tick(e.At)
 		}
-	}
-	for name, c := range map[string]struct {
-		f    Filter
-		want int
-	}{
-		"all":           {Filter{}, 10},
-		"account":       {Filter{Account: "alice"}, 5},
-		"address":       {Filter{Address: client}, 10},
-		"other address": {Filter{Address: netip.MustParseAddr("192.0.2.8")}, 0},
-		"since":         {Filter{Since: noon.Add(7 * time.Minute)}, 3},
-		"limit":         {Filter{Limit: 4}, 4},
-		"before":        {Filter{Before: all[6].ID}, 3},
-		"both":          {Filter{Account: "bob", Since: noon.Add(8 * time.Minute), Address: client}, 1},
-	} {
-		rows, err := l.Recent(t.Context(), c.f)
-		if err != nil || len(rows) != c.want {
-			t.Errorf("%s: %d rows (%v), want %d", name, len(rows), err, c.want)
+		all := written(t, l, Filter{})
+		for i := 1; i < len(all); i++ {
+			if !all[i].At.Before(all[i-1].At) {
+				t.Fatalf("row %d is not older than the one before it", i)
+			}
 		}
-	}
+		for name, c := range map[string]struct {
+			f    Filter
+			want int
+		}{
+			"all":           {Filter{}, 10},
+			"account":       {Filter{Account: "alice"}, 5},
+			"address":       {Filter{Address: client}, 10},
+			"other address": {Filter{Address: netip.MustParseAddr("192.0.2.8")}, 0},
+			"since":         {Filter{Since: noon.Add(7 * time.Minute)}, 3},
+			"limit":         {Filter{Limit: 4}, 4},
+			"before":        {Filter{Before: all[6].ID}, 3},
+			"both":          {Filter{Account: "bob", Since: noon.Add(8 * time.Minute), Address: client}, 1},
+		} {
+			rows, err := l.Recent(t.Context(), c.f)
+			if err != nil || len(rows) != c.want {
+				t.Errorf("%s: %d rows (%v), want %d", name, len(rows), err, c.want)
+			}
+		}
+	})
 }
 
 func TestRecentSeesOneRealmOnly(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{Realm: "shop"})
-	l.Handle([]guard.Event{refusal("alice")})
-	l.Stop(t.Context())
-	if rows := written(t, New(l.db, Config{Realm: "wiki"}), Filter{}); len(rows) != 0 {
-		t.Fatalf("%+v", rows)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{Realm: "shop"})
+		l.Handle([]guard.Event{refusal("alice")})
+		l.Stop(t.Context())
+		if rows := written(t, New(l.db, Config{Realm: "wiki"}), Filter{}); len(rows) != 0 {
+			t.Fatalf("%+v", rows)
+		}
+	})
 }
 
 func TestActionsAreOnRecordAtOnceAndFoundBySubject(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	for _, a := range []Action{
-		{Who: "root", What: "unlock", Subject: "alice", Detail: "called\nthe desk"},
-		{Who: "root", What: "block", Subject: "192.0.2.7"},
-		{Who: "root", What: "block", Subject: "192.0.2.9/24"},
-	} {
-		if err := l.Record(t.Context(), a); err != nil {
-			t.Fatal(err)
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		for _, a := range []Action{
+			{Who: "root", What: "unlock", Subject: "alice", Detail: "called\nthe desk"},
+			{Who: "root", What: "block", Subject: "192.0.2.7"},
+			{Who: "root", What: "block", Subject: "192.0.2.9/24"},
+		} {
+			if err := l.Record(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	rows, err := l.Recent(t.Context(), Filter{Account: "alice"})
-	if err != nil || len(rows) != 1 || rows[0].Decision != "unlock" || rows[0].Who != "root" {
-		t.Fatalf("%+v, %v", rows, err)
-	}
-	rows, err = l.Recent(t.Context(), Filter{Address: client, Kind: KindAdmin})
-	if err != nil || len(rows) != 1 || rows[0].Decision != "block" {
-		t.Fatalf("%+v, %v", rows, err)
-	}
-	if err := l.Record(t.Context(), Action{What: "unlock"}); err == nil {
-		t.Error("an action without a who was recorded")
-	}
+		rows, err := l.Recent(t.Context(), Filter{Account: "alice"})
+		if err != nil || len(rows) != 1 || rows[0].Decision != "unlock" || rows[0].Who != "root" {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		rows, err = l.Recent(t.Context(), Filter{Address: client, Kind: KindAdmin})
+		if err != nil || len(rows) != 1 || rows[0].Decision != "block" {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		if err := l.Record(t.Context(), Action{What: "unlock"}); err == nil {
+			t.Error("an action without a who was recorded")
+		}
+	})
 }
 
 func TestAnActionThatCannotBeWrittenIsAnError(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	l.db.Close()
-	if err := l.Record(t.Context(), Action{Who: "root", What: "unlock"}); err == nil {
-		t.Fatal("no error")
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		l.db.Close()
+		if err := l.Record(t.Context(), Action{Who: "root", What: "unlock"}); err == nil {
+			t.Fatal("no error")
+		}
+	})
 }
 
 func TestAModeSwitchIsOnRecord(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 30})
-	rows := written(t, l, Filter{Kind: KindMode})
-	if len(rows) != 1 || rows[0].Decision != "on" || rows[0].Who != "root" ||
-		rows[0].Detail != "from off; 3 failures per minute, threshold 30; drill" {
-		t.Fatalf("%+v", rows)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 30})
+		rows := written(t, l, Filter{Kind: KindMode})
+		if len(rows) != 1 || rows[0].Decision != "on" || rows[0].Who != "root" ||
+			rows[0].Detail != "from off; 3 failures per minute, threshold 30; drill" {
+			t.Fatalf("%+v", rows)
+		}
+	})
 }
 
 func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{Rows: 5000})
-	for i := range 1300 {
-		e := refusal(fmt.Sprint(i))
-		e.At = noon.Add(time.Duration(i) * time.Second)
-		l.Handle([]guard.Event{e})
-	}
-	l.Stop(t.Context())
-	n, err := l.Purge(t.Context(), noon.Add(1200*time.Second), 100)
-	if err != nil || n != 1200 {
-		t.Fatalf("purged %d (%v), want 1200", n, err)
-	}
-	if n, err = l.Purge(t.Context(), noon, 30); err != nil || n != 70 {
-		t.Fatalf("purged %d beyond 30 rows (%v), want 70", n, err)
-	}
-	var left, oldest int64
-	err = l.db.QueryRow("SELECT count(*), min(at) FROM audit").Scan(&left, &oldest)
-	if err != nil || left != 30 || oldest != noon.Add(1270*time.Second).UnixMilli() {
-		t.Fatalf("%d rows left from %d on (%v), want 30", left, oldest, err)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{Rows: 5000})
+		for i := range 1300 {
+			e := refusal(fmt.Sprint(i))
+			e.At = noon.Add(time.Duration(i) * time.Second)
+			l.Handle([]guard.Event{e})
+		}
+		l.Stop(t.Context())
+		n, err := l.Purge(t.Context(), noon.Add(1200*time.Second), 100)
+		if err != nil || n != 1200 {
+			t.Fatalf("purged %d (%v), want 1200", n, err)
+		}
+		if n, err = l.Purge(t.Context(), noon, 30); err != nil || n != 70 {
+			t.Fatalf("purged %d beyond 30 rows (%v), want 70", n, err)
+		}
+		var left, oldest int64
+		err = l.db.QueryRow("SELECT count(*), min(at) FROM audit").Scan(&left, &oldest)
+		if err != nil || left != 30 || oldest != noon.Add(1270*time.Second).UnixMilli() {
+			t.Fatalf("%d rows left from %d on (%v), want 30", left, oldest, err)
+		}
+	})
 }
 
 // faulty is a database that fails until it is mended.
@@ -358,21 +373,23 @@ func TestWhatIsGivenUpAtTheEndIsCountedAndReported(t *testing.T) {
 
 func TestAFailedBatchLeavesNoRowBehind(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, Config{})
-	rows := make([]Row, chunk+1)
-	for i := range rows {
-		rows[i] = Row{At: noon, Kind: KindAttempt, Count: 1}
-	}
-	if _, err := l.db.Exec("CREATE TRIGGER bad BEFORE INSERT ON audit WHEN NEW.detail = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END"); err != nil {
-		t.Fatal(err)
-	}
-	rows[chunk].Detail = "bad"
-	if err := l.insert(t.Context(), rows); err == nil {
-		t.Fatal("no error")
-	}
-	if n := count(t, l.db); n != 0 {
-		t.Fatalf("%d rows of a batch that failed", n)
-	}
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		l := openLog(t, open, Config{})
+		rows := make([]Row, chunk+1)
+		for i := range rows {
+			rows[i] = Row{At: noon, Kind: KindAttempt, Count: 1}
+		}
+		if _, err := l.db.Exec("CREATE UNIQUE INDEX one_bad ON audit (detail) WHERE detail = 'bad'"); err != nil {
+			t.Fatal(err)
+		}
+		rows[0].Detail, rows[chunk].Detail = "bad", "bad"
+		if err := l.insert(t.Context(), rows); err == nil {
+			t.Fatal("no error")
+		}
+		if n := count(t, l.db); n != 0 {
+			t.Fatalf("%d rows of a batch that failed", n)
+		}
+	})
 }
 
 func count(t *testing.T, db *sql.DB) (n int) {

@@ -13,6 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/changes"
 	"authguard/internal/lists"
 	"authguard/internal/sessions"
 )
@@ -25,7 +26,8 @@ var (
 	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Now and Log are required.
+// Config is what a Control steers. All but Changes, Now and Log are
+// required.
 type Config struct {
 	Guard *guard.Guard
 	Mode  *captchamode.Mode
@@ -38,8 +40,12 @@ type Config struct {
 	Audit    *audit.Log
 	// Tops is also a sink of the event bus.
 	Tops *Tops
-	Now  func() time.Time // default time.Now
-	Log  *slog.Logger     // default slog.Default()
+	// Changes, if set, has the lists and account names read again as soon as
+	// another node has changed them. Start and Stop are Control's. Without it
+	// they are read every second.
+	Changes *changes.Watcher
+	Now     func() time.Time // default time.Now
+	Log     *slog.Logger     // default slog.Default()
 }
 
 // A Control steers one running server. It is safe for concurrent use.
@@ -75,7 +81,12 @@ func New(c Config) (*Control, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Control{config: c}, nil
+	control := &Control{config: c}
+	if c.Changes != nil {
+		c.Changes.On(changes.Lists, control.reloadLists)
+		c.Changes.On(changes.Accounts, c.Accounts.Refresh)
+	}
+	return control, nil
 }
 
 // record puts a change on record. It is written although the client may have

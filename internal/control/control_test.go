@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/netip"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/trusted"
 )
@@ -44,265 +46,291 @@ func (d *desk) openSession(t *testing.T, account, token string) {
 
 func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.user(t, "ann", "Ann@Example.org")
-	for what, do := range map[string]func() error{
-		"user-passwd":  func() error { return d.SetPassword(t.Context(), "cli:root", "ANN@example.org", "another one", true) },
-		"user-disable": func() error { return d.Disable(t.Context(), "cli:root", "Ann@example.org") },
-	} {
-		if !d.w.Right(t, "ann", home.String()) || d.w.Status(t, "ann", home.String()) != trusted.Privileged {
-			t.Fatal("the place is not known")
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.user(t, "ann", "Ann@Example.org")
+		for what, do := range map[string]func() error{
+			"user-passwd":  func() error { return d.SetPassword(t.Context(), "cli:root", "ANN@example.org", "another one", true) },
+			"user-disable": func() error { return d.Disable(t.Context(), "cli:root", "Ann@example.org") },
+		} {
+			if !d.w.Right(t, "ann", home.String()) || d.w.Status(t, "ann", home.String()) != trusted.Privileged {
+				t.Fatal("the place is not known")
+			}
+			d.openSession(t, "ann", what)
+			before, _ := d.accounts.Get(t.Context(), "ann")
+			if err := do(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			after, _ := d.accounts.Get(t.Context(), "ann")
+			_, open, err := d.sessions.FindCtx(t.Context(), what)
+			if open || err != nil || after.Version <= before.Version {
+				t.Errorf("%s: session open: %v, %v, version %d after %d", what, open, err, after.Version, before.Version)
+			}
+			if got := d.w.Status(t, "ann", home.String()); got != trusted.Stranger {
+				t.Errorf("%s: the place is %v", what, got)
+			}
+			if row := d.recorded(t); row.Decision != what || row.Who != "cli:root" || row.Account != "ann" {
+				t.Errorf("on record: %+v", row)
+			}
 		}
-		d.openSession(t, "ann", what)
-		before, _ := d.accounts.Get(t.Context(), "ann")
-		if err := do(); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-		after, _ := d.accounts.Get(t.Context(), "ann")
-		_, open, err := d.sessions.FindCtx(t.Context(), what)
-		if open || err != nil || after.Version <= before.Version {
-			t.Errorf("%s: session open: %v, %v, version %d after %d", what, open, err, after.Version, before.Version)
-		}
-		if got := d.w.Status(t, "ann", home.String()); got != trusted.Stranger {
-			t.Errorf("%s: the place is %v", what, got)
-		}
-		if row := d.recorded(t); row.Decision != what || row.Who != "cli:root" || row.Account != "ann" {
-			t.Errorf("on record: %+v", row)
-		}
-	}
+	})
 }
 
 func TestForgettingOnePlaceLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.w.Right(t, "ann", home.String())
-	d.w.Right(t, "ann", "192.0.2.8")
-	if err := d.ForgetPlaces(t.Context(), "admin:eve", "Ann", home); err != nil {
-		t.Fatal(err)
-	}
-	if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Stranger || b != trusted.Privileged {
-		t.Errorf("%v and %v", a, b)
-	}
-	if row := d.recorded(t); row.Account != "ann" || row.Detail != "at 192.0.2.7" {
-		t.Errorf("on record: %+v", row)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.w.Right(t, "ann", home.String())
+		d.w.Right(t, "ann", "192.0.2.8")
+		if err := d.ForgetPlaces(t.Context(), "admin:eve", "Ann", home); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Stranger || b != trusted.Privileged {
+			t.Errorf("%v and %v", a, b)
+		}
+		if row := d.recorded(t); row.Account != "ann" || row.Detail != "at 192.0.2.7" {
+			t.Errorf("on record: %+v", row)
+		}
+	})
 }
 
 func TestAForceHoldsForItsTimeAndNoLonger(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, 0, " "); err != nil {
-		t.Fatal(err)
-	}
-	force := d.Overview(t.Context()).State.Force
-	if !d.w.Mode.On() || force.Who != "admin:eve" || force.Why != "no reason given" || !force.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
-		t.Errorf("on: %v, %+v", d.w.Mode.On(), force)
-	}
-	d.w.Clock.Advance(2*time.Hour + time.Second)
-	d.w.Mode.Tick()
-	if d.w.Mode.On() {
-		t.Error("still on")
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, 0, " "); err != nil {
+			t.Fatal(err)
+		}
+		force := d.Overview(t.Context()).State.Force
+		if !d.w.Mode.On() || force.Who != "admin:eve" || force.Why != "no reason given" || !force.Until.Equal(d.w.Clock.Now().Add(2*time.Hour)) {
+			t.Errorf("on: %v, %+v", d.w.Mode.On(), force)
+		}
+		d.w.Clock.Advance(2*time.Hour + time.Second)
+		d.w.Mode.Tick()
+		if d.w.Mode.On() {
+			t.Error("still on")
+		}
+	})
 }
 
 func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	ctx, none := t.Context(), netip.Addr{}
-	every := netip.MustParsePrefix("0.0.0.0/0")
-	for name, err := range map[string]error{
-		"no word":     d.Force(ctx, "x", "maybe", time.Hour, "y"),
-		"auto":        d.Force(ctx, "x", captchamode.Automatic, time.Hour, "y"),
-		"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxForce+1, "y"),
-		"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
-		"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
-		"unlock":      d.Unlock(ctx, "x", "", none),
-		"forget":      d.ForgetPlaces(ctx, "x", "", home),
-		"unlist":      d.Unlist(ctx, "x", netip.Prefix{}),
-		"allow":       second(d.Allow(ctx, "x", lists.Request{Prefix: every, Force: true})),
-		"block":       second(d.Block(ctx, "x", lists.Request{Prefix: every})),
-		"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"})),
-		"explain":     second(d.Explain(ctx, "", none)),
-	} {
-		if !errors.Is(err, control.ErrAsked) {
-			t.Errorf("%s: %v", name, err)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		ctx, none := t.Context(), netip.Addr{}
+		every := netip.MustParsePrefix("0.0.0.0/0")
+		for name, err := range map[string]error{
+			"no word":     d.Force(ctx, "x", "maybe", time.Hour, "y"),
+			"auto":        d.Force(ctx, "x", captchamode.Automatic, time.Hour, "y"),
+			"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxForce+1, "y"),
+			"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
+			"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
+			"unlock":      d.Unlock(ctx, "x", "", none),
+			"forget":      d.ForgetPlaces(ctx, "x", "", home),
+			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}),
+			"allow":       second(d.Allow(ctx, "x", lists.Request{Prefix: every, Force: true})),
+			"block":       second(d.Block(ctx, "x", lists.Request{Prefix: every})),
+			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"})),
+			"explain":     second(d.Explain(ctx, "", none)),
+		} {
+			if !errors.Is(err, control.ErrAsked) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-	}
-	if err := d.Unlock(ctx, "x", "\x00", home); !errors.Is(err, guard.ErrAccountName) {
-		t.Errorf("unlock: %v", err)
-	}
-	if row := d.recorded(t); row.ID != 0 {
-		t.Errorf("on record: %+v", row)
-	}
+		if err := d.Unlock(ctx, "x", "\x00", home); !errors.Is(err, guard.ErrAccountName) {
+			t.Errorf("unlock: %v", err)
+		}
+		if row := d.recorded(t); row.ID != 0 {
+			t.Errorf("on record: %+v", row)
+		}
+	})
 }
 
 func second[T any](_ T, err error) error { return err }
 
 func TestAChangeThatCannotBeRecordedIsMadeAndSaysSo(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	if _, err := d.db.ExecContext(t.Context(), `DROP TABLE audit`); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, time.Hour, "drill"); !errors.Is(err, control.ErrUnrecorded) || !d.w.Mode.On() {
-		t.Errorf("%v, on: %v", err, d.w.Mode.On())
-	}
-	if _, err := d.Block(t.Context(), "admin:eve", lists.Request{Prefix: netip.PrefixFrom(home, 32)}); !errors.Is(err, control.ErrUnrecorded) {
-		t.Error(err)
-	}
-	if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
-		t.Error("the block is not in force")
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		if _, err := d.db.ExecContext(t.Context(), `DROP TABLE audit`); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOn, time.Hour, "drill"); !errors.Is(err, control.ErrUnrecorded) || !d.w.Mode.On() {
+			t.Errorf("%v, on: %v", err, d.w.Mode.On())
+		}
+		if _, err := d.Block(t.Context(), "admin:eve", lists.Request{Prefix: netip.PrefixFrom(home, 32)}); !errors.Is(err, control.ErrUnrecorded) {
+			t.Error(err)
+		}
+		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
+			t.Error("the block is not in force")
+		}
+	})
 }
 
 func TestAChangeIsRecordedAlthoughTheClientHungUp(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	gone, hangUp := context.WithCancel(t.Context())
-	hangUp()
-	if err := d.Release(gone, "admin:eve", "done"); err != nil {
-		t.Fatal(err)
-	}
-	if row := d.recorded(t); row.Decision != "captcha-auto" || row.Who != "admin:eve" || row.Detail != "done" {
-		t.Errorf("on record: %+v", row)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		if err := d.Release(gone, "admin:eve", "done"); err != nil {
+			t.Fatal(err)
+		}
+		if row := d.recorded(t); row.Decision != "captcha-auto" || row.Who != "admin:eve" || row.Detail != "done" {
+			t.Errorf("on record: %+v", row)
+		}
+	})
 }
 
 func TestWhatOthersListedIsInForceAfterAReload(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	_, err := d.listings.Add(t.Context(), lists.Request{Prefix: netip.PrefixFrom(home, 32), Verdict: lists.Block}, d.w.Clock.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.NotListed {
-		t.Error("known already")
-	}
-	if err := d.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
-		t.Error("not in force after Start")
-	}
-	if err := d.Start(t.Context()); err != nil {
-		t.Error(err)
-	}
-	d.Stop()
-	d.Stop()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		_, err := d.listings.Add(t.Context(), lists.Request{Prefix: netip.PrefixFrom(home, 32), Verdict: lists.Block}, d.w.Clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.NotListed {
+			t.Error("known already")
+		}
+		if err := d.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
+			t.Error("not in force after Start")
+		}
+		if err := d.Start(t.Context()); err != nil {
+			t.Error(err)
+		}
+		d.Stop()
+		d.Stop()
+	})
 }
 
 func TestAServerThatCannotReadItsListsDoesNotStart(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.db.Close()
-	if err := d.Start(t.Context()); err == nil {
-		t.Error("started")
-	}
-	d.Stop()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.db.Close()
+		if err := d.Start(t.Context()); err == nil {
+			t.Error("started")
+		}
+		d.Stop()
+	})
 }
 
 func TestListsThatCannotBeReadForLongAreWarnedOf(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	if err := d.Reload(t.Context()); err != nil || len(d.Overview(t.Context()).Warnings) != 0 {
-		t.Fatal("a warning too early")
-	}
-	d.w.Clock.Advance(11 * time.Second)
-	if got := d.Overview(t.Context()).Warnings; len(got) != 1 || got[0].Code != "lists-stale" {
-		t.Errorf("%+v", got)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		if err := d.Reload(t.Context()); err != nil || len(d.Overview(t.Context()).Warnings) != 0 {
+			t.Fatal("a warning too early")
+		}
+		d.w.Clock.Advance(11 * time.Second)
+		if got := d.Overview(t.Context()).Warnings; len(got) != 1 || got[0].Code != "lists-stale" {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 func TestAForgottenProxyIsWarnedOfWithItsSetting(t *testing.T) {
 	t.Parallel()
-	for address, setting := range map[string]string{"10.0.0.1": "proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
-		d := newDesk(t)
-		for i := range 12 {
-			a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Door: "test"}
-			if _, ok := d.w.Try(t, a, "right"); !ok {
-				t.Fatal("not let in")
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		for address, setting := range map[string]string{"10.0.0.1": "proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
+			d := newDesk(t, db)
+			for i := range 12 {
+				a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Door: "test"}
+				if _, ok := d.w.Try(t, a, "right"); !ok {
+					t.Fatal("not let in")
+				}
+			}
+			got := d.Overview(t.Context()).Warnings
+			if len(got) != 1 || got[0].Code != "forgotten-proxy" || got[0].Setting != setting {
+				t.Errorf("%+v", got)
 			}
 		}
-		got := d.Overview(t.Context()).Warnings
-		if len(got) != 1 || got[0].Code != "forgotten-proxy" || got[0].Setting != setting {
-			t.Errorf("%+v", got)
-		}
-	}
+	})
 }
 
 func TestExplainSaysItInWords(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.user(t, "ann", "ann@example.org")
-	d.w.Right(t, "ann", home.String())
-	says := func(account string, address netip.Addr, open bool, parts ...string) {
-		t.Helper()
-		e, err := d.Explain(t.Context(), account, address)
-		text := e.Summary + "\n" + strings.Join(e.Words, "\n")
-		if err != nil || e.Open != open {
-			t.Errorf("open: %v, %v", e.Open, err)
-		}
-		for _, part := range parts {
-			if !strings.Contains(text, part) {
-				t.Errorf("%q is not in:\n%s", part, text)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.user(t, "ann", "ann@example.org")
+		d.w.Right(t, "ann", home.String())
+		says := func(account string, address netip.Addr, open bool, parts ...string) {
+			t.Helper()
+			e, err := d.Explain(t.Context(), account, address)
+			text := e.Summary + "\n" + strings.Join(e.Words, "\n")
+			if err != nil || e.Open != open {
+				t.Errorf("open: %v, %v", e.Open, err)
+			}
+			for _, part := range parts {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q is not in:\n%s", part, text)
+				}
 			}
 		}
-	}
-	says("ann@example.org", home, true, "let through", "a known place of this account")
-	says("nobody", home, true, "no account of this name", "nobody has logged in")
-	for range 5 {
-		d.w.Wrong(t, "ann", "198.51.100.1")
-		d.w.Clock.Advance(time.Minute)
-	}
-	says("ann", netip.Addr{}, false, "solve a CAPTCHA", "5 failed logins within 24 hours")
-	says("ann", home, true)
-	if _, err := d.Block(t.Context(), "admin:eve", lists.Request{Prefix: netip.PrefixFrom(home, 32)}); err != nil {
-		t.Fatal(err)
-	}
-	says("ann", home, false, "refused", "an administrator blocked this address")
-	if err := d.Disable(t.Context(), "admin:eve", "ann"); err != nil {
-		t.Fatal(err)
-	}
-	says("ann", netip.Addr{}, false, "the account is disabled")
+		says("ann@example.org", home, true, "let through", "a known place of this account")
+		says("nobody", home, true, "no account of this name", "nobody has logged in")
+		for range 5 {
+			d.w.Wrong(t, "ann", "198.51.100.1")
+			d.w.Clock.Advance(time.Minute)
+		}
+		says("ann", netip.Addr{}, false, "solve a CAPTCHA", "5 failed logins within 24 hours")
+		says("ann", home, true)
+		if _, err := d.Block(t.Context(), "admin:eve", lists.Request{Prefix: netip.PrefixFrom(home, 32)}); err != nil {
+			t.Fatal(err)
+		}
+		says("ann", home, false, "refused", "an administrator blocked this address")
+		if err := d.Disable(t.Context(), "admin:eve", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		says("ann", netip.Addr{}, false, "the account is disabled")
+	})
 }
 
 func TestTheOverviewSaysWhatTheNextAttemptGets(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	for range 6 {
-		d.w.Wrong(t, "ann", home.String())
-		d.w.Clock.Advance(time.Minute)
-	}
-	d.tops.Handle(d.w.Events())
-	o := d.Overview(t.Context())
-	if len(o.Accounts) != 1 || o.Accounts[0].Failures != 5 || o.Accounts[0].Stopped != 1 || !o.Accounts[0].Known || o.Accounts[0].Next.Action != guard.Challenge {
-		t.Errorf("accounts: %+v", o.Accounts)
-	}
-	if len(o.Addresses) != 1 || o.Addresses[0].Name != home.String() || o.Addresses[0].Next.Action != guard.Proceed {
-		t.Errorf("addresses: %+v", o.Addresses)
-	}
-	if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Overview(t.Context()).Accounts[0].Next.Action; got != guard.Proceed {
-		t.Errorf("after unlocking: %v", got)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		for range 6 {
+			d.w.Wrong(t, "ann", home.String())
+			d.w.Clock.Advance(time.Minute)
+		}
+		d.tops.Handle(d.w.Events())
+		o := d.Overview(t.Context())
+		if len(o.Accounts) != 1 || o.Accounts[0].Failures != 5 || o.Accounts[0].Stopped != 1 || !o.Accounts[0].Known || o.Accounts[0].Next.Action != guard.Challenge {
+			t.Errorf("accounts: %+v", o.Accounts)
+		}
+		if len(o.Addresses) != 1 || o.Addresses[0].Name != home.String() || o.Addresses[0].Next.Action != guard.Proceed {
+			t.Errorf("addresses: %+v", o.Addresses)
+		}
+		if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Overview(t.Context()).Accounts[0].Next.Action; got != guard.Proceed {
+			t.Errorf("after unlocking: %v", got)
+		}
+	})
 }
 
 func TestAnImportIsAllOrNothingAndOnRecord(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	file := "username,password\nann,long enough\nbob,short-but-ok\n"
-	n, err := d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV})
-	if n != 2 || err != nil || d.recorded(t).Detail != "2 accounts" {
-		t.Errorf("%d, %v", n, err)
-	}
-	bad := new(accounts.ImportError)
-	_, err = d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file + "cid,long enough\n"), Format: accounts.CSV})
-	if !errors.As(err, &bad) || len(bad.Problems) != 2 {
-		t.Error(err)
-	}
-	if all, err := d.Users(t.Context(), "ann", 0); err != nil || len(all) != 1 || all[0].Username != "bob" {
-		t.Errorf("%+v, %v", all, err)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		file := "username,password\nann,long enough\nbob,short-but-ok\n"
+		n, err := d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV})
+		if n != 2 || err != nil || d.recorded(t).Detail != "2 accounts" {
+			t.Errorf("%d, %v", n, err)
+		}
+		bad := new(accounts.ImportError)
+		_, err = d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file + "cid,long enough\n"), Format: accounts.CSV})
+		if !errors.As(err, &bad) || len(bad.Problems) != 2 {
+			t.Error(err)
+		}
+		if all, err := d.Users(t.Context(), "ann", 0); err != nil || len(all) != 1 || all[0].Username != "bob" {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
 }

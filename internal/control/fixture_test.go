@@ -3,7 +3,6 @@ package control_test
 import (
 	"database/sql"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,8 +11,9 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/changes"
 	"authguard/internal/control"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -21,6 +21,8 @@ import (
 )
 
 var quiet = slog.New(slog.DiscardHandler)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 // A desk is a small site, its database, and a Control over both.
 type desk struct {
@@ -34,7 +36,12 @@ type desk struct {
 	tops     *control.Tops
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T, db *sql.DB) *desk {
+	t.Helper()
+	return newDeskWith(t, db, func(func() time.Time) *changes.Watcher { return nil })
+}
+
+func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *changes.Watcher) *desk {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -42,13 +49,8 @@ func newDesk(t *testing.T) *desk {
 			t.Fatal(err)
 		}
 	}
-	d := &desk{tops: control.NewTops()}
+	d := &desk{db: db, tops: control.NewTops()}
 	var err error
-	d.db, err = database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	must(err)
-	t.Cleanup(func() { d.db.Close() })
-	_, err = database.Migrate(t.Context(), d.db)
-	must(err)
 	canonical := func(name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
@@ -62,7 +64,8 @@ func newDesk(t *testing.T) *desk {
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.Control, err = control.New(control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Now: d.w.Clock.Now, Log: quiet,
+		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Changes: watcher(d.w.Clock.Now),
+		Now: d.w.Clock.Now, Log: quiet,
 	})
 	must(err)
 	return d

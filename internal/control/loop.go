@@ -10,7 +10,7 @@ import (
 )
 
 // reloadEvery is how often the lists and the account names of the database are
-// read again: other processes may have changed them.
+// read again if nobody tells what has changed.
 const reloadEvery = time.Second
 
 // A loop is the one goroutine of a Control. The zero loop is stopped.
@@ -20,9 +20,10 @@ type loop struct {
 	done   chan struct{}
 }
 
-// Start reads the lists and goes on doing so every second. A second Start does
-// nothing. The error is that of the first reading; nothing runs then, since a
-// server without its block list lets everybody in.
+// Start reads the lists and goes on doing so: whenever Config.Changes says so, or
+// every second. A second Start does nothing. The error is that of the first
+// reading; nothing runs then, since a server without its block list lets
+// everybody in.
 func (c *Control) Start(ctx context.Context) error {
 	c.loop.mu.Lock()
 	defer c.loop.mu.Unlock()
@@ -34,6 +35,11 @@ func (c *Control) Start(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.loop.cancel, c.loop.done = cancel, make(chan struct{})
+	if c.config.Changes != nil {
+		c.config.Changes.Start()
+		close(c.loop.done)
+		return nil
+	}
 	go func() {
 		defer close(c.loop.done)
 		c.run(running)
@@ -50,6 +56,9 @@ func (c *Control) Stop() {
 		return
 	}
 	c.loop.cancel()
+	if c.config.Changes != nil {
+		c.config.Changes.Stop()
+	}
 	<-c.loop.done
 	c.loop.cancel = nil
 }
@@ -74,8 +83,12 @@ func (c *Control) run(ctx context.Context) {
 	}
 }
 
-// Reload reads what the database says of lists and account names into memory.
+// Reload reads what the database says of lists and account names into memory,
+// and whatever else Config.Changes keeps up to date.
 func (c *Control) Reload(ctx context.Context) error {
+	if c.config.Changes != nil {
+		return c.config.Changes.Poll(ctx)
+	}
 	if err := c.reloadLists(ctx); err != nil {
 		return err
 	}

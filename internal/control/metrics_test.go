@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 )
 
@@ -23,33 +25,35 @@ func scrape(t *testing.T, m *control.Metrics) string {
 
 func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	m := control.NewMetrics()
-	m.Watch(control.Gauges{Mode: d.w.Mode, Held: d.w.Held, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }})
-	for range 6 {
-		d.w.Wrong(t, "mallory-typed-this", "192.0.2.66")
-		d.w.Clock.Advance(1e10)
-	}
-	d.w.Right(t, "ann", "198.51.100.1")
-	d.w.Right(t, "ann", "198.51.100.1")
-	d.w.Force(t)
-	m.Handle(append(d.w.Events(), guard.Event{Action: guard.Proceed}))
-	m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
-	got := scrape(t, m)
-	for _, line := range []string{
-		`authguard_attempts_total{cause="none",ending="failed"} 5`,
-		`authguard_attempts_total{cause="limit",ending="challenged"} 1`,
-		`authguard_attempts_total{cause="none",ending="succeeded"} 1`,
-		`authguard_attempts_total{cause="privileged-place",ending="succeeded"} 1`,
-		`authguard_captcha_mode_switches_total{to="on"} 1`,
-		"authguard_captcha_mode 1", "authguard_slowing 0", "authguard_threshold 30", "authguard_held_attempts 0",
-		"authguard_events_dropped_total 7", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
-	} {
-		if !strings.Contains(got, "\n"+line) {
-			t.Errorf("%q is missing", line)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		m := control.NewMetrics()
+		m.Watch(control.Gauges{Mode: d.w.Mode, Held: d.w.Held, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }})
+		for range 6 {
+			d.w.Wrong(t, "mallory-typed-this", "192.0.2.66")
+			d.w.Clock.Advance(1e10)
 		}
-	}
-	if strings.Contains(got, "mallory") || strings.Contains(got, "192.0.2") {
-		t.Error("somebody's words are in the metrics")
-	}
+		d.w.Right(t, "ann", "198.51.100.1")
+		d.w.Right(t, "ann", "198.51.100.1")
+		d.w.Force(t)
+		m.Handle(append(d.w.Events(), guard.Event{Action: guard.Proceed}))
+		m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
+		got := scrape(t, m)
+		for _, line := range []string{
+			`authguard_attempts_total{cause="none",ending="failed"} 5`,
+			`authguard_attempts_total{cause="limit",ending="challenged"} 1`,
+			`authguard_attempts_total{cause="none",ending="succeeded"} 1`,
+			`authguard_attempts_total{cause="privileged-place",ending="succeeded"} 1`,
+			`authguard_captcha_mode_switches_total{to="on"} 1`,
+			"authguard_captcha_mode 1", "authguard_slowing 0", "authguard_threshold 30", "authguard_held_attempts 0",
+			"authguard_events_dropped_total 7", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
+		} {
+			if !strings.Contains(got, "\n"+line) {
+				t.Errorf("%q is missing", line)
+			}
+		}
+		if strings.Contains(got, "mallory") || strings.Contains(got, "192.0.2") {
+			t.Error("somebody's words are in the metrics")
+		}
+	})
 }

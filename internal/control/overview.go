@@ -8,6 +8,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/changes"
 )
 
 // topRows is how many addresses and how many accounts an overview has.
@@ -76,7 +77,7 @@ func (c *Control) warnings(now time.Time) (all []Warning) {
 	if address, since, found := c.config.Guard.ForgottenProxy(); found {
 		all = append(all, forgottenProxy(address, since))
 	}
-	if listed := c.listed.Load(); listed != nil && now.Sub(*listed) > listsStale {
+	if listed := c.listedAt(); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
 			Code: "lists-stale", Title: "The database cannot be read",
 			Text: "The allow and block lists are those of " + listed.UTC().Format(time.RFC3339) +
@@ -84,6 +85,20 @@ func (c *Control) warnings(now time.Time) (all []Warning) {
 		})
 	}
 	return all
+}
+
+// listedAt is when the lists in memory were known last to be those of the
+// database; zero if they have not been read yet.
+func (c *Control) listedAt() (at time.Time) {
+	if listed := c.listed.Load(); listed != nil {
+		at = *listed
+	}
+	if c.config.Changes != nil {
+		if sure := c.config.Changes.Sure(changes.Lists); sure.After(at) {
+			at = sure
+		}
+	}
+	return at
 }
 
 func forgottenProxy(address netip.Addr, since time.Time) Warning {

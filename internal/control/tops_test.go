@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -109,12 +111,14 @@ func TestAFloodOfNamesCannotGrowTheTops(t *testing.T) {
 
 func TestWhatIsNoAccountNameIsNoTop(t *testing.T) {
 	t.Parallel()
-	w := newDesk(t)
-	for _, name := range []string{"", "\x00", strings.Repeat("x", 300), "\xff"} {
-		w.w.Wrong(t, name, "192.0.2.1")
-	}
-	w.tops.Handle(w.w.Events())
-	if got := w.tops.Accounts(w.w.Clock.Now(), 9); len(got) != 0 {
-		t.Errorf("%+v", got)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		w := newDesk(t, db)
+		for _, name := range []string{"", "\x00", strings.Repeat("x", 300), "\xff"} {
+			w.w.Wrong(t, name, "192.0.2.1")
+		}
+		w.tops.Handle(w.w.Events())
+		if got := w.tops.Accounts(w.w.Clock.Now(), 9); len(got) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }

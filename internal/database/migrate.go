@@ -39,14 +39,21 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
 }
 
 func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
+	if IsPostgres(db) {
+		locker, err := newSessionLock()
+		if err != nil {
+			return nil, err
+		}
+		return goose.NewProvider(goose.DialectPostgres, db, migrations.FS, append(options, goose.WithSessionLocker(locker))...)
+	}
 	path, err := pathOf(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(goose.DialectSQLite3, db, migrations.FS,
-		goose.WithDisableGlobalRegistry(true),
-		goose.WithLogger(goose.NopLogger()),
-		goose.WithLocker(&folderLock{folder: filepath.Dir(path)}))
+	return goose.NewProvider(goose.DialectSQLite3, db, migrations.FS, append(options,
+		goose.WithExcludeNames(migrations.PostgresOnly()),
+		goose.WithLocker(&folderLock{folder: filepath.Dir(path)}))...)
 }
 
 func checkVersion(ctx context.Context, provider *goose.Provider) error {

@@ -18,7 +18,7 @@ import (
 var ErrDamaged = errors.New("database: the file is damaged or not a SQLite database")
 
 // ErrUnsupported says that the DSN names a database that is not built in.
-var ErrUnsupported = errors.New("database: only SQLite files are supported")
+var ErrUnsupported = errors.New("database: only SQLite files and PostgreSQL are supported")
 
 // Eight connections let readers go on beside the one writer that SQLite allows;
 // more of them would only queue for the same lock.
@@ -28,15 +28,25 @@ const maxConnections = 8
 // beyond it that would take seconds, and only the header and the size are.
 const checkedBytes = 256 << 20
 
-// Open opens the SQLite database in a file, and creates it, and its folder, if
-// there is none: readable by the owner only. The DSN is a path; a "file:" in
-// front is allowed, parameters are not. A transaction takes the write lock when
-// it begins, unless it says that it is read-only, so it never fails half way
-// for another writer's sake; it waits up to five seconds for that lock.
+// Open opens the database that a DSN names: a PostgreSQL URL, postgres://…, or
+// else a SQLite file. The caller closes it.
 //
-// The error is ErrDamaged for a file that cannot be trusted. The caller closes
-// the database.
+// A file is created, and its folder, if there is none: readable by the owner
+// only. Its DSN is a path; a "file:" in front is allowed, parameters are not. A
+// transaction takes the write lock when it begins, unless it says that it is
+// read-only, so it never fails half way for another writer's sake; it waits up
+// to five seconds for that lock. The error is ErrDamaged for a file that cannot
+// be trusted.
+//
+// PostgreSQL is asked at once whether it is there; the error is ErrUnreachable
+// if not, after five seconds at the latest. From then on no statement takes
+// longer than eight seconds, nor waits longer than ten for a server that has
+// died. connect_timeout (seconds) and statement_timeout (milliseconds) in the
+// URL change that. No error repeats the password.
 func Open(ctx context.Context, dsn string) (*sql.DB, error) {
+	if isPostgres(dsn) {
+		return openPostgres(ctx, dsn, nil)
+	}
 	path, err := filePath(dsn)
 	if err != nil {
 		return nil, err
@@ -50,9 +60,12 @@ func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 	})
 }
 
-// OpenReadOnly opens somebody else's SQLite database without ever writing to
-// it: for accounts.SQLSource. The caller closes it.
+// OpenReadOnly opens somebody else's database, of either kind, without ever
+// writing to it: for accounts.SQLSource. The caller closes it.
 func OpenReadOnly(ctx context.Context, dsn string) (*sql.DB, error) {
+	if isPostgres(dsn) {
+		return openPostgres(ctx, dsn, map[string]string{"default_transaction_read_only": "on"})
+	}
 	path, err := filePath(dsn)
 	if err != nil {
 		return nil, err
@@ -90,7 +103,7 @@ func filePath(dsn string) (string, error) {
 		return "", fmt.Errorf("%w: give the path of a file, not %q", ErrUnsupported, dsn)
 	case strings.Contains(path, "://"):
 		scheme, _, _ := strings.Cut(path, "://") // the rest may hold a password
-		return "", fmt.Errorf("%w: no driver for %s:// yet", ErrUnsupported, scheme)
+		return "", fmt.Errorf("%w: no driver for %.20q", ErrUnsupported, scheme+"://")
 	case strings.Contains(path, "?"):
 		return "", fmt.Errorf("%w: parameters after the path are not allowed", ErrUnsupported)
 	}

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"authguard/internal/changes"
+	"authguard/internal/sqltx"
 )
 
 // DefaultFor is how long an entry lasts if nobody says.
@@ -77,6 +80,9 @@ func (r Request) Validate() error {
 	if len(r.Note) > MaxNote || len(r.By) > MaxNote {
 		problems = append(problems, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote))
 	}
+	if !sqltx.Holds(r.Note) || !sqltx.Holds(r.By) {
+		problems = append(problems, errors.New("lists: note: must be text"))
+	}
 	if r.Prefix.IsValid() && unmap(r.Prefix).Bits() == 0 {
 		problems = append(problems, r.tooWide())
 	}
@@ -116,7 +122,7 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 	if !r.Forever {
 		e.ExpiresAt = e.CreatedAt.Add(r.For)
 	}
-	_, err := t.db.ExecContext(ctx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
+	_, err := t.change(ctx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
 		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at = excluded.expires_at`,
 		e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(), milli(e.ExpiresAt))
@@ -126,15 +132,30 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 	return e, nil
 }
 
+// change runs one statement and tells all nodes if it has changed something.
+func (t *Table) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
+	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		if rows, err = result.RowsAffected(); err != nil || rows == 0 {
+			return err
+		}
+		return changes.Bump(ctx, tx, changes.Lists)
+	})
+	return rows, err
+}
+
 // Remove takes exactly this range off the list. The error is ErrNotListed if it
 // is not on it, as when only a wider one is.
 func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 	prefix = unmap(prefix).Masked()
-	result, err := t.db.ExecContext(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
+	rows, err := t.change(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
 	if err != nil {
 		return fmt.Errorf("lists: remove %v: %w", prefix, err)
 	}
-	if n, err := result.RowsAffected(); err == nil && n == 0 {
+	if rows == 0 {
 		return fmt.Errorf("%w: %v", ErrNotListed, prefix)
 	}
 	return nil

@@ -1,31 +1,20 @@
 package lists_test
 
 import (
+	"database/sql"
 	"errors"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func mustTable(t *testing.T) *lists.Table {
-	t.Helper()
-	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if _, err := database.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return lists.New(db)
-}
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 func mustAdd(t *testing.T, table *lists.Table, r lists.Request, now time.Time) lists.Entry {
 	t.Helper()
@@ -67,69 +56,77 @@ func TestPrefixesAreReadOneWay(t *testing.T) {
 
 func TestAnEntryLastsAWeekUnlessTold(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t)
-	mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block, Note: "scan", By: "ann"}, noon)
-	mustAdd(t, table, lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Allow, Forever: true}, noon)
-	mustAdd(t, table, lists.Request{Prefix: pfx("2001:db8::/48"), Verdict: lists.Block, For: time.Hour}, noon)
-	for after, want := range map[time.Duration]int{
-		0: 3, time.Hour - time.Millisecond: 3, time.Hour: 2,
-		168*time.Hour - time.Millisecond: 2, 168 * time.Hour: 1, 24 * 3650 * time.Hour: 1,
-	} {
-		if got := mustAll(t, table, noon.Add(after)); len(got) != want {
-			t.Errorf("after %v there are %d, want %d", after, len(got), want)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := lists.New(db)
+		mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block, Note: "scan", By: "ann"}, noon)
+		mustAdd(t, table, lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Allow, Forever: true}, noon)
+		mustAdd(t, table, lists.Request{Prefix: pfx("2001:db8::/48"), Verdict: lists.Block, For: time.Hour}, noon)
+		for after, want := range map[time.Duration]int{
+			0: 3, time.Hour - time.Millisecond: 3, time.Hour: 2,
+			168*time.Hour - time.Millisecond: 2, 168 * time.Hour: 1, 24 * 3650 * time.Hour: 1,
+		} {
+			if got := mustAll(t, table, noon.Add(after)); len(got) != want {
+				t.Errorf("after %v there are %d, want %d", after, len(got), want)
+			}
 		}
-	}
-	first := mustAll(t, table, noon)
-	for _, e := range first {
-		if e.Prefix == pfx("192.0.2.0/24") && (e.Note != "scan" || e.CreatedBy != "ann" || !e.CreatedAt.Equal(noon) || e.Verdict != lists.Block) {
-			t.Errorf("read back %+v", e)
+		first := mustAll(t, table, noon)
+		for _, e := range first {
+			if e.Prefix == pfx("192.0.2.0/24") && (e.Note != "scan" || e.CreatedBy != "ann" || !e.CreatedAt.Equal(noon) || e.Verdict != lists.Block) {
+				t.Errorf("read back %+v", e)
+			}
 		}
-	}
-	if n, err := table.Purge(t.Context(), noon.Add(time.Hour)); n != 1 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
+		if n, err := table.Purge(t.Context(), noon.Add(time.Hour)); n != 1 || err != nil {
+			t.Errorf("purged %d, %v", n, err)
+		}
+	})
 }
 
 func TestTheNewestWordOnARangeCounts(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t)
-	mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block}, noon)
-	mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.9/24"), Verdict: lists.Allow}, noon.Add(time.Hour))
-	all := mustAll(t, table, noon.Add(time.Hour))
-	if len(all) != 1 || all[0].Verdict != lists.Allow {
-		t.Errorf("got %+v", all)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := lists.New(db)
+		mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block}, noon)
+		mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.9/24"), Verdict: lists.Allow}, noon.Add(time.Hour))
+		all := mustAll(t, table, noon.Add(time.Hour))
+		if len(all) != 1 || all[0].Verdict != lists.Allow {
+			t.Errorf("got %+v", all)
+		}
+	})
 }
 
 func TestRemoveTakesExactlyThatRange(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t)
-	mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block}, noon)
-	if err := table.Remove(t.Context(), pfx("192.0.2.7/32")); !errors.Is(err, lists.ErrNotListed) {
-		t.Errorf("got %v", err)
-	}
-	if err := table.Remove(t.Context(), pfx("::ffff:192.0.2.0/120")); err != nil {
-		t.Error(err)
-	}
-	if all := mustAll(t, table, noon); len(all) != 0 {
-		t.Errorf("left: %v", all)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := lists.New(db)
+		mustAdd(t, table, lists.Request{Prefix: pfx("192.0.2.0/24"), Verdict: lists.Block}, noon)
+		if err := table.Remove(t.Context(), pfx("192.0.2.7/32")); !errors.Is(err, lists.ErrNotListed) {
+			t.Errorf("got %v", err)
+		}
+		if err := table.Remove(t.Context(), pfx("::ffff:192.0.2.0/120")); err != nil {
+			t.Error(err)
+		}
+		if all := mustAll(t, table, noon); len(all) != 0 {
+			t.Errorf("left: %v", all)
+		}
+	})
 }
 
 func TestEveryAddressIsNeverAllowedAndBlockedOnlyByForce(t *testing.T) {
 	t.Parallel()
-	table := mustTable(t)
-	for _, wide := range []string{"0.0.0.0/0", "::/0", "::ffff:0:0/96"} {
-		for _, r := range []lists.Request{
-			{Verdict: lists.Allow}, {Verdict: lists.Allow, Force: true}, {Verdict: lists.Block},
-		} {
-			r.Prefix = pfx(wide)
-			if _, err := table.Add(t.Context(), r, noon); !errors.Is(err, lists.ErrTooWide) {
-				t.Errorf("%+v: %v", r, err)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := lists.New(db)
+		for _, wide := range []string{"0.0.0.0/0", "::/0", "::ffff:0:0/96"} {
+			for _, r := range []lists.Request{
+				{Verdict: lists.Allow}, {Verdict: lists.Allow, Force: true}, {Verdict: lists.Block},
+			} {
+				r.Prefix = pfx(wide)
+				if _, err := table.Add(t.Context(), r, noon); !errors.Is(err, lists.ErrTooWide) {
+					t.Errorf("%+v: %v", r, err)
+				}
 			}
+			mustAdd(t, table, lists.Request{Prefix: pfx(wide), Verdict: lists.Block, Force: true}, noon)
 		}
-		mustAdd(t, table, lists.Request{Prefix: pfx(wide), Verdict: lists.Block, Force: true}, noon)
-	}
+	})
 }
 
 func TestBadRequestsNameEveryProblem(t *testing.T) {
@@ -138,6 +135,11 @@ func TestBadRequestsNameEveryProblem(t *testing.T) {
 	for _, part := range []string{"range", "verdict", "for:", "note"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is missing in %v", part, err)
+		}
+	}
+	for _, note := range []string{"\x00", "\xff"} {
+		if (lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Block, Note: note}).Validate() == nil {
+			t.Errorf("the note %q was taken", note)
 		}
 	}
 	if (lists.Request{Prefix: pfx("10.0.0.0/8"), Verdict: lists.Block, For: 1, Forever: true}).Validate() == nil {

@@ -1,66 +1,62 @@
 package modestore_test
 
 import (
+	"database/sql"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"authguard/captchamode"
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/modestore"
 )
 
+func TestMain(m *testing.M) { databasetest.Main(m) }
+
 func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 	t.Parallel()
-	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "a.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := database.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	clock := func() time.Time { return now }
-	store := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
-	config := captchamode.DefaultConfig()
-	mode, err := captchamode.NewMode(config, clock, store.Switched)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 20 { // a normal of its own
-		for i := range 8 {
-			mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		now := time.Now()
+		clock := func() time.Time { return now }
+		store := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
+		config := captchamode.DefaultConfig()
+		mode, err := captchamode.NewMode(config, clock, store.Switched)
+		if err != nil {
+			t.Fatal(err)
 		}
-		now = now.Add(time.Minute)
-		mode.Tick()
-	}
-	store.Start(mode)
-	if err := mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
-	store.Stop()
-	store.Stop()
+		for range 20 { // a normal of its own
+			for i := range 8 {
+				mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+			}
+			now = now.Add(time.Minute)
+			mode.Tick()
+		}
+		store.Start(mode)
+		if err := mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		store.Stop()
+		store.Stop()
 
-	again := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
-	saved, err := again.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := captchamode.NewMode(config, clock, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Restore(saved)
-	before, after := mode.State(), second.State()
-	if !second.On() || after.Force.Who != "ann" || after.Force.Why != "a botnet" {
-		t.Errorf("the word was lost: %+v", after.Force)
-	}
-	if after.Normal != before.Normal || after.Normal == 0 {
-		t.Errorf("normal was %v, is %v", before.Normal, after.Normal)
-	}
-	if len(second.Switches()) == 0 {
-		t.Error("the history was lost")
-	}
+		again := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
+		saved, err := again.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := captchamode.NewMode(config, clock, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Restore(saved)
+		before, after := mode.State(), second.State()
+		if !second.On() || after.Force.Who != "ann" || after.Force.Why != "a botnet" {
+			t.Errorf("the word was lost: %+v", after.Force)
+		}
+		if after.Normal != before.Normal || after.Normal == 0 {
+			t.Errorf("normal was %v, is %v", before.Normal, after.Normal)
+		}
+		if len(second.Switches()) == 0 {
+			t.Error("the history was lost")
+		}
+	})
 }

@@ -7,6 +7,11 @@
 //	counters 4f3c…
 //	challenges 81aa…
 //	cookie 90d1…      (the first cookie key signs, all of them verify)
+//
+// Nodes that share a database need the same keys, and the keys do not belong
+// into that database: whoever finds a backup could forge with them. Make the
+// file on one node and copy it to the others, or mount it; [Read] takes such a
+// file, and [Agree] notices nodes whose files differ.
 package secrets
 
 import (
@@ -33,14 +38,25 @@ const keyBytes = 32
 // Load reads the file, or makes it if there is none. A file that others can
 // read, or with a line that is no key, is an error: nothing is guessed.
 func Load(path string) (Keys, error) {
-	k, err := read(path)
+	k, err := read(path, 0o077)
 	if errors.Is(err, fs.ErrNotExist) {
 		return create(path)
 	}
 	return k, err
 }
 
-func read(path string) (k Keys, err error) {
+// Read reads a file that was made elsewhere, which may be read-only, and never
+// makes one: a node with keys of its own would work against the others. The
+// file's group may read it, as is usual where files are mounted; nobody else.
+func Read(path string) (Keys, error) {
+	k, err := read(path, 0o037)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, fmt.Errorf("%w; copy the file from a node that has it", err)
+	}
+	return k, err
+}
+
+func read(path string, forbidden fs.FileMode) (k Keys, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)
@@ -50,8 +66,8 @@ func read(path string) (k Keys, err error) {
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return k, fmt.Errorf("secrets: %s can be read by others (mode %v): chmod 600 it", path, info.Mode().Perm())
+	if info.Mode().Perm()&forbidden != 0 {
+		return k, fmt.Errorf("secrets: %s can be used by others (mode %v): chmod 600 it", path, info.Mode().Perm())
 	}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
@@ -108,7 +124,7 @@ func create(path string) (Keys, error) {
 		err = os.Link(temporary.Name(), path) // fails if somebody else was first
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return read(path)
+		return read(path, 0o077)
 	}
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)

@@ -28,6 +28,9 @@ const DefaultAccountKey = "account"
 // one is not hashed without end.
 const maxToken = 256
 
+// queryTime bounds what a request waits for, the wait for a connection included.
+const queryTime = 3 * time.Second
+
 // Config configures a Store. DB is required and has been migrated.
 type Config struct {
 	DB *sql.DB
@@ -76,6 +79,8 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 	if len(token) > maxToken {
 		return nil, false, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
 	var text string
 	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND expires_at > $2`,
 		hash(token), s.config.Now().UnixMilli()).Scan(&text)
@@ -99,6 +104,8 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
 	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, account, expires_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at`,
 		hash(token), base64.StdEncoding.EncodeToString(data), account, expiry.UnixMilli())

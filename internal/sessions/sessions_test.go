@@ -3,19 +3,20 @@ package sessions_test
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
 
-	"authguard/internal/database"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/sessions"
 )
 
 // begin is the real time, since scs itself reads the clock.
 var begin = time.Now().Truncate(time.Second)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
 
 type fixture struct {
 	db      *sql.DB
@@ -24,17 +25,10 @@ type fixture struct {
 	now     time.Time
 }
 
-func setUp(t *testing.T) *fixture {
+func setUp(t *testing.T, db *sql.DB) *fixture {
 	t.Helper()
-	f := &fixture{now: begin}
+	f := &fixture{db: db, now: begin}
 	var err error
-	if f.db, err = database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.db.Close() })
-	if _, err = database.Migrate(t.Context(), f.db); err != nil {
-		t.Fatal(err)
-	}
 	if f.store, err = sessions.New(sessions.Config{DB: f.db, Now: func() time.Time { return f.now }}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,106 +63,120 @@ func (f *fixture) who(t *testing.T, token string) string {
 
 func TestASessionIsFoundByItsTokenOnly(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	token := f.login(t, "ann")
-	if got := f.who(t, token); got != "ann" {
-		t.Errorf("got %q", got)
-	}
-	for _, other := range []string{"", token[1:], token + "x", strings.Repeat("x", 1<<20)} {
-		if got := f.who(t, other); got != "" {
-			t.Errorf("a wrong token finds %q", got)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		token := f.login(t, "ann")
+		if got := f.who(t, token); got != "ann" {
+			t.Errorf("got %q", got)
 		}
-	}
+		for _, other := range []string{"", token[1:], token + "x", strings.Repeat("x", 1<<20)} {
+			if got := f.who(t, other); got != "" {
+				t.Errorf("a wrong token finds %q", got)
+			}
+		}
+	})
 }
 
 func TestTheDatabaseHoldsNoToken(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	token := f.login(t, "ann")
-	var row string
-	err := f.db.QueryRow("SELECT token_hash || data || account FROM sessions").Scan(&row)
-	if err != nil || strings.Contains(row, token) || !strings.HasSuffix(row, "ann") {
-		t.Errorf("the row is %q (%v)", row, err)
-	}
-	stolen := row[:64]
-	if got := f.who(t, stolen); got != "" {
-		t.Errorf("what is in the database logs in %q", got)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		token := f.login(t, "ann")
+		var row string
+		err := f.db.QueryRow("SELECT token_hash || data || account FROM sessions").Scan(&row)
+		if err != nil || strings.Contains(row, token) || !strings.HasSuffix(row, "ann") {
+			t.Errorf("the row is %q (%v)", row, err)
+		}
+		stolen := row[:64]
+		if got := f.who(t, stolen); got != "" {
+			t.Errorf("what is in the database logs in %q", got)
+		}
+	})
 }
 
 func TestAllSessionsOfOneAccountEndAtOnce(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	first, second, other, nobody := f.login(t, "ann"), f.login(t, "ann"), f.login(t, "bob"), f.login(t, "")
-	if n, err := f.store.DeleteAccount(t.Context(), "ann"); n != 2 || err != nil {
-		t.Errorf("ended %d, %v", n, err)
-	}
-	if f.who(t, first)+f.who(t, second) != "" || f.who(t, other) != "bob" {
-		t.Error("the wrong sessions ended")
-	}
-	if n, err := f.store.DeleteAccount(t.Context(), ""); n != 0 || err != nil {
-		t.Errorf("ended %d nameless ones, %v", n, err)
-	}
-	if _, found, err := f.store.Find(nobody); !found || err != nil {
-		t.Errorf("found %v, %v", found, err)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		first, second, other, nobody := f.login(t, "ann"), f.login(t, "ann"), f.login(t, "bob"), f.login(t, "")
+		if n, err := f.store.DeleteAccount(t.Context(), "ann"); n != 2 || err != nil {
+			t.Errorf("ended %d, %v", n, err)
+		}
+		if f.who(t, first)+f.who(t, second) != "" || f.who(t, other) != "bob" {
+			t.Error("the wrong sessions ended")
+		}
+		if n, err := f.store.DeleteAccount(t.Context(), ""); n != 0 || err != nil {
+			t.Errorf("ended %d nameless ones, %v", n, err)
+		}
+		if _, found, err := f.store.Find(nobody); !found || err != nil {
+			t.Errorf("found %v, %v", found, err)
+		}
+	})
 }
 
 func TestDestroyEndsOneSession(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	first, second := f.login(t, "ann"), f.login(t, "ann")
-	for range 2 {
-		if err := f.store.Delete(first); err != nil {
-			t.Error(err)
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		first, second := f.login(t, "ann"), f.login(t, "ann")
+		for range 2 {
+			if err := f.store.Delete(first); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if f.who(t, first) != "" || f.who(t, second) != "ann" {
-		t.Error("the wrong session ended")
-	}
+		if f.who(t, first) != "" || f.who(t, second) != "ann" {
+			t.Error("the wrong session ended")
+		}
+	})
 }
 
 func TestExpiredSessionsAreNotFoundAndSwept(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	data, err := scs.GobCodec{}.Encode(begin, map[string]any{"account": "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.store.Commit("token", data, begin.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	f.now = begin.Add(time.Minute - time.Millisecond)
-	if _, found, _ := f.store.Find("token"); !found {
-		t.Error("expired too early")
-	}
-	if n, err := f.store.Sweep(t.Context()); n != 0 || err != nil {
-		t.Errorf("swept %d, %v", n, err)
-	}
-	f.now = begin.Add(time.Minute)
-	if _, found, _ := f.store.Find("token"); found {
-		t.Error("not expired")
-	}
-	if n, err := f.store.Sweep(t.Context()); n != 1 || err != nil {
-		t.Errorf("swept %d, %v", n, err)
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		data, err := scs.GobCodec{}.Encode(begin, map[string]any{"account": "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.store.Commit("token", data, begin.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		f.now = begin.Add(time.Minute - time.Millisecond)
+		if _, found, _ := f.store.Find("token"); !found {
+			t.Error("expired too early")
+		}
+		if n, err := f.store.Sweep(t.Context()); n != 0 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+		f.now = begin.Add(time.Minute)
+		if _, found, _ := f.store.Find("token"); found {
+			t.Error("not expired")
+		}
+		if n, err := f.store.Sweep(t.Context()); n != 1 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+	})
 }
 
 func TestDataThatIsNoSessionIsNotWritten(t *testing.T) {
 	t.Parallel()
-	if err := setUp(t).store.Commit("token", []byte("junk"), begin.Add(time.Hour)); err == nil {
-		t.Error("junk was written")
-	}
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		if err := setUp(t, db).store.Commit("token", []byte("junk"), begin.Add(time.Hour)); err == nil {
+			t.Error("junk was written")
+		}
+	})
 }
 
 func TestStartAndStopMayBeCalledTwice(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
-	f.store.Stop()
-	for range 2 {
-		f.store.Start()
-		f.store.Start()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
 		f.store.Stop()
-		f.store.Stop()
-	}
+		for range 2 {
+			f.store.Start()
+			f.store.Start()
+			f.store.Stop()
+			f.store.Stop()
+		}
+	})
 }

@@ -8,15 +8,21 @@ import (
 )
 
 // overlapMS is how far back Refresh looks again: a row carries the time at which
-// its change began and becomes visible when it is committed.
-const overlapMS = 5_000
+// its change began and becomes visible when it is committed. It is the clock of
+// the process that made it. What was forgotten is rare and must not be missed,
+// so nodes whose clocks differ by up to a minute still see it.
+const (
+	overlapMS      = 5_000
+	forgottenForMS = 60_000
+)
 
 // Refresh takes over what other processes changed since it last looked. An
-// account that it cannot read keeps what memory says.
+// account that it cannot read keeps what memory says. Start calls it every
+// second; to know sooner what was forgotten, call it when changes.Places has a
+// new number, too.
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
-	since := min(s.seen.Load(), now) - overlapMS
-	accounts, err := s.changedSince(ctx, since)
+	accounts, err := s.changedSince(ctx, min(s.seen.Load(), now))
 	if err != nil {
 		return err
 	}
@@ -29,9 +35,9 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) changedSince(ctx context.Context, since int64) (accounts []trusted.Key, err error) {
+func (s *Store) changedSince(ctx context.Context, seen int64) (accounts []trusted.Key, err error) {
 	rows, err := s.config.DB.QueryContext(ctx, `SELECT account FROM places WHERE last_used >= $1
-		UNION SELECT account FROM place_resets WHERE changed_at >= $1`, since)
+		UNION SELECT account FROM place_resets WHERE changed_at >= $2`, seen-overlapMS, seen-forgottenForMS)
 	if err != nil {
 		return nil, fmt.Errorf("sqlplaces: look for changes: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"authguard/trusted"
 )
@@ -21,8 +22,14 @@ const (
 	selectAll     = `SELECT account, place, status, first_used, last_used FROM places ORDER BY account`
 )
 
+// queryTime bounds what an attempt waits for, the wait for a connection
+// included.
+const queryTime = 3 * time.Second
+
 // read reads an account's record from the tables.
 func (s *Store) read(ctx context.Context, account trusted.Key) (trusted.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
 	var record trusted.Record
 	name := hex.EncodeToString(account[:])
 	err := s.config.DB.QueryRowContext(ctx, `SELECT reset_at FROM place_resets WHERE account = $1`, name).Scan(&record.Reset)

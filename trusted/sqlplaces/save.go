@@ -1,11 +1,15 @@
 package sqlplaces
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
+	"authguard/internal/changes"
+	"authguard/internal/sqltx"
 	"authguard/trusted"
 )
 
@@ -17,16 +21,10 @@ func (s *Store) save(ctx context.Context, c change, before, after *trusted.Recor
 	if len(d.put) == 0 && !d.loses {
 		return nil
 	}
-	tx, err := s.config.DB.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer tx.Rollback()
-	if err := d.write(ctx, tx, c); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	if err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error { return d.write(ctx, tx, c) }); err != nil {
 		return fmt.Errorf("write places: %w", err)
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit places: %w", err)
 	}
 	for _, e := range d.put {
 		e.Saved = e.Last
@@ -59,6 +57,9 @@ func differ(before, after *trusted.Record) (d difference) {
 	for place := range old {
 		d.gone = append(d.gone, place)
 	}
+	// Nodes that write the same account lock its rows in one order.
+	slices.SortFunc(d.gone, func(a, b trusted.Key) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(d.put, func(a, b *trusted.Entry) int { return bytes.Compare(a.Place[:], b.Place[:]) })
 	return d
 }
 
@@ -82,6 +83,8 @@ func (d difference) write(ctx context.Context, tx *sql.Tx, c change) error {
 	if !d.loses {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, upsertReset, account, d.reset, c.now.UnixMilli())
-	return err
+	if _, err := tx.ExecContext(ctx, upsertReset, account, d.reset, c.now.UnixMilli()); err != nil {
+		return err
+	}
+	return changes.Bump(ctx, tx, changes.Places)
 }

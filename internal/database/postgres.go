@@ -1,0 +1,174 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// ErrUnreachable says that PostgreSQL did not answer, or did not let us in.
+var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
+
+// What a DSN may say otherwise, as connect_timeout (seconds) and
+// statement_timeout (milliseconds).
+const (
+	connectWithin   = 5 * time.Second
+	statementWithin = 8 * time.Second
+	// overhead is how much longer than its statement an answer may take: beyond
+	// that the server, or the way to it, is dead.
+	overhead = 2 * time.Second
+	// idleInTransaction ends the transactions of a node that hangs: it may hold
+	// a row that every other node waits for.
+	idleInTransaction = 10 * time.Second
+)
+
+// A pool of sixteen keeps six nodes below PostgreSQL's default of a hundred
+// connections. Connections are renewed now and then, so that a replaced server
+// behind the same name gets its share.
+const (
+	postgresConnections = 16
+	connectionIdle      = 5 * time.Minute
+	connectionLife      = 30 * time.Minute
+)
+
+func isPostgres(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// IsPostgres tells whether a database is PostgreSQL, for the rare statement
+// that must differ. It asks nobody.
+func IsPostgres(db *sql.DB) bool {
+	_, ok := db.Driver().(*stdlib.Driver)
+	return ok
+}
+
+// openPostgres makes a pool and tries one connection. Settings are added to
+// those of the DSN.
+func openPostgres(ctx context.Context, dsn string, settings map[string]string) (*sql.DB, error) {
+	config, err := parsePostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range settings {
+		config.RuntimeParams[name] = value
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(postgresConnections)
+	db.SetMaxIdleConns(postgresConnections)
+	db.SetConnMaxIdleTime(connectionIdle)
+	db.SetConnMaxLifetime(connectionLife)
+	ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout+overhead)
+	defer cancel()
+	if err := db.PingContext(ctx); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("%w: %s, database %s: %w", ErrUnreachable,
+			net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.Database, scrub(err, config.Password))
+	}
+	return db, nil
+}
+
+// parsePostgres reads a DSN. Its errors never repeat the DSN: the part that is
+// wrong may be a part of the password.
+func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
+	if err := checkURL(dsn); err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner
+		}
+		return nil, fmt.Errorf("database: the PostgreSQL URL cannot be used: %w", scrub(err, secretsOf(dsn)...))
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectWithin
+	}
+	within, err := statementTimeout(config.RuntimeParams)
+	if err != nil {
+		return nil, err
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "authguard"
+	}
+	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
+		config.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
+	}
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return newPatient(conn, within+overhead), nil
+	}
+	return config, nil
+}
+
+// statementTimeout is the DSN's, or ours, which it sets.
+func statementTimeout(params map[string]string) (time.Duration, error) {
+	text := params["statement_timeout"]
+	if text == "" {
+		params["statement_timeout"] = milliseconds(statementWithin)
+		return statementWithin, nil
+	}
+	ms, err := strconv.Atoi(text)
+	if err != nil || ms < 1 || ms > 3_600_000 {
+		return 0, errors.New("database: statement_timeout: must be a number of milliseconds, from 1 to 3600000")
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// checkURL refuses what reads as a URL but is not the one that was meant: in
+// postgres://u:12/34@host/db the host is "u", and an error about it would tell
+// half of the password.
+func checkURL(dsn string) error {
+	u, err := url.Parse(dsn)
+	if err == nil && u.Fragment == "" && (strings.Count(dsn, "@") == 0 || strings.Count(dsn, "@") == 1 && u.User != nil) {
+		return nil
+	}
+	return errors.New("database: the PostgreSQL URL cannot be read; write postgres://user:password@host:5432/database, " +
+		"with each of : / ? # [ ] @ % in the password written as %3A %2F %3F %23 %5B %5D %40 %25")
+}
+
+func secretsOf(dsn string) (all []string) {
+	if u, err := url.Parse(dsn); err == nil {
+		password, _ := u.User.Password()
+		_, raw, _ := strings.Cut(u.User.String(), ":")
+		all = append(all, password, raw, u.Query().Get("password"), u.Query().Get("sslpassword"))
+	}
+	return all
+}
+
+// scrub is an error whose text has no secret in it. The original stays within
+// reach of errors.Is and errors.As.
+func scrub(err error, secrets ...string) error {
+	text := err.Error()
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return scrubbed{text, err}
+}
+
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (s scrubbed) Error() string { return s.text }
+func (s scrubbed) Unwrap() error { return s.err }

@@ -1,0 +1,304 @@
+package database_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/internal/database"
+	"authguard/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) { postgrestest.Main(m) }
+
+func TestPostgresMigrationsAreAppliedOnce(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, postgrestest.Shared(t).Database(t))
+	first, err := database.Migrate(t.Context(), db)
+	if err != nil || len(first) != migrationFiles(t) {
+		t.Fatalf("%v, %v", first, err)
+	}
+	again, err := database.Migrate(t.Context(), db)
+	if err != nil || len(again) != 0 {
+		t.Errorf("the second run applied %v, %v", again, err)
+	}
+	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := database.Migrate(t.Context(), db); !errors.Is(err, database.ErrTooNew) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Each pool is a node: the lock is the server's.
+func TestNodesThatStartAtOnceMigrateOnce(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	var files [20]atomic.Int64
+	var all sync.WaitGroup
+	for n := range files {
+		dsn := server.Database(t)
+		for range 3 {
+			all.Go(func() { files[n].Add(int64(len(migrate(t, dsn)))) })
+		}
+	}
+	all.Wait()
+	want := int64(migrationFiles(t))
+	for n := range files {
+		if got := files[n].Load(); got != want {
+			t.Errorf("%d files were applied, %d exist", got, want)
+		}
+	}
+}
+
+func migrate(t *testing.T, dsn string) (applied []string) {
+	db, err := database.Open(t.Context(), dsn)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer db.Close()
+	applied, err = database.Migrate(t.Context(), db)
+	if err != nil {
+		t.Error(err)
+	}
+	return applied
+}
+
+func setting(t *testing.T, db interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}, name string) (value string) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "SHOW "+name).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestPostgresIsAskedWithTimeouts(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t).Database(t)
+	db := mustOpen(t, dsn)
+	for name, want := range map[string]string{
+		"statement_timeout": "8s", "idle_in_transaction_session_timeout": "10s", "application_name": "authguard",
+		"default_transaction_read_only": "off",
+	} {
+		if got := setting(t, db, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := setting(t, mustOpen(t, dsn+"&statement_timeout=1500"), "statement_timeout"); got != "1500ms" {
+		t.Errorf("the URL's timeout is not used: %q", got)
+	}
+	for _, bad := range []string{"0", "-1", "5s", "99999999"} {
+		if _, err := database.Open(t.Context(), dsn+"&statement_timeout="+bad); err == nil {
+			t.Errorf("statement_timeout=%s was taken", bad)
+		}
+	}
+}
+
+func TestWhatIsNotHurriedIsHurriedAgainAfterwards(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, postgrestest.Shared(t).Database(t)+"&statement_timeout=200")
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const long = "SELECT pg_sleep(0.6)"
+	restore, err := database.Unhurried(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), long); err != nil {
+		t.Errorf("cut off: %v", err)
+	}
+	restore()
+	if _, err := conn.ExecContext(t.Context(), long); err == nil {
+		t.Error("not cut off")
+	}
+	if got := setting(t, conn, "statement_timeout"); got != "200ms" {
+		t.Errorf("statement_timeout is %q", got)
+	}
+	file := mustOpen(t, t.TempDir()+"/x.db")
+	other, err := file.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if restore, err = database.Unhurried(t.Context(), other); err != nil {
+		t.Error(err)
+	}
+	restore()
+}
+
+func TestPostgresReadOnlyNeverWrites(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t).Database(t)
+	if _, err := mustOpen(t, dsn).Exec("CREATE TABLE users (name TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	ro, err := database.OpenReadOnly(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.Close()
+	for _, statement := range []string{"INSERT INTO users VALUES ('x')", "DROP TABLE users", "CREATE TABLE x (n INT)"} {
+		if _, err := ro.Exec(statement); err == nil {
+			t.Errorf("a read-only database took %s", statement)
+		}
+	}
+}
+
+// withUser is a URL with other credentials.
+func withUser(dsn, user, password string) string {
+	u, _ := url.Parse(dsn)
+	u.User = url.UserPassword(user, password)
+	return u.String()
+}
+
+func TestThePasswordIsInNoError(t *testing.T) {
+	t.Parallel()
+	const secret = "h3ardly/seen?at#all@once%"
+	server := postgrestest.Shared(t)
+	server.Do(t, "postgres", fmt.Sprintf("CREATE ROLE guarded LOGIN PASSWORD '%s'", postgrestest.Password))
+	dsn := server.Database(t)
+	mustOpen(t, withUser(dsn, "guarded", postgrestest.Password)) // or the others would prove nothing
+	closed := withUser("postgres://127.0.0.1:1/db?sslmode=disable", "guarded", secret)
+	for name, dsn := range map[string]string{
+		"wrong password":    withUser(dsn, "guarded", secret),
+		"no such role":      withUser(dsn, "nobody", secret),
+		"no such database":  withUser(server.URL("none"), "postgres", secret),
+		"nobody listens":    closed,
+		"no such host":      strings.Replace(closed, "127.0.0.1:1", "no-such-host.invalid", 1),
+		"a bad port":        strings.Replace(closed, ":1/", ":http/", 1),
+		"a bad sslmode":     closed + "&sslmode=" + url.QueryEscape(secret) + "x",
+		"no certificate":    strings.Replace(closed, "disable", "verify-full&sslrootcert=/none", 1),
+		"a bad setting":     closed + "&no_such_setting=1",
+		"a bad timeout":     closed + "&statement_timeout=x",
+		"as a parameter":    "postgres://127.0.0.1:1/db?sslmode=disable&user=u&password=" + url.QueryEscape(secret),
+		"not escaped":       "postgres://guarded:" + secret + "@127.0.0.1:1/db",
+		"digits and a bar":  "postgres://guarded:12/h3ardly@127.0.0.1:1/db",
+		"digits and a mark": "postgres://guarded:12?h3ardly@127.0.0.1:1/db",
+		"digits and a hash": "postgres://guarded:12#h3ardly@127.0.0.1:1/db",
+		"two ats":           "postgres://guarded:h@h3ardly@127.0.0.1:1/db",
+		"a bad escape":      "postgres://guarded:h3ardly%zz@127.0.0.1:1/db",
+		"no user":           "postgres://:h3ardly@127.0.0.1:1/db",
+		"a control byte":    "postgres://guarded:h3ardly\x7f@127.0.0.1:1/db",
+	} {
+		for _, open := range []func(context.Context, string) (*sql.DB, error){database.Open, database.OpenReadOnly} {
+			db, err := open(t.Context(), dsn)
+			if err == nil {
+				db.Close()
+				t.Errorf("%s: opened", name)
+				continue
+			}
+			if text := fmt.Sprintf("%v %+v", err, err); strings.Contains(text, "h3ardly") || strings.Contains(text, "seen") {
+				t.Errorf("%s: the password is in %q", name, text)
+			}
+		}
+	}
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for dsn, part := range map[string]string{
+		server.URL("none"): `database "none" does not exist`,
+		"postgres://postgres@127.0.0.1:1/db?sslmode=disable": "connection refused",
+		"postgresql://u@127.0.0.1:1/db?sslmode=maybe":        "sslmode",
+		"postgres://u:p/w@h/db":                              "%2F",
+	} {
+		_, err := database.Open(t.Context(), dsn)
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+	if _, err := database.Open(t.Context(), server.URL("none")); !errors.Is(err, database.ErrUnreachable) {
+		t.Error(err)
+	}
+}
+
+// silent takes connections and says nothing.
+func silent(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go io.Copy(io.Discard, conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestASilentServerIsAnErrorWithinTheConnectTimeout(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	_, err := database.Open(t.Context(), "postgres://u:p@"+silent(t)+"/db?sslmode=disable&connect_timeout=1")
+	if took := time.Since(began); !errors.Is(err, database.ErrUnreachable) || took > 4*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+func TestAServerThatHangsFailsItsStatementsAndIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	db := mustOpen(t, server.URL("postgres")+"&statement_timeout=300&connect_timeout=1")
+	server.Stop(t)
+	began := time.Now()
+	var one int
+	err := db.QueryRowContext(context.Background(), "SELECT 1").Scan(&one)
+	if took := time.Since(began); err == nil || took > 8*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+	server.Continue(t)
+	untilAnswered(t, db)
+	server.Kill()
+	if err := db.QueryRowContext(context.Background(), "SELECT 1").Scan(&one); err == nil {
+		t.Error("a dead server answered")
+	}
+	server.Start(t)
+	untilAnswered(t, db)
+}
+
+func untilAnswered(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var one int
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if err = db.QueryRowContext(t.Context(), "SELECT 1").Scan(&one); err == nil {
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
+
+func TestAnEndedContextEndsAStatementAtOnce(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, postgrestest.Shared(t).Database(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := db.ExecContext(ctx, "SELECT pg_sleep(6)")
+	if took := time.Since(began); err == nil || took > 3*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+}

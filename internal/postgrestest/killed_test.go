@@ -1,0 +1,69 @@
+package postgrestest_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/postgrestest"
+)
+
+// victim is set in a process that starts a server to be killed with it.
+const victim = "POSTGRESTEST_VICTIM"
+
+func TestAProcessThatIsKilledLeavesNoServerRunning(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(victim) != "" {
+		s := postgrestest.Shared(t)
+		fmt.Println("\nlistens:" + s.Address())
+		select {}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), victim+"=1", "TMPDIR="+openFolder(t))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ""
+	for lines := bufio.NewScanner(out); address == "" && lines.Scan(); {
+		_, address, _ = strings.Cut(lines.Text(), "listens:")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if address == "" {
+		t.Fatal("no server was started")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the server still runs")
+		}
+	}
+}
+
+// openFolder takes what the killed process could not remove. PostgreSQL's own
+// user must get through it.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "victim")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

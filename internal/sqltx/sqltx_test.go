@@ -1,0 +1,92 @@
+package sqltx_test
+
+import (
+	"database/sql"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"authguard/internal/database/databasetest"
+	"authguard/internal/sqltx"
+)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
+
+func TestATransactionIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		no := errors.New("no")
+		put := func(name string, result error) error {
+			return sqltx.Run(t.Context(), db, func(tx *sql.Tx) error {
+				_, err := tx.Exec(`INSERT INTO settings (name, value, changed_at) VALUES ($1, '', 0)`, name)
+				return errors.Join(err, result)
+			})
+		}
+		if err := put("a", no); !errors.Is(err, no) {
+			t.Error(err)
+		}
+		if err := put("b", nil); err != nil {
+			t.Error(err)
+		}
+		if err := put("b", nil); !sqltx.Taken(err) {
+			t.Errorf("not told as taken: %v", err)
+		}
+		if sqltx.Taken(no) || sqltx.Taken(nil) {
+			t.Error("everything is taken")
+		}
+		var names string
+		if err := db.QueryRow(`SELECT MAX(name) || COUNT(*) FROM settings`).Scan(&names); err != nil || names != "b1" {
+			t.Errorf("%q, %v", names, err)
+		}
+	})
+}
+
+// Two transactions that lock two rows in opposite order: PostgreSQL gives one
+// of them up, and it is done again. SQLite never runs two at once.
+func TestADeadlockIsNoError(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Postgres(t)
+	if _, err := db.Exec(`INSERT INTO changes (name, version) VALUES ('a', 0), ('b', 0)`); err != nil {
+		t.Fatal(err)
+	}
+	var all, first sync.WaitGroup
+	var begun atomic.Int64
+	first.Add(2)
+	for n := range 2 {
+		all.Go(func() {
+			err := sqltx.Run(t.Context(), db, func(tx *sql.Tx) error {
+				if err := bump(tx, n); err != nil {
+					return err
+				}
+				if begun.Add(1) <= 2 {
+					first.Done()
+					first.Wait() // each holds one row now
+				}
+				return bump(tx, 1-n)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	var sum int
+	if err := db.QueryRow(`SELECT SUM(version) FROM changes`).Scan(&sum); err != nil || sum != 4 || begun.Load() != 3 {
+		t.Errorf("%d (%v) in %d tries, want 4 in 3", sum, err, begun.Load())
+	}
+}
+
+func bump(tx *sql.Tx, n int) error {
+	_, err := tx.Exec(`UPDATE changes SET version = version + 1 WHERE name = $1`, []string{"a", "b"}[n])
+	return err
+}
+
+func TestTextThatNotBothCanHold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"": "", "ä\n": "ä\n", "a\x00b": "a\uFFFDb", "a\xffb": "a\uFFFDb"} {
+		if got := sqltx.Clean(text); got != want || sqltx.Holds(text) != (got == text) {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}
