@@ -43,6 +43,9 @@ type Switch struct {
 	Force     Force     `json:"force"` // in force after
 	Pressure  int       `json:"pressure"`
 	Threshold float64   `json:"threshold"`
+	// Adopted means that another node of the site switched, keeps the record
+	// and raises the alarm; this one follows.
+	Adopted bool `json:"adopted,omitzero"`
 }
 
 // keepSwitches is how many switches are kept in memory.
