@@ -81,11 +81,11 @@ func (d *detector) seePart(c *Config, on float64, rising, all int, now time.Time
 	case up > on:
 		d.Level, d.Low = Attack, time.Time{}
 	case d.Level == Attack:
-		d.settle(down < on*c.LeavePart, c.CoolDown, now)
+		d.settle(down < on*c.LeavePart, c.coolDown(Attack), now)
 	case up > on*c.SlowPart:
 		d.Level, d.Low = Slow, time.Time{}
 	case d.Level == Slow:
-		d.settle(down < on*c.SlowPart*c.LeavePart, min(slowCoolDown, c.CoolDown), now)
+		d.settle(down < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
 	}
 }
 
@@ -98,6 +98,14 @@ func (d *detector) raise(c *Config, pressure int) {
 	case p > on*c.SlowPart && d.Level == Calm:
 		d.Level, d.Low = Slow, time.Time{}
 	}
+}
+
+// coolDown is how long the pressure must stay low to leave a level.
+func (c *Config) coolDown(l Level) time.Duration {
+	if l == Attack {
+		return c.CoolDown
+	}
+	return min(slowCoolDown, c.CoolDown)
 }
 
 func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {

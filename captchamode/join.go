@@ -77,7 +77,7 @@ func (m *Mode) Hear(h Heard) *Site {
 	} else {
 		h.Site = nil
 	}
-	next := m.reconcile(h.Site)
+	next := m.reconcile(h.Site, h.Now)
 	next.Minutes = slices.Clone(next.Minutes)
 	next.pass(&m.config, next.Level != Attack || m.force.Word == ForcedOff, m.on.Load(), h.Last, h.Running, h.Now)
 	d := next.detector()
@@ -101,7 +101,7 @@ func (s *Site) is(t *Site) bool {
 }
 
 // reconcile is what holds of what the site says and this node knows.
-func (m *Mode) reconcile(said *Site) Site {
+func (m *Mode) reconcile(said *Site, now time.Time) Site {
 	own, s := m.knowledge(), &m.site
 	switch {
 	case said == nil: // lost: what this node knows is all there is
@@ -113,6 +113,7 @@ func (m *Mode) reconcile(said *Site) Site {
 		own.Minutes = said.Minutes
 		return own
 	}
+	own.coolDown(&m.config, now)
 	return said.merged(&own)
 }
 
@@ -183,11 +184,11 @@ func (m *Mode) look(now time.Time) {
 	was, own := m.detector.Level, m.window.counts().Total()
 	switch m.site.stage {
 	case together:
-		m.detector.raise(&m.config, own)
+		m.detector.raise(&m.config, m.sure())
 	case alone:
 		rising := own - m.window.heard()
-		if float64(own) > m.detector.threshold(&m.config) {
-			rising = own
+		if sure := m.sure(); float64(sure) > m.detector.threshold(&m.config) {
+			rising = sure
 		}
 		m.detector.seePart(&m.config, m.threshold(), rising, own, now)
 	default:
@@ -207,11 +208,33 @@ func (m *Mode) threshold() float64 {
 	return on
 }
 
+// sure is the pressure that there is on the site at least: no more than this
+// node's own, since shares may be used up elsewhere, and no more than the site's
+// with what it has not heard yet, since what was counted here may have been
+// taken back elsewhere.
+func (m *Mode) sure() int {
+	own := m.window.counts().Total()
+	return min(own, m.site.pressure.Total()+own-m.window.heard())
+}
+
+// own is how much this node must have counted itself for look to see a pressure
+// of alarm.
+func (m *Mode) own(alarm float64) float64 {
+	heard, said := float64(m.window.heard()), float64(m.site.pressure.Total())
+	switch m.site.stage {
+	case together:
+		return max(alarm, alarm+heard-said)
+	case alone:
+		whole := m.detector.threshold(&m.config)
+		return min(alarm+heard, max(whole, whole+heard-said))
+	}
+	return alarm
+}
+
 // pressure is that of the last minute, of the whole site as far as is known.
 func (m *Mode) pressure() Counts {
-	own := m.window.counts()
-	if m.site.stage == together && m.site.pressure.Total() > own.Total() {
+	if m.site.stage == together && m.site.pressure.Total() >= m.sure() {
 		return m.site.pressure
 	}
-	return own
+	return m.window.counts()
 }

@@ -256,10 +256,7 @@ func (m *Mode) refresh() {
 	case Attack:
 		alarm = math.MaxInt32
 	}
-	if m.site.stage == alone {
-		alarm = min(alarm+float64(m.window.heard()), max(alarm, m.detector.threshold(&m.config)))
-	}
-	m.alarm.Store(int32(alarm))
+	m.alarm.Store(int32(min(m.own(alarm), math.MaxInt32)))
 }
 
 // see asks the detector and carries out what follows.

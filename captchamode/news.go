@@ -136,3 +136,6 @@ func contributedSince(was, is uint64) uint16 {
 	}
 	return uint16(min(before+now, shareMask))
 }
+
+// Second is the running second of the Mode's clock.
+func (m *Mode) Second() int64 { return m.now().Unix() }

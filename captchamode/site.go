@@ -56,6 +56,16 @@ func (s *Site) follows(t *Site) bool {
 	return t.Epoch == "" || s.Same(t) || s.Epoch == t.Epoch && s.Seq > t.Seq && s.Switches >= t.Switches
 }
 
+// coolDown ends a level that has been quiet for the whole cool-down: it is no
+// reason to hold against another node that has ended it already.
+func (s *Site) coolDown(c *Config, now time.Time) {
+	d := s.detector()
+	if !d.Low.IsZero() {
+		d.settle(true, c.coolDown(d.Level), now)
+		s.set(d)
+	}
+}
+
 // merged is s with what own knows beyond it: the higher level, the later
 // beginning of the cool-down, and of two histories what was learned longer.
 func (s *Site) merged(own *Site) Site {
