@@ -46,6 +46,7 @@ type passedOn struct {
 type passed struct {
 	shares [TallyBuckets]uint64 // as they were then
 	next   int                  // where to go on looking
+	more   bool                 // there was no room for all
 }
 
 // News hands out what was observed since the last call. It is for a Mode that
@@ -57,17 +58,24 @@ func (m *Mode) News() News {
 	m.advance(m.now())
 	n := News{Share: int(m.config.share(m.detector.threshold(&m.config)))}
 	m.window.handOut(&n)
-	m.site.passed.handOut(&m.shares, &n)
+	if len(n.Seconds) > 0 || m.site.passed.more {
+		m.site.passed.handOut(&m.shares, &n)
+	}
 	return n
 }
 
-// Confirm notes that the other nodes have heard all that was handed out.
-func (m *Mode) Confirm() {
+// Confirm notes that the other nodes have heard all that was handed out. What
+// was refused, since the addresses had used up their shares elsewhere, does not
+// count against their shares here either.
+func (m *Mode) Confirm(refused []Tally) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.window.news {
 		p := &m.window.news[i]
 		p.heard, p.backs = p.handed, p.back
+	}
+	for _, t := range refused {
+		m.site.passed.giveBack(&m.shares, t)
 	}
 	m.refresh()
 }
@@ -109,11 +117,13 @@ func (w *window) heard() (total int) {
 }
 
 func (p *passed) handOut(s *shares, n *News) {
+	p.more = false
 	for range TallyBuckets {
 		i := p.next % TallyBuckets
 		was, is := p.shares[i], s.table[i].Load()
 		if was != is {
 			if len(n.Tallies) == mostTallies {
+				p.more = true
 				return
 			}
 			p.shares[i] = is
@@ -122,6 +132,29 @@ func (p *passed) handOut(s *shares, n *News) {
 			}
 		}
 		p.next = i + 1
+	}
+}
+
+// giveBack makes room in a share again, in the minutes in which it was handed
+// out.
+func (p *passed) giveBack(s *shares, t Tally) {
+	i := t.Bucket % TallyBuckets
+	told := p.shares[i]
+	now := min(uint64(t.Counted), told&shareMask)
+	before := min(uint64(t.Counted)-now, told>>shareBits&shareMask)
+	p.shares[i] = told - now - before<<shareBits
+	for {
+		was := s.table[i].Load()
+		is := was
+		switch was>>(2*shareBits) - told>>(2*shareBits) {
+		case 0:
+			is -= now + before<<shareBits
+		case 1:
+			is -= now << shareBits
+		}
+		if s.table[i].CompareAndSwap(was, is) {
+			return
+		}
 	}
 }
 

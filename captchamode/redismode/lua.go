@@ -25,7 +25,7 @@ import "authguard/internal/redisscript"
 // It answers with: the time; nodes; whether this one was forgotten; the
 // pressure, by sign; what was added in the running minute, and in the one
 // before, by sign; version, agreed, mark, minutes, each ” if there is none or
-// the node has it.
+// the node has it; the tallies that were over the share, by how much.
 var flush = redisscript.New(`
 local call, floor = redis.call, math.floor
 local now = tonumber(ARGV[1])
@@ -43,13 +43,13 @@ for s in pairs(seconds) do
   if s < second - 127 or s > second + 60 then seconds[s] = nil end
 end
 
--- less takes n off one sign of one second.
+-- less takes n off one sign of one second, and returns what is left to take.
 local function less(s, sign, n)
   local c = seconds[s]
   if not c then return n end
   local took = math.min(n, c[sign])
   c[sign] = c[sign] - took
-  return n - took, took
+  return n - took
 end
 
 local running, before = KEYS[3 + minute % 2], KEYS[4 - minute % 2]
@@ -60,6 +60,7 @@ if book.m ~= minute then
 end
 
 -- beyond is how much of the tallies is over the share; the rest is noted.
+local refused = {}
 local function beyond()
   local tallies, over, sets = ARGV[10], 0, {}
   if tallies == '' then return 0 end
@@ -72,7 +73,10 @@ local function beyond()
     local i, n = struct.unpack('>I2I2', tallies, at4)
     local is = at(have, i)
     local room = math.max(0, math.min(n, share - is - at(had, i)))
-    over = over + n - room
+    if n > room then
+      over = over + n - room
+      refused[#refused + 1] = struct.pack('>I2I2', i, n - room)
+    end
     if room > 0 then
       local k = #sets
       sets[k + 1], sets[k + 2], sets[k + 3], sets[k + 4] = 'SET', 'u16', '#' .. i, is + room
@@ -89,7 +93,6 @@ end
 local me = nodes[node]
 local forgotten = not me and number > 1
 if not forgotten and not (me and me[2] >= number) then
-  local newest = {}
   for a = 11, #ARGV, 4 do
     local s = second - ARGV[a]
     local c = seconds[s] or {0, 0, 0, 0, 0, 0}
@@ -100,13 +103,12 @@ if not forgotten and not (me and me[2] >= number) then
     seconds[s] = c
   end
   local over = beyond()
-  for s = second, second - 60, -1 do
+  for a = #ARGV - 3, 11, -4 do -- the newest of what was added first
     for sign = 1, 3 do
-      if over > 0 then
-        local took
-        over, took = less(s, sign, over)
-        less(s, sign + 3, took or 0)
-      end
+      local n = math.min(over, tonumber(ARGV[a + sign]))
+      less(second - ARGV[a], sign, n)
+      less(second - ARGV[a], sign + 3, n)
+      over = over - n
     end
   end
   for sign = 1, 3 do
@@ -137,6 +139,7 @@ local agreed = call('HMGET', KEYS[2], 'v', 's', 'k', 'm')
 for i = 1, 4 do answer[12 + i] = agreed[i] or '' end
 if answer[13] == ARGV[5] then answer[14] = '' end
 if answer[15] == ARGV[6] then answer[16] = '' end
+answer[17] = table.concat(refused)
 return answer
 `)
 

@@ -180,7 +180,7 @@ func (s *Shared) flush(ctx context.Context) error {
 			s.mode.TellAgain()
 			continue
 		}
-		s.mode.Confirm()
+		s.mode.Confirm(a.refused)
 		if again {
 			continue
 		}

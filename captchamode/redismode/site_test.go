@@ -177,7 +177,7 @@ func (n *node) wantPressure(t testing.TB, want int) {
 
 func on(server *redistest.Server) func(testing.TB) redis.UniversalClient {
 	return func(t testing.TB) redis.UniversalClient {
-		c := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
+		c := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}

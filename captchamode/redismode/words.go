@@ -65,10 +65,18 @@ func tallies(all []captchamode.Tally) []byte {
 	return packed
 }
 
+func unpacked(packed string) (all []captchamode.Tally) {
+	for b := []byte(packed); len(b) >= 4; b = b[4:] {
+		all = append(all, captchamode.Tally{Bucket: binary.BigEndian.Uint16(b), Counted: binary.BigEndian.Uint16(b[2:])})
+	}
+	return all
+}
+
 // An answer is what the flush script says.
 type answer struct {
 	nodes     int
 	forgotten bool
+	refused   []captchamode.Tally
 	heard     captchamode.Heard
 }
 
@@ -77,7 +85,7 @@ var errAnswer = errors.New("not an answer of this script")
 // read reads an answer and notes what is new in it.
 func (k *known) read(reply any) (*answer, error) {
 	list, _ := reply.([]any)
-	if len(list) != 16 {
+	if len(list) != 17 {
 		return nil, errAnswer
 	}
 	var n [12]int64
@@ -88,7 +96,7 @@ func (k *known) read(reply any) (*answer, error) {
 		}
 		n[i] = v
 	}
-	var text [4]string
+	var text [5]string
 	for i := range text {
 		text[i], _ = list[len(n)+i].(string)
 	}
@@ -99,7 +107,7 @@ func (k *known) read(reply any) (*answer, error) {
 		}
 	}
 	return &answer{
-		nodes: int(n[1]), forgotten: n[2] == 1,
+		nodes: int(n[1]), forgotten: n[2] == 1, refused: unpacked(text[4]),
 		heard: captchamode.Heard{
 			Now: time.UnixMilli(n[0]).UTC(), Nodes: int(n[1]), Pressure: counts(3), Running: counts(6), Last: counts(9), Site: k.site,
 		},
