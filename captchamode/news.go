@@ -47,6 +47,7 @@ type passed struct {
 	shares [TallyBuckets]uint64 // as they were then
 	next   int                  // where to go on looking
 	more   bool                 // there was no room for all
+	last   []Second             // what was handed out with them
 }
 
 // News hands out what was observed since the last call. It is for a Mode that
@@ -61,12 +62,13 @@ func (m *Mode) News() News {
 	if len(n.Seconds) > 0 || m.site.passed.more {
 		m.site.passed.handOut(&m.shares, &n)
 	}
+	m.site.passed.last = n.Seconds
 	return n
 }
 
 // Confirm notes that the other nodes have heard all that was handed out. What
-// was refused, since the addresses had used up their shares elsewhere, does not
-// count against their shares here either.
+// was refused, since the addresses had used up their shares elsewhere, counts
+// here neither.
 func (m *Mode) Confirm(refused []Tally) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,9 +76,12 @@ func (m *Mode) Confirm(refused []Tally) {
 		p := &m.window.news[i]
 		p.heard, p.backs = p.handed, p.back
 	}
+	over := 0
 	for _, t := range refused {
 		m.site.passed.giveBack(&m.shares, t)
+		over += int(t.Counted)
 	}
+	m.window.refuse(over, m.site.passed.last)
 	m.refresh()
 }
 
@@ -104,6 +109,26 @@ func (w *window) handOut(n *News) {
 			n.Seconds = append(n.Seconds, Second{second, new})
 		}
 	}
+}
+
+// refuse takes off what was over some shares, the newest first.
+func (w *window) refuse(over int, of []Second) {
+	for i := len(of) - 1; i >= 0 && over > 0; i-- {
+		second := of[i].Unix
+		now := w.now.Load()
+		fallen := second > now || second < now-windowSeconds // this second is another one now
+		b, p := w.at(second), &w.news[second%(windowSeconds+1)]
+		for s := range signs {
+			n := min(over, of[i].Added[s])
+			over -= n
+			if !fallen {
+				b.back[s].Add(int32(n))
+				p.back[s] += int32(n)
+				p.backs[s] += int32(n)
+			}
+		}
+	}
+	w.settle()
 }
 
 // heard is how much of the window the other nodes know of.

@@ -14,6 +14,8 @@ type fault struct {
 	// as if the answer were lost. afterOne lets that many succeed first.
 	before, after bool
 	afterOne      int
+	// between is called once, after the first command.
+	between func()
 }
 
 var errCut = errors.New("cut")
@@ -29,6 +31,10 @@ func (f *fault) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			return err
+		}
+		if between := f.between; between != nil {
+			f.between = nil
+			between()
 		}
 		if f.after {
 			if f.afterOne > 0 {

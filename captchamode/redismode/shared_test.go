@@ -18,6 +18,7 @@ var claims = map[string]func(t *testing.T, open opener){
 	"SumOfThreeNodesSwitchesAll":        sumSwitchesAll,
 	"OneNodeThatSeesAllSwitchesAtOnce":  switchesAtOnce,
 	"TwoThatCrossAtOnceRecordOne":       crossAtOnce,
+	"WhatWasWrittenMeanwhileHolds":      writtenMeanwhile,
 	"OneAddressOverThreeNodesIsOne":     oneAddressIsOne,
 	"OneAddressStaysOneOverMinutes":     oneAddressOverMinutes,
 	"CoolDownEndsOnceForAll":            coolDownEndsOnce,
@@ -124,6 +125,25 @@ func crossAtOnce(t *testing.T, open opener) {
 	s.round(t)
 	s.want(t, true)
 	s.wantRecorded(t, 1, 0, 3)
+}
+
+// Two nodes hear of the same crossing before either has written.
+func writtenMeanwhile(t *testing.T, open opener) {
+	s := newSite(t, open, 3)
+	s.nodes[2].fail(15)
+	s.round(t)
+	s.nodes[0].fail(16)
+	s.nodes[0].fault.between = func() { s.nodes[1].flush(t) }
+	s.nodes[0].flush(t)
+	if !s.nodes[0].mode.On() || !s.nodes[1].mode.On() {
+		t.Error("not both are on")
+	}
+	s.round(t)
+	s.want(t, true)
+	s.wantRecorded(t, 1, 0, 3)
+	if one := s.nodes[0].switches[len(s.nodes[0].switches)-1]; !one.Adopted {
+		t.Errorf("%+v was written by the other node", one)
+	}
 }
 
 func oneAddressIsOne(t *testing.T, open opener) {
