@@ -170,13 +170,6 @@ func (m *Mode) GoAlone() {
 	m.see(now)
 }
 
-// Nodes is how many nodes of the site were last seen: at least 1, this one.
-func (m *Mode) Nodes() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return max(1, m.site.nodes)
-}
-
 // look has the detector look at the pressure that this node may judge by. While
 // the nodes are together that can only raise the level: how much more there is
 // elsewhere, and when it is over, the site says.

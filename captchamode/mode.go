@@ -64,7 +64,8 @@ type State struct {
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,
 // one at a time and in order; it must not block and must not call the Mode. It
-// may be nil, as may now, for time.Now.
+// may be nil, as may now, for time.Now. Of several nodes every one calls it for
+// a switch of the site; that of one of them is not Adopted.
 func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

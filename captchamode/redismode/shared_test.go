@@ -229,7 +229,7 @@ func newNodeAdopts(t *testing.T, open opener) {
 	n.flush(t)
 	s.want(t, true)
 	s.wantRecorded(t, 1, 0, 3)
-	if n.Nodes() != 3 || n.mode.Nodes() != 3 {
+	if n.Nodes() != 3 {
 		t.Errorf("it sees %d nodes, want 3", n.Nodes())
 	}
 }
