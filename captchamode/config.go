@@ -56,3 +56,6 @@ func (c Config) Validate() error {
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }
+
+// share is how much one address may contribute where the threshold is on.
+func (c *Config) share(on float64) int32 { return int32(max(1, c.AddressShare*on)) }

@@ -72,17 +72,42 @@ func (d *detector) threshold(c *Config) float64 {
 // see moves to the level that the pressure asks for (R20): up at once, down
 // only after the pressure has stayed below a lower threshold for a cool-down.
 func (d *detector) see(c *Config, pressure int, now time.Time) {
-	p, on := float64(pressure), d.threshold(c)
+	d.seePart(c, d.threshold(c), pressure, pressure, now)
+}
+
+// seePart is see where the threshold is on. rising is the part of the pressure
+// that may raise the level; all of it has to be low to lower it.
+func (d *detector) seePart(c *Config, on float64, rising, all int, now time.Time) {
+	up, down := float64(rising), float64(all)
 	switch {
-	case p > on:
+	case up > on:
 		d.Level, d.Low = Attack, time.Time{}
 	case d.Level == Attack:
-		d.settle(p < on*c.LeavePart, c.CoolDown, now)
-	case p > on*c.SlowPart:
+		d.settle(down < on*c.LeavePart, c.coolDown(Attack), now)
+	case up > on*c.SlowPart:
 		d.Level, d.Low = Slow, time.Time{}
 	case d.Level == Slow:
-		d.settle(p < on*c.SlowPart*c.LeavePart, min(slowCoolDown, c.CoolDown), now)
+		d.settle(down < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
 	}
+}
+
+// raise moves up as the pressure asks for, and never down.
+func (d *detector) raise(c *Config, pressure int) {
+	p, on := float64(pressure), d.threshold(c)
+	switch {
+	case p > on && d.Level < Attack:
+		d.Level, d.Low = Attack, time.Time{}
+	case p > on*c.SlowPart && d.Level == Calm:
+		d.Level, d.Low = Slow, time.Time{}
+	}
+}
+
+// coolDown is how long the pressure must stay low to leave a level.
+func (c *Config) coolDown(l Level) time.Duration {
+	if l == Attack {
+		return c.CoolDown
+	}
+	return min(slowCoolDown, c.CoolDown)
 }
 
 func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {

@@ -4,6 +4,9 @@
 // overrule it for a time (R21), and keeps the challenges: issued, bound to a
 // place, solved at most once (R17).
 //
+// Several nodes are one site: captchamode/redismode keeps their Modes together,
+// and a Mode goes on alone when it cannot be heard (R22).
+//
 // The challenges themselves are in leaf packages: captchamode/image and
 // captchamode/pow.
 package captchamode

@@ -20,14 +20,10 @@ func (m *Mode) Follow(f Force) (changed bool) {
 	if f.same(m.force) {
 		return false
 	}
-	tell := m.onSwitch
-	m.onSwitch = func(s Switch) {
-		s.Adopted = true
-		tell(s)
+	m.switchTo(f, ByPerson, true, now)
+	if f.Word == Automatic {
+		m.force = Force{}
 	}
-	m.apply(f, ByPerson, now)
-	m.onSwitch = tell
-	m.switches[len(m.switches)-1].Adopted = true
 	return true
 }
 

@@ -44,7 +44,6 @@ func (m *Mode) Restore(from Memento) {
 	if len(from.Switches) <= keepSwitches {
 		m.switches = append(m.switches[:0], from.Switches...)
 	}
-	m.on.Store(m.force.Word == ForcedOn || m.force.Word == Automatic && m.detector.Level == Attack)
-	m.slow.Store(m.detector.Level != Calm)
+	m.told = told{m.show(m.force), m.detector.Level}
 	m.refresh()
 }

@@ -48,3 +48,12 @@ func (m *Minute) add(c Counts) {
 	m.Unsolved += c[Unsolved]
 	m.Shed += c[Shed]
 }
+
+// mark notes the thresholds that go with a threshold of on.
+func (m *Minute) mark(on float64, c *Config) {
+	m.Threshold, m.SlowAt, m.LeaveAt = on, on*c.SlowPart, on*c.LeavePart
+}
+
+func (m *Minute) set(c Counts) { m.Failures, m.Unsolved, m.Shed = c[Failure], c[Unsolved], c[Shed] }
+
+func (m *Minute) total() int { return m.Failures + m.Unsolved + m.Shed }

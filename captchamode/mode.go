@@ -35,9 +35,17 @@ type Mode struct {
 	minutes  minutes
 	force    Force
 	switches []Switch
+	told     told
+	site     site // what the other nodes say, if there are any
 	now      func() time.Time
 	onSwitch func(Switch)
 	ticker   ticker
+}
+
+// told is what the last switch said the site does.
+type told struct {
+	on    bool
+	level Level
 }
 
 // A State is what the switch knows at one moment.
@@ -56,7 +64,8 @@ type State struct {
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,
 // one at a time and in order; it must not block and must not call the Mode. It
-// may be nil, as may now, for time.Now.
+// may be nil, as may now, for time.Now. Of several nodes every one calls it for
+// a switch of the site; that of one of them is not Adopted.
 func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -111,7 +120,7 @@ func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance(m.now())
-	m.window.takeBack(s)
+	m.window.takeBack(s, m.site.stage != unjoined)
 }
 
 // Tick lets time pass: minutes are learned from, cool-downs and forces run
@@ -170,9 +179,9 @@ func (m *Mode) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance(m.now())
-	on := m.detector.threshold(&m.config)
+	on := m.threshold()
 	return State{
-		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.window.counts(),
+		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
 		Normal: m.detector.Normal, Low: m.detector.Low, CoolDown: m.config.CoolDown,
 	}
@@ -208,8 +217,16 @@ func (m *Mode) SetConfig(c Config) error {
 
 // advance moves the window and the minutes to now, and learns from minutes
 // that have ended. While a person says that the mode is off, that person says
-// that this is no attack, so learning goes on.
+// that this is no attack, so learning goes on. Of several nodes none learns by
+// itself.
 func (m *Mode) advance(now time.Time) {
+	if m.site.stage == together {
+		m.window.untold() // the minutes are the site's
+		m.window.advance(now.Unix())
+		m.shares.advance(now.Unix() / 60)
+		m.refresh()
+		return
+	}
 	var last Minute
 	if n := len(m.minutes); n > 0 {
 		m.minutes[n-1].add(m.window.untold())
@@ -219,25 +236,24 @@ func (m *Mode) advance(now time.Time) {
 	m.shares.advance(now.Unix() / 60)
 	running, ended := m.minutes.at(now)
 	for i := range ended {
-		if m.detector.Level == Attack && m.force.Word != ForcedOff {
+		if m.site.stage == alone || m.detector.Level == Attack && m.force.Word != ForcedOff {
 			break
 		}
 		if i == 0 {
-			m.detector.learn(&m.config, last.Failures+last.Unsolved+last.Shed)
+			m.detector.learn(&m.config, last.total())
 		} else {
 			m.detector.learn(&m.config, 0)
 		}
 	}
-	on := m.detector.threshold(&m.config)
-	running.Threshold, running.SlowAt, running.LeaveAt = on, on*m.config.SlowPart, on*m.config.LeavePart
+	running.mark(m.threshold(), &m.config)
 	running.On, running.Level = m.on.Load(), m.detector.Level
 	m.refresh()
 }
 
 // refresh works out what Observe needs.
 func (m *Mode) refresh() {
-	on := m.detector.threshold(&m.config)
-	m.share.Store(int32(max(1, m.config.AddressShare*on)))
+	on := m.threshold()
+	m.share.Store(m.config.share(on))
 	alarm := on
 	switch m.detector.Level {
 	case Calm:
@@ -245,48 +261,63 @@ func (m *Mode) refresh() {
 	case Attack:
 		alarm = math.MaxInt32
 	}
-	m.alarm.Store(int32(alarm))
+	m.alarm.Store(int32(min(m.own(alarm), math.MaxInt32)))
 }
 
 // see asks the detector and carries out what follows.
 func (m *Mode) see(now time.Time) {
-	was := m.detector.Level
-	m.detector.see(&m.config, m.window.counts().Total(), now)
+	m.look(now)
 	if m.force.Word != Automatic && !now.Before(m.force.Until) {
-		m.switchTo(Force{}, ByExpiry, was, now)
+		m.switchTo(Force{}, ByExpiry, false, now)
 		return
 	}
-	if m.detector.Level == was {
+	if m.detector.Level == m.told.level {
 		return
 	}
 	m.refresh()
-	cause := ByPressure
-	if m.detector.Level < was {
-		cause = ByCoolDown
+	if m.site.stage == together { // the site says whose switch it is
+		m.show(m.force)
+		m.site.hurry()
+		return
 	}
-	m.switchTo(m.force, cause, was, now)
+	m.switchTo(m.force, m.cause(), false, now)
+}
+
+// cause is why the level is not what was told.
+func (m *Mode) cause() Cause {
+	if m.detector.Level < m.told.level {
+		return ByCoolDown
+	}
+	return ByPressure
 }
 
 func (m *Mode) apply(f Force, cause Cause, now time.Time) {
-	m.switchTo(f, cause, m.detector.Level, now)
+	m.switchTo(f, cause, false, now)
 	if f.Word == Automatic {
 		m.force = Force{}
 	}
 }
 
-// switchTo notes a change and tells of it.
-func (m *Mode) switchTo(f Force, cause Cause, wasLevel Level, now time.Time) {
-	s := Switch{
-		At: now, WasOn: m.on.Load(), WasLevel: wasLevel, Level: m.detector.Level, Cause: cause,
-		Force: f, Pressure: m.window.counts().Total(), Threshold: m.detector.threshold(&m.config),
-	}
-	m.force = f
-	s.On = f.Word == ForcedOn || f.Word == Automatic && m.detector.Level == Attack
-	m.on.Store(s.On)
+// show does what a person or else the level says.
+func (m *Mode) show(f Force) (on bool) {
+	on = f.Word == ForcedOn || f.Word == Automatic && m.detector.Level == Attack
+	m.on.Store(on)
 	m.slow.Store(m.detector.Level != Calm)
 	if n := len(m.minutes); n > 0 {
-		m.minutes[n-1].On, m.minutes[n-1].Level = s.On, s.Level
+		m.minutes[n-1].On, m.minutes[n-1].Level = on, m.detector.Level
 	}
+	return on
+}
+
+// switchTo notes a change and tells of it.
+func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
+	s := Switch{
+		At: now, WasOn: m.told.on, WasLevel: m.told.level, Level: m.detector.Level, Cause: cause,
+		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
+	}
+	m.force = f
+	s.On = m.show(f)
+	m.told = told{s.On, s.Level}
 	if len(m.switches) == keepSwitches {
 		m.switches = slices.Delete(m.switches, 0, 1)
 	}

@@ -45,6 +45,8 @@ type window struct {
 	// seconds is a ring by Unix second.
 	seconds [windowSeconds + 1]bucket
 	_       [64]byte
+	// news goes with seconds; only a Mode that is one of several uses it.
+	news [windowSeconds + 1]passedOn
 }
 
 // A bucket is what was added in one second, what of it was taken back since,
@@ -82,6 +84,7 @@ func (w *window) advance(second int64) {
 	for now < second {
 		now++
 		w.at(now).clear()
+		w.news[now%(windowSeconds+1)] = passedOn{}
 	}
 	w.now.Store(now)
 	w.settle()
@@ -115,8 +118,9 @@ func (w *window) counts() (c Counts) {
 	return c
 }
 
-// takeBack removes one sign from the newest bucket that has one.
-func (w *window) takeBack(s Sign) {
+// takeBack removes one sign from the newest bucket that has one. If none has,
+// and it may have been counted elsewhere, it counts against the running one.
+func (w *window) takeBack(s Sign, elsewhere bool) {
 	now := w.now.Load()
 	for back := range int64(windowSeconds + 1) {
 		if b := w.at(now - back + windowSeconds + 1); b.count(s) > 0 {
@@ -124,6 +128,9 @@ func (w *window) takeBack(s Sign) {
 			w.settle()
 			return
 		}
+	}
+	if elsewhere {
+		w.at(now).back[s].Add(1)
 	}
 }
 
@@ -147,7 +154,7 @@ func (w *window) untold() (c Counts) {
 // stranger can aim at, since the digests are keyed.
 type shares struct {
 	minute atomic.Uint32
-	table  [1 << 14]atomic.Uint64 // minute, what was contributed before it, and in it
+	table  [TallyBuckets]atomic.Uint64 // minute, what was contributed before it, and in it
 }
 
 const (
