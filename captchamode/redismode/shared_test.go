@@ -454,9 +454,9 @@ func siteLearnsOnce(t *testing.T, open opener) {
 	whole, now := s.whole(t)
 	for range 20 {
 		for _, n := range s.nodes {
-			n.fail(2)
+			n.fail(1)
 		}
-		for range 6 {
+		for range 3 {
 			whole.Observe(captchamode.Failure, address())
 		}
 		s.pass(t, time.Minute, 20*time.Second)
