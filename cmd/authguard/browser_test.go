@@ -192,7 +192,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &server{t: t, dir: dir}
-	s.addUsers([]string{"alice"})
+	s.addUsers(filepath.Join(dir, "data", "authguard.db"), []string{"alice"})
 	yaml := "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\nlimits: {longest_check: 30s}\ndata: " + filepath.Join(dir, "data") +
 		"\nsite: {floor: 1, ceiling: 1, address_share: 1}\n"
 	loaded, err := config.Parse("test", []byte(yaml), nil)
@@ -207,7 +207,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	done := make(chan error, 1)
-	product := &site{loaded: loaded, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar), builtIn: known}
+	product := &site{loaded: loaded, reloaded: loaded, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar), builtIn: known}
 	go func() { done <- product.serve(ctx, "", nil, in) }()
 	s.read(out)
 	for i := range 3 {

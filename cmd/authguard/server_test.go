@@ -21,10 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/database"
 	"authguard/internal/passwords"
+	"authguard/internal/postgrestest"
 )
 
 // product is the binary under test, built as it is shipped: a race detector in
@@ -41,7 +43,7 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", product, ".").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
-	code := m.Run()
+	code := postgrestest.Run(m)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -96,25 +98,26 @@ func newServer(t *testing.T, yaml string, users ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, dir: dir, log: new(logBuffer)}
-	s.addUsers(users)
+	s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
 	s.start()
 	t.Cleanup(s.stop)
 	return s
 }
 
 // addUsers fills the account table before the server opens it.
-func (s *server) addUsers(names []string) {
+func (s *server) addUsers(dsn string, names []string) {
 	s.t.Helper()
 	if len(names) == 0 {
 		return
 	}
 	ctx := s.t.Context()
-	db, err := database.Open(ctx, filepath.Join(s.dir, "data", "authguard.db"))
+	db, err := database.Open(ctx, dsn)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := database.Migrate(ctx, db); err != nil {
+	_, err = database.Migrate(ctx, db)
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	checker, err := passwords.NewChecker(10, nil)
@@ -231,6 +234,7 @@ type answer struct {
 		Type      string `json:"type"`
 		Challenge *struct {
 			ID, Kind, Image string
+			PoW             *captchamode.PoW
 		} `json:"challenge"`
 	}
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/captchamode/redismode"
 	"authguard/captchamode/redisspent"
 	"authguard/failures"
 	"authguard/failures/redisfailures"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/nodes"
 	"authguard/trusted"
 	"authguard/trusted/redisplaces"
@@ -24,15 +26,15 @@ import (
 
 // shared is what the nodes of a site have together in Redis.
 type shared struct {
-	client    redis.UniversalClient
-	line      *nodes.Line
-	failures  *redisfailures.Store
-	places    *redisplaces.Store
-	counters  *nodes.Counters
-	known     *nodes.Places
-	used      *nodes.Spent // challenges
-	settled   *nodes.Spent // tickets of the decision API
-	announced func(up bool, why error)
+	client   redis.UniversalClient
+	line     *nodes.Line
+	failures *redisfailures.Store
+	places   *redisplaces.Store
+	counters *nodes.Counters
+	known    *nodes.Places
+	used     *nodes.Spent      // challenges
+	settled  *nodes.Spent      // tickets of the decision API
+	mode     *redismode.Shared // once the mode is there
 }
 
 // openShared connects the node to the others, if Redis is configured. A Redis
@@ -55,14 +57,14 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 		return nil, err
 	}
 	policy := s.loaded.Policy()
-	made := &shared{announced: s.redisChanged}
+	made := new(shared)
 	made.client = nodes.Connect(nodes.Server{
 		Addresses: c.Addresses, Cluster: c.Mode == config.RedisCluster, Master: c.Master,
 		Username: c.Username, Password: c.Password.Reveal(),
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword.Reveal(),
 		TLS: encryption, Database: c.Database,
 	}, c.Timeout)
-	made.line = nodes.NewLine(made.client, c.Timeout, s.log, made.announced)
+	made.line = nodes.NewLine(made.client, c.Timeout, s.log, s.redisChanged)
 	made.places, err = redisplaces.New(made.client, redisplaces.Options{Prefix: c.Prefix, Limits: policy.Places})
 	if err != nil {
 		return nil, err
@@ -77,11 +79,32 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 	made.counters = nodes.NewCounters(nodes.CountersConfig{
 		Line: made.line, Redis: made.failures, Places: made.known, Own: s.counters,
 		Generations: nodes.NewGenerations(made.client, c.Prefix, c.Mode == config.RedisCluster),
-		Nodes:       func() int { return 1 },
+		Nodes:       made.nodes,
 	})
 	made.used = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"c:"))
 	made.settled = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"s:"))
 	return made, nil
+}
+
+// join makes the mode that of all nodes.
+func (r *shared) join(mode *captchamode.Mode, prefix string) (err error) {
+	r.mode, err = redismode.New(r.client, mode, redismode.Options{Prefix: prefix})
+	return err
+}
+
+// nodes is how many were last seen.
+func (r *shared) nodes() int {
+	if r.mode == nil {
+		return 1
+	}
+	return r.mode.Nodes()
+}
+
+func (r *shared) gauges() *control.RedisGauges {
+	return &control.RedisGauges{
+		Up: r.line.Up, Failures: r.line.Failures, Unheard: r.counters.Unheard, Nodes: r.nodes,
+		Closed: func() uint64 { return r.failures.Counts().Closed },
+	}
 }
 
 // redisTLS is the encryption that the configuration asks for; nil for none.
@@ -138,11 +161,14 @@ func (r *shared) start(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
 	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
+	_ = r.mode.Flush(ctx)                                     // an attack that goes on does so here too
 	r.failures.Start()
 	r.places.Start()
+	r.mode.Start()
 }
 
 func (r *shared) stop() error {
+	r.mode.Stop()
 	r.places.Stop()
 	r.failures.Stop()
 	r.line.Stop()

@@ -21,6 +21,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
@@ -52,6 +53,7 @@ type site struct {
 	builtIn captchamode.Illustrated
 
 	db         *sql.DB
+	changes    *changes.Watcher // by other nodes
 	keys       secrets.Keys
 	counters   *failures.Memory // all of them, or this node's replica
 	shared     *shared          // with the other nodes; nil: there are none
@@ -111,17 +113,40 @@ func (s *site) build(ctx context.Context) error {
 func (s *site) path(name string) string { return filepath.Join(s.loaded.Data, name) }
 
 func (s *site) openDatabase(ctx context.Context) (err error) {
-	if s.keys, err = secrets.Load(cmp.Or(s.loaded.KeysFile, s.path("keys"))); err != nil {
+	file := cmp.Or(s.loaded.KeysFile, s.path("keys"))
+	if s.keys, err = loadKeys(file); err != nil {
 		return err
 	}
-	if s.db, err = database.Open(ctx, s.path("authguard.db")); err != nil {
+	if s.db, err = database.Open(ctx, s.dsn()); err != nil {
 		return err
 	}
 	applied, err := database.Migrate(ctx, s.db)
 	if len(applied) > 0 {
 		s.log.Info("database migrated", "migrations", len(applied))
 	}
+	if err == nil && s.loaded.Database != "" {
+		err = secrets.Agree(ctx, s.db, s.keys, file)
+	}
+	if err != nil {
+		return err
+	}
+	s.changes, err = changes.New(changes.Config{DB: s.db, Log: s.log})
 	return err
+}
+
+// loadKeys reads the secrets, or makes them where there are none: the first
+// node does so for all that share the file.
+func loadKeys(file string) (secrets.Keys, error) {
+	keys, err := secrets.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return secrets.Load(file)
+	}
+	return keys, err
+}
+
+// dsn is the database: PostgreSQL, or a file in the data folder.
+func (s *site) dsn() string {
+	return cmp.Or(s.loaded.Database.Reveal(), s.path("authguard.db"))
 }
 
 // openCounters makes the counters and puts back what was saved of them. A
@@ -156,6 +181,9 @@ func (s *site) openPlaces(ctx context.Context) (err error) {
 		return nil
 	}
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
+	if err == nil {
+		s.changes.On(changes.Places, s.places.Refresh)
+	}
 	return err
 }
 
@@ -185,12 +213,20 @@ func (s *site) openMode(ctx context.Context) (err error) {
 		return err
 	}
 	s.mode.Restore(saved)
+	s.changes.On(changes.Mode(realm), func(ctx context.Context) error { return s.modes.Sync(ctx, s.mode) })
+	if s.shared != nil {
+		return s.shared.join(s.mode, s.loaded.Redis.Prefix)
+	}
 	return nil
 }
 
-// switched passes a switch of the mode on; it must not block.
+// switched passes a switch of the mode on; it must not block. What another node
+// has told everybody of already is not told again.
 func (s *site) switched(one captchamode.Switch) {
 	s.modes.Switched(one)
+	if one.Adopted {
+		return
+	}
 	s.bus.Switched(events.ModeSwitch{
 		At: one.At, From: one.Was(), To: one.Now(), Attacked: one.Level != captchamode.Calm,
 		Cause: string(one.Cause), Who: one.Force.Who, Why: one.Force.Why,
@@ -312,9 +348,13 @@ func (s *site) openGuard(ctx context.Context) error {
 func (s *site) openControl(context.Context) (err error) {
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode, Lists: s.lists, Listings: s.blocklist, Accounts: s.accounts,
-		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Log: s.log,
+		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Changes: s.changes, Log: s.log,
 	})
-	s.metrics.Watch(control.Gauges{Mode: s.mode, Held: s.guard.Held, Size: s.counters.Size, Dropped: s.bus.Dropped})
+	gauges := control.Gauges{Mode: s.mode, Held: s.guard.Held, Size: s.counters.Size, Dropped: s.bus.Dropped}
+	if s.shared != nil {
+		gauges.Redis = s.shared.gauges()
+	}
+	s.metrics.Watch(gauges)
 	return err
 }
 

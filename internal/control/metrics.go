@@ -23,13 +23,24 @@ type Metrics struct {
 
 var _ events.Sink = (*Metrics)(nil)
 
-// Gauges are what is read when somebody asks. All are required.
+// Gauges are what is read when somebody asks. All but Redis are required.
 type Gauges struct {
 	Mode *captchamode.Mode
 	Held func() int                     // guard.Guard.Held
 	Size func() (keys int, bytes int64) // failures.Memory.Size
 	// Dropped is how many events no sink has seen: events.Bus.Dropped.
 	Dropped func() uint64
+	// Redis is where the nodes count together; nil with one node.
+	Redis *RedisGauges
+}
+
+// RedisGauges are what is read of the connection to Redis. All are required.
+type RedisGauges struct {
+	Up       func() bool
+	Failures func() int64 // trips, since the start
+	Unheard  func() int   // what Redis has yet to be told
+	Closed   func() uint64
+	Nodes    func() int
 }
 
 // NewMetrics returns metrics without gauges: the bus needs its sinks before
@@ -63,9 +74,18 @@ func (m *Metrics) Watch(g Gauges) {
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
 	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
 	gauge("authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", func() float64 { return float64(g.Held()) })
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "authguard_events_dropped_total", Help: "Events that no log, audit or metric has seen.",
-	}, func() float64 { return float64(g.Dropped()) }))
+	counter := func(name, help string, read func() float64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
+	}
+	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
+	if r := g.Redis; r != nil {
+		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth(r.Up()) })
+		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })
+		gauge("authguard_redis_unheard", "What this node did alone and Redis has yet to be told.", func() float64 { return float64(r.Unheard()) })
+		counter("authguard_redis_failures_total", "Trips to Redis that failed.", func() float64 { return float64(r.Failures()) })
+		counter("authguard_redis_spared_total", "Decisions about keys known to be closed, made without a trip to Redis.",
+			func() float64 { return float64(r.Closed()) })
+	}
 }
 
 // Handler answers with the metrics.

@@ -20,16 +20,19 @@ var shared struct {
 	names atomic.Int64
 }
 
-// Main runs a package's tests and ends the shared server after them.
-func Main(m *testing.M) {
+// Main runs a package's tests, ends the shared server after them, and exits.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for who has more to end: it returns the exit status.
+func Run(m *testing.M) (code int) {
 	shared.main.Store(true)
-	code := m.Run()
+	code = m.Run()
 	shared.mu.Lock()
 	if shared.one != nil {
 		shared.one.remove()
 	}
 	shared.mu.Unlock()
-	os.Exit(code)
+	return code
 }
 
 // Shared is the server that all tests of this process share. It is started by

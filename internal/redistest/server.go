@@ -82,7 +82,11 @@ func freePort(t testing.TB) int {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		_ = l.Close()
-		if _, again := taken.LoadOrStore(port, true); again || port+10_000 > 65_535 {
+		if port+10_000 > 65_535 {
+			continue
+		}
+		_, again := taken.LoadOrStore(port, true)
+		if _, bus := taken.LoadOrStore(port+10_000, true); again || bus {
 			continue
 		}
 		if bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10_000))); err == nil {

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/altcha-org/altcha-lib-go"
+
+	"authguard/captchamode"
+	"authguard/internal/postgrestest"
+	"authguard/internal/redistest"
+)
+
+// newNodes starts several servers of one site: one Redis, one PostgreSQL, one
+// keys file.
+func newNodes(t *testing.T, n int, redis, yaml string, users ...string) []*server {
+	t.Helper()
+	dsn := postgrestest.Shared(t).Database(t)
+	keys := filepath.Join(t.TempDir(), "keys")
+	yaml = fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\n%s", dsn, keys, redis, yaml)
+	(&server{t: t}).addUsers(dsn, users)
+	all := make([]*server, n)
+	for i := range all {
+		all[i] = newServer(t, yaml)
+	}
+	redistest.Until(t, "every node to have seen the others", func() bool {
+		for _, s := range all {
+			if s.gauge(t, "authguard_nodes") != n {
+				return false
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// gauge is a whole number out of a server's metrics; -1 if it is not there.
+func (s *server) gauge(t *testing.T, name string) int {
+	t.Helper()
+	for line := range strings.Lines(from("127.0.0.1").get(t, s.admin+"/metrics").body) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			var n int
+			_, _ = fmt.Sscan(value, &n)
+			return n
+		}
+	}
+	return -1
+}
+
+// standalone and cluster are the two ways to have Redis, as configuration.
+func standalone(t *testing.T) string {
+	return fmt.Sprintf("addresses: ['%s'], timeout: 5s", redistest.Standalone(t).Addr)
+}
+
+func cluster(t *testing.T) string {
+	return fmt.Sprintf("addresses: ['%s'], mode: cluster, timeout: 5s", strings.Join(redistest.Cluster(t).Addrs(), "', '"))
+}
+
+func TestBurstOverThreeNodesGetsExactlyTheLimitTwentyTimes(t *testing.T) {
+	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
+		t.Run(name, func(t *testing.T) {
+			var users []string
+			for run := range 20 {
+				users = append(users, fmt.Sprintf("victim%d", run))
+			}
+			nodes := newNodes(t, 3, redis(t), quiet+"limits: {pair_delay: {first: 0s}, longest_check: 1s}\n", append(users, "alice")...)
+			for run, victim := range users {
+				counts := tally(500, 200, func(i int) int {
+					return from(loopback(40+run, i%100)).login(t, nodes[i%3], victim, "wrong").status
+				})
+				if counts[http.StatusUnauthorized] != 5 || counts[http.StatusForbidden] != 495 {
+					t.Errorf("run %d: %v; want 5 × 401 and 495 × 403", run, counts)
+				}
+			}
+			right := tally(20, 20, func(i int) int { return from(loopback(2, i)).login(t, nodes[i%3], "alice", rightPassword).status })
+			if right[http.StatusOK] != 20 {
+				t.Errorf("20 right logins at once: %v, want 20 × 200", right)
+			}
+		})
+	}
+}
+
+func TestNodesActAsOne(t *testing.T) {
+	users := []string{"alice"}
+	for i := range 40 {
+		users = append(users, fmt.Sprintf("user%d", i))
+	}
+	token := strings.Repeat("t", 32)
+	nodes := newNodes(t, 3, standalone(t), "api: {tokens: ["+token+"]}\nlimits: {pair_delay: {first: 0s}}\nsite: {slow: 0s}\nchallenge: {kind: pow, pow_cost: 1000}\n", users...)
+	t.Run("a place that one knows all know, and one mode is on everywhere", func(t *testing.T) {
+		alice := from("127.200.0.1")
+		if got := alice.login(t, nodes[0], "alice", rightPassword); got.status != http.StatusOK {
+			t.Fatalf("alice: %d %s", got.status, got.body)
+		}
+		for i := range 36 { // each node sees 12, and 30 switch it on
+			from(loopback(30, i)).login(t, nodes[i%3], users[1+i], "wrong")
+		}
+		redistest.Until(t, "CAPTCHA mode on every node", func() bool {
+			for _, s := range nodes {
+				if s.gauge(t, "authguard_captcha_mode") != 1 {
+					return false
+				}
+			}
+			return true
+		})
+		for i, s := range nodes {
+			if got := from("127.201.0.1").login(t, s, "alice", rightPassword); got.status != http.StatusForbidden {
+				t.Errorf("node %d: a stranger got %d", i, got.status)
+			}
+			if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+				t.Errorf("node %d: alice got %d %s", i, got.status, got.body)
+			}
+		}
+		var on int
+		for _, s := range nodes {
+			on += strings.Count(s.log.String(), `msg="captcha mode switched" from=slow to=on`)
+		}
+		if on != 1 {
+			t.Errorf("the switch is told of %d times, want once", on)
+		}
+	})
+	t.Run("a word said to one holds on all within a second", func(t *testing.T) {
+		nodes[1].do(t, "captcha", "off", "--for", "10m", "--reason", "test")
+		within(t, time.Second, "every node to be off", func() bool {
+			for _, s := range nodes {
+				if s.gauge(t, "authguard_captcha_mode") != 0 {
+					return false
+				}
+			}
+			return true
+		})
+	})
+	t.Run("a block said to one holds on all within a second", func(t *testing.T) {
+		nodes[2].do(t, "block", "127.210.0.0/16", "--note", "test")
+		within(t, time.Second, "every node to refuse", func() bool {
+			for _, s := range nodes {
+				if from("127.210.0.1").login(t, s, "user1", rightPassword).status != http.StatusTooManyRequests {
+					return false
+				}
+			}
+			return true
+		})
+	})
+	t.Run("what one closes another unlocks", func(t *testing.T) {
+		for i := range 8 {
+			from(loopback(60, i)).login(t, nodes[0], "user2", "wrong")
+		}
+		for i, s := range nodes {
+			if got := from("127.61.0.1").login(t, s, "user2", rightPassword); got.status != http.StatusForbidden {
+				t.Errorf("node %d: %d, want 403", i, got.status)
+			}
+		}
+		nodes[1].do(t, "unlock", "--account", "user2")
+		within(t, time.Second, "every node to know", func() bool {
+			for i, s := range nodes {
+				if from(loopback(62, i)).login(t, s, "user2", rightPassword).status != http.StatusOK {
+					return false
+				}
+			}
+			return true
+		})
+	})
+	t.Run("one may settle what another began, once", func(t *testing.T) {
+		var begun struct{ Decision, Ticket string }
+		status := nodes[0].ask(t, token, "/v1/attempts", map[string]string{"account": "carol", "address": "192.0.2.1"}, &begun)
+		if status != http.StatusOK || begun.Decision != "proceed" {
+			t.Fatal(status, begun)
+		}
+		counts := tally(30, 30, func(i int) int {
+			return nodes[i%3].ask(t, token, "/v1/attempts/settle", map[string]string{"ticket": begun.Ticket, "outcome": "succeeded"}, nil)
+		})
+		if counts[http.StatusNoContent] != 1 || counts[http.StatusConflict] != 29 {
+			t.Errorf("%v, want 1 × 204 and 29 × 409", counts)
+		}
+	})
+	t.Run("one solved challenge is one attempt", func(t *testing.T) {
+		nodes[0].do(t, "captcha", "on", "--for", "10m", "--reason", "test")
+		within(t, time.Second, "every node to be on", func() bool {
+			return nodes[1].gauge(t, "authguard_captcha_mode") == 1 && nodes[2].gauge(t, "authguard_captcha_mode") == 1
+		})
+		who := from("127.220.0.1")
+		challenge := who.login(t, nodes[0], "user3", "wrong").problem.Challenge
+		if challenge == nil || challenge.PoW == nil {
+			t.Fatal("no proof of work was asked for")
+		}
+		solution := prove(t, *challenge.PoW)
+		counts := tally(50, 50, func(i int) int {
+			return from("127.220.0.1").login(t, nodes[i%3], "user3", "wrong", "captcha_id", challenge.ID, "captcha_answer", solution).status
+		})
+		if counts[http.StatusUnauthorized] != 1 || counts[http.StatusForbidden] != 49 {
+			t.Errorf("one solution sent 50 times: %v, want 1 × 401 and 49 × 403", counts)
+		}
+	})
+}
+
+// prove finds the number, as a browser does.
+func prove(t *testing.T, c captchamode.PoW) string {
+	t.Helper()
+	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.Algorithm(c.Algorithm), int(c.MaxNumber), 0, nil)
+	if err != nil || found == nil {
+		t.Fatalf("no number solves the challenge: %v", err)
+	}
+	raw, err := json.Marshal(altcha.Payload{
+		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number), Salt: c.Salt, Signature: c.Signature,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// within fails unless ok becomes true in time, with half of it again for the
+// machine to be slow.
+func within(t *testing.T, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d + d/2); !ok(); {
+		if time.Now().After(end) {
+			t.Fatalf("%v was not enough for %s", d, what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// do runs a command on this server.
+func (s *server) do(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := s.command(args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("authguard %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// ask calls the decision API.
+func (s *server) ask(t *testing.T, token, path string, in, out any) int {
+	t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, s.base+path, strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer response.Body.Close()
+	if out == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+	} else if err := json.NewDecoder(response.Body).Decode(out); err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode
+}
+
+func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
+	redis := standalone(t)
+	nodes := newNodes(t, 1, redis, quiet, "alice")
+	text, err := os.ReadFile(filepath.Join(nodes[0].dir, "authguard.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	other := strings.ReplaceAll(string(text), nodes[0].dir, dir)
+	i := strings.Index(other, "keys_file: ")
+	other = other[:i] + "keys_file: " + filepath.Join(dir, "keys") + other[i+strings.Index(other[i:], "\n"):]
+	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := nodes[0].command("serve")
+	cmd.Dir, cmd.Env = dir, append(cmd.Env, "AUTHGUARD_CONFIG="+filepath.Join(dir, "authguard.yaml"))
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "keys files of the nodes differ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
