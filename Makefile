@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test long bench lint need
+.PHONY: help run build test long faults bench lint need
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ test: need ## Every test, with the race detector
 long: need ## The long form: every fuzz target for 30 s, after the tests
 	$(MAKE) test
 	./.ci/fuzz 30s
+
+faults: need ## Break Redis and nodes under load, and print what that cost
+	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run TestFaultsUnderLoad ./cmd/authguard
 
 bench: ## One table of speeds beside rivals and a floor (needs wrk)
 	cd bench && go run .

@@ -16,6 +16,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/trusted"
 )
@@ -24,6 +25,22 @@ const (
 	home    = "192.0.2.10" // where alice logs in from
 	nowhere = "203.0.113.7"
 )
+
+// each tells a story twice: with everything in memory, and with failures and
+// places in a real Redis.
+func each(t *testing.T, o world.Options, story func(t *testing.T, w *world.World)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, o))
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		over := o
+		over.Redis = redistest.Standalone(t).Client(t)
+		story(t, world.New(t, over))
+	})
+}
 
 // address is the nth of many addresses, each in a network of its own.
 func address(n int) string {
@@ -143,37 +160,39 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 
 func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	// An attacker logs in to accounts of his own between any two guesses.
-	checked := 0
-	for i := range 200 {
-		w.Right(t, "mallory", nowhere)
-		w.Right(t, fmt.Sprintf("mallory%d", i), nowhere)
-		if w.Wrong(t, fmt.Sprintf("victim%d", i), nowhere).Action == guard.Proceed {
-			checked++
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		// An attacker logs in to accounts of his own between any two guesses.
+		checked := 0
+		for i := range 200 {
+			w.Right(t, "mallory", nowhere)
+			w.Right(t, fmt.Sprintf("mallory%d", i), nowhere)
+			if w.Wrong(t, fmt.Sprintf("victim%d", i), nowhere).Action == guard.Proceed {
+				checked++
+			}
 		}
-	}
-	if checked != 10 {
-		t.Errorf("%d guesses were checked, want 10: the address's limit", checked)
-	}
+		if checked != 10 {
+			t.Errorf("%d guesses were checked, want 10: the address's limit", checked)
+		}
+	})
 }
 
 func TestR5KnockingOnAClosedDoorDoesNotKeepItClosed(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for i := range 5 {
-		w.Wrong(t, "alice", address(i))
-	}
-	for range 23 * 60 {
-		w.Clock.Advance(time.Minute)
-		if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Challenge {
-			t.Fatalf("got %v while the account is closed to strangers", d.Action)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
 		}
-	}
-	w.Clock.Advance(time.Hour + time.Millisecond)
-	if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Proceed {
-		t.Errorf("got %v a day after the last failure that counted", d.Action)
-	}
+		for range 23 * 60 {
+			w.Clock.Advance(time.Minute)
+			if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Challenge {
+				t.Fatalf("got %v while the account is closed to strangers", d.Action)
+			}
+		}
+		w.Clock.Advance(time.Hour + time.Millisecond)
+		if d := w.Wrong(t, "alice", address(9)); d.Action != guard.Proceed {
+			t.Errorf("got %v a day after the last failure that counted", d.Action)
+		}
+	})
 }
 
 func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
@@ -228,218 +247,228 @@ func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 
 func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "\u3000", "", ""} {
-		d := w.Wrong(t, name, nowhere)
-		if d.Action != guard.Refuse || !d.Reasons.Has(guard.BadAccountName) {
-			t.Fatalf("%d: %q: %v %v", i, name, d.Action, d.Reasons.Codes())
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "\u3000", "", ""} {
+			d := w.Wrong(t, name, nowhere)
+			if d.Action != guard.Refuse || !d.Reasons.Has(guard.BadAccountName) {
+				t.Fatalf("%d: %q: %v %v", i, name, d.Action, d.Reasons.Codes())
+			}
 		}
-	}
-	if w.AllChecked() != 0 {
-		t.Error("a password was checked for a name that is none")
-	}
-	if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
-		t.Errorf("got %v after ten attempts without a name, want challenge", d.Action)
-	}
+		if w.AllChecked() != 0 {
+			t.Error("a password was checked for a name that is none")
+		}
+		if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+			t.Errorf("got %v after ten attempts without a name, want challenge", d.Action)
+		}
+	})
 }
 
 func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	for i := range 5 {
-		w.Wrong(t, "alice", address(i))
-	}
-	for i := range 95 {
-		if d := w.Wrong(t, "alice", address(100+i)); d.Action != guard.Challenge {
-			t.Fatalf("guess %d: got %v, want challenge", i, d.Action)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
 		}
-		if d, _ := w.Try(t, w.Solved(t, "alice", address(100+i)), "wrong"); d.Action != guard.Proceed {
-			t.Fatalf("guess %d with a solve: got %v %v", i, d.Action, d.Reasons.Codes())
+		for i := range 95 {
+			if d := w.Wrong(t, "alice", address(100+i)); d.Action != guard.Challenge {
+				t.Fatalf("guess %d: got %v, want challenge", i, d.Action)
+			}
+			if d, _ := w.Try(t, w.Solved(t, "alice", address(100+i)), "wrong"); d.Action != guard.Proceed {
+				t.Fatalf("guess %d with a solve: got %v %v", i, d.Action, d.Reasons.Codes())
+			}
 		}
-	}
-	if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Refuse {
-		t.Errorf("guess 101: got %v, want refuse", d.Action)
-	}
-	if !w.Right(t, "alice", home) {
-		t.Error("the owner was kept out of a place she has logged in from")
-	}
+		if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Refuse {
+			t.Errorf("guess 101: got %v, want refuse", d.Action)
+		}
+		if !w.Right(t, "alice", home) {
+			t.Error("the owner was kept out of a place she has logged in from")
+		}
+	})
 }
 
 func TestR14PrivilegedPlacesPassEveryLimitAndTheMode(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	for i := range 200 { // the neighbours behind the same address are bad
-		w.Wrong(t, fmt.Sprintf("victim%d", i), home)
-	}
-	for i := range 300 { // and alice is under attack
-		w.Wrong(t, "alice", address(i))
-	}
-	w.Force(t)
-	for range 10 {
-		if !w.Right(t, "alice", home) {
-			t.Fatal("alice was kept out of a privileged place")
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		for i := range 200 { // the neighbours behind the same address are bad
+			w.Wrong(t, fmt.Sprintf("victim%d", i), home)
 		}
-	}
-	if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
-		t.Errorf("a stranger got %v while the mode is on", d.Action)
-	}
+		for i := range 300 { // and alice is under attack
+			w.Wrong(t, "alice", address(i))
+		}
+		w.Force(t)
+		for range 10 {
+			if !w.Right(t, "alice", home) {
+				t.Fatal("alice was kept out of a privileged place")
+			}
+		}
+		if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+			t.Errorf("a stranger got %v while the mode is on", d.Action)
+		}
+	})
 }
 
 func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	checked := func(every time.Duration, tries int) (n int) {
-		for range tries {
-			w.Clock.Advance(every)
-			if w.Wrong(t, "alice", home).Action == guard.Proceed {
-				n++
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		checked := func(every time.Duration, tries int) (n int) {
+			for range tries {
+				w.Clock.Advance(every)
+				if w.Wrong(t, "alice", home).Action == guard.Proceed {
+					n++
+				}
 			}
+			return n
 		}
-		return n
-	}
-	if n := checked(21*time.Second, 100); n != 20 {
-		t.Errorf("%d guesses in the first half hour, want 20", n)
-	}
-	if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
-		t.Errorf("got %v beyond the budget, want challenge", d.Action)
-	}
-	checked(time.Minute, 8*60)
-	w.Clock.Advance(time.Hour)
-	d := w.Wrong(t, "alice", home)
-	if d.Privileged {
-		t.Errorf("still privileged after %d wrong passwords in a day", 100)
-	}
-	if st := w.Status(t, "alice", home); st != trusted.Spent {
-		t.Errorf("the place is %v, want spent", st)
-	}
+		if n := checked(21*time.Second, 100); n != 20 {
+			t.Errorf("%d guesses in the first half hour, want 20", n)
+		}
+		if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
+			t.Errorf("got %v beyond the budget, want challenge", d.Action)
+		}
+		checked(time.Minute, 8*60)
+		w.Clock.Advance(time.Hour)
+		d := w.Wrong(t, "alice", home)
+		if d.Privileged {
+			t.Errorf("still privileged after %d wrong passwords in a day", 100)
+		}
+		if st := w.Status(t, "alice", home); st != trusted.Spent {
+			t.Errorf("the place is %v, want spent", st)
+		}
+	})
 }
 
 func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	w.Spend(t, "alice", home)
-	for i := range 300 {
-		w.Clock.Advance(time.Minute)
-		w.Try(t, w.Solved(t, fmt.Sprintf("other%d", i), home), "wrong")
-	}
-	if d, _ := w.Try(t, w.Solved(t, "bob", home), world.Right); d.Action != guard.Refuse {
-		t.Fatalf("a stranger at the address got %v, want refuse", d.Action)
-	}
-	if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
-		t.Errorf("alice got %v, want challenge", d.Action)
-	}
-	if _, ok := w.Try(t, w.Solved(t, "alice", home), world.Right); !ok {
-		t.Error("alice solved the challenge and was kept out")
-	}
-	if st := w.Status(t, "alice", home); st != trusted.Privileged {
-		t.Errorf("after logging in again the place is %v", st)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		w.Spend(t, "alice", home)
+		for i := range 300 {
+			w.Clock.Advance(time.Minute)
+			w.Try(t, w.Solved(t, fmt.Sprintf("other%d", i), home), "wrong")
+		}
+		if d, _ := w.Try(t, w.Solved(t, "bob", home), world.Right); d.Action != guard.Refuse {
+			t.Fatalf("a stranger at the address got %v, want refuse", d.Action)
+		}
+		if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
+			t.Errorf("alice got %v, want challenge", d.Action)
+		}
+		if _, ok := w.Try(t, w.Solved(t, "alice", home), world.Right); !ok {
+			t.Error("alice solved the challenge and was kept out")
+		}
+		if st := w.Status(t, "alice", home); st != trusted.Privileged {
+			t.Errorf("after logging in again the place is %v", st)
+		}
+	})
 }
 
 func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	cookie := w.Device(t, "alice", home)
-	for i := range 10 {
-		w.Wrong(t, "alice", address(i))
-	}
-	a := world.From("alice", nowhere)
-	a.Device = cookie
-	if _, ok := w.Try(t, a, world.Right); !ok {
-		t.Error("alice's own device was kept out")
-	}
-	a.Account, a.Address = "bob", netip.MustParseAddr(address(50))
-	w.Force(t)
-	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
-		t.Errorf("alice's device got %v for bob's account", d.Action)
-	}
-	w.Clock.Advance(time.Second)
-	if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
-		t.Fatal(err)
-	}
-	a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
-	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
-		t.Errorf("a device from before the password reset got %v", d.Action)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		cookie := w.Device(t, "alice", home)
+		for i := range 10 {
+			w.Wrong(t, "alice", address(i))
+		}
+		a := world.From("alice", nowhere)
+		a.Device = cookie
+		if _, ok := w.Try(t, a, world.Right); !ok {
+			t.Error("alice's own device was kept out")
+		}
+		a.Account, a.Address = "bob", netip.MustParseAddr(address(50))
+		w.Force(t)
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+			t.Errorf("alice's device got %v for bob's account", d.Action)
+		}
+		w.Clock.Advance(time.Second)
+		if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+			t.Errorf("a device from before the password reset got %v", d.Action)
+		}
+	})
 }
 
 func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	cookie := w.Device(t, "alice", home)
-	for range 2000 {
-		w.Clock.Advance(25 * time.Second)
-		w.Wrong(t, "alice", home)
-	}
-	w.Force(t)
-	a := world.From("alice", home)
-	a.Device = cookie
-	if _, ok := w.Try(t, a, world.Right); !ok {
-		t.Error("whoever shares alice's address locked her device out")
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		cookie := w.Device(t, "alice", home)
+		for range 2000 {
+			w.Clock.Advance(25 * time.Second)
+			w.Wrong(t, "alice", home)
+		}
+		w.Force(t)
+		a := world.From("alice", home)
+		a.Device = cookie
+		if _, ok := w.Try(t, a, world.Right); !ok {
+			t.Error("whoever shares alice's address locked her device out")
+		}
+	})
 }
 
 func TestR14OnlyAnAdministratorsBlockStopsAPrivilegedPlace(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	w.Lists.Set([]guard.Listing{
-		{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: w.Clock.Now().Add(time.Hour)},
-		{Prefix: netip.MustParsePrefix("192.0.2.99/32"), Verdict: guard.Allowed},
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		w.Lists.Set([]guard.Listing{
+			{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: w.Clock.Now().Add(time.Hour)},
+			{Prefix: netip.MustParsePrefix("192.0.2.99/32"), Verdict: guard.Allowed},
+		})
+		if d, ok := w.Try(t, world.From("alice", home), world.Right); ok || d.Action != guard.Refuse {
+			t.Errorf("got %v from a blocked network", d.Action)
+		}
+		if !w.Right(t, "alice", "192.0.2.99") {
+			t.Error("the more specific allowance did not count")
+		}
+		w.Clock.Advance(time.Hour)
+		if !w.Right(t, "alice", home) {
+			t.Error("the block did not expire")
+		}
 	})
-	if d, ok := w.Try(t, world.From("alice", home), world.Right); ok || d.Action != guard.Refuse {
-		t.Errorf("got %v from a blocked network", d.Action)
-	}
-	if !w.Right(t, "alice", "192.0.2.99") {
-		t.Error("the more specific allowance did not count")
-	}
-	w.Clock.Advance(time.Hour)
-	if !w.Right(t, "alice", home) {
-		t.Error("the block did not expire")
-	}
 }
 
 func TestAllowedAddressStillMayNotGuess(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(nowhere + "/32"), Verdict: guard.Allowed}})
-	w.Force(t)
-	for i := range 100 {
-		if d := w.Wrong(t, fmt.Sprintf("account%d", i), nowhere); d.Action != guard.Proceed {
-			t.Fatalf("attempt %d at another account: %v", i, d.Action)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(nowhere + "/32"), Verdict: guard.Allowed}})
+		w.Force(t)
+		for i := range 100 {
+			if d := w.Wrong(t, fmt.Sprintf("account%d", i), nowhere); d.Action != guard.Proceed {
+				t.Fatalf("attempt %d at another account: %v", i, d.Action)
+			}
 		}
-	}
-	for range 20 {
-		w.Clock.Advance(30 * time.Second)
-		w.Wrong(t, "alice", nowhere)
-	}
-	if got := w.Checked("alice"); got != 5 {
-		t.Errorf("%d guesses at one account, want 5", got)
-	}
+		for range 20 {
+			w.Clock.Advance(30 * time.Second)
+			w.Wrong(t, "alice", nowhere)
+		}
+		if got := w.Checked("alice"); got != 5 {
+			t.Errorf("%d guesses at one account, want 5", got)
+		}
+	})
 }
 
 func TestR15DelayDoublesByTheClockAndIsTheSameForRightAndWrong(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for range 3 {
-		w.Wrong(t, "alice", nowhere)
-	}
-	wrong := w.Wrong(t, "alice", nowhere)
-	right, ok := w.Try(t, world.From("alice", nowhere), world.Right)
-	if ok || right.Action != guard.Wait || wrong.Action != guard.Wait || right.RetryAfter != wrong.RetryAfter {
-		t.Errorf("right: %v %v, wrong: %v %v", right.Action, right.RetryAfter, wrong.Action, wrong.RetryAfter)
-	}
-	if wrong.RetryAfter != time.Second {
-		t.Errorf("told to wait %v, want 1s", wrong.RetryAfter)
-	}
-	w.Clock.Advance(time.Second)
-	if !w.Right(t, "alice", nowhere) {
-		t.Error("kept out when due")
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for range 3 {
+			w.Wrong(t, "alice", nowhere)
+		}
+		wrong := w.Wrong(t, "alice", nowhere)
+		right, ok := w.Try(t, world.From("alice", nowhere), world.Right)
+		if ok || right.Action != guard.Wait || wrong.Action != guard.Wait || right.RetryAfter != wrong.RetryAfter {
+			t.Errorf("right: %v %v, wrong: %v %v", right.Action, right.RetryAfter, wrong.Action, wrong.RetryAfter)
+		}
+		if wrong.RetryAfter != time.Second {
+			t.Errorf("told to wait %v, want 1s", wrong.RetryAfter)
+		}
+		w.Clock.Advance(time.Second)
+		if !w.Right(t, "alice", nowhere) {
+			t.Error("kept out when due")
+		}
+	})
 }
 
 func TestR15TwentyThousandHeldCostNoPrivilegedLogin(t *testing.T) {
@@ -497,306 +526,320 @@ func TestR15HeldUntilDueThenDecided(t *testing.T) {
 
 func TestR16StoppedAttemptsNeverReachThePassword(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for i := range 5 {
-		w.Wrong(t, "alice", address(i))
-	}
-	before := w.Checked("alice")
-	w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(address(20) + "/32"), Verdict: guard.Blocked}})
-	for _, from := range []string{address(9), address(20)} {
-		right, ok := w.Try(t, world.From("alice", from), world.Right)
-		wrong := w.Wrong(t, "alice", from)
-		if ok || right.Action != wrong.Action || right.RetryAfter != wrong.RetryAfter {
-			t.Errorf("%s: right %v, wrong %v", from, right.Action, wrong.Action)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
 		}
-	}
-	if got := w.Checked("alice"); got != before {
-		t.Errorf("%d passwords were looked at", got-before)
-	}
+		before := w.Checked("alice")
+		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(address(20) + "/32"), Verdict: guard.Blocked}})
+		for _, from := range []string{address(9), address(20)} {
+			right, ok := w.Try(t, world.From("alice", from), world.Right)
+			wrong := w.Wrong(t, "alice", from)
+			if ok || right.Action != wrong.Action || right.RetryAfter != wrong.RetryAfter {
+				t.Errorf("%s: right %v, wrong %v", from, right.Action, wrong.Action)
+			}
+		}
+		if got := w.Checked("alice"); got != before {
+			t.Errorf("%d passwords were looked at", got-before)
+		}
+	})
 }
 
 func TestR17OneSolveOneAttempt(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Force(t)
-	a := w.Solved(t, "alice", nowhere)
-	var in atomic.Int64
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if d, _ := w.Try(t, a, "wrong"); d.Action == guard.Proceed {
-				in.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if in.Load() != 1 || w.Checked("alice") != 1 {
-		t.Errorf("%d attempts went through on one solve, %d passwords checked", in.Load(), w.Checked("alice"))
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Force(t)
+		a := w.Solved(t, "alice", nowhere)
+		var in atomic.Int64
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if d, _ := w.Try(t, a, "wrong"); d.Action == guard.Proceed {
+					in.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if in.Load() != 1 || w.Checked("alice") != 1 {
+			t.Errorf("%d attempts went through on one solve, %d passwords checked", in.Load(), w.Checked("alice"))
+		}
+	})
 }
 
 func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Force(t)
-	for name, change := range map[string]func(*guard.Attempt){
-		"absent":     func(a *guard.Attempt) { a.Solve = captchamode.Solve{} },
-		"empty":      func(a *guard.Attempt) { a.Solve.Answer = " " },
-		"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
-		"unknown":    func(a *guard.Attempt) { a.Solve.ID = "x" + a.Solve.ID[1:] },
-		"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
-		"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
-		"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
-		"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
-		"cut":        func(a *guard.Attempt) { a.Solve.ID = a.Solve.ID[:10] },
-		"other name": func(a *guard.Attempt) { a.Solve = captchamode.Solve{ID: "off", Answer: "true"} },
-	} {
-		a := w.Solved(t, "alice", nowhere)
-		change(&a)
-		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
-			t.Errorf("%s: got %v", name, d.Action)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Force(t)
+		for name, change := range map[string]func(*guard.Attempt){
+			"absent":     func(a *guard.Attempt) { a.Solve = captchamode.Solve{} },
+			"empty":      func(a *guard.Attempt) { a.Solve.Answer = " " },
+			"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
+			"unknown":    func(a *guard.Attempt) { a.Solve.ID = "x" + a.Solve.ID[1:] },
+			"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
+			"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
+			"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
+			"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
+			"cut":        func(a *guard.Attempt) { a.Solve.ID = a.Solve.ID[:10] },
+			"other name": func(a *guard.Attempt) { a.Solve = captchamode.Solve{ID: "off", Answer: "true"} },
+		} {
+			a := w.Solved(t, "alice", nowhere)
+			change(&a)
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+				t.Errorf("%s: got %v", name, d.Action)
+			}
 		}
-	}
-	if w.AllChecked() != 0 {
-		t.Error("a password was checked without a solve")
-	}
+		if w.AllChecked() != 0 {
+			t.Error("a password was checked without a solve")
+		}
+	})
 }
 
 func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Force(t)
-	a := w.Solved(t, "alice", nowhere)
-	a.Solve.Answer = "wrong"
-	w.Try(t, a, world.Right)
-	a.Solve.Answer = world.Answer
-	if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
-		t.Errorf("after a wrong answer the right one got %v", d.Action)
-	}
-	e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range e.Lines {
-		if line.Used != 0 {
-			t.Errorf("the %s was charged %d", line.Subject, line.Used)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Force(t)
+		a := w.Solved(t, "alice", nowhere)
+		a.Solve.Answer = "wrong"
+		w.Try(t, a, world.Right)
+		a.Solve.Answer = world.Answer
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+			t.Errorf("after a wrong answer the right one got %v", d.Action)
 		}
-	}
+		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range e.Lines {
+			if line.Used != 0 {
+				t.Errorf("the %s was charged %d", line.Subject, line.Used)
+			}
+		}
+	})
 }
 
 func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	a := w.Solved(t, "alice", nowhere)
-	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != captchamode.SolveUnchecked {
-		t.Fatalf("got %v, solve %v", d.Action, d.Solve.Reason)
-	}
-	w.Force(t)
-	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
-		t.Errorf("the solve was burnt before it was needed: %v", d.Action)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		a := w.Solved(t, "alice", nowhere)
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != captchamode.SolveUnchecked {
+			t.Fatalf("got %v, solve %v", d.Action, d.Solve.Reason)
+		}
+		w.Force(t)
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+			t.Errorf("the solve was burnt before it was needed: %v", d.Action)
+		}
+	})
 }
 
 func TestR20AttackSwitchesTheModeOnAndQuietSwitchesItOffOnce(t *testing.T) {
 	t.Parallel()
 	mode := captchamode.DefaultConfig()
 	mode.CoolDown = 10 * time.Minute
-	w := world.New(t, world.Options{Mode: &mode})
-	w.Right(t, "alice", home)
-	checkedBefore := 0
-	for i := range 5000 {
-		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
-		if i == 30 {
-			if !w.Mode.On() {
-				t.Fatal("the mode is off after 31 failures in no time")
+	each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		checkedBefore := 0
+		for i := range 5000 {
+			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			if i == 30 {
+				if !w.Mode.On() {
+					t.Fatal("the mode is off after 31 failures in no time")
+				}
+				checkedBefore = w.AllChecked()
 			}
-			checkedBefore = w.AllChecked()
+			if i%100 == 0 {
+				w.Clock.Advance(time.Second)
+				w.Mode.Tick()
+			}
 		}
-		if i%100 == 0 {
+		if got := w.AllChecked() - checkedBefore; got != 0 {
+			t.Errorf("%d passwords were checked without a solve after the mode went on", got)
+		}
+		if !w.Right(t, "alice", home) {
+			t.Error("a privileged person was kept out")
+		}
+		if _, ok := w.Try(t, w.Solved(t, "bob", address(6000)), world.Right); !ok {
+			t.Error("a stranger who solved was kept out")
+		}
+		for range 3600 {
 			w.Clock.Advance(time.Second)
 			w.Mode.Tick()
 		}
-	}
-	if got := w.AllChecked() - checkedBefore; got != 0 {
-		t.Errorf("%d passwords were checked without a solve after the mode went on", got)
-	}
-	if !w.Right(t, "alice", home) {
-		t.Error("a privileged person was kept out")
-	}
-	if _, ok := w.Try(t, w.Solved(t, "bob", address(6000)), world.Right); !ok {
-		t.Error("a stranger who solved was kept out")
-	}
-	for range 3600 {
-		w.Clock.Advance(time.Second)
-		w.Mode.Tick()
-	}
-	if on, off := w.Switched(); on != 1 || off != 1 {
-		t.Errorf("the mode went on %d times and off %d times, want once each", on, off)
-	}
+		if on, off := w.Switched(); on != 1 || off != 1 {
+			t.Errorf("the mode went on %d times and off %d times, want once each", on, off)
+		}
+	})
 }
 
 func TestR20OneAddressCannotSwitchTheMode(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for i := range 10_000 {
-		w.Wrong(t, fmt.Sprintf("account%d", i), nowhere)
-		w.Clock.Advance(10 * time.Millisecond)
-		w.Mode.Tick()
-	}
-	if w.Mode.On() {
-		t.Error("a single address switched the whole site's mode")
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 10_000 {
+			w.Wrong(t, fmt.Sprintf("account%d", i), nowhere)
+			w.Clock.Advance(10 * time.Millisecond)
+			w.Mode.Tick()
+		}
+		if w.Mode.On() {
+			t.Error("a single address switched the whole site's mode")
+		}
+	})
 }
 
 func TestR20UnsolvedChallengesKeepTheModeOn(t *testing.T) {
 	t.Parallel()
 	mode := captchamode.DefaultConfig()
 	mode.CoolDown = time.Minute
-	w := world.New(t, world.Options{Mode: &mode})
-	for i := range 60 * 60 {
-		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
-		w.Clock.Advance(time.Second)
-		w.Mode.Tick()
-	}
-	if on, off := w.Switched(); on != 1 || off != 0 {
-		t.Errorf("an attack that runs into the CAPTCHA: on %d times, off %d times", on, off)
-	}
+	each(t, world.Options{Mode: &mode}, func(t *testing.T, w *world.World) {
+		for i := range 60 * 60 {
+			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+			w.Clock.Advance(time.Second)
+			w.Mode.Tick()
+		}
+		if on, off := w.Switched(); on != 1 || off != 0 {
+			t.Errorf("an attack that runs into the CAPTCHA: on %d times, off %d times", on, off)
+		}
+	})
 }
 
 func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	off := captchamode.Force{Word: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
-	if err := w.Mode.Force(off); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 100 {
-		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
-	}
-	if w.Mode.On() {
-		t.Error("the machine overruled a person")
-	}
-	if f := w.Mode.State().Force; f != off && (f.Who != "ops" || f.Why != "a load test") {
-		t.Errorf("who and why were lost: %+v", f)
-	}
-	w.Clock.Advance(10 * time.Minute)
-	w.Mode.Tick()
-	if w.Mode.State().Force.Word != captchamode.Automatic {
-		t.Error("the word did not run out by itself")
-	}
-	for _, bad := range []captchamode.Force{
-		{Word: "maybe", Who: "a", Why: "b", Until: w.Clock.Now().Add(time.Hour)},
-		{Word: captchamode.ForcedOn, Why: "b", Until: w.Clock.Now().Add(time.Hour)},
-		{Word: captchamode.ForcedOn, Who: "a", Until: w.Clock.Now().Add(time.Hour)},
-		{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now()},
-		{Word: captchamode.ForcedOn, Who: "a", Why: "b"},
-		{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now().Add(365 * 24 * time.Hour)},
-	} {
-		if err := w.Mode.Force(bad); !errors.Is(err, captchamode.ErrForce) {
-			t.Errorf("%+v: %v", bad, err)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		off := captchamode.Force{Word: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
+		if err := w.Mode.Force(off); err != nil {
+			t.Fatal(err)
 		}
-	}
+		for i := range 100 {
+			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
+		}
+		if w.Mode.On() {
+			t.Error("the machine overruled a person")
+		}
+		if f := w.Mode.State().Force; f != off && (f.Who != "ops" || f.Why != "a load test") {
+			t.Errorf("who and why were lost: %+v", f)
+		}
+		w.Clock.Advance(10 * time.Minute)
+		w.Mode.Tick()
+		if w.Mode.State().Force.Word != captchamode.Automatic {
+			t.Error("the word did not run out by itself")
+		}
+		for _, bad := range []captchamode.Force{
+			{Word: "maybe", Who: "a", Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+			{Word: captchamode.ForcedOn, Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+			{Word: captchamode.ForcedOn, Who: "a", Until: w.Clock.Now().Add(time.Hour)},
+			{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now()},
+			{Word: captchamode.ForcedOn, Who: "a", Why: "b"},
+			{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now().Add(365 * 24 * time.Hour)},
+		} {
+			if err := w.Mode.Force(bad); !errors.Is(err, captchamode.ErrForce) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
 }
 
 func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 	t.Parallel()
 	const proxy = "10.0.0.1"
-	w := world.New(t, world.Options{})
-	through := func(account, password string) guard.Decision {
-		a := world.From(account, proxy)
-		a.Forwarded = true
-		d, _ := w.Try(t, a, password)
-		return d
-	}
-	for i := range 12 {
-		through(fmt.Sprintf("user%d", i), world.Right)
-	}
-	if got, _, found := w.ForgottenProxy(); !found || got.String() != proxy {
-		t.Fatalf("noticed %v, %v", got, found)
-	}
-	for i := range 300 {
-		a := w.Solved(t, fmt.Sprintf("victim%d", i), proxy)
-		a.Forwarded = true
-		w.Clock.Advance(time.Minute)
-		w.Try(t, a, "wrong")
-	}
-	if d := through("new", world.Right); d.Action != guard.Challenge {
-		t.Errorf("got %v beyond the address's refusal, want challenge", d.Action)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		through := func(account, password string) guard.Decision {
+			a := world.From(account, proxy)
+			a.Forwarded = true
+			d, _ := w.Try(t, a, password)
+			return d
+		}
+		for i := range 12 {
+			through(fmt.Sprintf("user%d", i), world.Right)
+		}
+		if got, _, found := w.ForgottenProxy(); !found || got.String() != proxy {
+			t.Fatalf("noticed %v, %v", got, found)
+		}
+		for i := range 300 {
+			a := w.Solved(t, fmt.Sprintf("victim%d", i), proxy)
+			a.Forwarded = true
+			w.Clock.Advance(time.Minute)
+			w.Try(t, a, "wrong")
+		}
+		if d := through("new", world.Right); d.Action != guard.Challenge {
+			t.Errorf("got %v beyond the address's refusal, want challenge", d.Action)
+		}
+	})
 }
 
 func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for i := range 100 {
-		a := world.From(fmt.Sprintf("user%d", i), "10.0.0.9")
-		a.Forwarded = true
-		w.Try(t, a, "wrong")
-		a = world.From("mallory", nowhere)
-		a.Forwarded = true
-		w.Try(t, a, world.Right)
-	}
-	if got, _, found := w.ForgottenProxy(); found {
-		t.Errorf("%v was taken for a proxy", got)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 100 {
+			a := world.From(fmt.Sprintf("user%d", i), "10.0.0.9")
+			a.Forwarded = true
+			w.Try(t, a, "wrong")
+			a = world.From("mallory", nowhere)
+			a.Forwarded = true
+			w.Try(t, a, world.Right)
+		}
+		if got, _, found := w.ForgottenProxy(); found {
+			t.Errorf("%v was taken for a proxy", got)
+		}
+	})
 }
 
 func TestAbandonedGivesTheAccountItsChargeBack(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	broken := errors.New("the database is away")
-	for range 50 {
-		_, ok, err := w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { return true, broken })
-		if ok {
-			t.Fatal("got in although the check broke")
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		broken := errors.New("the database is away")
+		for range 50 {
+			_, ok, err := w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { return true, broken })
+			if ok {
+				t.Fatal("got in although the check broke")
+			}
+			if err != nil && !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
 		}
-		if err != nil && !errors.Is(err, broken) {
+		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(nowhere))
-	if err != nil {
-		t.Fatal(err)
-	}
-	used := map[guard.SubjectKind]int{}
-	for _, l := range e.Lines {
-		used[l.Subject] = l.Used
-	}
-	if used[guard.OnAccount] != 0 || used[guard.OnAddress] != 10 {
-		t.Errorf("account %d, address %d; want 0 and 10", used[guard.OnAccount], used[guard.OnAddress])
-	}
+		used := map[guard.SubjectKind]int{}
+		for _, l := range e.Lines {
+			used[l.Subject] = l.Used
+		}
+		if used[guard.OnAccount] != 0 || used[guard.OnAddress] != 10 {
+			t.Errorf("account %d, address %d; want 0 and 10", used[guard.OnAccount], used[guard.OnAddress])
+		}
+	})
 }
 
 func TestPanicInTheCheckIsSettledAsAbandoned(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	func() {
-		defer func() { _ = recover() }()
-		_, _, _ = w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { panic("broken") })
-	}()
-	events := w.Events()
-	if len(events) != 1 || !events[0].Settled || events[0].Outcome != guard.Abandoned {
-		t.Errorf("%+v", events)
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		func() {
+			defer func() { _ = recover() }()
+			_, _, _ = w.Login(t.Context(), world.From("alice", nowhere), func(context.Context) (bool, error) { panic("broken") })
+		}()
+		events := w.Events()
+		if len(events) != 1 || !events[0].Settled || events[0].Outcome != guard.Abandoned {
+			t.Errorf("%+v", events)
+		}
+	})
 }
 
 func TestSettlingTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Wrong(t, "alice", nowhere)
-	d, err := w.Begin(t.Context(), world.From("alice", nowhere))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Settle(t.Context(), &d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
-		t.Fatalf("the second time: %v", err)
-	}
-	if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {
-		t.Error("settling a failure again made the place privileged")
-	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Wrong(t, "alice", nowhere)
+		d, err := w.Begin(t.Context(), world.From("alice", nowhere))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Settle(t.Context(), &d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+			t.Fatalf("the second time: %v", err)
+		}
+		if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {
+			t.Error("settling a failure again made the place privileged")
+		}
+	})
 }
 
 func TestMonitoredLimitIsSaidAndNotEnforced(t *testing.T) {
@@ -806,36 +849,38 @@ func TestMonitoredLimitIsSaidAndNotEnforced(t *testing.T) {
 	for i := range p.Account {
 		p.Account[i].Monitor = true
 	}
-	w := world.New(t, world.Options{Policy: &p})
-	for i := range 5 {
-		w.Wrong(t, "alice", address(i))
-	}
-	d := w.Wrong(t, "alice", address(9))
-	if d.Action != guard.Proceed || !slices.Contains(d.Reasons.Codes(), "limit:account:monitored") {
-		t.Errorf("%v %v", d.Action, d.Reasons.Codes())
-	}
+	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
+		}
+		d := w.Wrong(t, "alice", address(9))
+		if d.Action != guard.Proceed || !slices.Contains(d.Reasons.Codes(), "limit:account:monitored") {
+			t.Errorf("%v %v", d.Action, d.Reasons.Codes())
+		}
+	})
 }
 
 func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	w.Right(t, "alice", home)
-	for i := range 12 { // above a third of 30
-		w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
-	}
-	if !w.Mode.Slowing() || w.Mode.On() {
-		t.Fatalf("slowing %v, on %v", w.Mode.Slowing(), w.Mode.On())
-	}
-	w.Wrong(t, "bob", nowhere)
-	d := w.Wrong(t, "carol", nowhere)
-	if d.Action != guard.Wait || !d.Reasons.Has(guard.SiteSlowed) {
-		t.Errorf("a stranger got %v %v", d.Action, d.Reasons.Codes())
-	}
-	for range 3 {
-		if !w.Right(t, "alice", home) {
-			t.Error("a privileged login was slowed")
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		for i := range 12 { // above a third of 30
+			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))
 		}
-	}
+		if !w.Mode.Slowing() || w.Mode.On() {
+			t.Fatalf("slowing %v, on %v", w.Mode.Slowing(), w.Mode.On())
+		}
+		w.Wrong(t, "bob", nowhere)
+		d := w.Wrong(t, "carol", nowhere)
+		if d.Action != guard.Wait || !d.Reasons.Has(guard.SiteSlowed) {
+			t.Errorf("a stranger got %v %v", d.Action, d.Reasons.Codes())
+		}
+		for range 3 {
+			if !w.Right(t, "alice", home) {
+				t.Error("a privileged login was slowed")
+			}
+		}
+	})
 }
 
 func TestZeroDecisionRefuses(t *testing.T) {
@@ -877,63 +922,66 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 // Who is called alike in two directories is two people.
 func TestR14APlaceIsKnownInItsDirectoryOnly(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{Directories: []string{"administration"}})
-	if !w.Right(t, "admin", home) {
-		t.Fatal("the user called admin cannot log in")
-	}
-	w.Force(t)
-	a := world.From("admin", home)
-	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
-		t.Errorf("at his own place: %v", d.Action)
-	}
-	a.Directory = "administration"
-	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
-		t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
-	}
-	if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
-		t.Fatal(err)
-	}
-	a.Directory = ""
-	if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
-		t.Errorf("after a reset: %v, want a challenge", d.Action)
-	}
+	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
+		if !w.Right(t, "admin", home) {
+			t.Fatal("the user called admin cannot log in")
+		}
+		w.Force(t)
+		a := world.From("admin", home)
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+			t.Errorf("at his own place: %v", d.Action)
+		}
+		a.Directory = "administration"
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
+			t.Errorf("as the administrator of the same name: %v, want a challenge", d.Action)
+		}
+		if err := w.ForgetPlaces(t.Context(), "admin", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		a.Directory = ""
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Challenge {
+			t.Errorf("after a reset: %v, want a challenge", d.Action)
+		}
+	})
 }
 
 func TestUnlockAndExplainKnowEveryDirectory(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{Directories: []string{"administration"}})
-	for i := range 5 {
-		a := world.From("admin", address(i))
-		a.Directory = "administration"
-		w.Try(t, a, "wrong")
-	}
-	e, err := w.Explain(t.Context(), "admin", netip.Addr{})
-	if err != nil || e.Directory != "administration" || e.Decision.Action != guard.Challenge {
-		t.Fatalf("explained: %q, %v, %v", e.Directory, e.Decision.Action, err)
-	}
-	if err := w.Unlock(t.Context(), "admin", netip.Addr{}); err != nil {
-		t.Fatal(err)
-	}
-	if e, err = w.Explain(t.Context(), "admin", netip.Addr{}); err != nil || e.Decision.Action != guard.Proceed {
-		t.Errorf("unlocked: %v, %v", e.Decision.Action, err)
-	}
+	each(t, world.Options{Directories: []string{"administration"}}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			a := world.From("admin", address(i))
+			a.Directory = "administration"
+			w.Try(t, a, "wrong")
+		}
+		e, err := w.Explain(t.Context(), "admin", netip.Addr{})
+		if err != nil || e.Directory != "administration" || e.Decision.Action != guard.Challenge {
+			t.Fatalf("explained: %q, %v, %v", e.Directory, e.Decision.Action, err)
+		}
+		if err := w.Unlock(t.Context(), "admin", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err = w.Explain(t.Context(), "admin", netip.Addr{}); err != nil || e.Decision.Action != guard.Proceed {
+			t.Errorf("unlocked: %v, %v", e.Decision.Action, err)
+		}
+	})
 }
 
 // An attack that stays below the threshold does not become the normal while
 // strangers are being slowed for it.
 func TestR20AnAttackBelowTheThresholdIsHardlyLearned(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	for minute := range 24 * 60 {
-		for i := range int(0.9 * w.Mode.State().Threshold) {
-			w.Mode.Observe(captchamode.Failure, [16]byte{byte(i), byte(i >> 8), byte(minute)})
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for minute := range 24 * 60 {
+			for i := range int(0.9 * w.Mode.State().Threshold) {
+				w.Mode.Observe(captchamode.Failure, [16]byte{byte(i), byte(i >> 8), byte(minute)})
+			}
+			w.Clock.Advance(time.Minute)
+			w.Mode.Tick()
 		}
-		w.Clock.Advance(time.Minute)
-		w.Mode.Tick()
-	}
-	if got := w.Mode.State().Threshold; got > 150 {
-		t.Errorf("after a day of it the threshold is %.0f, want at most 150", got)
-	}
+		if got := w.Mode.State().Threshold; got > 150 {
+			t.Errorf("after a day of it the threshold is %.0f, want at most 150", got)
+		}
+	})
 }
 
 // What an address did not add to the pressure it does not take away.
@@ -941,61 +989,63 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
 	c.Floor, c.Ceiling = 100, 100
-	w := world.New(t, world.Options{Mode: &c})
-	var open []captchamode.Challenge
-	for i := range 40 {
-		a := world.From(fmt.Sprintf("user%d", i), nowhere)
-		for range 5 {
-			w.Clock.Advance(30 * time.Millisecond)
+	each(t, world.Options{Mode: &c}, func(t *testing.T, w *world.World) {
+		var open []captchamode.Challenge
+		for i := range 40 {
+			a := world.From(fmt.Sprintf("user%d", i), nowhere)
+			for range 5 {
+				w.Clock.Advance(30 * time.Millisecond)
+			}
+			counted := w.Mode.Observe(captchamode.Unsolved, [16]byte{1})
+			one, err := w.Issue(t.Context(), a.Address, counted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, one)
 		}
-		counted := w.Mode.Observe(captchamode.Unsolved, [16]byte{1})
-		one, err := w.Issue(t.Context(), a.Address, counted)
-		if err != nil {
-			t.Fatal(err)
+		for i := range 30 {
+			w.Mode.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
 		}
-		open = append(open, one)
-	}
-	for i := range 30 {
-		w.Mode.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
-	}
-	before := w.Mode.State().Pressure.Total()
-	w.Force(t)
-	for i, one := range open {
-		a := world.From(fmt.Sprintf("user%d", i), nowhere)
-		a.Solve = captchamode.Solve{ID: one.ID, Answer: world.Answer}
-		w.Try(t, a, "wrong")
-	}
-	share := int(c.AddressShare * 100)
-	if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got < 30 {
-		t.Errorf("%d were counted, and after 40 solves by one address %d are left, want at least the 30 of others", before, got)
-	}
+		before := w.Mode.State().Pressure.Total()
+		w.Force(t)
+		for i, one := range open {
+			a := world.From(fmt.Sprintf("user%d", i), nowhere)
+			a.Solve = captchamode.Solve{ID: one.ID, Answer: world.Answer}
+			w.Try(t, a, "wrong")
+		}
+		share := int(c.AddressShare * 100)
+		if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got < 30 {
+			t.Errorf("%d were counted, and after 40 solves by one address %d are left, want at least the 30 of others", before, got)
+		}
+	})
 }
 
 func TestAttemptThatQueuedIsDecidedAgainOnceTheModeIsOn(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
-	if !w.Right(t, "alice", home) {
-		t.Fatal("alice cannot log in")
-	}
-	stranger, err := w.Begin(t.Context(), world.From("alice", nowhere))
-	if err != nil || stranger.Action != guard.Proceed {
-		t.Fatal(stranger.Action, err)
-	}
-	known, err := w.Begin(t.Context(), world.From("alice", home))
-	if err != nil || known.Action != guard.Proceed {
-		t.Fatal(known.Action, err)
-	}
-	w.Force(t)
-	for what, one := range map[string]struct {
-		d    *guard.Decision
-		want guard.Action
-	}{"a stranger": {&stranger, guard.Challenge}, "a known place": {&known, guard.Proceed}} {
-		if err := w.Reconsider(t.Context(), one.d); err != nil || one.d.Action != one.want {
-			t.Errorf("%s: %v (%v), want %v", what, one.d.Action, err, one.want)
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		if !w.Right(t, "alice", home) {
+			t.Fatal("alice cannot log in")
 		}
-	}
-	e, err := w.Explain(t.Context(), "alice", netip.Addr{})
-	if err != nil || e.Lines[0].Used != 0 {
-		t.Errorf("%d charges are left of it (%v), want none", e.Lines[0].Used, err)
-	}
+		stranger, err := w.Begin(t.Context(), world.From("alice", nowhere))
+		if err != nil || stranger.Action != guard.Proceed {
+			t.Fatal(stranger.Action, err)
+		}
+		known, err := w.Begin(t.Context(), world.From("alice", home))
+		if err != nil || known.Action != guard.Proceed {
+			t.Fatal(known.Action, err)
+		}
+		w.Force(t)
+		for what, one := range map[string]struct {
+			d    *guard.Decision
+			want guard.Action
+		}{"a stranger": {&stranger, guard.Challenge}, "a known place": {&known, guard.Proceed}} {
+			if err := w.Reconsider(t.Context(), one.d); err != nil || one.d.Action != one.want {
+				t.Errorf("%s: %v (%v), want %v", what, one.d.Action, err, one.want)
+			}
+		}
+		e, err := w.Explain(t.Context(), "alice", netip.Addr{})
+		if err != nil || e.Lines[0].Used != 0 {
+			t.Errorf("%d charges are left of it (%v), want none", e.Lines[0].Used, err)
+		}
+	})
 }

@@ -73,8 +73,8 @@ func unlockReachesOtherNodes(t *testing.T, on redisOf) {
 // key, also where it is remembered as closed.
 func lateSuccessReachesOtherNodes(t *testing.T, on redisOf) {
 	c := newClock()
-	here := newStore(t, on.open(t), on.options().WithClock(c.Now))
-	there := newStore(t, on.open(t), on.options().WithClock(c.Now))
+	here := newStore(t, on.open(t), clocked(on.options(), c.Now))
+	there := newStore(t, on.open(t), clocked(on.options(), c.Now))
 	here.Start()
 	one := subjectOf(digest('a', 1))
 	slow, _ := charge(t, there, one)

@@ -35,7 +35,7 @@ type charged struct {
 func agreesWithMemory(t *testing.T, on redisOf) {
 	c := newClock()
 	client := on.open(t)
-	store := newStore(t, client, on.options().WithClock(c.Now))
+	store := newStore(t, client, clocked(on.options(), c.Now))
 	rapid.Check(t, func(rt *rapid.T) {
 		on.expire(t, client)
 		memory, err := failures.NewMemory(failures.Config{

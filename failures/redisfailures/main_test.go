@@ -173,7 +173,7 @@ func (on redisOf) expire(t testing.TB, client redis.UniversalClient) {
 // fixture is a store whose clock stands still.
 func (on redisOf) fixture(t *testing.T) failurestest.Fixture {
 	client, c := on.open(t), newClock()
-	store := newStore(t, client, on.options().WithClock(c.Now))
+	store := newStore(t, client, clocked(on.options(), c.Now))
 	return failurestest.Fixture{Store: store, Advance: func(d time.Duration) {
 		c.Advance(d)
 		if d > failurestest.Retain {
@@ -244,4 +244,10 @@ func want[T comparable](t testing.TB, what string, got, want T) {
 	if got != want {
 		t.Fatalf("%s: got %v, want %v", what, got, want)
 	}
+}
+
+// clocked makes a store's scripts take the time from a clock.
+func clocked(o redisfailures.Options, clock func() time.Time) redisfailures.Options {
+	o.Clock = clock
+	return o
 }

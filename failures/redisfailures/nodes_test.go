@@ -203,7 +203,7 @@ func refusalIsUndone(t *testing.T, on redisOf) {
 
 // What was decided of a charge says nothing of another one with its stamp.
 func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
-	store := newStore(t, on.open(t), on.options().WithClock(newClock().Now))
+	store := newStore(t, on.open(t), clocked(on.options(), newClock().Now))
 	once := failures.Subject{Ladder: failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1, Window: time.Minute}), Bind: failures.Every}
 	fail(t, store, once)
 	must(t, store.Clear(t.Context(), []failures.Subject{once}))

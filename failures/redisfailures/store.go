@@ -55,9 +55,9 @@ type Options struct {
 	// Only ChargeAs needs them.
 	Places *redisplaces.Store
 
-	// clock stands in for Redis's and this node's in tests, which cannot move
-	// either.
-	clock func() time.Time
+	// Clock stands in for Redis's and this node's in tests, which cannot move
+	// either. Nil outside of them.
+	Clock func() time.Time
 }
 
 // Store is a failures.Store in Redis. It is safe for concurrent use. The client
@@ -100,8 +100,8 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 		epoch: redisepoch.New(client, o.Prefix+"unlocks"),
 		now:   time.Now, clockLua: clockLua,
 	}
-	if o.clock != nil {
-		s.now, s.clock, s.clockLua = o.clock, o.clock, toldClockLua
+	if o.Clock != nil {
+		s.now, s.clock, s.clockLua = o.Clock, o.Clock, toldClockLua
 	}
 	s.scripts = newFixed(s.clockLua)
 	s.retain.Store(o.Retain.Milliseconds())

@@ -4,6 +4,7 @@ package world
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -12,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"authguard/captchamode"
 	"authguard/failures"
+	"authguard/failures/redisfailures"
 	"authguard/guard"
 	"authguard/trusted"
+	"authguard/trusted/redisplaces"
 )
 
 // A World is one site. Right is every account's password.
@@ -24,7 +29,7 @@ type World struct {
 	Clock  *Clock
 	Mode   *captchamode.Mode
 	Counts *failures.Memory
-	Places *trusted.Memory
+	Places trusted.Store
 	Cookie *trusted.Cookies
 	Lists  *guard.Lists
 	// CheckTakes is how long a password check takes, in the world's time: a
@@ -81,6 +86,9 @@ type Options struct {
 	Held      int
 	// Directories are the guard's.
 	Directories []string
+	// Redis is where failures and places are, if not in memory. Counts is nil
+	// then.
+	Redis redis.UniversalClient
 }
 
 // New makes a site with the default policy.
@@ -104,10 +112,23 @@ func New(t testing.TB, o Options) *World {
 			t.Fatal(e)
 		}
 	}
-	w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
-	must(err)
-	w.Places, err = trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
-	must(err)
+	var counts failures.Store
+	if o.Redis == nil {
+		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
+		must(err)
+		w.Places, err = trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
+		must(err)
+		counts = w.Counts
+	} else {
+		prefix := rand.Text() + ":" // a realm of its own
+		places, err := redisplaces.New(o.Redis, redisplaces.Options{Prefix: prefix, Limits: policy.Places})
+		must(err)
+		counts, err = redisfailures.New(o.Redis, redisfailures.Options{
+			Prefix: prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: places, Clock: w.Clock.Now,
+		})
+		must(err)
+		w.Places = places
+	}
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
@@ -118,7 +139,7 @@ func New(t testing.TB, o Options) *World {
 	})
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: w.Counts, Places: w.Places,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: counts, Places: w.Places,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Directories: o.Directories, Now: w.Clock.Now,
 	})

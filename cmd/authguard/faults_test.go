@@ -1,0 +1,270 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/internal/redistest"
+)
+
+// A loss is something that happens under load.
+type loss struct {
+	name   string
+	redis  func(t *testing.T) (config string, r *redistest.Server)
+	strike func(t *testing.T, site *attacked)
+	mend   func(t *testing.T, site *attacked)
+}
+
+// attacked is a site under constant attack, with people who go on logging in.
+type attacked struct {
+	nodes []*server
+	redis *redistest.Server
+
+	down     atomic.Int32 // the node that is not there, from 1
+	guesses  atomic.Int64
+	refusing atomic.Int64 // the longest time to refuse, in nanoseconds
+	entering atomic.Int64 // the longest time to let somebody in
+	idle     time.Duration
+	lost     atomic.Int64
+	entered  atomic.Int64
+	stop     chan struct{}
+	running  sync.WaitGroup
+}
+
+const (
+	victims   = 400 // accounts; each is guessed at for a while, ten at a time
+	perVictim = 20  // guesses
+	people    = 6
+	limit     = 5 // passwords checked of a stranger's in a day
+)
+
+// scale is how many guesses come before a fault; twice as many come during and
+// after it. `make faults` asks for more.
+func scale() int64 {
+	n, err := strconv.ParseInt(os.Getenv("FAULT_GUESSES"), 10, 64)
+	if err != nil {
+		return 80
+	}
+	return n
+}
+
+func withPassword(t *testing.T) (string, *redistest.Server) {
+	r := redistest.Standalone(t, "--requirepass", "secret")
+	return fmt.Sprintf("addresses: ['%s'], password: secret", r.Addr), r
+}
+
+func watchedBySentinels(t *testing.T) (string, *redistest.Server) {
+	w := redistest.Sentinel(t)
+	return fmt.Sprintf("addresses: ['%s'], mode: sentinel, master: %s", strings.Join(w.Addrs(), "', '"), redistest.MasterName), w.Master
+}
+
+func losses() []loss {
+	return []loss{
+		{"Redis is killed, and starts empty", withPassword,
+			func(_ *testing.T, a *attacked) { a.redis.Kill() }, func(t *testing.T, a *attacked) { a.redis.Start(t) }},
+		{"Redis hangs (SIGSTOP)", withPassword,
+			func(t *testing.T, a *attacked) { a.redis.Stop(t) }, func(t *testing.T, a *attacked) { a.redis.Continue(t) }},
+		{"Redis is full (OOM)", withPassword,
+			func(t *testing.T, a *attacked) {
+				a.redis.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+				a.redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+			}, func(t *testing.T, a *attacked) { a.redis.Do(t, "CONFIG", "SET", "maxmemory", "0") }},
+		{"Redis is flushed", withPassword,
+			func(t *testing.T, a *attacked) { a.redis.Do(t, "FLUSHALL") }, nil},
+		{"Sentinels replace the master", watchedBySentinels,
+			func(_ *testing.T, a *attacked) { a.redis.Kill() }, nil},
+		{"a node is killed (kill -9), and starts", withPassword,
+			func(_ *testing.T, a *attacked) { a.down.Store(1); a.nodes[0].kill() },
+			func(_ *testing.T, a *attacked) { a.nodes[0].start(); a.down.Store(0) }},
+	}
+}
+
+// TestFaultsUnderLoad measures what docs/operations.md promises. What it asserts
+// are the counts; times are for `make faults`, which prints the table.
+func TestFaultsUnderLoad(t *testing.T) {
+	table := []string{"| fault | checked of one account, at most | known people locked out | longest wait to be refused | longest added to a login | noticed after | back after |", "|---|---|---|---|---|---|---|"}
+	for _, one := range losses() {
+		t.Run(one.name, func(t *testing.T) { table = append(table, one.run(t)) })
+	}
+	t.Logf("under attack, with people logging in all the time:\n\n%s\n", strings.Join(table, "\n"))
+}
+
+func (l loss) run(t *testing.T) (row string) {
+	config, redis := l.redis(t)
+	users := make([]string, 0, victims+people)
+	for i := range victims {
+		users = append(users, fmt.Sprintf("victim%d", i))
+	}
+	for i := range people {
+		users = append(users, fmt.Sprintf("person%d", i))
+	}
+	a := &attacked{redis: redis, stop: make(chan struct{})}
+	a.nodes = newNodes(t, 3, config, quiet+"limits: {pair_delay: {first: 0s}, longest_check: 300ms}\n", users...)
+	a.comeHome(t)
+	a.begin(t)
+	a.goOn(scale())
+	struck := time.Now()
+	l.strike(t, a)
+	noticed := a.until(struck, "Redis cannot be used")
+	a.goOn(2 * scale())
+	mended := struck
+	if l.mend != nil {
+		mended = time.Now()
+		l.mend(t, a)
+	}
+	back := a.until(mended, "Redis is back")
+	a.goOn(2 * scale())
+	close(a.stop)
+	a.running.Wait()
+	most, checked := a.checked()
+	if most > limit*3/2 {
+		t.Errorf("%d passwords of one account were checked, of %d guesses at each; at most %d may be", most, perVictim, limit*3/2)
+	}
+	if checked < limit*3 {
+		t.Errorf("only %d passwords were checked: there was no attack", checked)
+	}
+	if a.lost.Load() > 0 || a.entered.Load() == 0 {
+		t.Errorf("%d logins from known places failed, %d did not", a.lost.Load(), a.entered.Load())
+	}
+	added := time.Duration(a.entering.Load()) - a.idle
+	return fmt.Sprintf("| %s | %d of %d | %d of %d | %d ms | %d ms | %s | %s |", l.name, most, limit, a.lost.Load(),
+		a.lost.Load()+a.entered.Load(), time.Duration(a.refusing.Load()).Milliseconds(), max(0, added.Milliseconds()), noticed, back)
+}
+
+// comeHome has everybody log in once from where they will come again, at every
+// node, and measures how long that takes.
+func (a *attacked) comeHome(t *testing.T) {
+	var took []time.Duration
+	for i := range people {
+		for _, s := range a.nodes {
+			began := time.Now()
+			if got := from(home(i)).login(t, s, fmt.Sprintf("person%d", i), rightPassword); got.status != http.StatusOK {
+				t.Fatalf("person%d: %d %s", i, got.status, got.body)
+			}
+			took = append(took, time.Since(began))
+		}
+	}
+	a.idle = median(took)
+}
+
+func home(i int) string { return fmt.Sprintf("127.250.%d.1", i) }
+
+// begin sets the attack and the people going.
+func (a *attacked) begin(t *testing.T) {
+	var next atomic.Int64
+	for range 24 {
+		a.running.Go(func() {
+			for i := int(next.Add(1)); a.goesOn(); i = int(next.Add(1)) {
+				victim := (i/(10*perVictim)*10 + i%10) % victims
+				s := a.node(i / 10)
+				began := time.Now()
+				guesser := from(loopback(20+i/7%100, i))
+				guesser.daring = true
+				got := guesser.login(t, s, fmt.Sprintf("victim%d", victim), "wrong")
+				a.guesses.Add(1)
+				if got.status != http.StatusUnauthorized {
+					longest(&a.refusing, time.Since(began))
+				}
+			}
+		})
+	}
+	for i := range people {
+		a.running.Go(func() {
+			for n := i; a.goesOn(); n++ {
+				began, s := time.Now(), a.node(n)
+				person := from(home(i))
+				person.daring = true
+				got := person.login(t, s, fmt.Sprintf("person%d", i), rightPassword)
+				switch {
+				case got.status == http.StatusOK:
+					a.entered.Add(1)
+					longest(&a.entering, time.Since(began))
+				case got.status != 0: // the node was killed under it
+					a.lost.Add(1)
+					t.Errorf("person%d at home: %d %s", i, got.status, got.body)
+				}
+				<-time.After(300 * time.Millisecond)
+			}
+		})
+	}
+}
+
+func (a *attacked) goesOn() bool {
+	select {
+	case <-a.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+// node is the nth, or the one after it if that is not there.
+func (a *attacked) node(n int) *server {
+	if down := int(a.down.Load()); down > 0 && n%len(a.nodes) == down-1 {
+		n++
+	}
+	return a.nodes[n%len(a.nodes)]
+}
+
+// goOn waits for so many more guesses.
+func (a *attacked) goOn(guesses int64) {
+	for end := a.guesses.Load() + guesses; a.guesses.Load() < end; {
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// until waits for every node to have said something once more than before, if
+// one of them does within a second, and tells how long that took.
+func (a *attacked) until(since time.Time, what string) string {
+	for end := since.Add(15 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		said := 0
+		for _, s := range a.nodes {
+			if s.log.has(what) {
+				said++
+			}
+		}
+		if said == len(a.nodes) {
+			return fmt.Sprintf("%d ms", time.Since(since).Milliseconds())
+		}
+		if said == 0 && time.Since(since) > 3*time.Second {
+			break
+		}
+	}
+	return "never"
+}
+
+// checked is how many passwords of strangers were looked at: of the account
+// with the most, and of all.
+func (a *attacked) checked() (most, all int) {
+	counts := map[string]int{}
+	for _, s := range a.nodes {
+		for line := range strings.Lines(s.log.String()) {
+			if _, rest, ok := strings.Cut(line, `msg="attempt failed"`); ok {
+				_, account, _ := strings.Cut(rest, "account=victim")
+				account, _, _ = strings.Cut(account, " ")
+				counts[account]++
+				all++
+			}
+		}
+	}
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return most, all
+}
+
+func longest(at *atomic.Int64, d time.Duration) {
+	for {
+		now := at.Load()
+		if int64(d) <= now || at.CompareAndSwap(now, int64(d)) {
+			return
+		}
+	}
+}
