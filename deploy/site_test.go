@@ -75,7 +75,7 @@ func up(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, image: theImage(t), log: new(output)}
 	c := compose(t, secretsOf)
-	postgres, redis := postgrestest.Shared(t), redisOf(t, c.Services["redis"])
+	postgres, redis := postgrestest.Own(t), redisOf(t, c.Services["redis"])
 	postgres.Do(t, "postgres", "CREATE ROLE authguard LOGIN PASSWORD '"+secretsOf["POSTGRES_PASSWORD"]+"'")
 	postgres.Do(t, "postgres", "CREATE DATABASE authguard OWNER authguard")
 	for _, name := range []string{"node1", "node2"} {
@@ -144,6 +144,9 @@ func (s *site) startNginx(c composed) {
 	t := s.t
 	t.Helper()
 	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		nginx, err = exec.LookPath("/usr/sbin/nginx") // not in everybody's path
+	}
 	if err != nil {
 		t.Fatal("nginx is missing: apt-get install nginx-light")
 	}

@@ -22,6 +22,7 @@ type Sessions struct {
 	cookie  string
 	source  accounts.Source
 	secure  func(Client) bool
+	changed func(ctx context.Context, account string)
 }
 
 // SessionConfig is what NewSessions needs.
@@ -34,6 +35,9 @@ type SessionConfig struct {
 	Lifetime time.Duration
 	// Secure says whether a client's cookies are for TLS only.
 	Secure func(Client) bool
+	// Changed is told of an account whose password has changed since one of its
+	// sessions began; nil: nobody is. That session is at its end.
+	Changed func(ctx context.Context, account string)
 }
 
 // NewSessions returns the sessions of a door.
@@ -41,7 +45,7 @@ func NewSessions(c SessionConfig) *Sessions {
 	m := scs.New()
 	m.Store = c.Store
 	m.Lifetime = c.Lifetime
-	return &Sessions{manager: m, door: c.Door, cookie: "authguard_" + c.Door, source: c.Source, secure: c.Secure}
+	return &Sessions{manager: m, door: c.Door, cookie: "authguard_" + c.Door, source: c.Source, secure: c.Secure, changed: c.Changed}
 }
 
 // A Session is one running login.
@@ -96,7 +100,16 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: looking up the session's account: %w", err)
 	}
-	if !found || !login.Password.Usable || login.Version != s.manager.GetInt64(ctx, "version") {
+	if !found || !login.Password.Usable {
+		return nil, nil
+	}
+	if login.Version != s.manager.GetInt64(ctx, "version") {
+		if err := s.manager.Destroy(ctx); err != nil {
+			return nil, fmt.Errorf("web: ending a session: %w", err)
+		}
+		if s.changed != nil {
+			s.changed(ctx, name)
+		}
 		return nil, nil
 	}
 	return &Session{Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ctx: ctx}, nil

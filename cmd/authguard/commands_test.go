@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"authguard/internal/passwords"
 )
 
 // spoken is what a command printed, and how it ended.
@@ -249,5 +253,43 @@ func TestEveryCommandAnswersJSON(t *testing.T) {
 		if out := s.must(append(args, "--json")...); !json.Valid([]byte(out)) {
 			t.Errorf("%q: %s", args, out)
 		}
+	}
+}
+
+// Whoever changes a password outside of authguard wants what it opened closed.
+func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	write := func(password string) {
+		checker, err := passwords.NewChecker(10, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := checker.Hash(password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("alice:"+hash+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(rightPassword)
+	s := newServer(t, "accounts: {source: htpasswd, htpasswd: "+file+"}\n")
+	alice := from("127.5.5.5")
+	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Fatalf("alice: %d %s", got.status, got.body)
+	}
+	s.must("captcha", "on", "--for", "10m", "--reason", "test")
+	write("another horse")
+	alice.login(t, s, "alice", "wrong") // the file is looked at
+	within(t, time.Second, "the place to be forgotten", func() bool {
+		return from("127.5.5.5").login(t, s, "alice", "another horse").status == http.StatusForbidden
+	})
+}
+
+// A one-time password opens nothing but the page on which it is changed.
+func TestOneTimePasswordOfAnAdministratorOpensNoPublicSession(t *testing.T) {
+	s := newServer(t, quiet)
+	if got := from("127.5.5.6").login(t, s, "admin", s.password); got.status != http.StatusUnauthorized {
+		t.Errorf("at the public door: %d %s", got.status, got.body)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"authguard/internal/config"
@@ -67,14 +66,15 @@ func (configShowCmd) Run(g *globals) error {
 // migrateCmd is `authguard migrate`.
 type migrateCmd struct{}
 
-// Run brings the database of the data folder up to date.
+// Run brings the database up to date.
 func (migrateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
+	s := site{loaded: loaded}
 	ctx := context.Background()
-	db, err := database.Open(ctx, filepath.Join(loaded.Data, "authguard.db"))
+	db, err := database.Open(ctx, s.dsn())
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -87,10 +88,23 @@ func (s *site) login(door string, session time.Duration, source accounts.Source)
 		Guard: s.guard, Edge: s.edge, Door: door, Log: s.log,
 		Passwords: &web.Passwords{Source: source, Gate: s.gate, Checker: s.checker, Log: s.log},
 		Sessions: web.NewSessions(web.SessionConfig{
-			Store: s.sessions, Source: source, Door: door, Lifetime: session, Secure: s.secure,
+			Store: s.sessions, Source: source, Door: door, Lifetime: session, Secure: s.secure, Changed: s.passwordChanged(source),
 		}),
 		Hold:   func() time.Duration { return time.Duration(s.hold.Load()) },
 		Secure: s.secure, Site: pages.Site{},
+	}
+}
+
+// passwordChanged forgets the places of an account whose password somebody else
+// has changed (R14). Our own table and the htpasswd file say so themselves.
+func (s *site) passwordChanged(source accounts.Source) func(context.Context, string) {
+	if _, query := source.(*accounts.SQLSource); !query {
+		return nil
+	}
+	return func(ctx context.Context, account string) {
+		if err := s.guard.ForgetPlaces(ctx, account, netip.Addr{}); err != nil {
+			s.log.Error("places of an account with a new password could not be forgotten", "error", err)
+		}
 	}
 }
 

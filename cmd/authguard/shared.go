@@ -20,6 +20,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/nodes"
+	"authguard/internal/secrets"
 	"authguard/trusted"
 	"authguard/trusted/redisplaces"
 )
@@ -156,16 +157,41 @@ const loadWithin = 2 * time.Second
 
 // start begins to look after the connection. The scripts are loaded where
 // Redis is there; where it is not, they are sent when it comes.
-func (r *shared) start(ctx context.Context) {
+func (r *shared) start(ctx context.Context, keys secrets.Keys, prefix string) error {
 	r.line.Start()
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
+	if err := r.agree(ctx, keys.Fingerprint(), prefix+"keys"); err != nil {
+		r.line.Stop()
+		return err
+	}
 	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
 	_ = r.mode.Flush(ctx)                                     // an attack that goes on does so here too
 	r.failures.Start()
 	r.places.Start()
 	r.mode.Start()
+	return nil
 }
+
+// agree compares this node's keys with those of whoever uses this Redis: with
+// others it would count by itself. A Redis that is away says nothing.
+func (r *shared) agree(ctx context.Context, own, key string) error {
+	if err := r.client.SetNX(ctx, key, own, keysLive).Err(); err != nil {
+		return nil
+	}
+	theirs, err := r.client.GetEx(ctx, key, keysLive).Result()
+	switch {
+	case err != nil || theirs == own:
+		return nil
+	case !secrets.Agrees(own, theirs):
+		return fmt.Errorf("redis: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
+			"Copy the keys file of a node that serves, or set redis.prefix to something else if this is another site", own, theirs)
+	}
+	return r.client.Set(ctx, key, own, keysLive).Err() // it has only got newer cookie keys
+}
+
+// keysLive is how long the fingerprint stays after the last node has started.
+const keysLive = 90 * 24 * time.Hour
 
 func (r *shared) stop() error {
 	r.mode.Stop()

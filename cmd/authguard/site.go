@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -342,7 +343,19 @@ func (s *site) openGuard(ctx context.Context) error {
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})
+	if file, ok := s.source.(*accounts.HtpasswdSource); ok {
+		file.OnChange(s.forgetPlaces)
+	}
 	return err
+}
+
+// forgetPlaces is for accounts whose password has changed in a file.
+func (s *site) forgetPlaces(names []string) {
+	for _, name := range names {
+		if err := s.guard.ForgetPlaces(context.Background(), name, netip.Addr{}); err != nil {
+			s.log.Error("places of an account with a new password could not be forgotten", "error", err)
+		}
+	}
 }
 
 func (s *site) openControl(context.Context) (err error) {
@@ -392,7 +405,10 @@ func (s *site) start(ctx context.Context) error {
 	}
 	s.counters.Start()
 	if s.shared != nil {
-		s.shared.start(ctx)
+		if err := s.shared.start(ctx, s.keys, s.loaded.Redis.Prefix); err != nil {
+			s.control.Stop()
+			return err
+		}
 	} else {
 		s.places.Start()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,11 +22,12 @@ type HtpasswdSource struct {
 	normalise func(string) (string, error)
 	log       *slog.Logger
 
-	mu     sync.Mutex
-	seen   stamp // also of a file that was broken
-	people map[string]string
-	cost   int
-	broken error
+	mu      sync.Mutex
+	changed func(names []string)
+	seen    stamp // also of a file that was broken
+	people  map[string]string
+	cost    int
+	broken  error
 }
 
 var _ Source = (*HtpasswdSource)(nil)
@@ -89,6 +91,29 @@ func (h *HtpasswdSource) HighestCost() int {
 	return h.cost
 }
 
+// OnChange sets who is told of the accounts whose password has changed, or that
+// are gone, since the file was read before. It is called in a goroutine of its
+// own.
+func (h *HtpasswdSource) OnChange(changed func(names []string)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed = changed
+}
+
+// tell tells of the difference between what was read and what there is now.
+func (h *HtpasswdSource) tell(now map[string]string) {
+	var names []string
+	for name, hash := range h.people {
+		if now[name] != hash {
+			names = append(names, name)
+		}
+	}
+	if h.changed != nil && len(names) > 0 {
+		slices.Sort(names)
+		go h.changed(names)
+	}
+}
+
 func (h *HtpasswdSource) refresh() {
 	info, err := os.Stat(h.path)
 	if err != nil {
@@ -104,6 +129,7 @@ func (h *HtpasswdSource) refresh() {
 		h.fail(now, err)
 		return
 	}
+	h.tell(people)
 	h.seen, h.people, h.cost, h.broken = now, people, cost, nil
 }
 

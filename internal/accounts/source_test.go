@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,9 +124,14 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 	if l := mustFind(t, source, "ANN"); l.Account != "ann" || l.Password.Hash != h || source.HighestCost() != 4 {
 		t.Errorf("%+v", l)
 	}
+	changed := make(chan []string, 10)
+	source.OnChange(func(names []string) { changed <- names })
 	write(t, path, "bob:"+h+"\n", noon.Add(time.Second))
 	mustFind(t, source, "bob")
 	wantUnknown(t, source, "ann")
+	if got := <-changed; !slices.Equal(got, []string{"ann"}) {
+		t.Errorf("%v have changed, want ann", got)
+	}
 
 	write(t, path, "cid:"+h+"\nCID:"+h+"\nbad\n", noon.Add(2*time.Second))
 	for range 3 {

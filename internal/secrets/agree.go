@@ -31,7 +31,7 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 		if err := tx.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = $1`, setting).Scan(&theirs); err != nil {
 			return err
 		}
-		if own == theirs || !agrees(own, theirs) {
+		if own == theirs || !Agrees(own, theirs) {
 			return nil
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE settings SET value = $1, changed_at = $2 WHERE name = $3`, own, now, setting)
@@ -40,7 +40,7 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	if err != nil {
 		return fmt.Errorf("secrets: compare the keys with other nodes: %w", err)
 	}
-	if agrees(own, theirs) {
+	if Agrees(own, theirs) {
 		return nil
 	}
 	return fmt.Errorf("%w: this node's, %s, has the fingerprint %s, but the database was first used with %s. "+

@@ -30,10 +30,10 @@ func digest(key []byte, of string) []byte {
 	return h.Sum(nil)
 }
 
-// agrees tells whether nodes with these fingerprints can work together. While
+// Agrees tells whether nodes with these fingerprints can work together. While
 // cookie keys are rotated one node after the other, they have one in common;
 // the others must be the same.
-func agrees(a, b string) bool {
+func Agrees(a, b string) bool {
 	x, y := strings.Split(a, "-"), strings.Split(b, "-")
 	return x[0] == y[0] && slices.ContainsFunc(x[1:], func(part string) bool { return slices.Contains(y[1:], part) })
 }
