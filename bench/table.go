@@ -63,8 +63,8 @@ func printDoors(to io.Writer, results []login.Result) error {
 func printShared(to io.Writer, r *shared.Results) error {
 	fmt.Fprintf(to, "\nredis-server %s\n\n", r.Redis)
 	t := newRows(to)
-	t.row("in Redis", "attempts/key", "attempts/s", "of three INCRs", "× redis_rate", "trips", "bytes in", "bytes out", "µs of Redis", "a Redis core carries")
-	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	t.row("in Redis", "attempts/key", "attempts/s", "of three INCRs", "× redis_rate", "trips", "bytes in", "bytes out", "µs of a node", "µs of Redis", "a Redis core carries")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for i := range r.Rows {
 		t.addShared(r, &r.Rows[i])
 	}
@@ -99,7 +99,7 @@ func (t *table) addShared(all *shared.Results, r *shared.Row) {
 		carries = thousands(int(1e6 / r.CPU))
 	}
 	t.row(r.Name, times, thousands(int(r.Rate)), fmt.Sprintf("%.2f", r.Rate/all.Floor(of)), fmt.Sprintf("%.2f", r.Rate/all.RedisRate(of)),
-		fmt.Sprintf("%.4g", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.CPU), carries)
+		fmt.Sprintf("%.4g", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), carries)
 }
 
 func thousands(n int) string {

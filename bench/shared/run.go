@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type Figures struct {
 	Scripts float64 // that Redis ran
 	In, Out float64 // bytes that Redis got and gave
 	CPU     float64 // microseconds of Redis's one core
+	Own     float64 // microseconds of this process's cores
 }
 
 // Floor is the rate of three INCRs in one script, with so many attempts at
@@ -127,16 +129,24 @@ func (r *runner) round(ctx context.Context, s *server, takes time.Duration) (f F
 	if err != nil {
 		return f, err
 	}
-	first, trips, begun := r.next.Load(), r.trips.n.Load(), time.Now()
+	first, trips, own, begun := r.next.Load(), r.trips.n.Load(), used(), time.Now()
 	if err := inParallel(takes, func() error { return r.attempt(ctx, r.key(int(r.next.Add(1)-1))) }); err != nil {
 		return f, err
 	}
-	took, made := time.Since(begun).Seconds(), float64(r.next.Load()-first)
+	took, made, mine := time.Since(begun).Seconds(), float64(r.next.Load()-first), used()-own
 	after, err := s.read(ctx)
 	return Figures{
 		Rate: made / took, Trips: float64(r.trips.n.Load()-trips) / made, Scripts: (after.scripts - before.scripts) / made,
 		In: (after.in - before.in) / made, Out: (after.out - before.out) / made, CPU: 1e6 * (after.cpu - before.cpu) / made,
+		Own: 1e6 * mine / made,
 	}, err
+}
+
+// used is how many seconds this process's code and the kernel's for it ran.
+func used() float64 {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for oneself
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // inParallel calls do from all connections for a time, or until it fails.
@@ -176,6 +186,7 @@ func middle(rounds []Figures) (f Figures) {
 		In:      of(func(f *Figures) float64 { return f.In }),
 		Out:     of(func(f *Figures) float64 { return f.Out }),
 		CPU:     of(func(f *Figures) float64 { return f.CPU }),
+		Own:     of(func(f *Figures) float64 { return f.Own }),
 	}
 }
 
