@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -68,23 +69,24 @@ func printShared(to io.Writer, r *shared.Results) error {
 	for i := range r.Rows {
 		t.addShared(r, &r.Rows[i])
 	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(to)
-	t = newRows(to)
-	t.row("memory in Redis", "failures", "of as many others", "bytes", "keys")
-	t.row("---", "---:", "---:", "---:", "---:")
-	for _, w := range r.Weights {
-		t.row(w.What, fmt.Sprint(w.Failures), fmt.Sprint(w.Of), fmt.Sprint(w.Bytes), fmt.Sprint(w.Keys))
-	}
-	if err := t.flush(); err != nil {
+	if err := errors.Join(t.flush(), printWeights(to, r.Weights)); err != nil {
 		return err
 	}
 	one, two := &r.Nodes.One, &r.Nodes.Two
-	fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",
+	_, err := fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",
 		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(), runtime.NumCPU())
-	return nil
+	return err
+}
+
+func printWeights(to io.Writer, weights []shared.Weight) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("memory in Redis", "failures", "of addresses", "bytes", "more keys", "bytes of the largest")
+	t.row("---", "---:", "---:", "---:", "---:", "---:")
+	for _, w := range weights {
+		t.row(w.What, fmt.Sprint(w.Failures), fmt.Sprint(w.Of), fmt.Sprint(w.Bytes), fmt.Sprint(w.Others), fmt.Sprint(w.Largest))
+	}
+	return t.flush()
 }
 
 // addShared writes a row beside the floor and redis_rate at the same keys, or

@@ -13,14 +13,14 @@ import (
 	"authguard/guard"
 )
 
-// A Weight is how much memory Redis takes for failures (MEMORY USAGE of all
-// keys together).
+// A Weight is how much memory Redis takes for failures (MEMORY USAGE).
 type Weight struct {
 	What     string
 	Failures int
-	Of       int // as many addresses, or accounts, failed
-	Bytes    int64
-	Keys     int
+	Of       int   // failures are of so many addresses, in turn
+	Bytes    int64 // of the account's or the network's own key
+	Others   int   // keys of pairs, or addresses, that it has no room for
+	Largest  int64 // bytes of one of them
 }
 
 // weigh makes failures of an account and a network, and the same in a sorted
@@ -41,10 +41,9 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 		for _, of := range []struct {
 			what  string
 			place failures.Key
-		}{{"an account and its pairs", account}, {"a network and its addresses", network}} {
+		}{{"an account with its pairs", account}, {"a network with its addresses", network}} {
 			w := Weight{What: of.what, Failures: c.failures, Of: c.of}
-			name := "w:{" + base64.RawURLEncoding.EncodeToString(of.place[:]) + "}*"
-			if w.Bytes, w.Keys, err = weighKeys(ctx, client, name); err != nil {
+			if err := w.weigh(ctx, client, "w:{"+base64.RawURLEncoding.EncodeToString(of.place[:])+"}"); err != nil {
 				return nil, err
 			}
 			all = append(all, w)
@@ -89,23 +88,28 @@ func digest(kind byte, of, n int) failures.Key {
 	return failures.Key{kind, byte(of), byte(n), 0x9e, 0x37, 0x79, 0xb9, 0x7f, 0x4a, 0x7c, 0x15, 0xf3, 0x9c, 0xc0, 0x60, 0x5c}
 }
 
-func weighKeys(ctx context.Context, client *redis.Client, names string) (bytes int64, keys int, err error) {
-	found, err := client.Keys(ctx, names).Result()
+// weigh weighs a key and those whose names begin with its.
+func (w *Weight) weigh(ctx context.Context, client *redis.Client, name string) error {
+	found, err := client.Keys(ctx, name+"*").Result()
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	for _, key := range found {
-		one, err := client.MemoryUsage(ctx, key).Result()
+		bytes, err := client.MemoryUsage(ctx, key).Result()
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		bytes += one
+		if key == name {
+			w.Bytes = bytes
+			continue
+		}
+		w.Others, w.Largest = w.Others+1, max(w.Largest, bytes)
 	}
-	return bytes, len(found), nil
+	return nil
 }
 
 func weighSortedSet(ctx context.Context, client *redis.Client, n int) (Weight, error) {
-	w := Weight{What: "a sorted set", Failures: n, Of: 1, Keys: 1}
+	w := Weight{What: "a sorted set", Failures: n, Of: 1}
 	key := fmt.Sprintf("window:user:person-%08d", n)
 	for i := range n {
 		pipe := client.Pipeline()
