@@ -72,6 +72,9 @@ func printShared(to io.Writer, r *shared.Results) error {
 	if err := errors.Join(t.flush(), printWeights(to, r.Weights)); err != nil {
 		return err
 	}
+	closed := r.Closed()
+	fmt.Fprintf(to, "\nAt closed keys, of %s attempts a second, Redis ran %.0f scripts; %.0f trips a second are the node's heartbeat.\n",
+		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
 	one, two := &r.Nodes.One, &r.Nodes.Two
 	_, err := fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",
 		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(), runtime.NumCPU())
@@ -101,7 +104,7 @@ func (t *table) addShared(all *shared.Results, r *shared.Row) {
 		carries = thousands(int(1e6 / r.CPU))
 	}
 	t.row(r.Name, times, thousands(int(r.Rate)), fmt.Sprintf("%.2f", r.Rate/all.Floor(of)), fmt.Sprintf("%.2f", r.Rate/all.RedisRate(of)),
-		fmt.Sprintf("%.4g", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), carries)
+		fmt.Sprintf("%.2f", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), carries)
 }
 
 func thousands(n int) string {

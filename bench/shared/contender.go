@@ -21,7 +21,9 @@ type counter struct {
 	// attempt counts an attempt at the keys of this number.
 	attempt func(ctx context.Context, key int) error
 	trips   *trips
-	close   func() error
+	close   func()
+	// whole repeats a round that does not count; nil: every round does.
+	whole func(round func() error) error
 }
 
 const (
@@ -85,11 +87,7 @@ func openFailing(split bool) func(context.Context, *server, int) (counter, error
 }
 
 func (n *node) counter(attempt func(ctx context.Context, key int) error) counter {
-	return counter{attempt, &n.trips, func() error {
-		err := n.healthy()
-		n.Close()
-		return err
-	}}
+	return counter{attempt, &n.trips, n.Close, n.whole}
 }
 
 // people is how many accounts are closed, or at home.

@@ -30,7 +30,7 @@ var errRefused = errors.New("an attempt was refused, so nothing was measured")
 func connect(s *server) (*redis.Client, counter) {
 	client, t := redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: connections, MaxRetries: -1}), new(trips)
 	client.AddHook(t)
-	return client, counter{trips: t, close: client.Close}
+	return client, counter{trips: t, close: func() { _ = client.Close() }}
 }
 
 // keysOf are the three that a program would write for an attempt.

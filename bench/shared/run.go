@@ -43,18 +43,21 @@ type Figures struct {
 
 // Floor is the rate of three INCRs in one script, with so many attempts at
 // every key.
-func (r *Results) Floor(times int) float64 { return r.rate(threeINCR, times) }
+func (r *Results) Floor(times int) float64 { return r.row(threeINCR, times).Rate }
 
 // RedisRate is the rate of redis_rate.
-func (r *Results) RedisRate(times int) float64 { return r.rate(redisRate, times) }
+func (r *Results) RedisRate(times int) float64 { return r.row(redisRate, times).Rate }
 
-func (r *Results) rate(name string, times int) float64 {
+// Closed is the row of attempts at a key that is known to be closed.
+func (r *Results) Closed() *Row { return r.row(closedKey, 0) }
+
+func (r *Results) row(name string, times int) *Row {
 	for i := range r.Rows {
 		if r.Rows[i].Name == name && r.Rows[i].Times == times {
-			return r.Rows[i].Rate
+			return &r.Rows[i]
 		}
 	}
-	return 0
+	return new(Row)
 }
 
 // Run measures everything.
@@ -82,9 +85,7 @@ func race(ctx context.Context, s *server, p Plan, say func(string, ...any)) (row
 	var runners []*runner
 	defer func() {
 		for _, r := range runners {
-			if closing := r.close(); err == nil {
-				err = closing
-			}
+			r.close()
 		}
 	}()
 	say("Redis: filling")
@@ -95,14 +96,14 @@ func race(ctx context.Context, s *server, p Plan, say func(string, ...any)) (row
 		}
 		r := &runner{contender: c, counter: opened}
 		runners = append(runners, r)
-		if _, err := r.round(ctx, s, p.Takes/2); err != nil { // to warm up
+		if _, err := r.turn(ctx, s, p.Takes/2); err != nil { // to warm up
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	say("Redis: %d rounds", p.Rounds)
 	for range p.Rounds {
 		for _, r := range runners {
-			f, err := r.round(ctx, s, p.Takes)
+			f, err := r.turn(ctx, s, p.Takes)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", r.name, err)
 			}
@@ -121,6 +122,18 @@ type runner struct {
 	counter
 	next   atomic.Int64 // attempt
 	rounds []Figures
+}
+
+// turn is one round that counts.
+func (r *runner) turn(ctx context.Context, s *server, takes time.Duration) (f Figures, err error) {
+	if r.whole == nil {
+		return r.round(ctx, s, takes)
+	}
+	err = r.whole(func() (err error) {
+		f, err = r.round(ctx, s, takes)
+		return err
+	})
+	return f, err
 }
 
 // round attempts as fast as it goes for as long as a round takes.

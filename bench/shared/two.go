@@ -142,15 +142,20 @@ func NodeMain(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 		if err != nil {
 			return err
 		}
-		first := next.Load()
-		err = inParallel(time.Duration(ms)*time.Millisecond, func() error {
-			i := int(next.Add(1))
-			return n.attempt(ctx, i, i, guard.Failed)
+		var made int64
+		err = n.whole(func() error {
+			first := next.Load()
+			err := inParallel(time.Duration(ms)*time.Millisecond, func() error {
+				i := int(next.Add(1))
+				return n.attempt(ctx, i, i, guard.Failed)
+			})
+			made = next.Load() - first
+			return err
 		})
-		if err := errors.Join(err, n.healthy()); err != nil {
+		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, next.Load()-first)
+		fmt.Fprintln(out, made)
 	}
 	return nil
 }
