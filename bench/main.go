@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/bench/login"
+	"authguard/bench/shared"
 )
 
 // plan is how much is measured.
@@ -20,39 +21,64 @@ type plan struct {
 	times  int // attempts in one round
 	weigh  int // keys to weigh with
 	login  login.Plan
+	shared shared.Plan
 }
 
 var (
 	whole = plan{
 		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
-		login: login.Plan{Rounds: 5, Takes: 3 * time.Second},
+		login:  login.Plan{Rounds: 5, Takes: 3 * time.Second},
+		shared: shared.Plan{Rounds: 5, Takes: time.Second},
 	}
 	short = plan{
 		sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000,
-		login: login.Plan{Rounds: 3, Takes: time.Second},
+		login:  login.Plan{Rounds: 3, Takes: time.Second},
+		shared: shared.Plan{Rounds: 3, Takes: time.Second / 2},
 	}
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == shared.NodeCommand {
+		end(shared.NodeMain(context.Background(), os.Args[2:], os.Stdin, os.Stdout))
+	}
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
 	attempts := flag.Bool("attempts", true, "measure attempts")
 	doors := flag.Bool("login", true, "measure the login door, with wrk")
+	only := flag.Bool("redis", false, "measure nothing but counting in Redis")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
 	}
 	var err error
-	if *attempts {
+	if *attempts && !*only {
 		err = measure(p)
 	}
-	if err == nil && *doors {
+	if err == nil && *doors && !*only {
 		err = measureDoors(p)
 	}
+	if err == nil {
+		err = measureShared(p)
+	}
+	end(err)
+}
+
+// end ends the program, well or with an error.
+func end(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
+}
+
+func measureShared(p plan) error {
+	debug.FreeOSMemory()
+	results, err := shared.Run(context.Background(), p.shared, say)
+	if err != nil {
+		return err
+	}
+	return printShared(os.Stdout, &results)
 }
 
 func measureDoors(p plan) error {

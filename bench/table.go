@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"text/tabwriter"
 
 	"authguard/bench/login"
+	"authguard/bench/shared"
 )
 
 // A table is the results in Markdown, aligned for reading in a terminal.
@@ -55,6 +58,53 @@ func printDoors(to io.Writer, results []login.Result) error {
 		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Ours/r.Bare))
 	}
 	return t.flush()
+}
+
+// printShared writes what counting in Redis costs.
+func printShared(to io.Writer, r *shared.Results) error {
+	fmt.Fprintf(to, "\nredis-server %s\n\n", r.Redis)
+	t := newRows(to)
+	t.row("in Redis", "attempts/key", "attempts/s", "of three INCRs", "× redis_rate", "trips", "bytes in", "bytes out", "µs of a node", "µs of Redis", "a Redis core carries")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	for i := range r.Rows {
+		t.addShared(r, &r.Rows[i])
+	}
+	if err := errors.Join(t.flush(), printWeights(to, r.Weights)); err != nil {
+		return err
+	}
+	closed := r.Closed()
+	fmt.Fprintf(to, "\nAt closed keys, of %s attempts a second, Redis ran %.0f scripts; %.0f trips a second are the node's heartbeat.\n",
+		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
+	one, two := &r.Nodes.One, &r.Nodes.Two
+	_, err := fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",
+		thousands(int(one.Rate)), 100*one.Share(), thousands(int(two.Rate)), two.Rate/one.Rate, 100*two.Share(), runtime.NumCPU())
+	return err
+}
+
+func printWeights(to io.Writer, weights []shared.Weight) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("memory in Redis", "failures", "of addresses", "bytes", "more keys", "bytes of the largest")
+	t.row("---", "---:", "---:", "---:", "---:", "---:")
+	for _, w := range weights {
+		t.row(w.What, fmt.Sprint(w.Failures), fmt.Sprint(w.Of), fmt.Sprint(w.Bytes), fmt.Sprint(w.Others), fmt.Sprint(w.Largest))
+	}
+	return t.flush()
+}
+
+// addShared writes a row beside the floor and redis_rate at the same keys, or
+// at new ones.
+func (t *table) addShared(all *shared.Results, r *shared.Row) {
+	times, of := fmt.Sprint(r.Times), max(r.Times, 1)
+	if r.Times == 0 {
+		times = "–"
+	}
+	carries := "no limit"
+	if r.Scripts > 0 || r.Trips > 0.01 {
+		carries = thousands(int(1e6 / r.CPU))
+	}
+	t.row(r.Name, times, thousands(int(r.Rate)), fmt.Sprintf("%.2f", r.Rate/all.Floor(of)), fmt.Sprintf("%.2f", r.Rate/all.RedisRate(of)),
+		fmt.Sprintf("%.2f", r.Trips), fmt.Sprintf("%.0f", r.In), fmt.Sprintf("%.0f", r.Out), fmt.Sprintf("%.1f", r.Own), fmt.Sprintf("%.1f", r.CPU), carries)
 }
 
 func thousands(n int) string {

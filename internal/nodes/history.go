@@ -7,8 +7,8 @@ import (
 	"authguard/failures"
 )
 
-// A history is what this node did. Its charges are those that still stand, for
-// a Redis that has lost its memory. Its journal is what Redis has not heard of
+// A history is what this node did. Its charges are those that still stand, but
+// for the marks among them, for a Redis that has lost its memory. Its journal is what Redis has not heard of
 // yet. Both are in order and bounded: at the bound the oldest tenth goes. Safe
 // for concurrent use.
 type history struct {
@@ -24,10 +24,12 @@ const (
 	mostDeeds   = 100_000
 )
 
-// A charge is one attempt's.
+// A charge is one attempt's, or a mark that all earlier ones of some subjects
+// were cleared.
 type charge struct {
 	at       failures.Moment
 	n        uint8
+	clears   bool
 	subjects [4]failures.Subject
 }
 
@@ -75,7 +77,7 @@ func oneOf(subjects []failures.Subject) func(*failures.Subject) bool {
 func (h *history) charged(at failures.Moment, subjects []failures.Subject, unheard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.charges = append(bounded(h.charges, mostCharges), chargeOf(at, subjects))
+	h.add(chargeOf(at, subjects))
 	if unheard {
 		h.owe(charged, at, subjects)
 	}
@@ -100,16 +102,54 @@ func (h *history) tookBack(at failures.Moment, subjects []failures.Subject, unhe
 	}
 }
 
-// cleared forgets all charges of some subjects.
+// cleared forgets all charges of some subjects. Every login clears its pair, so
+// it is only written down here: looking through all charges took a millisecond.
 func (h *history) cleared(subjects []failures.Subject, unheard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.charges {
-		h.charges[i] = h.charges[i].without(oneOf(subjects))
-	}
+	mark := chargeOf(0, subjects)
+	mark.clears = true
+	h.add(mark)
 	if unheard {
 		h.owe(cleared, 0, subjects)
 	}
+}
+
+// add keeps a charge or a mark. Where there is no room, what no longer stands
+// goes first.
+func (h *history) add(c charge) {
+	if len(h.charges) >= mostCharges {
+		h.charges = stillStanding(h.charges)
+		h.charges = bounded(h.charges, mostCharges*9/10)
+	}
+	h.charges = append(h.charges, c)
+}
+
+// stillStanding leaves out, in place, what was taken back or cleared later, and
+// the marks that say so.
+func stillStanding(charges []charge) []charge {
+	type location struct{ place, key failures.Key }
+	gone := make(map[location]bool)
+	first := len(charges)
+	for i := len(charges) - 1; i >= 0; i-- {
+		c := charges[i]
+		if c.clears {
+			for _, of := range c.of() {
+				gone[location{of.Place, of.Key}] = true
+			}
+			continue
+		}
+		if len(gone) > 0 {
+			c = c.without(func(of *failures.Subject) bool { return gone[location{of.Place, of.Key}] })
+		}
+		if c.n > 0 {
+			first--
+			charges[first] = c
+		}
+	}
+	n := copy(charges, charges[first:])
+	clear(charges[n:])
+	return charges[:n]
 }
 
 func (h *history) owe(w what, at failures.Moment, subjects []failures.Subject) {
@@ -132,6 +172,7 @@ func bounded[T any](list []T, most int) []T {
 func (h *history) standing(lost func(*failures.Subject) bool) (charges []charge, deeds int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.charges = stillStanding(h.charges)
 	for i := range h.charges {
 		if c := h.charges[i].without(func(of *failures.Subject) bool { return !lost(of) }); c.n > 0 {
 			charges = append(charges, c)

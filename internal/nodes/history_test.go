@@ -1,0 +1,63 @@
+package nodes
+
+import (
+	"testing"
+
+	"authguard/failures"
+)
+
+func of(names ...byte) (subjects []failures.Subject) {
+	for _, name := range names {
+		subjects = append(subjects, failures.Subject{Key: failures.Key{name}})
+	}
+	return subjects
+}
+
+// left are the keys of the charges that a Redis that lost all would be told.
+func left(h *history) (names string) {
+	charges, _ := h.standing(func(*failures.Subject) bool { return true })
+	for i := range charges {
+		for _, one := range charges[i].of() {
+			names += string(one.Key[0])
+		}
+		names += " "
+	}
+	return names
+}
+
+func TestHistoryForgetsWhatWasClearedAndNotWhatCameLater(t *testing.T) {
+	t.Parallel()
+	h := new(history)
+	h.charged(1, of('a', 'p'), false)
+	h.charged(2, of('b', 'p'), false)
+	h.cleared(of('p'), false)
+	h.charged(3, of('a', 'p'), false)
+	h.charged(4, of('c', 'q'), false)
+	h.tookBack(4, of('c', 'q'), false)
+	for range 2 { // asking changes nothing
+		if got, want := left(h), "a b ap "; got != want {
+			t.Errorf("left are %q, want %q", got, want)
+		}
+	}
+}
+
+func TestHistoryDropsTheOldestChargeOnlyWhenNothingElseCanGo(t *testing.T) {
+	t.Parallel()
+	h := new(history)
+	h.charged(1, of('a'), false)
+	for at := failures.Moment(2); at < 3*mostCharges; at++ { // logins
+		h.charged(at, of('p'), false)
+		h.tookBack(at, of('p'), false)
+		h.cleared(of('p'), false)
+	}
+	if got, want := left(h), "a "; got != want {
+		t.Errorf("after logins left are %q, want %q", got, want)
+	}
+	for at := failures.Moment(3 * mostCharges); at < 4*mostCharges; at++ {
+		h.charged(at, of('b'), false)
+	}
+	charges, _ := h.standing(func(*failures.Subject) bool { return true })
+	if n := len(charges); n < mostCharges*9/10 || n > mostCharges || charges[0].at == 1 || charges[n-1].at != 4*mostCharges-1 {
+		t.Errorf("%d are left, from %d to %d", n, charges[0].at, charges[n-1].at)
+	}
+}
