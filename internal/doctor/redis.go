@@ -65,8 +65,15 @@ type redisConfig struct {
 }
 
 // client is a connection to one server, as the nodes make it.
-func (r redisConfig) client(address, username, password string) redis.UniversalClient {
-	s := nodes.Server{Addresses: []string{address}, Username: username, Password: password}
+func (r redisConfig) client(address string) redis.UniversalClient {
+	set := r.Settings.Redis
+	return r.connect(nodes.Server{
+		Addresses: []string{address}, Username: set.Username, Password: set.Password.Reveal(), Database: set.Database,
+	})
+}
+
+// connect adds what is common to servers and Sentinels.
+func (r redisConfig) connect(s nodes.Server) redis.UniversalClient {
 	if r.tls != nil {
 		s.TLS = r.tls.Clone()
 	}
@@ -92,8 +99,7 @@ func (r redisConfig) servers(ctx context.Context, all []redisServer) []Check {
 
 // server looks at one.
 func (r redisConfig) server(ctx context.Context, s redisServer, n *notes) reading {
-	set := r.Settings.Redis
-	client := r.client(s.address, set.Username, set.Password.Reveal())
+	client := r.client(s.address)
 	defer client.Close()
 	if !r.ping(ctx, client, s, n) {
 		return reading{}

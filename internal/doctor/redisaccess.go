@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
+	"authguard/internal/nodes"
 )
 
 // open looks whether somebody else could use the server too. Whoever can
@@ -20,7 +21,7 @@ func (r redisConfig) open(ctx context.Context, s redisServer, n *notes) {
 	if r.Settings.Redis.TLSCert != "" {
 		return // and the certificate opens it: nobody else can be tried
 	}
-	stranger := r.client(s.address, "", "")
+	stranger := r.connect(nodes.Server{Addresses: []string{s.address}})
 	defer stranger.Close()
 	if err := stranger.Ping(ctx).Err(); err == nil {
 		n.problem("redis.open", "Set a password (requirepass, or an ACL user and `user default off`), and redis.password to the same.",
@@ -97,6 +98,9 @@ func (n *notes) unasked(r redisConfig) {
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
 	rights := "+ping +time +get +mget +exists +set +incr +del +expire +eval +evalsha +script|load"
+	if set.Database != 0 {
+		rights += " +select"
+	}
 	if set.Mode == config.RedisCluster {
 		rights += " +cluster|slots +cluster|info +readonly +command"
 	}

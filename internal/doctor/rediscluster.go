@@ -42,8 +42,7 @@ func (r redisConfig) cluster(ctx context.Context) ([]Check, []redisServer) {
 }
 
 func (r redisConfig) view(ctx context.Context, address string) (v clusterView) {
-	set := r.Settings.Redis
-	client := r.client(address, set.Username, set.Password.Reveal())
+	client := r.client(address)
 	defer client.Close()
 	state, err := client.ClusterInfo(ctx).Result()
 	if err == nil {

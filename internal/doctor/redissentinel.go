@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"authguard/internal/nodes"
 )
 
 // A sentinelView is what one Sentinel knows.
@@ -43,7 +45,9 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, []redisServer) {
 
 func (r redisConfig) sentinel(ctx context.Context, address string) (v sentinelView) {
 	set := r.Settings.Redis
-	client := r.client(address, set.SentinelUsername, set.SentinelPassword.Reveal())
+	client := r.connect(nodes.Server{
+		Addresses: []string{address}, Username: set.SentinelUsername, Password: set.SentinelPassword.Reveal(),
+	})
 	defer client.Close()
 	told := redis.NewMapStringStringCmd(ctx, "sentinel", "master", set.Master)
 	if v.err = client.Process(ctx, told); v.err != nil {
