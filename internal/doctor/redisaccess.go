@@ -102,7 +102,7 @@ func (r redisConfig) grant() string {
 		rights += " +select"
 	}
 	if set.Mode == config.RedisCluster {
-		rights += " +cluster|slots +cluster|info +readonly +command"
+		rights += " +cluster|slots +cluster|info +cluster|nodes +readonly +command"
 	}
 	return "As its administrator: ACL SETUSER " + cmp.Or(set.Username, "default") + " ~" + set.Prefix + "* " + rights +
 		" (and +info +config|get for these checks), then ACL SAVE or the same in redis.conf."

@@ -55,13 +55,35 @@ func (r redisConfig) view(ctx context.Context, address string) (v clusterView) {
 	if err != nil {
 		return clusterView{err: err}
 	}
+	listed, err := client.ClusterNodes(ctx).Result()
+	followers := replicasOf(listed)
 	v.replicas = map[string]int{}
 	for _, s := range slots {
-		if len(s.Nodes) > 0 {
-			v.replicas[complete(s.Nodes[0].Addr, address)] = len(s.Nodes) - 1
+		if len(s.Nodes) == 0 {
+			continue
 		}
+		m, n := s.Nodes[0], len(s.Nodes)-1
+		if err == nil {
+			n = followers[m.ID]
+		}
+		v.replicas[complete(m.Addr, address)] = n
 	}
 	return v
+}
+
+// replicasOf counts what CLUSTER NODES tells of each master's replicas that
+// have not failed. CLUSTER SLOTS leaves out those of an idle Cluster until they
+// have had something to copy.
+func replicasOf(listed string) map[string]int {
+	all := map[string]int{}
+	for line := range strings.Lines(listed) {
+		// ID, address, flags, the master's ID, …
+		f := strings.Fields(line)
+		if len(f) > 3 && strings.Contains(f[2], "slave") && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "noaddr") {
+			all[f[3]]++
+		}
+	}
+	return all
 }
 
 // complete is a node's address; a node that does not know its own is where it

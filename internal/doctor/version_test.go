@@ -1,0 +1,34 @@
+package doctor
+
+import "testing"
+
+// Servers this old are not at hand.
+
+func TestOldServersAreAProblem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]State{
+		"5.0.14": Problem, "6.0.20": Problem, "6.2.0": OK, "7.0.15": OK, "8.2.1": OK, "10.0.0": OK, "unstable": Advice, "": Advice,
+	} {
+		n := new(notes)
+		version(n, text)
+		if got := n.checks()[0]; got.State != want {
+			t.Errorf("Redis %q: %+v", text, got)
+		}
+	}
+	for number, want := range map[int]State{110022: Problem, 120000: OK, 150018: OK} {
+		n := new(notes)
+		postgresVersion(n, number, "x")
+		if got := n.checks()[0]; got.State != want {
+			t.Errorf("PostgreSQL %d: %+v", number, got)
+		}
+	}
+}
+
+func TestWhatAServerSaysSteersNoTerminal(t *testing.T) {
+	t.Parallel()
+	n := &notes{about: "Redis"}
+	n.ok("x", "%s", "\x1b[2J\r\nok       All is well.")
+	if got := n.checks()[0].Text; got != "Redis  [2J  ok       All is well." {
+		t.Errorf("%q", got)
+	}
+}
