@@ -50,7 +50,7 @@ func TestARedisWithLittleMemoryLeftIsTold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
 	s.Do(t, "SETRANGE", "weight", 20<<20, "x")
-	s.Do(t, "CONFIG", "SET", "maxmemory", "25mb")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "28mb")
 	examine(t, withRedis(t, s.Addr)).wants(map[string]doctor.State{"redis.memory": advice})
 	s.Do(t, "CONFIG", "SET", "maxmemory", "10mb")
 	examine(t, withRedis(t, s.Addr)).wants(map[string]doctor.State{"redis.memory": problem})
@@ -206,7 +206,8 @@ func TestEveryMasterOfAClusterIsLookedAt(t *testing.T) {
 	cluster := redistest.Cluster(t)
 	c := withRedis(t, cluster.Addrs()[:2]...)
 	c.Settings.Redis.Mode = config.RedisCluster
-	r := examine(t, c)
+	var r report
+	redistest.Until(t, "the nodes to have heard of the replicas", func() bool { r = examine(t, c); return r.state("redis.replicas") == good })
 	r.nothingWrong("data", "keys", "redis.persistence")
 	r.wants(map[string]doctor.State{"redis.cluster": good, "redis.replicas": good, "redis.clocks": good, "redis.acl": good})
 	for _, s := range cluster.Nodes[:3] {
