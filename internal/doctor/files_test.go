@@ -91,6 +91,7 @@ func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {
 		c := served(t, func(s *config.Config) { s.Redis.TLSCA, s.Redis.TLSCert, s.Redis.TLSKey = cert, cert, key })
 		examine(t, c).wants(map[string]doctor.State{"tls": state})
 	}
+	certificate(t, cert, key, 100*day)
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestAWrongPasswordIsAProblemAndNeverTold(t *testing.T) {
 func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
-	all := "~ag:* +ping +time +get +mget +exists +set +incr +del +expire +eval +evalsha +script|load"
+	all := "~ag:* +ping +time +get +mget +exists +set +incr +del +expire +pexpire +hget +hmget +hset +bitfield +eval +evalsha +script|load"
 	for name, one := range map[string]struct {
 		rights string
 		want   map[string]doctor.State

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -41,11 +42,11 @@ func (r redisConfig) plain(ctx context.Context, s redisServer, n *notes) {
 	n.ok("redis.tls", "is talked to with encryption, or on a network of one's own.")
 }
 
-// permitted are the commands that authguard uses, with arguments as they come;
-// KEY is one of its keys. The last is for a Cluster only.
+// permitted are the commands that authguard uses, by itself or in scripts, with
+// arguments as they come; KEY is one of its keys.
 var permitted = []string{
-	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "INCR KEY", "DEL KEY", "EXPIRE KEY 1",
-	"EVAL 0 1 KEY", "EVALSHA 0 1 KEY", "CLUSTER SLOTS",
+	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "INCR KEY", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
+	"HGET KEY 1", "HMGET KEY 1", "HSET KEY 1 1", "BITFIELD KEY SET u8 0 1", "EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
 }
 
 // permittedLua asks the server which of the commands this user may not run; it
@@ -64,9 +65,9 @@ return missing`
 // ask, without the right to look at ACLs, and the right to run them is needed
 // anyway.
 func (r redisConfig) commands(ctx context.Context, client redis.UniversalClient, n *notes) {
-	lines := permitted
-	if r.Settings.Redis.Mode != config.RedisCluster {
-		lines = lines[:len(lines)-1]
+	lines := slices.Clone(permitted)
+	if r.Settings.Redis.Mode == config.RedisCluster {
+		lines = append(lines, "CLUSTER SLOTS")
 	}
 	args := make([]any, len(lines))
 	for i, line := range lines {
@@ -97,7 +98,11 @@ func (n *notes) unasked(r redisConfig) {
 // grant is how to let the user do what it must.
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
-	rights := "+ping +time +get +mget +exists +set +incr +del +expire +eval +evalsha +script|load"
+	rights := "+script|load"
+	for _, line := range permitted {
+		name, _, _ := strings.Cut(line, " ")
+		rights += " +" + strings.ToLower(name)
+	}
 	if set.Database != 0 {
 		rights += " +select"
 	}

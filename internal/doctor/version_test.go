@@ -1,6 +1,13 @@
 package doctor
 
-import "testing"
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // Servers this old are not at hand.
 
@@ -30,5 +37,28 @@ func TestWhatAServerSaysSteersNoTerminal(t *testing.T) {
 	n.ok("x", "%s", "\x1b[2J\r\nok       All is well.")
 	if got := n.checks()[0].Text; got != "Redis  [2J  ok       All is well." {
 		t.Errorf("%q", got)
+	}
+}
+
+var called = regexp.MustCompile(`\bcall\(['"]([A-Za-z]+)['"]`)
+
+func TestEveryCommandOfTheScriptsIsAskedFor(t *testing.T) {
+	t.Parallel()
+	root, found := os.DirFS("../.."), 0
+	err := fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(root, path)
+		for _, match := range called.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.ContainsFunc(permitted, func(line string) bool { return strings.HasPrefix(line, match[1]+" ") || line == match[1] }) {
+				t.Errorf("%s runs %s, which doctor does not ask for", path, match[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found < 20 {
+		t.Errorf("%d commands, %v", found, err)
 	}
 }
