@@ -143,7 +143,9 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	}
 	switch err := secrets.Compare(ctx, db, keys, file); {
 	case errors.Is(err, secrets.ErrDiffer):
-		n.problem("keys.shared", "Copy the keys file of a node that serves this database here.", "is used with other keys: %s.", err)
+		n.problem("keys.shared", "Stop this node, copy the keys file of a node that serves this database over "+file+", and start it again. If that file is lost: "+
+			"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (counters and device cookies start anew).",
+			"was first used with other keys than those in %s: this node would count by itself, and refuse the challenges and device cookies of the others.", file)
 	case err != nil:
 		n.problem("keys.shared", "Let authguard's role read the table settings.", "does not tell which keys it is used with: %s.", why(err))
 	default:

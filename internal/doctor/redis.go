@@ -104,7 +104,6 @@ func (r redisConfig) server(ctx context.Context, s redisServer, n *notes) readin
 	if !r.ping(ctx, client, s, n) {
 		return reading{}
 	}
-	n.ok("redis", "answers.")
 	if info, ok := askInfo(ctx, client, n); ok {
 		version(n, info["redis_version"])
 		r.memory(n, info)
@@ -135,6 +134,7 @@ func (r redisConfig) ping(ctx context.Context, client redis.UniversalClient, s r
 		}
 		took = append(took, time.Since(sent))
 	}
+	n.ok("redis", "answers.")
 	slices.Sort(took)
 	r.pace(n, took[len(took)/2])
 	return true
