@@ -206,6 +206,16 @@ func TestAPostgresThatIsAwayOrHangsIsAProblem(t *testing.T) {
 	}
 }
 
+func TestAStandbyIsAProblem(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	server.WriteFile(t, "standby.signal", nil)
+	server.Kill()
+	server.Start(t)
+	c := whole(t, func(s *config.Config) { s.Database = config.Secret(server.URL("postgres")) })
+	examine(t, c).wants(map[string]doctor.State{"postgres": good, "postgres.standby": problem})
+}
+
 func TestAWrongPasswordOfPostgresIsNeverTold(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Own(t)

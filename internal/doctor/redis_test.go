@@ -2,9 +2,13 @@ package doctor_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,6 +191,42 @@ func TestARedisBeyondThisMachineNeedsAPasswordAndTLS(t *testing.T) {
 		}
 		examine(t, c).wants(map[string]doctor.State{"redis": good, "redis.open": one.open, "redis.tls": one.tls})
 	}
+}
+
+func TestARedisBehindTLSIsLookedAtIfItsSignerIsKnown(t *testing.T) {
+	t.Parallel()
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	certificate(t, cert, key, 100*24*time.Hour)
+	s := redistest.Standalone(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	secure := freePort(t)
+	s.Do(t, "CONFIG", "SET", "tls-port", secure)
+	c := withRedis(t, net.JoinHostPort("127.0.0.1", secure))
+	signer, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for known, state := range map[bool]doctor.State{true: good, false: problem} {
+		pool := x509.NewCertPool()
+		if known {
+			pool.AppendCertsFromPEM(signer)
+		}
+		c.RedisTLS = func(config.Redis) (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
+		examine(t, c).wants(map[string]doctor.State{"redis": state})
+	}
+	c.RedisTLS = nil
+	examine(t, c).wants(map[string]doctor.State{"redis": problem})
+}
+
+// freePort is one that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }
 
 func TestTheWrongModeIsAProblem(t *testing.T) {
