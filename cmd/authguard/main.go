@@ -30,6 +30,7 @@ type commandLine struct {
 	Unlock  unlockCmd  `cmd:"" help:"Forget the failures of an account or address."`
 	Config  configCmd  `cmd:"" help:"Check or show the configuration."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database up to date (serve does so too)."`
+	Doctor  doctorCmd  `cmd:"" help:"Look at everything that the configuration names, and say how to mend what is wrong."`
 }
 
 // globals are the flags of every command.

@@ -229,8 +229,12 @@ func (l *Line) do(ctx context.Context, run func(context.Context) error, cmds ...
 		}
 		return ErrDown
 	}
-	limited, cancel := context.WithTimeout(ctx, l.budget)
-	defer cancel()
+	limited := ctx
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > l.budget {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, l.budget)
+		defer cancel()
+	}
 	err := run(limited)
 	gone := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget) // a client that hung up says nothing of Redis
 	if broken(err) && !gone {

@@ -40,6 +40,25 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	if err != nil {
 		return fmt.Errorf("secrets: compare the keys with other nodes: %w", err)
 	}
+	return differ(own, theirs, path)
+}
+
+// Compare is Agree for somebody who only looks: nothing is written, and a
+// database that no node has used yet agrees with any keys.
+func Compare(ctx context.Context, db *sql.DB, keys Keys, path string) error {
+	own, theirs := keys.Fingerprint(), ""
+	err := db.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = $1`, setting).Scan(&theirs)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("secrets: compare the keys with other nodes: %w", err)
+	}
+	return differ(own, theirs, path)
+}
+
+// differ is ErrDiffer, with what to do, unless the fingerprints agree.
+func differ(own, theirs, path string) error {
 	if Agrees(own, theirs) {
 		return nil
 	}

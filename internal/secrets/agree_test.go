@@ -121,3 +121,29 @@ func TestAFileFromElsewhereIsReadAndNeverMade(t *testing.T) {
 		}
 	}
 }
+
+func TestComparingWritesNothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		for range 2 { // the first one would have set it
+			for n := range byte(2) {
+				if err := secrets.Compare(t.Context(), db, keys(n, 2, 3), "keys"); err != nil {
+					t.Errorf("nobody has used the database yet: %v", err)
+				}
+			}
+		}
+		if err := secrets.Agree(t.Context(), db, keys(1, 2, 3), "keys"); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range []secrets.Keys{keys(1, 2, 3), keys(1, 2, 4, 3)} {
+			if err := secrets.Compare(t.Context(), db, one, "keys"); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, one := range []secrets.Keys{keys(9, 2, 3), keys(1, 2, 4)} { // 4 alone never took the place of 3
+			if err := secrets.Compare(t.Context(), db, one, "keys"); !errors.Is(err, secrets.ErrDiffer) {
+				t.Errorf("%v, want ErrDiffer", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"authguard/internal/config"
+	"authguard/internal/doctor"
+)
+
+// doctorCmd is `authguard doctor`.
+type doctorCmd struct{}
+
+// Run looks at everything that the configuration names. It fails if something
+// is wrong; advice alone is no failure.
+func (doctorCmd) Run(g *globals) error {
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
+	if err == nil {
+		c.Settings = loaded.Config
+	}
+	checks := doctor.Examine(context.Background(), c)
+	well := doctor.Well(checks)
+	if g.JSON {
+		err := printJSON(g, map[string]any{"ok": well, "checks": checks})
+		if !well {
+			err = errors.Join(err, answered{errors.New("something is wrong")})
+		}
+		return err
+	}
+	return tell(g, checks)
+}
+
+// tell prints what was found and how to mend it, and how much of it there is.
+func tell(g *globals, checks []doctor.Check) error {
+	count := map[doctor.State]int{}
+	for _, c := range checks {
+		count[c.State]++
+		fmt.Fprintf(g.out, "%-7s  %s\n", c.State, c.Text)
+		if c.Mend != "" {
+			fmt.Fprintf(g.out, "         → %s\n", c.Mend)
+		}
+	}
+	fmt.Fprintf(g.out, "%d checks: %d good, %d to think about, %d wrong.\n",
+		len(checks), count[doctor.OK], count[doctor.Advice], count[doctor.Problem])
+	if wrong := count[doctor.Problem]; wrong > 0 {
+		return fmt.Errorf("%d of %d checks found something wrong: mend what is marked problem, and look again", wrong, len(checks))
+	}
+	return nil
+}

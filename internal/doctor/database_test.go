@@ -1,0 +1,266 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/config"
+	"authguard/internal/database"
+	"authguard/internal/doctor"
+	"authguard/internal/postgrestest"
+	"authguard/internal/secrets"
+)
+
+// served is a data folder as a server leaves it.
+func served(t *testing.T, change func(*config.Config)) doctor.Config {
+	t.Helper()
+	c := whole(t, change)
+	if err := os.MkdirAll(c.Settings.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Load(filepath.Join(c.Settings.Data, "keys")); err != nil {
+		t.Fatal(err)
+	}
+	dsn := c.Settings.Database.Reveal()
+	if dsn == "" {
+		dsn = filepath.Join(c.Settings.Data, "authguard.db")
+	}
+	sql(t, dsn)
+	return c
+}
+
+// sql migrates a database and runs statements in it.
+func sql(t *testing.T, dsn string, statements ...string) {
+	t.Helper()
+	db, err := database.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if len(statements) == 0 {
+		_, err = database.Migrate(t.Context(), db)
+	}
+	for _, s := range statements {
+		if err == nil {
+			_, err = db.Exec(s)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listing is every file of a folder with its size and time.
+func listing(t *testing.T, folder string) (all string) {
+	t.Helper()
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += fmt.Sprintln(f.Name(), info.Mode(), info.Size(), info.ModTime())
+	}
+	return all
+}
+
+func TestWhatWasServedIsSoundAndStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	before := listing(t, c.Settings.Data)
+	r := examine(t, c)
+	r.nothingWrong()
+	r.wants(map[string]doctor.State{"sqlite": good, "migrations": good, "keys": good, "data.private": good, "data.space": good})
+	if after := listing(t, c.Settings.Data); after != before {
+		t.Errorf("it changed\n%sinto\n%s", before, after)
+	}
+}
+
+func TestADatabaseInUseCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	db, err := database.Open(t.Context(), filepath.Join(c.Settings.Data, "authguard.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`INSERT INTO settings (name, value, changed_at) VALUES ('x', 'y', 1)`); err != nil {
+		t.Fatal(err)
+	}
+	before := listing(t, c.Settings.Data)
+	examine(t, c).nothingWrong()
+	if after := listing(t, c.Settings.Data); after != before {
+		t.Errorf("it changed\n%sinto\n%s", before, after)
+	}
+}
+
+func TestBeforeTheFirstStartNothingIsWrong(t *testing.T) {
+	t.Parallel()
+	c := whole(t, nil)
+	r := examine(t, c)
+	r.nothingWrong("data", "keys")
+	r.wants(map[string]doctor.State{"data": advice, "keys": advice, "sqlite": good})
+	if _, err := os.Stat(c.Settings.Data); err == nil {
+		t.Error("it made the data folder")
+	}
+}
+
+func TestADamagedDatabaseIsAProblem(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	file := filepath.Join(c.Settings.Data, "authguard.db")
+	if err := os.Truncate(file, 8192); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, c).wants(map[string]doctor.State{"sqlite": problem, "migrations": ""})
+	if err := os.WriteFile(file, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, c).wants(map[string]doctor.State{"sqlite": problem})
+}
+
+func TestTablesOfAnotherVersionAreTold(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	file := filepath.Join(c.Settings.Data, "authguard.db")
+	sql(t, file, "DELETE FROM goose_db_version WHERE version_id = 8")
+	examine(t, c).wants(map[string]doctor.State{"migrations": advice})
+	sql(t, file, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (8, 1), (99999, 1)")
+	examine(t, c).wants(map[string]doctor.State{"migrations": problem})
+}
+
+// withPostgres is a served site in a database of its own.
+func withPostgres(t *testing.T) doctor.Config {
+	dsn := postgrestest.Shared(t).Database(t)
+	return served(t, func(s *config.Config) { s.Database = config.Secret(dsn) })
+}
+
+func TestASoundPostgresHasNothingWrong(t *testing.T) {
+	t.Parallel()
+	r := examine(t, withPostgres(t))
+	r.nothingWrong()
+	r.wants(map[string]doctor.State{
+		"postgres": good, "postgres.version": good, "postgres.clock": good, "postgres.tls": good, "migrations": good, "keys.shared": good, "sqlite": "",
+	})
+}
+
+func TestAnEmptyPostgresStaysEmpty(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t).Database(t)
+	c := whole(t, func(s *config.Config) { s.Database = config.Secret(dsn) })
+	examine(t, c).wants(map[string]doctor.State{"postgres": good, "migrations": good, "keys.shared": ""})
+	sql(t, dsn, "CREATE TABLE goose_db_version (x INT)") // fails if there is one
+}
+
+func TestTablesOfAnotherVersionAreToldInPostgres(t *testing.T) {
+	t.Parallel()
+	c := withPostgres(t)
+	dsn := c.Settings.Database.Reveal()
+	sql(t, dsn, "DELETE FROM goose_db_version WHERE version_id = 7")
+	examine(t, c).wants(map[string]doctor.State{"migrations": advice})
+	sql(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (7, true), (99999, true)")
+	examine(t, c).wants(map[string]doctor.State{"migrations": problem})
+}
+
+func TestOtherKeysThanThoseOfTheDatabaseAreAProblem(t *testing.T) {
+	t.Parallel()
+	c := withPostgres(t)
+	other, err := secrets.Load(filepath.Join(t.TempDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql(t, c.Settings.Database.Reveal(), fmt.Sprintf("INSERT INTO settings (name, value, changed_at) VALUES ('keys', '%s', 1)", other.Fingerprint()))
+	examine(t, c).wants(map[string]doctor.State{"keys.shared": problem})
+}
+
+func TestAPostgresThatIsAwayOrHangsIsAProblem(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	const secret = "pass-of-postgres"
+	c := whole(t, func(s *config.Config) {
+		s.Database = config.Secret(strings.Replace(server.URL("postgres"), "postgres@", "postgres:"+secret+"@", 1))
+	})
+	c.Within = 2 * time.Second
+	server.Stop(t)
+	began := time.Now()
+	r := examine(t, c)
+	server.Continue(t)
+	r.wants(map[string]doctor.State{"postgres": problem, "postgres.version": ""})
+	if took := time.Since(began); took > 20*time.Second || strings.Contains(r.String(), secret) {
+		t.Errorf("after %v: %s", took, r)
+	}
+	server.Kill()
+	r = examine(t, c)
+	r.wants(map[string]doctor.State{"postgres": problem})
+	if strings.Contains(r.String(), secret) {
+		t.Error("the password is told")
+	}
+}
+
+func TestAStandbyIsAProblem(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	server.WriteFile(t, "standby.signal", nil)
+	server.Kill()
+	server.Start(t)
+	c := whole(t, func(s *config.Config) { s.Database = config.Secret(server.URL("postgres")) })
+	examine(t, c).wants(map[string]doctor.State{"postgres": good, "postgres.standby": problem})
+}
+
+func TestAWrongPasswordOfPostgresIsNeverTold(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	server.Do(t, "postgres", "CREATE ROLE guarded LOGIN PASSWORD '"+postgrestest.Password+"'")
+	const wrong = "not-the-pass"
+	c := whole(t, func(s *config.Config) {
+		s.Database = config.Secret(strings.Replace(server.URL("postgres"), "postgres@", "guarded:"+wrong+"@", 1))
+	})
+	r := examine(t, c)
+	r.wants(map[string]doctor.State{"postgres": problem})
+	if strings.Contains(r.String(), wrong) {
+		t.Errorf("the password is told: %s", r)
+	}
+}
+
+func TestThePostgresClockAndEncryptionAreLookedAt(t *testing.T) {
+	t.Parallel()
+	c := withPostgres(t)
+	c.Now = func() time.Time { return time.Now().Add(-time.Minute) }
+	examine(t, c).wants(map[string]doctor.State{"postgres.clock": problem})
+	c.Now = nil
+	plain := strings.Replace(c.Settings.Database.Reveal(), "127.0.0.1", "localhost", 1)
+	for at, state := range map[string]doctor.State{"203.0.113.1": advice, "10.0.0.1": good} {
+		c.Lookup = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr(at)}, nil }
+		for _, mode := range []string{"disable", "prefer"} {
+			c.Settings.Database = config.Secret(strings.Replace(plain, "sslmode=disable", "sslmode="+mode, 1))
+			examine(t, c).wants(map[string]doctor.State{"postgres": good, "postgres.tls": state})
+		}
+	}
+}
+
+func TestTheQueriesForAccountsAreTried(t *testing.T) {
+	t.Parallel()
+	theirs := filepath.Join(t.TempDir(), "shop.db")
+	sql(t, theirs, "CREATE TABLE users (mail TEXT, hash TEXT)")
+	for query, state := range map[string]doctor.State{
+		"SELECT hash FROM users WHERE mail = ?": good, "SELECT password FROM users WHERE mail = ?": problem, "DELETE FROM users": problem,
+	} {
+		c := served(t, func(s *config.Config) {
+			s.Accounts = config.Accounts{Source: config.SourceQuery, Database: config.Secret(theirs), Query: query}
+		})
+		examine(t, c).wants(map[string]doctor.State{"accounts.database": state})
+	}
+	c := served(t, func(s *config.Config) {
+		s.Accounts = config.Accounts{Source: config.SourceQuery, Database: config.Secret(theirs + "x"), Query: "SELECT hash FROM users WHERE mail = ?"}
+	})
+	examine(t, c).wants(map[string]doctor.State{"accounts.database": problem})
+}

@@ -1,0 +1,173 @@
+package doctor_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"authguard/internal/config"
+	"authguard/internal/doctor"
+)
+
+func TestWhatOthersCanUseIsTold(t *testing.T) {
+	t.Parallel()
+	for mode, state := range map[os.FileMode]doctor.State{0o700: good, 0o755: advice, 0o777: problem} {
+		c := served(t, nil)
+		if err := os.Chmod(c.Settings.Data, mode); err != nil {
+			t.Fatal(err)
+		}
+		examine(t, c).wants(map[string]doctor.State{"data.private": state})
+	}
+	for mode, state := range map[os.FileMode]doctor.State{0o600: good, 0o644: problem} {
+		c := served(t, nil)
+		if err := os.Chmod(filepath.Join(c.Settings.Data, "keys"), mode); err != nil {
+			t.Fatal(err)
+		}
+		examine(t, c).wants(map[string]doctor.State{"keys": state})
+	}
+}
+
+func TestADamagedKeysFileAndAFileForAFolderAreProblems(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	write(t, filepath.Join(c.Settings.Data, "keys"), "counters 12\n")
+	examine(t, c).wants(map[string]doctor.State{"keys": problem})
+	c = whole(t, nil)
+	write(t, c.Settings.Data, "no folder")
+	examine(t, c).wants(map[string]doctor.State{"data": problem})
+}
+
+func TestLittleSpaceAndFewDescriptorsAreAdvice(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	c.Free = func(string) (uint64, error) { return 1<<30 - 1, nil }
+	c.Descriptors = func() (uint64, error) { return 1024, nil }
+	examine(t, c).wants(map[string]doctor.State{"data.space": advice, "machine.files": advice})
+	c.Free = func(string) (uint64, error) { return 0, syscall.ENOSYS }
+	c.Descriptors = func() (uint64, error) { return 0, syscall.ENOSYS }
+	examine(t, c).wants(map[string]doctor.State{"data.space": advice, "machine.files": advice})
+}
+
+func TestADiskThatHangsIsAFindingNotAHang(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	c.Within = 200 * time.Millisecond
+	hang := make(chan struct{})
+	defer close(hang)
+	c.Free = func(string) (uint64, error) { <-hang; return 0, nil }
+	examine(t, c).wants(map[string]doctor.State{"data": problem})
+}
+
+func TestAnHtpasswdFileIsRead(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	c := served(t, func(s *config.Config) {
+		s.Accounts = config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file}
+	})
+	examine(t, c).wants(map[string]doctor.State{"accounts.htpasswd": problem})
+	write(t, file, "ann:$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy\n")
+	examine(t, c).wants(map[string]doctor.State{"accounts.htpasswd": good})
+	write(t, file, "ann:$apr1$x$y\n")
+	examine(t, c).wants(map[string]doctor.State{"accounts.htpasswd": problem})
+}
+
+func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {
+	t.Parallel()
+	dir, day := t.TempDir(), 24*time.Hour
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for until, state := range map[time.Duration]doctor.State{-day: problem, 3 * day: advice, 100 * day: good} {
+		certificate(t, cert, key, until)
+		c := served(t, func(s *config.Config) { s.Redis.TLSCA, s.Redis.TLSCert, s.Redis.TLSKey = cert, cert, key })
+		examine(t, c).wants(map[string]doctor.State{"tls": state})
+	}
+	certificate(t, cert, key, 100*day)
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := served(t, func(s *config.Config) { s.Redis.TLSCert, s.Redis.TLSKey = cert, key })
+	examine(t, c).wants(map[string]doctor.State{"tls": advice})
+	c.Settings.Redis.TLSKey = cert
+	examine(t, c).wants(map[string]doctor.State{"tls": problem})
+	c.Settings.Redis = config.Redis{TLSCA: filepath.Join(dir, "none.pem")}
+	examine(t, c).wants(map[string]doctor.State{"tls": problem})
+	c.Settings.Redis.TLSCA = key
+	examine(t, c).wants(map[string]doctor.State{"tls": problem})
+	c = whole(t, func(s *config.Config) {
+		s.Database = config.Secret("postgres://127.0.0.1:1/x?sslrootcert=" + filepath.Join(dir, "none.pem"))
+	})
+	examine(t, c).wants(map[string]doctor.State{"tls": problem})
+}
+
+func TestTLSThatCannotBeMadeIsAProblem(t *testing.T) {
+	t.Parallel()
+	c := served(t, func(s *config.Config) { s.Redis.Addresses = []string{"127.0.0.1:1"} })
+	c.RedisTLS = func(config.Redis) (*tls.Config, error) { return nil, errors.New("tls_ca: no such file") }
+	examine(t, c).wants(map[string]doctor.State{"redis.tls": problem, "redis": ""})
+}
+
+func TestListeningBeyondThisMachineIsToldUnlessItIsSafe(t *testing.T) {
+	t.Parallel()
+	c := served(t, nil)
+	examine(t, c).wants(map[string]doctor.State{"listen": good, "admin.listen": good})
+	c.Settings.Listen, c.Settings.Admin.Listen = ":8080", "10.0.0.5:8081"
+	examine(t, c).wants(map[string]doctor.State{"listen.cookies": advice, "listen.proxies": advice, "admin.listen": advice})
+	c.Settings.SecureCookies, c.Settings.Admin.Listen = config.SecureAlways, ""
+	c.Settings.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32")}
+	examine(t, c).wants(map[string]doctor.State{"listen.cookies": good, "listen.proxies": good, "admin.listen": good})
+	c.Settings.SecureCookies, c.Settings.Origin = config.SecureAuto, "https://login.example.org"
+	examine(t, c).wants(map[string]doctor.State{"listen.cookies": good})
+	c.Settings.SecureCookies = config.SecureNever
+	examine(t, c).wants(map[string]doctor.State{"listen.cookies": advice})
+}
+
+func TestSettingsThatCannotBeUsedAreTheProblem(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("x.yaml", []byte("listen: nowhere\nsession: 1\n"), nil)
+	r := examine(t, doctor.Config{Invalid: err})
+	r.wants(map[string]doctor.State{"config": problem, "data": "", "machine.files": good})
+	if len(r.all) != 3 {
+		t.Errorf("%s", r)
+	}
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate writes one that expires after a time from now, and its key.
+func certificate(t *testing.T, cert, key string, until time.Duration) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-100 * 24 * time.Hour), NotAfter: time.Now().Add(until),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+}
