@@ -67,13 +67,12 @@ func run(args []string, out, complaints io.Writer) int {
 		fmt.Fprintln(complaints, "authguard:", err)
 		return 1
 	}
-	status := 0
 	if len(args) == 0 {
-		args, status = []string{"--help"}, 2
+		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
 	if exit >= 0 { // --help has been answered
-		return max(exit, status)
+		return exit
 	}
 	if err != nil {
 		fmt.Fprintf(complaints, "authguard: %v\nSee authguard --help.\n", err)
