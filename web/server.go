@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -92,6 +93,10 @@ func errorHandler(site pages.Site, log *slog.Logger) echo.HTTPErrorHandler {
 			return
 		}
 		status, detail := http.StatusInternalServerError, ""
+		if errors.Is(err, ErrSessions) {
+			status = http.StatusServiceUnavailable
+			setRetryAfter(c.Response().Header(), time.Second)
+		}
 		if he := new(echo.HTTPError); errors.As(err, &he) {
 			status = he.Code
 			if text, ok := he.Message.(string); ok && text != http.StatusText(status) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -83,6 +84,10 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	return nil
 }
 
+// ErrSessions says that the database cannot say whether somebody is logged in:
+// an answer for now, not for good.
+var ErrSessions = errors.New("web: sessions cannot be looked up")
+
 // Get is the request's session; nil if there is none that is still good.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	if _, err := c.Cookie(s.cookie); err != nil {
@@ -98,7 +103,7 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	}
 	login, found, err := s.source.FindForLogin(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("web: looking up the session's account: %w", err)
+		return nil, fmt.Errorf("%w: the account: %w", ErrSessions, err)
 	}
 	if !found || !login.Password.Usable {
 		return nil, nil
@@ -152,7 +157,7 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 	}
 	ctx, err := s.manager.Load(c.Request().Context(), token)
 	if err != nil {
-		return nil, fmt.Errorf("web: loading the session: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrSessions, err)
 	}
 	return ctx, nil
 }

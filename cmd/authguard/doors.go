@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -156,5 +157,8 @@ func (s *site) firstAdministrator(ctx context.Context) (password string, err err
 	_, err = s.accounts.Add(ctx, accounts.Addition{
 		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
 	})
+	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time
+		return "", nil
+	}
 	return password, err
 }

@@ -23,7 +23,11 @@ import (
 // keys file.
 func newNodes(t *testing.T, n int, redis, yaml string, users ...string) []*server {
 	t.Helper()
-	dsn := postgrestest.Shared(t).Database(t)
+	return newNodesOn(t, postgrestest.Shared(t).Database(t), n, redis, yaml, users...)
+}
+
+func newNodesOn(t *testing.T, dsn string, n int, redis, yaml string, users ...string) []*server {
+	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
 	yaml = fmt.Sprintf("database: %s\nkeys_file: %s\nredis: {%s}\n%s", dsn, keys, redis, yaml)
 	(&server{t: t}).addUsers(dsn, users)
@@ -285,5 +289,31 @@ func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "keys files of the nodes differ") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestWithoutPostgreSQLLoginsAreToldToComeBack(t *testing.T) {
+	sql := postgrestest.Own(t)
+	s := newNodesOn(t, sql.Database(t), 1, standalone(t), quiet, "alice")[0]
+	alice := from("127.4.4.4")
+	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Fatalf("alice: %d %s", got.status, got.body)
+	}
+	sql.Kill()
+	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("a login: %d %s", got.status, got.body)
+	}
+	if got := alice.get(t, s.base+"/auth/verify"); got.status != http.StatusServiceUnavailable {
+		t.Errorf("forward-auth: %d", got.status)
+	}
+	if got := alice.get(t, s.base+"/login"); got.status != http.StatusOK {
+		t.Errorf("the login page: %d", got.status)
+	}
+	sql.Start(t)
+	redistest.Until(t, "logins to work again", func() bool {
+		return alice.login(t, s, "alice", rightPassword).status == http.StatusOK
+	})
+	if got := alice.get(t, s.base+"/auth/verify"); got.status != http.StatusOK || got.header.Get("Remote-User") != "alice" {
+		t.Errorf("forward-auth afterwards: %d", got.status)
 	}
 }
