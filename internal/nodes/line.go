@@ -236,9 +236,18 @@ func (l *Line) do(ctx context.Context, run func(context.Context) error, cmds ...
 		defer cancel()
 	}
 	err := run(limited)
-	gone := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget) // a client that hung up says nothing of Redis
-	if broken(err) && !gone {
+	if broken(err) && !gaveUp(ctx) {
 		l.fail(err)
 	}
 	return err
+}
+
+// gaveUp reports whether it was the caller who did not wait any longer, for
+// another reason than that Redis took too long over a decision: a client that
+// hung up says nothing of Redis.
+func gaveUp(ctx context.Context) bool {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		<-ctx.Done() // the connection may have noticed a moment before
+	}
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errBudget)
 }
