@@ -101,7 +101,7 @@ func (c *Counters) copy(ctx context.Context, at failures.Moment, subjects []fail
 	}
 	c.ahead.Store(int64(at.Time().Sub(c.now())))
 	missing, err := c.replica.charged(ctx, at.Time(), subjects, standings)
-	if missing >= 0 && c.lost(ctx, subjects[missing].Place) {
+	if missing >= 0 && (c.generations.Young(subjects[missing].Place) || c.lost(ctx, subjects[missing].Place)) {
 		return errors.Join(errLost, c.replica.takeBack(ctx, at, subjects), c.redis.TakeBack(ctx, at, subjects))
 	}
 	if missing >= 0 {

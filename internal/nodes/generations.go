@@ -32,9 +32,14 @@ type Generations struct {
 	client redis.UniversalClient
 	keys   []string
 
-	mu   sync.Mutex
-	last []string // by group; empty: never seen
+	mu    sync.Mutex
+	last  []string    // by group; empty: never seen
+	since []time.Time // when that took the place of another one
 }
+
+// youngFor is how long it may take all nodes to notice a new generation and to
+// tell Redis again what they know.
+const youngFor = 3 * watchEvery
 
 // NewGenerations makes them for a realm's prefix. Nothing is sent yet.
 func NewGenerations(client redis.UniversalClient, prefix string, cluster bool) *Generations {
@@ -42,7 +47,7 @@ func NewGenerations(client redis.UniversalClient, prefix string, cluster bool) *
 	if cluster {
 		g.keys = keysOfGroups(prefix)
 	}
-	g.last = make([]string, len(g.keys))
+	g.last, g.since = make([]string, len(g.keys)), make([]time.Time, len(g.keys))
 	return g
 }
 
@@ -127,8 +132,16 @@ func (g *Generations) Adopt(changed []newer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, one := range changed {
-		g.last[one.group] = one.name
+		g.last[one.group], g.since[one.group] = one.name, time.Now()
 	}
+}
+
+// Young reports whether what Redis knows of a place is of a generation so new
+// that other nodes may not have told it everything yet.
+func (g *Generations) Young(place [16]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.since[g.Of(place)]) < youngFor
 }
 
 func groupOfTag(tag string) int { return int(crc16(tag)) % slots / (slots / groups) }
