@@ -56,23 +56,27 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	return worst, err
 }
 
-// worse reports whether an account stands worse than another one of its name,
-// or as it does and has something known of it.
+// worse reports whether more is known of an account than of another one of its
+// name: failures or a place, and of both, whether it stands worse.
 func (e *Explanation) worse(than *Explanation) bool {
-	if e.Decision.Action != than.Decision.Action {
+	mine, other := e.known(), than.known()
+	if mine && other {
 		return e.Decision.Action < than.Decision.Action // Refuse comes first, Proceed last
 	}
-	if mine, other := e.used(), than.used(); mine != other {
-		return mine > other
-	}
-	return than.Status == trusted.Stranger && e.Status != trusted.Stranger
+	return mine
 }
 
-func (e *Explanation) used() (n int) {
-	for i := range e.Lines {
-		n += e.Lines[i].Used
+// known reports whether anything is known of the account itself.
+func (e *Explanation) known() bool {
+	if e.Status != trusted.Stranger {
+		return true
 	}
-	return n
+	for _, l := range e.Lines {
+		if l.Used > 0 && (l.Subject == OnAccount || l.Subject == OnPair) {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Guard) explain(ctx context.Context, directory, account string, address netip.Addr) (Explanation, error) {

@@ -179,9 +179,12 @@ func (r *shared) agree(ctx context.Context, own, key string) error {
 	if err := r.client.SetNX(ctx, key, own, keysLive).Err(); err != nil {
 		return nil
 	}
-	theirs, err := r.client.GetEx(ctx, key, keysLive).Result()
+	theirs, err := r.client.Get(ctx, key).Result()
 	switch {
-	case err != nil || theirs == own:
+	case err != nil:
+		return nil
+	case theirs == own:
+		_ = r.client.Expire(ctx, key, keysLive) // a Line says what is wrong with Redis
 		return nil
 	case !secrets.Agrees(own, theirs):
 		return fmt.Errorf("redis: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
