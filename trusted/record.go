@@ -98,6 +98,25 @@ func (r *Record) Forget(place Key, now time.Time) {
 	}
 }
 
+// Merge takes in another copy of the record: of two resets the later, and of each
+// place what was said of it last. What is not later than the reset goes.
+func (r *Record) Merge(o *Record, limits Limits) {
+	r.Reset = max(r.Reset, o.Reset)
+	for _, e := range o.Entries {
+		i := r.find(e.Place)
+		switch {
+		case i < 0:
+			r.Entries = append(r.Entries, e)
+		case e.Last > r.Entries[i].Last || e.Last == r.Entries[i].Last && e.Status == Spent:
+			r.Entries[i] = e
+		}
+	}
+	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.Last <= r.Reset })
+	for r.count(Privileged) > limits.Places {
+		r.drop(r.oldest(Privileged, Key{}))
+	}
+}
+
 // Expire drops what nobody used for limits.TTL.
 func (r *Record) Expire(now time.Time, limits Limits) {
 	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.expired(now, limits) })

@@ -78,7 +78,7 @@ func (n *node) over(client redis.UniversalClient, places *redisplaces.Store, h h
 	if err != nil {
 		return nil, err
 	}
-	known := nodes.NewPlaces(n.line, places)
+	known := nodes.NewPlaces(n.line, places, nil)
 	together := nodes.NewCounters(nodes.CountersConfig{
 		Line: n.line, Redis: counters, Places: known, Own: own,
 		Generations: nodes.NewGenerations(client, h.prefix, false), Nodes: func() int { return 1 },

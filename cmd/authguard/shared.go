@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +39,8 @@ type shared struct {
 	used     *nodes.Spent      // challenges
 	settled  *nodes.Spent      // tickets of the decision API
 	mode     *redismode.Shared // once the mode is there
+	met      atomic.Bool       // Redis has answered
+	before   atomic.Int64      // nodes, as in nodesFile
 }
 
 // openShared connects the node to the others, if Redis is configured. A Redis
@@ -59,6 +64,7 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 	}
 	policy := s.loaded.Policy()
 	made := new(shared)
+	made.before.Store(readNodes(s.path(nodesFile)))
 	made.client = nodes.Connect(nodes.Server{
 		Addresses: c.Addresses, Cluster: c.Mode == config.RedisCluster, Master: c.Master,
 		Username: c.Username, Password: c.Password.Reveal(),
@@ -70,7 +76,7 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.known = nodes.NewPlaces(made.line, made.places)
+	made.known = nodes.NewPlaces(made.line, made.places, s.places)
 	made.failures, err = redisfailures.New(made.client, redisfailures.Options{
 		Prefix: c.Prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: made.places,
 	})
@@ -89,16 +95,45 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 
 // join makes the mode that of all nodes.
 func (r *shared) join(mode *captchamode.Mode, prefix string) (err error) {
-	r.mode, err = redismode.New(r.client, mode, redismode.Options{Prefix: prefix})
+	r.mode, err = redismode.New(r.client, mode, redismode.Options{Prefix: prefix, OnError: func(err error) {
+		if err == nil {
+			r.met.Store(true)
+		}
+	}})
 	return err
 }
 
-// nodes is how many were last seen.
+// nodes is how many were last seen: before this process began, if Redis has not
+// answered it yet.
 func (r *shared) nodes() int {
-	if r.mode == nil {
-		return 1
+	if r.mode == nil || !r.met.Load() {
+		return int(r.before.Load())
 	}
 	return r.mode.Nodes()
+}
+
+// nodesFile is where a node writes down how many there were: one that starts
+// while Redis is away must not take itself for the only one.
+const nodesFile = "nodes"
+
+func readNodes(path string) int64 {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 1
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n < 1 || n > 10_000 {
+		return 1
+	}
+	return n
+}
+
+func (r *shared) saveNodes(path string) error {
+	n := int64(r.nodes())
+	if n == r.before.Swap(n) {
+		return nil
+	}
+	return os.WriteFile(path, []byte(strconv.FormatInt(n, 10)+"\n"), 0o600)
 }
 
 func (r *shared) gauges() *control.RedisGauges {
@@ -166,7 +201,7 @@ func (r *shared) start(ctx context.Context, keys secrets.Keys, prefix string) er
 		return err
 	}
 	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
-	_ = r.mode.Flush(ctx)                                     // an attack that goes on does so here too
+	r.met.Store(r.mode.Flush(ctx) == nil)                     // an attack that goes on does so here too
 	r.failures.Start()
 	r.places.Start()
 	r.mode.Start()

@@ -58,7 +58,7 @@ type site struct {
 	keys       secrets.Keys
 	counters   *failures.Memory // all of them, or this node's replica
 	shared     *shared          // with the other nodes; nil: there are none
-	places     *sqlplaces.Store
+	places     *sqlplaces.Store // with other nodes only when all of an account's were forgotten
 	modes      *modestore.Store
 	mode       *captchamode.Mode
 	proofs     *pow.Provider
@@ -98,7 +98,7 @@ type site struct {
 // build wires a site for a data folder that this process has locked.
 func (s *site) build(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		s.openDatabase, s.openCounters, s.openShared, s.openPlaces, s.openEvents, s.openMode, s.openChallenges,
+		s.openDatabase, s.openCounters, s.openPlaces, s.openShared, s.openEvents, s.openMode, s.openChallenges,
 		s.openAccounts, s.openGuard, s.openControl, s.openDoors,
 	} {
 		if err := step(ctx); err != nil {
@@ -178,9 +178,6 @@ func (s *site) openCounters(context.Context) (err error) {
 }
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
-	if s.shared != nil {
-		return nil
-	}
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
 	if err == nil {
 		s.changes.On(changes.Places, s.places.Refresh)
@@ -409,9 +406,8 @@ func (s *site) start(ctx context.Context) error {
 			s.control.Stop()
 			return err
 		}
-	} else {
-		s.places.Start()
 	}
+	s.places.Start()
 	s.sessions.Start()
 	s.audit.Start()
 	s.alerts.Start()
@@ -442,9 +438,8 @@ func (s *site) stop(ctx context.Context) error {
 	var err error
 	if s.shared != nil {
 		err = s.shared.stop()
-	} else {
-		s.places.Stop()
 	}
+	s.places.Stop()
 	s.counters.Stop()
 	return errors.Join(err, s.db.Close())
 }
@@ -469,6 +464,11 @@ func (s *site) saveCounters() {
 }
 
 func (s *site) save() (took time.Duration) {
+	if s.shared != nil {
+		if err := s.shared.saveNodes(s.path(nodesFile)); err != nil {
+			s.log.Error("the number of nodes could not be saved", "error", err)
+		}
+	}
 	if !s.counters.Changed() {
 		return 0
 	}

@@ -148,6 +148,9 @@ func (s *Store) Configure(retain, pendingFor time.Duration) error {
 	return nil
 }
 
+// PendingFor is the longest that a password check takes.
+func (s *Store) PendingFor() time.Duration { return time.Duration(s.pending.Load()) * time.Millisecond }
+
 // Start lets this node answer for keys that it knows to be closed, until
 // another node unlocks one. Without it every charge is put to Redis. Started
 // already, it does nothing.

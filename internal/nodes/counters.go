@@ -77,7 +77,7 @@ func (c *Counters) ChargeAs(ctx context.Context, now time.Time, account, place t
 	}
 	done()
 	if err != nil {
-		status = known
+		status = c.places.known(ctx, account, place, now)
 		at, err = c.chargeAlone(ctx, pick(status, privileged, stranger), standings, err)
 	}
 	return status, at, err
@@ -161,6 +161,7 @@ func (c *Counters) TakeBack(ctx context.Context, at failures.Moment, subjects []
 
 // Failed implements failures.Store.
 func (c *Counters) Failed(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+	c.history.failed(at, subjects)
 	return errors.Join(c.replica.failed(ctx, at, subjects), c.redis.Failed(ctx, at, subjects))
 }
 

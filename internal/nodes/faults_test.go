@@ -3,6 +3,7 @@ package nodes_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"authguard/guard"
 	"authguard/internal/nodes"
 	"authguard/internal/redistest"
+	"authguard/internal/world"
+	"authguard/trusted"
 )
 
 const home = "192.0.2.10" // where alice logs in from
@@ -258,4 +261,72 @@ func TestFailoverOfAClustersMasterLosesNoLogin(t *testing.T) {
 	cluster := redistest.Cluster(t)
 	s := newSite(t, 3, nodes.Server{Addresses: cluster.Addrs(), Cluster: true}, policy(), 0)
 	s.outage(t, cluster.Nodes[0].Kill, func() {}, 7)
+}
+
+// Whoever begins at one node and is settled by another is let alone by a Redis
+// that has lost its memory: the first node never heard how it ended.
+func TestWhatAnotherNodeSettledIsNotToldAgain(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, at nodes.Server) {
+		s := newSite(t, 2, at, policy(), patient)
+		if !s.login(t, 0, "alice", home) {
+			t.Fatal("alice cannot log in")
+		}
+		for range 25 {
+			d, err := s.nodes[0].Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(home)})
+			if err != nil || d.Action != guard.Proceed {
+				t.Fatalf("begin: %v, %v", d.Action, err)
+			}
+			ticket, err := s.nodes[1].Open(s.nodes[0].Seal(&d.Ticket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.nodes[1].Settle(t.Context(), &ticket, guard.Succeeded); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(policy().PendingFor) // until nobody can be undecided any more
+		s.flush(t, at)
+		redistest.Until(t, "alice to log in at home without a challenge again", func() bool {
+			d, ok, err := s.nodes[1].try("alice", home, world.Right)
+			return err == nil && ok && d.Privileged
+		})
+		for range 25 {
+			if d, ok, err := s.nodes[0].try("alice", home, world.Right); err != nil || !ok || !d.Privileged {
+				t.Fatalf("alice at home: %v, privileged %v, %v", d.Action, d.Privileged, err)
+			}
+		}
+	})
+}
+
+// A new password is the end of what the old one opened, also where one node had
+// not heard of it when Redis lost its memory.
+func TestR14AResetOutlivesRedissMemory(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, at nodes.Server) {
+		s := newSite(t, 2, at, policy(), patient)
+		for i := range 2 {
+			if !s.login(t, i, "alice", home) {
+				t.Fatal("alice cannot log in")
+			}
+		}
+		if err := s.nodes[1].ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		s.flush(t, at)
+		redistest.Until(t, "both nodes to have told Redis again", func() bool {
+			for _, n := range s.nodes {
+				if since, _ := n.line.State(); since.IsZero() || !n.line.Up() {
+					return false
+				}
+			}
+			return true
+		})
+		for i, n := range s.nodes {
+			e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(home))
+			if err != nil || e.Status != trusted.Stranger {
+				t.Errorf("node %d: %v, %v, want a stranger", i, e.Status, err)
+			}
+		}
+	})
 }

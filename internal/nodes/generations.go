@@ -39,7 +39,7 @@ type Generations struct {
 
 // youngFor is how long it may take all nodes to notice a new generation and to
 // tell Redis again what they know.
-const youngFor = 3 * watchEvery
+const youngFor = 3 * time.Second
 
 // NewGenerations makes them for a realm's prefix. Nothing is sent yet.
 func NewGenerations(client redis.UniversalClient, prefix string, cluster bool) *Generations {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"authguard/failures"
 )
@@ -30,6 +31,7 @@ type charge struct {
 	at       failures.Moment
 	n        uint8
 	clears   bool
+	failed   bool // this node was told so
 	subjects [4]failures.Subject
 }
 
@@ -56,7 +58,7 @@ func chargeOf(at failures.Moment, subjects []failures.Subject) charge {
 }
 
 func (c *charge) without(drop func(*failures.Subject) bool) charge {
-	rest := charge{at: c.at}
+	rest := charge{at: c.at, failed: c.failed}
 	for _, of := range c.of() {
 		if !drop(&of) {
 			rest.subjects[rest.n] = of
@@ -80,6 +82,26 @@ func (h *history) charged(at failures.Moment, subjects []failures.Subject, unhea
 	h.add(chargeOf(at, subjects))
 	if unheard {
 		h.owe(charged, at, subjects)
+	}
+}
+
+// lookBack is how many charges may be made while one is being checked.
+const lookBack = 10_000
+
+// failed notes that a charge is a failure: one of which this node is never told
+// was settled by another node, or by nobody.
+func (h *history) failed(at failures.Moment, subjects []failures.Subject) {
+	if len(subjects) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	isFirst := oneOf(subjects[:1])
+	for i := len(h.charges) - 1; i >= max(0, len(h.charges)-lookBack); i-- {
+		if c := &h.charges[i]; c.at == at && slices.ContainsFunc(c.of(), func(of failures.Subject) bool { return isFirst(&of) }) {
+			c.failed = true
+			return
+		}
 	}
 }
 
@@ -168,12 +190,17 @@ func bounded[T any](list []T, most int) []T {
 }
 
 // standing copies the charges that a Redis that has lost some groups has to be
-// told again, and counts the deeds that they make needless.
-func (h *history) standing(lost func(*failures.Subject) bool) (charges []charge, deeds int) {
+// told again, and counts the deeds that they make needless. Those that were made
+// before a time and are not known to have failed are left out: another node has
+// taken them back, as likely as not, and must not see them again.
+func (h *history) standing(lost func(*failures.Subject) bool, before time.Time) (charges []charge, deeds int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.charges = stillStanding(h.charges)
 	for i := range h.charges {
+		if !h.charges[i].failed && h.charges[i].at.Time().Before(before) {
+			continue
+		}
 		if c := h.charges[i].without(func(of *failures.Subject) bool { return !lost(of) }); c.n > 0 {
 			charges = append(charges, c)
 		}

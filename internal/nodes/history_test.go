@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"testing"
+	"time"
 
 	"authguard/failures"
 )
@@ -15,7 +16,7 @@ func of(names ...byte) (subjects []failures.Subject) {
 
 // left are the keys of the charges that a Redis that lost all would be told.
 func left(h *history) (names string) {
-	charges, _ := h.standing(func(*failures.Subject) bool { return true })
+	charges, _ := h.standing(func(*failures.Subject) bool { return true }, time.Time{})
 	for i := range charges {
 		for _, one := range charges[i].of() {
 			names += string(one.Key[0])
@@ -56,7 +57,7 @@ func TestHistoryDropsTheOldestChargeOnlyWhenNothingElseCanGo(t *testing.T) {
 	for at := failures.Moment(3 * mostCharges); at < 4*mostCharges; at++ {
 		h.charged(at, of('b'), false)
 	}
-	charges, _ := h.standing(func(*failures.Subject) bool { return true })
+	charges, _ := h.standing(func(*failures.Subject) bool { return true }, time.Time{})
 	if n := len(charges); n < mostCharges*9/10 || n > mostCharges || charges[0].at == 1 || charges[n-1].at != 4*mostCharges-1 {
 		t.Errorf("%d are left, from %d to %d", n, charges[0].at, charges[n-1].at)
 	}

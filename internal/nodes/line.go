@@ -22,7 +22,7 @@ const (
 	DefaultBudget = 250 * time.Millisecond
 	// watchEvery is how often a line that is up looks whether Redis still
 	// knows what it was told.
-	watchEvery = time.Second
+	watchEvery = 250 * time.Millisecond
 	// lookEvery is how often a line that is down looks whether it is up again.
 	// A line that goes down again within flapWithin waits twice as long each
 	// time, up to lookAtLeast.

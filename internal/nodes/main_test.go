@@ -69,7 +69,7 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 	made.line = nodes.NewLine(client, budget, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
 	stored, err := redisplaces.New(client, redisplaces.Options{Limits: p.Places})
 	must(err)
-	made.places = nodes.NewPlaces(made.line, stored)
+	made.places = nodes.NewPlaces(made.line, stored, nil)
 	redis, err := redisfailures.New(client, redisfailures.Options{Retain: p.Retain(), PendingFor: p.PendingFor, Places: stored})
 	must(err)
 	own, err := failures.NewMemory(failures.Config{Retain: p.Retain(), PendingFor: p.PendingFor})

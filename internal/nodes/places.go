@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 // what this node knows; what it learns meanwhile holds here at once, and Redis
 // is told when it is back. Safe for concurrent use.
 type Places struct {
-	line  *Line
-	redis *redisplaces.Store
+	line   *Line
+	redis  *redisplaces.Store
+	resets trusted.Store
 
 	mu      sync.Mutex
 	journal []placed
@@ -32,17 +34,45 @@ type placed struct {
 // mostPlaced takes about 8 MB; beyond it the oldest tenth goes.
 const mostPlaced = 100_000
 
-// NewPlaces makes the store.
-func NewPlaces(line *Line, redis *redisplaces.Store) *Places {
-	return &Places{line: line, redis: redis}
+// NewPlaces makes the store. Resets, if not nil, keeps when all places of an
+// account were forgotten, where no loss of Redis makes that undone: a new
+// password must stay the end of what the old one opened.
+func NewPlaces(line *Line, redis *redisplaces.Store, resets trusted.Store) *Places {
+	return &Places{line: line, redis: redis, resets: resets}
+}
+
+// known is what a place was to an account when this node last heard of it.
+func (p *Places) known(ctx context.Context, account, place trusted.Key, now time.Time) trusted.Status {
+	status := p.redis.Known(account, place, now)
+	if status != trusted.Privileged {
+		return status
+	}
+	if reset := p.resetElsewhere(ctx, account); !reset.IsZero() {
+		return p.redis.KnownSince(account, place, now, reset)
+	}
+	return status
+}
+
+// resetElsewhere is zero if there was none, or nobody says: who is at home then
+// comes in.
+func (p *Places) resetElsewhere(ctx context.Context, account trusted.Key) time.Time {
+	if p.resets == nil {
+		return time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.line.budget)
+	defer cancel()
+	at, err := p.resets.ResetAt(ctx, account)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // Status implements trusted.Store.
 func (p *Places) Status(ctx context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
-	known := p.redis.Known(account, place, now)
 	status, err := p.redis.Status(ctx, account, place, now)
 	if err != nil && ctx.Err() == nil {
-		return known, nil
+		return p.known(ctx, account, place, now), nil
 	}
 	return status, err
 }
@@ -50,10 +80,16 @@ func (p *Places) Status(ctx context.Context, account, place trusted.Key, now tim
 // ResetAt implements trusted.Store.
 func (p *Places) ResetAt(ctx context.Context, account trusted.Key) (time.Time, error) {
 	at, err := p.redis.ResetAt(ctx, account)
-	if err != nil && ctx.Err() == nil {
-		return p.redis.KnownReset(account), nil
+	if err != nil && ctx.Err() != nil {
+		return at, err
 	}
-	return at, err
+	if err != nil {
+		at = p.redis.KnownReset(account)
+	}
+	if elsewhere := p.resetElsewhere(ctx, account); elsewhere.After(at) {
+		at = elsewhere
+	}
+	return at, nil
 }
 
 // Remember implements trusted.Store.
@@ -68,7 +104,11 @@ func (p *Places) Spend(ctx context.Context, account, place trusted.Key, now time
 
 // Forget implements trusted.Store.
 func (p *Places) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.do(ctx, placed{(*redisplaces.Store).Forget, account, place, now})
+	err := p.do(ctx, placed{(*redisplaces.Store).Forget, account, place, now})
+	if place == (trusted.Key{}) && p.resets != nil {
+		err = errors.Join(err, p.resets.Forget(ctx, account, place, now))
+	}
+	return err
 }
 
 // do does it, and if Redis is gone notes it. A change holds on this node in any

@@ -41,7 +41,7 @@ func (c *Counters) refill(ctx context.Context, changed []newer) error {
 		groups[one.group] = true
 	}
 	lost := func(of *failures.Subject) bool { return groups[c.generations.Of(of.Place)] }
-	charges, deeds := c.history.standing(lost)
+	charges, deeds := c.history.standing(lost, c.redisTime().Add(-c.redis.PendingFor()))
 	for first := 0; first < len(charges); first += batch {
 		var adds []redisfailures.Past
 		for i := first; i < min(first+batch, len(charges)); i++ {
@@ -52,7 +52,7 @@ func (c *Counters) refill(ctx context.Context, changed []newer) error {
 		}
 	}
 	c.history.needless(deeds, lost)
-	return c.places.redis.Refill(ctx)
+	return c.places.redis.Refill(ctx, c.places.resetElsewhere)
 }
 
 // catchUp tells Redis what happened while it was gone.

@@ -14,6 +14,15 @@ func (s *Store) Known(account, place trusted.Key, now time.Time) trusted.Status 
 	return record.Status(place, now, s.limits)
 }
 
+// KnownSince is Known for an account whose places were all forgotten at a time,
+// as somebody else says: what was last used before that is a stranger's.
+func (s *Store) KnownSince(account, place trusted.Key, now, reset time.Time) trusted.Status {
+	last := s.knownRecord(account)
+	record := last.Clone()
+	record.Merge(&trusted.Record{Reset: reset.UnixMilli()}, s.limits)
+	return record.Status(place, now, s.limits)
+}
+
 // KnownReset is what ResetAt would have said when this node last heard of the
 // account; zero if it never did.
 func (s *Store) KnownReset(account trusted.Key) time.Time {
