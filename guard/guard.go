@@ -72,6 +72,14 @@ type Recogniser interface {
 	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error)
 }
 
+// A Settler is a failures.Store that settles a success all at once, where its
+// parts would take a trip each.
+type Settler interface {
+	// Succeeded takes the attempt's charge back, clears the last of its
+	// subjects, which is the pair, and remembers the place.
+	Succeeded(ctx context.Context, at failures.Moment, subjects []failures.Subject, account, place trusted.Key, now time.Time) error
+}
+
 // A Guard decides login attempts. All methods are safe for concurrent use.
 type Guard struct {
 	config  Config
@@ -82,8 +90,9 @@ type Guard struct {
 	tickets *sealer
 	// chargeAt charges by the guard's clock, or the store's if it has one.
 	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error)
-	// together is Failures if it is a Recogniser.
+	// together and settler are Failures if it is a Recogniser, or a Settler.
 	together Recogniser
+	settler  Settler
 }
 
 // New returns a guard, or every problem with the config.
@@ -99,6 +108,7 @@ func New(c Config) (*Guard, error) {
 	g.rules.Store(compiled)
 	g.chargeAt = chargeAt(c.Failures)
 	g.together, _ = c.Failures.(Recogniser)
+	g.settler, _ = c.Failures.(Settler)
 	return g, nil
 }
 

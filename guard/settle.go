@@ -72,11 +72,16 @@ func (g *Guard) failed(ctx context.Context, t *Ticket, subjects []failures.Subje
 // clears the pair and remembers the place.
 func (g *Guard) succeeded(ctx context.Context, t *Ticket, subjects []failures.Subject) error {
 	now := g.config.Now()
-	err := errors.Join(
-		g.config.Failures.TakeBack(ctx, t.at, subjects),
-		g.config.Failures.Clear(ctx, subjects[len(subjects)-1:]),
-		g.config.Places.Remember(ctx, trusted.Key(t.account), trusted.Key(t.address), now),
-	)
+	var err error
+	if g.settler != nil {
+		err = g.settler.Succeeded(ctx, t.at, subjects, trusted.Key(t.account), trusted.Key(t.address), now)
+	} else {
+		err = errors.Join(
+			g.config.Failures.TakeBack(ctx, t.at, subjects),
+			g.config.Failures.Clear(ctx, subjects[len(subjects)-1:]),
+			g.config.Places.Remember(ctx, trusted.Key(t.account), trusted.Key(t.address), now),
+		)
+	}
 	if err != nil {
 		return fmt.Errorf("guard: settling as succeeded: %w", err)
 	}

@@ -87,6 +87,7 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 		Line: made.line, Redis: made.failures, Places: made.known, Own: s.counters,
 		Generations: nodes.NewGenerations(made.client, c.Prefix, c.Mode == config.RedisCluster),
 		Nodes:       made.nodes,
+		Lost:        func(ctx context.Context) { _ = made.agree(ctx, s.keys.Fingerprint(), c.Prefix+"keys") },
 	})
 	made.used = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"c:"))
 	made.settled = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"s:"))

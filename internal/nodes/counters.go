@@ -22,6 +22,7 @@ type Counters struct {
 	generations *Generations
 	replica     replica
 	nodes       func() int
+	onLost      func(context.Context)
 	history     history
 	ahead       atomic.Int64 // Redis's clock less this node's, in nanoseconds
 	now         func() time.Time
@@ -39,12 +40,15 @@ type CountersConfig struct {
 	Own *failures.Memory
 	// Nodes is how many were last seen, this one included.
 	Nodes func() int
+	// Lost, if not nil, is called when a Redis that has lost its memory has been
+	// told again what this node counted.
+	Lost func(context.Context)
 }
 
 // NewCounters makes the store and has the line look after it.
 func NewCounters(c CountersConfig) *Counters {
 	made := &Counters{
-		line: c.Line, redis: c.Redis, places: c.Places, generations: c.Generations, replica: replica{own: c.Own}, nodes: c.Nodes, now: time.Now,
+		line: c.Line, redis: c.Redis, places: c.Places, generations: c.Generations, replica: replica{own: c.Own}, nodes: c.Nodes, onLost: c.Lost, now: time.Now,
 	}
 	c.Line.OnLook(made.settle)
 	return made

@@ -13,9 +13,10 @@ import (
 // came to light. It is what a node goes on from when it is alone. Safe for
 // concurrent use.
 //
-// Alone, a node counts each of its charges as many times as there were nodes:
-// it takes it that the others do the same. So together they use up what was
-// left of a limit when Redis went, and no more than that but for one each.
+// Alone, a node counts each of its charges twice as many times as there were
+// nodes, if there were others: it takes it that they do the same, and that half
+// of what it does not see was used before. So together they use up at most half
+// of a limit, or one each, beyond what was used of it when Redis went.
 type replica struct {
 	own   *failures.Memory
 	parts divided
@@ -100,7 +101,10 @@ func (r *replica) correct(ctx context.Context, at time.Time, subjects []failures
 
 // alone charges by what is believed, for this node as one of several.
 func (r *replica) alone(ctx context.Context, now time.Time, nodes int, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
-	weight := min(max(nodes, 1), mostWeight)
+	weight := 1
+	if nodes > 1 {
+		weight = min(2*nodes, mostWeight)
+	}
 	part := slices.Clone(subjects)
 	for i := range part {
 		part[i].Ladder = r.parts.of(part[i].Ladder, weight)

@@ -25,6 +25,9 @@ func (c *Counters) settle(ctx context.Context) error {
 			return err
 		}
 		c.generations.Adopt(changed)
+		if c.onLost != nil {
+			c.onLost(ctx)
+		}
 	}
 	c.places.redis.Believe(doubts)
 	if err := c.places.catchUp(ctx); err != nil {
