@@ -19,6 +19,7 @@ import (
 	"authguard/captchamode/redisspent"
 	"authguard/failures"
 	"authguard/failures/redisfailures"
+	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -91,6 +92,7 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 	})
 	made.used = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"c:"))
 	made.settled = nodes.NewSpent(redisspent.New(made.client, c.Prefix+"s:"))
+	made.settled.Strict = true // a ticket that nobody settled is pressure (R20)
 	return made, nil
 }
 
@@ -180,6 +182,7 @@ const (
 func (s *site) redisChanged(up bool, why error) {
 	name, _ := os.Hostname()
 	if up {
+		go s.shared.reload() // another server may have taken over
 		s.alerts.Raise(redisBack, "Redis is back", "node "+alerts.Name(name)+" counts together with the others again")
 		return
 	}
@@ -193,7 +196,7 @@ const loadWithin = 2 * time.Second
 
 // start begins to look after the connection. The scripts are loaded where
 // Redis is there; where it is not, they are sent when it comes.
-func (r *shared) start(ctx context.Context, keys secrets.Keys, prefix string) error {
+func (r *shared) start(ctx context.Context, guard *guard.Guard, keys secrets.Keys, prefix string) error {
 	r.line.Start()
 	ctx, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
@@ -201,12 +204,20 @@ func (r *shared) start(ctx context.Context, keys secrets.Keys, prefix string) er
 		r.line.Stop()
 		return err
 	}
-	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
-	r.met.Store(r.mode.Flush(ctx) == nil)                     // an attack that goes on does so here too
+	guard.Foresee(r.failures.Prepare)
+	r.reload()
+	r.met.Store(r.mode.Flush(ctx) == nil) // an attack that goes on does so here too
 	r.failures.Start()
 	r.places.Start()
 	r.mode.Start()
 	return nil
+}
+
+// reload makes the scripts known to whoever is master now.
+func (r *shared) reload() {
+	ctx, cancel := context.WithTimeout(context.Background(), loadWithin)
+	defer cancel()
+	_ = errors.Join(r.failures.Load(ctx), r.places.Load(ctx)) // spares the first calls a trip, and nothing else
 }
 
 // agree compares this node's keys with those of whoever uses this Redis: with
@@ -224,7 +235,8 @@ func (r *shared) agree(ctx context.Context, own, key string) error {
 		return nil
 	case !secrets.Agrees(own, theirs):
 		return fmt.Errorf("redis: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
-			"Copy the keys file of a node that serves, or set redis.prefix to something else if this is another site", own, theirs)
+			"Copy the keys file of a node that serves; or set redis.prefix to something else if this is another site; "+
+			"or, if no node has the other keys any more, delete the key %s in Redis", own, theirs, key)
 	}
 	return r.client.Set(ctx, key, own, keysLive).Err() // it has only got newer cookie keys
 }

@@ -402,7 +402,7 @@ func (s *site) start(ctx context.Context) error {
 	}
 	s.counters.Start()
 	if s.shared != nil {
-		if err := s.shared.start(ctx, s.keys, s.loaded.Redis.Prefix); err != nil {
+		if err := s.shared.start(ctx, s.guard, s.keys, s.loaded.Redis.Prefix); err != nil {
 			s.control.Stop()
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"authguard/failures"
 	"authguard/internal/redisscript"
+	"authguard/trusted"
 	"authguard/trusted/redisplaces"
 )
 
@@ -94,6 +95,23 @@ func (s *Store) call(p *part) redisscript.Call {
 		args = append(args, s.clockArgs()...)
 	}
 	return redisscript.Call{Script: s.script(&l.plan), Keys: keys, Args: args}
+}
+
+// Prepare makes the scripts of such charges, with and without the question what
+// the place is, so that Load knows them.
+func (s *Store) Prepare(privileged, stranger []failures.Subject) {
+	if len(privileged) == 0 || len(stranger) == 0 {
+		return
+	}
+	account := privileged[0].Place
+	for _, parts := range [][]part{s.partsAs(trusted.Key(account), privileged, stranger), s.parts(privileged), s.parts(stranger)} {
+		for i := range parts {
+			if parts[i].privileged != nil {
+				parts[i].asks = &asked{}
+			}
+			s.call(&parts[i])
+		}
+	}
 }
 
 // mostPlans bounds the scripts that are kept here. A policy has some ten; only

@@ -140,7 +140,7 @@ func (s *site) outage(t *testing.T, strike, mend func(), most int) {
 		t.Errorf("bob: %d checked, want 5: all were used up before", got)
 	}
 	// Two of five were used: what is left is three, one for each node.
-	if got := s.checks("carol"); got != 5 && got > most {
+	if got := s.checks("carol"); got > max(5, most) || got < 3 {
 		t.Errorf("carol: %d checked, want 5: two before, and one by each node", got)
 	}
 	if got := s.checks("dave"); got > most {
@@ -159,8 +159,8 @@ func (s *site) outage(t *testing.T, strike, mend func(), most int) {
 		}
 	}
 	for _, account := range []string{"bob", "carol", "dave"} {
-		if got := s.checks(account); got != 5 && got > most {
-			t.Errorf("after: %d of %s's checked, want 5 in all", got, account)
+		if got := s.checks(account); got > max(5, most) || got < 3 {
+			t.Errorf("after: %d of %s's checked, want 5 in all, or less where Redis did not say in time what it had counted", got, account)
 		}
 	}
 	for i, n := range s.nodes {

@@ -17,6 +17,7 @@ type history struct {
 	charges []charge
 	journal []deed
 	passed  int // deeds that have left the journal's head
+	telling int // deeds, counted like passed, that may be with Redis by now
 }
 
 // Bounds: about 25 MB each.
@@ -119,9 +120,26 @@ func (h *history) tookBack(at failures.Moment, subjects []failures.Subject, unhe
 			break
 		}
 	}
-	if unheard {
+	if unheard && !h.cancel(at, subjects) {
 		h.owe(tookBack, at, subjects)
 	}
+}
+
+// cancel takes a charge that Redis has not heard of out of the journal, or that
+// of some of its subjects.
+func (h *history) cancel(at failures.Moment, subjects []failures.Subject) bool {
+	first := max(0, h.telling-h.passed, len(h.journal)-lookBack)
+	for i := len(h.journal) - 1; i >= first; i-- {
+		d := &h.journal[i]
+		if d.what != charged || d.at != at {
+			continue
+		}
+		if rest := d.without(oneOf(subjects)); int(d.n-rest.n) == len(subjects) {
+			d.charge = rest
+			return true
+		}
+	}
+	return false
 }
 
 // cleared forgets all charges of some subjects. Every login clears its pair, so
@@ -223,7 +241,8 @@ func (h *history) next(most int) (deeds []deed, upTo int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	deeds = slices.Clone(h.journal[:min(most, len(h.journal))])
-	return deeds, len(deeds) + h.passed
+	h.telling = len(deeds) + h.passed
+	return deeds, h.telling
 }
 
 // heard drops the deeds up to what next gave.

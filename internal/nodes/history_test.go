@@ -62,3 +62,22 @@ func TestHistoryDropsTheOldestChargeOnlyWhenNothingElseCanGo(t *testing.T) {
 		t.Errorf("%d are left, from %d to %d", n, charges[0].at, charges[n-1].at)
 	}
 }
+
+func TestWhatWasTakenBackBeforeRedisHeardOfItIsNotTold(t *testing.T) {
+	t.Parallel()
+	var h history
+	subjects := []failures.Subject{{Key: failures.Key{1}}, {Key: failures.Key{2}}}
+	h.charged(1, subjects, true)
+	h.charged(2, subjects, true)
+	h.tookBack(2, subjects, true)
+	h.tookBack(1, subjects[:1], true)
+	deeds, upTo := h.next(10)
+	if len(deeds) != 2 || deeds[0].n != 1 || deeds[1].n != 0 {
+		t.Fatalf("%+v", deeds)
+	}
+	h.tookBack(1, subjects[1:], true) // Redis may have heard of it by now
+	h.heard(upTo)
+	if deeds, _ = h.next(10); len(deeds) != 1 || deeds[0].what != tookBack {
+		t.Errorf("%+v", deeds)
+	}
+}

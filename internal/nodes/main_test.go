@@ -2,6 +2,7 @@ package nodes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -93,6 +94,8 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 	})
 	must(err)
 	made.line.Start()
+	made.Foresee(redis.Prepare)
+	_ = errors.Join(redis.Load(t.Context()), stored.Load(t.Context())) // Redis may be away
 	stored.Start()
 	redis.Start()
 	t.Cleanup(func() { redis.Stop(); stored.Stop(); made.line.Stop() })

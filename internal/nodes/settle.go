@@ -9,7 +9,7 @@ import (
 
 // batch is how many charges go to Redis in one round trip when it is told what
 // it missed.
-const batch = 100
+const batch = 500
 
 // settle tells Redis what it has missed or lost. While it does, the line is
 // down if there is anything lost: decisions go by this node's own count.
@@ -58,31 +58,40 @@ func (c *Counters) refill(ctx context.Context, changed []newer) error {
 	return c.places.redis.Refill(ctx, c.places.resetElsewhere)
 }
 
-// catchUp tells Redis what happened while it was gone.
+// catchUp tells Redis what happened while it was gone, in order. It has to be
+// faster than what happens meanwhile: charges go many at once.
 func (c *Counters) catchUp(ctx context.Context) error {
 	for {
 		deeds, upTo := c.history.next(batch)
 		if len(deeds) == 0 {
 			return nil
 		}
-		for i := range deeds {
-			if err := c.tell(ctx, &deeds[i]); err != nil {
+		for len(deeds) > 0 {
+			told, err := c.tell(ctx, deeds)
+			if err != nil {
 				return err
 			}
+			deeds = deeds[told:]
 		}
 		c.history.heard(upTo)
 	}
 }
 
-func (c *Counters) tell(ctx context.Context, d *deed) error {
-	if d.n == 0 {
-		return nil
+// tell tells of the first deed, or of all charges that come first.
+func (c *Counters) tell(ctx context.Context, deeds []deed) (told int, err error) {
+	var past []redisfailures.Past
+	for told < len(deeds) && (deeds[told].what == charged || deeds[told].n == 0) {
+		if d := &deeds[told]; d.n > 0 {
+			past = append(past, redisfailures.Past{At: d.at.Time(), Subjects: d.of()})
+		}
+		told++
 	}
-	switch d.what {
-	case tookBack:
-		return c.redis.TakeBack(ctx, d.at, d.of())
-	case cleared:
-		return c.redis.Clear(ctx, d.of())
+	if told > 0 {
+		return told, c.redis.Add(ctx, past...)
 	}
-	return c.redis.Add(ctx, redisfailures.Past{At: d.at.Time(), Subjects: d.of()})
+	d := &deeds[0]
+	if d.what == tookBack {
+		return 1, c.redis.TakeBack(ctx, d.at, d.of())
+	}
+	return 1, c.redis.Clear(ctx, d.of())
 }

@@ -7,10 +7,13 @@ import (
 	"authguard/captchamode"
 )
 
-// Spent remembers used challenges for all nodes; while Redis is gone for this
-// one only. A challenge can then be used once at each node, and never twice at
+// Spent remembers used challenges, or settled tickets, for all nodes; while
+// Redis is gone for this one only. A challenge can then be used once at each node, and never twice at
 // one. It is not captchamode.Forgetful: what it forgets is used up elsewhere.
 type Spent struct {
+	// Strict has Seen say so if Redis does not answer, where not to know must
+	// not pass for no.
+	Strict bool
 	shared captchamode.Spent
 	own    *captchamode.MemorySpent
 }
@@ -41,7 +44,7 @@ func (s *Spent) Seen(ctx context.Context, id [16]byte, until time.Time) (bool, e
 		return seen, err
 	}
 	seen, err := s.shared.Seen(ctx, id, until)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !s.Strict {
 		return false, nil
 	}
 	return seen, err
