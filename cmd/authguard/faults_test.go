@@ -67,6 +67,7 @@ func watchedBySentinels(t *testing.T) (string, *redistest.Server) {
 
 func losses() []loss {
 	return []loss{
+		{"none: the load alone", withPassword, func(*testing.T, *attacked) {}, nil},
 		{"Redis is killed, and starts empty", withPassword,
 			func(_ *testing.T, a *attacked) { a.redis.Kill() }, func(t *testing.T, a *attacked) { a.redis.Start(t) }},
 		{"Redis hangs (SIGSTOP)", withPassword,
@@ -112,14 +113,16 @@ func (l loss) run(t *testing.T) (row string) {
 	a.goOn(scale())
 	struck := time.Now()
 	l.strike(t, a)
-	noticed := a.until(struck, "Redis cannot be used")
-	a.goOn(2 * scale())
-	mended := struck
-	if l.mend != nil {
-		mended = time.Now()
-		l.mend(t, a)
+	noticed, back := a.until(struck, "Redis cannot be used"), "–"
+	if l.mend == nil && noticed != "–" { // it mends itself
+		back = a.until(struck, "Redis is back")
 	}
-	back := a.until(mended, "Redis is back")
+	a.goOn(2 * scale())
+	if l.mend != nil {
+		mended := time.Now()
+		l.mend(t, a)
+		back = a.until(mended, "Redis is back")
+	}
 	a.goOn(2 * scale())
 	close(a.stop)
 	a.running.Wait()
@@ -237,7 +240,7 @@ func (a *attacked) until(since time.Time, what string) string {
 			break
 		}
 	}
-	return "never"
+	return "–"
 }
 
 // checked is how many passwords of strangers were looked at: of the account
