@@ -71,7 +71,7 @@ func (c *checker) ladder(path string, limits []Limit, pace failures.Pace, allowe
 }
 
 // reachable says so if another limit that stops at least as much lets through
-// too few for this one to ever be full, or is full whenever this one is (R8).
+// too few for this one to ever be full (R8).
 func (c *checker) reachable(at string, limits []Limit, this int) {
 	l := limits[this]
 	for i, e := range limits {
@@ -83,10 +83,6 @@ func (c *checker) reachable(at string, limits []Limit, this int) {
 		c.check(most >= int64(l.Failures), at+".failures",
 			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
 			i, e.Failures, spell(e.Window), e.Failures, windows, most, spell(l.Window), l.Failures)
-		covers := e.Failures <= l.Failures && e.Window >= l.Window
-		same := e.Failures == l.Failures && e.Window == l.Window && e.Then == l.Then
-		c.check(!covers || most < int64(l.Failures) || same && i > this, at+".failures",
-			"changes nothing: limit %d stops at least as much at %d per %s", i, e.Failures, spell(e.Window))
 	}
 }
 
