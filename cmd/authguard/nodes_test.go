@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -315,5 +317,36 @@ func TestWithoutPostgreSQLLoginsAreToldToComeBack(t *testing.T) {
 	})
 	if got := alice.get(t, s.base+"/auth/verify"); got.status != http.StatusOK || got.header.Get("Remote-User") != "alice" {
 		t.Errorf("forward-auth afterwards: %d", got.status)
+	}
+}
+
+func TestANodeThatHasLostRedisSaysSo(t *testing.T) {
+	redis := redistest.Standalone(t)
+	s := newNodes(t, 2, fmt.Sprintf("addresses: ['%s']", redis.Addr), quiet, "alice")[0]
+	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(s.dir, "data", "authguard.sock"))
+	}}}
+	warned := func() bool {
+		response, err := socket.Get("http://socket/api/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status, err)
+		}
+		return strings.Contains(string(body), "redis-lost")
+	}
+	if warned() {
+		t.Error("a warning before")
+	}
+	redis.Kill()
+	redistest.Until(t, "the node to notice", func() bool { return s.gauge(t, "authguard_redis_up") == 0 })
+	if !warned() {
+		t.Error("no warning without Redis")
+	}
+	if got := from("127.0.0.1").get(t, s.admin+"/readyz"); got.status != http.StatusOK {
+		t.Errorf("not ready without Redis: %d", got.status)
 	}
 }

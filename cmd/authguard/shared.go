@@ -191,6 +191,19 @@ func (s *site) redisChanged(up bool, why error) {
 		alerts.Name(name), alerts.Name(why.Error())))
 }
 
+// warn is for the overview.
+func (s *site) warn() []control.Warning {
+	if s.shared == nil || s.shared.line.Up() {
+		return nil
+	}
+	since, why := s.shared.line.State()
+	return []control.Warning{{
+		Code: "redis-lost", Title: "This node counts alone",
+		Text: fmt.Sprintf("Redis cannot be used since %s: %v. Known places still pass, and of each limit this node has its part. "+
+			"authguard doctor says what may be wrong.", since.UTC().Format(time.RFC3339), why),
+	}}
+}
+
 // loadWithin bounds the loading of scripts at the start.
 const loadWithin = 2 * time.Second
 

@@ -358,7 +358,7 @@ func (s *site) forgetPlaces(names []string) {
 func (s *site) openControl(context.Context) (err error) {
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode, Lists: s.lists, Listings: s.blocklist, Accounts: s.accounts,
-		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Changes: s.changes, Log: s.log,
+		Sessions: s.sessions, Audit: s.audit, Tops: s.tops, Changes: s.changes, Warn: s.warn, Log: s.log,
 	})
 	gauges := control.Gauges{Mode: s.mode, Held: s.guard.Held, Size: s.counters.Size, Dropped: s.bus.Dropped}
 	if s.shared != nil {

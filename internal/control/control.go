@@ -26,7 +26,7 @@ var (
 	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Changes, Now and Log are
+// Config is what a Control steers. All but Changes, Warn, Now and Log are
 // required.
 type Config struct {
 	Guard *guard.Guard
@@ -44,8 +44,10 @@ type Config struct {
 	// another node has changed them. Start and Stop are Control's. Without it
 	// they are read every second.
 	Changes *changes.Watcher
-	Now     func() time.Time // default time.Now
-	Log     *slog.Logger     // default slog.Default()
+	// Warn, if set, adds to what the overview warns of.
+	Warn func() []Warning
+	Now  func() time.Time // default time.Now
+	Log  *slog.Logger     // default slog.Default()
 }
 
 // A Control steers one running server. It is safe for concurrent use.

@@ -84,6 +84,9 @@ func (c *Control) warnings(now time.Time) (all []Warning) {
 				". Changes made since then are not in force. The log says what is wrong.",
 		})
 	}
+	if c.config.Warn != nil {
+		all = append(all, c.config.Warn()...)
+	}
 	return all
 }
 
