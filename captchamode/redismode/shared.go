@@ -211,7 +211,7 @@ func (s *Shared) settle(ctx context.Context, a *answer) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	calls := []redisscript.Call{{Script: agree, Keys: []string{s.keys.agreed}, Args: args}}
+	calls := []redisscript.Call{{Script: agree, Keys: []any{s.keys.agreed}, Args: args}}
 	if err := redisscript.Run(ctx, s.client, calls); err != nil {
 		return false, err
 	}

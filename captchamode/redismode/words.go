@@ -20,7 +20,7 @@ func keysOf(prefix string) keys {
 	return keys{tag + "counts", tag + "agreed", tag + "even", tag + "odd"}
 }
 
-func (k keys) all() []string { return []string{k.counts, k.agreed, k.even, k.odd} }
+func (k keys) all() []any { return []any{k.counts, k.agreed, k.even, k.odd} }
 
 // known is what this node has read or written last.
 type known struct {

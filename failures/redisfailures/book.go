@@ -3,7 +3,6 @@ package redisfailures
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"strings"
 
 	"authguard/failures"
 	"authguard/trusted"
@@ -66,16 +65,12 @@ func mainOf(book string) string {
 	return book[mainAt(book):]
 }
 
-// bookName is the name of a place's book.
-func (s *Store) bookName(place failures.Key) string {
-	return s.prefix + redisplaces.Tag(trusted.Key(place))
+// appendBook appends the name of a place's book.
+func (s *Store) appendBook(to []byte, place failures.Key) []byte {
+	return redisplaces.AppendTag(append(to, s.prefix...), trusted.Key(place))
 }
 
-// ownName is the name of the key of a subject that has one of its own.
-func (s *Store) ownName(of *failures.Subject) string {
-	var b strings.Builder
-	b.Grow(len(s.prefix) + 46)
-	b.WriteString(s.bookName(of.Place))
-	b.WriteString(base64.RawURLEncoding.EncodeToString(of.Key[:]))
-	return b.String()
+// appendOwn appends the name of the key of a subject that has one of its own.
+func (s *Store) appendOwn(to []byte, of *failures.Subject) []byte {
+	return base64.RawURLEncoding.AppendEncode(s.appendBook(to, of.Place), of.Key[:])
 }

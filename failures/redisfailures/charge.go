@@ -23,7 +23,7 @@ func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standin
 	}
 	read := s.reading()
 	parts := s.parts(subjects)
-	s.run(ctx, parts)
+	s.run(ctx, s.bundler.Run, parts)
 	for i := range parts {
 		if parts[i].err == nil {
 			s.fill(&parts[i], read, standings)
@@ -63,7 +63,7 @@ func (s *Store) Add(ctx context.Context, past ...Past) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	s.run(ctx, parts)
+	s.run(ctx, s.alone, parts)
 	return firstError(parts)
 }
 

@@ -42,13 +42,13 @@ func (s *Store) ChargeAs(ctx context.Context, now time.Time, account, place trus
 	if s.places.Known(account, place, now) == trusted.Privileged {
 		parts = parts[:1]
 	}
-	s.run(ctx, parts)
+	s.run(ctx, s.bundler.Run, parts)
 	first := &parts[0]
 	if first.record != nil {
 		s.places.Heard(account, *first.record, epoch)
 	}
 	if first.err == nil && first.status != trusted.Privileged && len(parts) == 1 && !first.refused {
-		s.run(ctx, later)
+		s.run(ctx, s.bundler.Run, later)
 		parts = parts[:1+len(later)]
 	}
 	return s.concludeAs(ctx, parts, read, standings)

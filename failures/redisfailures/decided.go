@@ -1,6 +1,7 @@
 package redisfailures
 
 import (
+	"encoding/binary"
 	"sync"
 	"time"
 
@@ -25,10 +26,12 @@ type decidedShard struct {
 	since      time.Time // when young was begun
 }
 
-// A charge is one or more charges of a key with the same stamp.
-type charge struct {
-	key   failures.Key
-	stamp uint32
+// A charge is one or more charges of a key with the same stamp. Two keys are one
+// here once in 2⁶⁴ times, and nobody can aim at that: they are keyed digests.
+type charge uint64
+
+func chargeOf(key failures.Key, stamp uint32) charge {
+	return charge(binary.LittleEndian.Uint64(key[8:]) ^ uint64(stamp)*0x9e3779b97f4a7c15)
 }
 
 func newDecided() *decided {
@@ -50,7 +53,7 @@ func (d *decided) add(key failures.Key, stamp uint32, now time.Time, age int64) 
 	if len(sh.young) >= decidedMost || now.Sub(sh.since).Milliseconds() > age {
 		sh.old, sh.young, sh.since = sh.young, make(map[charge]uint16), now
 	}
-	sh.young[charge{key, stamp}]++
+	sh.young[chargeOf(key, stamp)]++
 }
 
 // forget forgets a key's charges, which are no longer there: another one may
@@ -60,8 +63,8 @@ func (d *decided) forget(key failures.Key, charges []uint32) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for _, stamp := range charges {
-		delete(sh.young, charge{key, stamp})
-		delete(sh.old, charge{key, stamp})
+		delete(sh.young, chargeOf(key, stamp))
+		delete(sh.old, chargeOf(key, stamp))
 	}
 }
 
@@ -84,7 +87,7 @@ func (d *decided) split(key failures.Key, charges []uint32, now, pendingFor uint
 		for same < len(charges) && charges[same] == charges[i] {
 			same++
 		}
-		one := charge{key, charges[i]}
+		one := chargeOf(key, charges[i])
 		failed := min(int(sh.young[one])+int(sh.old[one]), same-i)
 		certain = append(certain, charges[i:i+failed]...)
 		undecided += same - i - failed

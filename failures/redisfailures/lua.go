@@ -32,8 +32,8 @@ const (
 //	rung is full or the charge was refused, all its charges
 //
 // All of it is what was true before the charge.
-func (p *plan) lua(clock string, retain, pending int64) string {
-	w := &writer{plan: p, retain: retain, pending: pending}
+func (p *plan) lua(clock string) string {
+	w := &writer{plan: p}
 	w.line("local u,pack,call,sub,find,byte,wrap=struct.unpack,struct.pack,redis.call,string.sub,string.find,string.byte,4294967296")
 	w.WriteString(clock)
 	w.read()
@@ -57,8 +57,6 @@ func (p *plan) lua(clock string, retain, pending int64) string {
 type writer struct {
 	strings.Builder
 	*plan
-	retain  int64 // milliseconds
-	pending int64 // milliseconds
 }
 
 func (w *writer) line(format string, args ...any) {
@@ -157,20 +155,51 @@ func whenFull(binds bool) string {
 
 // book writes what is charged at one place.
 func (w *writer) book(book uint8, first, last int) {
-	w.line("local x%d,m%d,w%d=l%d>0 and sub(b%d,3,2+l%d) or '',nil,false", book, book, book, book, book, book)
+	var itself, others []int
 	for i := first; i < last; i++ {
 		if w.steps[i].book != book {
 			continue
 		}
 		w.trim(i)
 		if w.steps[i].own == 0 {
-			w.line("m%d,w%d=sub(b%d,f%d)..at,true", book, book, book, i)
+			itself = append(itself, i)
 		} else {
-			w.section(i)
+			others = append(others, i)
 		}
 	}
-	w.line("if w%d then call('SET',KEYS[%d],pack('<I2',#x%d)..x%d..(m%d or sub(b%d,3+l%d)),'PX','%d') end",
-		book, book, book, book, book, book, book, w.lives(first, last))
+	if len(itself) == 1 && len(others) == 1 {
+		w.line("local whole%d", book)
+		w.splice(book, itself[0], others[0])
+		w.line("if whole%d then %s else", book, w.set(book, fmt.Sprintf("whole%d", book), first, last))
+		defer w.line("end")
+	}
+	w.line("local x%d,m%d,w%d=l%d>0 and sub(b%d,3,2+l%d) or '',nil,false", book, book, book, book, book, book)
+	for _, i := range itself {
+		w.line("m%d,w%d=sub(b%d,f%d)..at,true", book, book, book, i)
+	}
+	for _, i := range others {
+		w.section(i)
+	}
+	w.line("if w%d then %s end", book, w.set(book,
+		fmt.Sprintf("pack('<I2',#x%d)..x%d..(m%d or sub(b%d,3+l%d))", book, book, book, book, book), first, last))
+}
+
+func (w *writer) set(book uint8, value string, first, last int) string {
+	return fmt.Sprintf("call('SET',KEYS[%d],%s,'PX','%d')", book, value, w.lives(first, last))
+}
+
+// splice is the short way of what nearly always happens at a place: it is
+// charged itself, as is one subject kept with it, whose section has room or is
+// new, and nothing falls out. All of the book is made at once then: a string of
+// Lua is hashed whenever one is made.
+func (w *writer) splice(b uint8, itself, other int) {
+	i, own := other, w.steps[other].own
+	w.line("if f%d==e%d-n%d+1 and f%d==e%d-n%d+1 then", itself, itself, itself, i, i, i)
+	w.line("if i%d then if l%d<=%d then whole%d=pack('<I2',l%d+4)..sub(b%d,3,i%d+7)..string.char(n%d/4+1)..sub(b%d,i%d+9,e%d)..at..sub(b%d,e%d+1)..at end",
+		i, b, sectionsMost-4, b, b, b, i, i, b, i, i, b, i)
+	w.line("elseif n%d==0 and l%d<=%d then whole%d=pack('<I2',l%d+%d)..ARGV[%d]..'\\1'..at..sub(b%d,3)..at end",
+		i, b, sectionsMost-sectionHead-4, b, b, sectionHead+4, own, b)
+	w.line("end")
 }
 
 // trim leaves out, from f<i> on, what is too old to count or too much, and

@@ -69,13 +69,21 @@ func addTo(parts []part, subject *failures.Subject, index int) []part {
 	return parts
 }
 
+// A runner runs scripts: redisscript.Run, or a Bundler's.
+type runner func(context.Context, []redisscript.Call) error
+
+// alone runs scripts in a round trip of their own, which is ctx's.
+func (s *Store) alone(ctx context.Context, calls []redisscript.Call) error {
+	return redisscript.Run(ctx, s.client, calls)
+}
+
 // run runs all parts in one round trip. Errors stay with their parts.
-func (s *Store) run(ctx context.Context, parts []part) {
+func (s *Store) run(ctx context.Context, run runner, parts []part) {
 	calls := make([]redisscript.Call, len(parts))
 	for i := range parts {
 		calls[i] = s.call(&parts[i])
 	}
-	_ = redisscript.Run(ctx, s.client, calls) // each call keeps its own error
+	_ = run(ctx, calls) // each call keeps its own error
 	for i := range parts {
 		parts[i].read(&calls[i])
 	}

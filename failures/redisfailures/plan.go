@@ -1,7 +1,6 @@
 package redisfailures
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +21,8 @@ type plan struct {
 	owns       uint8
 	privileged uint8 // how many of the steps are for a privileged place; the others come after
 	n          uint8
+	retain     int64 // milliseconds
+	pending    int64 // milliseconds
 	steps      [maxSubjects]step
 }
 
@@ -37,64 +38,84 @@ type step struct {
 // books, then the own keys.
 type layout struct {
 	plan
-	places []failures.Key
-	subs   []*failures.Subject
+	places [maxSubjects]*failures.Key
+	subs   [maxSubjects]*failures.Subject
 }
 
 // add adds subjects of one of the two kinds; privileged ones come first.
 func (l *layout) add(subjects []failures.Subject) {
 	for i := range subjects {
 		of := &subjects[i]
-		l.steps[l.n] = step{ladder: of.Ladder, bind: of.Bind, book: l.book(of.Place), own: l.own(of)}
+		l.steps[l.n] = step{ladder: of.Ladder, bind: of.Bind, book: l.book(&of.Place), own: l.own(of)}
 		l.n++
 	}
 }
 
-func (l *layout) book(place failures.Key) uint8 {
-	at := slices.Index(l.places, place)
-	if at < 0 {
-		at, l.places = len(l.places), append(l.places, place)
-		l.books++
+func (l *layout) book(place *failures.Key) uint8 {
+	for i, one := range l.places[:l.books] {
+		if *one == *place {
+			return uint8(i + 1)
+		}
 	}
-	return uint8(at + 1)
+	l.places[l.books] = place
+	l.books++
+	return l.books
 }
 
 func (l *layout) own(of *failures.Subject) uint8 {
 	if isBook(of) {
 		return 0
 	}
-	at := slices.IndexFunc(l.subs, func(one *failures.Subject) bool { return one.Key == of.Key && one.Place == of.Place })
-	if at < 0 {
-		at, l.subs = len(l.subs), append(l.subs, of)
-		l.owns++
+	for i, one := range l.subs[:l.owns] {
+		if one.Key == of.Key && one.Place == of.Place {
+			return uint8(i + 1)
+		}
 	}
-	return uint8(at + 1)
+	l.subs[l.owns] = of
+	l.owns++
+	return l.owns
 }
 
-// call is the call of a layout's script.
+// call is the call of a layout's script. All names are parts of one string.
 func (s *Store) call(p *part) redisscript.Call {
-	l := layout{plan: plan{asks: p.asks != nil, told: p.told != 0, privileged: uint8(len(p.privileged))}}
+	l := layout{plan: plan{asks: p.asks != nil, told: p.told != 0, privileged: uint8(len(p.privileged)),
+		retain: s.retain.Load(), pending: s.pending.Load()}}
 	l.add(p.privileged)
 	l.add(p.others)
-	keys := make([]string, 0, l.books+l.owns+1)
-	args := make([]any, 0, l.owns+3)
-	for _, place := range l.places {
-		keys = append(keys, s.bookName(place))
+	var room [512]byte
+	var ends [2*maxSubjects + 1]int
+	names, n := room[:0], 0
+	for _, place := range l.places[:l.books] {
+		names = s.appendBook(names, *place)
+		ends[n], n = len(names), n+1
 	}
-	for _, of := range l.subs {
-		keys = append(keys, s.ownName(of))
+	for _, of := range l.subs[:l.owns] {
+		names = s.appendOwn(names, of)
+		ends[n], n = len(names), n+1
+	}
+	if p.asks != nil {
+		names = redisplaces.AppendName(names, s.prefix, p.asks.account)
+		ends[n], n = len(names), n+1
+	}
+	keys, all, from := make([]any, n), string(names), 0
+	for i, to := range ends[:n] {
+		keys[i], from = all[from:to], to
+	}
+	return redisscript.Call{Script: s.script(&l.plan), Keys: keys, Args: s.args(p, &l)}
+}
+
+func (s *Store) args(p *part, l *layout) []any {
+	args := make([]any, 0, l.owns+3)
+	for _, of := range l.subs[:l.owns] {
 		args = append(args, tag(of))
 	}
 	if p.asks != nil {
-		keys = append(keys, redisplaces.Name(s.prefix, p.asks.account))
 		args = append(args, string(p.asks.place[:]), p.asks.since)
 	}
 	if p.told != 0 {
-		args = append(args, p.told)
-	} else {
-		args = append(args, s.clockArgs()...)
+		return append(args, p.told)
 	}
-	return redisscript.Call{Script: s.script(&l.plan), Keys: keys, Args: args}
+	return append(args, s.clockArgs()...)
 }
 
 // Prepare makes the scripts of such charges, with and without the question what
@@ -120,29 +141,38 @@ const mostPlans = 1000
 
 // plans keeps the script of every plan.
 type plans struct {
-	scripts sync.Map // plan to *redisscript.Script
+	last    atomic.Pointer[planned] // nearly always the next one, too
+	scripts sync.Map                // plan to *redisscript.Script
 	size    atomic.Int64
 }
 
+type planned struct {
+	plan
+	script *redisscript.Script
+}
+
 func (s *Store) script(p *plan) *redisscript.Script {
+	if last := s.plans.last.Load(); last != nil && last.plan == *p {
+		return last.script
+	}
+	script := s.lookUp(p)
+	s.plans.last.Store(&planned{*p, script})
+	return script
+}
+
+func (s *Store) lookUp(p *plan) *redisscript.Script {
 	if found, ok := s.plans.scripts.Load(*p); ok {
 		return found.(*redisscript.Script)
 	}
 	if s.plans.size.Add(1) > mostPlans {
-		s.forgetPlans()
+		s.plans.scripts.Clear()
+		s.plans.size.Store(0)
 	}
 	clock := s.clockLua
 	if p.told {
 		clock = toldClockLua
 	}
-	script := redisscript.New(p.lua(clock, s.retain.Load(), s.pending.Load()))
+	script := redisscript.New(p.lua(clock))
 	s.plans.scripts.Store(*p, script)
 	return script
-}
-
-// forgetPlans is also for when something changes that is written into the
-// scripts.
-func (s *Store) forgetPlans() {
-	s.plans.scripts.Clear()
-	s.plans.size.Store(0)
 }

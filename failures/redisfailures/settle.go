@@ -49,9 +49,9 @@ func (s *Store) Failed(_ context.Context, at failures.Moment, subjects []failure
 	if err := check(subjects, nil, false); err != nil || at == 0 {
 		return err
 	}
-	age := s.pending.Load()
+	now, age := s.now(), s.pending.Load()
 	for i := range subjects {
-		s.decided.add(subjects[i].Key, uint32(stampOf(at, subjects[i].Place)), s.now(), age)
+		s.decided.add(subjects[i].Key, uint32(stampOf(at, subjects[i].Place)), now, age)
 	}
 	return nil
 }
@@ -98,8 +98,8 @@ func (s *Store) takeBack(one *part, stamp int64) redisscript.Call {
 
 // settling is a call of a script that needs no ladder, for one place.
 func (s *Store) settling(script *redisscript.Script, one *part, more ...any) redisscript.Call {
-	keys := make([]string, 1, 1+len(one.others))
-	keys[0] = s.bookName(one.place)
+	keys := make([]any, 1, 1+len(one.others))
+	keys[0] = string(s.appendBook(nil, one.place))
 	args := make([]any, 0, len(one.others)+len(more)+2)
 	itself := 0
 	for i := range one.others {
@@ -107,7 +107,7 @@ func (s *Store) settling(script *redisscript.Script, one *part, more ...any) red
 			itself = 1
 			continue
 		}
-		keys = append(keys, s.ownName(&one.others[i]))
+		keys = append(keys, string(s.appendOwn(nil, &one.others[i])))
 		args = append(args, tag(&one.others[i]))
 	}
 	args = append(append(args, itself), more...)

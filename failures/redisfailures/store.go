@@ -65,6 +65,7 @@ type Options struct {
 // charge that is sent twice counts twice.
 type Store struct {
 	client  redis.UniversalClient
+	bundler *redisscript.Bundler // for what many do at once
 	prefix  string
 	split   bool
 	places  *redisplaces.Store
@@ -95,7 +96,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	}
 	_, cluster := client.(*redis.ClusterClient)
 	s := &Store{
-		client: client, prefix: o.Prefix, split: o.SplitPlaces || cluster, places: o.Places,
+		client: client, bundler: redisscript.NewBundler(client), prefix: o.Prefix, split: o.SplitPlaces || cluster, places: o.Places,
 		decided: newDecided(), closed: newClosed(o.ClosedBytes),
 		epoch: redisepoch.New(client, o.Prefix+"unlocks"),
 		now:   time.Now, clockLua: clockLua,
@@ -144,7 +145,6 @@ func (s *Store) Configure(retain, pendingFor time.Duration) error {
 	}
 	s.retain.Store(retain.Milliseconds())
 	s.pending.Store(pendingFor.Milliseconds())
-	s.forgetPlans()
 	return nil
 }
 

@@ -291,8 +291,8 @@ func TestWhatAnotherNodeSettledIsNotToldAgain(t *testing.T) {
 			d, ok, err := s.nodes[1].try("alice", home, world.Right)
 			return err == nil && ok && d.Privileged
 		})
-		for range 25 {
-			if d, ok, err := s.nodes[0].try("alice", home, world.Right); err != nil || !ok || !d.Privileged {
+		for range 25 { // Redis may be found out once more, for another of its masters, and hear of this later
+			if d, _, err := s.nodes[0].try("alice", home, world.Right); d.Action != guard.Proceed || !d.Privileged {
 				t.Fatalf("alice at home: %v, privileged %v, %v", d.Action, d.Privileged, err)
 			}
 		}

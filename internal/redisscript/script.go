@@ -25,10 +25,10 @@ func New(text string) *Script {
 	return &Script{text: text, digest: hex.EncodeToString(sum[:])}
 }
 
-// A Call is one run of a script. In a cluster its keys are of one slot.
+// A Call is one run of a script. Its keys are strings, in a cluster of one slot.
 type Call struct {
 	Script *Script
-	Keys   []string
+	Keys   []any
 	Args   []any
 	// Reply and Err are what came of it, once Run has returned.
 	Reply any
@@ -48,9 +48,33 @@ const (
 // returns the first error of any; the other calls may have been done all the
 // same.
 func Run(ctx context.Context, client redis.UniversalClient, calls []Call) error {
-	send(ctx, client, calls, func(c *Call) *redis.Cmd { return c.command(ctx, "evalsha", c.Script.digest) })
-	for until := time.Now().Add(movedWithin); notRun(ctx, calls, until); {
-		send(ctx, client, calls, func(c *Call) *redis.Cmd {
+	return run(ctx, direct(client), calls)
+}
+
+// A sender sends commands, all in one round trip. Each keeps its own error. The
+// sender's is why it did not wait for them: they must not be touched then.
+type sender func(ctx context.Context, cmds []*redis.Cmd) error
+
+func direct(client redis.UniversalClient) sender {
+	return func(ctx context.Context, cmds []*redis.Cmd) error {
+		if len(cmds) == 1 {
+			_ = client.Process(ctx, cmds[0])
+			return nil
+		}
+		pipe := client.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd)
+		}
+		_, _ = pipe.Exec(ctx)
+		return nil
+	}
+}
+
+func run(ctx context.Context, send sender, calls []Call) error {
+	through(ctx, send, calls, func(c *Call) *redis.Cmd { return c.command(ctx, "evalsha", c.Script.digest) })
+	var until time.Time
+	for notRun(ctx, calls, &until) {
+		through(ctx, send, calls, func(c *Call) *redis.Cmd {
 			if !c.unknown() && !c.moving() {
 				return nil
 			}
@@ -66,8 +90,9 @@ func Run(ctx context.Context, client redis.UniversalClient, calls []Call) error 
 }
 
 // notRun reports whether a call was not run and should be repeated. If that is
-// for keys on their way it waits a little, unless it is too late.
-func notRun(ctx context.Context, calls []Call, until time.Time) bool {
+// for keys on their way it waits a little, unless it is too late; until when is
+// set the first time.
+func notRun(ctx context.Context, calls []Call, until *time.Time) bool {
 	unknown, moving := false, false
 	for i := range calls {
 		unknown = unknown || calls[i].unknown()
@@ -76,7 +101,10 @@ func notRun(ctx context.Context, calls []Call, until time.Time) bool {
 	if !moving {
 		return unknown
 	}
-	if time.Now().After(until) {
+	if until.IsZero() {
+		*until = time.Now().Add(movedWithin)
+	}
+	if time.Now().After(*until) {
 		return false
 	}
 	timer := time.NewTimer(lookAgain)
@@ -89,35 +117,28 @@ func notRun(ctx context.Context, calls []Call, until time.Time) bool {
 	}
 }
 
-// send sends the commands of those calls that have one, in one round trip.
-func send(ctx context.Context, client redis.UniversalClient, calls []Call, command func(*Call) *redis.Cmd) {
-	if len(calls) == 1 {
-		cmd := command(&calls[0])    // a lone call is only sent again if it was not run
-		_ = client.Process(ctx, cmd) // the command keeps its error
-		calls[0].Reply, calls[0].Err = cmd.Result()
-		return
-	}
-	pipe := client.Pipeline()
-	sent := make([]*redis.Cmd, len(calls))
+// through sends the commands of those calls that have one.
+func through(ctx context.Context, send sender, calls []Call, command func(*Call) *redis.Cmd) {
+	sent := make([]*Call, 0, len(calls))
+	cmds := make([]*redis.Cmd, 0, len(calls))
 	for i := range calls {
-		if sent[i] = command(&calls[i]); sent[i] != nil {
-			_ = pipe.Process(ctx, sent[i])
+		if cmd := command(&calls[i]); cmd != nil {
+			sent, cmds = append(sent, &calls[i]), append(cmds, cmd)
 		}
 	}
-	_, _ = pipe.Exec(ctx) // every command keeps its own error
-	for i, cmd := range sent {
-		if cmd != nil {
-			calls[i].Reply, calls[i].Err = cmd.Result()
+	err := send(ctx, cmds)
+	for i, call := range sent {
+		if err != nil {
+			call.Err = err
+		} else {
+			call.Reply, call.Err = cmds[i].Result()
 		}
 	}
 }
 
 func (c *Call) command(ctx context.Context, verb, script string) *redis.Cmd {
 	args := make([]any, 0, 3+len(c.Keys)+len(c.Args))
-	args = append(args, verb, script, len(c.Keys))
-	for _, key := range c.Keys {
-		args = append(args, key)
-	}
+	args = append(append(args, verb, script, len(c.Keys)), c.Keys...)
 	return redis.NewCmd(ctx, append(args, c.Args...)...)
 }
 

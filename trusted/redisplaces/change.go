@@ -105,7 +105,7 @@ func (s *Store) change(ctx context.Context, account trusted.Key, apply func(*tru
 func (s *Store) replace(ctx context.Context, account trusted.Key, believed, text string) (actual string, done bool, err error) {
 	call := []redisscript.Call{{
 		Script: replace,
-		Keys:   []string{Name(s.prefix, account)},
+		Keys:   []any{Name(s.prefix, account)},
 		Args:   []any{believed, text, s.limits.TTL.Milliseconds()},
 	}}
 	if err := redisscript.Run(ctx, s.client, call); err != nil {

@@ -36,12 +36,22 @@ var errLayout = errors.New("redisplaces: a key holds something that is no record
 
 // Tag is the part of every key's name that decides the hash slot: the digest
 // of an account, in braces.
-func Tag(account trusted.Key) string {
-	return "{" + base64.RawURLEncoding.EncodeToString(account[:]) + "}"
+func Tag(account trusted.Key) string { return string(AppendTag(nil, account)) }
+
+// AppendTag appends the Tag.
+func AppendTag(to []byte, account trusted.Key) []byte {
+	return append(base64.RawURLEncoding.AppendEncode(append(to, '{'), account[:]), '}')
 }
 
 // Name is the name of an account's record. Prefix is the realm's.
-func Name(prefix string, account trusted.Key) string { return prefix + Tag(account) + "p" }
+func Name(prefix string, account trusted.Key) string {
+	return string(AppendName(nil, prefix, account))
+}
+
+// AppendName appends the Name.
+func AppendName(to []byte, prefix string, account trusted.Key) []byte {
+	return append(AppendTag(append(to, prefix...), account), 'p')
+}
 
 func encode(r *trusted.Record) string {
 	if r.Reset == 0 && len(r.Entries) == 0 {

@@ -81,7 +81,7 @@ func (s *Store) write(ctx context.Context, records map[trusted.Key]*trusted.Reco
 	}
 	for account, record := range records {
 		calls = append(calls, redisscript.Call{
-			Script: replace, Keys: []string{Name(s.prefix, account)}, Args: []any{"", encode(record), s.limits.TTL.Milliseconds()},
+			Script: replace, Keys: []any{Name(s.prefix, account)}, Args: []any{"", encode(record), s.limits.TTL.Milliseconds()},
 		})
 		if of = append(of, account); len(calls) == refillAtOnce {
 			if err := send(); err != nil {

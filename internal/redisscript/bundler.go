@@ -1,0 +1,135 @@
+package redisscript
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Flights is how many round trips a Bundler makes at once: enough that a server
+// has work while the answers to other work are being read.
+const Flights = 4
+
+// A Bundler runs the scripts of many callers in the same round trips. Who comes
+// while few round trips are under way does not wait; who comes later goes with
+// the next one, together with all others who came meanwhile. So the busier a
+// node is the less a script costs it, and Redis. Safe for concurrent use.
+type Bundler struct {
+	client redis.UniversalClient
+
+	mu      sync.Mutex
+	waiting []*errand
+	flying  int
+}
+
+// NewBundler returns a bundler of a client.
+func NewBundler(client redis.UniversalClient) *Bundler { return &Bundler{client: client} }
+
+// An errand is the commands of one caller.
+type errand struct {
+	cmds []*redis.Cmd
+	done chan struct{} // has room for one
+}
+
+// errands are used again unless their caller did not wait for them.
+var errands = sync.Pool{New: func() any { return &errand{done: make(chan struct{}, 1)} }}
+
+// Run is the function of that name. It returns when ctx's time is over; whether
+// a call that was under way then was run is not known. If ctx is cancelled it
+// returns with what came of the calls, unless they were not under way yet.
+func (b *Bundler) Run(ctx context.Context, calls []Call) error { return run(ctx, b.send, calls) }
+
+func (b *Bundler) send(ctx context.Context, cmds []*redis.Cmd) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e := errands.Get().(*errand)
+	e.cmds = cmds
+	b.join(e)
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		if b.leave(e) || !e.last(ctx) {
+			return ctx.Err()
+		}
+	}
+	e.cmds = nil
+	errands.Put(e)
+	return nil
+}
+
+// last waits for an errand that is under way although ctx has ended: whoever
+// hung up may have charged half of what he was about to, and somebody has to
+// take it back. It reports false if it is out of time.
+func (e *errand) last(ctx context.Context) (done bool) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		<-e.done
+		return true
+	}
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// join queues an errand, and sees to it that somebody runs it.
+func (b *Bundler) join(e *errand) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, e)
+	if b.flying < Flights {
+		b.flying++
+		go b.fly()
+	}
+}
+
+// Waiting is how many callers' scripts wait for a round trip to end.
+func (b *Bundler) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}
+
+// leave takes an errand out of the queue. It reports false if it is under way.
+func (b *Bundler) leave(e *errand) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := len(b.waiting)
+	b.waiting = slices.DeleteFunc(b.waiting, func(one *errand) bool { return one == e })
+	return len(b.waiting) < before
+}
+
+// fly makes round trips until nobody is waiting. They are nobody's own, so no
+// caller's context ends them: that is for the client's time-outs.
+func (b *Bundler) fly() {
+	var boarded []*errand
+	var cmds []*redis.Cmd
+	for b.board(&boarded) {
+		cmds = cmds[:0]
+		for _, e := range boarded {
+			cmds = append(cmds, e.cmds...)
+		}
+		_ = direct(b.client)(context.Background(), cmds)
+		for _, e := range boarded {
+			e.done <- struct{}{}
+		}
+	}
+}
+
+// board takes everybody who waits. It reports false if nobody does; the caller
+// no longer counts as flying then.
+func (b *Bundler) board(into *[]*errand) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.flying--
+		return false
+	}
+	*into, b.waiting = b.waiting, (*into)[:0]
+	return true
+}
