@@ -3,7 +3,6 @@ package failures
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -30,7 +29,7 @@ type Config struct {
 const (
 	DefaultMaxBytes = 256 << 20
 	MinBytes        = 16 << 20
-	shardCount      = 256 // a power of two; snapshots name their shard in a byte
+	shardCount      = 256 // one for every value of a byte; snapshots name their shard in one
 	maxSubjects     = 8   // in one call
 )
 
@@ -113,9 +112,8 @@ func (m *Memory) millis(now time.Time) int64 {
 	return m.epoch + now.Sub(m.started).Milliseconds()
 }
 
-func (m *Memory) shard(place *Key) int {
-	return int(binary.LittleEndian.Uint64(place[8:])) & (shardCount - 1)
-}
+// shard is the number of the shard that a place is kept in.
+func (m *Memory) shard(place *Key) uint8 { return place[8] }
 
 // Charge implements Store.
 func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Standing) (Moment, error) {
@@ -131,27 +129,27 @@ func (m *Memory) charge(now int64, subjects []Subject, standings []Standing) (Mo
 	if err := check(subjects, standings, true); err != nil {
 		return 0, err
 	}
-	var held locks
-	m.lock(&held, subjects)
-	defer held.unlock(m)
+	var h hold
+	m.lock(&h, subjects)
+	defer h.unlock(m)
 
-	var slots [maxSubjects]*slot
-	at, room := m.stand(now, subjects, standings, &slots)
+	at, room := m.stand(now, subjects, standings, &h)
 	if !room {
 		return 0, nil
 	}
 	for i := range subjects {
-		if slots[i] != nil && keyIsShared(&slots[i].key) {
-			slots[i] = nil // it may get a slot of its own now
+		own := h.slots[i]
+		if own != nil && keyIsShared(&own.key) {
+			own = nil // it may get a slot of its own now
 		}
-		if !m.chargeOne(&subjects[i], slots[i], uint32(at)) {
-			m.refund(subjects[:i], uint32(at))
+		if !m.chargeOne(h.shards[i], &subjects[i], own, uint32(at)) {
+			h.refund(subjects[:i], uint32(at))
 			standings[i].Over |= subjects[i].Bind
 			standings[i].Failed |= subjects[i].Bind
 			return 0, nil
 		}
-		if slots[i] == nil {
-			slots = [maxSubjects]*slot{} // they may have been moved
+		if own == nil {
+			h.slots = [maxSubjects]*slot{} // they may have been moved
 		}
 	}
 	return Moment(at), nil
@@ -162,16 +160,15 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, standings []Standin
 	if err := check(subjects, standings, true); err != nil {
 		return err
 	}
-	var held locks
-	m.lock(&held, subjects)
-	defer held.unlock(m)
-	var slots [maxSubjects]*slot
-	at, _ := m.stand(m.clock(), subjects, standings, &slots)
+	var h hold
+	m.lock(&h, subjects)
+	defer h.unlock(m)
+	at, _ := m.stand(m.clock(), subjects, standings, &h)
 	for i := range subjects {
-		if slots[i] == nil {
+		if h.slots[i] == nil {
 			continue
 		}
-		all := m.shards[m.shard(&subjects[i].Place)].moments(slots[i])
+		all := h.shards[i].moments(h.slots[i])
 		for j, r := range subjects[i].Ladder.rungs {
 			standings[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
 		}
@@ -213,13 +210,12 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 	if err := check(subjects, nil, false); err != nil {
 		return err
 	}
-	var held locks
-	m.lock(&held, subjects)
-	defer held.unlock(m)
+	var h hold
+	m.lock(&h, subjects)
+	defer h.unlock(m)
 	for i := range subjects {
-		sh := &m.shards[m.shard(&subjects[i].Place)]
-		if slot := sh.lookUp(&subjects[i]); slot != nil {
-			do(sh, slot)
+		if slot := h.shards[i].lookUp(&subjects[i]); slot != nil {
+			do(h.shards[i], slot)
 		}
 	}
 	return nil
@@ -228,24 +224,24 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 // stand fills the standings and tells the moment at which they hold: now, or
 // that of the newest charge if the clock went back or two readers of it came
 // in the other order. A moment is never in the future.
-func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, slots *[maxSubjects]*slot) (at int64, room bool) {
+func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, h *hold) (at int64, room bool) {
 	at = now
 	for i := range subjects {
-		sh := &m.shards[m.shard(&subjects[i].Place)]
-		slots[i] = sh.lookUp(&subjects[i])
-		if slots[i] != nil {
-			at += int64(max(0, int32(sh.newest(slots[i])-uint32(at))))
+		sh := h.shards[i]
+		if slot := sh.lookUp(&subjects[i]); slot != nil {
+			h.slots[i] = slot
+			at += int64(max(0, int32(sh.newest(slot)-uint32(at))))
 		}
 	}
 	room = true
+	pendingFor := m.pending.Load()
 	for i := range subjects {
-		s, out := &subjects[i], &standings[i]
-		if slots[i] == nil {
+		s, slot, out := &subjects[i], h.slots[i], &standings[i]
+		if slot == nil {
 			*out = Standing{}
 			continue
 		}
-		sh := &m.shards[m.shard(&s.Place)]
-		free := sh.moments(slots[i]).standing(s, uint32(at), slots[i].pending(), m.pending.Load(), out)
+		free := h.shards[i].moments(slot).standing(s, uint32(at), slot.pending(), pendingFor, out)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond
@@ -256,8 +252,7 @@ func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, slot
 
 // chargeOne adds a moment to a subject, whose own slot is known or nil. It
 // reports false if that took memory beyond the bound.
-func (m *Memory) chargeOne(s *Subject, slot *slot, at uint32) bool {
-	sh := &m.shards[m.shard(&s.Place)]
+func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		slot = sh.lookUp(s)
 	}
@@ -274,11 +269,10 @@ func (m *Memory) chargeOne(s *Subject, slot *slot, at uint32) bool {
 	return ok
 }
 
-func (m *Memory) refund(subjects []Subject, at uint32) {
+func (h *hold) refund(subjects []Subject, at uint32) {
 	for i := range subjects {
-		sh := &m.shards[m.shard(&subjects[i].Place)]
-		if s := sh.lookUp(&subjects[i]); s != nil {
-			sh.pull(s, at)
+		if s := h.shards[i].lookUp(&subjects[i]); s != nil {
+			h.shards[i].pull(s, at)
 		}
 	}
 }
@@ -311,40 +305,47 @@ func check(subjects []Subject, standings []Standing, asked bool) error {
 	return nil
 }
 
-// locks are the shards that one call holds, in ascending order so that two
-// calls never wait for each other.
-type locks struct {
-	held [maxSubjects]int
-	n    int
+// A hold is what one call works on: the shards that it has locked, in ascending
+// order so that two calls never wait for each other, and for every subject its
+// shard and, once that was looked up, its slot.
+type hold struct {
+	locked [maxSubjects]uint8
+	n      uint8
+	shards [maxSubjects]*shard
+	slots  [maxSubjects]*slot
 }
 
-func (l *locks) unlock(m *Memory) {
-	for _, i := range l.held[:l.n] {
+func (h *hold) unlock(m *Memory) {
+	for _, i := range h.locked[:h.n] {
 		m.shards[i].mu.Unlock()
 	}
 }
 
-func (m *Memory) lock(l *locks, subjects []Subject) {
+func (m *Memory) lock(h *hold, subjects []Subject) {
 	for i := range subjects {
-		if i == 0 || subjects[i].Place != subjects[i-1].Place {
-			l.add(m.shard(&subjects[i].Place))
+		if i > 0 && subjects[i].Place == subjects[i-1].Place {
+			h.shards[i] = h.shards[i-1]
+			continue
 		}
+		number := m.shard(&subjects[i].Place)
+		h.shards[i] = &m.shards[number]
+		h.add(number)
 	}
-	for _, i := range l.held[:l.n] {
+	for _, i := range h.locked[:h.n] {
 		m.shards[i].mu.Lock()
 	}
 }
 
 // add inserts a shard where it belongs, once.
-func (l *locks) add(shard int) {
-	at := 0
-	for at < l.n && l.held[at] < shard {
-		at++
+func (h *hold) add(shard uint8) {
+	at := h.n
+	for at > 0 && h.locked[at-1] > shard {
+		at--
 	}
-	if at < l.n && l.held[at] == shard {
+	if at > 0 && h.locked[at-1] == shard {
 		return
 	}
-	copy(l.held[at+1:l.n+1], l.held[at:l.n])
-	l.held[at] = shard
-	l.n++
+	copy(h.locked[at+1:h.n+1], h.locked[at:h.n])
+	h.locked[at] = shard
+	h.n++
 }

@@ -13,10 +13,10 @@ import (
 func (g *Guard) Foresee(tell func(privileged, stranger []failures.Subject)) {
 	for kind := range 1 << 4 {
 		is := func(bit int) bool { return kind>>bit&1 == 1 }
-		v := view{
+		v := view{known: known{
 			rules: g.rules.Load(), account: digest{1}, network: digest{2}, address: digest{3}, pair: digest{4},
 			claimed: is(0), slowing: is(1), suspect: is(2), unasked: true,
-		}
+		}}
 		if is(3) {
 			v.listed = Allowed
 		}

@@ -57,7 +57,8 @@ type Config struct {
 	// for a delay, in all and from one address; default 20,000 and 100.
 	Held           int
 	HeldPerAddress int
-	// Now is the clock of everything but timers; default time.Now.
+	// Now is the clock of everything but timers; default time.Now, of which the
+	// wall clock is read once a second.
 	Now func() time.Time
 }
 
@@ -144,7 +145,7 @@ func (c *Config) setDefaults() {
 		c.HeldPerAddress = 100
 	}
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = newClock().now
 	}
 }
 

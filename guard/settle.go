@@ -24,8 +24,8 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 	}
 	ctx = afterwards(ctx)
 	v := newView()
-	defer v.free()
 	subjects := t.subjects(g.rules.Load(), &v.subjects)
+	defer views.Put(v) // nothing is known in it
 	var err error
 	switch o {
 	case Succeeded:

@@ -74,20 +74,23 @@ func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
 
 // subjects are what the ticket's attempt was charged to.
 func (t *Ticket) subjects(r *rules, into *[4]failures.Subject) []failures.Subject {
-	account, network := failures.Key(t.account), failures.Key(t.network)
-	pair := failures.Subject{Place: account, Key: failures.Key(t.pair), Ladder: r.pair.ladder}
 	if t.privileged {
-		into[0] = pair
+		of(&into[0], &t.account, &t.pair, &r.pair)
 		return into[:1]
 	}
-	into[0] = failures.Subject{Place: network, Key: failures.Key(t.address), Ladder: r.address.ladder}
-	into[1] = failures.Subject{Place: network, Key: network, Ladder: r.network.ladder}
+	of(&into[0], &t.network, &t.address, &r.address)
+	of(&into[1], &t.network, &t.network, &r.network)
 	if t.bare {
 		return into[:2]
 	}
-	into[2] = failures.Subject{Place: account, Key: account, Ladder: r.account.ladder}
-	into[3] = pair
+	of(&into[2], &t.account, &t.account, &r.account)
+	of(&into[3], &t.account, &t.pair, &r.pair)
 	return into[:4]
+}
+
+// of makes a subject that binds nothing.
+func of(s *failures.Subject, place, key *digest, r *rule) {
+	s.Place, s.Key, s.Ladder, s.Bind = failures.Key(*place), failures.Key(*key), r.ladder, 0
 }
 
 // A sealer makes tickets that travel through a client, and opens them.

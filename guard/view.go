@@ -11,8 +11,17 @@ import (
 	"authguard/trusted"
 )
 
-// A view is everything that is known of one attempt while it is decided.
+// A view is everything that is known of one attempt while it is decided. Of
+// what it is charged to only the first n are anything.
 type view struct {
+	known
+	subjects [4]failures.Subject
+	rule     [4]*rule
+	standing [4]failures.Standing
+}
+
+// known is all of a view but its lists.
+type known struct {
 	now     time.Time
 	rules   *rules
 	name    string // the account, normalised and canonical
@@ -23,28 +32,25 @@ type view struct {
 	place   digest // the address, or the device that vouches for it
 	pair    digest
 
-	listed   Verdict
-	status   trusted.Status
-	suspect  bool // the address may be a proxy that nobody configured (R9)
-	modeOn   bool
-	slowing  bool
-	claimed  bool // an answer to a challenge came along
-	unasked  bool // what the place is will be said with the charge
-	charged  failures.Moment
-	n        int
-	subjects [4]failures.Subject
-	rule     [4]*rule
-	standing [4]failures.Standing
+	listed  Verdict
+	status  trusted.Status
+	suspect bool // the address may be a proxy that nobody configured (R9)
+	modeOn  bool
+	slowing bool
+	claimed bool // an answer to a challenge came along
+	unasked bool // what the place is will be said with the charge
+	charged failures.Moment
+	n       int
 }
 
 // views are used again: what is handed to a store through an interface cannot
-// live on the stack.
+// live on the stack. In one that is not in use nothing is known.
 var views = sync.Pool{New: func() any { return new(view) }}
 
 func newView() *view { return views.Get().(*view) }
 
 func (v *view) free() {
-	*v = view{}
+	v.known = known{}
 	views.Put(v)
 }
 

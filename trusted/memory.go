@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,18 +48,15 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	m := &Memory{limits: config.Limits.WithDefaults()}
 	for i := range m.shards {
 		m.shards[i].room = (config.Accounts + shards - 1) / shards
-		m.shards[i].index = make(map[Key]*list.Element)
+		m.shards[i].index.Store(&map[Key]*memoryRecord{})
 	}
 	return m, nil
 }
 
-// Status implements Store. It does not allocate and never fails.
+// Status implements Store. It does not allocate, takes no lock and never fails.
 func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
-	shard := m.shard(account)
-	shard.mu.RLock()
-	defer shard.mu.RUnlock()
-	if element := shard.index[account]; element != nil {
-		return element.Value.(*memoryRecord).Status(place, now, m.limits), nil
+	if of := (*m.shard(account).index.Load())[account]; of != nil {
+		return of.record.Load().Status(place, now, m.limits), nil
 	}
 	return Stranger, nil
 }
@@ -87,10 +86,10 @@ func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) er
 // the last reset of any that was: too late for its own cookies, never too early.
 func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
 	shard := m.shard(account)
-	shard.mu.RLock()
-	defer shard.mu.RUnlock()
-	if element := shard.index[account]; element != nil {
-		return resetTime(element.Value.(*memoryRecord).Reset), nil
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if of := (*shard.index.Load())[account]; of != nil {
+		return resetTime(of.record.Load().Reset), nil
 	}
 	return resetTime(shard.floor), nil
 }
@@ -102,7 +101,10 @@ func (m *Memory) change(account Key, apply func(*Record)) error {
 	shard := m.shard(account)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	apply(shard.record(account))
+	of := shard.of(account)
+	changed := of.record.Load().Clone()
+	apply(&changed)
+	of.record.Store(&changed)
 	return nil
 }
 
@@ -111,36 +113,45 @@ func (m *Memory) shard(account Key) *memoryShard {
 	return &m.shards[(account[0]^account[15])%shards]
 }
 
-type memoryRecord struct {
-	Record
-	account Key
-}
-
+// A memoryShard is read without its lock: what was stored is never changed, but
+// replaced.
 type memoryShard struct {
-	mu    sync.RWMutex
-	index map[Key]*list.Element
+	index atomic.Pointer[map[Key]*memoryRecord]
+	_     [56]byte // a cache line away from what changes write
+
+	mu    sync.Mutex
 	order list.List // of *memoryRecord, last changed first
 	room  int
 	floor int64 // the latest reset of the records that were dropped
 }
 
-// record finds or makes an account's record and moves it to the front.
-func (s *memoryShard) record(account Key) *Record {
-	element := s.index[account]
-	if element == nil {
-		element = s.order.PushFront(&memoryRecord{Record{Reset: s.floor}, account})
-		s.index[account] = element
-		s.makeRoom()
-	}
-	s.order.MoveToFront(element)
-	return &element.Value.(*memoryRecord).Record
+type memoryRecord struct {
+	account Key
+	record  atomic.Pointer[Record]
+	element *list.Element
 }
 
-func (s *memoryShard) makeRoom() {
-	for len(s.index) > s.room {
+// of finds or makes what is kept of an account and moves it to the front.
+func (s *memoryShard) of(account Key) *memoryRecord {
+	if of := (*s.index.Load())[account]; of != nil {
+		s.order.MoveToFront(of.element)
+		return of
+	}
+	of := &memoryRecord{account: account}
+	of.record.Store(&Record{Reset: s.floor})
+	of.element = s.order.PushFront(of)
+	index := maps.Clone(*s.index.Load())
+	index[account] = of
+	s.makeRoom(index)
+	s.index.Store(&index)
+	return of
+}
+
+func (s *memoryShard) makeRoom(index map[Key]*memoryRecord) {
+	for len(index) > s.room {
 		last := s.order.Remove(s.order.Back()).(*memoryRecord)
-		s.floor = max(s.floor, last.Floor())
-		delete(s.index, last.account)
+		s.floor = max(s.floor, last.record.Load().Floor())
+		delete(index, last.account)
 	}
 }
 
