@@ -72,8 +72,9 @@ func ofPair(account, place digest) (pair digest) {
 // would share one /64 otherwise.
 func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
 	if four, ok := asIPv4(a); ok {
-		b := [5]byte{4, four[0], four[1], four[2], four[3]}
-		return sum(d.address, b[:]), sum(d.network, b[:4])
+		var b [8]byte // written in one piece, which is what reading it again waits for
+		binary.LittleEndian.PutUint64(b[:], 4|uint64(binary.LittleEndian.Uint32(four[:]))<<8)
+		return sum(d.address, b[:5]), sum(d.network, b[:4])
 	}
 	if a.Is6() {
 		six := a.As16()

@@ -65,11 +65,11 @@ const (
 
 // ticket fills in a decision's ticket.
 func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
-	d.Ticket = Ticket{
-		at: v.charged, begun: v.now, privileged: v.privileged(), account: v.account, address: v.address,
-		network: v.network, place: v.place, pair: v.pair, name: v.name, directory: a.Directory, from: a.Address, door: a.Door,
-		reasons: d.Reasons, accountFailures: v.accountFailures(), forwarded: a.Forwarded, bare: v.badName,
-	}
+	t := &d.Ticket
+	t.at, t.begun, t.privileged, t.bare = v.charged, v.now, v.privileged(), v.badName
+	t.account, t.address, t.network, t.place, t.pair = v.account, v.address, v.network, v.place, v.pair
+	t.name, t.directory, t.from, t.door, t.forwarded = v.name, a.Directory, a.Address, a.Door, a.Forwarded
+	t.reasons, t.accountFailures = d.Reasons, v.accountFailures()
 }
 
 // subjects are what the ticket's attempt was charged to.
