@@ -17,7 +17,6 @@ import (
 // turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	v := newView()
-	defer v.free()
 	g.look(ctx, &a, v)
 	if err = g.decide(ctx, &a, v, &d); err != nil {
 		d = Decision{}
@@ -27,9 +26,10 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d, err = g.nameless(ctx, v)
 	}
 	if d.Action == Proceed {
-		g.ticket(&a, v, &d)
+		d.Ticket = g.ticket(&a, v, &d)
 		return d, nil
 	}
+	defer v.free()
 	if d.Action == Challenge {
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.address)
 	}
@@ -196,7 +196,7 @@ func (g *Guard) observe(a *Attempt, v *view, d *Decision) {
 // accountFailures is how many failures of strangers the account had.
 func (v *view) accountFailures() int {
 	for i := range v.n {
-		if v.rule[i] == &v.rules.account {
+		if v.rule[i].kind == OnAccount {
 			return v.standing[i].Count
 		}
 	}

@@ -43,17 +43,17 @@ func (p *proxyHint) suspect(address digest) bool {
 	return found != nil && found.key == address
 }
 
-func (p *proxyHint) succeeded(t *Ticket, now time.Time) {
-	private := t.from.IsPrivate() || t.from.IsLoopback() || t.from.IsLinkLocalUnicast()
+func (p *proxyHint) succeeded(v *view, now time.Time) {
+	private := v.from.IsPrivate() || v.from.IsLoopback() || v.from.IsLinkLocalUnicast()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.recent[p.next%proxyRecent] = success{t.account, t.address, t.forwarded && private, now}
+	p.recent[p.next%proxyRecent] = success{v.account, v.address, v.forwarded && private, now}
 	p.next++
-	if !t.forwarded || !private {
+	if !v.forwarded || !private {
 		return
 	}
-	if p.most(t.address, now) && !p.suspect(t.address) {
-		p.found.Store(&proxyFound{key: t.address, address: t.from, since: now})
+	if p.most(v.address, now) && !p.suspect(v.address) {
+		p.found.Store(&proxyFound{key: v.address, address: v.from, since: now})
 	}
 }
 

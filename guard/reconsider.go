@@ -13,22 +13,24 @@ import (
 // challenge and its ticket is of no use: the password must not be looked at.
 // The error means that a charge could not be taken back.
 func (g *Guard) Reconsider(ctx context.Context, d *Decision) error {
-	t := &d.Ticket
-	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() ||
-		g.config.Lists.Look(t.from, g.config.Now()) == Allowed {
+	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
 		return nil
 	}
-	v := newView()
+	v := d.Ticket.live()
+	if v == nil || g.config.Lists.Look(v.from, g.config.Now()) == Allowed {
+		return nil
+	}
+	if _, err := d.Ticket.end(); err != nil {
+		return err
+	}
 	defer v.free()
-	subjects := t.subjects(g.rules.Load(), &v.subjects)
-	t.settled = true
-	err := g.config.Failures.TakeBack(afterwards(ctx), t.at, subjects)
-	g.turns.wake(subjects)
-	stopped := Decision{Action: Challenge, Counted: g.config.Mode.Observe(captchamode.Unsolved, t.address)}
+	err := g.config.Failures.TakeBack(afterwards(ctx), v.charged, v.subjects[:v.n])
+	g.turns.wake(v.subjects[:v.n])
+	stopped := Decision{Action: Challenge, Counted: g.config.Mode.Observe(captchamode.Unsolved, v.address)}
 	stopped.Reasons.add(Reason{Cause: ModeOn})
 	g.tell(Event{
-		At: g.config.Now(), Door: t.door, Account: t.name, Address: t.from, Action: Challenge,
-		Reasons: stopped.Reasons, AccountFailures: t.accountFailures,
+		At: g.config.Now(), Door: v.door, Account: v.name, Address: v.from, Action: Challenge,
+		Reasons: stopped.Reasons, AccountFailures: v.accountFailures(),
 	})
 	*d = stopped
 	if err != nil {

@@ -15,31 +15,41 @@ import (
 	"time"
 
 	"authguard/failures"
+	"authguard/trusted"
 )
 
-// A Ticket stands for one attempt that may proceed, until it is settled. It is
-// not safe for concurrent use, and not to be copied once it is settled.
+// A Ticket stands for one attempt that may proceed, until it is settled. Its
+// copies stand for the same attempt: only one of them can be settled. It is not
+// safe for concurrent use.
 type Ticket struct {
-	at         failures.Moment
-	begun      time.Time // zero for a ticket that has travelled
-	settled    bool
-	privileged bool
-	bare       bool // no account: its name was bad
-	account    digest
-	address    digest
-	network    digest
-	place      digest
-	pair       digest
+	of      *view
+	use     uint64 // that of the view which is this ticket's
+	settled bool
+	account digest // once it was settled as succeeded
+}
 
-	// For the event, and to make the ticket travel.
-	name            string
-	directory       string
-	from            netip.Addr
-	door            string
-	reasons         Reasons
-	accountFailures int
-	forwarded       bool
-	nonce           [16]byte
+// live is the attempt, or nil once it is settled.
+func (t *Ticket) live() *view {
+	if t.of == nil || t.of.use.Load() != t.use {
+		return nil
+	}
+	return t.of
+}
+
+// end is the attempt, which the ticket and its copies no longer stand for then.
+func (t *Ticket) end() (*view, error) {
+	v := t.of
+	switch {
+	case t.settled:
+		return nil, ErrSettled
+	case v == nil:
+		return nil, ErrTicket
+	}
+	t.of, t.settled = nil, true
+	if !v.use.CompareAndSwap(t.use, t.use+1) {
+		return nil, ErrSettled
+	}
+	return v, nil
 }
 
 // Errors of tickets.
@@ -63,34 +73,11 @@ const (
 	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 16 // version, flags, moment, epoch, nonce, place, address; then directory, 0, name
 )
 
-// ticket fills in a decision's ticket.
-func (g *Guard) ticket(a *Attempt, v *view, d *Decision) {
-	t := &d.Ticket
-	t.at, t.begun, t.privileged, t.bare = v.charged, v.now, v.privileged(), v.badName
-	t.account, t.address, t.network, t.place, t.pair = v.account, v.address, v.network, v.place, v.pair
-	t.name, t.directory, t.from, t.door, t.forwarded = v.name, a.Directory, a.Address, a.Door, a.Forwarded
-	t.reasons, t.accountFailures = d.Reasons, v.accountFailures()
-}
-
-// subjects are what the ticket's attempt was charged to.
-func (t *Ticket) subjects(r *rules, into *[4]failures.Subject) []failures.Subject {
-	if t.privileged {
-		of(&into[0], &t.account, &t.pair, &r.pair)
-		return into[:1]
-	}
-	of(&into[0], &t.network, &t.address, &r.address)
-	of(&into[1], &t.network, &t.network, &r.network)
-	if t.bare {
-		return into[:2]
-	}
-	of(&into[2], &t.account, &t.account, &r.account)
-	of(&into[3], &t.account, &t.pair, &r.pair)
-	return into[:4]
-}
-
-// of makes a subject that binds nothing.
-func of(s *failures.Subject, place, key *digest, r *rule) {
-	s.Place, s.Key, s.Ladder, s.Bind = failures.Key(*place), failures.Key(*key), r.ladder, 0
+// ticket makes the ticket of an attempt that may proceed. The view is its own
+// from then on.
+func (g *Guard) ticket(a *Attempt, v *view, d *Decision) Ticket {
+	v.directory, v.from, v.door, v.forwarded, v.reasons = a.Directory, a.Address, a.Door, a.Forwarded, d.Reasons
+	return Ticket{of: v, use: v.use.Load()}
 }
 
 // A sealer makes tickets that travel through a client, and opens them.
@@ -119,15 +106,19 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 }
 
 // Seal makes a ticket into text that any guard with the same secret can open.
-// Nobody else can read or change it.
+// Nobody else can read or change it. That of a ticket that was settled is empty.
 func (g *Guard) Seal(t *Ticket) string {
-	rand.Read(t.nonce[:])
-	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
-	b = append(b, ticketVersion, flags(t.privileged, t.forwarded))
-	b = binary.BigEndian.AppendUint64(b, uint64(t.at))
-	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.place[:]...)
-	from := t.from.As16()
-	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
+	v := t.live()
+	if v == nil {
+		return ""
+	}
+	rand.Read(v.nonce[:])
+	b := make([]byte, 0, ticketFixed+len(v.directory)+1+len(v.name)+16)
+	b = append(b, ticketVersion, flags(v.privileged(), v.forwarded))
+	b = binary.BigEndian.AppendUint64(b, uint64(v.charged))
+	b = append(append(append(b, g.config.Epoch[:]...), v.nonce[:]...), v.place[:]...)
+	from := v.from.As16()
+	b = append(append(b, from[:]...), v.directory+"\x00"+v.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
 }
 
@@ -155,23 +146,42 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	t := Ticket{privileged: b[1]&1 != 0, forwarded: b[1]&2 != 0, at: failures.Moment(binary.BigEndian.Uint64(b[2:]))}
-	copy(t.nonce[:], b[26:])
-	t.place = digest(b[42:])
-	t.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
-	t.directory, t.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
-	t.door = "api"
-	if g.tickets.now().Sub(t.at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
+	v := new(view)
+	t := Ticket{of: v}
+	v.charged, v.forwarded = failures.Moment(binary.BigEndian.Uint64(b[2:])), b[1]&2 != 0
+	if b[1]&1 != 0 {
+		v.status = trusted.Privileged
+	}
+	copy(v.nonce[:], b[26:])
+	v.place = digest(b[42:])
+	v.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
+	v.directory, v.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
+	v.door = "api"
+	if g.tickets.now().Sub(v.charged.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
 		return t, ErrTicketExpired
 	}
-	t.account = g.digests.ofAccount(t.directory, t.name)
-	t.address, t.network = g.digests.ofAddress(t.from)
-	t.pair = ofPair(t.account, t.place)
+	v.account = g.digests.ofAccount(v.directory, v.name)
+	v.address, v.network = g.digests.ofAddress(v.from)
+	v.pair = ofPair(v.account, v.place)
+	v.rules = g.rules.Load()
+	v.count()
 	return t, nil
 }
 
-// ID is the same for every copy of a sealed ticket and for no other.
-func (t *Ticket) ID() [16]byte { return t.nonce }
+// ID is the same for every copy of a sealed ticket and for no other, until it is
+// settled.
+func (t *Ticket) ID() (id [16]byte) {
+	if v := t.live(); v != nil {
+		id = v.nonce
+	}
+	return id
+}
 
-// Expires is when a ticket that travels can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.at.Time().Add(TicketTTL) }
+// Expires is when a ticket that travels can no longer be settled. It is over for
+// one that was settled.
+func (t *Ticket) Expires() (end time.Time) {
+	if v := t.live(); v != nil {
+		end = v.charged.Time().Add(TicketTTL)
+	}
+	return end
+}

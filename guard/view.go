@@ -3,18 +3,21 @@ package guard
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
 
-// A view is everything that is known of one attempt while it is decided. Of
-// what it is charged to only the first n are anything.
+// A view is everything that is known of one attempt from its beginning until it
+// is settled. Of what it is charged to only the first n are anything.
 type view struct {
 	known
+	use      atomic.Uint64 // how many attempts it was of before
 	subjects [4]failures.Subject
 	rule     [4]*rule
 	standing [4]failures.Standing
@@ -22,7 +25,7 @@ type view struct {
 
 // known is all of a view but its lists.
 type known struct {
-	now     time.Time
+	now     time.Time // zero if the ticket has travelled
 	rules   *rules
 	name    string // the account, normalised and canonical
 	badName bool
@@ -41,6 +44,14 @@ type known struct {
 	unasked bool // what the place is will be said with the charge
 	charged failures.Moment
 	n       int
+
+	// Of one that may proceed, for the event, and to make its ticket travel.
+	directory string
+	from      netip.Addr
+	door      string
+	reasons   Reasons
+	forwarded bool
+	nonce     [16]byte
 }
 
 // views are used again: what is handed to a store through an interface cannot
