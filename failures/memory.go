@@ -189,9 +189,18 @@ func (m *Memory) Failed(_ context.Context, at Moment, subjects []Subject) error 
 	if at == 0 {
 		return nil
 	}
-	return m.each(subjects, func(_ *shard, s *slot) {
-		s.set(s.count(), max(s.pending()-1, 0), s.class())
-	})
+	if err := check(subjects, nil, false); err != nil {
+		return err
+	}
+	var h hold
+	m.lock(&h, subjects)
+	defer h.unlock(m)
+	for i := range subjects {
+		if slot := h.shards[i].lookUp(&subjects[i]); slot != nil && slot.pending() > 0 {
+			slot.meta -= 1 << countBits
+		}
+	}
+	return nil
 }
 
 // Clear implements Store. A key that shares its count is not cleared: the

@@ -30,7 +30,7 @@ type Ticket struct {
 
 // live is the attempt, or nil once it is settled.
 func (t *Ticket) live() *view {
-	if t.of == nil || t.of.use.Load() != t.use {
+	if t.of == nil || t.of.use != t.use {
 		return nil
 	}
 	return t.of
@@ -46,9 +46,10 @@ func (t *Ticket) end() (*view, error) {
 		return nil, ErrTicket
 	}
 	t.of, t.settled = nil, true
-	if !v.use.CompareAndSwap(t.use, t.use+1) {
+	if v.use != t.use {
 		return nil, ErrSettled
 	}
+	v.use++
 	return v, nil
 }
 
@@ -77,7 +78,7 @@ const (
 // from then on.
 func (g *Guard) ticket(a *Attempt, v *view, d *Decision) Ticket {
 	v.directory, v.from, v.door, v.forwarded, v.reasons = a.Directory, a.Address, a.Door, a.Forwarded, d.Reasons
-	return Ticket{of: v, use: v.use.Load()}
+	return Ticket{of: v, use: v.use}
 }
 
 // A sealer makes tickets that travel through a client, and opens them.

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"authguard/failures"
@@ -17,7 +16,7 @@ import (
 // is settled. Of what it is charged to only the first n are anything.
 type view struct {
 	known
-	use      atomic.Uint64 // how many attempts it was of before
+	use      uint64 // how many attempts it was of before
 	subjects [4]failures.Subject
 	rule     [4]*rule
 	standing [4]failures.Standing
