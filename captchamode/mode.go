@@ -106,7 +106,7 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) (counted bool)
 	if !m.shares.take(&address, m.share.Load()) {
 		return false
 	}
-	if int32(m.window.add(s)) > m.alarm.Load() {
+	if total, calm := m.window.add(s, &address); !calm && int32(total) > m.alarm.Load() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.see(now)
@@ -261,7 +261,9 @@ func (m *Mode) refresh() {
 	case Attack:
 		alarm = math.MaxInt32
 	}
-	m.alarm.Store(int32(min(m.own(alarm), math.MaxInt32)))
+	above := int32(min(m.own(alarm), math.MaxInt32))
+	m.alarm.Store(above)
+	m.window.watch(int(above))
 }
 
 // see asks the detector and carries out what follows.

@@ -36,17 +36,32 @@ const windowSeconds = 60
 
 // A window is what was counted in the last 60 whole seconds and the running
 // one. It is a statistic, not a limit, so a second's grain will do. Adding is
-// safe at any time and writes one cache line; the rest is under the Mode's
-// lock.
+// safe at any time; the rest is under the Mode's lock.
 type window struct {
 	now    atomic.Int64 // Unix seconds of the running bucket
 	before atomic.Int32 // the total of the other buckets
-	_      [64]byte     // what every attempt reads apart from what every attempt writes
+	_      [64]byte     // what every attempt reads apart from what attempts write
+	// stripes are the failures that have yet to be put into the running bucket.
+	stripes [stripes]stripe
 	// seconds is a ring by Unix second.
 	seconds [windowSeconds + 1]bucket
 	_       [64]byte
 	// news goes with seconds; only a Mode that is one of several uses it.
 	news [windowSeconds + 1]passedOn
+}
+
+// stripes is how many places there are to count a failure at: one for all would
+// be the one cache line for which all cores that count wait.
+const stripes = 8
+
+// A stripe counts failures since the start.
+type stripe struct {
+	failures atomic.Int64
+	folded   atomic.Int64 // of them, those in a bucket
+	// most is how many failures there may be before somebody has to look at the
+	// total of all stripes.
+	most atomic.Int64
+	_    [40]byte
 }
 
 // A bucket is what was added in one second, what of it was taken back since,
@@ -77,6 +92,7 @@ func (w *window) at(second int64) *bucket { return &w.seconds[second%(windowSeco
 
 // advance lets what is too old fall out.
 func (w *window) advance(second int64) {
+	w.fold()
 	now := w.now.Load()
 	if second-now > windowSeconds || now-second > windowSeconds {
 		now = second - windowSeconds - 1 // every bucket is too old, or the clock was set back
@@ -101,15 +117,49 @@ func (w *window) settle() {
 	w.before.Store(int32(before))
 }
 
-// add counts one sign and tells the total of the window.
-func (w *window) add(s Sign) (total int) {
+// add counts one sign and tells the total of the window; calm instead if that is
+// surely not above what watch was told last.
+func (w *window) add(s Sign, address *[16]byte) (total int, calm bool) {
+	if s == Failure {
+		at := &w.stripes[address[8]%stripes]
+		if at.failures.Add(1) <= at.most.Load() {
+			return 0, true
+		}
+	} else {
+		w.at(w.now.Load()).added[s].Add(1)
+	}
+	for i := range w.stripes { // before the bucket: what is folded meanwhile counts twice, not never
+		at := &w.stripes[i]
+		total += int(at.failures.Load() - at.folded.Load())
+	}
+	return total + int(w.before.Load()) + w.at(w.now.Load()).total(), false
+}
+
+// fold puts what the stripes have counted into the running bucket.
+func (w *window) fold() {
 	running := w.at(w.now.Load())
-	running.added[s].Add(1)
-	return int(w.before.Load()) + running.total()
+	for i := range w.stripes {
+		at := &w.stripes[i]
+		failures := at.failures.Load()
+		running.added[Failure].Add(int32(failures - at.folded.Load()))
+		at.folded.Store(failures)
+	}
+}
+
+// watch has each stripe count its part of what is left below a total before
+// anybody need look at all of them.
+func (w *window) watch(total int) {
+	w.fold()
+	left := max(0, total-int(w.before.Load())-w.at(w.now.Load()).total())
+	for i := range w.stripes {
+		at := &w.stripes[i]
+		at.most.Store(at.folded.Load() + int64(left/stripes))
+	}
 }
 
 // counts is what lies in the window.
 func (w *window) counts() (c Counts) {
+	w.fold()
 	for i := range w.seconds {
 		for s := range signs {
 			c[s] += w.seconds[i].count(s)
@@ -137,6 +187,7 @@ func (w *window) takeBack(s Sign, elsewhere bool) {
 // untold is what was added since it was last asked for, also if it was taken
 // back since.
 func (w *window) untold() (c Counts) {
+	w.fold()
 	for i := range w.seconds {
 		b := &w.seconds[i]
 		for s := range signs {
