@@ -141,7 +141,8 @@ func (g *Guard) spend(ctx context.Context, v *view) {
 	}
 	v.status = trusted.Spent
 	if v.place != v.address {
-		v.place, v.pair = v.address, ofPair(v.account, v.address)
+		v.place = v.address
+		ofPair(&v.pair, &v.account, &v.place)
 	}
 }
 

@@ -92,13 +92,13 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 		}
 		e.Account = v.name
 	}
-	v.address, v.network = g.digests.ofAddress(address)
+	g.digests.ofAddress(&v.address, &v.network, address)
 	v.now = g.config.Now()
 	v.listed = g.config.Lists.Look(address, v.now)
 	if e.Account != "" && address.IsValid() {
 		g.recognise(ctx, &Attempt{}, &v, false)
 	}
-	v.pair = ofPair(v.account, v.address)
+	ofPair(&v.pair, &v.account, &v.address)
 	v.modeOn, v.slowing = e.Mode, g.config.Mode.Slowing()
 	v.suspect = g.proxies.suspect(v.address)
 	e.Listed, e.Status = v.listed, v.status
@@ -189,11 +189,11 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 		v.add(&v.rules.account, v.account, v.account, 0)
 	}
 	if address.IsValid() {
-		v.address, v.network = g.digests.ofAddress(address)
+		g.digests.ofAddress(&v.address, &v.network, address)
 		v.add(&v.rules.address, v.network, v.address, 0)
 	}
 	if account != "" && address.IsValid() {
-		v.pair = ofPair(v.account, v.address)
+		ofPair(&v.pair, &v.account, &v.address)
 		v.add(&v.rules.pair, v.account, v.pair, 0)
 	}
 	if err := g.config.Failures.Clear(ctx, v.subjects[:v.n]); err != nil {
@@ -213,7 +213,7 @@ func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.
 		}
 		var place digest
 		if address.IsValid() {
-			place, _ = g.digests.ofAddress(address)
+			place = g.digests.addressKey(address)
 		}
 		if err := g.config.Places.Forget(ctx, trusted.Key(v.account), trusted.Key(place), g.config.Now()); err != nil {
 			return fmt.Errorf("guard: forgetting places: %w", err)

@@ -186,7 +186,7 @@ func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (ca
 	if g.config.Challenges == nil {
 		return captchamode.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
-	key, _ := g.digests.ofAddress(address)
+	key := g.digests.addressKey(address)
 	return g.config.Challenges.Issue(ctx, key, counted)
 }
 
@@ -201,6 +201,6 @@ func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 // Shed tells the guard that an attempt was turned away because the password
 // check is overloaded: pressure (R20).
 func (g *Guard) Shed(address netip.Addr) {
-	key, _ := g.digests.ofAddress(address)
+	key := g.digests.addressKey(address)
 	g.config.Mode.Observe(captchamode.Shed, key)
 }

@@ -41,28 +41,28 @@ func newDigester(secret []byte, realm string) (digester, error) {
 	return d, nil
 }
 
-func sum(key [2]uint64, b []byte) (d digest) {
+// sum writes where the digest is to be: what is copied right after it was written
+// in halves has to wait for both, and every attempt makes three.
+func sum(into *digest, key *[2]uint64, b []byte) {
 	lo, hi := siphash.Hash128(key[0], key[1], b)
-	binary.LittleEndian.PutUint64(d[:8], lo)
-	binary.LittleEndian.PutUint64(d[8:], hi)
-	return d
+	binary.LittleEndian.PutUint64(into[:8], lo)
+	binary.LittleEndian.PutUint64(into[8:], hi)
 }
 
-func (d *digester) ofAccount(directory, name string) digest {
+func (d *digester) ofAccount(into *digest, directory, name string) {
 	if directory != "" {
 		name = directory + "\x00" + name // no name has a control character
 	}
-	return sum(d.account, unsafe.Slice(unsafe.StringData(name), len(name))) // read only
+	sum(into, &d.account, unsafe.Slice(unsafe.StringData(name), len(name))) // read only
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so
 // nobody can aim at a collision; by chance two pairs meet once in 2¹²⁸.
-func ofPair(account, place digest) (pair digest) {
+func ofPair(into, account, place *digest) {
 	for i := range 2 {
 		a, p := binary.LittleEndian.Uint64(account[8*i:]), binary.LittleEndian.Uint64(place[8*(1-i):])
-		binary.LittleEndian.PutUint64(pair[8*i:], a^bits.RotateLeft64(p, 23))
+		binary.LittleEndian.PutUint64(into[8*i:], a^bits.RotateLeft64(p, 23))
 	}
-	return pair
 }
 
 // ofAddress are the digests of what counts as one address and of the network
@@ -70,18 +70,27 @@ func ofPair(account, place digest) (pair digest) {
 // with the family in front. Addresses behind the well-known NAT64 prefixes (RFC
 // 6052, RFC 8215) are the IPv4 addresses in them: all of the IPv4 internet
 // would share one /64 otherwise.
-func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
+func (d *digester) ofAddress(address, network *digest, a netip.Addr) {
+	var b [9]byte
+	of, around := 0, 0
 	if four, ok := asIPv4(a); ok {
-		var b [8]byte // written in one piece, which is what reading it again waits for
 		binary.LittleEndian.PutUint64(b[:], 4|uint64(binary.LittleEndian.Uint32(four[:]))<<8)
-		return sum(d.address, b[:5]), sum(d.network, b[:4])
-	}
-	if a.Is6() {
+		of, around = 5, 4
+	} else if a.Is6() {
 		six := a.As16()
-		b := [9]byte{6, six[0], six[1], six[2], six[3], six[4], six[5], six[6], six[7]}
-		return sum(d.address, b[:]), sum(d.network, b[:7])
+		b[0] = 6
+		copy(b[1:], six[:8])
+		of, around = 9, 7
 	}
-	return sum(d.address, nil), sum(d.network, nil)
+	sum(address, &d.address, b[:of])
+	sum(network, &d.network, b[:around])
+}
+
+// addressKey is the digest of an address alone.
+func (d *digester) addressKey(a netip.Addr) (address digest) {
+	var network digest
+	d.ofAddress(&address, &network, a)
+	return address
 }
 
 func asIPv4(a netip.Addr) (four [4]byte, ok bool) {

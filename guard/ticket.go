@@ -161,9 +161,9 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	if g.tickets.now().Sub(v.charged.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
 		return t, ErrTicketExpired
 	}
-	v.account = g.digests.ofAccount(v.directory, v.name)
-	v.address, v.network = g.digests.ofAddress(v.from)
-	v.pair = ofPair(v.account, v.place)
+	g.digests.ofAccount(&v.account, v.directory, v.name)
+	g.digests.ofAddress(&v.address, &v.network, v.from)
+	ofPair(&v.pair, &v.account, &v.place)
 	v.rules = g.rules.Load()
 	v.count()
 	return t, nil

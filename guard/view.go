@@ -68,7 +68,7 @@ func (v *view) free() {
 func (g *Guard) look(ctx context.Context, a *Attempt, v *view) {
 	v.now = g.config.Now()
 	v.rules = g.rules.Load()
-	v.address, v.network = g.digests.ofAddress(a.Address)
+	g.digests.ofAddress(&v.address, &v.network, a.Address)
 	v.listed = g.config.Lists.Look(a.Address, v.now)
 	v.suspect = g.proxies.suspect(v.address)
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
@@ -77,7 +77,7 @@ func (g *Guard) look(ctx context.Context, a *Attempt, v *view) {
 	if !v.badName && v.listed != Blocked {
 		g.recognise(ctx, a, v, g.together != nil)
 	}
-	v.pair = ofPair(v.account, v.place)
+	ofPair(&v.pair, &v.account, &v.place)
 }
 
 func (g *Guard) name(a *Attempt, v *view) {
@@ -87,7 +87,7 @@ func (g *Guard) name(a *Attempt, v *view) {
 		return
 	}
 	v.name = g.config.Canonical(name)
-	v.account = g.digests.ofAccount(a.Directory, v.name)
+	g.digests.ofAccount(&v.account, a.Directory, v.name)
 }
 
 // recognise finds out whether the place is privileged. A device that vouches
