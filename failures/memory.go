@@ -271,6 +271,9 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		return false
 	}
+	if sh.pushInline(slot, at) {
+		return true
+	}
 	ok := sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve)
 	if !ok && slot.count() == 0 {
 		sh.drop(slot)
@@ -347,14 +350,15 @@ func (m *Memory) lock(h *hold, subjects []Subject) {
 
 // add inserts a shard where it belongs, once.
 func (h *hold) add(shard uint8) {
+	for _, locked := range h.locked[:h.n] {
+		if locked == shard {
+			return
+		}
+	}
 	at := h.n
-	for at > 0 && h.locked[at-1] > shard {
-		at--
+	for ; at > 0 && h.locked[at-1] > shard; at-- {
+		h.locked[at] = h.locked[at-1]
 	}
-	if at > 0 && h.locked[at-1] == shard {
-		return
-	}
-	copy(h.locked[at+1:h.n+1], h.locked[at:h.n])
 	h.locked[at] = shard
 	h.n++
 }

@@ -166,6 +166,18 @@ func (sh *shard) resize(slots int) {
 	}
 }
 
+// pushInline adds a moment to a slot that has room for it in itself.
+func (sh *shard) pushInline(s *slot, at uint32) bool {
+	n := s.count()
+	if n >= inline || s.class() != 0 {
+		return false
+	}
+	sh.changed = true
+	s.body[n] = at
+	s.set(n+1, s.pending()+1, 0)
+	return true
+}
+
 // push adds a moment to a slot. Only where that takes more room are those
 // older than retain forgotten and, beyond keep of them, the oldest: dropping
 // one at a time would move all the others each time, and the largest block
@@ -174,12 +186,10 @@ func (sh *shard) resize(slots int) {
 // false, and changes nothing that counts, if the memory bound forbids the block
 // that it needs.
 func (sh *shard) push(s *slot, at uint32, keep int, retain uint32, reserve func(int64) bool) bool {
-	sh.changed = true
-	if n := s.count(); n < inline && s.class() == 0 {
-		s.body[n] = at
-		s.set(n+1, s.pending()+1, 0)
+	if sh.pushInline(s, at) {
 		return true
 	}
+	sh.changed = true
 	m := sh.moments(s)
 	if len(m) >= min(capacity(s.class()), countMask) {
 		drop := len(m) - m.within(at, retain)
