@@ -2,6 +2,7 @@ package redisfailures
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,30 +69,54 @@ func (d *decided) forget(key failures.Key, charges []uint32) {
 	}
 }
 
-// split counts which of a key's charges are young and not known to have
-// failed, and returns the others.
-func (d *decided) split(key failures.Key, charges []uint32, now, pendingFor uint32) (certain []uint32, undecided int) {
+// undecided is how many of a key's charges are young and not known to have
+// failed.
+func (d *decided) undecided(key failures.Key, charges []uint32, now, pendingFor uint32) (n int) {
+	d.each(key, charges, now, pendingFor, func(same []uint32, failed int) { n += len(same) - failed })
+	return n
+}
+
+// certain are a key's charges without those that are undecided.
+func (d *decided) certain(key failures.Key, charges []uint32, now, pendingFor uint32) []uint32 {
+	young := firstYoung(charges, now, pendingFor)
+	certain := slices.Clone(charges[:young])
+	d.each(key, charges, now, pendingFor, func(same []uint32, failed int) { certain = append(certain, same[:failed]...) })
+	return certain
+}
+
+// each tells of the young charges of a key, those with the same stamp together,
+// and how many of them are known to have failed.
+func (d *decided) each(key failures.Key, charges []uint32, now, pendingFor uint32, tell func(same []uint32, failed int)) {
+	young := charges[firstYoung(charges, now, pendingFor):]
+	if len(young) == 0 {
+		return
+	}
+	sh := d.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for len(young) > 0 {
+		same := 1
+		for same < len(young) && young[same] == young[0] {
+			same++
+		}
+		tell(young[:same], min(sh.failed(chargeOf(key, young[0])), same))
+		young = young[same:]
+	}
+}
+
+func (sh *decidedShard) failed(one charge) int {
+	n := int(sh.young[one])
+	if len(sh.old) > 0 {
+		n += int(sh.old[one])
+	}
+	return n
+}
+
+// firstYoung is where the charges begin that may yet be taken back.
+func firstYoung(charges []uint32, now, pendingFor uint32) int {
 	young := len(charges)
 	for young > 0 && now-charges[young-1] <= pendingFor {
 		young--
 	}
-	if young == len(charges) {
-		return charges, 0
-	}
-	certain = charges[:young:young]
-	sh := d.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for i := young; i < len(charges); {
-		same := i
-		for same < len(charges) && charges[same] == charges[i] {
-			same++
-		}
-		one := chargeOf(key, charges[i])
-		failed := min(int(sh.young[one])+int(sh.old[one]), same-i)
-		certain = append(certain, charges[i:i+failed]...)
-		undecided += same - i - failed
-		i = same
-	}
-	return certain, undecided
+	return young
 }

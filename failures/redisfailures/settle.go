@@ -17,7 +17,7 @@ func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings
 	err := s.each(ctx, subjects, func(one *part) redisscript.Call {
 		return s.settling(s.scripts.read, one)
 	}, func(i int, now int64, charges []uint32) {
-		_, undecided := s.decided.split(subjects[i].Key, charges, uint32(now), pending)
+		undecided := s.decided.undecided(subjects[i].Key, charges, uint32(now), pending)
 		subjects[i].Stand(charges, uint32(now), undecided, &standings[i])
 		subjects[i].Tally(charges, uint32(now), &standings[i])
 	})

@@ -29,9 +29,10 @@ func (s *Store) stand(subject *failures.Subject, told any, at int64, read readin
 	}
 	text, _ := told.(string) // nothing, if the key is not there
 	charges := chargesOf(text)
-	certain, undecided := s.decided.split(subject.Key, charges, uint32(at), uint32(s.pending.Load()))
-	subject.Stand(charges, uint32(at), undecided, out)
+	pending := uint32(s.pending.Load())
+	subject.Stand(charges, uint32(at), s.decided.undecided(subject.Key, charges, uint32(at), pending), out)
 	if out.Failed&subject.Bind != 0 {
+		certain := s.decided.certain(subject.Key, charges, uint32(at), pending)
 		s.closed.put(subject, shut{charges: certain, at: at, reading: read})
 	}
 }
