@@ -23,11 +23,11 @@ type Mode struct {
 	on   atomic.Bool
 	slow atomic.Bool
 
-	// What Observe needs without the lock; kept by refresh.
+	// share is what Observe needs without the lock; kept by refresh.
 	share atomic.Int32 // what one address may contribute in a minute
-	alarm atomic.Int32 // the pressure above which the level must be looked at
 
 	mu       sync.Mutex
+	alarm    int // the pressure above which the level must be looked at
 	config   Config
 	detector detector
 	window   window
@@ -90,7 +90,8 @@ func (m *Mode) Slowing() bool { return m.slow.Load() }
 
 // Observe counts one sign from an address, and reports whether it did: an
 // address contributes no more than its share. The switch goes on before Observe
-// returns if that crossed the threshold. Within a second it takes no lock.
+// returns if that crossed the threshold. Far
+// from a threshold it takes no lock within a second.
 func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
 	return m.ObserveAt(s, address, m.now())
 }
@@ -106,10 +107,12 @@ func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) (counted bool)
 	if !m.shares.take(&address, m.share.Load()) {
 		return false
 	}
-	if total, calm := m.window.add(s, &address); !calm && int32(total) > m.alarm.Load() {
+	if !m.window.add(s, &address) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.see(now)
+		if m.window.watch(m.alarm) {
+			m.see(now)
+		}
 	}
 	return true
 }
@@ -261,9 +264,8 @@ func (m *Mode) refresh() {
 	case Attack:
 		alarm = math.MaxInt32
 	}
-	above := int32(min(m.own(alarm), math.MaxInt32))
-	m.alarm.Store(above)
-	m.window.watch(int(above))
+	m.alarm = int(min(m.own(alarm), math.MaxInt32))
+	m.window.watch(m.alarm)
 }
 
 // see asks the detector and carries out what follows.

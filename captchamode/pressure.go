@@ -41,7 +41,7 @@ type window struct {
 	now    atomic.Int64 // Unix seconds of the running bucket
 	before atomic.Int32 // the total of the other buckets
 	_      [64]byte     // what every attempt reads apart from what attempts write
-	// stripes are the failures that have yet to be put into the running bucket.
+	// stripes are the signs that have yet to be put into the running bucket.
 	stripes [stripes]stripe
 	// seconds is a ring by Unix second.
 	seconds [windowSeconds + 1]bucket
@@ -50,18 +50,27 @@ type window struct {
 	news [windowSeconds + 1]passedOn
 }
 
-// stripes is how many places there are to count a failure at: one for all would
-// be the one cache line for which all cores that count wait.
+// stripes is how many places there are to count a sign at: one for all would be
+// the one cache line for which all cores that count wait.
 const stripes = 8
 
-// A stripe counts failures since the start.
+// A stripe counts signs until they are folded into a bucket.
 type stripe struct {
-	failures atomic.Int64
-	folded   atomic.Int64 // of them, those in a bucket
-	// most is how many failures there may be before somebody has to look at the
+	signs atomic.Uint64 // the numbers of all signs, signBits for each
+	// most is how many signs there may be before somebody has to look at the
 	// total of all stripes.
 	most atomic.Int64
-	_    [40]byte
+	_    [48]byte
+}
+
+// signBits are enough for a second's signs, which is as long as they lie there.
+const signBits = 21
+
+func unpack(packed uint64) (c Counts) {
+	for s := range signs {
+		c[s] = int(packed >> (signBits * s) & (1<<signBits - 1))
+	}
+	return c
 }
 
 // A bucket is what was added in one second, what of it was taken back since,
@@ -117,22 +126,12 @@ func (w *window) settle() {
 	w.before.Store(int32(before))
 }
 
-// add counts one sign and tells the total of the window; calm instead if that is
-// surely not above what watch was told last.
-func (w *window) add(s Sign, address *[16]byte) (total int, calm bool) {
-	if s == Failure {
-		at := &w.stripes[address[8]%stripes]
-		if at.failures.Add(1) <= at.most.Load() {
-			return 0, true
-		}
-	} else {
-		w.at(w.now.Load()).added[s].Add(1)
-	}
-	for i := range w.stripes { // before the bucket: what is folded meanwhile counts twice, not never
-		at := &w.stripes[i]
-		total += int(at.failures.Load() - at.folded.Load())
-	}
-	return total + int(w.before.Load()) + w.at(w.now.Load()).total(), false
+// add counts one sign. It reports false if the total may be above what watch was
+// told last.
+func (w *window) add(s Sign, address *[16]byte) (calm bool) {
+	at := &w.stripes[address[8]%stripes]
+	c := unpack(at.signs.Add(1 << (signBits * s)))
+	return int64(c.Total()) <= at.most.Load()
 }
 
 // fold puts what the stripes have counted into the running bucket.
@@ -140,21 +139,28 @@ func (w *window) fold() {
 	running := w.at(w.now.Load())
 	for i := range w.stripes {
 		at := &w.stripes[i]
-		failures := at.failures.Load()
-		running.added[Failure].Add(int32(failures - at.folded.Load()))
-		at.folded.Store(failures)
+		left := at.most.Load()
+		at.most.Store(-1) // whoever adds between here and the last line has to look
+		c := unpack(at.signs.Swap(0))
+		for s := range signs {
+			running.added[s].Add(int32(c[s]))
+		}
+		at.most.Store(max(-1, left-int64(c.Total())))
 	}
 }
 
 // watch has each stripe count its part of what is left below a total before
-// anybody need look at all of them.
-func (w *window) watch(total int) {
-	w.fold()
-	left := max(0, total-int(w.before.Load())-w.at(w.now.Load()).total())
+// anybody need look at all of them. It reports whether the total is above.
+func (w *window) watch(total int) (above bool) {
 	for i := range w.stripes {
-		at := &w.stripes[i]
-		at.most.Store(at.folded.Load() + int64(left/stripes))
+		w.stripes[i].most.Store(-1)
 	}
+	w.fold()
+	left := total - int(w.before.Load()) - w.at(w.now.Load()).total()
+	for i := range w.stripes {
+		w.stripes[i].most.Store(int64(max(0, left) / stripes))
+	}
+	return left < 0
 }
 
 // counts is what lies in the window.
