@@ -41,9 +41,7 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 // (R20). The door that sealed it calls this at most once. If it is settled as
 // failed later, that is no further pressure.
 func (g *Guard) Unsettled(t *Ticket) {
-	if v := t.live(); v != nil {
-		g.config.Mode.Observe(captchamode.Failure, v.address)
-	}
+	g.config.Mode.Observe(captchamode.Failure, t.address)
 }
 
 // late reports whether Unsettled was called for the attempt's ticket.

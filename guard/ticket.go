@@ -20,17 +20,20 @@ import (
 
 // A Ticket stands for one attempt that may proceed, until it is settled. Its
 // copies stand for the same attempt: only one of them can be settled. It is not
-// safe for concurrent use.
+// safe for concurrent use, together with its copies.
 type Ticket struct {
 	of      *view
 	use     uint64 // that of the view which is this ticket's
 	settled bool
-	account digest // once it was settled as succeeded
+	at      failures.Moment
+	account digest   // once it was settled as succeeded
+	address digest   // once it was sealed
+	nonce   [16]byte // so, too
 }
 
 // live is the attempt, or nil once it is settled.
 func (t *Ticket) live() *view {
-	if t.of == nil || t.of.use != t.use {
+	if t.of == nil || t.of.use.Load() != t.use {
 		return nil
 	}
 	return t.of
@@ -46,10 +49,9 @@ func (t *Ticket) end() (*view, error) {
 		return nil, ErrTicket
 	}
 	t.of, t.settled = nil, true
-	if v.use != t.use {
+	if !v.use.CompareAndSwap(t.use, t.use+1) {
 		return nil, ErrSettled
 	}
-	v.use++
 	return v, nil
 }
 
@@ -78,7 +80,7 @@ const (
 // from then on.
 func (g *Guard) ticket(a *Attempt, v *view, d *Decision) Ticket {
 	v.directory, v.from, v.door, v.forwarded, v.reasons = a.Directory, a.Address, a.Door, a.Forwarded, d.Reasons
-	return Ticket{of: v, use: v.use}
+	return Ticket{of: v, use: v.use.Load(), at: v.charged}
 }
 
 // A sealer makes tickets that travel through a client, and opens them.
@@ -113,11 +115,12 @@ func (g *Guard) Seal(t *Ticket) string {
 	if v == nil {
 		return ""
 	}
-	rand.Read(v.nonce[:])
+	rand.Read(t.nonce[:])
+	t.address = v.address
 	b := make([]byte, 0, ticketFixed+len(v.directory)+1+len(v.name)+16)
 	b = append(b, ticketVersion, flags(v.privileged(), v.forwarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(v.charged))
-	b = append(append(append(b, g.config.Epoch[:]...), v.nonce[:]...), v.place[:]...)
+	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), v.place[:]...)
 	from := v.from.As16()
 	b = append(append(b, from[:]...), v.directory+"\x00"+v.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
@@ -147,42 +150,29 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
+	at := failures.Moment(binary.BigEndian.Uint64(b[2:]))
+	if g.tickets.now().Sub(at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
+		return Ticket{}, ErrTicketExpired
+	}
 	v := new(view)
-	t := Ticket{of: v}
-	v.charged, v.forwarded = failures.Moment(binary.BigEndian.Uint64(b[2:])), b[1]&2 != 0
+	v.charged, v.forwarded = at, b[1]&2 != 0
 	if b[1]&1 != 0 {
 		v.status = trusted.Privileged
 	}
-	copy(v.nonce[:], b[26:])
 	v.place = digest(b[42:])
 	v.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
 	v.directory, v.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
 	v.door = "api"
-	if g.tickets.now().Sub(v.charged.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
-		return t, ErrTicketExpired
-	}
 	g.digests.ofAccount(&v.account, v.directory, v.name)
 	g.digests.ofAddress(&v.address, &v.network, v.from)
 	ofPair(&v.pair, &v.account, &v.place)
 	v.rules = g.rules.Load()
 	v.count()
-	return t, nil
+	return Ticket{of: v, at: at, address: v.address, nonce: [16]byte(b[26:])}, nil
 }
 
-// ID is the same for every copy of a sealed ticket and for no other, until it is
-// settled.
-func (t *Ticket) ID() (id [16]byte) {
-	if v := t.live(); v != nil {
-		id = v.nonce
-	}
-	return id
-}
+// ID is that of the text that Seal made last, or that was opened.
+func (t *Ticket) ID() [16]byte { return t.nonce }
 
-// Expires is when a ticket that travels can no longer be settled. It is over for
-// one that was settled.
-func (t *Ticket) Expires() (end time.Time) {
-	if v := t.live(); v != nil {
-		end = v.charged.Time().Add(TicketTTL)
-	}
-	return end
-}
+// Expires is when a ticket that travels can no longer be settled.
+func (t *Ticket) Expires() time.Time { return t.at.Time().Add(TicketTTL) }

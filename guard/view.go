@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
@@ -16,7 +17,7 @@ import (
 // is settled. Of what it is charged to only the first n are anything.
 type view struct {
 	known
-	use      uint64 // how many attempts it was of before
+	use      atomic.Uint64 // how many tickets for it have ended
 	subjects [4]failures.Subject
 	rule     [4]*rule
 	standing [4]failures.Standing
@@ -50,7 +51,6 @@ type known struct {
 	door      string
 	reasons   Reasons
 	forwarded bool
-	nonce     [16]byte
 }
 
 // views are used again: what is handed to a store through an interface cannot
@@ -60,7 +60,7 @@ var views = sync.Pool{New: func() any { return new(view) }}
 func newView() *view { return views.Get().(*view) }
 
 func (v *view) free() {
-	v.known = known{}
+	v.known, v.standing = known{}, [4]failures.Standing{}
 	views.Put(v)
 }
 

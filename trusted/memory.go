@@ -48,14 +48,13 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	m := &Memory{limits: config.Limits.WithDefaults()}
 	for i := range m.shards {
 		m.shards[i].room = (config.Accounts + shards - 1) / shards
-		m.shards[i].index.Store(&map[Key]*memoryRecord{})
 	}
 	return m, nil
 }
 
 // Status implements Store. It does not allocate, takes no lock and never fails.
 func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
-	if of := (*m.shard(account).index.Load())[account]; of != nil {
+	if of := m.shard(account).find(account); of != nil {
 		return of.record.Load().Status(place, now, m.limits), nil
 	}
 	return Stranger, nil
@@ -88,7 +87,7 @@ func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
 	shard := m.shard(account)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if of := (*shard.index.Load())[account]; of != nil {
+	if of := shard.find(account); of != nil {
 		return resetTime(of.record.Load().Reset), nil
 	}
 	return resetTime(shard.floor), nil
@@ -114,15 +113,42 @@ func (m *Memory) shard(account Key) *memoryShard {
 }
 
 // A memoryShard is read without its lock: what was stored is never changed, but
-// replaced.
+// replaced. Its accounts are in many small maps, so that little is replaced.
 type memoryShard struct {
-	index atomic.Pointer[map[Key]*memoryRecord]
-	_     [56]byte // a cache line away from what changes write
+	index [buckets]atomic.Pointer[map[Key]*memoryRecord]
 
 	mu    sync.Mutex
 	order list.List // of *memoryRecord, last changed first
+	size  int       // accounts
 	room  int
 	floor int64 // the latest reset of the records that were dropped
+}
+
+const buckets = 64
+
+func (s *memoryShard) bucket(account Key) *atomic.Pointer[map[Key]*memoryRecord] {
+	return &s.index[account[1]%buckets]
+}
+
+func (s *memoryShard) find(account Key) *memoryRecord {
+	if bucket := s.bucket(account).Load(); bucket != nil {
+		return (*bucket)[account]
+	}
+	return nil
+}
+
+// put replaces an account's bucket by one with this record for it; nil: none.
+func (s *memoryShard) put(account Key, of *memoryRecord) {
+	changed := make(map[Key]*memoryRecord)
+	if bucket := s.bucket(account).Load(); bucket != nil {
+		maps.Copy(changed, *bucket)
+	}
+	if of == nil {
+		delete(changed, account)
+	} else {
+		changed[account] = of
+	}
+	s.bucket(account).Store(&changed)
 }
 
 type memoryRecord struct {
@@ -133,25 +159,25 @@ type memoryRecord struct {
 
 // of finds or makes what is kept of an account and moves it to the front.
 func (s *memoryShard) of(account Key) *memoryRecord {
-	if of := (*s.index.Load())[account]; of != nil {
+	if of := s.find(account); of != nil {
 		s.order.MoveToFront(of.element)
 		return of
 	}
 	of := &memoryRecord{account: account}
 	of.record.Store(&Record{Reset: s.floor})
 	of.element = s.order.PushFront(of)
-	index := maps.Clone(*s.index.Load())
-	index[account] = of
-	s.makeRoom(index)
-	s.index.Store(&index)
+	s.put(account, of)
+	s.size++
+	s.makeRoom()
 	return of
 }
 
-func (s *memoryShard) makeRoom(index map[Key]*memoryRecord) {
-	for len(index) > s.room {
+func (s *memoryShard) makeRoom() {
+	for s.size > s.room {
 		last := s.order.Remove(s.order.Back()).(*memoryRecord)
 		s.floor = max(s.floor, last.record.Load().Floor())
-		delete(index, last.account)
+		s.put(last.account, nil)
+		s.size--
 	}
 }
 

@@ -58,6 +58,7 @@ func (s *Store) ChargeAs(ctx context.Context, now time.Time, account, place trus
 // needless. A place that is privileged passes although that fails: what is
 // left is one failure too many of its address, which is only counted here.
 func (s *Store) concludeAs(ctx context.Context, parts []part, read reading, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
+	clear(standings) // not every part was run
 	status := parts[0].status
 	if parts[0].err == nil && status == trusted.Privileged {
 		if s.undo(ctx, parts[1:]) != nil {

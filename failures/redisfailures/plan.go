@@ -136,13 +136,13 @@ func (s *Store) Prepare(privileged, stranger []failures.Subject) {
 }
 
 // mostPlans bounds the scripts that are kept here. A policy has some ten; only
-// policies that were replaced add to them.
+// policies and settings that were replaced add to them.
 const mostPlans = 1000
 
 // plans keeps the script of every plan.
 type plans struct {
-	last    atomic.Pointer[planned] // nearly always the next one, too
-	scripts sync.Map                // plan to *redisscript.Script
+	last    [2]atomic.Pointer[planned] // of those that ask or do not, nearly always the next one too
+	scripts sync.Map                   // plan to *redisscript.Script
 	size    atomic.Int64
 }
 
@@ -152,11 +152,15 @@ type planned struct {
 }
 
 func (s *Store) script(p *plan) *redisscript.Script {
-	if last := s.plans.last.Load(); last != nil && last.plan == *p {
-		return last.script
+	last := &s.plans.last[0]
+	if p.asks {
+		last = &s.plans.last[1]
+	}
+	if known := last.Load(); known != nil && known.plan == *p {
+		return known.script
 	}
 	script := s.lookUp(p)
-	s.plans.last.Store(&planned{*p, script})
+	last.Store(&planned{*p, script})
 	return script
 }
 

@@ -3,8 +3,10 @@ package redisscript
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -13,6 +15,14 @@ import (
 // has work while the answers to other work are being read.
 const Flights = 4
 
+const (
+	// slowTrip is how long a round trip takes at most that is worth waiting for:
+	// while they take longer everybody has one of his own.
+	slowTrip = 20 * time.Millisecond
+	// mostFlights are as many as there may be connections.
+	mostFlights = 64
+)
+
 // A Bundler runs the scripts of many callers in the same round trips. Who comes
 // while few round trips are under way does not wait; who comes later goes with
 // the next one, together with all others who came meanwhile. So the busier a
@@ -20,13 +30,18 @@ const Flights = 4
 type Bundler struct {
 	client redis.UniversalClient
 
+	now func() time.Time
+
 	mu      sync.Mutex
 	waiting []*errand
 	flying  int
+	slow    bool // the last round trip that has ended was
 }
 
 // NewBundler returns a bundler of a client.
-func NewBundler(client redis.UniversalClient) *Bundler { return &Bundler{client: client} }
+func NewBundler(client redis.UniversalClient) *Bundler {
+	return &Bundler{client: client, now: time.Now}
+}
 
 // An errand is the commands of one caller.
 type errand struct {
@@ -39,7 +54,8 @@ var errands = sync.Pool{New: func() any { return &errand{done: make(chan struct{
 
 // Run is the function of that name. It returns when ctx's time is over; whether
 // a call that was under way then was run is not known. If ctx is cancelled it
-// returns with what came of the calls, unless they were not under way yet.
+// waits for calls that are under way, for as long as the client does, and
+// returns with what came of them.
 func (b *Bundler) Run(ctx context.Context, calls []Call) error { return run(ctx, b.send, calls) }
 
 func (b *Bundler) send(ctx context.Context, cmds []*redis.Cmd) error {
@@ -82,7 +98,7 @@ func (b *Bundler) join(e *errand) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, e)
-	if b.flying < Flights {
+	if b.flying < Flights || b.slow && b.flying < mostFlights {
 		b.flying++
 		go b.fly()
 	}
@@ -114,11 +130,28 @@ func (b *Bundler) fly() {
 		for _, e := range boarded {
 			cmds = append(cmds, e.cmds...)
 		}
-		_ = direct(b.client)(context.Background(), cmds)
+		b.trip(cmds)
 		for _, e := range boarded {
 			e.done <- struct{}{}
 		}
 	}
+}
+
+// trip is one round trip. No request would catch its panic.
+func (b *Bundler) trip(cmds []*redis.Cmd) {
+	began := b.now()
+	defer func() {
+		if why := recover(); why != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(fmt.Errorf("redisscript: the client panicked: %v", why))
+			}
+		}
+		slow := b.now().Sub(began) > slowTrip
+		b.mu.Lock()
+		b.slow = slow
+		b.mu.Unlock()
+	}()
+	_ = direct(b.client)(context.Background(), cmds)
 }
 
 // board takes everybody who waits. It reports false if nobody does; the caller

@@ -191,6 +191,89 @@ func TestAScriptThatIsNotKnownIsSentWhole(t *testing.T) {
 	want(t, "sum", b.sum(t), "7")
 }
 
+// A caller's time is for his own round trip when each takes a good part of it.
+func TestNobodyWaitsForSlowRoundTrips(t *testing.T) {
+	b := newBench(t)
+	var clock atomic.Int64
+	b.SetClock(func() time.Time { return time.Unix(0, clock.Load()) })
+	ended := b.adds(t.Context(), 1, 1)
+	redistest.Until(t, "it to be under way", func() bool { return b.waiting.Load() == 1 })
+	clock.Add(int64(30 * time.Millisecond))
+	b.open <- struct{}{}
+	none(t, ended())
+	redistest.Until(t, "it to be over", func() bool { return b.waiting.Load() == 0 })
+	var each []func() []error
+	for i := range 2 * redisscript.Flights {
+		each = append(each, b.adds(t.Context(), 1, 1))
+		redistest.Until(t, "it to be under way, too", func() bool { return b.waiting.Load() == int64(i+1) })
+	}
+	close(b.open)
+	for _, end := range each {
+		none(t, end())
+	}
+	want(t, "sum", b.sum(t), fmt.Sprint(1+2*redisscript.Flights))
+}
+
+func TestAPanicIsTheCallersError(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	client.AddHook(panics{})
+	b := bench{Bundler: redisscript.NewBundler(client)}
+	for range 2 * redisscript.Flights {
+		if err := b.add(t.Context(), 1); err == nil {
+			t.Error("no error")
+		}
+	}
+}
+
+type panics struct{ *gate }
+
+func (panics) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { panic("on purpose") }
+}
+
+func (panics) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// In a Cluster a command that has to be tried again makes the client send all of
+// the others again that went to the same node.
+func TestNobodysScriptRunsTwiceForAnothersSake(t *testing.T) {
+	cluster := redistest.Cluster(t)
+	client := cluster.Client(t)
+	both := redisscript.New("redis.call('GET',KEYS[1]) redis.call('GET',KEYS[2]) return '1'")
+	if err := redisscript.Load(t.Context(), client, add, both); err != nil {
+		t.Fatal(err)
+	}
+	half, other := cluster.HalfMoved(t)
+	g := &gate{open: make(chan struct{})}
+	client.AddHook(g)
+	b := bench{redisscript.NewBundler(client), g, nil}
+	run := func(script *redisscript.Script, keys ...any) func() error {
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(t.Context(), []redisscript.Call{{Script: script, Keys: keys, Args: []any{1}}}) }()
+		return func() error { return <-ended }
+	}
+	var ended []func() error
+	for i := range redisscript.Flights {
+		ended = append(ended, run(add, other+"filler"))
+		redistest.Until(t, "it to be under way", func() bool { return b.waiting.Load() == int64(i+1) })
+	}
+	moving := run(both, half+"here", half+"nowhere")
+	redistest.Until(t, "the one between two nodes to wait", func() bool { return b.Waiting() == 1 })
+	for range 20 {
+		ended = append(ended, run(add, other+"sum"))
+	}
+	redistest.Until(t, "all to wait", func() bool { return b.Waiting() == 21 })
+	close(b.open)
+	for _, end := range ended {
+		none(t, []error{end()})
+	}
+	if err := moving(); err == nil {
+		t.Error("a script whose keys are between two nodes was run")
+	}
+	want(t, "sum of twenty ones", client.Get(t.Context(), other+"sum").Val(), "20")
+}
+
 // One caller's mistake is not another's.
 func TestEveryCallHasItsOwnError(t *testing.T) {
 	b := newBench(t)

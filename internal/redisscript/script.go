@@ -58,17 +58,26 @@ type sender func(ctx context.Context, cmds []*redis.Cmd) error
 func direct(client redis.UniversalClient) sender {
 	return func(ctx context.Context, cmds []*redis.Cmd) error {
 		if len(cmds) == 1 {
-			_ = client.Process(ctx, cmds[0])
+			_ = client.Process(ctx, once{cmds[0]})
 			return nil
 		}
 		pipe := client.Pipeline()
 		for _, cmd := range cmds {
-			_ = pipe.Process(ctx, cmd)
+			_ = pipe.Process(ctx, once{cmd})
 		}
 		_, _ = pipe.Exec(ctx)
 		return nil
 	}
 }
+
+// once is a command that the client never sends again by itself, not even if a
+// Cluster's node wants all of a pipeline again after one command that came at
+// the wrong time: a charge would count twice. MOVED and ASK, after which nothing
+// was done, it does follow.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
 
 func run(ctx context.Context, send sender, calls []Call) error {
 	through(ctx, send, calls, func(c *Call) *redis.Cmd { return c.command(ctx, "evalsha", c.Script.digest) })

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -108,6 +109,30 @@ func (c *ClusterOf) Move(t testing.TB, slot, to int) {
 	for _, s := range []*Server{b, a, c.Nodes[3-from-to]} {
 		s.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", idB)
 	}
+}
+
+// HalfMoved begins to move a slot and leaves it between two masters. Of keys whose
+// names begin with half one is there, half+"here"; those that begin with other are
+// with the same master, in a slot that stays.
+func (c *ClusterOf) HalfMoved(t testing.TB) (half, other string) {
+	t.Helper()
+	half = "{half}"
+	client := c.Client(t)
+	slotOf := func(key string) int { return int(client.ClusterKeySlot(context.Background(), key).Val()) }
+	if err := client.Set(context.Background(), half+"here", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slot := slotOf(half)
+	from := c.owner(t, slot)
+	to := (from + 1) % 3
+	for i := 0; other == ""; i++ {
+		if name := fmt.Sprintf("{%d}", i); slotOf(name) != slot && c.owner(t, slotOf(name)) == from {
+			other = name
+		}
+	}
+	c.Nodes[to].Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.Nodes[from].Do(t, "CLUSTER", "MYID"))
+	c.Nodes[from].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.Nodes[to].Do(t, "CLUSTER", "MYID"))
+	return half, other
 }
 
 // owner is the index of the master that serves a slot.

@@ -1,0 +1,159 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+// A broken store does not charge when it is told not to.
+type broken struct {
+	failures.Store
+	down bool
+}
+
+var errDown = errors.New("down")
+
+func (b *broken) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+	if b.down {
+		return 0, errDown
+	}
+	return b.Store.Charge(ctx, subjects, standings)
+}
+
+// A site is a guard whose store can break, and whose time can pass.
+type site struct {
+	*guard.Guard
+	store *broken
+	now   time.Time
+	mu    sync.Mutex
+	seen  []guard.Event
+}
+
+func (s *site) Observe(e *guard.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, *e)
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return s.now }
+	counts, err := failures.NewMemory(failures.Config{Now: clock})
+	places, err2 := trusted.NewMemory(trusted.MemoryConfig{})
+	mode, err3 := captchamode.NewMode(captchamode.DefaultConfig(), clock, nil)
+	s.store = &broken{Store: counts}
+	var err4 error
+	s.Guard, err4 = guard.New(guard.Config{
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Failures: s.store, Places: places, Mode: mode, Now: clock, Observer: s,
+	})
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// begin is an attempt from the n-th network that may proceed.
+func (s *site) begin(t *testing.T, account string, n int) guard.Decision {
+	t.Helper()
+	d, err := s.Begin(t.Context(), guard.Attempt{Account: account, Address: netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})})
+	if err != nil || d.Action != guard.Proceed {
+		t.Fatalf("%v, %v", d.Action, err)
+	}
+	return d
+}
+
+func TestOfATicketsCopiesOneIsSettled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.begin(t, "alice", 1)
+	first, second := d.Ticket, d.Ticket
+	if err := s.Settle(t.Context(), &first, guard.Failed); err != nil {
+		t.Fatal(err)
+	}
+	d = s.begin(t, "bob", 2) // in the place of what alice's attempt left
+	if err := s.Settle(t.Context(), &second, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+		t.Fatalf("a copy of a settled ticket: %v", err)
+	}
+	if text := s.Seal(&second); text != "" {
+		t.Error("a copy of a settled ticket was sealed")
+	}
+	if err := s.Settle(t.Context(), &d.Ticket, guard.Succeeded); err != nil {
+		t.Errorf("the next attempt's own ticket: %v", err)
+	}
+	if e := s.seen[len(s.seen)-1]; e.Account != "bob" || e.Outcome != guard.Succeeded {
+		t.Errorf("the last event is %+v", e)
+	}
+}
+
+func TestCopiesSettledAtOnceAreSettledOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range 500 {
+		d := s.begin(t, fmt.Sprint("alice", n), n)
+		one, other := d.Ticket, d.Ticket
+		var settled atomic.Int64
+		var both sync.WaitGroup
+		for _, ticket := range []*guard.Ticket{&one, &other} {
+			both.Go(func() {
+				if s.Settle(context.Background(), ticket, guard.Abandoned) == nil {
+					settled.Add(1)
+				}
+			})
+		}
+		both.Wait()
+		if settled.Load() != 1 {
+			t.Fatalf("%d copies were settled", settled.Load())
+		}
+	}
+}
+
+func TestAnExpiredTicketIsNone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.begin(t, "alice", 1)
+	text := s.Seal(&d.Ticket)
+	s.now = s.now.Add(guard.TicketTTL + time.Second)
+	for _, outcome := range []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned} {
+		ticket, err := s.Open(text)
+		if !errors.Is(err, guard.ErrTicketExpired) {
+			t.Fatal(err)
+		}
+		if err := s.Settle(t.Context(), &ticket, outcome); !errors.Is(err, guard.ErrTicket) {
+			t.Errorf("settled as %v: %v", outcome, err)
+		}
+	}
+}
+
+// What is known of an attempt is not known of the next one.
+func TestAnEventTellsOfItsOwnAccountOnly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range 4 {
+		d := s.begin(t, "alice", n)
+		if err := s.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.store.down = true
+	for range 8 {
+		d, err := s.Begin(t.Context(), guard.Attempt{Account: "bob", Address: netip.MustParseAddr("203.0.113.9")})
+		if !errors.Is(err, errDown) || d.Action != guard.Refuse {
+			t.Fatalf("%v, %v", d.Action, err)
+		}
+		if e := s.seen[len(s.seen)-1]; e.Account != "bob" || e.AccountFailures != 0 {
+			t.Fatalf("%s, whom nobody tried, had %d failures", e.Account, e.AccountFailures)
+		}
+	}
+}
