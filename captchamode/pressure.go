@@ -66,6 +66,12 @@ type stripe struct {
 // signBits are enough for a second's signs, which is as long as they lie there.
 const signBits = 21
 
+// number is how many signs there are in all.
+func number(packed uint64) int64 {
+	const mask = 1<<signBits - 1
+	return int64(packed&mask + packed>>signBits&mask + packed>>(2*signBits)&mask)
+}
+
 func unpack(packed uint64) (c Counts) {
 	for s := range signs {
 		c[s] = int(packed >> (signBits * s) & (1<<signBits - 1))
@@ -130,8 +136,7 @@ func (w *window) settle() {
 // told last.
 func (w *window) add(s Sign, address *[16]byte) (calm bool) {
 	at := &w.stripes[address[8]%stripes]
-	c := unpack(at.signs.Add(1 << (signBits * s)))
-	return int64(c.Total()) <= at.most.Load()
+	return number(at.signs.Add(1<<(signBits*s))) <= at.most.Load()
 }
 
 // fold puts what the stripes have counted into the running bucket.

@@ -19,6 +19,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	v := newView()
 	g.look(ctx, &a, v)
 	if err = g.decide(ctx, &a, v, &d); err != nil {
+		v.standing = [4]failures.Standing{} // whatever it was before
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}

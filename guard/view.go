@@ -60,7 +60,7 @@ var views = sync.Pool{New: func() any { return new(view) }}
 func newView() *view { return views.Get().(*view) }
 
 func (v *view) free() {
-	v.known, v.standing = known{}, [4]failures.Standing{}
+	v.known = known{}
 	views.Put(v)
 }
 
