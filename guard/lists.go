@@ -52,7 +52,14 @@ func (l *Lists) Set(entries []Listing) {
 // Look tells what the lists say of an address at a time.
 func (l *Lists) Look(a netip.Addr, now time.Time) Verdict {
 	table := l.table.Load()
-	if table == nil || table.Size() == 0 || !a.IsValid() {
+	if table == nil {
+		return NotListed
+	}
+	return lookUp(table, a, now)
+}
+
+func lookUp(table *bart.Table[[]Listing], a netip.Addr, now time.Time) Verdict {
+	if table.Size() == 0 || !a.IsValid() {
 		return NotListed
 	}
 	a = a.Unmap().WithZone("")
