@@ -90,8 +90,8 @@ func (m *Mode) Slowing() bool { return m.slow.Load() }
 
 // Observe counts one sign from an address, and reports whether it did: an
 // address contributes no more than its share. The switch goes on before Observe
-// returns if that crossed the threshold. Far
-// from a threshold it takes no lock within a second.
+// returns if that crossed the threshold. Far from a threshold it takes no lock
+// within a second.
 func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
 	return m.ObserveAt(s, address, m.now())
 }

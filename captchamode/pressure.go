@@ -63,8 +63,12 @@ type stripe struct {
 	_    [48]byte
 }
 
-// signBits are enough for a second's signs, which is as long as they lie there.
-const signBits = 21
+const (
+	signBits = 21
+	// mostSigns is when a stripe is folded at the latest: long before a number
+	// runs over into the next one.
+	mostSigns = 1 << (signBits - 1)
+)
 
 // number is how many signs there are in all.
 func number(packed uint64) int64 {
@@ -163,7 +167,7 @@ func (w *window) watch(total int) (above bool) {
 	w.fold()
 	left := total - int(w.before.Load()) - w.at(w.now.Load()).total()
 	for i := range w.stripes {
-		w.stripes[i].most.Store(int64(max(0, left) / stripes))
+		w.stripes[i].most.Store(int64(min(max(0, left)/stripes, mostSigns)))
 	}
 	return left < 0
 }

@@ -74,3 +74,23 @@ func TestR20SignsAtOnceSwitchAtTheThreshold(t *testing.T) {
 		}
 	}
 }
+
+// However many signs lie at one place, and however far the threshold is, each is
+// counted as what it is.
+func TestManySignsInASecondAreCounted(t *testing.T) {
+	t.Parallel()
+	c := captchamode.DefaultConfig()
+	c.Floor, c.Ceiling = 1e9, 1e9
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	m, err := captchamode.NewMode(c, func() time.Time { return now }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 5 << 20
+	for n := range many {
+		m.ObserveAt(captchamode.Failure, from(n, 0), now)
+	}
+	if p := m.State().Pressure; p[captchamode.Failure] != many || p.Total() != many {
+		t.Errorf("%v of %d failures", p, many)
+	}
+}

@@ -36,12 +36,13 @@ func (s *Store) key(id [16]byte) string {
 }
 
 // spend sets the key unless it is there or the ID has expired by Redis's own
-// clock.
+// clock. The key lives a second longer: what TIME says and the time from which
+// PX counts are two readings.
 var spend = redis.NewScript(`
 local time = redis.call('TIME')
 local left = tonumber(ARGV[1]) - (time[1] * 1000 + math.floor(time[2] / 1000))
 if left <= 0 then return 0 end
-return redis.call('SET', KEYS[1], '', 'NX', 'PX', left) and 1 or 0
+return redis.call('SET', KEYS[1], '', 'NX', 'PX', left + 1000) and 1 or 0
 `)
 
 // Spend implements captchamode.Spent. until is compared with Redis's clock.

@@ -11,11 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Flights is how many round trips a Bundler makes at once: enough that a server
-// has work while the answers to other work are being read.
-const Flights = 4
-
 const (
+	// flights is how many round trips a Bundler makes at once: enough that a
+	// server has work while the answers to other work are being read.
+	flights = 4
 	// slowTrip is how long a round trip takes at most that is worth waiting for:
 	// while they take longer everybody has one of his own.
 	slowTrip = 20 * time.Millisecond
@@ -29,8 +28,7 @@ const (
 // node is the less a script costs it, and Redis. Safe for concurrent use.
 type Bundler struct {
 	client redis.UniversalClient
-
-	now func() time.Time
+	now    func() time.Time
 
 	mu      sync.Mutex
 	waiting []*errand
@@ -98,17 +96,10 @@ func (b *Bundler) join(e *errand) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, e)
-	if b.flying < Flights || b.slow && b.flying < mostFlights {
+	if b.flying < flights || b.slow && b.flying < mostFlights {
 		b.flying++
 		go b.fly()
 	}
-}
-
-// Waiting is how many callers' scripts wait for a round trip to end.
-func (b *Bundler) Waiting() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.waiting)
 }
 
 // leave takes an errand out of the queue. It reports false if it is under way.
