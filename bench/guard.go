@@ -44,8 +44,8 @@ func (c *calendar) pass(attempt int) {
 	}
 }
 
-func (c *calendar) ChargeAt(ctx context.Context, now time.Time, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
-	return c.Memory.ChargeAt(ctx, now.Add(time.Duration(c.skipped.Load())), subjects, standings)
+func (c *calendar) ChargeAt(ctx context.Context, now time.Time, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+	return c.Memory.ChargeAt(ctx, now.Add(time.Duration(c.skipped.Load())), subjects, usages)
 }
 
 func openGuard(attempts int) (store, error) {

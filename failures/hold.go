@@ -18,11 +18,11 @@ func (h *hold) unlock(m *Memory) {
 
 func (m *Memory) lock(h *hold, subjects []Subject) {
 	for i := range subjects {
-		if i > 0 && subjects[i].Place == subjects[i-1].Place {
+		if i > 0 && subjects[i].Shard == subjects[i-1].Shard {
 			h.shards[i] = h.shards[i-1]
 			continue
 		}
-		number := m.shard(&subjects[i].Place)
+		number := m.shard(&subjects[i].Shard)
 		h.shards[i] = &m.shards[number]
 		h.add(number)
 	}

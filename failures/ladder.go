@@ -26,10 +26,10 @@ type Rung struct {
 	Window   time.Duration // at least 1 ms, at most MaxWindow; whole milliseconds
 }
 
-// A Pace spreads charges out: once After of them lie in the last Window, the
+// A Backoff spreads charges out: once After of them lie in the last Window, the
 // next one is due First after the newest, then twice that, up to Max. The zero
-// Pace asks for nothing.
-type Pace struct {
+// Backoff asks for nothing.
+type Backoff struct {
 	After  int
 	First  time.Duration
 	Max    time.Duration
@@ -37,7 +37,7 @@ type Pace struct {
 }
 
 // Delay is how long after the newest of n charges the next one is due.
-func (p Pace) Delay(n int) time.Duration {
+func (p Backoff) Delay(n int) time.Duration {
 	if p.First <= 0 || n < p.After {
 		return 0
 	}
@@ -49,25 +49,25 @@ func (p Pace) Delay(n int) time.Duration {
 }
 
 // A Ladder is every rule on one kind of subject: rungs, short and high first,
-// then longer and lower in rate, and a pace. It is immutable and safe for
+// then longer and lower in rate, and a backoff. It is immutable and safe for
 // concurrent use.
 type Ladder struct {
 	rungs   []Rung
-	pace    Pace
+	backoff Backoff
 	keep    int              // the newest moments that are enough for every rung
-	quiet   int              // with fewer charges than that no rung is full, and no pace asks for time
+	quiet   int              // with fewer charges than that no rung is full, and no backoff asks for time
 	longest uint32           // Longest, in milliseconds
 	windows [MaxRungs]uint32 // of the rungs, in milliseconds
 }
 
-// NewLadder checks the rungs and the pace by themselves. Whether a rung can
+// NewLadder checks the rungs and the backoff by themselves. Whether a rung can
 // ever be reached depends on what a full rung does, which is not known here.
-func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
+func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
 	var errs []error
 	if len(rungs) > MaxRungs {
 		errs = append(errs, fmt.Errorf("failures: a ladder has at most %d rungs, not %d", MaxRungs, len(rungs)))
 	}
-	l := &Ladder{rungs: rungs, pace: pace, keep: pace.keep(), quiet: pace.quiet()}
+	l := &Ladder{rungs: rungs, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
 	for i, r := range rungs {
 		if err := r.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("failures: rung %d: %w", i, err))
@@ -78,8 +78,8 @@ func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
 			l.windows[i] = millis(r.Window)
 		}
 	}
-	if err := pace.validate(); err != nil {
-		errs = append(errs, fmt.Errorf("failures: pace: %w", err))
+	if err := backoff.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("failures: backoff: %w", err))
 	}
 	l.longest = millis(l.Longest())
 	return l, errors.Join(errs...)
@@ -87,8 +87,8 @@ func NewLadder(pace Pace, rungs ...Rung) (*Ladder, error) {
 
 // MustLadder is NewLadder for ladders written in code; it panics where
 // NewLadder returns an error.
-func MustLadder(pace Pace, rungs ...Rung) *Ladder {
-	l, err := NewLadder(pace, rungs...)
+func MustLadder(backoff Backoff, rungs ...Rung) *Ladder {
+	l, err := NewLadder(backoff, rungs...)
 	if err != nil {
 		panic(err)
 	}
@@ -98,12 +98,12 @@ func MustLadder(pace Pace, rungs ...Rung) *Ladder {
 // Rungs returns the ladder's rungs in order. The caller must not change them.
 func (l *Ladder) Rungs() []Rung { return l.rungs }
 
-// Pace returns the ladder's pace; the zero Pace if it has none.
-func (l *Ladder) Pace() Pace { return l.pace }
+// Backoff returns the ladder's backoff; the zero Backoff if it has none.
+func (l *Ladder) Backoff() Backoff { return l.backoff }
 
-// Longest is the longest window on the ladder, the pace's included.
+// Longest is the longest window on the ladder, the backoff's included.
 func (l *Ladder) Longest() time.Duration {
-	longest := l.pace.Window
+	longest := l.backoff.Window
 	for _, r := range l.rungs {
 		longest = max(longest, r.Window)
 	}
@@ -118,8 +118,8 @@ func (r Rung) validate() error {
 	return errors.Join(append(errs, validWindow("window", r.Window))...)
 }
 
-func (p Pace) validate() error {
-	if p == (Pace{}) {
+func (p Backoff) validate() error {
+	if p == (Backoff{}) {
 		return nil
 	}
 	var errs []error
@@ -136,9 +136,9 @@ func (p Pace) validate() error {
 }
 
 // keep is how many moments tell the longest delay apart, and some to spare: a
-// pace lets charges in beyond that number, and each of them that is taken back
+// backoff lets charges in beyond that number, and each of them that is taken back
 // uncovers an older one that must still be there.
-func (p Pace) keep() int {
+func (p Backoff) keep() int {
 	if p.First <= 0 {
 		return 0
 	}
@@ -149,8 +149,8 @@ func (p Pace) keep() int {
 	return n + p.After + 8
 }
 
-// quiet is how many charges a pace minds at least.
-func (p Pace) quiet() int {
+// quiet is how many charges a backoff minds at least.
+func (p Backoff) quiet() int {
 	if p.First <= 0 {
 		return math.MaxInt
 	}

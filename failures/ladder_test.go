@@ -11,7 +11,7 @@ import (
 func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := failures.NewLadder(
-		failures.Pace{After: 0, First: time.Second, Max: time.Millisecond, Window: time.Hour},
+		failures.Backoff{After: 0, First: time.Second, Max: time.Millisecond, Window: time.Hour},
 		failures.Rung{Failures: 0, Window: time.Minute},
 		failures.Rung{Failures: failures.MaxFailures + 1, Window: 15 * 24 * time.Hour},
 		failures.Rung{Failures: 1, Window: time.Microsecond},
@@ -19,7 +19,7 @@ func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"rung 0: failures", "rung 1: failures", "window must be", "rung 2:", "pace: after", "first (1s)"} {
+	for _, want := range []string{"rung 0: failures", "rung 1: failures", "window must be", "rung 2:", "backoff: after", "first (1s)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
@@ -28,7 +28,7 @@ func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
 
 func TestZeroPaceDelaysNothing(t *testing.T) {
 	t.Parallel()
-	if d := (failures.Pace{}).Delay(1000); d != 0 {
+	if d := (failures.Backoff{}).Delay(1000); d != 0 {
 		t.Fatalf("delay %v", d)
 	}
 }

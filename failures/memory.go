@@ -116,24 +116,24 @@ func (m *Memory) millis(now time.Time) int64 {
 func (m *Memory) shard(place *Key) uint8 { return place[8] }
 
 // Charge implements Store.
-func (m *Memory) Charge(_ context.Context, subjects []Subject, standings []Standing) (Moment, error) {
-	return m.charge(m.clock(), subjects, standings)
+func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
+	return m.charge(m.clock(), subjects, usages)
 }
 
 // ChargeAt implements Follower.
-func (m *Memory) ChargeAt(_ context.Context, now time.Time, subjects []Subject, standings []Standing) (Moment, error) {
-	return m.charge(m.millis(now), subjects, standings)
+func (m *Memory) ChargeAt(_ context.Context, now time.Time, subjects []Subject, usages []Usage) (ChargeID, error) {
+	return m.charge(m.millis(now), subjects, usages)
 }
 
-func (m *Memory) charge(now int64, subjects []Subject, standings []Standing) (Moment, error) {
-	if err := check(subjects, standings, true); err != nil {
+func (m *Memory) charge(now int64, subjects []Subject, usages []Usage) (ChargeID, error) {
+	if err := check(subjects, usages, true); err != nil {
 		return 0, err
 	}
 	var h hold
 	m.lock(&h, subjects)
 	defer h.unlock(m)
 
-	at, room := m.stand(now, subjects, standings, &h)
+	at, room := m.stand(now, subjects, usages, &h)
 	if !room {
 		return 0, nil
 	}
@@ -144,40 +144,40 @@ func (m *Memory) charge(now int64, subjects []Subject, standings []Standing) (Mo
 		}
 		if !m.chargeOne(h.shards[i], &subjects[i], own, uint32(at)) {
 			h.refund(subjects[:i], uint32(at))
-			standings[i].Over |= subjects[i].Bind
-			standings[i].Failed |= subjects[i].Bind
+			usages[i].Over |= subjects[i].Bind
+			usages[i].Failed |= subjects[i].Bind
 			return 0, nil
 		}
 		if own == nil {
 			h.slots = [maxSubjects]*slot{} // they may have been moved
 		}
 	}
-	return Moment(at), nil
+	return ChargeID(at), nil
 }
 
 // Read implements Store.
-func (m *Memory) Read(_ context.Context, subjects []Subject, standings []Standing) error {
-	if err := check(subjects, standings, true); err != nil {
+func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage) error {
+	if err := check(subjects, usages, true); err != nil {
 		return err
 	}
 	var h hold
 	m.lock(&h, subjects)
 	defer h.unlock(m)
-	at, _ := m.stand(m.clock(), subjects, standings, &h)
+	at, _ := m.stand(m.clock(), subjects, usages, &h)
 	for i := range subjects {
 		if h.slots[i] == nil {
 			continue
 		}
 		all := h.shards[i].moments(h.slots[i])
 		for j, r := range subjects[i].Ladder.rungs {
-			standings[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
+			usages[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
 		}
 	}
 	return nil
 }
 
 // TakeBack implements Store.
-func (m *Memory) TakeBack(_ context.Context, at Moment, subjects []Subject) error {
+func (m *Memory) TakeBack(_ context.Context, at ChargeID, subjects []Subject) error {
 	if at == 0 {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (m *Memory) TakeBack(_ context.Context, at Moment, subjects []Subject) erro
 }
 
 // Failed implements Store.
-func (m *Memory) Failed(_ context.Context, at Moment, subjects []Subject) error {
+func (m *Memory) Failed(_ context.Context, at ChargeID, subjects []Subject) error {
 	if at == 0 {
 		return nil
 	}
@@ -230,10 +230,10 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 	return nil
 }
 
-// stand fills the standings and tells the moment at which they hold: now, or
+// stand fills the usages and tells the moment at which they hold: now, or
 // that of the newest charge if the clock went back or two readers of it came
 // in the other order. A moment is never in the future.
-func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, h *hold) (at int64, room bool) {
+func (m *Memory) stand(now int64, subjects []Subject, usages []Usage, h *hold) (at int64, room bool) {
 	at = now
 	for i := range subjects {
 		sh := h.shards[i]
@@ -245,12 +245,12 @@ func (m *Memory) stand(now int64, subjects []Subject, standings []Standing, h *h
 	room = true
 	pendingFor := m.pending.Load()
 	for i := range subjects {
-		s, slot, out := &subjects[i], h.slots[i], &standings[i]
+		s, slot, out := &subjects[i], h.slots[i], &usages[i]
 		if slot == nil {
-			*out = Standing{}
+			*out = Usage{}
 			continue
 		}
-		free := h.shards[i].moments(slot).standing(s, uint32(at), slot.pending(), pendingFor, out)
+		free := h.shards[i].moments(slot).usage(s, uint32(at), slot.pending(), pendingFor, out)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond
@@ -301,10 +301,10 @@ func (m *Memory) Size() (keys int, bytes int64) {
 	return keys, m.bytes.Load()
 }
 
-func check(subjects []Subject, standings []Standing, asked bool) error {
-	if len(subjects) > maxSubjects || asked && len(standings) < len(subjects) {
-		return fmt.Errorf("failures: %d subjects with %d standings; at most %d subjects, with as many standings",
-			len(subjects), len(standings), maxSubjects)
+func check(subjects []Subject, usages []Usage, asked bool) error {
+	if len(subjects) > maxSubjects || asked && len(usages) < len(subjects) {
+		return fmt.Errorf("failures: %d subjects with %d usages; at most %d subjects, with as many usages",
+			len(subjects), len(usages), maxSubjects)
 	}
 	return nil
 }

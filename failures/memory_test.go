@@ -62,8 +62,8 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 
 // victim is a key one failure below its limit; flood invents other names.
 var (
-	nameLadder = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 5, Window: failurestest.Retain})
-	victim     = failures.Subject{Place: nameKey(1 << 60), Key: nameKey(1 << 60), Ladder: nameLadder, Bind: failures.Every}
+	nameLadder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 5, Window: failurestest.Retain})
+	victim     = failures.Subject{Shard: nameKey(1 << 60), Key: nameKey(1 << 60), Ladder: nameLadder, Bind: failures.Every}
 )
 
 // nameKey is spread like a keyed digest.
@@ -80,7 +80,7 @@ func nameKey(n uint64) (k failures.Key) {
 
 func fail(t *testing.T, m *failures.Memory, s failures.Subject) bool {
 	t.Helper()
-	var out [1]failures.Standing
+	var out [1]failures.Usage
 	at, err := m.Charge(t.Context(), []failures.Subject{s}, out[:])
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestFloodOfNamesPushesNoCounterOut(t *testing.T) {
 	}
 	for n := range names {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
 	}
 	keys, bytes := m.Size()
 	if bytes > failures.MinBytes {
@@ -121,11 +121,11 @@ func TestAtTheBoundNewNamesAreStricterNeverForgotten(t *testing.T) {
 	m := newMemory(t, c, failures.MinBytes)
 	for n := range uint64(450_000) {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
 	}
 	for n := range uint64(1000) {
 		k := nameKey(1<<50 + n)
-		late := failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every}
+		late := failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every}
 		checked := 0
 		for range 10 {
 			if fail(t, m, late) {
@@ -152,7 +152,7 @@ func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
 	m := newMemory(t, c, failures.MinBytes)
 	for n := range uint64(450_000) {
 		k := nameKey(n)
-		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every})
 	}
 	c.Advance(23 * time.Hour)
 	unbound := victim
@@ -176,7 +176,7 @@ func TestSnapshotRestoresEveryCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counters")
 	for n := range uint64(5000) {
 		k := nameKey(n % 1300)
-		fail(t, m, failures.Subject{Place: k, Key: k, Ladder: nameLadder, Bind: 0})
+		fail(t, m, failures.Subject{Shard: k, Key: k, Ladder: nameLadder, Bind: 0})
 		c.Advance(time.Second)
 	}
 	if err := m.Save(path); err != nil {
@@ -192,8 +192,8 @@ func TestSnapshotRestoresEveryCount(t *testing.T) {
 	}
 	for n := range uint64(1300) {
 		k := nameKey(n)
-		s := []failures.Subject{{Place: k, Key: k, Ladder: nameLadder, Bind: failures.Every}}
-		var before, after [1]failures.Standing
+		s := []failures.Subject{{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every}}
+		var before, after [1]failures.Usage
 		if err := errors.Join(m.Read(t.Context(), s, before[:]), again.Read(t.Context(), s, after[:])); err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func TestLargestLadderNeverLosesCount(t *testing.T) {
 	c := newClock()
 	m := newMemory(t, c, 0)
 	s := victim
-	s.Ladder = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: failures.MaxFailures, Window: failurestest.Retain})
+	s.Ladder = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: failures.MaxFailures, Window: failurestest.Retain})
 	s.Bind = 0
 	for range 9000 {
 		fail(t, m, s)

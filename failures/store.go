@@ -12,9 +12,9 @@ type Key [16]byte
 
 // A Subject is one thing that an attempt is charged to.
 type Subject struct {
-	// Place says where the key lives. Subjects of one place are kept
-	// together: in one shard here, in one hash slot of a cluster.
-	Place  Key
+	// Shard says where the key lives. Subjects of one place are kept
+	// together: behind one lock here, in one hash slot of a cluster.
+	Shard  Key
 	Key    Key
 	Ladder *Ladder
 	// Bind is the set of rungs that must have room for the charge to be made.
@@ -25,18 +25,18 @@ type Subject struct {
 // A Mask is a set of a ladder's rungs, bit i for rung i, and PaceBit.
 type Mask uint16
 
-// PaceBit stands for the ladder's pace in a Mask.
-const PaceBit Mask = 1 << 15
+// BackoffBit stands for the ladder's backoff in a Mask.
+const BackoffBit Mask = 1 << 15
 
-// Every is the set of all rungs and the pace.
-const Every Mask = 1<<MaxRungs - 1 | PaceBit
+// Every is the set of all rungs and the backoff.
+const Every Mask = 1<<MaxRungs - 1 | BackoffBit
 
 // Has reports whether rung i is in the set.
 func (m Mask) Has(i int) bool { return m&(1<<i) != 0 }
 
-// A Standing is what a store knows of one subject, before the charge that
+// A Usage is what a store knows of one subject, before the charge that
 // asked for it.
-type Standing struct {
+type Usage struct {
 	// Over is the set of rungs, binding or not, without room for one more
 	// charge; PaceBit means that the next is not due yet.
 	Over Mask
@@ -54,10 +54,10 @@ type Standing struct {
 	FreeIn time.Duration
 }
 
-// A Moment stands for a charge: its Time, by the store's own clock, and what
+// A ChargeID stands for a charge: its Time, by the store's own clock, and what
 // the store needs beside it to find the charge again. Zero means that nothing
 // was charged.
-type Moment int64
+type ChargeID int64
 
 // A Follower is a Store that can go by the caller's clock instead of reading one
 // of its own, which is a good part of what a charge in memory costs.
@@ -66,7 +66,7 @@ type Follower interface {
 	// ChargeAt is Charge at a moment that the caller has read just now. Reading
 	// it a little before, or in another order than that of the calls, lets
 	// nobody in: a moment is never earlier than the newest one of its keys.
-	ChargeAt(ctx context.Context, now time.Time, subjects []Subject, standings []Standing) (Moment, error)
+	ChargeAt(ctx context.Context, now time.Time, subjects []Subject, usages []Usage) (ChargeID, error)
 }
 
 // A Store counts charges. All methods are safe for concurrent use. An error
@@ -74,21 +74,21 @@ type Follower interface {
 // not have happened.
 type Store interface {
 	// Charge charges every subject, or none if one of them has a binding rung
-	// without room; the moment is zero in that case. It fills standings, which
+	// without room; the moment is zero in that case. It fills usages, which
 	// must be as long as subjects, with what was true before the charge. Check
 	// and change are one step.
-	Charge(ctx context.Context, subjects []Subject, standings []Standing) (Moment, error)
-	// Read fills standings and changes nothing.
-	Read(ctx context.Context, subjects []Subject, standings []Standing) error
+	Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error)
+	// Read fills usages and changes nothing.
+	Read(ctx context.Context, subjects []Subject, usages []Usage) error
 	// TakeBack removes the charge made at the moment from each subject. It is
 	// to be called at most once for a charge and subject; a charge that is
 	// gone already (expired, cleared) is no error.
-	TakeBack(ctx context.Context, at Moment, subjects []Subject) error
+	TakeBack(ctx context.Context, at ChargeID, subjects []Subject) error
 	// Failed tells the store that the charge made at the moment is decided: a
 	// failure. A store may make nothing of it, since a charge counts as a
 	// failure anyway once it is older than the longest password check; one
 	// that does spares the next attempt the wait.
-	Failed(ctx context.Context, at Moment, subjects []Subject) error
+	Failed(ctx context.Context, at ChargeID, subjects []Subject) error
 	// Clear forgets every charge of the subjects.
 	Clear(ctx context.Context, subjects []Subject) error
 }

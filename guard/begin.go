@@ -19,7 +19,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	v := newView()
 	g.look(ctx, &a, v)
 	if err = g.decide(ctx, &a, v, &d); err != nil {
-		v.standing = [4]failures.Standing{} // whatever it was before
+		v.usage = [4]failures.Usage{} // whatever it was before
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
@@ -91,7 +91,7 @@ func (g *Guard) charge(ctx context.Context, v *view) (err error) {
 		return nil
 	}
 	v.count()
-	v.charged, err = g.chargeAt(ctx, v.now, v.subjects[:v.n], v.standing[:v.n])
+	v.charged, err = g.chargeAt(ctx, v.now, v.subjects[:v.n], v.usage[:v.n])
 	if err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
@@ -110,7 +110,7 @@ func (g *Guard) chargeAs(ctx context.Context, v *view) (err error) {
 		v.count()
 	}
 	v.status, v.charged, err = g.together.ChargeAs(ctx, v.now, trusted.Key(v.account), trusted.Key(v.address),
-		privileged, v.subjects[:v.n], v.standing[:])
+		privileged, v.subjects[:v.n], v.usage[:])
 	if err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
@@ -126,7 +126,7 @@ func (g *Guard) chargeAs(ctx context.Context, v *view) (err error) {
 // blockedBy is the key of the first subject without room.
 func (v *view) blockedBy() failures.Key {
 	for i := range v.n {
-		if v.standing[i].Over&v.subjects[i].Bind != 0 {
+		if v.usage[i].Over&v.subjects[i].Bind != 0 {
 			return v.subjects[i].Key
 		}
 	}
@@ -199,7 +199,7 @@ func (g *Guard) observe(a *Attempt, v *view, d *Decision) {
 func (v *view) accountFailures() int {
 	for i := range v.n {
 		if v.rule[i].kind == OnAccount {
-			return v.standing[i].Count
+			return v.usage[i].Count
 		}
 	}
 	return 0

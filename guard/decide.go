@@ -42,7 +42,7 @@ func (d *Decision) refuse(why Reason, retry time.Duration) {
 // (R3).
 func (v *view) worthWaiting() bool {
 	for i := range v.n {
-		if v.standing[i].Failed&v.subjects[i].Bind != 0 {
+		if v.usage[i].Failed&v.subjects[i].Bind != 0 {
 			return false
 		}
 	}
@@ -55,9 +55,9 @@ func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
 	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait} {
 		for i := range v.n {
-			over := v.standing[i].Over
+			over := v.usage[i].Over
 			if patient {
-				over = v.standing[i].Failed
+				over = v.usage[i].Failed
 			}
 			v.stopAt(d, i, action, over&v.subjects[i].Bind)
 		}
@@ -69,8 +69,8 @@ func (v *view) stop(d *Decision, patient bool) {
 
 // stopAt adds the reasons of one subject for one action.
 func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
-	r, free := v.rule[i], v.standing[i].FreeIn
-	if action == Wait && over&failures.PaceBit != 0 {
+	r, free := v.rule[i], v.usage[i].FreeIn
+	if action == Wait && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
 			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}
@@ -110,7 +110,7 @@ func (v *view) action(r *rule, rung int) Action {
 func (v *view) explain(d *Decision) {
 	for i := range v.n {
 		r := v.rule[i]
-		over := v.standing[i].Over &^ v.subjects[i].Bind
+		over := v.usage[i].Over &^ v.subjects[i].Bind
 		if over == 0 {
 			continue
 		}
@@ -119,7 +119,7 @@ func (v *view) explain(d *Decision) {
 				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Monitored: true})
 			}
 		}
-		if over&failures.PaceBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
+		if over&failures.BackoffBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
 			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
 		}
 	}
@@ -143,7 +143,7 @@ func (v *view) needsSolve(d *Decision) bool {
 		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r == &v.rules.pair && !v.privileged() {
 			continue
 		}
-		lifted := v.standing[i].Over & r.enforce & v.challenged(r)
+		lifted := v.usage[i].Over & r.enforce & v.challenged(r)
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed = true

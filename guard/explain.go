@@ -103,7 +103,7 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	v.suspect = g.proxies.suspect(v.address)
 	e.Listed, e.Status = v.listed, v.status
 	v.asked(e.Account != "", address.IsValid())
-	if err := g.config.Failures.Read(ctx, v.subjects[:v.n], v.standing[:v.n]); err != nil {
+	if err := g.config.Failures.Read(ctx, v.subjects[:v.n], v.usage[:v.n]); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
 	e.Lines = v.lines()
@@ -128,10 +128,10 @@ func (v *view) asked(account, address bool) {
 
 func (v *view) lines() (lines []Line) {
 	for i := range v.n {
-		r, st := v.rule[i], v.standing[i]
+		r, st := v.rule[i], v.usage[i]
 		if r == &v.rules.pair {
-			if r.ladder.Pace().First > 0 {
-				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: st.Count, Full: st.Over&failures.PaceBit != 0, FreeIn: st.FreeIn})
+			if r.ladder.Backoff().First > 0 {
+				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: st.Count, Full: st.Over&failures.BackoffBit != 0, FreeIn: st.FreeIn})
 			}
 			if !v.privileged() {
 				continue
@@ -149,7 +149,7 @@ func (v *view) lines() (lines []Line) {
 func (v *view) foretell() (d Decision) {
 	room := !v.modeAsks() && v.listed != Blocked
 	for i := range v.n {
-		room = room && v.standing[i].Over&v.subjects[i].Bind == 0
+		room = room && v.usage[i].Over&v.subjects[i].Bind == 0
 	}
 	if room {
 		v.charged = 1

@@ -68,9 +68,9 @@ type Config struct {
 type Recogniser interface {
 	failures.Store
 	// ChargeAs charges privileged's subjects, which lie in the account's place,
-	// if the place is privileged, and else stranger's. It fills the standings
+	// if the place is privileged, and else stranger's. It fills the usages
 	// of those that it charged, or would have. An empty list charges nothing.
-	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error)
+	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, usages []failures.Usage) (trusted.Status, failures.ChargeID, error)
 }
 
 // A Settler is a failures.Store that settles a success all at once, where its
@@ -78,7 +78,7 @@ type Recogniser interface {
 type Settler interface {
 	// Succeeded takes the attempt's charge back, clears the last of its
 	// subjects, which is the pair, and remembers the place.
-	Succeeded(ctx context.Context, at failures.Moment, subjects []failures.Subject, account, place trusted.Key, now time.Time) error
+	Succeeded(ctx context.Context, at failures.ChargeID, subjects []failures.Subject, account, place trusted.Key, now time.Time) error
 }
 
 // A Guard decides login attempts. All methods are safe for concurrent use.
@@ -90,7 +90,7 @@ type Guard struct {
 	proxies proxyHint
 	tickets *sealer
 	// chargeAt charges by the guard's clock, or the store's if it has one.
-	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error)
+	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error)
 	// together and settler are Failures if it is a Recogniser, or a Settler.
 	together Recogniser
 	settler  Settler
@@ -113,12 +113,12 @@ func New(c Config) (*Guard, error) {
 	return g, nil
 }
 
-func chargeAt(store failures.Store) func(context.Context, time.Time, []failures.Subject, []failures.Standing) (failures.Moment, error) {
+func chargeAt(store failures.Store) func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error) {
 	if follower, ok := store.(failures.Follower); ok {
 		return follower.ChargeAt
 	}
-	return func(ctx context.Context, _ time.Time, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
-		return store.Charge(ctx, subjects, standings)
+	return func(ctx context.Context, _ time.Time, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+		return store.Charge(ctx, subjects, usages)
 	}
 }
 

@@ -30,10 +30,10 @@ func (p Policy) Validate() error {
 // Problems is everything that is wrong with the policy.
 func (p Policy) Problems() []Problem {
 	var c checker
-	c.ladder("limits.address", p.Address, failures.Pace{}, Challenge, Refuse)
-	c.ladder("limits.network", p.Network, failures.Pace{}, Challenge, Refuse)
-	c.ladder("limits.account", p.Account, failures.Pace{}, Challenge, Refuse)
-	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.pace(), Challenge, Forget)
+	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse)
+	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse)
+	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse)
+	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.SiteSlow >= 0 && p.SiteSlow <= time.Minute && whole(p.SiteSlow),
 		"site.slow", "must be from 0 to 1m in whole milliseconds, not %v", p.SiteSlow)
@@ -53,7 +53,7 @@ func (c *checker) check(ok bool, path, text string, args ...any) bool {
 	return ok
 }
 
-func (c *checker) ladder(path string, limits []Limit, pace failures.Pace, allowed ...Action) {
+func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
 	c.check(len(limits) <= failures.MaxRungs, path, "at most %d limits, not %d", failures.MaxRungs, len(limits))
 	for i, l := range limits {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -65,7 +65,7 @@ func (c *checker) ladder(path string, limits []Limit, pace failures.Pace, allowe
 			"must be %s or %s, not %s", allowed[0], allowed[1], l.Then) && ok
 		if ok {
 			c.reachable(at, limits, i)
-			c.reachableAtPace(at, pace, l)
+			c.reachableAtPace(at, backoff, l)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (c *checker) reachable(at string, limits []Limit, this int) {
 
 // reachableAtPace says so if the delays between two tries are too long for the
 // limit to ever be full.
-func (c *checker) reachableAtPace(at string, p failures.Pace, l Limit) {
+func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 	if p.First <= 0 || p.Max < p.First || l.Window > p.Window {
 		return
 	}

@@ -10,10 +10,10 @@ import (
 type rules struct {
 	policy  Policy
 	address rule
-	slowed  rule // address, with the site's slowing as pace
+	slowed  rule // address, with the site's slowing as backoff
 	network rule
 	account rule
-	pair    rule // the privileged budget as rungs, the pair's delay as pace
+	pair    rule // the privileged budget as rungs, the pair's delay as backoff
 }
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -30,23 +30,23 @@ func compile(p Policy) (*rules, error) {
 		return nil, err
 	}
 	r := &rules{policy: p}
-	slow := failures.Pace{}
+	slow := failures.Backoff{}
 	if p.SiteSlow > 0 {
-		slow = failures.Pace{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
+		slow = failures.Backoff{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
 	}
-	r.address = newRule(OnAddress, p.Address, failures.Pace{})
+	r.address = newRule(OnAddress, p.Address, failures.Backoff{})
 	r.slowed = newRule(OnAddress, p.Address, slow)
-	r.network = newRule(OnNetwork, p.Network, failures.Pace{})
-	r.account = newRule(OnAccount, p.Account, failures.Pace{})
-	r.pair = newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.pace())
+	r.network = newRule(OnNetwork, p.Network, failures.Backoff{})
+	r.account = newRule(OnAccount, p.Account, failures.Backoff{})
+	r.pair = newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.backoff())
 	if p.PairDelay.Monitor {
-		r.pair.enforce &^= failures.PaceBit
+		r.pair.enforce &^= failures.BackoffBit
 	}
 	return r, nil
 }
 
-func newRule(kind SubjectKind, limits []Limit, pace failures.Pace) rule {
-	r := rule{kind: kind, limits: limits, enforce: failures.PaceBit}
+func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) rule {
+	r := rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
 	rungs := make([]failures.Rung, len(limits))
 	for i, l := range limits {
 		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window}
@@ -55,12 +55,12 @@ func newRule(kind SubjectKind, limits []Limit, pace failures.Pace) rule {
 			r.enforce |= 1 << i
 		}
 	}
-	r.ladder = failures.MustLadder(pace, rungs...) // the policy was validated
+	r.ladder = failures.MustLadder(backoff, rungs...) // the policy was validated
 	return r
 }
 
-func (d Delay) pace() failures.Pace {
-	return failures.Pace{After: d.After, First: d.First, Max: d.Max, Window: d.Window}
+func (d Delay) backoff() failures.Backoff {
+	return failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window}
 }
 
 // Retain is how long a charge can matter under the policy: what the store of

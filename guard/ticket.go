@@ -25,7 +25,7 @@ type Ticket struct {
 	of      *view
 	use     uint64 // that of the view which is this ticket's
 	settled bool
-	at      failures.Moment
+	at      failures.ChargeID
 	account digest   // once it was settled as succeeded
 	address digest   // once it was sealed
 	nonce   [16]byte // so, too
@@ -150,7 +150,7 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	at := failures.Moment(binary.BigEndian.Uint64(b[2:]))
+	at := failures.ChargeID(binary.BigEndian.Uint64(b[2:]))
 	if g.tickets.now().Sub(at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}

@@ -24,11 +24,11 @@ type broken struct {
 
 var errDown = errors.New("down")
 
-func (b *broken) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+func (b *broken) Charge(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
 	if b.down {
 		return 0, errDown
 	}
-	return b.Store.Charge(ctx, subjects, standings)
+	return b.Store.Charge(ctx, subjects, usages)
 }
 
 // A site is a guard whose store can break, and whose time can pass.

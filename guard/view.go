@@ -20,7 +20,7 @@ type view struct {
 	use      atomic.Uint64 // how many tickets for it have ended
 	subjects [4]failures.Subject
 	rule     [4]*rule
-	standing [4]failures.Standing
+	usage    [4]failures.Usage
 }
 
 // known is all of a view but its lists.
@@ -42,7 +42,7 @@ type known struct {
 	slowing bool
 	claimed bool // an answer to a challenge came along
 	unasked bool // what the place is will be said with the charge
-	charged failures.Moment
+	charged failures.ChargeID
 	n       int
 
 	// Of one that may proceed, for the event, and to make its ticket travel.
@@ -145,7 +145,7 @@ func (v *view) count() {
 		v.add(v.ofAddress(), v.network, v.address, v.binds(&r.address))
 		v.add(&r.network, v.network, v.network, v.binds(&r.network))
 		v.add(&r.account, v.account, v.account, v.binds(&r.account))
-		v.add(&r.pair, v.account, v.pair, r.pair.enforce&failures.PaceBit)
+		v.add(&r.pair, v.account, v.pair, r.pair.enforce&failures.BackoffBit)
 	}
 }
 
@@ -155,11 +155,11 @@ func (v *view) add(r *rule, place, key digest, bind failures.Mask) {
 	}
 	v.rule[v.n] = r
 	s := &v.subjects[v.n]
-	s.Place, s.Key, s.Ladder, s.Bind = failures.Key(place), failures.Key(key), r.ladder, bind
+	s.Shard, s.Key, s.Ladder, s.Bind = failures.Key(place), failures.Key(key), r.ladder, bind
 	v.n++
 }
 
-// ofAddress is the rule of addresses: with a pace while strangers are slowed.
+// ofAddress is the rule of addresses: with a backoff while strangers are slowed.
 func (v *view) ofAddress() *rule {
 	if v.slowing {
 		return &v.rules.slowed

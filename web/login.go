@@ -199,7 +199,7 @@ func (l *Login) compare(ctx context.Context, f form, d *guard.Decision) (account
 		return accounts.Login{}, false, err
 	}
 	login, ok, err := l.Passwords.Check(ctx, name, f["password"], d.Privileged, func() error {
-		err := l.Guard.Reconsider(ctx, d)
+		err := l.Guard.Recheck(ctx, d)
 		if err == nil && d.Action != guard.Proceed {
 			err = errReconsidered
 		}

@@ -62,21 +62,21 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 // fail charges what a stranger's failed attempt is charged to.
 func fail(ctx context.Context, store *redisfailures.Store, account, network, pair, address failures.Key) error {
 	p := guard.DefaultPolicy()
-	delay := failures.Pace{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
+	delay := failures.Backoff{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
 	subjects := []failures.Subject{
-		{Place: network, Key: address, Ladder: ladder(failures.Pace{}, p.Address)},
-		{Place: network, Key: network, Ladder: ladder(failures.Pace{}, p.Network)},
-		{Place: account, Key: account, Ladder: ladder(failures.Pace{}, p.Account)},
-		{Place: account, Key: pair, Ladder: ladder(delay, p.PrivilegedPair)},
+		{Shard: network, Key: address, Ladder: ladder(failures.Backoff{}, p.Address)},
+		{Shard: network, Key: network, Ladder: ladder(failures.Backoff{}, p.Network)},
+		{Shard: account, Key: account, Ladder: ladder(failures.Backoff{}, p.Account)},
+		{Shard: account, Key: pair, Ladder: ladder(delay, p.PrivilegedPair)},
 	}
-	at, err := store.Charge(ctx, subjects, make([]failures.Standing, len(subjects)))
+	at, err := store.Charge(ctx, subjects, make([]failures.Usage, len(subjects)))
 	if err == nil && at == 0 {
 		err = errRefused
 	}
 	return err
 }
 
-func ladder(pace failures.Pace, limits []guard.Limit) *failures.Ladder {
+func ladder(pace failures.Backoff, limits []guard.Limit) *failures.Ladder {
 	var rungs []failures.Rung
 	for _, l := range limits {
 		rungs = append(rungs, failures.Rung{Failures: l.Failures, Window: l.Window})

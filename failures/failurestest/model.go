@@ -21,7 +21,7 @@ type history struct {
 type entry struct {
 	at      time.Duration
 	decided bool
-	moment  failures.Moment
+	moment  failures.ChargeID
 }
 
 // room is whether the plain reading of the rules has room for one more charge.
@@ -31,7 +31,7 @@ func (h *history) room(now time.Duration) bool {
 			return false
 		}
 	}
-	p := h.ladder.Pace()
+	p := h.ladder.Backoff()
 	if n := h.within(now, p.Window); n > 0 {
 		newest := h.charges[len(h.charges)-1].at
 		return now-newest >= p.Delay(n)
@@ -70,11 +70,11 @@ func ladders(t *rapid.T) []*failures.Ladder {
 			Window:   time.Duration(window.Draw(t, label)) * time.Millisecond,
 		}
 	}
-	paced := failures.Pace{After: rapid.IntRange(1, 4).Draw(t, "after"), First: 300 * time.Millisecond, Max: 3 * time.Second, Window: 30 * time.Second}
+	backedOff := failures.Backoff{After: rapid.IntRange(1, 4).Draw(t, "after"), First: 300 * time.Millisecond, Max: 3 * time.Second, Window: 30 * time.Second}
 	return []*failures.Ladder{
-		failures.MustLadder(failures.Pace{}, rung("a0"), rung("a1"), rung("a2")),
-		failures.MustLadder(failures.Pace{}, rung("b0"), rung("b1")),
-		failures.MustLadder(paced, rung("c0")),
+		failures.MustLadder(failures.Backoff{}, rung("a0"), rung("a1"), rung("a2")),
+		failures.MustLadder(failures.Backoff{}, rung("b0"), rung("b1")),
+		failures.MustLadder(backedOff, rung("c0")),
 	}
 }
 

@@ -38,7 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"UndecidedIsWorthWaitingFor":    undecided,
 		"OldChargeIsAFailure":           decidedByAge,
 		"FailedTellsSooner":             failedSooner,
-		"PaceDoublesUpToItsMax":         pace,
+		"PaceDoublesUpToItsMax":         backoff,
 		"PaceHoldsUnderABurst":          paceBurst,
 		"ClearForgetsOneKeyOnly":        clearOne,
 		"ReadChangesNothing":            read,
@@ -54,31 +54,31 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	}
 }
 
-var plain = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 3, Window: time.Minute})
+var plain = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 3, Window: time.Minute})
 
-var wide = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1000, Window: time.Minute})
+var wide = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 1000, Window: time.Minute})
 
 func key(n byte) failures.Key { return failures.Key{n, 1, 2, 3, 4, 5, 6, 7, n, 8} }
 
 // subject is key n at its own place on a ladder, all of it binding.
 func subject(n byte, l *failures.Ladder) failures.Subject {
-	return failures.Subject{Place: key(n), Key: key(n), Ladder: l, Bind: failures.Every}
+	return failures.Subject{Shard: key(n), Key: key(n), Ladder: l, Bind: failures.Every}
 }
 
 // charge charges the subjects and returns when and what stood before.
-func (f Fixture) charge(t *testing.T, subjects ...failures.Subject) (failures.Moment, []failures.Standing) {
+func (f Fixture) charge(t *testing.T, subjects ...failures.Subject) (failures.ChargeID, []failures.Usage) {
 	t.Helper()
-	standings := make([]failures.Standing, len(subjects))
-	at, err := f.Store.Charge(t.Context(), subjects, standings)
+	usages := make([]failures.Usage, len(subjects))
+	at, err := f.Store.Charge(t.Context(), subjects, usages)
 	if err != nil {
 		t.Fatalf("Charge: %v", err)
 	}
-	return at, standings
+	return at, usages
 }
 
-func (f Fixture) read(t *testing.T, s failures.Subject) failures.Standing {
+func (f Fixture) read(t *testing.T, s failures.Subject) failures.Usage {
 	t.Helper()
-	var out [1]failures.Standing
+	var out [1]failures.Usage
 	if err := f.Store.Read(t.Context(), []failures.Subject{s}, out[:]); err != nil {
 		t.Fatalf("Read: %v", err)
 	}
@@ -117,7 +117,7 @@ func pushedOut(t *testing.T, f Fixture) {
 	}
 	unbound := s
 	unbound.Bind = 0
-	var extra []failures.Moment
+	var extra []failures.ChargeID
 	for range 60 {
 		at, _ := f.charge(t, unbound)
 		extra = append(extra, at)
@@ -155,14 +155,14 @@ func atMostN(t *testing.T, f Fixture) {
 }
 
 func burst(t *testing.T, f Fixture) {
-	limit := failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 10, Window: time.Minute})
+	limit := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 10, Window: time.Minute})
 	want(t, "charged of 500", inParallel(t, f, 500, func(int) []failures.Subject {
 		return []failures.Subject{subject(1, limit), subject(2, wide)}
 	}), 10)
 }
 
 func paceBurst(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Pace{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+	l := failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
 	want(t, "charged of 200 at one moment", inParallel(t, f, 200, func(int) []failures.Subject {
 		return []failures.Subject{subject(1, l)}
 	}), 3)
@@ -175,7 +175,7 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 	for i := range n {
 		all.Go(func() {
 			s := subjects(i)
-			at, err := f.Store.Charge(t.Context(), s, make([]failures.Standing, len(s)))
+			at, err := f.Store.Charge(t.Context(), s, make([]failures.Usage, len(s)))
 			if err != nil {
 				t.Errorf("Charge: %v", err)
 			}
@@ -189,7 +189,7 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 }
 
 func ladder(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Pace{},
+	l := failures.MustLadder(failures.Backoff{},
 		failures.Rung{Failures: 2, Window: time.Minute}, failures.Rung{Failures: 3, Window: time.Hour})
 	s := subject(1, l)
 	f.fail(t, s)
@@ -225,7 +225,7 @@ func takeBack(t *testing.T, f Fixture) {
 	before := f.read(t, s)
 	at, _ := f.charge(t, s)
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
-	want(t, "standing", f.read(t, s), before)
+	want(t, "usage", f.read(t, s), before)
 	want(t, "room for the second", f.fail(t, s), true)
 	want(t, "room for the third", f.fail(t, s), true)
 	want(t, "room for a fourth", f.fail(t, s), false)
@@ -291,8 +291,8 @@ func failedSooner(t *testing.T, f Fixture) {
 	want(t, "full for good", f.read(t, s).Failed, failures.Mask(1))
 }
 
-func pace(t *testing.T, f Fixture) {
-	l := failures.MustLadder(failures.Pace{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
+func backoff(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour})
 	s := subject(1, l)
 	for range 3 {
 		want(t, "free of delay", f.fail(t, s), true)
@@ -301,7 +301,7 @@ func pace(t *testing.T, f Fixture) {
 		delay := time.Duration(seconds) * time.Second
 		f.Advance(delay - time.Millisecond)
 		got := f.read(t, s)
-		want(t, "not due", got.Over, failures.PaceBit)
+		want(t, "not due", got.Over, failures.BackoffBit)
 		want(t, "room", f.fail(t, s), false)
 		f.Advance(time.Millisecond)
 		want(t, "due", f.fail(t, s), true)
@@ -310,7 +310,7 @@ func pace(t *testing.T, f Fixture) {
 
 func clearOne(t *testing.T, f Fixture) {
 	a, b := subject(1, plain), subject(2, plain)
-	b.Place = a.Place
+	b.Shard = a.Shard
 	for range 3 {
 		f.fail(t, a, b)
 	}
@@ -333,11 +333,11 @@ func tooMany(t *testing.T, f Fixture) {
 	for i := range subjects {
 		subjects[i] = subject(byte(i), plain)
 	}
-	if _, err := f.Store.Charge(t.Context(), subjects, make([]failures.Standing, 9)); err == nil {
+	if _, err := f.Store.Charge(t.Context(), subjects, make([]failures.Usage, 9)); err == nil {
 		t.Fatal("nine subjects: no error")
 	}
-	if _, err := f.Store.Charge(t.Context(), subjects[:2], make([]failures.Standing, 1)); err == nil {
-		t.Fatal("one standing for two subjects: no error")
+	if _, err := f.Store.Charge(t.Context(), subjects[:2], make([]failures.Usage, 1)); err == nil {
+		t.Fatal("one usage for two subjects: no error")
 	}
 }
 

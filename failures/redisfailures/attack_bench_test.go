@@ -48,7 +48,7 @@ func BenchmarkMemoryOfAnAttack(b *testing.B) {
 			for s := range stranger {
 				stranger[s].Bind = 0
 			}
-			_, err := store.Charge(ctx, stranger, make([]failures.Standing, 4))
+			_, err := store.Charge(ctx, stranger, make([]failures.Usage, 4))
 			return err
 		}
 		all(b, 0, 5*accounts, guess)

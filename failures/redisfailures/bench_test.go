@@ -77,26 +77,26 @@ func BenchmarkFloorOfThreeINCRs(b *testing.B) {
 
 // The ladders of the policy out of the box (DESIGN.md §9).
 var (
-	ofAddress = failures.MustLadder(failures.Pace{After: 1, First: 2 * time.Second, Max: 2 * time.Second, Window: 2 * time.Second},
+	ofAddress = failures.MustLadder(failures.Backoff{After: 1, First: 2 * time.Second, Max: 2 * time.Second, Window: 2 * time.Second},
 		failures.Rung{Failures: 10, Window: time.Minute}, failures.Rung{Failures: 20, Window: time.Hour},
 		failures.Rung{Failures: 50, Window: 24 * time.Hour}, failures.Rung{Failures: 200, Window: 24 * time.Hour})
-	ofNetwork = failures.MustLadder(failures.Pace{},
+	ofNetwork = failures.MustLadder(failures.Backoff{},
 		failures.Rung{Failures: 60, Window: time.Minute}, failures.Rung{Failures: 300, Window: time.Hour})
-	ofAccount = failures.MustLadder(failures.Pace{},
+	ofAccount = failures.MustLadder(failures.Backoff{},
 		failures.Rung{Failures: 5, Window: 24 * time.Hour}, failures.Rung{Failures: 100, Window: 24 * time.Hour})
-	ofPair = failures.MustLadder(failures.Pace{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
+	ofPair = failures.MustLadder(failures.Backoff{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
 		failures.Rung{Failures: 20, Window: time.Hour}, failures.Rung{Failures: 100, Window: 24 * time.Hour})
 )
 
 // attempt is what a stranger's attempt is charged to, and a privileged one's.
 func attempt(account, address, network, pair failures.Key) (stranger, privileged []failures.Subject) {
 	return []failures.Subject{
-			{Place: network, Key: address, Ladder: ofAddress, Bind: failures.Every &^ failures.PaceBit},
-			{Place: network, Key: network, Ladder: ofNetwork, Bind: failures.Every},
-			{Place: account, Key: account, Ladder: ofAccount, Bind: failures.Every},
-			{Place: account, Key: pair, Ladder: ofPair, Bind: failures.PaceBit},
+			{Shard: network, Key: address, Ladder: ofAddress, Bind: failures.Every &^ failures.BackoffBit},
+			{Shard: network, Key: network, Ladder: ofNetwork, Bind: failures.Every},
+			{Shard: account, Key: account, Ladder: ofAccount, Bind: failures.Every},
+			{Shard: account, Key: pair, Ladder: ofPair, Bind: failures.BackoffBit},
 		}, []failures.Subject{
-			{Place: account, Key: pair, Ladder: ofPair, Bind: failures.Every},
+			{Shard: account, Key: pair, Ladder: ofPair, Bind: failures.Every},
 		}
 }
 
@@ -116,7 +116,7 @@ func failedAttempt(b *testing.B, split bool) {
 	inParallel(b, func(i int) error {
 		account, address, network, pair := random('a', i/3), random('i', i), random('n', i/2), random('p', i)
 		stranger, privileged := attempt(account, address, network, pair)
-		standings := make([]failures.Standing, 4)
+		standings := make([]failures.Usage, 4)
 		_, at, err := store.ChargeAs(ctx, time.Now(), trusted.Key(account), trusted.Key(address), privileged, stranger, standings)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ const (
 func tag(of *failures.Subject) string { return string(of.Key[:tagBytes]) }
 
 // isBook reports whether the subject is the place that it is kept at.
-func isBook(of *failures.Subject) bool { return of.Key == of.Place }
+func isBook(of *failures.Subject) bool { return of.Key == of.Shard }
 
 // section finds a subject's charges in its place's book.
 func section(book, tag string) string {
@@ -72,5 +72,5 @@ func (s *Store) appendBook(to []byte, place failures.Key) []byte {
 
 // appendOwn appends the name of the key of a subject that has one of its own.
 func (s *Store) appendOwn(to []byte, of *failures.Subject) []byte {
-	return base64.RawURLEncoding.AppendEncode(s.appendBook(to, of.Place), of.Key[:])
+	return base64.RawURLEncoding.AppendEncode(s.appendBook(to, of.Shard), of.Key[:])
 }

@@ -14,7 +14,7 @@ import (
 // Charge implements failures.Store. Subjects are meant to be of two places, as
 // an attempt's are; see errClocks for more in a cluster. Of a charge that is
 // refused without asking Redis the standings of the other subjects are zero.
-func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+func (s *Store) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Usage) (failures.ChargeID, error) {
 	if err := check(subjects, standings, true); err != nil || len(subjects) == 0 {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func (s *Store) Add(ctx context.Context, past ...Past) error {
 
 // conclude makes one moment of what the parts did, or undoes it if one of them
 // refused or failed.
-func (s *Store) conclude(ctx context.Context, parts []part) (failures.Moment, error) {
+func (s *Store) conclude(ctx context.Context, parts []part) (failures.ChargeID, error) {
 	err := firstError(parts)
 	var stamps []stamp
 	refused := false

@@ -28,7 +28,7 @@ var errNoPlaces = errors.New("redisfailures: ChargeAs needs Options.Places")
 //
 // After an error the status is what was found out before it, or Stranger.
 func (s *Store) ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key,
-	privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
+	privileged, stranger []failures.Subject, standings []failures.Usage) (trusted.Status, failures.ChargeID, error) {
 	if err := s.checkAs(account, privileged, stranger, standings); err != nil {
 		return trusted.Stranger, 0, err
 	}
@@ -57,7 +57,7 @@ func (s *Store) ChargeAs(ctx context.Context, now time.Time, account, place trus
 // concludeAs fills the standings and undoes what the place's status made
 // needless. A place that is privileged passes although that fails: what is
 // left is one failure too many of its address, which is only counted here.
-func (s *Store) concludeAs(ctx context.Context, parts []part, read reading, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
+func (s *Store) concludeAs(ctx context.Context, parts []part, read reading, standings []failures.Usage) (trusted.Status, failures.ChargeID, error) {
 	clear(standings) // not every part was run
 	status := parts[0].status
 	if parts[0].err == nil && status == trusted.Privileged {
@@ -91,7 +91,7 @@ func (s *Store) partsAs(account trusted.Key, privileged, stranger []failures.Sub
 // shutAs answers without Redis if a list has a closed key and this node knows
 // that the list applies.
 func (s *Store) shutAs(now time.Time, account, place trusted.Key,
-	privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, bool) {
+	privileged, stranger []failures.Subject, standings []failures.Usage) (trusted.Status, bool) {
 	status, fresh := s.places.Fresh(account, place, now)
 	if !fresh {
 		return status, false
@@ -102,14 +102,14 @@ func (s *Store) shutAs(now time.Time, account, place trusted.Key,
 	return status, s.shut(stranger, standings)
 }
 
-func (s *Store) checkAs(account trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) error {
+func (s *Store) checkAs(account trusted.Key, privileged, stranger []failures.Subject, standings []failures.Usage) error {
 	if s.places == nil {
 		return errNoPlaces
 	}
 	if n := len(privileged) + len(stranger); n > maxSubjects {
 		return fmt.Errorf("redisfailures: %d subjects; at most %d in both lists", n, maxSubjects)
 	}
-	if slices.ContainsFunc(privileged, func(of failures.Subject) bool { return of.Place != failures.Key(account) }) {
+	if slices.ContainsFunc(privileged, func(of failures.Subject) bool { return of.Shard != failures.Key(account) }) {
 		return errors.New("redisfailures: a privileged place is charged to subjects kept with the account only")
 	}
 	return errors.Join(check(privileged, standings, true), check(stranger, standings, true))

@@ -49,18 +49,18 @@ func (v visit) stranger() []failures.Subject {
 	account, address := failures.Key(v.account), failures.Key(v.place)
 	network, pair := digest('n', int(address[0])), digest('p', int(account[0])<<8+int(address[0]))
 	return []failures.Subject{
-		{Place: network, Key: address, Ladder: limit, Bind: failures.Every},
-		{Place: network, Key: network, Ladder: wide, Bind: failures.Every},
-		{Place: account, Key: account, Ladder: plain, Bind: failures.Every},
-		{Place: account, Key: pair, Ladder: wide, Bind: failures.Every},
+		{Shard: network, Key: address, Ladder: limit, Bind: failures.Every},
+		{Shard: network, Key: network, Ladder: wide, Bind: failures.Every},
+		{Shard: account, Key: account, Ladder: plain, Bind: failures.Every},
+		{Shard: account, Key: pair, Ladder: wide, Bind: failures.Every},
 	}
 }
 
 func (v visit) privileged() []failures.Subject { return v.stranger()[3:] }
 
-func (v visit) as(t testing.TB, w whole) (trusted.Status, failures.Moment, []failures.Standing) {
+func (v visit) as(t testing.TB, w whole) (trusted.Status, failures.ChargeID, []failures.Usage) {
 	t.Helper()
-	standings := make([]failures.Standing, 4)
+	standings := make([]failures.Usage, 4)
 	status, at, err := w.ChargeAs(t.Context(), time.Now(), v.account, v.place, v.privileged(), v.stranger(), standings)
 	must(t, err)
 	return status, at, standings
@@ -69,7 +69,7 @@ func (v visit) as(t testing.TB, w whole) (trusted.Status, failures.Moment, []fai
 // counts are those of the stranger's subjects.
 func (v visit) counts(t testing.TB, w whole) (counts [4]int) {
 	t.Helper()
-	standings := make([]failures.Standing, 4)
+	standings := make([]failures.Usage, 4)
 	must(t, w.Read(t.Context(), v.stranger(), standings))
 	for i, st := range standings {
 		counts[i] = st.Count
@@ -134,8 +134,8 @@ func chargeAsASpentPlace(t *testing.T, on redisOf) {
 
 func chargeAsWithEmptyLists(t *testing.T, on redisOf) {
 	w, v := on.whole(t), visitTo(1, 1)
-	ask := func(privileged, stranger []failures.Subject) (trusted.Status, failures.Moment) {
-		status, at, err := w.ChargeAs(t.Context(), time.Now(), v.account, v.place, privileged, stranger, make([]failures.Standing, 4))
+	ask := func(privileged, stranger []failures.Subject) (trusted.Status, failures.ChargeID) {
+		status, at, err := w.ChargeAs(t.Context(), time.Now(), v.account, v.place, privileged, stranger, make([]failures.Usage, 4))
 		must(t, err)
 		return status, at
 	}
@@ -150,7 +150,7 @@ func chargeAsWithEmptyLists(t *testing.T, on redisOf) {
 	want(t, "status alone", status, trusted.Privileged)
 	want(t, "counts", v.counts(t, w), [4]int{})
 	wrong := v.stranger()[:1]
-	if _, _, err := w.ChargeAs(t.Context(), time.Now(), v.account, v.place, wrong, nil, make([]failures.Standing, 4)); err == nil {
+	if _, _, err := w.ChargeAs(t.Context(), time.Now(), v.account, v.place, wrong, nil, make([]failures.Usage, 4)); err == nil {
 		t.Error("a privileged place was charged elsewhere than with its account")
 	}
 }

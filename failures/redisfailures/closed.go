@@ -37,7 +37,7 @@ func (h shut) size() int { return shutBytes + 4*len(h.charges) }
 func newClosed(most int) *closed { return &closed{most: most, keys: make(map[location]shut)} }
 
 func (c *closed) put(subject *failures.Subject, h shut) {
-	where := location{subject.Place, subject.Key}
+	where := location{subject.Shard, subject.Key}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, there := c.keys[where]
@@ -61,12 +61,12 @@ func (c *closed) put(subject *failures.Subject, h shut) {
 func (c *closed) get(subject *failures.Subject) (h shut, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	h, ok = c.keys[location{subject.Place, subject.Key}]
+	h, ok = c.keys[location{subject.Shard, subject.Key}]
 	return h, ok
 }
 
 func (c *closed) drop(subject *failures.Subject, h shut) {
-	where := location{subject.Place, subject.Key}
+	where := location{subject.Shard, subject.Key}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now, there := c.keys[where]; there && now.at == h.at {
@@ -77,13 +77,13 @@ func (c *closed) drop(subject *failures.Subject, h shut) {
 
 // shut reports whether one of the subjects is surely closed, without asking
 // Redis. It then fills the standings of those that it knows.
-func (s *Store) shut(subjects []failures.Subject, standings []failures.Standing) (refused bool) {
+func (s *Store) shut(subjects []failures.Subject, standings []failures.Usage) (refused bool) {
 	number, fresh := s.epoch.Now()
 	if !fresh {
 		return false
 	}
 	for i := range subjects {
-		standings[i] = failures.Standing{}
+		standings[i] = failures.Usage{}
 		known, ok := s.closed.get(&subjects[i])
 		if !ok {
 			continue
@@ -102,7 +102,7 @@ func (s *Store) shut(subjects []failures.Subject, standings []failures.Standing)
 
 // stillShut writes what is known of a key at this time into out, and reports
 // whether any of its rungs is still full.
-func (s *Store) stillShut(subject *failures.Subject, h *shut, out *failures.Standing) bool {
+func (s *Store) stillShut(subject *failures.Subject, h *shut, out *failures.Usage) bool {
 	now := h.at + s.now().Sub(h.sent).Milliseconds() + 1
 	subject.Stand(h.charges, uint32(now), 0, out)
 	return out.Over != 0

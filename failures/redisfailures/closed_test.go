@@ -50,7 +50,7 @@ func closedOn(t *testing.T, node *redisfailures.Store, account failures.Key) {
 }
 
 func subjectOf(account failures.Key) failures.Subject {
-	return failures.Subject{Place: account, Key: account, Ladder: limit, Bind: failures.Every}
+	return failures.Subject{Shard: account, Key: account, Ladder: limit, Bind: failures.Every}
 }
 
 func unlockReachesOtherNodes(t *testing.T, on redisOf) {

@@ -28,7 +28,7 @@ type pair struct {
 // charged is a charge that may yet be settled.
 type charged struct {
 	at            time.Duration
-	redis, memory failures.Moment
+	redis, memory failures.ChargeID
 	subjects      []failures.Subject
 }
 
@@ -62,12 +62,12 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 	for place := range 2 {
 		itself := digest('x', place)
 		for n := range rapid.IntRange(1, 4).Draw(rt, "subjects") {
-			s := failures.Subject{Place: itself, Key: itself, Ladder: drawLadder(rt, short), Bind: failures.Every}
+			s := failures.Subject{Shard: itself, Key: itself, Ladder: drawLadder(rt, short), Bind: failures.Every}
 			if n > 0 {
 				s.Key = digest('y', 10*place+n)
 			}
 			if rapid.Bool().Draw(rt, "unpaced") {
-				s.Bind &^= failures.PaceBit
+				s.Bind &^= failures.BackoffBit
 			}
 			all = append(all, s)
 		}
@@ -76,9 +76,9 @@ func drawSubjects(rt *rapid.T, short bool) (all []failures.Subject) {
 }
 
 func drawLadder(rt *rapid.T, short bool) *failures.Ladder {
-	pace := failures.Pace{}
+	pace := failures.Backoff{}
 	if rapid.Bool().Draw(rt, "paced") {
-		pace = failures.Pace{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond, Max: 2 * time.Second, Window: 20 * time.Second}
+		pace = failures.Backoff{After: rapid.IntRange(1, 3).Draw(rt, "after"), First: 300 * time.Millisecond, Max: 2 * time.Second, Window: 20 * time.Second}
 	}
 	shortest := int(failurestest.PendingFor / time.Millisecond)
 	if short {
@@ -135,7 +135,7 @@ func (p *pair) offer() {
 	from := rapid.IntRange(0, len(p.subjects)-1).Draw(p.rt, "from")
 	to := rapid.IntRange(from+1, len(p.subjects)).Draw(p.rt, "to")
 	chosen := p.subjects[from:to]
-	a, b := make([]failures.Standing, len(chosen)), make([]failures.Standing, len(chosen))
+	a, b := make([]failures.Usage, len(chosen)), make([]failures.Usage, len(chosen))
 	at, err := p.redis.Charge(p.t.Context(), chosen, a)
 	must(p.t, err)
 	then, err := p.memory.Charge(p.t.Context(), chosen, b)
@@ -150,7 +150,7 @@ func (p *pair) offer() {
 
 // compare asks both stores for everything.
 func (p *pair) compare() {
-	a, b := make([]failures.Standing, len(p.subjects)), make([]failures.Standing, len(p.subjects))
+	a, b := make([]failures.Usage, len(p.subjects)), make([]failures.Usage, len(p.subjects))
 	must(p.t, p.redis.Read(p.t.Context(), p.subjects, a))
 	must(p.t, p.memory.Read(p.t.Context(), p.subjects, b))
 	if !p.equal(a, b) {
@@ -158,8 +158,8 @@ func (p *pair) compare() {
 	}
 }
 
-func (p *pair) equal(a, b []failures.Standing) bool {
-	return slices.EqualFunc(a, b, func(a, b failures.Standing) bool {
+func (p *pair) equal(a, b []failures.Usage) bool {
+	return slices.EqualFunc(a, b, func(a, b failures.Usage) bool {
 		if p.short {
 			a.Failed, b.Failed = 0, 0
 		}

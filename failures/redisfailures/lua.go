@@ -132,7 +132,7 @@ func (w *writer) judge(i int) {
 		w.line("if n%d>=%d and %s<=%d then o%d=true %send",
 			i, 4*r.Failures, age(i, r.Failures), r.Window.Milliseconds(), i, whenFull(s.bind.Has(j)))
 	}
-	pace := s.ladder.Pace()
+	pace := s.ladder.Backoff()
 	if pace.First == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (w *writer) judge(i int) {
 	w.line("while delay<%d and n%d>=more and (now-u('<I4',s%d,e%d-more+1))%%wrap<=%d do delay,more=delay*2,more+4 end",
 		longest, i, i, i, window)
 	w.line("if delay>%d then delay=%d end", longest, longest)
-	w.line("if %s<delay then o%d=true %send", age(i, 1), i, whenFull(s.bind&failures.PaceBit != 0))
+	w.line("if %s<delay then o%d=true %send", age(i, 1), i, whenFull(s.bind&failures.BackoffBit != 0))
 	w.line("end")
 }
 

@@ -188,9 +188,9 @@ func keepsTheContract(t *testing.T, on redisOf) {
 	})
 }
 
-var plain = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 3, Window: time.Minute})
+var plain = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 3, Window: time.Minute})
 
-var wide = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1000, Window: time.Minute})
+var wide = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 1000, Window: time.Minute})
 
 // digest is like a keyed digest: all of it differs from one to the next.
 func digest(kind byte, n int) (k failures.Key) {
@@ -204,12 +204,12 @@ func digest(kind byte, n int) (k failures.Key) {
 }
 
 func subject(n int, l *failures.Ladder) failures.Subject {
-	return failures.Subject{Place: digest('s', n), Key: digest('s', n), Ladder: l, Bind: failures.Every}
+	return failures.Subject{Shard: digest('s', n), Key: digest('s', n), Ladder: l, Bind: failures.Every}
 }
 
-func charge(t testing.TB, s *redisfailures.Store, subjects ...failures.Subject) (failures.Moment, []failures.Standing) {
+func charge(t testing.TB, s *redisfailures.Store, subjects ...failures.Subject) (failures.ChargeID, []failures.Usage) {
 	t.Helper()
-	standings := make([]failures.Standing, len(subjects))
+	standings := make([]failures.Usage, len(subjects))
 	at, err := s.Charge(t.Context(), subjects, standings)
 	must(t, err)
 	return at, standings
@@ -225,7 +225,7 @@ func fail(t testing.TB, s *redisfailures.Store, subjects ...failures.Subject) bo
 
 func count(t testing.TB, s *redisfailures.Store, subject failures.Subject) int {
 	t.Helper()
-	var out [1]failures.Standing
+	var out [1]failures.Usage
 	must(t, s.Read(t.Context(), []failures.Subject{subject}, out[:]))
 	return out[0].Count
 }

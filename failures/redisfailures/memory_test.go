@@ -26,10 +26,10 @@ func TestMemoryOfAnAccountAndAnAddress(t *testing.T) {
 		for n := range c.failures {
 			pair := digest('p', 1000*c.failures+n%c.addresses)
 			at, _ := charge(t, store,
-				failures.Subject{Place: account, Key: account, Ladder: ofAccount},
-				failures.Subject{Place: account, Key: pair, Ladder: ofPair},
-				failures.Subject{Place: network, Key: digest('i', 1000*c.failures+n%c.addresses), Ladder: ofAddress},
-				failures.Subject{Place: network, Key: network, Ladder: ofNetwork})
+				failures.Subject{Shard: account, Key: account, Ladder: ofAccount},
+				failures.Subject{Shard: account, Key: pair, Ladder: ofPair},
+				failures.Subject{Shard: network, Key: digest('i', 1000*c.failures+n%c.addresses), Ladder: ofAddress},
+				failures.Subject{Shard: network, Key: network, Ladder: ofNetwork})
 			want(t, "charged", at != 0, true)
 		}
 		var told []string

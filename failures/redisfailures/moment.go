@@ -35,7 +35,7 @@ type stamp struct {
 
 // momentOf makes one moment of the stamps of all places. ok is false if that
 // cannot be done.
-func momentOf(stamps []stamp) (at failures.Moment, ok bool) {
+func momentOf(stamps []stamp) (at failures.ChargeID, ok bool) {
 	if len(stamps) == 0 {
 		return 0, true
 	}
@@ -44,7 +44,7 @@ func momentOf(stamps []stamp) (at failures.Moment, ok bool) {
 		equal = equal && s.at == first.at
 	}
 	if equal {
-		return failures.Moment(first.at), true
+		return failures.ChargeID(first.at), true
 	}
 	if len(stamps) != 2 {
 		return 0, false
@@ -61,11 +61,11 @@ func momentOf(stamps []stamp) (at failures.Moment, ok bool) {
 	if difference < -farthest || difference > farthest {
 		return 0, false
 	}
-	return failures.Moment((difference+farthest+1)<<(timeBits+decidingBits) | int64(bit)<<timeBits | zero.at), true
+	return failures.ChargeID((difference+farthest+1)<<(timeBits+decidingBits) | int64(bit)<<timeBits | zero.at), true
 }
 
 // stampOf is the stamp that a moment has at a place.
-func stampOf(at failures.Moment, place failures.Key) int64 {
+func stampOf(at failures.ChargeID, place failures.Key) int64 {
 	ms := int64(at) & (1<<timeBits - 1)
 	difference := int64(at) >> (timeBits + decidingBits)
 	if difference == 0 {

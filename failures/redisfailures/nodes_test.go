@@ -17,7 +17,7 @@ import (
 	"authguard/internal/redistest"
 )
 
-var limit = failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 10, Window: time.Minute})
+var limit = failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 10, Window: time.Minute})
 
 // nodes are three stores, each with a client of its own.
 func (on redisOf) nodes(t testing.TB) (all [3]*redisfailures.Store) {
@@ -32,10 +32,10 @@ func (on redisOf) nodes(t testing.TB) (all [3]*redisfailures.Store) {
 func attemptOn(account failures.Key, n int) []failures.Subject {
 	network, address := digest('n', n/5), digest('i', n)
 	return []failures.Subject{
-		{Place: network, Key: address, Ladder: wide, Bind: failures.Every},
-		{Place: network, Key: network, Ladder: wide, Bind: failures.Every},
-		{Place: account, Key: account, Ladder: limit, Bind: failures.Every},
-		{Place: account, Key: digest('p', n), Ladder: wide, Bind: failures.Every},
+		{Shard: network, Key: address, Ladder: wide, Bind: failures.Every},
+		{Shard: network, Key: network, Ladder: wide, Bind: failures.Every},
+		{Shard: account, Key: account, Ladder: limit, Bind: failures.Every},
+		{Shard: account, Key: digest('p', n), Ladder: wide, Bind: failures.Every},
 	}
 }
 
@@ -44,8 +44,8 @@ func burstOverThreeNodes(t *testing.T, on redisOf) {
 	nodes := on.nodes(t)
 	for round := range 5 {
 		account := digest('a', round)
-		moments := atOnce(t, 500, func(n int) (failures.Moment, error) {
-			return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+		moments := atOnce(t, 500, func(n int) (failures.ChargeID, error) {
+			return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Usage, 4))
 		})
 		charged := 0
 		for n, at := range moments {
@@ -61,8 +61,8 @@ func burstOverThreeNodes(t *testing.T, on redisOf) {
 }
 
 // atOnce does something n times in parallel, of which 200 at a time.
-func atOnce(t *testing.T, n int, do func(n int) (failures.Moment, error)) []failures.Moment {
-	moments := make([]failures.Moment, n)
+func atOnce(t *testing.T, n int, do func(n int) (failures.ChargeID, error)) []failures.ChargeID {
+	moments := make([]failures.ChargeID, n)
 	places := make(chan struct{}, 200)
 	var all sync.WaitGroup
 	for i := range n {
@@ -83,10 +83,10 @@ func atOnce(t *testing.T, n int, do func(n int) (failures.Moment, error)) []fail
 func successesAtOnce(t *testing.T, on redisOf) {
 	nodes := on.nodes(t)
 	account := digest('a', 1)
-	atOnce(t, 200, func(n int) (failures.Moment, error) {
+	atOnce(t, 200, func(n int) (failures.ChargeID, error) {
 		subjects := attemptOn(account, n)
 		subjects[2].Ladder = wide
-		at, err := nodes[n%3].Charge(t.Context(), subjects, make([]failures.Standing, 4))
+		at, err := nodes[n%3].Charge(t.Context(), subjects, make([]failures.Usage, 4))
 		if at == 0 || err != nil {
 			return 0, fmt.Errorf("moment %d: %w", at, err)
 		}
@@ -116,8 +116,8 @@ func flushedScripts(t *testing.T, on redisOf) {
 		}
 	})
 	charged := 0
-	for _, at := range atOnce(t, 500, func(n int) (failures.Moment, error) {
-		return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+	for _, at := range atOnce(t, 500, func(n int) (failures.ChargeID, error) {
+		return nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Usage, 4))
 	}) {
 		if at != 0 {
 			charged++
@@ -144,7 +144,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 					return
 				default:
 				}
-				at, err := nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Standing, 4))
+				at, err := nodes[n%3].Charge(t.Context(), attemptOn(account, n), make([]failures.Usage, 4))
 				if err != nil {
 					t.Errorf("guess %d: %v", n, err)
 				}
@@ -177,7 +177,7 @@ func refusalLeavesNothing(t *testing.T, on redisOf) {
 	want(t, "full", st[2].Over, failures.Mask(1))
 	want(t, "failed", st[2].Failed, failures.Mask(1))
 	for _, i := range []int{0, 1, 3} {
-		want(t, "standing of one with room", st[i], failures.Standing{})
+		want(t, "standing of one with room", st[i], failures.Usage{})
 		want(t, "charges of one with room", count(t, store, subjects[i]), 0)
 	}
 }
@@ -194,7 +194,7 @@ func refusalIsUndone(t *testing.T, on redisOf) {
 	ctx, cancel := context.WithCancel(t.Context())
 	hangUp.after.Store(&cancel)
 	subjects := attemptOn(account, 100)
-	at, err := store.Charge(ctx, subjects, make([]failures.Standing, 4))
+	at, err := store.Charge(ctx, subjects, make([]failures.Usage, 4))
 	must(t, err)
 	want(t, "moment", at, 0)
 	want(t, "the caller has left", errors.Is(ctx.Err(), context.Canceled), true)
@@ -204,7 +204,7 @@ func refusalIsUndone(t *testing.T, on redisOf) {
 // What was decided of a charge says nothing of another one with its stamp.
 func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
 	store := newStore(t, on.open(t), clocked(on.options(), newClock().Now))
-	once := failures.Subject{Ladder: failures.MustLadder(failures.Pace{}, failures.Rung{Failures: 1, Window: time.Minute}), Bind: failures.Every}
+	once := failures.Subject{Ladder: failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 1, Window: time.Minute}), Bind: failures.Every}
 	fail(t, store, once)
 	must(t, store.Clear(t.Context(), []failures.Subject{once}))
 	charge(t, store, once)

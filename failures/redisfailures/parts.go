@@ -41,7 +41,7 @@ type answer struct {
 // parts makes a part of every place, or one of all.
 func (s *Store) parts(subjects []failures.Subject) []part {
 	if !s.split {
-		return []part{{place: subjects[0].Place, others: subjects}}
+		return []part{{place: subjects[0].Shard, others: subjects}}
 	}
 	return byPlace(subjects)
 }
@@ -57,12 +57,12 @@ func byPlace(subjects []failures.Subject) []part {
 func addTo(parts []part, subject *failures.Subject, index int) []part {
 	at := -1
 	for i := range parts {
-		if parts[i].place == subject.Place {
+		if parts[i].place == subject.Shard {
 			at = i
 		}
 	}
 	if at < 0 {
-		at, parts = len(parts), append(parts, part{place: subject.Place})
+		at, parts = len(parts), append(parts, part{place: subject.Shard})
 	}
 	p := &parts[at]
 	p.others, p.index = append(p.others, *subject), append(p.index, index)
@@ -151,7 +151,7 @@ func (p *part) where(i int) int {
 }
 
 // fill writes what the part knows of its subjects into the caller's standings.
-func (s *Store) fill(p *part, read reading, standings []failures.Standing) {
+func (s *Store) fill(p *part, read reading, standings []failures.Usage) {
 	for i := range p.charges() {
 		s.stand(&p.charges()[i], p.rest[i], p.at, read, &standings[p.where(i)])
 	}

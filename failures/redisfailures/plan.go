@@ -46,7 +46,7 @@ type layout struct {
 func (l *layout) add(subjects []failures.Subject) {
 	for i := range subjects {
 		of := &subjects[i]
-		l.steps[l.n] = step{ladder: of.Ladder, bind: of.Bind, book: l.book(&of.Place), own: l.own(of)}
+		l.steps[l.n] = step{ladder: of.Ladder, bind: of.Bind, book: l.book(&of.Shard), own: l.own(of)}
 		l.n++
 	}
 }
@@ -67,7 +67,7 @@ func (l *layout) own(of *failures.Subject) uint8 {
 		return 0
 	}
 	for i, one := range l.subs[:l.owns] {
-		if one.Key == of.Key && one.Place == of.Place {
+		if one.Key == of.Key && one.Shard == of.Shard {
 			return uint8(i + 1)
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Store) Prepare(privileged, stranger []failures.Subject) {
 	if len(privileged) == 0 || len(stranger) == 0 {
 		return
 	}
-	account := privileged[0].Place
+	account := privileged[0].Shard
 	for _, parts := range [][]part{s.partsAs(trusted.Key(account), privileged, stranger), s.parts(privileged), s.parts(stranger)} {
 		for i := range parts {
 			if parts[i].privileged != nil {

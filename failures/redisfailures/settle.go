@@ -9,7 +9,7 @@ import (
 )
 
 // Read implements failures.Store.
-func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) error {
+func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings []failures.Usage) error {
 	if err := check(subjects, standings, true); err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *Store) Read(ctx context.Context, subjects []failures.Subject, standings
 // TakeBack implements failures.Store. What is taken back so late that it
 // counted as a failure may open a key that nodes remember as closed; they are
 // told.
-func (s *Store) TakeBack(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (s *Store) TakeBack(ctx context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	if err := check(subjects, nil, false); err != nil || at == 0 {
 		return err
 	}
@@ -45,13 +45,13 @@ func (s *Store) TakeBack(ctx context.Context, at failures.Moment, subjects []fai
 
 // Failed implements failures.Store. It writes nothing, and is remembered by
 // this node alone.
-func (s *Store) Failed(_ context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (s *Store) Failed(_ context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	if err := check(subjects, nil, false); err != nil || at == 0 {
 		return err
 	}
 	now, age := s.now(), s.pending.Load()
 	for i := range subjects {
-		s.decided.add(subjects[i].Key, uint32(stampOf(at, subjects[i].Place)), now, age)
+		s.decided.add(subjects[i].Key, uint32(stampOf(at, subjects[i].Shard)), now, age)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (s *Store) Clear(ctx context.Context, subjects []failures.Subject) error {
 
 // wasFull reports whether a subject had been full on any rung, bound or not.
 func wasFull(subject *failures.Subject, charges []uint32, now int64) bool {
-	var standing failures.Standing
+	var standing failures.Usage
 	subject.Stand(charges, uint32(now), 0, &standing)
 	return standing.Over != 0
 }

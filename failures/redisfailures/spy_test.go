@@ -112,7 +112,7 @@ func scriptsStayInOneSlot(t *testing.T, on redisOf) {
 	subjects := attemptOn(digest('a', 1), 1)
 	at, _ := charge(t, store, subjects...)
 	must(t, store.TakeBack(t.Context(), at, subjects))
-	must(t, store.Read(t.Context(), subjects, make([]failures.Standing, 4)))
+	must(t, store.Read(t.Context(), subjects, make([]failures.Usage, 4)))
 	must(t, store.Clear(t.Context(), subjects))
 	scripts := seen.scripts()
 	if len(scripts) < 8 {

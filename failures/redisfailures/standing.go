@@ -22,9 +22,9 @@ func (s *Store) reading() reading {
 
 // stand writes into out what a script told of a subject: a number if nothing
 // is full, or all its charges, oldest first.
-func (s *Store) stand(subject *failures.Subject, told any, at int64, read reading, out *failures.Standing) {
+func (s *Store) stand(subject *failures.Subject, told any, at int64, read reading, out *failures.Usage) {
 	if count, few := told.(int64); few {
-		*out = failures.Standing{Count: min(int(count), subject.Ladder.Keep())}
+		*out = failures.Usage{Count: min(int(count), subject.Ladder.Keep())}
 		return
 	}
 	text, _ := told.(string) // nothing, if the key is not there

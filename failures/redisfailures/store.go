@@ -197,7 +197,7 @@ func (s *Store) clockArgs() []any {
 	return []any{s.clock().UnixMilli()}
 }
 
-func check(subjects []failures.Subject, standings []failures.Standing, asked bool) error {
+func check(subjects []failures.Subject, standings []failures.Usage, asked bool) error {
 	if len(subjects) > maxSubjects || asked && len(standings) < len(subjects) {
 		return fmt.Errorf("redisfailures: %d subjects with %d standings; at most %d subjects, with as many standings",
 			len(subjects), len(standings), maxSubjects)

@@ -17,7 +17,7 @@ import (
 const saveWithin = 10 * time.Second
 
 // Load reads what was saved; a fresh database gives the zero Memento.
-func (s *Store) Load(ctx context.Context) (m captchamode.Memento, err error) {
+func (s *Store) Load(ctx context.Context) (m captchamode.Snapshot, err error) {
 	var learned string
 	err = s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state WHERE name = $1`, s.name()).Scan(&learned)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -26,7 +26,7 @@ func (s *Store) Load(ctx context.Context) (m captchamode.Memento, err error) {
 	if learned != "" {
 		if err := json.Unmarshal([]byte(learned), &m); err != nil {
 			s.config.Log.Error("what was learned of this site cannot be read and is left out", "error", err)
-			m = captchamode.Memento{}
+			m = captchamode.Snapshot{}
 		}
 	}
 	id, force, err := s.word(ctx)

@@ -23,7 +23,7 @@ func (s *Store) Sync(ctx context.Context, mode *captchamode.Mode) error {
 	if !s.take(id) {
 		return nil
 	}
-	if !mode.Follow(force) {
+	if !mode.AdoptOverride(force) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.known = id

@@ -55,7 +55,7 @@ func NewCounters(c CountersConfig) *Counters {
 }
 
 // Charge implements failures.Store.
-func (c *Counters) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+func (c *Counters) Charge(ctx context.Context, subjects []failures.Subject, standings []failures.Usage) (failures.ChargeID, error) {
 	within, done := c.line.within(ctx)
 	at, err := c.redis.Charge(within, subjects, standings)
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Counters) Charge(ctx context.Context, subjects []failures.Subject, stan
 }
 
 // ChargeAs implements guard.Recogniser.
-func (c *Counters) ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Standing) (trusted.Status, failures.Moment, error) {
+func (c *Counters) ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, standings []failures.Usage) (trusted.Status, failures.ChargeID, error) {
 	within, done := c.line.within(ctx)
 	known := c.places.redis.Known(account, place, now)
 	status, at, err := c.redis.ChargeAs(within, now, account, place, privileged, stranger, standings)
@@ -99,13 +99,13 @@ var errLost = errors.New("nodes: Redis no longer knows what it was told: it was 
 
 // copy keeps what Redis said for when this node is alone. It fails if it finds
 // out that Redis has lost its memory; the charge is taken back then.
-func (c *Counters) copy(ctx context.Context, at failures.Moment, subjects []failures.Subject, standings []failures.Standing) error {
+func (c *Counters) copy(ctx context.Context, at failures.ChargeID, subjects []failures.Subject, standings []failures.Usage) error {
 	if at == 0 {
 		return c.replica.refused(ctx, c.redisTime(), subjects, standings)
 	}
 	c.ahead.Store(int64(at.Time().Sub(c.now())))
 	missing, err := c.replica.charged(ctx, at.Time(), subjects, standings)
-	if missing >= 0 && (c.generations.Young(subjects[missing].Place) || c.lost(ctx, subjects[missing].Place)) {
+	if missing >= 0 && (c.generations.Young(subjects[missing].Shard) || c.lost(ctx, subjects[missing].Shard)) {
 		return errors.Join(errLost, c.replica.takeBack(ctx, at, subjects), c.redis.TakeBack(ctx, at, subjects))
 	}
 	if missing >= 0 {
@@ -131,7 +131,7 @@ func (c *Counters) lost(ctx context.Context, place [16]byte) bool {
 // chargeAlone decides by this node's own count, against its part of the
 // limits. A charge of which Redis did not say in time whether it was made may
 // be counted twice later; never not at all.
-func (c *Counters) chargeAlone(ctx context.Context, subjects []failures.Subject, standings []failures.Standing, why error) (failures.Moment, error) {
+func (c *Counters) chargeAlone(ctx context.Context, subjects []failures.Subject, standings []failures.Usage, why error) (failures.ChargeID, error) {
 	if ctx.Err() != nil {
 		return 0, why // the client is gone
 	}
@@ -154,7 +154,7 @@ func (c *Counters) hurry() {
 }
 
 // TakeBack implements failures.Store.
-func (c *Counters) TakeBack(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (c *Counters) TakeBack(ctx context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	err := c.redis.TakeBack(ctx, at, subjects)
 	c.history.tookBack(at, subjects, err != nil)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *Counters) TakeBack(ctx context.Context, at failures.Moment, subjects []
 }
 
 // Failed implements failures.Store.
-func (c *Counters) Failed(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (c *Counters) Failed(ctx context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	c.history.failed(at, subjects)
 	return errors.Join(c.replica.failed(ctx, at, subjects), c.redis.Failed(ctx, at, subjects))
 }
@@ -180,7 +180,7 @@ func (c *Counters) Clear(ctx context.Context, subjects []failures.Subject) error
 }
 
 // Read implements failures.Store.
-func (c *Counters) Read(ctx context.Context, subjects []failures.Subject, standings []failures.Standing) error {
+func (c *Counters) Read(ctx context.Context, subjects []failures.Subject, standings []failures.Usage) error {
 	if err := c.redis.Read(ctx, subjects, standings); err == nil {
 		return nil
 	}

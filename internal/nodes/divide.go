@@ -31,6 +31,6 @@ func (d *divided) of(l *failures.Ladder, weight int) *failures.Ladder {
 		r.Failures = max(1, r.Failures-weight+1)
 		rungs = append(rungs, r)
 	}
-	made, _ := d.ladders.LoadOrStore(key, failures.MustLadder(l.Pace(), rungs...)) // valid, as the whole one is
+	made, _ := d.ladders.LoadOrStore(key, failures.MustLadder(l.Backoff(), rungs...)) // valid, as the whole one is
 	return made.(*failures.Ladder)
 }

@@ -29,7 +29,7 @@ const (
 // A charge is one attempt's, or a mark that all earlier ones of some subjects
 // were cleared.
 type charge struct {
-	at       failures.Moment
+	at       failures.ChargeID
 	n        uint8
 	clears   bool
 	failed   bool // this node was told so
@@ -52,7 +52,7 @@ const (
 	cleared
 )
 
-func chargeOf(at failures.Moment, subjects []failures.Subject) charge {
+func chargeOf(at failures.ChargeID, subjects []failures.Subject) charge {
 	c := charge{at: at}
 	c.n = uint8(copy(c.subjects[:], subjects))
 	return c
@@ -71,13 +71,13 @@ func (c *charge) without(drop func(*failures.Subject) bool) charge {
 
 func oneOf(subjects []failures.Subject) func(*failures.Subject) bool {
 	return func(one *failures.Subject) bool {
-		return slices.ContainsFunc(subjects, func(of failures.Subject) bool { return of.Key == one.Key && of.Place == one.Place })
+		return slices.ContainsFunc(subjects, func(of failures.Subject) bool { return of.Key == one.Key && of.Shard == one.Shard })
 	}
 }
 
 // charged keeps a charge. Unheard, here and below, says that Redis does not
 // know of it.
-func (h *history) charged(at failures.Moment, subjects []failures.Subject, unheard bool) {
+func (h *history) charged(at failures.ChargeID, subjects []failures.Subject, unheard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(chargeOf(at, subjects))
@@ -91,7 +91,7 @@ const lookBack = 10_000
 
 // failed notes that a charge is a failure: one of which this node is never told
 // was settled by another node, or by nobody.
-func (h *history) failed(at failures.Moment, subjects []failures.Subject) {
+func (h *history) failed(at failures.ChargeID, subjects []failures.Subject) {
 	if len(subjects) == 0 {
 		return
 	}
@@ -107,7 +107,7 @@ func (h *history) failed(at failures.Moment, subjects []failures.Subject) {
 }
 
 // tookBack forgets a charge, or that of some of its subjects.
-func (h *history) tookBack(at failures.Moment, subjects []failures.Subject, unheard bool) {
+func (h *history) tookBack(at failures.ChargeID, subjects []failures.Subject, unheard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := len(h.charges) - 1; i >= 0; i-- {
@@ -127,7 +127,7 @@ func (h *history) tookBack(at failures.Moment, subjects []failures.Subject, unhe
 
 // cancel takes a charge that Redis has not heard of out of the journal, or that
 // of some of its subjects.
-func (h *history) cancel(at failures.Moment, subjects []failures.Subject) bool {
+func (h *history) cancel(at failures.ChargeID, subjects []failures.Subject) bool {
 	first := max(0, h.telling-h.passed, len(h.journal)-lookBack)
 	for i := len(h.journal) - 1; i >= first; i-- {
 		d := &h.journal[i]
@@ -175,12 +175,12 @@ func stillStanding(charges []charge) []charge {
 		c := charges[i]
 		if c.clears {
 			for _, of := range c.of() {
-				gone[location{of.Place, of.Key}] = true
+				gone[location{of.Shard, of.Key}] = true
 			}
 			continue
 		}
 		if len(gone) > 0 {
-			c = c.without(func(of *failures.Subject) bool { return gone[location{of.Place, of.Key}] })
+			c = c.without(func(of *failures.Subject) bool { return gone[location{of.Shard, of.Key}] })
 		}
 		if c.n > 0 {
 			first--
@@ -192,7 +192,7 @@ func stillStanding(charges []charge) []charge {
 	return charges[:n]
 }
 
-func (h *history) owe(w what, at failures.Moment, subjects []failures.Subject) {
+func (h *history) owe(w what, at failures.ChargeID, subjects []failures.Subject) {
 	before := len(h.journal)
 	h.journal = append(bounded(h.journal, mostDeeds), deed{w, chargeOf(at, subjects)})
 	h.passed += before + 1 - len(h.journal)

@@ -46,7 +46,7 @@ func TestHistoryDropsTheOldestChargeOnlyWhenNothingElseCanGo(t *testing.T) {
 	t.Parallel()
 	h := new(history)
 	h.charged(1, of('a'), false)
-	for at := failures.Moment(2); at < 3*mostCharges; at++ { // logins
+	for at := failures.ChargeID(2); at < 3*mostCharges; at++ { // logins
 		h.charged(at, of('p'), false)
 		h.tookBack(at, of('p'), false)
 		h.cleared(of('p'), false)
@@ -54,7 +54,7 @@ func TestHistoryDropsTheOldestChargeOnlyWhenNothingElseCanGo(t *testing.T) {
 	if got, want := left(h), "a "; got != want {
 		t.Errorf("after logins left are %q, want %q", got, want)
 	}
-	for at := failures.Moment(3 * mostCharges); at < 4*mostCharges; at++ {
+	for at := failures.ChargeID(3 * mostCharges); at < 4*mostCharges; at++ {
 		h.charged(at, of('b'), false)
 	}
 	charges, _ := h.standing(func(*failures.Subject) bool { return true }, time.Time{})

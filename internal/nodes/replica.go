@@ -29,7 +29,7 @@ const (
 	mostWeight = 1<<7 - 1
 )
 
-func weightOf(at failures.Moment) int {
+func weightOf(at failures.ChargeID) int {
 	if at>>(weightAt+7) != 0 {
 		return 1 // of two clocks
 	}
@@ -39,9 +39,9 @@ func weightOf(at failures.Moment) int {
 // charged takes in a charge that Redis has made, and what Redis said was there
 // before. Missing is the first of the subjects of which Redis knows fewer
 // charges than this node, -1 if there is none.
-func (r *replica) charged(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Standing) (missing int, err error) {
+func (r *replica) charged(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Usage) (missing int, err error) {
 	var unbound [4]failures.Subject
-	var mine [4]failures.Standing
+	var mine [4]failures.Usage
 	n := unbind(&unbound, subjects)
 	if _, err := r.own.ChargeAt(ctx, at, unbound[:n], mine[:n]); err != nil {
 		return -1, err
@@ -56,9 +56,9 @@ func (r *replica) charged(ctx context.Context, at time.Time, subjects []failures
 
 // refused takes in what Redis said when it refused. Of subjects that it was not
 // asked about it says nothing, so only what is more than here counts.
-func (r *replica) refused(ctx context.Context, now time.Time, subjects []failures.Subject, said []failures.Standing) error {
+func (r *replica) refused(ctx context.Context, now time.Time, subjects []failures.Subject, said []failures.Usage) error {
 	var unbound [4]failures.Subject
-	var mine [4]failures.Standing
+	var mine [4]failures.Usage
 	n := unbind(&unbound, subjects)
 	if err := r.own.Read(ctx, unbound[:n], mine[:n]); err != nil {
 		return err
@@ -67,10 +67,10 @@ func (r *replica) refused(ctx context.Context, now time.Time, subjects []failure
 }
 
 // believe adds the charges of others that Redis told of.
-func (r *replica) believe(ctx context.Context, now time.Time, unbound []failures.Subject, said []failures.Standing, mine *[4]failures.Standing) error {
+func (r *replica) believe(ctx context.Context, now time.Time, unbound []failures.Subject, said []failures.Usage, mine *[4]failures.Usage) error {
 	for i := range unbound {
 		for range said[i].Count - mine[i].Count {
-			var unread [1]failures.Standing
+			var unread [1]failures.Usage
 			at, err := r.own.ChargeAt(ctx, now, unbound[i:i+1], unread[:])
 			if err != nil {
 				return err
@@ -85,9 +85,9 @@ func (r *replica) believe(ctx context.Context, now time.Time, unbound []failures
 
 // correct drops what Redis rightly no longer knows of some subjects, and
 // believes what it said. The charge at this time was just made.
-func (r *replica) correct(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Standing) error {
+func (r *replica) correct(ctx context.Context, at time.Time, subjects []failures.Subject, said []failures.Usage) error {
 	var unbound [4]failures.Subject
-	var none, unread [4]failures.Standing
+	var none, unread [4]failures.Usage
 	n := unbind(&unbound, subjects)
 	if err := r.own.Clear(ctx, unbound[:n]); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *replica) correct(ctx context.Context, at time.Time, subjects []failures
 }
 
 // alone charges by what is believed, for this node as one of several.
-func (r *replica) alone(ctx context.Context, now time.Time, nodes int, subjects []failures.Subject, standings []failures.Standing) (failures.Moment, error) {
+func (r *replica) alone(ctx context.Context, now time.Time, nodes int, subjects []failures.Subject, standings []failures.Usage) (failures.ChargeID, error) {
 	weight := 1
 	if nodes > 1 {
 		weight = min(2*nodes, mostWeight)
@@ -114,18 +114,18 @@ func (r *replica) alone(ctx context.Context, now time.Time, nodes int, subjects 
 		return 0, err
 	}
 	var unbound [4]failures.Subject
-	var unread [4]failures.Standing
+	var unread [4]failures.Usage
 	limited := unbound[:unbind(&unbound, withRungs(subjects))]
 	for range weight - 1 {
 		if _, err := r.own.ChargeAt(ctx, at.Time(), limited, unread[:]); err != nil {
 			return 0, err
 		}
 	}
-	return at | failures.Moment(weight)<<weightAt, nil
+	return at | failures.ChargeID(weight)<<weightAt, nil
 }
 
 // takeBack and failed settle a charge as often as it was counted.
-func (r *replica) takeBack(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (r *replica) takeBack(ctx context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	err := r.own.TakeBack(ctx, at, subjects)
 	for range weightOf(at) - 1 {
 		err = r.own.TakeBack(ctx, at, withRungs(subjects))
@@ -133,7 +133,7 @@ func (r *replica) takeBack(ctx context.Context, at failures.Moment, subjects []f
 	return err
 }
 
-func (r *replica) failed(ctx context.Context, at failures.Moment, subjects []failures.Subject) error {
+func (r *replica) failed(ctx context.Context, at failures.ChargeID, subjects []failures.Subject) error {
 	err := r.own.Failed(ctx, at, subjects)
 	for range weightOf(at) - 1 {
 		err = r.own.Failed(ctx, at, withRungs(subjects))

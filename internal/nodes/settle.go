@@ -43,7 +43,7 @@ func (c *Counters) refill(ctx context.Context, changed []newer) error {
 	for _, one := range changed {
 		groups[one.group] = true
 	}
-	lost := func(of *failures.Subject) bool { return groups[c.generations.Of(of.Place)] }
+	lost := func(of *failures.Subject) bool { return groups[c.generations.Of(of.Shard)] }
 	charges, deeds := c.history.standing(lost, c.redisTime().Add(-c.redis.PendingFor()))
 	for first := 0; first < len(charges); first += batch {
 		var adds []redisfailures.Past

@@ -19,7 +19,7 @@ const patience = 50 * time.Millisecond
 
 // Succeeded implements guard.Settler: everything at once. What Redis does not
 // take in it is told later, so an error is this node's own.
-func (c *Counters) Succeeded(ctx context.Context, at failures.Moment, subjects []failures.Subject, account, place trusted.Key, now time.Time) error {
+func (c *Counters) Succeeded(ctx context.Context, at failures.ChargeID, subjects []failures.Subject, account, place trusted.Key, now time.Time) error {
 	ctx, subjects = context.WithoutCancel(ctx), slices.Clone(subjects)
 	done := make(chan error, 3)
 	go func() { done <- c.TakeBack(ctx, at, subjects) }()

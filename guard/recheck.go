@@ -7,12 +7,12 @@ import (
 	"authguard/captchamode"
 )
 
-// Reconsider looks again at a decision to proceed whose password had to wait
+// Recheck looks again at a decision to proceed whose password had to wait
 // for its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
 // would be challenged now, nothing of it stays charged, d becomes that
 // challenge and its ticket is of no use: the password must not be looked at.
 // The error means that a charge could not be taken back.
-func (g *Guard) Reconsider(ctx context.Context, d *Decision) error {
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
 		return nil
 	}

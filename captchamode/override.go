@@ -1,12 +1,12 @@
 package captchamode
 
-// Follow makes a word that a person said on another node the mode here too: on,
+// AdoptOverride makes a word that a person said on another node the mode here too: on,
 // off, or automatic again. It reports whether that changed anything. The switch
 // that it makes is marked Adopted.
 //
 // The other node has checked the word, by its own clock. Here one that has run
 // out is a return to automatic, and none lasts longer than MaxForce.
-func (m *Mode) Follow(f Force) (changed bool) {
+func (m *Mode) AdoptOverride(f Force) (changed bool) {
 	now := m.now()
 	if f.Word != ForcedOn && f.Word != ForcedOff || !f.Until.After(now) {
 		f.Word = Automatic

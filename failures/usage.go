@@ -34,9 +34,9 @@ func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
 	return window - age + 1, age <= window
 }
 
-// paced is in how many milliseconds the next charge is due if the newest skip
+// backedOff is in how many milliseconds the next charge is due if the newest skip
 // ones had not been made; zero if it is due now.
-func (m moments) paced(p Pace, now uint32, skip int) uint32 {
+func (m moments) backedOff(p Backoff, now uint32, skip int) uint32 {
 	if p.First == 0 || len(m) <= skip {
 		return 0
 	}
@@ -49,12 +49,12 @@ func (m moments) paced(p Pace, now uint32, skip int) uint32 {
 	return delay - age
 }
 
-// standing is what the moments mean on a ladder, given that up to pending of
+// usage is what the moments mean on a ladder, given that up to pending of
 // them are undecided and none undecided is older than pendingFor. It reports
 // the milliseconds until every binding rung has room; the caller knows what
 // time it is.
-func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32, out *Standing) (free uint32) {
-	*out = Standing{Count: min(m.within(now, s.Ladder.longest), s.Ladder.keep)}
+func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, out *Usage) (free uint32) {
+	*out = Usage{Count: min(m.within(now, s.Ladder.longest), s.Ladder.keep)}
 	if len(m) < s.Ladder.quiet {
 		return 0
 	}
@@ -78,12 +78,12 @@ func (m moments) standing(s *Subject, now uint32, pending int, pendingFor uint32
 			free = max(free, in)
 		}
 	}
-	if in := m.paced(s.Ladder.pace, now, 0); in > 0 {
-		out.Over |= PaceBit
-		if undecided == 0 || m.paced(s.Ladder.pace, now, undecided) > 0 {
-			out.Failed |= PaceBit
+	if in := m.backedOff(s.Ladder.backoff, now, 0); in > 0 {
+		out.Over |= BackoffBit
+		if undecided == 0 || m.backedOff(s.Ladder.backoff, now, undecided) > 0 {
+			out.Failed |= BackoffBit
 		}
-		if s.Bind&PaceBit != 0 {
+		if s.Bind&BackoffBit != 0 {
 			free = max(free, in)
 		}
 	}

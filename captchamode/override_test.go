@@ -17,11 +17,11 @@ func TestAWordFromAnotherNodeIsFollowedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Since: now, Until: now.Add(time.Hour)}
-	if !m.Follow(word) || m.Follow(word) || !m.On() || m.State().Force != word {
+	if !m.AdoptOverride(word) || m.AdoptOverride(word) || !m.On() || m.State().Force != word {
 		t.Errorf("on: %v, %+v", m.On(), m.State().Force)
 	}
 	back := captchamode.Force{Who: "bob", Why: "over", Since: now}
-	if !m.Follow(back) || m.Follow(back) || m.On() || m.State().Force != (captchamode.Force{}) {
+	if !m.AdoptOverride(back) || m.AdoptOverride(back) || m.On() || m.State().Force != (captchamode.Force{}) {
 		t.Errorf("on: %v, %+v", m.On(), m.State().Force)
 	}
 	if len(told) != 2 || !told[0].Adopted || told[0].Force != word || !told[1].Adopted || told[1].Force.Who != "bob" {
@@ -40,19 +40,19 @@ func TestAWordThatHasRunOutIsARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "x", Since: now, Until: now}
-	if m.Follow(word) || m.On() {
+	if m.AdoptOverride(word) || m.On() {
 		t.Error("a word that has run out is in force")
 	}
 	word.Until = now.Add(365 * 24 * time.Hour)
-	if !m.Follow(word) || !m.State().Force.Until.Equal(now.Add(captchamode.MaxForce)) {
+	if !m.AdoptOverride(word) || !m.State().Force.Until.Equal(now.Add(captchamode.MaxForce)) {
 		t.Errorf("%+v", m.State().Force)
 	}
 	word.Word, word.Until = captchamode.ForcedOff, now
-	if !m.Follow(word) || m.On() {
+	if !m.AdoptOverride(word) || m.On() {
 		t.Error("still on")
 	}
 	word.Word, word.Until = "maybe", now.Add(time.Hour)
-	if m.Follow(word) {
+	if m.AdoptOverride(word) {
 		t.Error("a word that is none was followed")
 	}
 }

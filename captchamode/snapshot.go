@@ -2,9 +2,9 @@ package captchamode
 
 import "time"
 
-// A Memento is what of a Mode outlives the process: what was learned, and that
+// A Snapshot is what of a Mode outlives the process: what was learned, and that
 // the site is under attack (R7).
-type Memento struct {
+type Snapshot struct {
 	Normal   float64   `json:"normal"`
 	Learned  int       `json:"learned"`
 	Level    Level     `json:"level"`
@@ -15,11 +15,11 @@ type Memento struct {
 }
 
 // Save returns what is to be kept.
-func (m *Mode) Save() Memento {
+func (m *Mode) Save() Snapshot {
 	minutes, switches := m.Minutes(), m.Switches()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Memento{
+	return Snapshot{
 		Normal: m.detector.Normal, Learned: m.detector.Learned, Level: m.detector.Level,
 		Low: m.detector.Low, Force: m.force, Minutes: minutes, Switches: switches,
 	}
@@ -27,7 +27,7 @@ func (m *Mode) Save() Memento {
 
 // Restore puts back what Save returned. It is for a Mode that has seen nothing
 // yet; a level or a number that makes no sense is taken as nothing.
-func (m *Mode) Restore(from Memento) {
+func (m *Mode) Restore(from Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
