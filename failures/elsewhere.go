@@ -28,14 +28,3 @@ func (s *Subject) Tally(charges []uint32, now uint32, out *Usage) {
 		out.Used[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
 	}
 }
-
-// momentBits is how much of a Moment is its time: enough until the year 2109.
-// A store whose places have clocks of their own may put what it needs to find
-// a charge again above.
-const momentBits = 42
-
-// Time is when the charge was made, by the store's clock; of two clocks, by
-// one of them.
-func (m ChargeID) Time() time.Time {
-	return time.UnixMilli(int64(m) & (1<<momentBits - 1))
-}

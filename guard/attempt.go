@@ -67,6 +67,9 @@ const (
 	Succeeded
 	// Abandoned: the check itself broke and said nothing of the password.
 	Abandoned
+	// Withdrawn: the attempt was stopped after all, before its password was
+	// looked at. The guard says so itself; nobody else needs to.
+	Withdrawn
 )
 
 // OutcomeOf is Succeeded for true and Failed for false.

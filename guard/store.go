@@ -1,0 +1,125 @@
+package guard
+
+import (
+	"context"
+	"time"
+
+	"authguard/failures"
+	"authguard/trusted"
+)
+
+// A Store is all that a Guard counts in and remembers places in. [Local] keeps
+// it in this process; the nodes of a site share one in Redis. All methods are
+// safe for concurrent use. An error means that the store failed: what was asked
+// for may or may not have happened.
+type Store interface {
+	// Begin finds out what the attempt's place is to its account and charges the
+	// attempt as if it had failed (R1): every subject that counts for such a
+	// place, or none if a rung that binds has no room. Check and change are one
+	// step. A place that has used up its budget is spent on the way, and the
+	// attempt charged as a stranger's (R14). It fills ID, Status and Usage; the
+	// usage is that before the charge.
+	Begin(ctx context.Context, c *Charge) error
+	// Settle says how an attempt ended that Begin has charged. Failed leaves the
+	// charges where they are. Succeeded takes the attempt's own charges back and
+	// no other (R4), clears the pair and makes the place privileged. Abandoned
+	// takes back what account and pair were charged, Withdrawn everything.
+	Settle(ctx context.Context, c *Charge, o Outcome) error
+	// Read fills Status and Usage as Begin does, with Used, and changes nothing.
+	Read(ctx context.Context, c *Charge) error
+	// Clear forgets every charge of Subjects[First:Last].
+	Clear(ctx context.Context, c *Charge) error
+	// Forget ends the privilege of one place of an account or, with the zero
+	// place, of all its places and devices, whose cookies are void from then on.
+	Forget(ctx context.Context, account, place trusted.Key, now time.Time) error
+}
+
+// The subjects of a Charge.
+const (
+	AddressSubject = iota
+	NetworkSubject
+	AccountSubject
+	PairSubject
+	subjectCount
+)
+
+// A Charge is one attempt as a Store sees it: who is tried from where, what that
+// is charged to, and what came of it. The zero Charge is charged to nothing.
+type Charge struct {
+	// Now is the guard's clock. Stores go by it for the age of places, and by
+	// clocks of their own for windows.
+	Now time.Time
+	// Account is the account's digest; zero if no name was given.
+	Account trusted.Key
+	// Places are where the attempt comes from: a device whose cookie is genuine,
+	// if one came along, and the address. The first that is privileged counts,
+	// else the last. A Place with the zero Key is none.
+	Places [2]Place
+	// Subjects are the address, the network, the account and the pair; First and
+	// Last say which of them count for a stranger. For a privileged place only
+	// the pair does.
+	Subjects    [subjectCount]failures.Subject
+	First, Last int
+	// Binds are the rungs that stop the attempt, by the place's status and by
+	// subject. Found puts them into Subjects.
+	Binds [3][subjectCount]failures.Mask
+	// Ends are the pair's rungs beyond which a place is no longer privileged.
+	Ends failures.Mask
+	// KnownOnly charges nothing unless the place is privileged: everybody else
+	// has to solve a challenge first.
+	KnownOnly bool
+
+	// ID stands for the charge; zero if nothing was charged.
+	ID failures.ChargeID
+	// Status is what the place is to the account.
+	Status trusted.Status
+	// Place is the one of Places that counted.
+	Place trusted.Key
+	// Usage is that of each subject that counted. Of a charge that was refused
+	// by one subject, others may be zero.
+	Usage [subjectCount]failures.Usage
+	// PlaceErr is why the places could not be asked for; the attempt is taken
+	// for a stranger's then.
+	PlaceErr error
+}
+
+// A Place is where an attempt comes from: an address or a device.
+type Place struct {
+	Key trusted.Key
+	// Pair is the key of the account at this place.
+	Pair failures.Key
+	// Issued is when a device's cookie was issued; zero for an address. A device
+	// is privileged by its cookie, unless it was spent or the account's places
+	// were all forgotten since.
+	Issued time.Time
+}
+
+// Found notes which of the places counts and what it is to the account, and
+// returns the subjects to charge, with the rungs that bind.
+func (c *Charge) Found(place int, status trusted.Status) []failures.Subject {
+	c.Status, c.Place = status, c.Places[place].Key
+	c.Subjects[PairSubject].Key = c.Places[place].Pair
+	for i := range c.Subjects {
+		c.Subjects[i].Bind = c.Binds[status][i]
+	}
+	first, last := c.Counted()
+	return c.Subjects[first:last]
+}
+
+// Counted says which subjects the attempt is charged to: Subjects[first:last].
+// None are if only known places may go on.
+func (c *Charge) Counted() (first, last int) {
+	switch {
+	case c.Status == trusted.Privileged:
+		return PairSubject, subjectCount
+	case c.KnownOnly:
+		return 0, 0
+	}
+	return c.First, c.Last
+}
+
+// BudgetSpent reports whether an attempt was stopped since its privileged place
+// has used up its budget: the store is to spend the place and charge again.
+func (c *Charge) BudgetSpent() bool {
+	return c.Status == trusted.Privileged && !c.ID.Charged() && c.Usage[PairSubject].Failed&c.Ends != 0
+}
