@@ -20,8 +20,9 @@ type Attempt struct {
 	// Address is the client's, decided by the door; invalid counts as one
 	// shared address, so that what cannot be parsed is never unlimited.
 	Address netip.Addr
-	// Device is the device cookie, if one came along.
-	Device string
+	// Devices are the device cookies that came along, of whichever accounts; at
+	// most MaxDevices are looked at.
+	Devices []string
 	// Solve is the answer to a challenge, if one came along.
 	Solve captchamode.Solve
 	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
@@ -36,6 +37,9 @@ type Attempt struct {
 	// Door names where the attempt came in: "login", "admin", "api", "library".
 	Door string
 }
+
+// MaxDevices is how many device cookies of one attempt are looked at.
+const MaxDevices = 8
 
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
@@ -53,8 +57,13 @@ type Decision struct {
 	Privileged bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
-	// Ticket is what Settle wants; it is of use only for Proceed.
-	Ticket Ticket
+	// Account is the name, normalised and canonical; empty if it was unusable.
+	Account string
+	// DeviceTag tells the device cookies of accounts apart in one browser: 8
+	// characters, the same for all names of an account.
+	DeviceTag string
+	// Ticket is what Settle wants; nil unless the attempt may proceed.
+	Ticket *Ticket
 }
 
 // An Outcome is how an attempt ended. The zero Outcome is Failed.
@@ -71,6 +80,16 @@ const (
 	// looked at. The guard says so itself; nobody else needs to.
 	Withdrawn
 )
+
+var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn"}
+
+// String is the outcome's stable name.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return outcomeNames[Failed]
+}
 
 // OutcomeOf is Succeeded for true and Failed for false.
 func OutcomeOf(ok bool) Outcome {

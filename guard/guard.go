@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -22,11 +21,8 @@ type Config struct {
 	Secret []byte
 	// Realm separates sites that share stores; may be empty.
 	Realm string
-	// Failures counts. It must retain charges for Policy.Retain and call them
-	// undecided for Policy.PendingFor.
-	Failures failures.Store
-	// Places remembers where accounts were logged in to.
-	Places trusted.Store
+	// Store counts, and remembers where accounts were logged in to; see NewLocal.
+	Store Store
 	// Cookies sign device cookies; nil: devices are not remembered.
 	Cookies *trusted.Cookies
 	// Mode is the site-wide switch.
@@ -57,28 +53,8 @@ type Config struct {
 	// for a delay, in all and from one address; default 20,000 and 100.
 	Held           int
 	HeldPerAddress int
-	// Now is the clock of everything but timers; default time.Now, of which the
-	// wall clock is read once a second.
+	// Now is the clock of everything but timers; default time.Now.
 	Now func() time.Time
-}
-
-// A Recogniser is a failures.Store that can say what a place is to an account in
-// the same trip in which it charges the attempt. A Guard whose Failures is one
-// asks it and not Places, except about devices.
-type Recogniser interface {
-	failures.Store
-	// ChargeAs charges privileged's subjects, which lie in the account's place,
-	// if the place is privileged, and else stranger's. It fills the usages
-	// of those that it charged, or would have. An empty list charges nothing.
-	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, usages []failures.Usage) (trusted.Status, failures.ChargeID, error)
-}
-
-// A Settler is a failures.Store that settles a success all at once, where its
-// parts would take a trip each.
-type Settler interface {
-	// Succeeded takes the attempt's charge back, clears the last of its
-	// subjects, which is the pair, and remembers the place.
-	Succeeded(ctx context.Context, at failures.ChargeID, subjects []failures.Subject, account, place trusted.Key, now time.Time) error
 }
 
 // A Guard decides login attempts. All methods are safe for concurrent use.
@@ -86,14 +62,9 @@ type Guard struct {
 	config  Config
 	rules   atomic.Pointer[rules]
 	digests digester
-	turns   *turns
+	waiting *waitQueue
 	proxies proxyHint
 	tickets *sealer
-	// chargeAt charges by the guard's clock, or the store's if it has one.
-	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error)
-	// together and settler are Failures if it is a Recogniser, or a Settler.
-	together Recogniser
-	settler  Settler
 }
 
 // New returns a guard, or every problem with the config.
@@ -105,21 +76,9 @@ func New(c Config) (*Guard, error) {
 	if err := errors.Join(c.validate(), err, err2, err3); err != nil {
 		return nil, err
 	}
-	g := &Guard{config: c, digests: digests, tickets: tickets, turns: newTurns(c.Held, c.HeldPerAddress)}
+	g := &Guard{config: c, digests: digests, tickets: tickets, waiting: newWaitQueue(c.Held, c.HeldPerAddress)}
 	g.rules.Store(compiled)
-	g.chargeAt = chargeAt(c.Failures)
-	g.together, _ = c.Failures.(Recogniser)
-	g.settler, _ = c.Failures.(Settler)
 	return g, nil
-}
-
-func chargeAt(store failures.Store) func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error) {
-	if follower, ok := store.(failures.Follower); ok {
-		return follower.ChargeAt
-	}
-	return func(ctx context.Context, _ time.Time, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
-		return store.Charge(ctx, subjects, usages)
-	}
 }
 
 func (c *Config) setDefaults() {
@@ -145,14 +104,14 @@ func (c *Config) setDefaults() {
 		c.HeldPerAddress = 100
 	}
 	if c.Now == nil {
-		c.Now = newClock().now
+		c.Now = time.Now
 	}
 }
 
 func (c *Config) validate() error {
 	var errs []error
 	for what, missing := range map[string]bool{
-		"Failures": c.Failures == nil, "Places": c.Places == nil, "Mode": c.Mode == nil,
+		"Store": c.Store == nil, "Mode": c.Mode == nil,
 	} {
 		if missing {
 			errs = append(errs, fmt.Errorf("guard: %s: must be set", what))
@@ -163,7 +122,7 @@ func (c *Config) validate() error {
 
 type nobody struct{}
 
-func (nobody) Observe(*Event) {}
+func (nobody) Observe(Event) {}
 
 // Policy is what is in force.
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }

@@ -45,15 +45,16 @@ func (p *proxyHint) suspect(address digest) bool {
 
 func (p *proxyHint) succeeded(v *view, now time.Time) {
 	private := v.from.IsPrivate() || v.from.IsLoopback() || v.from.IsLinkLocalUnicast()
+	address := v.Places[atAddress].Key
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.recent[p.next%proxyRecent] = success{v.account, v.address, v.forwarded && private, now}
+	p.recent[p.next%proxyRecent] = success{v.Account, address, v.forwarded && private, now}
 	p.next++
 	if !v.forwarded || !private {
 		return
 	}
-	if p.most(v.address, now) && !p.suspect(v.address) {
-		p.found.Store(&proxyFound{key: v.address, address: v.from, since: now})
+	if p.most(address, now) && !p.suspect(address) {
+		p.found.Store(&proxyFound{key: address, address: v.from, since: now})
 	}
 }
 

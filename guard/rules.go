@@ -25,6 +25,9 @@ type rule struct {
 	then    [Proceed + 1]failures.Mask
 }
 
+// ofAddress reports whether the rule is on addresses or networks.
+func (r *rule) ofAddress() bool { return r.kind == OnAddress || r.kind == OnNetwork }
+
 func compile(p Policy) (*rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -18,42 +17,15 @@ import (
 	"authguard/trusted"
 )
 
-// A Ticket stands for one attempt that may proceed, until it is settled. Its
-// copies stand for the same attempt: only one of them can be settled. It is not
-// safe for concurrent use, together with its copies.
-type Ticket struct {
-	of      *view
-	use     uint64 // that of the view which is this ticket's
-	settled bool
-	at      failures.ChargeID
-	account digest   // once it was settled as succeeded
-	address digest   // once it was sealed
-	nonce   [16]byte // so, too
-}
+// A Ticket stands for one attempt that may proceed, until it is settled. It is
+// safe for concurrent use; whoever settles it first wins.
+type Ticket view
 
-// live is the attempt, or nil once it is settled.
-func (t *Ticket) live() *view {
-	if t.of == nil || t.of.use.Load() != t.use {
-		return nil
-	}
-	return t.of
-}
+// ID is that of the text that Seal made last, or that was opened.
+func (t *Ticket) ID() [16]byte { return t.nonce }
 
-// end is the attempt, which the ticket and its copies no longer stand for then.
-func (t *Ticket) end() (*view, error) {
-	v := t.of
-	switch {
-	case t.settled:
-		return nil, ErrSettled
-	case v == nil:
-		return nil, ErrTicket
-	}
-	t.of, t.settled = nil, true
-	if !v.use.CompareAndSwap(t.use, t.use+1) {
-		return nil, ErrSettled
-	}
-	return v, nil
-}
+// Expires is when a ticket that travels can no longer be settled.
+func (t *Ticket) Expires() time.Time { return t.Charge.ID.Time().Add(TicketTTL) }
 
 // Errors of tickets.
 var (
@@ -72,16 +44,10 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 2
-	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 16 // version, flags, moment, epoch, nonce, place, address; then directory, 0, name
+	ticketVersion = 3
+	// version, flags, charge, epoch, nonce, place, address; then directory, 0, name
+	ticketFixed = 1 + 1 + failures.ChargeIDSize + 16 + 16 + 16 + 16
 )
-
-// ticket makes the ticket of an attempt that may proceed. The view is its own
-// from then on.
-func (g *Guard) ticket(a *Attempt, v *view, d *Decision) Ticket {
-	v.directory, v.from, v.door, v.forwarded, v.reasons = a.Directory, a.Address, a.Door, a.Forwarded, d.Reasons
-	return Ticket{of: v, use: v.use.Load(), at: v.charged}
-}
 
 // A sealer makes tickets that travel through a client, and opens them.
 type sealer struct {
@@ -110,19 +76,18 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 
 // Seal makes a ticket into text that any guard with the same secret can open.
 // Nobody else can read or change it. That of a ticket that was settled is empty.
+// It must not be called twice at once for one ticket.
 func (g *Guard) Seal(t *Ticket) string {
-	v := t.live()
-	if v == nil {
+	if t == nil || t.ended.Load() != live {
 		return ""
 	}
 	rand.Read(t.nonce[:])
-	t.address = v.address
-	b := make([]byte, 0, ticketFixed+len(v.directory)+1+len(v.name)+16)
-	b = append(b, ticketVersion, flags(v.privileged(), v.forwarded))
-	b = binary.BigEndian.AppendUint64(b, uint64(v.charged))
-	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), v.place[:]...)
-	from := v.from.As16()
-	b = append(append(b, from[:]...), v.directory+"\x00"+v.name...)
+	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
+	b = append(b, ticketVersion, flags((*view)(t).privileged(), t.forwarded))
+	b = t.Charge.ID.AppendTo(b)
+	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.Place[:]...)
+	from := t.from.As16()
+	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
 }
 
@@ -138,41 +103,37 @@ func flags(privileged, forwarded bool) (b byte) {
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
 // caller to remember, by the ticket's ID.
-func (g *Guard) Open(text string) (Ticket, error) {
+func (g *Guard) Open(text string) (*Ticket, error) {
 	if len(text) > MaxTicket {
-		return Ticket{}, ErrTicket
+		return nil, ErrTicket
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return Ticket{}, ErrTicket
+		return nil, ErrTicket
 	}
 	b, err := g.tickets.aead.Open(nil, nil, raw, nil)
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
-		return Ticket{}, ErrTicket
+		return nil, ErrTicket
 	}
-	at := failures.ChargeID(binary.BigEndian.Uint64(b[2:]))
-	if g.tickets.now().Sub(at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
-		return Ticket{}, ErrTicketExpired
+	id, b, flagged := failures.ReadChargeID(b[2:]), b[2+failures.ChargeIDSize:], b[1]
+	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
+		return nil, ErrTicketExpired
 	}
-	v := new(view)
-	v.charged, v.forwarded = at, b[1]&2 != 0
-	if b[1]&1 != 0 {
-		v.status = trusted.Privileged
-	}
-	v.place = digest(b[42:])
-	v.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
-	v.directory, v.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
-	v.door = "api"
-	g.digests.ofAccount(&v.account, v.directory, v.name)
-	g.digests.ofAddress(&v.address, &v.network, v.from)
-	ofPair(&v.pair, &v.account, &v.place)
+	v := &view{door: "api", travelled: true, forwarded: flagged&2 != 0}
+	v.nonce = [16]byte(b[16:])
+	v.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
+	v.directory, v.name, _ = strings.Cut(string(b[64:]), "\x00")
 	v.rules = g.rules.Load()
-	v.count()
-	return Ticket{of: v, at: at, address: v.address, nonce: [16]byte(b[26:])}, nil
+	v.subjects(g.digests.ofAddress(v.from))
+	v.setAccount(g.digests.ofAccount(v.directory, v.name))
+	v.Charge.ID = id
+	at, status := atAddress, trusted.Stranger
+	if flagged&1 != 0 {
+		status = trusted.Privileged
+	}
+	if place := digest(b[32:]); place != v.Places[atAddress].Key {
+		at, v.Places[atDevice] = atDevice, Place{Key: place, Pair: failures.Key(ofPair(v.Account, place))}
+	}
+	v.Found(at, status)
+	return (*Ticket)(v), nil
 }
-
-// ID is that of the text that Seal made last, or that was opened.
-func (t *Ticket) ID() [16]byte { return t.nonce }
-
-// Expires is when a ticket that travels can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.at.Time().Add(TicketTTL) }
