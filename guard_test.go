@@ -372,7 +372,7 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 			w.Wrong(t, "alice", address(i))
 		}
 		a := world.From("alice", nowhere)
-		a.Device = cookie
+		a.Devices = []string{cookie}
 		if _, ok := w.Try(t, a, world.Right); !ok {
 			t.Error("alice's own device was kept out")
 		}
@@ -402,7 +402,7 @@ func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 		}
 		w.Force(t)
 		a := world.From("alice", home)
-		a.Device = cookie
+		a.Devices = []string{cookie}
 		if _, ok := w.Try(t, a, world.Right); !ok {
 			t.Error("whoever shares alice's address locked her device out")
 		}
@@ -838,10 +838,10 @@ func TestSettlingTwiceChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+		if err := w.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Settle(t.Context(), &d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+		if err := w.Settle(t.Context(), d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
 			t.Fatalf("the second time: %v", err)
 		}
 		if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {

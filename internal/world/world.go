@@ -4,7 +4,6 @@ package world
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -17,10 +16,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/failures"
-	"authguard/failures/redisfailures"
 	"authguard/guard"
 	"authguard/trusted"
-	"authguard/trusted/redisplaces"
 )
 
 // A World is one site. Right is every account's password.
@@ -29,7 +26,6 @@ type World struct {
 	Clock  *Clock
 	Mode   *captchamode.Mode
 	Counts *failures.Memory
-	Places trusted.Store
 	Cookie *trusted.Cookies
 	Lists  *guard.Lists
 	// CheckTakes is how long a password check takes, in the world's time: a
@@ -112,22 +108,15 @@ func New(t testing.TB, o Options) *World {
 			t.Fatal(e)
 		}
 	}
-	var counts failures.Store
+	var store guard.Store
 	if o.Redis == nil {
 		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
 		must(err)
-		w.Places, err = trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
+		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
 		must(err)
-		counts = w.Counts
+		store = guard.NewLocal(w.Counts, places)
 	} else {
-		prefix := rand.Text() + ":" // a realm of its own
-		places, err := redisplaces.New(o.Redis, redisplaces.Options{Prefix: prefix, Limits: policy.Places})
-		must(err)
-		counts, err = redisfailures.New(o.Redis, redisfailures.Options{
-			Prefix: prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: places, Clock: w.Clock.Now,
-		})
-		must(err)
-		w.Places = places
+		t.Fatal("not wired yet")
 	}
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
@@ -139,7 +128,7 @@ func New(t testing.TB, o Options) *World {
 	})
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: counts, Places: w.Places,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Directories: o.Directories, Now: w.Clock.Now,
 	})
@@ -214,10 +203,10 @@ func (w *World) AllChecked() (n int) {
 }
 
 // Observe implements guard.Observer.
-func (w *World) Observe(e *guard.Event) {
+func (w *World) Observe(e guard.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, *e)
+	w.events = append(w.events, e)
 }
 
 // Events are all events so far.
@@ -310,8 +299,8 @@ func (w *World) Device(t testing.TB, account, address string) string {
 	if err != nil || d.Action != guard.Proceed {
 		t.Fatalf("%v, %v", d.Action, err)
 	}
-	if err := w.Settle(context.Background(), &d.Ticket, guard.Succeeded); err != nil {
+	if err := w.Settle(context.Background(), d.Ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	return w.Guard.Device(&d.Ticket)
+	return w.Guard.Device(d.Ticket)
 }
