@@ -225,7 +225,7 @@ func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
 func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 	t.Parallel()
 	names := []string{"alice", "ALICE", " alice ", "ａｌｉｃｅ", "Alice\u00a0", "alice@example.com", "Alice@Example.COM"}
-	w := world.New(t, world.Options{Canonical: func(name string) string {
+	w := world.New(t, world.Options{Canonical: func(_, name string) string {
 		if name == "alice@example.com" {
 			return "alice"
 		}

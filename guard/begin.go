@@ -109,7 +109,7 @@ func (g *Guard) name(v *view, typed string) error {
 		v.name = typed
 		return err
 	}
-	v.name = g.config.Canonical(name)
+	v.name = g.config.Canonical(v.directory, name)
 	v.setAccount(g.digests.ofAccount(v.directory, v.name))
 	return nil
 }

@@ -33,9 +33,9 @@ type Config struct {
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several, such as e-mail and
-	// user name; it gets a normalised name. Nil: every name is its own.
-	Canonical func(name string) string
+	// Canonical makes one name of an account's several in a directory, such as
+	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
+	Canonical func(directory, name string) string
 	// Epoch is sealed into the tickets that travel; those of another epoch have
 	// expired. Whoever remembers only until he ends which tickets were settled
 	// draws a new one at each start (captchamode.Forgetful).
@@ -89,7 +89,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(name string) string { return name }
+		c.Canonical = func(_, name string) string { return name }
 	}
 	if c.Observer == nil {
 		c.Observer = nobody{}

@@ -105,7 +105,7 @@ func (a *API) begin(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
-		Account: in.Account, Address: address, Device: in.Device,
+		Account: in.Account, Address: address, Devices: []string{in.Device},
 		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api",
 	}
 	if in.Challenge != nil {
@@ -124,8 +124,8 @@ func (a *API) begin(c echo.Context) error {
 	}
 	switch d.Action {
 	case guard.Proceed:
-		out.Ticket = a.Guard.Seal(&d.Ticket)
-		a.expect(d.Ticket)
+		out.Ticket = a.Guard.Seal(d.Ticket)
+		a.expect(d.Ticket, address)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, address, d.Counted)
 		if err != nil {
@@ -141,11 +141,12 @@ func (a *API) begin(c echo.Context) error {
 // expect sees to it that a ticket which nobody settles counts as pressure. An
 // answer that does not come from the store of settled tickets is taken for yes:
 // pressure must not rise because a store is down.
-func (a *API) expect(ticket guard.Ticket) {
+func (a *API) expect(ticket *guard.Ticket, address netip.Addr) {
+	id, expires := ticket.ID(), ticket.Expires()
 	check := func() {
-		settled, err := a.Settled.Seen(context.Background(), ticket.ID(), ticket.Expires())
+		settled, err := a.Settled.Seen(context.Background(), id, expires)
 		if err == nil && !settled {
-			a.Guard.Unsettled(&ticket)
+			a.Guard.Unsettled(address)
 		}
 	}
 	later := a.Later
@@ -200,10 +201,10 @@ func (a *API) settle(c echo.Context) error {
 			Detail: "The first outcome stands.",
 		})
 	}
-	if err := a.Guard.Settle(ctx, &ticket, outcome); err != nil {
+	if err := a.Guard.Settle(ctx, ticket, outcome); err != nil {
 		return unavailable(c)
 	}
-	if device := a.Guard.Device(&ticket); outcome == guard.Succeeded && device != "" {
+	if device := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
 		c.Response().Header().Set("Authguard-Device", device)
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -81,7 +81,7 @@ func (l *Login) page(c echo.Context) error {
 
 func (l *Login) recognised(r *http.Request) bool {
 	for _, cookie := range devices(r) {
-		if l.Guard.RecognisesDevice(cookie.Value) {
+		if l.Guard.RecognisesDevice(cookie) {
 			return true
 		}
 	}
@@ -116,13 +116,12 @@ func (l *Login) attempt(c echo.Context) error {
 	if err != nil {
 		return l.malformed(c, client, err)
 	}
-	tag := l.Guard.DeviceTag(l.Directory, f["username"])
 	a := guard.Attempt{
-		Account: f["username"], Directory: l.Directory, Address: client.Address, Device: deviceFor(r, tag),
+		Account: f["username"], Directory: l.Directory, Address: client.Address, Devices: devices(r),
 		Solve:     captchamode.Solve{ID: f["captcha_id"], Answer: f["captcha_answer"]},
 		Forwarded: client.Forwarded, Hold: l.Hold(), Door: l.Door,
 	}
-	if why := unusable(f["password"]); why != "" && l.usable(f["username"]) {
+	if why := unusable(f["password"]); why != "" && strings.TrimSpace(f["username"]) != "" {
 		return l.invalid(c, http.StatusBadRequest, f, why)
 	}
 	d, err := l.Guard.Begin(r.Context(), a)
@@ -133,14 +132,7 @@ func (l *Login) attempt(c echo.Context) error {
 	if d.Action != guard.Proceed {
 		return l.stopped(c, client, f, &d)
 	}
-	return l.check(c, client, f, tag, &d)
-}
-
-// usable reports whether a name could be an account's. One that could not is
-// the guard's to refuse, and to count (R11).
-func (l *Login) usable(name string) bool {
-	_, err := l.Guard.Normalise(name)
-	return err == nil
+	return l.check(c, client, f, &d)
 }
 
 // unusable says why a password cannot be anybody's.
@@ -154,16 +146,16 @@ func unusable(password string) string {
 	return ""
 }
 
-// errReconsidered ends the check of a password that may not be looked at after
+// errRechecked ends the check of a password that may not be looked at after
 // all.
-var errReconsidered = errors.New("web: the attempt has to solve a challenge first")
+var errRechecked = errors.New("web: the attempt has to solve a challenge first")
 
 // check looks at the password and settles.
-func (l *Login) check(c echo.Context, client Client, f form, tag string, d *guard.Decision) error {
+func (l *Login) check(c echo.Context, client Client, f form, d *guard.Decision) error {
 	ctx := c.Request().Context()
 	login, ok, err := l.compare(ctx, f, d)
 	if d.Action != guard.Proceed {
-		if !errors.Is(err, errReconsidered) {
+		if !errors.Is(err, errRechecked) {
 			l.Log.Error("attempt could not be withdrawn", "error", err)
 		}
 		return l.stopped(c, client, f, d)
@@ -172,7 +164,7 @@ func (l *Login) check(c echo.Context, client Client, f form, tag string, d *guar
 	if err != nil {
 		outcome = guard.Abandoned
 	}
-	if err := l.Guard.Settle(ctx, &d.Ticket, outcome); err != nil {
+	if err := l.Guard.Settle(ctx, d.Ticket, outcome); err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", outcome, "error", err)
 	}
 	overload := new(passwords.Overload)
@@ -189,19 +181,15 @@ func (l *Login) check(c echo.Context, client Client, f form, tag string, d *guar
 	if err := l.Sessions.Start(c, client, login); err != nil {
 		return err
 	}
-	setDevice(c, tag, l.Guard.Device(&d.Ticket), l.Guard.Policy().Places.TTL, l.Secure(client))
+	setDevice(c, d.DeviceTag, l.Guard.Device(d.Ticket), l.Guard.Policy().Places.TTL, l.Secure(client))
 	return l.welcome(c, f, login)
 }
 
 func (l *Login) compare(ctx context.Context, f form, d *guard.Decision) (accounts.Login, bool, error) {
-	name, err := l.Guard.Normalise(f["username"])
-	if err != nil {
-		return accounts.Login{}, false, err
-	}
-	login, ok, err := l.Passwords.Check(ctx, name, f["password"], d.Privileged, func() error {
+	login, ok, err := l.Passwords.Check(ctx, d.Account, f["password"], d.Privileged, func() error {
 		err := l.Guard.Recheck(ctx, d)
 		if err == nil && d.Action != guard.Proceed {
-			err = errReconsidered
+			err = errRechecked
 		}
 		return err
 	})

@@ -51,7 +51,7 @@ func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *c
 	}
 	d := &desk{db: db, tops: control.NewTops()}
 	var err error
-	canonical := func(name string) string { return d.accounts.Canonical(name) }
+	canonical := func(_, name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)

@@ -88,13 +88,13 @@ func (c Config) withDefaults() Config {
 // Observe queues a copy of the event, or counts it as dropped if the queue is
 // full or the bus has stopped. It is safe for concurrent use, also before
 // Start.
-func (b *Bus) Observe(e *guard.Event) {
+func (b *Bus) Observe(e guard.Event) {
 	if b.stopped.Load() {
 		b.dropped.Add(1)
 		return
 	}
 	select {
-	case b.queue <- *e:
+	case b.queue <- e:
 	default:
 		b.dropped.Add(1)
 	}

@@ -46,7 +46,7 @@ func TestBusDeliversEveryEventInOrderToEverySink(t *testing.T) {
 	var a, b recorder
 	bus := NewBus(Config{Batch: 7, Logger: quiet()}, &a, &b)
 	for i := range 100 {
-		bus.Observe(&guard.Event{Account: fmt.Sprint(i)})
+		bus.Observe(guard.Event{Account: fmt.Sprint(i)})
 	}
 	bus.Start()
 	bus.Stop()
@@ -67,7 +67,7 @@ func TestBusDoesNotKeepTheEventsAddress(t *testing.T) {
 	var r recorder
 	bus := NewBus(Config{Logger: quiet()}, &r)
 	e := guard.Event{Account: "alice"}
-	bus.Observe(&e)
+	bus.Observe(e)
 	e.Account = "somebody else"
 	bus.Stop()
 	if r.accounts[0] != "alice" {
@@ -82,10 +82,10 @@ func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
 		r := recorder{hold: make(chan struct{})}
 		bus := NewBus(Config{Buffer: 4, Batch: 1, Logger: slog.New(slog.NewTextHandler(&out, nil))}, &r)
 		bus.Start()
-		bus.Observe(&guard.Event{})
+		bus.Observe(guard.Event{})
 		synctest.Wait() // the sink has that one and holds it
 		for range 10 {
-			bus.Observe(&guard.Event{})
+			bus.Observe(guard.Event{})
 		}
 		if bus.Dropped() != 6 || bus.Waiting() != 4 {
 			t.Fatalf("dropped %d and %d wait, want 6 and 4", bus.Dropped(), bus.Waiting())
@@ -106,7 +106,7 @@ func TestAFloodOfEventsDrownsNoModeSwitch(t *testing.T) {
 	var r recorder
 	bus := NewBus(Config{Buffer: 2, Logger: quiet()}, &r)
 	for range 100 {
-		bus.Observe(&guard.Event{})
+		bus.Observe(guard.Event{})
 	}
 	bus.Switched(ModeSwitch{To: ModeOn})
 	bus.Stop()
@@ -134,7 +134,7 @@ func TestAStoppedBusDropsAndCounts(t *testing.T) {
 	t.Parallel()
 	bus := NewBus(Config{Logger: quiet()})
 	bus.Stop()
-	bus.Observe(&guard.Event{})
+	bus.Observe(guard.Event{})
 	bus.Switched(ModeSwitch{})
 	if bus.Dropped() != 2 {
 		t.Fatalf("dropped %d, want 2", bus.Dropped())
@@ -150,7 +150,7 @@ func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				bus.Observe(&guard.Event{})
+				bus.Observe(guard.Event{})
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 func TestObserveAllocatesNothing(t *testing.T) {
 	bus := NewBus(Config{Buffer: 64, Logger: quiet()})
 	e := guard.Event{Account: "alice"}
-	if n := testing.AllocsPerRun(500, func() { bus.Observe(&e) }); n != 0 {
+	if n := testing.AllocsPerRun(500, func() { bus.Observe(e) }); n != 0 {
 		t.Fatalf("%v allocations per event", n)
 	}
 }

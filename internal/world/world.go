@@ -78,7 +78,7 @@ type Options struct {
 	Mode      *captchamode.Config
 	Start     time.Time
 	Running   bool // the clock is time.Now: for testing/synctest
-	Canonical func(string) string
+	Canonical func(directory, name string) string
 	Held      int
 	// Directories are the guard's.
 	Directories []string

@@ -86,13 +86,13 @@ func (d Deps) current(c echo.Context, s *web.Session, password string) (*guard.T
 	right = right && err == nil && login.Account == s.Account.Account
 	switch {
 	case err != nil:
-		d.settle(ctx, &decision.Ticket, guard.Abandoned)
+		d.settle(ctx, decision.Ticket, guard.Abandoned)
 		return nil, false, d.unchecked(client, err)
 	case !right:
-		d.settle(ctx, &decision.Ticket, guard.Failed)
+		d.settle(ctx, decision.Ticket, guard.Failed)
 		return nil, false, nil
 	}
-	return &decision.Ticket, true, nil
+	return decision.Ticket, true, nil
 }
 
 // stopped is why the current password was not even looked at.
