@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -22,19 +21,16 @@ const flushes = 4
 // go-redis has an AutoPipeline of its own (experimental in 9.23): it repeats
 // commands, and a charge must not be repeated.
 type Batcher struct {
-	send   sender
-	budget time.Duration
+	send sender
 
 	mu      sync.Mutex
 	waiting []*request
 	running int
 }
 
-// NewBatcher returns a batcher of a client, each of whose pipelines may take as
-// long as the budget. Time spent waiting for one does not count.
-func NewBatcher(client redis.UniversalClient, budget time.Duration) *Batcher {
-	return &Batcher{send: direct(client), budget: budget}
-}
+// NewBatcher returns a batcher of a client, which bounds how long a pipeline may
+// take. Waiting for a turn is not Redis's slowness.
+func NewBatcher(client redis.UniversalClient) *Batcher { return &Batcher{send: direct(client)} }
 
 // A request is the commands of one caller.
 type request struct {
@@ -80,18 +76,16 @@ func (b *Batcher) flush(own *request) {
 	for _, r := range others {
 		cmds = append(cmds, r.cmds...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.budget)
 	for _, cmd := range cmds {
 		cmd.SetErr(errUnsent) // if the client should panic
 	}
 	defer func() {
-		cancel()
 		for _, r := range others {
 			r.turn <- false
 		}
 		b.next()
 	}()
-	_ = b.send(ctx, cmds)
+	_ = b.send(context.Background(), cmds)
 }
 
 var errUnsent = errors.New("redisstore: not sent")

@@ -31,20 +31,16 @@ type Server struct {
 // and Redis gives tens of thousands a second.
 const connections = 64
 
-// Connect makes a client whose commands may take as long as the budget (0:
-// DefaultBudget). It sends nothing yet, and is the caller's to close. No command
+// Connect makes a client that waits as long as patience for a connection and
+// for an answer. It sends nothing yet, and is the caller's to close. No command
 // is ever sent twice: a charge would count twice.
-func Connect(s Server, budget time.Duration) redis.UniversalClient {
-	if budget <= 0 {
-		budget = DefaultBudget
-	}
+func Connect(s Server, patience time.Duration) redis.UniversalClient {
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master, DB: s.Database,
 		Username: s.Username, Password: s.Password,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, TLSConfig: s.TLS,
 		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: connections,
-		DialTimeout: budget, ReadTimeout: budget, WriteTimeout: budget, PoolTimeout: budget,
-		DialerRetries:   1,
-		DisableIdentity: true,
+		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+		DialerRetries: 1, DisableIdentity: true,
 	})
 }

@@ -12,6 +12,7 @@ import (
 //	{S}p         the places of account S
 //	c:ID         a challenge that was used up
 //	s:ID         a ticket of the decision API that was settled
+//	probeN       written to see whether Redis takes writes
 //	keys         the fingerprint of the nodes' keys
 //	m…           CAPTCHA mode; see mode.go
 //

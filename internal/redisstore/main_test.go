@@ -71,8 +71,7 @@ func (on redisOf) node(t testing.TB, o redisstore.Options) *redisstore.Store {
 
 func newStore(t testing.TB, client redis.UniversalClient, prefix string, o redisstore.Options) *redisstore.Store {
 	t.Helper()
-	// Where a slow machine is no claim.
-	o.Prefix, o.Budget = prefix, 10*time.Second
+	o.Prefix = prefix
 	s, err := redisstore.New(client, o)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,11 +30,8 @@ import (
 	"authguard/trusted"
 )
 
-// Defaults of Options.
-const (
-	DefaultPendingFor = 5 * time.Second
-	DefaultBudget     = 250 * time.Millisecond
-)
+// DefaultPendingFor is that of Options.
+const DefaultPendingFor = 5 * time.Second
 
 // Options configure a Store. The zero Options are the default.
 type Options struct {
@@ -45,9 +43,6 @@ type Options struct {
 	PendingFor time.Duration
 	// Places bound what is remembered of one account.
 	Places trusted.Limits
-	// Budget is how long Redis may take over one pipeline; default
-	// DefaultBudget.
-	Budget time.Duration
 	// Elsewhere is what is known of the account of an attempt beside Redis,
 	// asked if Redis knows nothing of it: perhaps no longer. Redis is told
 	// before the attempt is decided. Nil: nothing is.
@@ -95,16 +90,12 @@ var (
 func New(client redis.UniversalClient, o Options) (*Store, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.PendingFor = cmp.Or(o.PendingFor, DefaultPendingFor)
-	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	var problems []error
 	if client == nil {
 		problems = append(problems, errors.New("client is missing"))
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
-	}
-	if o.Budget < 0 {
-		problems = append(problems, errors.New("budget must not be negative"))
 	}
 	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(), now: time.Now}
 	if o.Clock != nil {
@@ -114,7 +105,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
-	s.batcher = NewBatcher(client, o.Budget)
+	s.batcher = NewBatcher(client)
 	return s, nil
 }
 
@@ -132,6 +123,30 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 // Without it the first run of each takes a second trip.
 func (s *Store) Load(ctx context.Context) error {
 	return load(ctx, s.client, chargeScript, takeBackScript, placesScript, spendScript)
+}
+
+// probes is how many keys a probe writes in a Cluster: enough that every master
+// has some.
+const probes = 64
+
+// Probe finds out whether Redis takes writes, every master of a Cluster.
+func (s *Store) Probe(ctx context.Context) error {
+	cluster, many := s.client.(*redis.ClusterClient)
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range probes {
+			if i == 0 || many {
+				pipe.Set(ctx, s.prefix+"probe"+strconv.Itoa(i), "", time.Minute)
+			}
+		}
+		return nil
+	})
+	if err != nil && many {
+		cluster.ReloadState(ctx) // another master may have taken over
+	}
+	if err != nil {
+		return fmt.Errorf("redisstore: probing: %w", err)
+	}
+	return nil
 }
 
 // Closed is how many attempts were refused without asking Redis.

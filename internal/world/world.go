@@ -121,7 +121,6 @@ func New(t testing.TB, o Options) *World {
 		store, err = redisstore.New(o.Redis, redisstore.Options{
 			Prefix:     rand.Text() + ":", // a realm of its own
 			PendingFor: policy.PendingFor, Places: policy.Places, Clock: w.Clock.Now,
-			Budget: time.Minute, // where a slow machine is no claim
 		})
 		must(err)
 	}
