@@ -59,9 +59,6 @@ type Decision struct {
 	Counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// DeviceTag tells the device cookies of accounts apart in one browser: 8
-	// characters, the same for all names of an account.
-	DeviceTag string
 	// Ticket is what Settle wants; nil unless the attempt may proceed.
 	Ticket *Ticket
 }

@@ -91,9 +91,6 @@ func (c *Config) setDefaults() {
 	if c.Canonical == nil {
 		c.Canonical = func(_, name string) string { return name }
 	}
-	if c.Observer == nil {
-		c.Observer = nobody{}
-	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
@@ -119,10 +116,6 @@ func (c *Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-type nobody struct{}
-
-func (nobody) Observe(Event) {}
 
 // Policy is what is in force.
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }

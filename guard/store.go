@@ -60,9 +60,9 @@ type Charge struct {
 	// the pair does.
 	Subjects    [subjectCount]failures.Subject
 	First, Last int
-	// Binds are the rungs that stop the attempt, by the place's status and by
-	// subject. Found puts them into Subjects.
-	Binds [3][subjectCount]failures.Mask
+	// Binds are the rungs that stop the attempt. Found puts those into Subjects
+	// that go with the place's status.
+	Binds *Binds
 	// Ends are the pair's rungs beyond which a place is no longer privileged.
 	Ends failures.Mask
 	// KnownOnly charges nothing unless the place is privileged: everybody else
@@ -82,6 +82,9 @@ type Charge struct {
 	// for a stranger's then.
 	PlaceErr error
 }
+
+// Binds are sets of rungs by a place's status and by subject.
+type Binds [3][subjectCount]failures.Mask
 
 // A Place is where an attempt comes from: an address or a device.
 type Place struct {

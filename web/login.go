@@ -181,7 +181,8 @@ func (l *Login) check(c echo.Context, client Client, f form, d *guard.Decision) 
 	if err := l.Sessions.Start(c, client, login); err != nil {
 		return err
 	}
-	setDevice(c, d.DeviceTag, l.Guard.Device(d.Ticket), l.Guard.Policy().Places.TTL, l.Secure(client))
+	device, tag := l.Guard.Device(d.Ticket)
+	setDevice(c, tag, device, l.Guard.Policy().Places.TTL, l.Secure(client))
 	return l.welcome(c, f, login)
 }
 

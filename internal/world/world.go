@@ -302,5 +302,6 @@ func (w *World) Device(t testing.TB, account, address string) string {
 	if err := w.Settle(context.Background(), d.Ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	return w.Guard.Device(d.Ticket)
+	cookie, _ := w.Guard.Device(d.Ticket)
+	return cookie
 }
