@@ -19,7 +19,7 @@ type view struct {
 	Charge
 	rules     *rules
 	rule      *[subjectCount]*rule
-	name      string              // the account, normalised and canonical
+	name      string // the account, normalised and canonical
 	badName   bool
 	directory string
 	from      netip.Addr
