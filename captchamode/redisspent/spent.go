@@ -12,16 +12,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
-// A Store is a captchamode.Spent in Redis.
+// A Store is a challenge.Spent in Redis.
 type Store struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-var _ captchamode.Spent = (*Store)(nil)
+var _ challenge.Spent = (*Store)(nil)
 
 // DefaultPrefix begins every key.
 const DefaultPrefix = "ag:c:"
@@ -45,7 +45,7 @@ if left <= 0 then return 0 end
 return redis.call('SET', KEYS[1], '', 'NX', 'PX', left + 1000) and 1 or 0
 `)
 
-// Spend implements captchamode.Spent. until is compared with Redis's clock.
+// Spend implements challenge.Spent. until is compared with Redis's clock.
 func (s *Store) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
 	first, err := spend.Run(ctx, s.client, []string{s.key(id)}, until.UnixMilli()).Int()
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Store) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first == 1, nil
 }
 
-// Seen implements captchamode.Spent.
+// Seen implements challenge.Spent.
 func (s *Store) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error) {
 	n, err := s.client.Exists(ctx, s.key(id)).Result()
 	if err != nil {

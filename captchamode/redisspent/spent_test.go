@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/captchamode/challengetest"
+	"authguard/captchamode/challenge/challengetest"
 	"authguard/captchamode/redisspent"
 	"authguard/internal/redistest"
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/failures/redisfailures"
 	"authguard/guard"
@@ -81,8 +82,8 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 	})
 	mode, err := captchamode.NewMode(quietMode(), nil, nil)
 	must(err)
-	challenges, err := captchamode.NewChallenges(captchamode.ChallengeConfig{
-		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{}, Spent: captchamode.NewMemorySpent(0, nil),
+	challenges, err := challenge.New(challenge.Config{
+		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{}, Spent: challenge.NewMemorySpent(0, nil),
 	})
 	must(err)
 	cookies, err := trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
