@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/captchamode/image"
-	"authguard/captchamode/pow"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/image"
+	"authguard/captchamode/challenge/pow"
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/accounts"
@@ -51,7 +52,7 @@ type site struct {
 	level    *slog.LevelVar
 
 	// builtIn draws the built-in challenge; build sets it unless it is set.
-	builtIn captchamode.Illustrated
+	builtIn challenge.Illustrated
 
 	db         *sql.DB
 	changes    *changes.Watcher // by other nodes
@@ -62,10 +63,10 @@ type site struct {
 	modes      *modestore.Store
 	mode       *captchamode.Mode
 	proofs     *pow.Provider
-	challenges *captchamode.Challenges
+	challenges *challenge.Desk
 	lists      *guard.Lists
 	guard      *guard.Guard
-	settled    captchamode.Spent // tickets of the decision API
+	settled    challenge.Spent // tickets of the decision API
 
 	accounts  *accounts.Table
 	source    accounts.Source
@@ -241,9 +242,9 @@ func (s *site) openChallenges(context.Context) (err error) {
 	if s.proofs, err = pow.New(int64(s.loaded.Challenge.PowCost)); err != nil {
 		return err
 	}
-	s.challenges, err = captchamode.NewChallenges(captchamode.ChallengeConfig{
+	s.challenges, err = challenge.New(challenge.Config{
 		Secret: s.keys.Challenges, Spent: s.spentStore(), BuiltIn: s.builtIn,
-		Others: []captchamode.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
+		Others: []challenge.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			s.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
 		},
@@ -329,7 +330,7 @@ func (s *site) openGuard(ctx context.Context) error {
 	}
 	s.lists, s.blocklist, s.settled = new(guard.Lists), lists.New(s.db), s.settledStore()
 	var epoch [16]byte
-	if forgetful, ok := s.settled.(captchamode.Forgetful); ok {
+	if forgetful, ok := s.settled.(challenge.Forgetful); ok {
 		epoch = forgetful.Epoch()
 	}
 	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)

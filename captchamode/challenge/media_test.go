@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 func TestAPictureIsTheSameUntilTheChallengeIsSpent(t *testing.T) {
@@ -25,8 +25,8 @@ func TestAPictureIsTheSameUntilTheChallengeIsSpent(t *testing.T) {
 			t.Errorf("%s: asked twice, got two: %v", ext, err)
 		}
 	}
-	expectReason(t, d.check(t, here, c.ID, "wrong"), captchamode.SolveWrong)
-	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, captchamode.ErrGone) {
+	expectReason(t, d.check(t, here, c.ID, "wrong"), challenge.Wrong)
+	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, challenge.ErrGone) {
 		t.Errorf("after it was spent: %v", err)
 	}
 }
@@ -38,12 +38,12 @@ func TestThereIsNoPictureOfWhatCannotBeSolved(t *testing.T) {
 	for _, try := range []struct{ id, ext string }{
 		{"", "png"}, {"x", "png"}, {c.ID[1:] + "A", "png"}, {c.ID, ""}, {c.ID, "gif"}, {c.ID, ".png"},
 	} {
-		if _, err := d.Media(t.Context(), try.id, try.ext); !errors.Is(err, captchamode.ErrGone) {
+		if _, err := d.Media(t.Context(), try.id, try.ext); !errors.Is(err, challenge.ErrGone) {
 			t.Errorf("%q as %q: %v", try.id, try.ext, err)
 		}
 	}
-	d.clock.Advance(captchamode.DefaultChallengeTTL)
-	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, captchamode.ErrGone) {
+	d.clock.Advance(challenge.DefaultTTL)
+	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, challenge.ErrGone) {
 		t.Errorf("after it expired: %v", err)
 	}
 	if d.image.rendered.Load() != 0 {
@@ -63,7 +63,7 @@ func TestRenderingIsBounded(t *testing.T) {
 			group.Go(func() { d.Media(t.Context(), c.ID, "wav") })
 		}
 		synctest.Wait()
-		if _, err := d.Media(t.Context(), c.ID, "wav"); !errors.Is(err, captchamode.ErrBusy) {
+		if _, err := d.Media(t.Context(), c.ID, "wav"); !errors.Is(err, challenge.ErrBusy) {
 			t.Errorf("a third sound at once: %v", err)
 		}
 		left, leave := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
-	"authguard/captchamode"
-	"authguard/captchamode/image"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/image"
 )
 
 func provider(t testing.TB, config image.Config) *image.Provider {
@@ -25,7 +25,7 @@ func provider(t testing.TB, config image.Config) *image.Provider {
 	return p
 }
 
-func render(t testing.TB, p *image.Provider, seed captchamode.Seed, ext string) []byte {
+func render(t testing.TB, p *image.Provider, seed challenge.Seed, ext string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := p.Render(&out, seed, ext); err != nil {
@@ -34,7 +34,7 @@ func render(t testing.TB, p *image.Provider, seed captchamode.Seed, ext string) 
 	return out.Bytes()
 }
 
-func check(t testing.TB, p *image.Provider, seed captchamode.Seed, answer string) bool {
+func check(t testing.TB, p *image.Provider, seed challenge.Seed, answer string) bool {
 	t.Helper()
 	right, err := p.Check(t.Context(), seed, time.Time{}, answer)
 	if err != nil {
@@ -46,7 +46,7 @@ func check(t testing.TB, p *image.Provider, seed captchamode.Seed, answer string
 func TestPeopleTypeDigitsInManyWays(t *testing.T) {
 	t.Parallel()
 	p := provider(t, image.Config{})
-	seed := captchamode.Seed{1}
+	seed := challenge.Seed{1}
 	s := p.Solution(seed)
 	in := func(zero rune) string {
 		return strings.Map(func(r rune) rune { return zero + r - '0' }, s)
@@ -74,7 +74,7 @@ func TestPeopleTypeDigitsInManyWays(t *testing.T) {
 func TestAnythingElseIsWrongAndNoError(t *testing.T) {
 	t.Parallel()
 	p := provider(t, image.Config{})
-	seed := captchamode.Seed{1}
+	seed := challenge.Seed{1}
 	s := p.Solution(seed)
 	for _, answer := range []string{
 		"", " ", s[1:], s + "0", "0" + s, s[1:] + s[:1] + "1", s + "x", s + "\x00", "-" + s, "+" + s,
@@ -108,7 +108,7 @@ func TestEveryDigitIsEquallyLikely(t *testing.T) {
 	const n = 20_000
 	var seen [6][10]int
 	for i := range n {
-		var seed captchamode.Seed
+		var seed challenge.Seed
 		// Any well-mixed 64 bits will do: seeds are pseudo-random.
 		binary.BigEndian.PutUint64(seed[:], uint64(i)*0x9e3779b97f4a7c15)
 		for at, r := range p.Solution(seed) {
@@ -127,7 +127,7 @@ func TestEveryDigitIsEquallyLikely(t *testing.T) {
 func TestThePictureIsStableAndOpaque(t *testing.T) {
 	t.Parallel()
 	p := provider(t, image.Config{})
-	seed := captchamode.Seed{2}
+	seed := challenge.Seed{2}
 	drawn := render(t, p, seed, "png")
 	if !bytes.Equal(drawn, render(t, p, seed, "png")) {
 		t.Error("one seed was drawn in two ways")
@@ -153,7 +153,7 @@ func TestThePictureIsStableAndOpaque(t *testing.T) {
 func TestTheFilesDoNotNameTheDigits(t *testing.T) {
 	t.Parallel()
 	p := provider(t, image.Config{})
-	seed := captchamode.Seed{3}
+	seed := challenge.Seed{3}
 	for _, ext := range []string{"png", "wav"} {
 		if bytes.Contains(render(t, p, seed, ext), []byte(p.Solution(seed))) {
 			t.Errorf("the %s contains its solution", ext)
@@ -163,7 +163,7 @@ func TestTheFilesDoNotNameTheDigits(t *testing.T) {
 
 func TestEveryLanguageSpeaks(t *testing.T) {
 	t.Parallel()
-	seed := captchamode.Seed{4}
+	seed := challenge.Seed{4}
 	spoken := map[string]bool{}
 	for _, lang := range []string{"en", "ja", "pt", "ru", "zh"} {
 		p := provider(t, image.Config{Lang: lang})
@@ -187,12 +187,12 @@ func TestEveryLanguageSpeaks(t *testing.T) {
 func TestRenderingIsSafeInParallel(t *testing.T) {
 	t.Parallel()
 	p := provider(t, image.Config{})
-	want := render(t, p, captchamode.Seed{5}, "png")
+	want := render(t, p, challenge.Seed{5}, "png")
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
 			var out bytes.Buffer
-			if err := p.Render(&out, captchamode.Seed{5}, "png"); err != nil || !bytes.Equal(out.Bytes(), want) {
+			if err := p.Render(&out, challenge.Seed{5}, "png"); err != nil || !bytes.Equal(out.Bytes(), want) {
 				t.Errorf("drawn differently in parallel: %v", err)
 			}
 		})
@@ -211,14 +211,14 @@ func TestConfigsThatCannotBeDrawnAreErrors(t *testing.T) {
 		}
 	}
 	p := provider(t, image.Config{})
-	if err := p.Render(new(bytes.Buffer), captchamode.Seed{}, "gif"); err == nil {
+	if err := p.Render(new(bytes.Buffer), challenge.Seed{}, "gif"); err == nil {
 		t.Error("rendered a gif")
 	}
 }
 
 func FuzzAnswer(f *testing.F) {
 	p := provider(f, image.Config{})
-	seed := captchamode.Seed{6}
+	seed := challenge.Seed{6}
 	f.Add(p.Solution(seed))
 	f.Add("１２３ ４５６")
 	f.Fuzz(func(t *testing.T, answer string) {
@@ -241,7 +241,7 @@ func BenchmarkRender(b *testing.B) {
 		b.Run(ext, func(b *testing.B) {
 			size := 0
 			for i := 0; b.Loop(); i++ {
-				var seed captchamode.Seed
+				var seed challenge.Seed
 				copy(seed[:], fmt.Sprint(i))
 				size += len(render(b, p, seed, ext))
 			}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/dchest/captcha"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
-func (p *Provider) draw(w io.Writer, seed captchamode.Seed) error {
+func (p *Provider) draw(w io.Writer, seed challenge.Seed) error {
 	picture := p.picture(seed)
 	flatten(picture.Palette)
 	if err := png.Encode(w, picture.Paletted); err != nil {
@@ -20,11 +20,11 @@ func (p *Provider) draw(w io.Writer, seed captchamode.Seed) error {
 	return nil
 }
 
-func (p *Provider) picture(seed captchamode.Seed) *captcha.Image {
+func (p *Provider) picture(seed challenge.Seed) *captcha.Image {
 	return captcha.NewImage(noise(seed), p.digits(seed), p.config.Width, p.config.Height)
 }
 
-func (p *Provider) speak(w io.Writer, seed captchamode.Seed) error {
+func (p *Provider) speak(w io.Writer, seed challenge.Seed) error {
 	voice := captcha.NewAudio(noise(seed), p.digits(seed), p.config.Lang)
 	if _, err := voice.WriteTo(w); err != nil {
 		return fmt.Errorf("image: writing the sound: %w", err)
@@ -53,6 +53,6 @@ func (p *Provider) tryDrawing() (err error) {
 				p.config.Digits, p.config.Width, p.config.Height)
 		}
 	}()
-	p.picture(captchamode.Seed{})
+	p.picture(challenge.Seed{})
 	return nil
 }

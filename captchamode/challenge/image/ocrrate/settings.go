@@ -12,8 +12,8 @@ import (
 
 	"github.com/dchest/captcha"
 
-	"authguard/captchamode"
-	ours "authguard/captchamode/image"
+	"authguard/captchamode/challenge"
+	ours "authguard/captchamode/challenge/image"
 )
 
 // A setting is one way of drawing. "library" is what the library's own PNG
@@ -74,7 +74,7 @@ func drawOurs(s setting) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	var seed captchamode.Seed
+	var seed challenge.Seed
 	rand.Read(seed[:])
 	var encoded bytes.Buffer
 	if err := provider.Render(&encoded, seed, "png"); err != nil {

@@ -1,4 +1,4 @@
-// Package challengetest is the contract of [captchamode.Spent] as tests. Every
+// Package challengetest is the contract of [challenge.Spent] as tests. Every
 // store runs it unchanged:
 //
 //	challengetest.RunSpent(t, func(t *testing.T) challengetest.Fixture { … })
@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // A Fixture is an empty store and its clock.
 type Fixture struct {
-	Store captchamode.Spent
+	Store challenge.Spent
 	// Now is the store's clock; nil is time.Now.
 	Now func() time.Time
 	// Advance moves the clock; nil if it cannot be moved. What depends on it

@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
-func preferPoW(c *captchamode.ChallengeConfig) { c.Preferred = "pow" }
+func preferPoW(c *challenge.Config) { c.Preferred = "pow" }
 
 // R18.
 func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
@@ -21,7 +21,7 @@ func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
 	if c.Kind != "image" || c.Image == "" || d.fallbacks.Load() != 1 {
 		t.Fatalf("issued %+v after %d reports", c, d.fallbacks.Load())
 	}
-	expectReason(t, d.check(t, here, c.ID, "anything"), captchamode.SolveWrong)
+	expectReason(t, d.check(t, here, c.ID, "anything"), challenge.Wrong)
 	d.pow.breaks.Store(false)
 	if c := d.issue(t); c.Kind != "pow" {
 		t.Errorf("kind %q after the provider was mended", c.Kind)
@@ -59,7 +59,7 @@ func TestWithoutAnyProviderThereIsNoChallenge(t *testing.T) {
 	d := newDesk(t, preferPoW)
 	d.pow.breaks.Store(true)
 	d.image.breaks.Store(true)
-	if c, err := d.Issue(t.Context(), here, false); !errors.Is(err, errBroken) || c != (captchamode.Challenge{}) {
+	if c, err := d.Issue(t.Context(), here, false); !errors.Is(err, errBroken) || c != (challenge.Challenge{}) {
 		t.Errorf("issued %+v, %v", c, err)
 	}
 }
@@ -69,12 +69,12 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 	d := newDesk(t, preferPoW)
 	c := d.issue(t)
 	d.pow.breaks.Store(true)
-	v, err := d.Check(t.Context(), here, captchamode.Solve{ID: c.ID, Answer: c.PoW.Salt})
-	if v.Solved || v.Reason != captchamode.SolveUnchecked || !errors.Is(err, errBroken) {
+	v, err := d.Check(t.Context(), here, challenge.Solve{ID: c.ID, Answer: c.PoW.Salt})
+	if v.Solved || v.Reason != challenge.Unchecked || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
 	d.pow.breaks.Store(false)
-	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveSpent)
+	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.AlreadySpent)
 }
 
 // noSpent is a store that fails, and would say yes.
@@ -85,10 +85,10 @@ func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error)  { retur
 
 func TestAStoreThatFailsIsNoPass(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(c *captchamode.ChallengeConfig) { c.Spent = noSpent{} })
+	d := newDesk(t, func(c *challenge.Config) { c.Spent = noSpent{} })
 	c := d.issue(t)
-	v, err := d.Check(t.Context(), here, captchamode.Solve{ID: c.ID, Answer: c.PoW.Salt})
-	if v != (captchamode.Verdict{}) || !errors.Is(err, errBroken) {
+	v, err := d.Check(t.Context(), here, challenge.Solve{ID: c.ID, Answer: c.PoW.Salt})
+	if v != (challenge.Verdict{}) || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
 	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, errBroken) {
@@ -98,11 +98,11 @@ func TestAStoreThatFailsIsNoPass(t *testing.T) {
 
 func TestAFullStoreIsNoPass(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(c *captchamode.ChallengeConfig) { c.Spent = captchamode.NewMemorySpent(1, c.Now) })
+	d := newDesk(t, func(c *challenge.Config) { c.Spent = challenge.NewMemorySpent(1, c.Now) })
 	first, second := d.issue(t), d.issue(t)
-	expectReason(t, d.check(t, here, first.ID, first.PoW.Salt), captchamode.SolveRight)
-	v, err := d.Check(t.Context(), here, captchamode.Solve{ID: second.ID, Answer: second.PoW.Salt})
-	if v.Solved || !errors.Is(err, captchamode.ErrSpentFull) {
+	expectReason(t, d.check(t, here, first.ID, first.PoW.Salt), challenge.Right)
+	v, err := d.Check(t.Context(), here, challenge.Solve{ID: second.ID, Answer: second.PoW.Salt})
+	if v.Solved || !errors.Is(err, challenge.ErrSpentFull) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
 }
@@ -113,30 +113,30 @@ func TestNothingIssuedBeforeARestartIsSolvedAfterIt(t *testing.T) {
 	t.Parallel()
 	before, after := newDesk(t), newDesk(t)
 	c := before.issue(t)
-	expectReason(t, before.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveRight)
-	expectReason(t, after.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveUnknown)
+	expectReason(t, before.check(t, here, c.ID, c.PoW.Salt), challenge.Right)
+	expectReason(t, after.check(t, here, c.ID, c.PoW.Salt), challenge.Unknown)
 }
 
 // shared stands for a store of several nodes: it has no epoch.
-type shared struct{ captchamode.Spent }
+type shared struct{ challenge.Spent }
 
 func TestNodesWithASharedStoreSolveEachOthers(t *testing.T) {
 	t.Parallel()
-	store := shared{captchamode.NewMemorySpent(0, newChallengeClock().Now)}
-	share := func(c *captchamode.ChallengeConfig) { c.Spent = store }
+	store := shared{challenge.NewMemorySpent(0, newChallengeClock().Now)}
+	share := func(c *challenge.Config) { c.Spent = store }
 	one, two := newDesk(t, share), newDesk(t, share)
 	c := one.issue(t)
-	expectReason(t, two.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveRight)
-	expectReason(t, one.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveSpent)
+	expectReason(t, two.check(t, here, c.ID, c.PoW.Salt), challenge.Right)
+	expectReason(t, one.check(t, here, c.ID, c.PoW.Salt), challenge.AlreadySpent)
 }
 
 func TestAnotherSecretOpensNothing(t *testing.T) {
 	t.Parallel()
-	store := shared{captchamode.NewMemorySpent(0, newChallengeClock().Now)}
-	one := newDesk(t, func(c *captchamode.ChallengeConfig) { c.Spent = store })
-	two := newDesk(t, func(c *captchamode.ChallengeConfig) {
+	store := shared{challenge.NewMemorySpent(0, newChallengeClock().Now)}
+	one := newDesk(t, func(c *challenge.Config) { c.Spent = store })
+	two := newDesk(t, func(c *challenge.Config) {
 		c.Spent, c.Secret = store, []byte("another secret of at least 32 bytes")
 	})
 	c := one.issue(t)
-	expectReason(t, two.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveUnknown)
+	expectReason(t, two.check(t, here, c.ID, c.PoW.Salt), challenge.Unknown)
 }

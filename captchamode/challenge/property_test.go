@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"strings"
@@ -7,38 +7,38 @@ import (
 
 	"pgregory.net/rapid"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // known is what a history knows of a challenge it issued.
 type known struct {
-	captchamode.Challenge
+	challenge.Challenge
 	place  [16]byte
 	spent  bool
 	solved int
 }
 
 // expected is what one try must find: R17 as a table.
-func (k *known) expected(now time.Time, place [16]byte, answer string) captchamode.SolveReason {
+func (k *known) expected(now time.Time, place [16]byte, answer string) challenge.Reason {
 	switch {
 	case !now.Before(k.Expires):
-		return captchamode.SolveExpired
+		return challenge.Expired
 	case place != k.place:
-		return captchamode.SolveElsewhere
+		return challenge.Elsewhere
 	case k.spent:
-		return captchamode.SolveSpent
+		return challenge.AlreadySpent
 	case answer == k.PoW.Salt:
-		return captchamode.SolveRight
+		return challenge.Right
 	default:
-		return captchamode.SolveWrong
+		return challenge.Wrong
 	}
 }
 
-func (k *known) note(t *rapid.T, reason captchamode.SolveReason) {
-	if reason == captchamode.SolveRight || reason == captchamode.SolveWrong {
+func (k *known) note(t *rapid.T, reason challenge.Reason) {
+	if reason == challenge.Right || reason == challenge.Wrong {
 		k.spent = true
 	}
-	if reason == captchamode.SolveRight {
+	if reason == challenge.Right {
 		k.solved++
 	}
 	if k.solved > 1 {
@@ -74,7 +74,7 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 				answer := rapid.SampledFrom([]string{k.PoW.Salt, "wrong"}).Draw(rt, "answer")
 				want := k.expected(d.clock.Now(), at, answer)
 				got := d.check(t, at, k.ID, answer)
-				if got.Reason != want || got.Solved != (want == captchamode.SolveRight) {
+				if got.Reason != want || got.Solved != (want == challenge.Right) {
 					rt.Fatalf("verdict %+v, want %v", got, want)
 				}
 				k.note(rt, got.Reason)
@@ -113,10 +113,10 @@ func FuzzChallengeID(f *testing.F) {
 		f.Add(c.ID + "=")
 	}
 	f.Add("")
-	f.Add(strings.Repeat("A", captchamode.IDLen))
+	f.Add(strings.Repeat("A", challenge.IDLen))
 	f.Fuzz(func(t *testing.T, id string) {
 		v := d.check(t, elsewhere, id, "1")
-		if opened := v.Reason == captchamode.SolveElsewhere; opened != issued[id] {
+		if opened := v.Reason == challenge.Elsewhere; opened != issued[id] {
 			t.Fatalf("%q: %v", id, v.Reason)
 		}
 	})
@@ -130,10 +130,10 @@ func TestEveryBitOfAnIDIsProtected(t *testing.T) {
 	for i := range c.ID {
 		for _, other := range alphabet {
 			id := c.ID[:i] + string(other) + c.ID[i+1:]
-			if id != c.ID && d.check(t, here, id, c.PoW.Salt).Reason != captchamode.SolveUnknown {
+			if id != c.ID && d.check(t, here, id, c.PoW.Salt).Reason != challenge.Unknown {
 				t.Fatalf("position %d can be %q", i, other)
 			}
 		}
 	}
-	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveRight)
+	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.Right)
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/altcha-org/altcha-lib-go"
 
-	"authguard/captchamode"
-	"authguard/captchamode/pow"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/pow"
 )
 
 var expires = time.Unix(2_000_000_000, 0)
@@ -26,7 +26,7 @@ func provider(t testing.TB, maxNumber int64) *pow.Provider {
 	return p
 }
 
-func issue(t testing.TB, p *pow.Provider, seed captchamode.Seed) captchamode.PoW {
+func issue(t testing.TB, p *pow.Provider, seed challenge.Seed) challenge.PoW {
 	t.Helper()
 	puzzle, err := p.Issue(t.Context(), seed, expires)
 	if err != nil {
@@ -36,7 +36,7 @@ func issue(t testing.TB, p *pow.Provider, seed captchamode.Seed) captchamode.PoW
 }
 
 // solve does what a client does, with the protocol's own library.
-func solve(t testing.TB, c captchamode.PoW) altcha.Payload {
+func solve(t testing.TB, c challenge.PoW) altcha.Payload {
 	t.Helper()
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.Algorithm(c.Algorithm), int(c.MaxNumber), 0, nil)
 	if err != nil || found == nil {
@@ -57,7 +57,7 @@ func encode(t testing.TB, payload altcha.Payload) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-func check(t testing.TB, p *pow.Provider, seed captchamode.Seed, answer string) bool {
+func check(t testing.TB, p *pow.Provider, seed challenge.Seed, answer string) bool {
 	t.Helper()
 	right, err := p.Check(t.Context(), seed, expires, answer)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestTheProtocolsOwnLibrarySolvesIt(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 5000)
 	for i := range 20 {
-		seed := captchamode.Seed{byte(i)}
+		seed := challenge.Seed{byte(i)}
 		if !check(t, p, seed, encode(t, solve(t, issue(t, p, seed)))) {
 			t.Errorf("seed %d: the solution was not accepted", i)
 		}
@@ -80,11 +80,11 @@ func TestTheProtocolsOwnLibrarySolvesIt(t *testing.T) {
 func TestTheChallengeFollowsFromTheSeed(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 0)
-	first, again := issue(t, p, captchamode.Seed{1}), issue(t, p, captchamode.Seed{1})
+	first, again := issue(t, p, challenge.Seed{1}), issue(t, p, challenge.Seed{1})
 	if first != again {
 		t.Errorf("one seed gave %v and %v", first, again)
 	}
-	other := issue(t, p, captchamode.Seed{2})
+	other := issue(t, p, challenge.Seed{2})
 	if first.Salt == other.Salt || first.Challenge == other.Challenge {
 		t.Error("two seeds share a salt or a challenge")
 	}
@@ -99,8 +99,8 @@ func TestTheChallengeFollowsFromTheSeed(t *testing.T) {
 func TestWhatTheClientChangesFails(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 5000)
-	seed := captchamode.Seed{7}
-	elsewhere := solve(t, issue(t, p, captchamode.Seed{8}))
+	seed := challenge.Seed{7}
+	elsewhere := solve(t, issue(t, p, challenge.Seed{8}))
 	for name, change := range map[string]func(*altcha.Payload){
 		"number":           func(s *altcha.Payload) { s.Number++ },
 		"negative number":  func(s *altcha.Payload) { s.Number = -s.Number },
@@ -128,7 +128,7 @@ func TestWhatTheClientChangesFails(t *testing.T) {
 func TestTheNumberCannotBeSplicedIntoTheSalt(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 5000)
-	seed := captchamode.Seed{3}
+	seed := challenge.Seed{3}
 	solution := solve(t, issue(t, p, seed))
 	digits := strconv.FormatInt(solution.Number, 10)
 	solution.Salt += digits[:1]
@@ -141,7 +141,7 @@ func TestTheNumberCannotBeSplicedIntoTheSalt(t *testing.T) {
 func TestChangingTheWorkLeavesIssuedChallengesAlone(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 5000)
-	seed := captchamode.Seed{4}
+	seed := challenge.Seed{4}
 	before := solve(t, issue(t, p, seed))
 	if err := p.SetMaxNumber(50_000); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestWhatIsNoPayloadIsWrongAndNoError(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 0)
 	for _, answer := range []string{"", "123456", "{}", "e30=", "bnVsbA==", "W10=", "!!!", strings.Repeat("A", 4096)} {
-		if check(t, p, captchamode.Seed{}, answer) {
+		if check(t, p, challenge.Seed{}, answer) {
 			t.Errorf("%.20q: accepted", answer)
 		}
 	}
@@ -175,7 +175,7 @@ func TestWhatIsNoPayloadIsWrongAndNoError(t *testing.T) {
 
 func FuzzAnswer(f *testing.F) {
 	p := provider(f, 1000)
-	seed := captchamode.Seed{5}
+	seed := challenge.Seed{5}
 	right := solve(f, issue(f, p, seed))
 	f.Add(encode(f, right))
 	f.Add("e30=")
@@ -197,7 +197,7 @@ func BenchmarkSolve(b *testing.B) {
 	p := provider(b, 0)
 	hashes := 0
 	for i := 0; b.Loop(); i++ {
-		hashes += int(solve(b, issue(b, p, captchamode.Seed{byte(i), byte(i >> 8)})).Number) + 1
+		hashes += int(solve(b, issue(b, p, challenge.Seed{byte(i), byte(i >> 8)})).Number) + 1
 	}
 	b.ReportMetric(float64(hashes)/b.Elapsed().Seconds(), "hashes/s")
 	b.ReportMetric(float64(hashes)/float64(b.N), "hashes/guess")
@@ -205,7 +205,7 @@ func BenchmarkSolve(b *testing.B) {
 
 // BenchmarkHash is what a program written for it needs for one of the hashes.
 func BenchmarkHash(b *testing.B) {
-	text := []byte(issue(b, provider(b, 0), captchamode.Seed{}).Salt)
+	text := []byte(issue(b, provider(b, 0), challenge.Seed{}).Salt)
 	for n := int64(0); b.Loop(); n++ {
 		sha256.Sum256(strconv.AppendInt(text, n, 10))
 	}
@@ -214,8 +214,8 @@ func BenchmarkHash(b *testing.B) {
 
 func BenchmarkCheck(b *testing.B) {
 	p := provider(b, 0)
-	answer := encode(b, solve(b, issue(b, p, captchamode.Seed{})))
+	answer := encode(b, solve(b, issue(b, p, challenge.Seed{})))
 	for b.Loop() {
-		check(b, p, captchamode.Seed{}, answer)
+		check(b, p, challenge.Seed{}, answer)
 	}
 }

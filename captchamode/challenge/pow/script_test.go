@@ -13,7 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 const policy = "default-src 'none'; script-src 'self'; form-action 'self'"
@@ -25,7 +25,7 @@ func page(t *testing.T, task string) (url string, sent <-chan http.Header) {
 	answers := make(chan http.Header, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pow.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, "../../web/static/pow.js")
+		http.ServeFile(w, r, "../../../web/static/pow.js")
 	})
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
@@ -60,7 +60,7 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-func asAttribute(t *testing.T, task captchamode.PoW) string {
+func asAttribute(t *testing.T, task challenge.PoW) string {
 	t.Helper()
 	raw, err := json.Marshal(task)
 	if err != nil {
@@ -73,7 +73,7 @@ func asAttribute(t *testing.T, task captchamode.PoW) string {
 func TestTheScriptSolvesTheTaskBeforeTheFormIsSent(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 0)
-	seed := captchamode.Seed{9}
+	seed := challenge.Seed{9}
 	url, sent := page(t, asAttribute(t, issue(t, p, seed)))
 	err := chromedp.Do(browser(t), chromedp.Navigate(url), chromedp.Click("button"))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestTheScriptSolvesTheTaskBeforeTheFormIsSent(t *testing.T) {
 func TestTheScriptHidesThePictureAndSaysSo(t *testing.T) {
 	t.Parallel()
 	p := provider(t, 1000)
-	url, _ := page(t, asAttribute(t, issue(t, p, captchamode.Seed{9})))
+	url, _ := page(t, asAttribute(t, issue(t, p, challenge.Seed{9})))
 	ctx := browser(t)
 	err := chromedp.Do(ctx, chromedp.Navigate(url),
 		chromedp.WaitReady("[data-pow] [name=captcha_answer]"),

@@ -1,4 +1,4 @@
-package captchamode
+package challenge
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 // Spent remembers which challenges were used up, until they would have
 // expired anyway. Methods are safe for concurrent use. The suite in
-// captchamode/challengetest says what is expected of one.
+// captchamode/challenge/challengetest says what is expected of one.
 type Spent interface {
 	// Spend uses up an ID and tells whether this call was the first to do so:
 	// of any number of calls, on any node, at most one hears true. until is

@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"encoding/binary"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
-	"authguard/captchamode/challengetest"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/challengetest"
 )
 
 // challengeClock is a clock that stands still until it is moved.
@@ -44,7 +44,7 @@ func TestMemorySpentKeepsTheContract(t *testing.T) {
 	challengetest.RunSpent(t, func(*testing.T) challengetest.Fixture {
 		clock := newChallengeClock()
 		return challengetest.Fixture{
-			Store: captchamode.NewMemorySpent(0, clock.Now),
+			Store: challenge.NewMemorySpent(0, clock.Now),
 			Now:   clock.Now, Advance: clock.Advance,
 		}
 	})
@@ -54,7 +54,7 @@ func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
 	t.Parallel()
 	clock := newChallengeClock()
 	const limit = 100
-	store := captchamode.NewMemorySpent(limit, clock.Now)
+	store := challenge.NewMemorySpent(limit, clock.Now)
 	until := clock.Now().Add(5 * time.Minute)
 	for n := range limit {
 		if first, err := store.Spend(t.Context(), spentID(n), until); !first || err != nil {
@@ -66,7 +66,7 @@ func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
 		if first {
 			t.Fatalf("a full store let ID %d through", n)
 		}
-		if full := errors.Is(err, captchamode.ErrSpentFull); full != (n >= limit) {
+		if full := errors.Is(err, challenge.ErrSpentFull); full != (n >= limit) {
 			t.Fatalf("ID %d of %d: %v", n, limit, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
 func TestAFullStoreHasRoomAgainWhenTheMinuteIsOver(t *testing.T) {
 	t.Parallel()
 	clock := newChallengeClock()
-	store := captchamode.NewMemorySpent(10, clock.Now)
+	store := challenge.NewMemorySpent(10, clock.Now)
 	for n := range 10 {
 		store.Spend(t.Context(), spentID(n), clock.Now().Add(10*time.Second))
 	}
@@ -92,10 +92,10 @@ func TestAFullStoreHasRoomAgainWhenTheMinuteIsOver(t *testing.T) {
 func BenchmarkMemorySpentFull(b *testing.B) {
 	for b.Loop() {
 		before := heap()
-		store := captchamode.NewMemorySpent(0, nil)
+		store := challenge.NewMemorySpent(0, nil)
 		until := time.Now().Add(5 * time.Minute)
 		held := 0
-		for n := range captchamode.DefaultSpentCap {
+		for n := range challenge.DefaultSpentCap {
 			// As a flood would: the expiries are spread over the minutes.
 			if first, _ := store.Spend(b.Context(), spentID(n), until.Add(time.Duration(n%5)*time.Minute)); first {
 				held++
@@ -117,7 +117,7 @@ func heap() uint64 {
 }
 
 func BenchmarkMemorySpend(b *testing.B) {
-	store := captchamode.NewMemorySpent(0, nil)
+	store := challenge.NewMemorySpent(0, nil)
 	until := time.Now().Add(5 * time.Minute)
 	for n := 0; b.Loop(); n++ {
 		store.Spend(b.Context(), spentID(n%4_000_000), until)

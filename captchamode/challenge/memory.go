@@ -1,4 +1,4 @@
-package captchamode
+package challenge
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 const DefaultSpentCap = 1 << 22
 
 // ErrSpentFull says that a MemorySpent holds all it may.
-var ErrSpentFull = errors.New("captchamode: too many challenges were spent at once")
+var ErrSpentFull = errors.New("challenge: too many challenges were spent at once")
 
 var (
 	_ Spent     = (*MemorySpent)(nil)

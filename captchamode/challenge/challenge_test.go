@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 func TestCountedComesBackOnceForEachChallenge(t *testing.T) {
@@ -48,8 +48,8 @@ func TestOnlyTheSealedKindsAnswerCounts(t *testing.T) {
 	image := d.issue(t)
 	// With the seed of the image challenge, were it a proof of work.
 	forged := "pow" + strings.TrimPrefix(image.PoW.Salt, "image")
-	expectReason(t, d.check(t, here, image.ID, forged), captchamode.SolveWrong)
-	expectReason(t, d.check(t, here, pow.ID, pow.PoW.Salt), captchamode.SolveRight)
+	expectReason(t, d.check(t, here, image.ID, forged), challenge.Wrong)
+	expectReason(t, d.check(t, here, pow.ID, pow.PoW.Salt), challenge.Right)
 }
 
 func TestAProofOfWorkCanBeSolvedByItsPicture(t *testing.T) {
@@ -67,26 +67,26 @@ func TestAProofOfWorkCanBeSolvedByItsPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	typed := strings.TrimPrefix(string(media.Body), "png")
-	expectReason(t, d.check(t, here, c.ID, typed), captchamode.SolveRight)
-	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), captchamode.SolveSpent)
+	expectReason(t, d.check(t, here, c.ID, typed), challenge.Right)
+	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.AlreadySpent)
 }
 
 func TestAKindWithoutAPictureHasNone(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(c *captchamode.ChallengeConfig) { c.Preferred = "pow" })
+	d := newDesk(t, func(c *challenge.Config) { c.Preferred = "pow" })
 	d.pow.orImage = false
 	c := d.issue(t)
 	if c.Image != "" || c.Audio != "" {
 		t.Errorf("the challenge offers %q and %q", c.Image, c.Audio)
 	}
-	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, captchamode.ErrGone) {
+	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, challenge.ErrGone) {
 		t.Errorf("its picture: %v", err)
 	}
 }
 
 func TestTheJSONFormIsTheContracts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(c *captchamode.ChallengeConfig) { c.Preferred = "pow" })
+	d := newDesk(t, func(c *challenge.Config) { c.Preferred = "pow" })
 	c := d.issue(t)
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheJSONFormIsTheContracts(t *testing.T) {
 
 func TestTheZeroVerdictIsNotSolved(t *testing.T) {
 	t.Parallel()
-	var v captchamode.Verdict
+	var v challenge.Verdict
 	if v.Solved || v.Reason.String() != "unchecked" {
 		t.Errorf("zero verdict: %+v", v)
 	}
@@ -119,24 +119,24 @@ func TestTheZeroVerdictIsNotSolved(t *testing.T) {
 func TestImpossibleConfigsAreErrors(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for name, change := range map[string]func(*captchamode.ChallengeConfig){
-		"no secret":         func(c *captchamode.ChallengeConfig) { c.Secret = nil },
-		"short secret":      func(c *captchamode.ChallengeConfig) { c.Secret = c.Secret[:31] },
-		"unset secret":      func(c *captchamode.ChallengeConfig) { c.Secret = make([]byte, 32) },
-		"no store":          func(c *captchamode.ChallengeConfig) { c.Spent = nil },
-		"no built-in":       func(c *captchamode.ChallengeConfig) { c.BuiltIn = nil },
-		"unknown preferred": func(c *captchamode.ChallengeConfig) { c.Preferred = "none" },
-		"two of a kind":     func(c *captchamode.ChallengeConfig) { c.Others = []captchamode.Provider{d.image} },
-		"long kind": func(c *captchamode.ChallengeConfig) {
-			c.Others = []captchamode.Provider{&plainKind{kind: "ninebytes"}}
+	for name, change := range map[string]func(*challenge.Config){
+		"no secret":         func(c *challenge.Config) { c.Secret = nil },
+		"short secret":      func(c *challenge.Config) { c.Secret = c.Secret[:31] },
+		"unset secret":      func(c *challenge.Config) { c.Secret = make([]byte, 32) },
+		"no store":          func(c *challenge.Config) { c.Spent = nil },
+		"no built-in":       func(c *challenge.Config) { c.BuiltIn = nil },
+		"unknown preferred": func(c *challenge.Config) { c.Preferred = "none" },
+		"two of a kind":     func(c *challenge.Config) { c.Others = []challenge.Provider{d.image} },
+		"long kind": func(c *challenge.Config) {
+			c.Others = []challenge.Provider{&plainKind{kind: "ninebytes"}}
 		},
-		"short life":   func(c *captchamode.ChallengeConfig) { c.TTL = time.Second },
-		"long life":    func(c *captchamode.ChallengeConfig) { c.TTL = 2 * time.Hour },
-		"no rendering": func(c *captchamode.ChallengeConfig) { c.Renders = -1 },
+		"short life":   func(c *challenge.Config) { c.TTL = time.Second },
+		"long life":    func(c *challenge.Config) { c.TTL = 2 * time.Hour },
+		"no rendering": func(c *challenge.Config) { c.Renders = -1 },
 	} {
-		config := captchamode.ChallengeConfig{Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image}
+		config := challenge.Config{Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image}
 		change(&config)
-		if c, err := captchamode.NewChallenges(config); err == nil || c != nil {
+		if c, err := challenge.New(config); err == nil || c != nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package captchamode
+package challenge
 
 import (
 	"errors"
@@ -9,13 +9,13 @@ import (
 
 // Bounds of a challenge's life, and how long it is unless told.
 const (
-	DefaultChallengeTTL = 5 * time.Minute
-	MinChallengeTTL     = 10 * time.Second
-	MaxChallengeTTL     = time.Hour
+	DefaultTTL = 5 * time.Minute
+	MinTTL     = 10 * time.Second
+	MaxTTL     = time.Hour
 )
 
-// ChallengeConfig is what [NewChallenges] needs.
-type ChallengeConfig struct {
+// Config is what [New] needs.
+type Config struct {
 	// Secret is at least 32 bytes, the same on every node. Whoever has it can
 	// solve every challenge.
 	Secret []byte
@@ -27,8 +27,8 @@ type ChallengeConfig struct {
 	Others []Provider
 	// Preferred is the kind to issue; default the built-in's.
 	Preferred string
-	// TTL is how long a challenge can be solved, from [MinChallengeTTL] to
-	// [MaxChallengeTTL]; default [DefaultChallengeTTL].
+	// TTL is how long a challenge can be solved, from [MinTTL] to
+	// [MaxTTL]; default [DefaultTTL].
 	TTL time.Duration
 	// Renders is how many pictures, and how many sounds, are made at once;
 	// default 2. A sound takes some 10 ms of a core.
@@ -40,9 +40,9 @@ type ChallengeConfig struct {
 	Now func() time.Time
 }
 
-func (c *ChallengeConfig) setDefaults() {
+func (c *Config) setDefaults() {
 	if c.TTL == 0 {
-		c.TTL = DefaultChallengeTTL
+		c.TTL = DefaultTTL
 	}
 	if c.Preferred == "" && c.BuiltIn != nil {
 		c.Preferred = c.BuiltIn.Kind()
@@ -58,33 +58,33 @@ func (c *ChallengeConfig) setDefaults() {
 	}
 }
 
-func (c *ChallengeConfig) validate() error {
+func (c *Config) validate() error {
 	var problems []error
 	if len(c.Secret) < 32 || !slices.ContainsFunc(c.Secret, func(b byte) bool { return b != 0 }) {
-		problems = append(problems, errors.New("captchamode: secret: must be 32 random bytes or more"))
+		problems = append(problems, errors.New("challenge: secret: must be 32 random bytes or more"))
 	}
 	if c.Spent == nil {
-		problems = append(problems, errors.New("captchamode: spent: must be set"))
+		problems = append(problems, errors.New("challenge: spent: must be set"))
 	}
 	if c.BuiltIn == nil {
-		problems = append(problems, errors.New("captchamode: built-in provider: must be set"))
+		problems = append(problems, errors.New("challenge: built-in provider: must be set"))
 	}
 	if c.Renders < 1 {
-		problems = append(problems, errors.New("captchamode: renders: must be at least 1"))
+		problems = append(problems, errors.New("challenge: renders: must be at least 1"))
 	}
 	return errors.Join(problems...)
 }
 
 // byKind indexes the providers. Kinds are sealed in eight bytes.
-func (c *ChallengeConfig) byKind() (map[string]Provider, error) {
+func (c *Config) byKind() (map[string]Provider, error) {
 	providers := map[string]Provider{}
 	for _, p := range append([]Provider{c.BuiltIn}, c.Others...) {
 		kind := p.Kind()
 		if kind == "" || len(kind) > kindLen {
-			return nil, fmt.Errorf("captchamode: provider %q: a kind has 1 to %d bytes", kind, kindLen)
+			return nil, fmt.Errorf("challenge: provider %q: a kind has 1 to %d bytes", kind, kindLen)
 		}
 		if providers[kind] != nil {
-			return nil, fmt.Errorf("captchamode: provider %q: there are two of that kind", kind)
+			return nil, fmt.Errorf("challenge: provider %q: there are two of that kind", kind)
 		}
 		providers[kind] = p
 	}

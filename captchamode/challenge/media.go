@@ -1,4 +1,4 @@
-package captchamode
+package challenge
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 // Why there is no picture.
 var (
 	// ErrGone: the challenge is spent, expired, or was never issued.
-	ErrGone = errors.New("captchamode: no such challenge")
+	ErrGone = errors.New("challenge: no such challenge")
 	// ErrBusy: too many pictures or sounds are being made. Try again.
-	ErrBusy = errors.New("captchamode: too many challenges are being rendered")
+	ErrBusy = errors.New("challenge: too many challenges are being rendered")
 )
 
 // renderWait is how long a picture or sound waits for its turn.
@@ -30,30 +30,30 @@ var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav"}
 // Media renders a challenge that can still be solved, as "png" or "wav". It
 // is rendered whole before any of it is sent: whoever reads slowly holds up
 // nobody. The error is [ErrGone], [ErrBusy], the context's, or the store's.
-func (c *Challenges) Media(ctx context.Context, id, ext string) (Media, error) {
-	s, reason := c.find(id)
-	if reason != SolveUnchecked || mediaTypes[ext] == "" || !c.illustrated(s) {
+func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
+	s, reason := d.find(id)
+	if reason != Unchecked || mediaTypes[ext] == "" || !d.illustrated(s) {
 		return Media{}, ErrGone
 	}
-	spent, err := c.spent.Seen(ctx, s.nonce, s.expires)
+	spent, err := d.spent.Seen(ctx, s.nonce, s.expires)
 	if err != nil {
-		return Media{}, fmt.Errorf("captchamode: looking for a spent challenge: %w", err)
+		return Media{}, fmt.Errorf("challenge: looking for a spent challenge: %w", err)
 	}
 	if spent {
 		return Media{}, ErrGone
 	}
-	return c.render(ctx, s, ext)
+	return d.render(ctx, s, ext)
 }
 
-func (c *Challenges) render(ctx context.Context, s sealed, ext string) (Media, error) {
-	turn := c.renders[ext]
+func (d *Desk) render(ctx context.Context, s sealed, ext string) (Media, error) {
+	turn := d.renders[ext]
 	if err := wait(ctx, turn); err != nil {
 		return Media{}, err
 	}
 	defer func() { <-turn }()
 	var body bytes.Buffer
-	if err := c.builtIn.Render(&body, c.sealer.seed(s, c.builtIn.Kind()), ext); err != nil {
-		return Media{}, fmt.Errorf("captchamode: rendering a challenge: %w", err)
+	if err := d.builtIn.Render(&body, d.sealer.seed(s, d.builtIn.Kind()), ext); err != nil {
+		return Media{}, fmt.Errorf("challenge: rendering a challenge: %w", err)
 	}
 	return Media{Type: mediaTypes[ext], Body: body.Bytes()}, nil
 }

@@ -1,4 +1,4 @@
-package captchamode_test
+package challenge_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 var (
@@ -30,30 +30,30 @@ type plainKind struct {
 
 var errBroken = errors.New("broken")
 
-func plainAnswer(kind string, seed captchamode.Seed) string { return kind + string(seed[:]) }
+func plainAnswer(kind string, seed challenge.Seed) string { return kind + string(seed[:]) }
 
 func (p *plainKind) Kind() string { return p.kind }
 
-func (p *plainKind) Issue(ctx context.Context, seed captchamode.Seed, _ time.Time) (captchamode.Puzzle, error) {
+func (p *plainKind) Issue(ctx context.Context, seed challenge.Seed, _ time.Time) (challenge.Puzzle, error) {
 	if p.hangs.Load() {
 		<-ctx.Done()
-		return captchamode.Puzzle{}, ctx.Err()
+		return challenge.Puzzle{}, ctx.Err()
 	}
 	if p.breaks.Load() {
-		return captchamode.Puzzle{}, errBroken
+		return challenge.Puzzle{}, errBroken
 	}
 	// The tests find the answer here; people are not told it.
-	return captchamode.Puzzle{OrImage: p.orImage, PoW: &captchamode.PoW{Salt: plainAnswer(p.kind, seed)}}, nil
+	return challenge.Puzzle{OrImage: p.orImage, PoW: &challenge.PoW{Salt: plainAnswer(p.kind, seed)}}, nil
 }
 
-func (p *plainKind) Check(_ context.Context, seed captchamode.Seed, _ time.Time, answer string) (bool, error) {
+func (p *plainKind) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
 	if p.breaks.Load() {
 		return true, errBroken // a pass if anybody believes it
 	}
 	return answer == plainAnswer(p.kind, seed), nil
 }
 
-func (p *plainKind) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+func (p *plainKind) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	p.rendered.Add(1)
 	if p.render != nil {
 		p.render()
@@ -64,36 +64,36 @@ func (p *plainKind) Render(w io.Writer, seed captchamode.Seed, ext string) error
 
 // desk is a set of challenges with its providers and its clock.
 type desk struct {
-	*captchamode.Challenges
+	*challenge.Desk
 	image, pow *plainKind
 	clock      *challengeClock
-	spent      captchamode.Spent
+	spent      challenge.Spent
 	fallbacks  atomic.Int64
 }
 
-func newDesk(t testing.TB, change ...func(*captchamode.ChallengeConfig)) *desk {
+func newDesk(t testing.TB, change ...func(*challenge.Config)) *desk {
 	t.Helper()
 	d := &desk{
 		image: &plainKind{kind: "image"}, pow: &plainKind{kind: "pow", orImage: true},
 		clock: newChallengeClock(),
 	}
-	d.spent = captchamode.NewMemorySpent(0, d.clock.Now)
-	config := captchamode.ChallengeConfig{
+	d.spent = challenge.NewMemorySpent(0, d.clock.Now)
+	config := challenge.Config{
 		Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image,
-		Others: []captchamode.Provider{d.pow}, Now: d.clock.Now,
+		Others: []challenge.Provider{d.pow}, Now: d.clock.Now,
 		OnFallback: func(string, error) { d.fallbacks.Add(1) },
 	}
 	for _, f := range change {
 		f(&config)
 	}
 	var err error
-	if d.Challenges, err = captchamode.NewChallenges(config); err != nil {
+	if d.Desk, err = challenge.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func (d *desk) issue(t testing.TB) captchamode.Challenge {
+func (d *desk) issue(t testing.TB) challenge.Challenge {
 	t.Helper()
 	c, err := d.Issue(t.Context(), here, false)
 	if err != nil {
@@ -102,18 +102,18 @@ func (d *desk) issue(t testing.TB) captchamode.Challenge {
 	return c
 }
 
-func (d *desk) check(t testing.TB, place [16]byte, id, answer string) captchamode.Verdict {
+func (d *desk) check(t testing.TB, place [16]byte, id, answer string) challenge.Verdict {
 	t.Helper()
-	v, err := d.Check(t.Context(), place, captchamode.Solve{ID: id, Answer: answer})
+	v, err := d.Check(t.Context(), place, challenge.Solve{ID: id, Answer: answer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func expectReason(t testing.TB, v captchamode.Verdict, want captchamode.SolveReason) {
+func expectReason(t testing.TB, v challenge.Verdict, want challenge.Reason) {
 	t.Helper()
-	if v.Reason != want || v.Solved != (want == captchamode.SolveRight) {
+	if v.Reason != want || v.Solved != (want == challenge.Right) {
 		t.Errorf("verdict %v (solved %t), want %v", v.Reason, v.Solved, want)
 	}
 }

@@ -24,10 +24,10 @@ import (
 
 	"github.com/altcha-org/altcha-lib-go"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
-var _ captchamode.Provider = (*Provider)(nil)
+var _ challenge.Provider = (*Provider)(nil)
 
 // Bounds of the number to find. The work is half of it on average.
 const (
@@ -61,11 +61,11 @@ func (p *Provider) SetMaxNumber(n int64) error {
 	return nil
 }
 
-// Kind returns [captchamode.KindPoW].
-func (p *Provider) Kind() string { return captchamode.KindPoW }
+// Kind returns [challenge.KindPoW].
+func (p *Provider) Kind() string { return challenge.KindPoW }
 
 // Issue makes the parameters of a seed.
-func (p *Provider) Issue(_ context.Context, seed captchamode.Seed, expires time.Time) (captchamode.Puzzle, error) {
+func (p *Provider) Issue(_ context.Context, seed challenge.Seed, expires time.Time) (challenge.Puzzle, error) {
 	most := p.maxNumber.Load()
 	number := int64(binary.BigEndian.Uint64(derive(seed, "number")) % uint64(most+1))
 	made, err := altcha.CreateChallenge(altcha.ChallengeOptions{
@@ -76,9 +76,9 @@ func (p *Provider) Issue(_ context.Context, seed captchamode.Seed, expires time.
 		Salt:      salt(seed, expires),
 	})
 	if err != nil {
-		return captchamode.Puzzle{}, fmt.Errorf("pow: making a challenge: %w", err)
+		return challenge.Puzzle{}, fmt.Errorf("pow: making a challenge: %w", err)
 	}
-	return captchamode.Puzzle{OrImage: true, PoW: &captchamode.PoW{
+	return challenge.Puzzle{OrImage: true, PoW: &challenge.PoW{
 		Algorithm: made.Algorithm,
 		Challenge: made.Challenge,
 		MaxNumber: made.MaxNumber,
@@ -92,7 +92,7 @@ func (p *Provider) Issue(_ context.Context, seed captchamode.Seed, expires time.
 // alone, then shows that the hash is the one that was issued, and so that the
 // number was found, whatever the work asked for today. The library is not
 // asked about the expiry: it has a clock of its own, and the ID's was checked.
-func (p *Provider) Check(_ context.Context, seed captchamode.Seed, expires time.Time, answer string) (bool, error) {
+func (p *Provider) Check(_ context.Context, seed challenge.Seed, expires time.Time, answer string) (bool, error) {
 	payload, ok := parse(answer)
 	if !ok || payload.Algorithm != string(altcha.SHA256) || payload.Salt != salt(seed, expires) {
 		return false, nil
@@ -114,14 +114,14 @@ func parse(answer string) (payload altcha.Payload, ok bool) {
 
 // salt carries the expiry where ALTCHA's clients look for it. It ends in "&",
 // so that no digit of the number can be taken for one of the expiry.
-func salt(seed captchamode.Seed, expires time.Time) string {
+func salt(seed challenge.Seed, expires time.Time) string {
 	params := url.Values{"expires": {strconv.FormatInt(expires.Unix(), 10)}}
 	return hex.EncodeToString(derive(seed, "salt")[:12]) + "?" + params.Encode() + "&"
 }
 
-func key(seed captchamode.Seed) string { return string(derive(seed, "key")) }
+func key(seed challenge.Seed) string { return string(derive(seed, "key")) }
 
-func derive(seed captchamode.Seed, what string) []byte {
+func derive(seed challenge.Seed, what string) []byte {
 	mac := hmac.New(sha256.New, seed[:])
 	mac.Write([]byte(what))
 	return mac.Sum(nil)

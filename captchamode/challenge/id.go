@@ -1,4 +1,4 @@
-package captchamode
+package challenge
 
 import (
 	"crypto/aes"
@@ -48,11 +48,11 @@ type sealer struct{ idKey, seedKey []byte }
 func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 	idKey, err := hkdf.Key(sha256.New, secret, epoch[:], "authguard challenge id v1", 32)
 	if err != nil {
-		return nil, fmt.Errorf("captchamode: deriving a key: %w", err)
+		return nil, fmt.Errorf("challenge: deriving a key: %w", err)
 	}
 	seedKey, err := hkdf.Key(sha256.New, secret, epoch[:], "authguard challenge seed v1", 32)
 	if err != nil {
-		return nil, fmt.Errorf("captchamode: deriving a key: %w", err)
+		return nil, fmt.Errorf("challenge: deriving a key: %w", err)
 	}
 	return &sealer{idKey, seedKey}, nil
 }
@@ -91,20 +91,20 @@ func (s *sealer) seal(c sealed) string {
 }
 
 // open tells what an ID says, or that it is no ID, or none of ours.
-func (s *sealer) open(id string) (sealed, SolveReason) {
+func (s *sealer) open(id string) (sealed, Reason) {
 	if len(id) != IDLen {
-		return sealed{}, SolveMalformed
+		return sealed{}, Malformed
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
 	if err != nil || len(raw) != sealedLen {
-		return sealed{}, SolveMalformed // the decoder skips line breaks
+		return sealed{}, Malformed // the decoder skips line breaks
 	}
 	nonce := [nonceLen]byte(raw[:nonceLen])
 	plain, err := s.aead(nonce).Open(nil, zeroNonce[:], raw[nonceLen:], nil)
 	if err != nil || plain[0] != idVersion {
-		return sealed{}, SolveUnknown
+		return sealed{}, Unknown
 	}
-	return parsePlain(nonce, plain), SolveUnchecked
+	return parsePlain(nonce, plain), Unchecked
 }
 
 func (c sealed) plain() []byte {

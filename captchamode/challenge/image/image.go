@@ -18,10 +18,10 @@ import (
 	"slices"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
-var _ captchamode.Illustrated = (*Provider)(nil)
+var _ challenge.Illustrated = (*Provider)(nil)
 
 // Config of a Provider. The zero value is the measured default.
 type Config struct {
@@ -84,21 +84,21 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// Kind returns [captchamode.KindImage].
-func (p *Provider) Kind() string { return captchamode.KindImage }
+// Kind returns [challenge.KindImage].
+func (p *Provider) Kind() string { return challenge.KindImage }
 
 // Issue has nothing to add: the picture is fetched by the challenge's ID.
-func (p *Provider) Issue(context.Context, captchamode.Seed, time.Time) (captchamode.Puzzle, error) {
-	return captchamode.Puzzle{OrImage: true}, nil
+func (p *Provider) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+	return challenge.Puzzle{OrImage: true}, nil
 }
 
 // Check compares the digits. Spaces and any script's decimal digits are fine.
-func (p *Provider) Check(_ context.Context, seed captchamode.Seed, _ time.Time, answer string) (bool, error) {
+func (p *Provider) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
 	return matches(p.digits(seed), answer), nil
 }
 
 // Render writes the picture ("png") or the voice ("wav").
-func (p *Provider) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+func (p *Provider) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	switch ext {
 	case "png":
 		return p.draw(w, seed)
@@ -111,7 +111,7 @@ func (p *Provider) Render(w io.Writer, seed captchamode.Seed, ext string) error 
 
 // digits of a seed, each from 0 to 9. Reducing 64 bits by a million leaves a
 // bias of one in 10^13.
-func (p *Provider) digits(seed captchamode.Seed) []byte {
+func (p *Provider) digits(seed challenge.Seed) []byte {
 	rest := binary.BigEndian.Uint64(seed[:8]) % p.modulo
 	digits := make([]byte, p.config.Digits)
 	for i := range digits {
@@ -124,10 +124,10 @@ func (p *Provider) digits(seed captchamode.Seed) []byte {
 // noise names the distortion of a seed. The library mixes it with a key of
 // its own, drawn when the process starts: a picture is stable in one process
 // and differs in the next.
-func noise(seed captchamode.Seed) string { return hex.EncodeToString(seed[8:24]) }
+func noise(seed challenge.Seed) string { return hex.EncodeToString(seed[8:24]) }
 
 // Solution is what solves the challenge of a seed, for tests and measurements.
-func (p *Provider) Solution(seed captchamode.Seed) string {
+func (p *Provider) Solution(seed challenge.Seed) string {
 	solution := p.digits(seed)
 	for i := range solution {
 		solution[i] += '0'

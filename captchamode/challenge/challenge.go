@@ -1,4 +1,10 @@
-package captchamode
+// Package challenge issues challenges, binds each to the place that asked for it,
+// and lets it be solved at most once (R17). Everything needed to check one is
+// sealed in its ID: nothing is stored until it is spent.
+//
+// A [Desk] issues and checks; a [Provider] makes one kind of challenge
+// (challenge/image, challenge/pow); a [Spent] remembers which were used up.
+package challenge
 
 import (
 	"context"

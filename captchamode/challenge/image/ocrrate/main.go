@@ -2,7 +2,7 @@
 // it draws pictures, cleans them up in the ways that an attacker would try,
 // gives them to tesseract, and prints how many were read wholly right.
 //
-//	go run ./captchamode/image/ocrrate [-n 300] [-digits 6] [-size 240x80]
+//	go run ./captchamode/challenge/image/ocrrate [-n 300] [-digits 6] [-size 240x80]
 //
 // It needs tesseract and is no part of the tests. docs/challenges.md has the
 // table it printed and what was chosen.
