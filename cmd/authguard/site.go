@@ -22,6 +22,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -87,6 +88,8 @@ type site struct {
 	hold atomic.Int64 // nanoseconds
 	keep atomic.Int64 // nanoseconds that the audit log is kept
 	rows atomic.Int64 // that it may have
+
+	background background.Group // places
 
 	snapshot string
 	stopSave chan struct{}
@@ -179,7 +182,7 @@ func (s *site) openCounters(context.Context) (err error) {
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
-	if err == nil {
+	if err == nil && database.IsPostgres(s.db) { // nobody else writes to a file
 		s.changes.On(changes.Places, s.places.Refresh)
 	}
 	return err
@@ -407,7 +410,7 @@ func (s *site) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.places.Start()
+	s.background.Start(s.places.Run)
 	s.sessions.Start()
 	s.audit.Start()
 	s.alerts.Start()
@@ -435,11 +438,11 @@ func (s *site) stop(ctx context.Context) error {
 	s.audit.Stop(ctx)
 	s.alerts.Stop(ctx)
 	s.sessions.Stop()
+	s.background.Stop()
 	var err error
 	if s.shared != nil {
 		err = s.shared.stop()
 	}
-	s.places.Stop()
 	s.counters.Stop()
 	return errors.Join(err, s.db.Close())
 }
