@@ -89,7 +89,7 @@ type site struct {
 	keep atomic.Int64 // nanoseconds that the audit log is kept
 	rows atomic.Int64 // that it may have
 
-	background background.Group // places
+	background background.Group // places, sessions, audit
 
 	snapshot string
 	stopSave chan struct{}
@@ -411,8 +411,8 @@ func (s *site) start(ctx context.Context) error {
 		}
 	}
 	s.background.Start(s.places.Run)
-	s.sessions.Start()
-	s.audit.Start()
+	s.background.Start(s.sessions.Run)
+	s.background.Start(s.audit.Run)
 	s.alerts.Start()
 	s.bus.Start()
 	s.modes.Start(s.mode)
@@ -435,10 +435,8 @@ func (s *site) stop(ctx context.Context) error {
 	s.mode.Stop()
 	s.modes.Stop()
 	s.bus.Stop()
-	s.audit.Stop(ctx)
-	s.alerts.Stop(ctx)
-	s.sessions.Stop()
 	s.background.Stop()
+	s.alerts.Stop(ctx)
 	var err error
 	if s.shared != nil {
 		err = s.shared.stop()
