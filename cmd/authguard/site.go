@@ -23,6 +23,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -88,6 +89,8 @@ type site struct {
 	hold atomic.Int64 // nanoseconds
 	keep atomic.Int64 // nanoseconds that the audit log is kept
 	rows atomic.Int64 // that it may have
+
+	background background.Group // places, sessions, audit
 
 	snapshot string
 	stopSave chan struct{}
@@ -180,7 +183,7 @@ func (s *site) openCounters(context.Context) (err error) {
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
-	if err == nil {
+	if err == nil && database.IsPostgres(s.db) { // nobody else writes to a file
 		s.changes.On(changes.Places, s.places.Refresh)
 	}
 	return err
@@ -408,9 +411,9 @@ func (s *site) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.places.Start()
-	s.sessions.Start()
-	s.audit.Start()
+	s.background.Start(s.places.Run)
+	s.background.Start(s.sessions.Run)
+	s.background.Start(s.audit.Run)
 	s.alerts.Start()
 	s.bus.Start()
 	s.modes.Start(s.mode)
@@ -433,14 +436,12 @@ func (s *site) stop(ctx context.Context) error {
 	s.mode.Stop()
 	s.modes.Stop()
 	s.bus.Stop()
-	s.audit.Stop(ctx)
+	s.background.Stop()
 	s.alerts.Stop(ctx)
-	s.sessions.Stop()
 	var err error
 	if s.shared != nil {
 		err = s.shared.stop()
 	}
-	s.places.Stop()
 	s.counters.Stop()
 	return errors.Join(err, s.db.Close())
 }
