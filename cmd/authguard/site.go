@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/captchamode/challenge"
-	"authguard/captchamode/challenge/image"
-	"authguard/captchamode/challenge/pow"
+	"authguard/captchamode/image"
+	"authguard/captchamode/pow"
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/accounts"
@@ -53,7 +52,7 @@ type site struct {
 	level    *slog.LevelVar
 
 	// builtIn draws the built-in challenge; build sets it unless it is set.
-	builtIn challenge.Illustrated
+	builtIn captchamode.Illustrated
 
 	db         *sql.DB
 	changes    *changes.Watcher // by other nodes
@@ -64,10 +63,10 @@ type site struct {
 	modes      *modestore.Store
 	mode       *captchamode.Mode
 	proofs     *pow.Provider
-	challenges *challenge.Desk
+	challenges *captchamode.Challenges
 	lists      *guard.Lists
 	guard      *guard.Guard
-	settled    challenge.Spent // tickets of the decision API
+	settled    captchamode.Spent // tickets of the decision API
 
 	accounts  *accounts.Table
 	source    accounts.Source
@@ -83,14 +82,13 @@ type site struct {
 	bus    *events.Bus
 	audit  *audit.Log
 	alerts *alerts.Alerter
+	work   background.Group
 
 	edge *web.Edge
 	api  *web.API
 	hold atomic.Int64 // nanoseconds
 	keep atomic.Int64 // nanoseconds that the audit log is kept
 	rows atomic.Int64 // that it may have
-
-	background background.Group // places, sessions, audit
 
 	snapshot string
 	stopSave chan struct{}
@@ -183,7 +181,7 @@ func (s *site) openCounters(context.Context) (err error) {
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
 	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
-	if err == nil && database.IsPostgres(s.db) { // nobody else writes to a file
+	if err == nil {
 		s.changes.On(changes.Places, s.places.Refresh)
 	}
 	return err
@@ -245,9 +243,9 @@ func (s *site) openChallenges(context.Context) (err error) {
 	if s.proofs, err = pow.New(int64(s.loaded.Challenge.PowCost)); err != nil {
 		return err
 	}
-	s.challenges, err = challenge.New(challenge.Config{
+	s.challenges, err = captchamode.NewChallenges(captchamode.ChallengeConfig{
 		Secret: s.keys.Challenges, Spent: s.spentStore(), BuiltIn: s.builtIn,
-		Others: []challenge.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
+		Others: []captchamode.Provider{s.proofs}, Preferred: string(s.loaded.Challenge.Kind), TTL: s.loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			s.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
 		},
@@ -333,10 +331,10 @@ func (s *site) openGuard(ctx context.Context) error {
 	}
 	s.lists, s.blocklist, s.settled = new(guard.Lists), lists.New(s.db), s.settledStore()
 	var epoch [16]byte
-	if forgetful, ok := s.settled.(challenge.Forgetful); ok {
+	if forgetful, ok := s.settled.(captchamode.Forgetful); ok {
 		epoch = forgetful.Epoch()
 	}
-	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
+	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.failureStore(), Places: s.placeStore(),
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
@@ -411,11 +409,11 @@ func (s *site) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.background.Start(s.places.Run)
-	s.background.Start(s.sessions.Run)
-	s.background.Start(s.audit.Run)
-	s.alerts.Start()
-	s.bus.Start()
+	s.places.Start()
+	s.sessions.Start()
+	s.audit.Start()
+	s.work.Start(s.alerts.Run)
+	s.work.Start(s.bus.Run)
 	s.modes.Start(s.mode)
 	s.mode.Start()
 	s.stopSave, s.saved = make(chan struct{}), make(chan struct{})
@@ -435,13 +433,14 @@ func (s *site) stop(ctx context.Context) error {
 	s.control.Stop()
 	s.mode.Stop()
 	s.modes.Stop()
-	s.bus.Stop()
-	s.background.Stop()
-	s.alerts.Stop(ctx)
+	s.work.Stop()
+	s.audit.Stop(ctx)
+	s.sessions.Stop()
 	var err error
 	if s.shared != nil {
 		err = s.shared.stop()
 	}
+	s.places.Stop()
 	s.counters.Stop()
 	return errors.Join(err, s.db.Close())
 }
