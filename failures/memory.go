@@ -33,7 +33,7 @@ const (
 	maxSubjects     = 8   // in one call
 )
 
-// Memory is a Store in this process's memory. It is bounded (R6): a key is
+// Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is bounded (R6): a key is
 // dropped when its last charge is older than Retain and never before. At the
 // bound, a key that is not in memory yet shares its count with others, so it
 // finds less room than it has, never more.
@@ -46,12 +46,11 @@ type Memory struct {
 	started time.Time
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
-	sweeper sweeper
 }
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory returns an empty store. Start it to have it swept.
+// NewMemory returns an empty store.
 func NewMemory(c Config) (*Memory, error) {
 	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	c.Retain = cmp.Or(c.Retain, 24*time.Hour)
@@ -251,7 +250,9 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		slot = sh.lookUp(s)
 	}
-	if slot == nil || keyIsShared(&slot.key) {
+	if slot == nil && sh.used*100 < len(sh.slots)*fullPercent {
+		slot = sh.insert(&s.Key)
+	} else if slot == nil || keyIsShared(&slot.key) {
 		slot = m.admit(sh, s, slot, at)
 	}
 	if slot == nil {
@@ -293,4 +294,59 @@ func check(subjects []Subject, usages []Usage, asked bool) error {
 			len(subjects), len(usages), maxSubjects)
 	}
 	return nil
+}
+
+// A lockSet is what one call works on: the shards that it has locked, in
+// ascending order so that two calls never wait for each other, and for every
+// subject its shard and, once that was looked up, its slot.
+type lockSet struct {
+	locked [maxSubjects]uint8
+	n      uint8
+	shards [maxSubjects]*shard
+	slots  [maxSubjects]*slot
+}
+
+func (l *lockSet) unlock(m *Memory) {
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Unlock()
+	}
+}
+
+func (m *Memory) lock(l *lockSet, subjects []Subject) {
+	for i := range subjects {
+		if i > 0 && subjects[i].Shard == subjects[i-1].Shard {
+			l.shards[i] = l.shards[i-1]
+			continue
+		}
+		number := m.shard(&subjects[i].Shard)
+		l.shards[i] = &m.shards[number]
+		l.add(number)
+	}
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Lock()
+	}
+}
+
+// add inserts a shard where it belongs, once.
+func (l *lockSet) add(shard uint8) {
+	for _, locked := range l.locked[:l.n] {
+		if locked == shard {
+			return
+		}
+	}
+	at := l.n
+	for ; at > 0 && l.locked[at-1] > shard; at-- {
+		l.locked[at] = l.locked[at-1]
+	}
+	l.locked[at] = shard
+	l.n++
+}
+
+// refund takes a charge back from the first subjects.
+func (l *lockSet) refund(subjects []Subject, at uint32) {
+	for i := range subjects {
+		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
+			l.shards[i].pull(s, at)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package failures_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"authguard/failures"
@@ -271,13 +273,14 @@ func TestClockThatGoesBackOpensNoWindow(t *testing.T) {
 	}
 }
 
-func TestStopMayBeCalledTwiceAndWithoutStart(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t, newClock(), 0)
-	m.Stop()
-	m.Start()
-	m.Stop()
-	m.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, newClock(), 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		m.Run(ctx)
+	})
 }
 
 func TestLargestLadderNeverLosesCount(t *testing.T) {

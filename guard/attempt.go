@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // An Attempt is somebody offering a password for an account from an address.
@@ -24,7 +24,7 @@ type Attempt struct {
 	// most MaxDevices are looked at.
 	Devices []string
 	// Solve is the answer to a challenge, if one came along.
-	Solve captchamode.Solve
+	Solve challenge.Solve
 	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
 	// It is recorded nowhere yet.
 	Fingerprint uint64
@@ -52,16 +52,13 @@ type Decision struct {
 	// done. Proceed may have reasons too.
 	Reasons Reasons
 	// Solve is what became of the challenge's answer that came along.
-	Solve captchamode.Verdict
+	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// DeviceTag tells the device cookies of accounts apart in one browser: 8
-	// characters, the same for all names of an account.
-	DeviceTag string
 	// Ticket is what Settle wants; nil unless the attempt may proceed.
 	Ticket *Ticket
 }

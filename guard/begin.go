@@ -18,8 +18,8 @@ import (
 type view struct {
 	Charge
 	rules     *rules
-	rule      [subjectCount]*rule // of each subject
-	name      string              // the account, normalised and canonical
+	rule      *[subjectCount]*rule
+	name      string // the account, normalised and canonical
 	badName   bool
 	directory string
 	from      netip.Addr
@@ -65,7 +65,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d, err = g.nameless(ctx, v)
 	}
 	if !v.badName {
-		d.Account, d.DeviceTag = v.name, deviceTag(v.Account)
+		d.Account = v.name
 	}
 	if d.Action == Proceed {
 		v.reasons = d.Reasons
@@ -75,7 +75,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	if d.Action == Challenge {
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
 	}
-	g.tell(v, &d)
+	g.tell(v, Event{At: g.config.Now(), Action: d.Action, Reasons: d.Reasons})
 	return d, err
 }
 
@@ -97,8 +97,23 @@ func (g *Guard) look(a *Attempt) *view {
 	} else {
 		g.device(v, a.Devices)
 	}
-	v.bind()
+	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
+	v.Binds = &v.rules.binds[v.lifts()]
+	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
 	return v
+}
+
+func (v *view) lifts() (l lift) {
+	if v.claimed {
+		l |= claimedSolve
+	}
+	if v.suspect {
+		l |= likelyProxy
+	}
+	if v.listed == Allowed {
+		l |= allowedAddress
+	}
+	return l
 }
 
 // name normalises a name, the one time that this is done (R11), and sets the
@@ -116,11 +131,9 @@ func (g *Guard) name(v *view, typed string) error {
 
 // subjects lists what the attempt is charged to.
 func (v *view) subjects(address, network digest) {
-	r := v.rules
-	v.Last = subjectCount
-	v.rule = [subjectCount]*rule{&r.address, &r.network, &r.account, &r.pair}
+	v.Last, v.rule = subjectCount, &v.rules.calm
 	if v.slowing {
-		v.rule[AddressSubject] = &r.slowed
+		v.rule = &v.rules.slowed
 	}
 	for i := range v.Subjects {
 		v.Subjects[i].Ladder = v.rule[i].ladder
@@ -153,44 +166,6 @@ func (g *Guard) device(v *view, cookies []string) {
 			return
 		}
 	}
-}
-
-// bind says which rungs stop the attempt, by what its place may turn out to be.
-func (v *view) bind() {
-	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
-	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
-	for status := range v.Binds {
-		for i, r := range v.rule {
-			v.Binds[status][i] = v.binds(r, trusted.Status(status))
-		}
-	}
-}
-
-// binds is every rung that is enforced, less those that a solved challenge
-// lifts if one is claimed, and those of an address that somebody has allowed.
-func (v *view) binds(r *rule, status trusted.Status) failures.Mask {
-	bind := r.enforce
-	if v.claimed {
-		bind &^= v.challenged(r, status)
-	}
-	switch {
-	case v.listed == Allowed && r.ofAddress():
-		return 0
-	case r.kind == OnPrivilegedPair && status != trusted.Privileged:
-		return bind & failures.BackoffBit // its budget is the privileged place's
-	}
-	return bind
-}
-
-// challenged is the set of the rule's rungs that ask for a challenge. An
-// address that used to be privileged, or may be a forgotten proxy, is
-// challenged where others are refused (R9, R14).
-func (v *view) challenged(r *rule, status trusted.Status) failures.Mask {
-	m := r.then[Challenge]
-	if r.ofAddress() && (status == trusted.Spent || v.suspect) {
-		m |= r.then[Refuse]
-	}
-	return m
 }
 
 func (v *view) privileged() bool { return v.Status == trusted.Privileged }
@@ -317,18 +292,23 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if v == nil || g.config.Lists.Look(v.from, g.config.Now()) == Allowed || !v.ended.CompareAndSwap(live, ended+int32(Withdrawn)) {
 		return nil
 	}
-	*d = Decision{Action: Challenge, Account: d.Account, DeviceTag: d.DeviceTag}
+	*d = Decision{Action: Challenge, Account: d.Account}
 	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
 	d.Reasons.add(Reason{Cause: ModeOn})
 	err := g.withdraw(ctx, v)
-	g.tell(v, d)
+	g.tell(v, Event{At: g.config.Now(), Action: d.Action, Reasons: d.Reasons})
 	return err
 }
 
 // afterwards is a context for what must be written although the client may
 // have hung up: whoever hangs up has still guessed. How long a store may take
 // is the store's business.
-func afterwards(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+func afterwards(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
 
 // wake lets those look again who wait for the attempt's subjects.
 func (g *Guard) wake(v *view) {
@@ -336,13 +316,14 @@ func (g *Guard) wake(v *view) {
 	g.waiting.wake(v.Subjects[first:last])
 }
 
-// tell tells the observer of an attempt that was stopped.
-func (g *Guard) tell(v *view, d *Decision) {
-	g.config.Observer.Observe(Event{
-		At: g.config.Now(), Door: v.door, Account: v.name, Address: v.from,
-		Action: d.Action, Reasons: d.Reasons, Privileged: d.Privileged,
-		AccountFailures: v.accountFailures(),
-	})
+// tell tells the observer, if there is one, what has become of the attempt.
+func (g *Guard) tell(v *view, e Event) {
+	if g.config.Observer == nil {
+		return
+	}
+	e.Door, e.Account, e.Address = v.door, v.name, v.from
+	e.Privileged, e.AccountFailures = v.privileged(), v.accountFailures()
+	g.config.Observer.Observe(e)
 }
 
 // accountFailures is how many failures of strangers the account had; 0 if its

@@ -101,7 +101,7 @@ func (d *Decision) stop(a Action, why Reason) {
 }
 
 func (v *view) action(r *rule, rung int) Action {
-	if v.challenged(r, v.Status).Has(rung) {
+	if r.challenged(v.Status, v.suspect).Has(rung) {
 		return Challenge
 	}
 	return r.limits[rung].Then
@@ -122,7 +122,7 @@ func (v *view) explain(d *Decision) {
 				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Monitored: true})
 			}
 		}
-		if over&failures.BackoffBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
+		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair && v.rules.policy.PairDelay.Monitor {
 			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
 		}
 	}
@@ -144,10 +144,10 @@ func (v *view) needsSolve(d *Decision) bool {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]
-		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r == &v.rules.pair && !v.privileged() {
+		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r.kind == OnPrivilegedPair && !v.privileged() {
 			continue
 		}
-		lifted := v.Usage[i].Over & r.enforce & v.challenged(r, v.Status)
+		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect)
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed = true
@@ -156,4 +156,47 @@ func (v *view) needsSolve(d *Decision) bool {
 		}
 	}
 	return needed
+}
+
+// Reasons are at most four reasons, kept without allocating.
+type Reasons struct {
+	list [4]Reason
+	n    uint8
+}
+
+// ReasonsOf are the first four of a list.
+func ReasonsOf(list ...Reason) (r Reasons) {
+	for _, one := range list {
+		r.add(one)
+	}
+	return r
+}
+
+// All returns the reasons, strongest first.
+func (r *Reasons) All() []Reason { return r.list[:r.n] }
+
+// Codes returns the code of every reason.
+func (r *Reasons) Codes() []string {
+	codes := make([]string, 0, r.n)
+	for _, one := range r.All() {
+		codes = append(codes, one.Code())
+	}
+	return codes
+}
+
+// Has reports whether a cause is among the reasons.
+func (r *Reasons) Has(c Cause) bool {
+	for _, one := range r.All() {
+		if one.Cause == c {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Reasons) add(one Reason) {
+	if int(r.n) < len(r.list) {
+		r.list[r.n] = one
+		r.n++
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/trusted"
 )
 
@@ -28,7 +29,7 @@ type Config struct {
 	// Mode is the site-wide switch.
 	Mode *captchamode.Mode
 	// Challenges are issued and checked; nil: nobody can solve one.
-	Challenges *captchamode.Challenges
+	Challenges *challenge.Desk
 	// Lists are the allow and block lists; nil: nothing is listed.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
@@ -38,7 +39,7 @@ type Config struct {
 	Canonical func(directory, name string) string
 	// Epoch is sealed into the tickets that travel; those of another epoch have
 	// expired. Whoever remembers only until he ends which tickets were settled
-	// draws a new one at each start (captchamode.Forgetful).
+	// draws a new one at each start (challenge.Forgetful).
 	Epoch [16]byte
 	// Directories are the places beside the site's own in which accounts are
 	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
@@ -91,9 +92,6 @@ func (c *Config) setDefaults() {
 	if c.Canonical == nil {
 		c.Canonical = func(_, name string) string { return name }
 	}
-	if c.Observer == nil {
-		c.Observer = nobody{}
-	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
@@ -120,10 +118,6 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-type nobody struct{}
-
-func (nobody) Observe(Event) {}
-
 // Policy is what is in force.
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }
 
@@ -141,9 +135,9 @@ func (g *Guard) SetPolicy(p Policy) error {
 // Issue makes a challenge that only this address can solve. counted is that of
 // the decision that it answers, false if there is none; solving it takes the
 // pressure back.
-func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (captchamode.Challenge, error) {
+func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
-		return captchamode.Challenge{}, errors.New("guard: there is no challenge to issue")
+		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
 	key := g.digests.addressKey(address)
 	return g.config.Challenges.Issue(ctx, key, counted)

@@ -4,7 +4,6 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -178,9 +177,6 @@ func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
 // Normalise gives a typed name the form under which it is counted and looked
 // up. The error is ErrAccountName.
 func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
-
-// deviceTag tells the device cookies of accounts apart in one browser.
-func deviceTag(account trusted.Key) string { return hex.EncodeToString(account[12:]) }
 
 // RecognisesDevice reports whether a device cookie was issued here and is not
 // too old. For which account, and whether it still vouches, is for Begin.

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"time"
@@ -35,12 +36,7 @@ func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
 		g.proxies.succeeded(v, now)
 	}
 	g.wake(v)
-	g.config.Observer.Observe(Event{
-		At: now, Door: v.door, Account: v.name, Address: v.from,
-		Action: Proceed, Settled: true, Outcome: o, Reasons: v.reasons,
-		Privileged: v.privileged(), NewPlace: o == Succeeded && !v.privileged(),
-		AccountFailures: v.accountFailures(),
-	})
+	g.tell(v, Event{At: now, Action: Proceed, Settled: true, Outcome: o, Reasons: v.reasons, NewPlace: o == Succeeded && !v.privileged()})
 	return err
 }
 
@@ -58,11 +54,13 @@ func (v *view) late(now time.Time) bool {
 }
 
 // Device issues a device cookie for the account of a ticket that was settled
-// as succeeded; empty if devices are not remembered.
-func (g *Guard) Device(t *Ticket) string {
+// as succeeded; empty if devices are not remembered. The tag tells the cookies
+// of accounts apart in one browser: 8 characters, the same for all names of an
+// account.
+func (g *Guard) Device(t *Ticket) (cookie, tag string) {
 	if t == nil || g.config.Cookies == nil || !g.Policy().Devices || t.ended.Load() != ended+int32(Succeeded) {
-		return ""
+		return "", ""
 	}
-	cookie, _ := g.config.Cookies.Issue(t.Account, g.config.Now())
-	return cookie
+	cookie, _ = g.config.Cookies.Issue(t.Account, g.config.Now())
+	return cookie, hex.EncodeToString(t.Account[12:])
 }

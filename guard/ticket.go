@@ -126,6 +126,7 @@ func (g *Guard) Open(text string) (*Ticket, error) {
 	v.rules = g.rules.Load()
 	v.subjects(g.digests.ofAddress(v.from))
 	v.setAccount(g.digests.ofAccount(v.directory, v.name))
+	v.Binds = &v.rules.binds[0]
 	v.Charge.ID = id
 	at, status := atAddress, trusted.Stranger
 	if flagged&1 != 0 {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 )
 
@@ -28,7 +28,7 @@ import (
 type API struct {
 	Guard *guard.Guard
 	// Settled remembers which tickets were used.
-	Settled captchamode.Spent
+	Settled challenge.Spent
 	// Later calls f after a time; default time.AfterFunc.
 	Later  func(after time.Duration, f func())
 	tokens atomic.Pointer[[][32]byte]
@@ -85,12 +85,12 @@ type attemptRequest struct {
 }
 
 type attemptAnswer struct {
-	Decision   string                 `json:"decision"`
-	Reasons    []string               `json:"reasons"`
-	Words      []string               `json:"words"`
-	RetryAfter int                    `json:"retry_after,omitempty"`
-	Ticket     string                 `json:"ticket,omitempty"`
-	Challenge  *captchamode.Challenge `json:"challenge,omitempty"`
+	Decision   string               `json:"decision"`
+	Reasons    []string             `json:"reasons"`
+	Words      []string             `json:"words"`
+	RetryAfter int                  `json:"retry_after,omitempty"`
+	Ticket     string               `json:"ticket,omitempty"`
+	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
 }
 
 // begin is POST /v1/attempts.
@@ -109,7 +109,7 @@ func (a *API) begin(c echo.Context) error {
 		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api",
 	}
 	if in.Challenge != nil {
-		attempt.Solve = captchamode.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
+		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
 	}
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {
@@ -204,7 +204,7 @@ func (a *API) settle(c echo.Context) error {
 	if err := a.Guard.Settle(ctx, ticket, outcome); err != nil {
 		return unavailable(c)
 	}
-	if device := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
+	if device, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
 		c.Response().Header().Set("Authguard-Device", device)
 	}
 	return c.NoContent(http.StatusNoContent)

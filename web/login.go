@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
@@ -118,7 +118,7 @@ func (l *Login) attempt(c echo.Context) error {
 	}
 	a := guard.Attempt{
 		Account: f["username"], Directory: l.Directory, Address: client.Address, Devices: devices(r),
-		Solve:     captchamode.Solve{ID: f["captcha_id"], Answer: f["captcha_answer"]},
+		Solve:     challenge.Solve{ID: f["captcha_id"], Answer: f["captcha_answer"]},
 		Forwarded: client.Forwarded, Hold: l.Hold(), Door: l.Door,
 	}
 	if why := unusable(f["password"]); why != "" && strings.TrimSpace(f["username"]) != "" {
@@ -181,7 +181,8 @@ func (l *Login) check(c echo.Context, client Client, f form, d *guard.Decision) 
 	if err := l.Sessions.Start(c, client, login); err != nil {
 		return err
 	}
-	setDevice(c, d.DeviceTag, l.Guard.Device(d.Ticket), l.Guard.Policy().Places.TTL, l.Secure(client))
+	device, tag := l.Guard.Device(d.Ticket)
+	setDevice(c, tag, device, l.Guard.Policy().Places.TTL, l.Secure(client))
 	return l.welcome(c, f, login)
 }
 
@@ -319,7 +320,7 @@ func (l *Login) answer(c echo.Context, p Problem, view pages.LoginView) error {
 }
 
 // shown is a challenge as the page shows it.
-func shown(c *captchamode.Challenge) *pages.Challenge {
+func shown(c *challenge.Challenge) *pages.Challenge {
 	view := &pages.Challenge{ID: c.ID, Kind: pages.ChallengeImage, Image: c.Image, Audio: c.Audio}
 	if c.PoW != nil {
 		var b strings.Builder

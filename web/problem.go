@@ -13,17 +13,17 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // A Problem is an answer of RFC 9457. Type is a bare word: the contract's name
 // for the answer.
 type Problem struct {
-	Type      string                 `json:"type"`
-	Title     string                 `json:"title"`
-	Status    int                    `json:"status"`
-	Detail    string                 `json:"detail,omitempty"`
-	Challenge *captchamode.Challenge `json:"challenge,omitempty"`
+	Type      string               `json:"type"`
+	Title     string               `json:"title"`
+	Status    int                  `json:"status"`
+	Detail    string               `json:"detail,omitempty"`
+	Challenge *challenge.Challenge `json:"challenge,omitempty"`
 	// RetryAfter is in whole seconds, as in the header.
 	RetryAfter int `json:"retry_after,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/web/pages"
 	"authguard/web/static"
 )
@@ -19,7 +19,7 @@ import (
 type Public struct {
 	Login      *Login
 	API        *API
-	Challenges *captchamode.Challenges
+	Challenges *challenge.Desk
 	Site       pages.Site
 	Origin     string // where browsers find us; empty: where the request says
 	Log        *slog.Logger

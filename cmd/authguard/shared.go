@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/captchamode/redismode"
 	"authguard/captchamode/redisspent"
 	"authguard/failures"
@@ -281,16 +282,16 @@ func (s *site) placeStore() trusted.Store {
 	return s.places
 }
 
-func (s *site) spentStore() captchamode.Spent {
+func (s *site) spentStore() challenge.Spent {
 	if s.shared != nil {
 		return s.shared.used
 	}
-	return captchamode.NewMemorySpent(0, nil)
+	return challenge.NewMemorySpent(0, nil)
 }
 
-func (s *site) settledStore() captchamode.Spent {
+func (s *site) settledStore() challenge.Spent {
 	if s.shared != nil {
 		return s.shared.settled
 	}
-	return captchamode.NewMemorySpent(0, nil)
+	return challenge.NewMemorySpent(0, nil)
 }

@@ -22,6 +22,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -81,6 +82,7 @@ type site struct {
 	bus    *events.Bus
 	audit  *audit.Log
 	alerts *alerts.Alerter
+	work   background.Group
 
 	edge *web.Edge
 	api  *web.API
@@ -332,7 +334,7 @@ func (s *site) openGuard(ctx context.Context) error {
 	if forgetful, ok := s.settled.(captchamode.Forgetful); ok {
 		epoch = forgetful.Epoch()
 	}
-	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
+	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.failureStore(), Places: s.placeStore(),
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
@@ -410,8 +412,8 @@ func (s *site) start(ctx context.Context) error {
 	s.places.Start()
 	s.sessions.Start()
 	s.audit.Start()
-	s.alerts.Start()
-	s.bus.Start()
+	s.work.Start(s.alerts.Run)
+	s.work.Start(s.bus.Run)
 	s.modes.Start(s.mode)
 	s.mode.Start()
 	s.stopSave, s.saved = make(chan struct{}), make(chan struct{})
@@ -431,9 +433,8 @@ func (s *site) stop(ctx context.Context) error {
 	s.control.Stop()
 	s.mode.Stop()
 	s.modes.Stop()
-	s.bus.Stop()
+	s.work.Stop()
 	s.audit.Stop(ctx)
-	s.alerts.Stop(ctx)
 	s.sessions.Stop()
 	var err error
 	if s.shared != nil {

@@ -10,7 +10,8 @@ import (
 const topCounters = 64
 
 // A top finds the most frequent texts with a bounded number of counters
-// (Space-Saving, Metwally and others 2005). What it reports is a lower bound.
+// (Space-Saving, Metwally and others 2005). The numbers it reports are lower
+// bounds.
 type top struct {
 	counters map[string]*counter
 }
@@ -27,8 +28,8 @@ func (t *top) add(text string) {
 	c.count++
 }
 
-// room gives a new text the counter of the rarest, and what that had counted
-// as the new one's possible surplus.
+// room gives a new text the counter of the rarest. What that had counted is the
+// new one's possible surplus.
 func (t *top) room(text string) *counter {
 	c := new(counter)
 	if len(t.counters) >= topCounters {

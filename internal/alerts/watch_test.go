@@ -16,8 +16,6 @@ var (
 	client = netip.MustParseAddr("192.0.2.7")
 )
 
-const failuresBefore = 5
-
 type raised struct {
 	kind Kind
 	body string
@@ -26,8 +24,8 @@ type raised struct {
 func watching() (*watcher, *[]raised) {
 	var list []raised
 	return &watcher{
-		failuresBefore: failuresBefore, accounts: newAttacked(),
-		raise: func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) },
+		attacked: make(map[string]time.Time),
+		raise:    func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) },
 	}, &list
 }
 
@@ -75,8 +73,8 @@ func TestAFloodOfNamesFillsABoundedMemoryAndIsToldOnceAsAWhole(t *testing.T) {
 	for i := range 3 * maxAccounts {
 		w.event(fullAccount(fmt.Sprint("made-up-", i), noon.Add(time.Duration(i)*time.Second)))
 	}
-	if len(w.accounts.told) != maxAccounts || len(*list) != maxAccounts+1 {
-		t.Fatalf("%d remembered, %d alerts, want %d and one more", len(w.accounts.told), len(*list), maxAccounts)
+	if len(w.attacked) != maxAccounts+1 || len(*list) != maxAccounts+1 {
+		t.Fatalf("%d remembered, %d alerts, want %d and one more of each", len(w.attacked), len(*list), maxAccounts)
 	}
 }
 
@@ -205,15 +203,15 @@ func TestTheListOfSuccessesIsBounded(t *testing.T) {
 	}
 }
 
-func TestASketchCountsDistinctTexts(t *testing.T) {
+func TestACrowdCountsDistinctTexts(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 100, 5000, 200000} {
-		s := newSketch()
+		c := newCrowd()
 		for i := range n {
-			s.add(fmt.Sprint(i))
-			s.add(fmt.Sprint(i))
+			c.add(fmt.Sprint(i))
+			c.add(fmt.Sprint(i))
 		}
-		if got := s.estimate(); got < n*92/100 || got > n*108/100 {
+		if got := int(c.size()); got < n*97/100 || got > n*103/100 {
 			t.Errorf("%d distinct texts counted as %d", n, got)
 		}
 	}

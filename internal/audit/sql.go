@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
+
+	"authguard/internal/sqltx"
 )
 
 const (
@@ -19,20 +22,16 @@ const (
 
 // insert writes the rows in one transaction.
 func (l *Log) insert(ctx context.Context, rows []Row) error {
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("audit: begin: %w", err)
-	}
-	defer tx.Rollback() // does nothing after the commit
-	for len(rows) > 0 {
-		n := min(chunk, len(rows))
-		if _, err := tx.ExecContext(ctx, insertStatement(n), l.values(rows[:n])...); err != nil {
-			return fmt.Errorf("audit: insert %d rows: %w", n, err)
+	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error {
+		for part := range slices.Chunk(rows, chunk) {
+			if _, err := tx.ExecContext(ctx, insertStatement(len(part)), l.values(part)...); err != nil {
+				return err
+			}
 		}
-		rows = rows[n:]
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("audit: commit: %w", err)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("audit: insert %d rows: %w", len(rows), err)
 	}
 	return nil
 }

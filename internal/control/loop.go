@@ -35,14 +35,13 @@ func (c *Control) Start(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.loop.cancel, c.loop.done = cancel, make(chan struct{})
+	run := c.run
 	if c.config.Changes != nil {
-		c.config.Changes.Start()
-		close(c.loop.done)
-		return nil
+		run = c.config.Changes.Run
 	}
 	go func() {
 		defer close(c.loop.done)
-		c.run(running)
+		run(running)
 	}()
 	return nil
 }
@@ -56,9 +55,6 @@ func (c *Control) Stop() {
 		return
 	}
 	c.loop.cancel()
-	if c.config.Changes != nil {
-		c.config.Changes.Stop()
-	}
 	<-c.loop.done
 	c.loop.cancel = nil
 }

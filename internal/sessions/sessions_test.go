@@ -166,17 +166,3 @@ func TestDataThatIsNoSessionIsNotWritten(t *testing.T) {
 		}
 	})
 }
-
-func TestStartAndStopMayBeCalledTwice(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		f := setUp(t, db)
-		f.store.Stop()
-		for range 2 {
-			f.store.Start()
-			f.store.Start()
-			f.store.Stop()
-			f.store.Stop()
-		}
-	})
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/redisstore"
@@ -128,8 +129,8 @@ func New(t testing.TB, o Options) *World {
 	must(err)
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
 	must(err)
-	spent := captchamode.NewMemorySpent(0, w.Clock.Now)
-	challenges, err := captchamode.NewChallenges(captchamode.ChallengeConfig{
+	spent := challenge.NewMemorySpent(0, w.Clock.Now)
+	challenges, err := challenge.New(challenge.Config{
 		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
 	})
 	must(err)
@@ -182,7 +183,7 @@ func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Solve = captchamode.Solve{ID: c.ID, Answer: Answer}
+	a.Solve = challenge.Solve{ID: c.ID, Answer: Answer}
 	return a
 }
 
@@ -249,17 +250,17 @@ const Answer = "42"
 // A Riddle is a challenge with a known answer.
 type Riddle struct{}
 
-func (Riddle) Kind() string { return captchamode.KindImage }
+func (Riddle) Kind() string { return challenge.KindImage }
 
-func (Riddle) Issue(context.Context, captchamode.Seed, time.Time) (captchamode.Puzzle, error) {
-	return captchamode.Puzzle{}, nil
+func (Riddle) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+	return challenge.Puzzle{}, nil
 }
 
-func (Riddle) Check(_ context.Context, _ captchamode.Seed, _ time.Time, answer string) (bool, error) {
+func (Riddle) Check(_ context.Context, _ challenge.Seed, _ time.Time, answer string) (bool, error) {
 	return answer == Answer, nil
 }
 
-func (Riddle) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+func (Riddle) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	_, err := fmt.Fprintf(w, "%s %x", ext, sha256.Sum256(seed[:]))
 	return err
 }
@@ -308,5 +309,6 @@ func (w *World) Device(t testing.TB, account, address string) string {
 	if err := w.Settle(context.Background(), d.Ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	return w.Guard.Device(d.Ticket)
+	cookie, _ := w.Guard.Device(d.Ticket)
+	return cookie
 }

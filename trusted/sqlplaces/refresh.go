@@ -3,30 +3,37 @@ package sqlplaces
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"authguard/internal/background"
 	"authguard/trusted"
 )
 
-// overlapMS is how far back Refresh looks again: a row carries the time at which
-// its change began and becomes visible when it is committed. It is the clock of
-// the process that made it. What was forgotten is rare and must not be missed,
-// so nodes whose clocks differ by up to a minute still see it.
 const (
-	overlapMS      = 5_000
-	forgottenForMS = 60_000
+	purgeEvery = time.Hour
+	// overlap is how far back Refresh looks again: a row carries the time at
+	// which its change began, by the clock of the node that made it, and becomes
+	// visible when it is committed. Nodes may differ by as much.
+	overlap = time.Minute
 )
 
-// Refresh takes over what other processes changed since it last looked. An
-// account that it cannot read keeps what memory says. Start calls it every
-// second; to know sooner what was forgotten, call it when changes.Places has a
-// new number, too.
+// Refresh reads what other nodes have changed since it last looked. Rows that
+// memory agrees with, this node's own among them, cost nothing beyond the one
+// query. Call it whenever changes.Places has a new number; an account that
+// cannot be read keeps what memory says.
 func (s *Store) Refresh(ctx context.Context) error {
 	now := s.config.Now().UnixMilli()
-	accounts, err := s.changedSince(ctx, min(s.seen.Load(), now))
+	since := min(s.seen.Load(), now) - overlap.Milliseconds()
+	changed := make(map[trusted.Key]bool)
+	err := s.each(ctx, selectChanged, []any{since}, func(account trusted.Key, e trusted.Entry) {
+		if !s.knows(account, e) {
+			changed[account] = true
+		}
+	})
 	if err != nil {
 		return err
 	}
-	for _, account := range accounts {
+	for account := range changed {
 		if err := s.reload(ctx, account); err != nil {
 			return err
 		}
@@ -35,29 +42,19 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) changedSince(ctx context.Context, seen int64) (accounts []trusted.Key, err error) {
-	rows, err := s.config.DB.QueryContext(ctx, `SELECT account FROM places WHERE last_used >= $1
-		UNION SELECT account FROM place_resets WHERE changed_at >= $2`, seen-overlapMS, seen-forgottenForMS)
-	if err != nil {
-		return nil, fmt.Errorf("sqlplaces: look for changes: %w", err)
+// knows tells whether a row is no news. A reset's row always is: it is written
+// for single places that are gone, too, and rare.
+func (s *Store) knows(account trusted.Key, row trusted.Entry) bool {
+	record := s.shard(account).get(account)
+	if record == nil || row.Place == (trusted.Key{}) {
+		return record == nil && !s.whole.Load()
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("sqlplaces: look for changes: %w", err)
-		}
-		account, err := parseKey(name)
-		if err != nil {
-			return nil, err
-		}
-		accounts = append(accounts, account)
-	}
-	return accounts, rows.Err()
+	e := find(record, row.Place)
+	return e != nil && e.Status == row.Status && e.Last >= row.Last
 }
 
-// reload replaces a record by what the tables say, except for uses that were
-// not written because the last one is less than an hour ago.
+// reload replaces a record by what the tables say, except for uses that have
+// not been written because the last one is less than an hour ago.
 func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	sh := s.shard(account)
 	sh.change.Lock()
@@ -70,20 +67,61 @@ func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	if err != nil {
 		return err
 	}
-	keepUses(&record, known)
+	for i := 0; known != nil && i < len(record.Entries); i++ {
+		e := &record.Entries[i]
+		if was := find(known, e.Place); was != nil && was.Status == e.Status {
+			e.Last = max(e.Last, was.Last)
+		}
+	}
 	s.publish(sh, account, &record)
 	return nil
 }
 
-func keepUses(record, known *trusted.Record) {
-	if known == nil {
-		return
+// Run purges every hour until ctx ends.
+func (s *Store) Run(ctx context.Context) {
+	background.Every(ctx, purgeEvery, func(ctx context.Context) {
+		if _, err := s.Purge(ctx); err != nil && ctx.Err() == nil {
+			s.config.Log.Error("privileged places: expired ones cannot be deleted", "err", err)
+		}
+	})
+}
+
+// Purge deletes places that nobody has used for their time to live, and resets
+// so old that no device cookie can be older. It tells how many rows it deleted.
+func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
+	now := s.config.Now()
+	expired := now.Add(-s.config.Limits.TTL).UnixMilli()
+	for _, one := range []statement{
+		{`DELETE FROM places WHERE last_used <= $1`, []any{expired}},
+		{`DELETE FROM place_resets WHERE reset_at <= $1 AND changed_at < $2`, []any{expired, now.Add(-saveEvery).UnixMilli()}},
+	} {
+		result, err := s.config.DB.ExecContext(ctx, one.query, one.args...)
+		if err != nil {
+			return rows, fmt.Errorf("sqlplaces: purge: %w", err)
+		}
+		n, _ := result.RowsAffected()
+		rows += n
 	}
-	for i := range record.Entries {
-		for _, e := range known.Entries {
-			if now := &record.Entries[i]; e.Place == now.Place && e.Status == now.Status {
-				now.Last = max(now.Last, e.Last)
-			}
+	for i := range s.shards {
+		s.expire(&s.shards[i], now, expired)
+	}
+	return rows, nil
+}
+
+// expire frees the memory of expired places; they were strangers already.
+func (s *Store) expire(sh *shard, now time.Time, expired int64) {
+	sh.change.Lock()
+	defer sh.change.Unlock()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for account, record := range sh.records {
+		left := record.Clone()
+		left.Expire(now, s.config.Limits)
+		if left.Reset <= expired {
+			left.Reset = 0
+		}
+		if weight(&left) < weight(record) {
+			s.put(sh, account, &left)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,7 +196,7 @@ func TestRefreshTakesOverWhatAnotherProcessDid(t *testing.T) {
 	})
 }
 
-func TestWhatANodeWithASlowClockForgotIsForgotten(t *testing.T) {
+func TestWhatANodeWithASlowClockDidIsSeen(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		here := mustStore(t, db, 0, still)
@@ -204,37 +205,100 @@ func TestWhatANodeWithASlowClockForgotIsForgotten(t *testing.T) {
 		if err := there.Forget(t.Context(), who(1), trusted.Key{}, at(-50*time.Second)); err != nil {
 			t.Fatal(err)
 		}
+		remember(t, there, who(2), where(2), at(-50*time.Second))
 		if err := here.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want(t, here, who(1), where(1), noon, trusted.Stranger)
+		want(t, here, who(2), where(2), noon, trusted.Privileged)
 	})
 }
 
-func TestWhatIsForgottenIsToldAndNothingElse(t *testing.T) {
+func TestOthersAreToldOfWhatTheyMustKnowAndOfNothingElse(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		s := mustStore(t, db, 0, still)
-		told := func(want int) {
+		told := func(want int, err error) {
 			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
 			var got int
-			err := db.QueryRow(`SELECT COALESCE(MAX(version), 0) FROM changes WHERE name = $1`, changes.Places).Scan(&got)
+			err = db.QueryRow(`SELECT COALESCE(MAX(version), 0) FROM changes WHERE name = $1`, changes.Places).Scan(&got)
 			if err != nil || got != want {
 				t.Errorf("told %d times (%v), want %d", got, err, want)
 			}
 		}
-		remember(t, s, who(1), where(1), noon)
-		remember(t, s, who(1), where(2), noon)
-		told(0)
-		if err := s.Forget(t.Context(), who(1), where(1), noon); err != nil {
-			t.Fatal(err)
-		}
-		told(1)
-		if err := s.Forget(t.Context(), who(1), trusted.Key{}, noon); err != nil {
-			t.Fatal(err)
-		}
-		told(2)
+		told(1, s.Remember(t.Context(), who(1), where(1), noon))
+		told(2, s.Remember(t.Context(), who(1), where(2), noon))
+		told(2, s.Remember(t.Context(), who(1), where(2), at(2*time.Hour))) // written, and no news
+		told(3, s.Spend(t.Context(), who(1), where(2), noon))
+		told(4, s.Forget(t.Context(), who(1), where(1), noon))
+		told(5, s.Forget(t.Context(), who(1), trusted.Key{}, noon))
 	})
+}
+
+// The watcher of the other node finds the number and has the place read.
+func TestANewPlaceReachesAnotherNodeInItsNextRound(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		here, there := mustStore(t, db, 0, still), mustStore(t, db, 0, still)
+		rounds := 0
+		watcher, err := changes.New(changes.Config{DB: db})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watcher.On(changes.Places, func(ctx context.Context) error {
+			rounds++
+			return there.Refresh(ctx)
+		})
+		for round, change := range []func(){
+			func() {},
+			func() { remember(t, here, who(1), where(1), noon) },
+			func() {},
+		} {
+			change()
+			if err := watcher.Poll(t.Context()); err != nil {
+				t.Fatal(round, err)
+			}
+		}
+		want(t, there, who(1), where(1), noon, trusted.Privileged)
+		if rounds != 2 {
+			t.Errorf("the places were read %d times, want 2", rounds)
+		}
+	})
+}
+
+func TestPeekIsWhatMemoryHolds(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		db := open(t)
+		s := mustStore(t, db, 0, still)
+		remember(t, s, who(1), where(1), noon)
+		db.Close()
+		if record, ok := s.Peek(who(1)); !ok || record.Status(where(1), noon, trusted.Limits{}.WithDefaults()) != trusted.Privileged {
+			t.Errorf("%+v, %v", record, ok)
+		}
+		if record, ok := s.Peek(who(2)); ok {
+			t.Errorf("%+v of a stranger", record)
+		}
+	})
+}
+
+// A place that was spent while the database was away must not come back with
+// the next restart.
+func TestWhatCouldNotBeWrittenIsWrittenWithTheNextChange(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	s := mustStore(t, db, 0, still)
+	remember(t, s, who(1), where(1), noon)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s.Spend(ended, who(1), where(1), noon) == nil {
+		t.Error("Spend said nothing")
+	}
+	remember(t, s, who(1), where(2), noon)
+	want(t, mustStore(t, db, 0, still), who(1), where(1), noon, trusted.Spent)
 }
 
 func TestRefreshKeepsUsesThatWereNotWritten(t *testing.T) {
@@ -270,20 +334,6 @@ func TestPurgeDeletesOnlyWhatExpired(t *testing.T) {
 		want(t, s, who(1), where(2), now, trusted.Privileged)
 		if got, _ := s.ResetAt(t.Context(), who(2)); !got.IsZero() {
 			t.Errorf("memory keeps a purged reset: %v", got)
-		}
-	})
-}
-
-func TestStartAndStopMayBeCalledTwice(t *testing.T) {
-	t.Parallel()
-	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
-		s := mustStore(t, open(t), 0, still)
-		s.Stop()
-		for range 2 {
-			s.Start()
-			s.Start()
-			s.Stop()
-			s.Stop()
 		}
 	})
 }
@@ -337,4 +387,29 @@ func BenchmarkStatusOfAKnownPlace(b *testing.B) {
 	for b.Loop() {
 		s.Status(b.Context(), who(1), where(1), noon)
 	}
+}
+
+func BenchmarkPeekAtAStranger(b *testing.B) {
+	s := mustStore(b, databasetest.SQLite(b), 0, still)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Peek(who(2))
+	}
+}
+
+// Each place is new and of another account, so only the number that tells other
+// nodes is shared.
+func BenchmarkNewPlacesAtOnce(b *testing.B) {
+	s := mustStore(b, databasetest.Postgres(b), 0, still)
+	var n atomic.Int64
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := n.Add(1)
+			account := trusted.Key{byte(i), byte(i >> 8), byte(i >> 16), 1}
+			if err := s.Remember(context.Background(), account, where(1), noon); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }
