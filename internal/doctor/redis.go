@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
-	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 )
 
 // A role is what a server is there for.
@@ -67,17 +67,17 @@ type redisConfig struct {
 // client is a connection to one server, as the nodes make it.
 func (r redisConfig) client(address string) redis.UniversalClient {
 	set := r.Settings.Redis
-	return r.connect(nodes.Server{
+	return r.connect(redisstore.Server{
 		Addresses: []string{address}, Username: set.Username, Password: set.Password.Reveal(), Database: set.Database,
 	})
 }
 
 // connect adds what is common to servers and Sentinels.
-func (r redisConfig) connect(s nodes.Server) redis.UniversalClient {
+func (r redisConfig) connect(s redisstore.Server) redis.UniversalClient {
 	if r.tls != nil {
 		s.TLS = r.tls.Clone()
 	}
-	return nodes.Connect(s, r.Within)
+	return redisstore.Connect(s, r.Within)
 }
 
 // servers looks at each, and then at their clocks together.

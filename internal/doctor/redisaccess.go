@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
-	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 )
 
 // open looks whether somebody else could use the server too. Whoever can
@@ -22,7 +22,7 @@ func (r redisConfig) open(ctx context.Context, s redisServer, n *notes) {
 	if r.Settings.Redis.TLSCert != "" {
 		return // and the certificate opens it: nobody else can be tried
 	}
-	stranger := r.connect(nodes.Server{Addresses: []string{s.address}})
+	stranger := r.connect(redisstore.Server{Addresses: []string{s.address}})
 	defer stranger.Close()
 	if err := stranger.Ping(ctx).Err(); err == nil {
 		n.problem("redis.open", "Set a password (requirepass, or an ACL user and `user default off`), and redis.password to the same.",

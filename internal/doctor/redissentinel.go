@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 )
 
 // A sentinelView is what one Sentinel knows.
@@ -45,7 +45,7 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, []redisServer) {
 
 func (r redisConfig) sentinel(ctx context.Context, address string) (v sentinelView) {
 	set := r.Settings.Redis
-	client := r.connect(nodes.Server{
+	client := r.connect(redisstore.Server{
 		Addresses: []string{address}, Username: set.SentinelUsername, Password: set.SentinelPassword.Reveal(),
 	})
 	defer client.Close()

@@ -99,8 +99,12 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	b.onChange(false, why)
 }
 
-// probing marks the context of a probe.
-type probing struct{}
+// probing marks the context of a probe; underWay that of a trip, whose new
+// connections greet Redis through the same hook.
+type (
+	probing  struct{}
+	underWay struct{}
+)
 
 // probe runs a probe, also while the breaker is open.
 func (b *Breaker) probe(ctx context.Context, do func(context.Context) error) error {
@@ -125,11 +129,14 @@ func (b *Breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func (b *Breaker) do(ctx context.Context, cmds []redis.Cmder, trip func(context.Context) error) error {
+	if ctx.Value(underWay{}) != nil {
+		return trip(ctx)
+	}
 	if !b.Up() && ctx.Value(probing{}) == nil {
 		return refuse(cmds)
 	}
 	_, err := b.circuit.Execute(func() (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, b.budget)
+		ctx, cancel := context.WithTimeout(context.WithValue(ctx, underWay{}, true), b.budget)
 		defer cancel()
 		err := trip(ctx)
 		for _, cmd := range cmds { // the first error may be a harmless one

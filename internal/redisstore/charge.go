@@ -319,7 +319,7 @@ func (s *Store) fill(p *part, sent time.Time) {
 		}
 		charges := chargesOf(text)
 		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
-		subject.Stand(charges, uint32(p.at), len(charges)-len(certain), out)
+		subject.Use(charges, uint32(p.at), len(charges)-len(certain), out)
 		if p.what == reading {
 			subject.Tally(charges, uint32(p.at), out)
 		} else if out.Failed&subject.Bind != 0 {

@@ -146,12 +146,12 @@ func (k *known) shut(subject *failures.Subject, out *failures.Usage, now time.Ti
 // the first of its full rungs opens.
 func (k *known) close(subject *failures.Subject, certain []uint32, at uint32, sent time.Time) {
 	one := shut{ladder: subject.Ladder, bind: subject.Bind, read: sent, until: sent.Add(believeFor)}
-	subject.Stand(certain, at, 0, &one.usage)
+	subject.Use(certain, at, 0, &one.usage)
 	alone := *subject
 	for rung := range 16 {
 		var usage failures.Usage
 		if alone.Bind = one.usage.Over & (1 << rung); alone.Bind != 0 {
-			alone.Stand(certain, at, 0, &usage)
+			alone.Use(certain, at, 0, &usage)
 			if opens := sent.Add(usage.FreeIn); opens.Before(one.until) {
 				one.until = opens
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/captchamode/challengetest"
+	"authguard/captchamode/challenge/challengetest"
 	"authguard/failures"
 	"authguard/failures/failurestest"
 	"authguard/internal/redisstore"

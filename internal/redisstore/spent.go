@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // Spent remembers for all nodes which challenges were used up, or tickets
@@ -17,13 +17,13 @@ type Spent struct {
 	prefix string
 }
 
-var _ captchamode.Spent = (*Spent)(nil)
+var _ challenge.Spent = (*Spent)(nil)
 
 // NewSpent returns the memory of all IDs whose keys have this prefix. Nothing is
 // sent to Redis yet.
 func NewSpent(client redis.UniversalClient, prefix string) *Spent { return &Spent{client, prefix} }
 
-// Spend implements captchamode.Spent. until is compared with Redis's clock.
+// Spend implements challenge.Spent. until is compared with Redis's clock.
 func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
 	first := &call{script: spendScript, keys: []any{idKey(s.prefix, id)}, args: []any{until.UnixMilli()}}
 	if err := run(ctx, direct(s.client), first); err != nil {
@@ -32,7 +32,7 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first.reply == int64(1), nil
 }
 
-// Seen implements captchamode.Spent.
+// Seen implements challenge.Spent.
 func (s *Spent) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error) {
 	n, err := s.client.Exists(ctx, idKey(s.prefix, id)).Result()
 	if err != nil {
