@@ -46,7 +46,7 @@ func BenchmarkAttempt(b *testing.B) {
 	ladders := [4]*failures.Ladder{ladder(p.Address, failures.Backoff{}), ladder(p.Network, failures.Backoff{}), ladder(p.Account, failures.Backoff{}),
 		ladder(p.PrivilegedPair, failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window})}
 	attempt := func(i int64) *guard.Charge {
-		c := &guard.Charge{Now: time.Now(), Account: trusted.Key(digest('a', int(i))), Last: 4}
+		c := &guard.Charge{Binds: new(guard.Binds), Now: time.Now(), Account: trusted.Key(digest('a', int(i))), Last: 4}
 		net := digest('n', int(i))
 		c.Places[1] = guard.Place{Key: trusted.Key(digest('i', int(i))), Pair: digest('p', int(i))}
 		c.Subjects = [4]failures.Subject{{Shard: net, Key: digest('i', int(i))}, {Shard: net, Key: net},
@@ -73,6 +73,8 @@ func BenchmarkAttempt(b *testing.B) {
 			}
 		})
 	})
+	b.Log(server.Do(b, "INFO", "commandstats"))
+	server.Do(b, "CONFIG", "RESETSTAT")
 	b.Run("login", func(b *testing.B) {
 		b.SetParallelism(25)
 		b.RunParallel(func(pb *testing.PB) {
