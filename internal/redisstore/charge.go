@@ -187,7 +187,7 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects)...)
 		}
 	}
-	if err := run(ctx, s.batcher.Send, calls...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("taking back half a charge: %w", err)
 	}
 	return nil
@@ -282,7 +282,7 @@ func (s *Store) send(ctx context.Context, parts ...*part) {
 			calls = append(calls, &p.call)
 		}
 	}
-	_ = run(ctx, s.batcher.Send, calls...) // each part has its own
+	_ = run(ctx, s.batcher.enqueue, calls...) // each part has its own
 	for _, p := range parts {
 		if p != nil && p.err == nil {
 			p.read()
