@@ -46,7 +46,7 @@ func (b *batcher) enqueue(ctx context.Context, cmds []*redis.Cmd) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{cmds: cmds, turn: make(chan bool, 1)}
+	r := &request{cmds: cmds}
 	if !b.start(r) && !<-r.turn {
 		return nil
 	}
@@ -62,6 +62,7 @@ func (b *batcher) start(r *request) bool {
 		b.running++
 		return true
 	}
+	r.turn = make(chan bool, 1)
 	b.waiting = append(b.waiting, r)
 	return false
 }
