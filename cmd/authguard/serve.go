@@ -10,10 +10,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"authguard/guard"
 	"authguard/internal/config"
@@ -90,15 +93,14 @@ func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
 	}
-	f, err := os.OpenFile(folder+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	lock := flock.New(filepath.Join(folder, "lock"))
+	switch mine, err := lock.TryLock(); {
+	case err != nil:
 		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
+	case !mine:
 		return nil, fmt.Errorf("another authguard is serving from %s; stop it first, or set data: to another folder", folder)
 	}
-	return func() { _ = f.Close() }, nil
+	return func() { _ = lock.Close() }, nil
 }
 
 // A listener is one server and where it listens.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"authguard/internal/database"
 )
 
 // A Format is how a file of accounts is written. The zero Format is none.
@@ -42,7 +44,12 @@ type ImportRequest struct {
 // The file is read once, into a temporary table beside the accounts, so that
 // its size does not matter and logins are not held up until the last moment.
 func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int, err error) {
-	conn, err := t.config.DB.Conn(ctx)
+	slow, done, err := database.Unhurried(ctx, t.config.DB)
+	if err != nil {
+		return 0, fmt.Errorf("accounts: import: %w", err)
+	}
+	defer done()
+	conn, err := slow.Conn(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("accounts: import: %w", err)
 	}

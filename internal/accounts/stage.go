@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"authguard/internal/database"
 )
 
 // A stage is the temporary table of one import. A temporary table belongs to
@@ -142,11 +140,6 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 // commit moves everything in one transaction. A name that somebody took in the
 // meantime undoes it.
 func (s *stage) commit(ctx context.Context) error {
-	restore, err := database.Unhurried(ctx, s.conn)
-	if err != nil {
-		return err
-	}
-	defer restore()
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
 			SELECT id, username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli())

@@ -61,7 +61,7 @@ func openPostgres(ctx context.Context, dsn string, settings map[string]string) (
 	for name, value := range settings {
 		config.RuntimeParams[name] = value
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(config.Tracer.(patience).dead))
 	db.SetMaxOpenConns(postgresConnections)
 	db.SetMaxIdleConns(postgresConnections)
 	db.SetConnMaxIdleTime(connectionIdle)
@@ -102,14 +102,7 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
 		config.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
 	}
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return newPatient(conn, within+overhead), nil
-	}
+	config.Tracer = patience(within + overhead)
 	return config, nil
 }
 
@@ -172,3 +165,85 @@ type scrubbed struct {
 
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.err }
+
+// A patience is how long a statement may take until its answer has been read. The
+// server ends a long statement by itself; this is for a server that has died or
+// can no longer be reached, and says nothing. Without it a query waits until the
+// kernel gives up, a quarter of an hour later. It is a pgx.QueryTracer because
+// pgx runs each statement with the context that its tracer returns.
+type patience time.Duration
+
+type cancelKey struct{}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (p patience) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p))
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	ctx.Value(cancelKey{}).(context.CancelFunc)()
+}
+
+// dead pings a connection that has been idle for a second; pgx's own ping is no
+// statement, so it would wait for ever. One that does not answer is closed then,
+// and true makes pgx ping it again, which fails at once and drops it.
+func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) (dead bool) {
+	if params.IdleDuration < time.Second {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p))
+	defer cancel()
+	return params.Conn.Ping(ctx) != nil
+}
+
+// Unhurried is another pool of the same database whose statements take as long
+// as they need: for migrations and large imports, never while somebody waits to
+// log in. The caller calls done when it needs the pool no longer. SQLite has no
+// such limit: for it, it is db itself.
+func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err error) {
+	if !IsPostgres(db) {
+		return db, func() {}, nil
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: %w", err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		config := driver.(*stdlib.Conn).Conn().Config()
+		config.Tracer = nil
+		config.RuntimeParams["statement_timeout"] = "0"
+		slow = stdlib.OpenDB(*config)
+		return nil
+	})
+	return slow, func() { _ = slow.Close() }, err
+}
+
+// A Way is one of the ways to a PostgreSQL that a DSN allows.
+type Way struct {
+	Host      string // an address, a name, or a folder of sockets: /run/postgresql
+	Encrypted bool
+}
+
+// Ways are all of them, in the order in which they are tried: sslmode=prefer,
+// for one, falls back to a plain connection. It is nil for a SQLite file.
+func Ways(dsn string) ([]Way, error) {
+	if !isPostgres(dsn) {
+		return nil, nil
+	}
+	config, err := parsePostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return waysOf(config), nil
+}
+
+func waysOf(config *pgx.ConnConfig) []Way {
+	ways := []Way{{config.Host, config.TLSConfig != nil}}
+	for _, f := range config.Fallbacks {
+		ways = append(ways, Way{f.Host, f.TLSConfig != nil})
+	}
+	return ways
+}

@@ -1,21 +1,45 @@
 package database
 
 import (
+	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 
-	"modernc.org/sqlite"
+	"modernc.org/sqlite" // registers the driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
 	magic      = "SQLite format 3\x00"
 	headerSize = 100
+	// Eight connections let readers go on beside the one writer that SQLite
+	// allows; more of them would only queue for the same lock.
+	maxConnections = 8
+	// checkedBytes is the largest file whose pages are all checked at the start:
+	// beyond it that would take seconds, and only the header and the size are.
+	checkedBytes = 256 << 20
 )
+
+func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, fmt.Errorf("database: open %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	if err := checkPages(ctx, db, path); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
 
 // prepareFile creates the file, or makes sure that what is there is a database.
 // SQLite gives its -wal and -shm files the mode of the database, so setting it
@@ -79,6 +103,25 @@ func checkSize(path string, header []byte, size int64) error {
 	return nil
 }
 
+func checkPages(ctx context.Context, db *sql.DB, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	query := "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_master)"
+	if info.Size() <= checkedBytes {
+		query = "PRAGMA quick_check(1)"
+	}
+	var verdict string
+	if err := db.QueryRowContext(ctx, query).Scan(&verdict); err != nil {
+		return explain(path, err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s: %s", ErrDamaged, path, verdict)
+	}
+	return nil
+}
+
 func explain(path string, err error) error {
 	var failed *sqlite.Error
 	if errors.As(err, &failed) {
@@ -88,4 +131,40 @@ func explain(path string, err error) error {
 		}
 	}
 	return fmt.Errorf("database: open %s: %w", path, err)
+}
+
+// Inspect opens a SQLite file that may be in use, or damaged, without creating
+// or writing anything. Its errors are those of Open, and fs.ErrNotExist. The
+// caller closes it soon: what others write may not be seen.
+func Inspect(ctx context.Context, path string) (*sql.DB, error) {
+	path, err := filePath(path)
+	if err != nil {
+		return nil, err
+	}
+	inUse := hasLog(path)
+	db, err := inspect(ctx, path, inUse)
+	if errors.Is(err, ErrDamaged) && !inUse && hasLog(path) { // somebody has just begun to use it
+		return inspect(ctx, path, true)
+	}
+	return db, err
+}
+
+// hasLog reports whether a write-ahead log is beside the file. Without one
+// nobody is using it.
+func hasLog(path string) bool {
+	_, err := os.Stat(path + "-wal")
+	return err == nil
+}
+
+// inspect opens a file that nobody uses as one that nobody will change:
+// otherwise SQLite makes a log beside it, and leaves it there.
+func inspect(ctx context.Context, path string, inUse bool) (*sql.DB, error) {
+	if err := checkHeader(path); err != nil {
+		return nil, err
+	}
+	params := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(1000)", "query_only(1)"}}
+	if !inUse {
+		params.Set("immutable", "1")
+	}
+	return openSQLite(ctx, path, params)
 }
