@@ -10,8 +10,8 @@ import (
 
 	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/sqlplaces"
 	"authguard/trusted"
-	"authguard/trusted/sqlplaces"
 	"authguard/trusted/trustedtest"
 )
 
