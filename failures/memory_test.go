@@ -88,7 +88,7 @@ func fail(t *testing.T, m *failures.Memory, s failures.Subject) bool {
 	return at != 0
 }
 
-func TestFloodOfNamesPushesNoCounterOut(t *testing.T) {
+func TestR6FloodOfNamesPushesNoCounterOut(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, failures.MinBytes)
@@ -169,7 +169,7 @@ func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
 	}
 }
 
-func TestSnapshotRestoresEveryCount(t *testing.T) {
+func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, 0)
