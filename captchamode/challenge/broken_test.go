@@ -12,8 +12,7 @@ import (
 
 func preferPoW(c *challenge.Config) { c.Preferred = "pow" }
 
-// R18.
-func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
+func TestR18ABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, preferPoW)
 	d.pow.breaks.Store(true)
@@ -28,7 +27,7 @@ func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
 	}
 }
 
-func TestAHangingProviderFallsBackToo(t *testing.T) {
+func TestR18AHangingProviderFallsBackToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, preferPoW)

@@ -33,8 +33,8 @@ import (
 	"authguard/internal/passwords"
 	"authguard/internal/secrets"
 	"authguard/internal/sessions"
+	"authguard/internal/sqlplaces"
 	"authguard/trusted"
-	"authguard/trusted/sqlplaces"
 	"authguard/web"
 	"authguard/web/admin"
 )

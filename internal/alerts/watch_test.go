@@ -94,7 +94,7 @@ func TestASuccessAfterManyFailuresIsToldOnlyFromANewPlace(t *testing.T) {
 	}
 }
 
-func TestModeAlertsAreEdges(t *testing.T) {
+func TestR24ModeAlertsAreEdges(t *testing.T) {
 	t.Parallel()
 	const off, slow, on = events.ModeOff, events.ModeSlow, events.ModeOn
 	for name, c := range map[string]struct {
@@ -128,7 +128,7 @@ func kinds(list []raised) []Kind {
 	return all
 }
 
-func TestAnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
+func TestR24AnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
 	for _, s := range []events.ModeSwitch{

@@ -12,7 +12,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
 	"authguard/trusted"
-	"authguard/trusted/sqlplaces"
+	"authguard/internal/sqlplaces"
 	"authguard/trusted/trustedtest"
 )
 
