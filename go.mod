@@ -11,6 +11,7 @@ require (
 	github.com/chromedp/chromedp v0.22.1
 	github.com/dchest/captcha v1.1.0
 	github.com/dchest/siphash v1.2.3
+	github.com/dustin/go-humanize v1.1.0
 	github.com/gaissmai/bart v0.30.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gofrs/flock v0.13.1
