@@ -89,7 +89,7 @@ type site struct {
 	keep atomic.Int64 // nanoseconds that the audit log is kept
 	rows atomic.Int64 // that it may have
 
-	background background.Group // places, sessions, audit
+	background background.Group // the audit log
 
 	snapshot string
 	stopSave chan struct{}
@@ -181,7 +181,7 @@ func (s *site) openCounters(context.Context) (err error) {
 }
 
 func (s *site) openPlaces(ctx context.Context) (err error) {
-	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places, Log: s.log})
+	s.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: s.db, Limits: s.loaded.Policy().Places})
 	if err == nil && database.IsPostgres(s.db) { // nobody else writes to a file
 		s.changes.On(changes.Places, s.places.Refresh)
 	}
@@ -272,7 +272,7 @@ func (s *site) openAccounts(ctx context.Context) (err error) {
 		return err
 	}
 	s.checker.Saw(cost)
-	if s.sessions, err = sessions.New(sessions.Config{DB: s.db, Log: s.log}); err != nil {
+	if s.sessions, err = sessions.New(sessions.Config{DB: s.db}); err != nil {
 		return err
 	}
 	s.source, err = s.accountSource(ctx)
@@ -410,8 +410,6 @@ func (s *site) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.background.Start(s.places.Run)
-	s.background.Start(s.sessions.Run)
 	s.background.Start(s.audit.Run)
 	s.alerts.Start()
 	s.bus.Start()
