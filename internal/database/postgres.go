@@ -189,7 +189,7 @@ func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 // dead pings a connection that has been idle for a second; pgx's own ping is no
 // statement, so it would wait for ever. One that does not answer is closed then,
 // and true makes pgx ping it again, which fails at once and drops it.
-func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) (dead bool) {
+func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool {
 	if params.IdleDuration < time.Second {
 		return false
 	}

@@ -5,17 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/internal/background"
 	"authguard/trusted"
 )
 
-const (
-	purgeEvery = time.Hour
-	// overlap is how far back Refresh looks again: a row carries the time at
-	// which its change began, by the clock of the node that made it, and becomes
-	// visible when it is committed. Nodes may differ by as much.
-	overlap = time.Minute
-)
+// overlap is how far back Refresh looks again: a row carries the time at which
+// its change began, by the clock of the node that made it, and becomes visible
+// when it is committed. Nodes' clocks may differ by as much.
+const overlap = time.Minute
 
 // Refresh reads what other nodes have changed since it last looked. Rows that
 // memory agrees with, this node's own among them, cost nothing beyond the one
@@ -77,17 +73,9 @@ func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	return nil
 }
 
-// Run purges every hour until ctx ends.
-func (s *Store) Run(ctx context.Context) {
-	background.Every(ctx, purgeEvery, func(ctx context.Context) {
-		if _, err := s.Purge(ctx); err != nil && ctx.Err() == nil {
-			s.config.Log.Error("privileged places: expired ones cannot be deleted", "err", err)
-		}
-	})
-}
-
 // Purge deletes places that nobody has used for their time to live, and resets
-// so old that no device cookie can be older. It tells how many rows it deleted.
+// so old that no device cookie can be older. It returns how many rows it
+// deleted. Call it now and then.
 func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 	now := s.config.Now()
 	expired := now.Add(-s.config.Limits.TTL).UnixMilli()

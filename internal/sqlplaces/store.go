@@ -16,7 +16,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +34,6 @@ type Config struct {
 	Limits trusted.Limits
 	Cache  int              // places in memory; default DefaultCache
 	Now    func() time.Time // for Refresh and Purge; default time.Now
-	Log    *slog.Logger     // for failed purges; default slog.Default()
 }
 
 // Store is a trusted.Store. It is safe for concurrent use.
@@ -86,9 +84,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -11,8 +12,86 @@ import (
 	"authguard/internal/passwords"
 )
 
+// A Format is how a file of accounts is written. The zero Format is none.
+type Format uint8
+
+// The formats. Both may have Windows line ends and a byte order mark.
+const (
+	NoFormat Format = iota
+	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
+	Htpasswd
+	// CSV has a header that names, in any order, username, optionally email, and
+	// either password_hash (bcrypt) or password (plain; hashing one takes a good
+	// fifth of a second).
+	CSV
+)
+
+// maxLine bounds a line of a file, in bytes.
+const maxLine = 64 << 10
+
 // errHeader says what the first line of a CSV file must be.
 var errHeader = errors.New("the header must name username, optionally email, and one of password_hash and password, each once")
+
+// An entry is one line of a file: somebody with a hash, or with a password yet
+// to be hashed.
+type entry struct {
+	line     int
+	offset   int64 // of its end in the file, bytes
+	username string
+	email    string
+	hash     string
+	password string
+}
+
+// eachHtpasswd reads "name:hash" lines and skips empty ones and those that begin
+// with #. It yields a bad line with what is wrong with it, and ends when yield
+// returns false. The error is the reader's.
+func eachHtpasswd(r io.Reader, yield func(entry, error) bool) error {
+	lines := bufio.NewScanner(withoutBOM(r))
+	lines.Buffer(nil, maxLine)
+	number, offset := 0, int64(0)
+	for lines.Scan() {
+		number++
+		offset += int64(len(lines.Bytes())) + 1
+		text := strings.TrimSuffix(lines.Text(), "\r")
+		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		e, err := parseHtpasswd(text)
+		e.line, e.offset = number, offset
+		if !yield(e, err) {
+			return nil
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		yield(entry{line: number + 1}, errors.New("the line is too long; the rest was not read"))
+		return nil
+	}
+	return lines.Err()
+}
+
+func parseHtpasswd(text string) (entry, error) {
+	name, rest, ok := strings.Cut(text, ":")
+	if !ok || name == "" {
+		return entry{}, errors.New("not of the form name:hash (a CSV file needs the format csv)")
+	}
+	hash, _, _ := strings.Cut(rest, ":") // nginx allows a comment after it
+	hash = strings.TrimSpace(hash)
+	if hash == "" {
+		return entry{}, errors.New("the hash is missing")
+	}
+	_, err := passwords.CostOf(hash)
+	return entry{username: name, hash: hash}, err
+}
+
+// withoutBOM drops the mark that Windows editors put in front of UTF-8.
+func withoutBOM(r io.Reader) io.Reader {
+	buffered := bufio.NewReader(r)
+	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
+		buffered.Discard(3)
+	}
+	return buffered
+}
 
 // eachCSV reads the records below a header, like eachHtpasswd.
 func eachCSV(r io.Reader, yield func(entry, error) bool) error {
