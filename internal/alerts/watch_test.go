@@ -202,35 +202,3 @@ func TestTheListOfSuccessesIsBounded(t *testing.T) {
 		t.Fatal(s)
 	}
 }
-
-func TestACrowdCountsDistinctTexts(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{0, 1, 100, 5000, 200000} {
-		c := newCrowd()
-		for i := range n {
-			c.add(fmt.Sprint(i))
-			c.add(fmt.Sprint(i))
-		}
-		if got := int(c.size()); got < n*97/100 || got > n*103/100 {
-			t.Errorf("%d distinct texts counted as %d", n, got)
-		}
-	}
-}
-
-func TestATopFindsTheFrequentOnesAndClaimsNoMoreThanThereWere(t *testing.T) {
-	t.Parallel()
-	top := newTop()
-	for i := range 10000 {
-		top.add(fmt.Sprint("noise", i))
-		if i%20 == 0 {
-			top.add("frequent")
-		}
-	}
-	if n := len(top.counters); n != topCounters {
-		t.Errorf("%d counters", n)
-	}
-	first := top.first(1)
-	if first[0].text != "frequent" || first[0].atLeast > 500 || first[0].atLeast < 300 {
-		t.Errorf("%+v", first)
-	}
-}

@@ -64,9 +64,11 @@ func (f tlsFiles) valid(c Config, n *notes, file string) {
 		return
 	}
 	all, err := readCertificates(file)
-	n.check("tls", "",
+	if !n.check("tls", "",
 		problem(err != nil, "Name a PEM file that the user who runs authguard serve can read.", "%s: %s cannot be read: %s.", f.setting, file, why(err)),
-		problem(len(all) == 0, "Name a PEM file with a certificate.", "%s: %s holds no certificate.", f.setting, file))
+		problem(len(all) == 0, "Name a PEM file with a certificate.", "%s: %s holds no certificate.", f.setting, file)) {
+		return
+	}
 	now, about := c.Now(), fmt.Sprintf("%s: a certificate in %s", f.setting, file)
 	for _, one := range all {
 		from, until := one.NotBefore.UTC().Format(time.DateTime), one.NotAfter.UTC().Format(time.DateTime)
@@ -78,22 +80,14 @@ func (f tlsFiles) valid(c Config, n *notes, file string) {
 }
 
 func readCertificates(file string) (all []*x509.Certificate, err error) {
-	rest, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return all, nil
-		}
+	text, err := os.ReadFile(file)
+	for block, rest := pem.Decode(text); err == nil && block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		one, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
+		var one *x509.Certificate
+		one, err = x509.ParseCertificate(block.Bytes)
 		all = append(all, one)
 	}
+	return all, err
 }

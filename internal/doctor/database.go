@@ -127,7 +127,12 @@ func queries(ctx context.Context, c Config, n *notes) {
 		nobody = "authguard-doctor"
 	)
 	a := c.Settings.Accounts
-	db, err := openTheirs(ctx, c, n)
+	dsn, open := a.Database.Reveal(), database.Inspect
+	if ways, err := database.Ways(dsn); err != nil || len(ways) > 0 { // PostgreSQL
+		encryption(ctx, c, "accounts.tls", dsn, n)
+		open = database.OpenReadOnly
+	}
+	db, err := open(ctx, dsn)
 	if !n.check("accounts.database", "", problem(err != nil, mend, "cannot be used: %s.", why(err))) {
 		return
 	}
@@ -140,20 +145,6 @@ func queries(ctx context.Context, c Config, n *notes) {
 		_, err = source.CanonicalOf(ctx, nobody)
 	}
 	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
-}
-
-// openTheirs opens the database that the queries ask.
-func openTheirs(ctx context.Context, c Config, n *notes) (*sql.DB, error) {
-	dsn := c.Settings.Accounts.Database.Reveal()
-	ways, err := database.Ways(dsn)
-	if err != nil {
-		return nil, err
-	}
-	if len(ways) == 0 {
-		return database.Inspect(ctx, dsn)
-	}
-	encryption(ctx, c, "accounts.tls", dsn, n)
-	return database.OpenReadOnly(ctx, dsn)
 }
 
 // clock judges how far a server's clock is from this machine's. The answer took

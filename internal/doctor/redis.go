@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -93,8 +94,15 @@ func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check
 		r.commands(ctx, client, n)
 		return r.clock(ctx, client, n)
 	})
-	if r.Settings.Redis.Mode == config.RedisCluster {
-		checks = append(checks, clocksApart(clocks)...)
+	clocks = slices.DeleteFunc(clocks, func(off *time.Duration) bool { return off == nil })
+	if r.Settings.Redis.Mode == config.RedisCluster && len(clocks) > 1 {
+		const mostApart = 8 * time.Second // beyond it the stores refuse charges
+		ahead := func(a, b *time.Duration) int { return cmp.Compare(*a, *b) }
+		n, by := new(notes), (*slices.MaxFunc(clocks, ahead) - *slices.MinFunc(clocks, ahead)).Round(time.Millisecond)
+		n.check("redis.clocks", "The Cluster's masters have the same time.",
+			problem(by > mostApart, "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
+				"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by, mostApart))
+		checks = append(checks, n.checks()...)
 	}
 	return checks
 }
@@ -152,24 +160,4 @@ func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) 
 	off := offset(told, now, rtt)
 	clock(n, "redis.clock", off, rtt)
 	return &off
-}
-
-// clocksApart compares the clocks of a Cluster's masters. Beyond mostApart the
-// stores refuse charges.
-func clocksApart(clocks []*time.Duration) []Check {
-	const mostApart = 8 * time.Second
-	var offs []time.Duration
-	for _, off := range clocks {
-		if off != nil {
-			offs = append(offs, *off)
-		}
-	}
-	if len(offs) < 2 {
-		return nil
-	}
-	n, by := new(notes), (slices.Max(offs) - slices.Min(offs)).Round(time.Millisecond)
-	n.check("redis.clocks", "The Cluster's masters have the same time.",
-		problem(by > mostApart, "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
-			"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by, mostApart))
-	return n.checks()
 }
