@@ -42,7 +42,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told 
 	if err := c.restore(); err != nil {
 		return nil, err
 	}
-	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places, Log: log}); err != nil {
+	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
 		return nil, err
 	}
 	on.changes.On(changes.Places, c.places.Refresh)
@@ -99,7 +99,6 @@ func (c *counting) settled() challenge.Spent {
 
 func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(c.counters.Run)
-	group.Start(c.places.Run)
 	group.Start(c.saveAgain)
 	if c.shared != nil {
 		return c.shared.start(ctx, group)

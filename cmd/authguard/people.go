@@ -8,7 +8,6 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/passwords"
@@ -50,7 +49,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *sl
 		return nil, err
 	}
 	p.checker.Saw(cost)
-	if p.sessions, err = sessions.New(sessions.Config{DB: on.db, Log: log}); err != nil {
+	if p.sessions, err = sessions.New(sessions.Config{DB: on.db}); err != nil {
 		return nil, err
 	}
 	p.source, err = p.open(ctx, loaded.Accounts)
@@ -120,5 +119,3 @@ func forgetting(g *guard.Guard, log *slog.Logger) func(context.Context, string) 
 		}
 	}
 }
-
-func (p *people) start(group *background.Group) { group.Start(p.sessions.Run) }

@@ -115,10 +115,9 @@ func (s *site) start(ctx context.Context) error {
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err
 	}
-	s.people.start(&s.running)
 	s.watch.start(&s.running)
 	s.mode.start(ctx, &s.running)
-	s.running.Start(s.watch.tidying(s.listings))
+	s.running.Start(s.upkeep)
 	return nil
 }
 

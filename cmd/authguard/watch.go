@@ -12,7 +12,6 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/events"
-	"authguard/internal/lists"
 )
 
 // A watch is everybody who is told what happens: the log, the audit log, the
@@ -62,35 +61,7 @@ func (w *watch) reload(loaded *config.Loaded) error {
 	return w.alerts.Reconfigure(alertConfig(loaded.Config))
 }
 
-const (
-	// tidyEvery is how often what is too old is deleted.
-	tidyEvery = 10 * time.Minute
-	// tidyWithin bounds one time.
-	tidyWithin = 5 * time.Minute
-)
-
-// tidying deletes what nobody may keep for ever: old rows of the audit log, and
-// those beyond its bound, and entries of the lists that have run out.
-func (w *watch) tidying(listings *lists.Table) func(context.Context) {
-	return func(ctx context.Context) {
-		w.tidy(ctx, listings)
-		background.Every(ctx, tidyEvery, func(ctx context.Context) { w.tidy(ctx, listings) })
-	}
-}
-
-func (w *watch) tidy(ctx context.Context, listings *lists.Table) {
-	ctx, cancel := context.WithTimeout(ctx, tidyWithin)
-	defer cancel()
-	now := time.Now()
-	old, err := w.audit.Purge(ctx, now.Add(-time.Duration(w.keep.Load())), w.rows.Load())
-	if err != nil && ctx.Err() == nil {
-		w.log.Error("old rows of the audit log could not be deleted", "error", err)
-	}
-	ended, err := listings.Purge(ctx, now)
-	if err != nil && ctx.Err() == nil {
-		w.log.Error("list entries that have run out could not be deleted", "error", err)
-	}
-	if old+ended > 0 {
-		w.log.Info("old records deleted", "audit", old, "lists", ended)
-	}
+// purge deletes rows of the audit log that are too old or too many.
+func (w *watch) purge(ctx context.Context) (rows int64, err error) {
+	return w.audit.Purge(ctx, time.Now().Add(-time.Duration(w.keep.Load())), w.rows.Load())
 }

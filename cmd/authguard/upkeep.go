@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"authguard/internal/background"
+)
+
+const (
+	// upkeepEvery is how often what is too old is deleted.
+	upkeepEvery = 10 * time.Minute
+	// upkeepWithin bounds one time.
+	upkeepWithin = 5 * time.Minute
+)
+
+// upkeep deletes what must not be kept for ever: expired sessions, places and
+// list entries, and audit rows that are too old or too many.
+func (s *site) upkeep(ctx context.Context) {
+	s.tidy(ctx)
+	background.Every(ctx, upkeepEvery, s.tidy)
+}
+
+func (s *site) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, upkeepWithin)
+	defer cancel()
+	for _, table := range []struct {
+		name  string
+		purge func(context.Context) (rows int64, err error)
+	}{
+		{"audit", s.watch.purge},
+		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, time.Now()) }},
+		{"sessions", s.people.sessions.Purge},
+		{"places", s.counting.places.Purge},
+	} {
+		rows, err := table.purge(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("old records could not be deleted", "table", table.name, "error", err)
+		}
+		if rows > 0 {
+			s.log.Info("old records deleted", "table", table.name, "rows", rows)
+		}
+	}
+}
