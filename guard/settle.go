@@ -51,12 +51,8 @@ func (g *Guard) late(v *view) bool {
 
 // failed leaves the charges where they are.
 func (g *Guard) failed(ctx context.Context, v *view, subjects []failures.Subject) error {
-	now := v.now
-	if now.IsZero() { // it has travelled
-		now = g.config.Now()
-	}
 	if !g.late(v) {
-		g.config.Mode.ObserveAt(captchamode.Failure, v.address, now)
+		g.config.Mode.Observe(captchamode.Failure, v.address)
 	}
 	if err := g.config.Failures.Failed(ctx, v.charged, subjects); err != nil {
 		return fmt.Errorf("guard: settling as failed: %w", err)

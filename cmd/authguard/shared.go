@@ -16,15 +16,16 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
-	"authguard/captchamode/redismode"
 	"authguard/captchamode/redisspent"
 	"authguard/failures"
 	"authguard/failures/redisfailures"
 	"authguard/guard"
 	"authguard/internal/alerts"
+	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 	"authguard/internal/secrets"
 	"authguard/trusted"
 	"authguard/trusted/redisplaces"
@@ -38,11 +39,12 @@ type shared struct {
 	places   *redisplaces.Store
 	counters *nodes.Counters
 	known    *nodes.Places
-	used     *nodes.Spent      // challenges
-	settled  *nodes.Spent      // tickets of the decision API
-	mode     *redismode.Shared // once the mode is there
-	met      atomic.Bool       // Redis has answered
-	before   atomic.Int64      // nodes, as in nodesFile
+	used     *nodes.Spent     // challenges
+	settled  *nodes.Spent     // tickets of the decision API
+	mode     *redisstore.Mode // once the mode is there
+	flushing background.Group
+	met      atomic.Bool  // Redis has answered
+	before   atomic.Int64 // nodes, as in nodesFile
 }
 
 // openShared connects the node to the others, if Redis is configured. A Redis
@@ -99,7 +101,7 @@ func newShared(s *site, c config.Redis) (*shared, error) {
 
 // join makes the mode that of all nodes.
 func (r *shared) join(mode *captchamode.Mode, prefix string) (err error) {
-	r.mode, err = redismode.New(r.client, mode, redismode.Options{Prefix: prefix, OnError: func(err error) {
+	r.mode, err = redisstore.NewMode(r.client, mode, redisstore.ModeOptions{Prefix: prefix, OnError: func(err error) {
 		if err == nil {
 			r.met.Store(true)
 		}
@@ -223,7 +225,7 @@ func (r *shared) start(ctx context.Context, guard *guard.Guard, keys secrets.Key
 	r.met.Store(r.mode.Flush(ctx) == nil) // an attack that goes on does so here too
 	r.failures.Start()
 	r.places.Start()
-	r.mode.Start()
+	r.flushing.Start(r.mode.Run)
 	return nil
 }
 
@@ -259,7 +261,7 @@ func (r *shared) agree(ctx context.Context, own, key string) error {
 const keysLive = 90 * 24 * time.Hour
 
 func (r *shared) stop() error {
-	r.mode.Stop()
+	r.flushing.Stop()
 	r.places.Stop()
 	r.failures.Stop()
 	r.line.Stop()

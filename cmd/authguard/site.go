@@ -23,6 +23,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
+	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -62,6 +63,7 @@ type site struct {
 	places     *sqlplaces.Store // with other nodes only when all of an account's were forgotten
 	modes      *modestore.Store
 	mode       *captchamode.Mode
+	switching  background.Group // the mode, and what saves it
 	proofs     *pow.Provider
 	challenges *challenge.Desk
 	lists      *guard.Lists
@@ -207,12 +209,10 @@ func (s *site) openMode(ctx context.Context) (err error) {
 	if s.mode, err = captchamode.NewMode(s.loaded.Mode(), nil, s.switched); err != nil {
 		return err
 	}
-	saved, err := s.modes.Load(ctx)
-	if err != nil {
+	if err := s.modes.Load(ctx, s.mode); err != nil {
 		return err
 	}
-	s.mode.Restore(saved)
-	s.changes.On(changes.Mode(realm), func(ctx context.Context) error { return s.modes.Sync(ctx, s.mode) })
+	s.changes.On(changes.Mode(realm), s.modes.Sync)
 	if s.shared != nil {
 		return s.shared.join(s.mode, s.loaded.Redis.Prefix)
 	}
@@ -413,8 +413,8 @@ func (s *site) start(ctx context.Context) error {
 	s.audit.Start()
 	s.alerts.Start()
 	s.bus.Start()
-	s.modes.Start(s.mode)
-	s.mode.Start()
+	s.switching.Start(s.modes.Run)
+	s.switching.Start(s.mode.Run)
 	s.stopSave, s.saved = make(chan struct{}), make(chan struct{})
 	go s.saveCounters()
 	tidying, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -430,8 +430,7 @@ func (s *site) stop(ctx context.Context) error {
 	close(s.stopSave)
 	<-s.saved
 	s.control.Stop()
-	s.mode.Stop()
-	s.modes.Stop()
+	s.switching.Stop()
 	s.bus.Stop()
 	s.audit.Stop(ctx)
 	s.alerts.Stop(ctx)
