@@ -42,12 +42,12 @@ func (l *Level) UnmarshalText(name []byte) error {
 }
 
 const (
-	// learnAtFirst and learnLater are over how many minutes the normal is
-	// averaged: quickly while little is known, then slowly, so that nobody can
-	// teach the site to find an attack normal in less than days.
+	// The normal is averaged over learnAtFirst minutes while little is known,
+	// later over learnLater: teaching a site to find an attack normal takes
+	// days.
 	learnAtFirst = 60
 	learnLater   = 24 * 60
-	// learnSlowing is the least while strangers are being slowed.
+	// learnSlowing is the least number while strangers are being slowed.
 	learnSlowing = 6 * 60
 	// slowCoolDown is how long the pressure must stay low before strangers are
 	// no longer slowed.
@@ -60,8 +60,8 @@ type detector struct {
 	Normal  float64
 	Learned int
 	Level   Level
-	// Low is since when the pressure has been below the lower threshold of
-	// the level; zero while it is not.
+	// Low is when the pressure fell below the level's lower threshold; zero
+	// while it is above.
 	Low time.Time
 }
 
@@ -69,36 +69,20 @@ func (d *detector) threshold(c *Config) float64 {
 	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
 }
 
-// see moves to the level that the pressure asks for (R20): up at once, down
-// only after the pressure has stayed below a lower threshold for a cool-down.
-func (d *detector) see(c *Config, pressure int, now time.Time) {
-	d.seePart(c, d.threshold(c), pressure, pressure, now)
-}
-
-// seePart is see where the threshold is on. rising is the part of the pressure
-// that may raise the level; all of it has to be low to lower it.
-func (d *detector) seePart(c *Config, on float64, rising, all int, now time.Time) {
-	up, down := float64(rising), float64(all)
+// see moves to the level that the pressure asks for, where the threshold is on
+// (R20): up at once, down only after the pressure has stayed below a lower
+// threshold for a cool-down. rising is the part of the pressure that may raise
+// the level; all of it has to be low to lower it.
+func (d *detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
-	case up > on:
+	case rising > on:
 		d.Level, d.Low = Attack, time.Time{}
 	case d.Level == Attack:
-		d.settle(down < on*c.LeavePart, c.coolDown(Attack), now)
-	case up > on*c.SlowPart:
+		d.settle(all < on*c.LeavePart, c.coolDown(Attack), now)
+	case rising > on*c.SlowPart:
 		d.Level, d.Low = Slow, time.Time{}
 	case d.Level == Slow:
-		d.settle(down < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
-	}
-}
-
-// raise moves up as the pressure asks for, and never down.
-func (d *detector) raise(c *Config, pressure int) {
-	p, on := float64(pressure), d.threshold(c)
-	switch {
-	case p > on && d.Level < Attack:
-		d.Level, d.Low = Attack, time.Time{}
-	case p > on*c.SlowPart && d.Level == Calm:
-		d.Level, d.Low = Slow, time.Time{}
+		d.settle(all < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
 	}
 }
 
@@ -110,6 +94,7 @@ func (c *Config) coolDown(l Level) time.Duration {
 	return min(slowCoolDown, c.CoolDown)
 }
 
+// settle leaves the level once the pressure has been low for its cool-down.
 func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	switch {
 	case !low:
@@ -121,11 +106,11 @@ func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	}
 }
 
-// learn takes in one whole minute. It is not called while attacked: an attack
+// learn takes in one whole minute. It is not called during an attack: an attack
 // must never become the normal. A minute in which strangers were slowed may be
-// an attack that stays below the threshold, or a site that grows: it counts no
-// more than what would have been calm, and slowly from the first hour on. So an
-// attack needs days to lift the threshold by much.
+// an attack that stays below the threshold, or a site that grows. It counts for
+// no more than the highest calm pressure, and slowly from the first hour on, so
+// an attack needs days to lift the threshold by much.
 func (d *detector) learn(c *Config, pressure int) {
 	p, over := float64(pressure), min(float64(learnAtFirst+d.Learned), learnLater)
 	if d.Level != Calm {

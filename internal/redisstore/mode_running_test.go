@@ -1,12 +1,14 @@
-package redismode_test
+package redisstore_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"authguard/captchamode"
-	"authguard/captchamode/redismode"
+	"authguard/internal/background"
+	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
 
@@ -18,11 +20,12 @@ func TestStartedNodesFollow(t *testing.T) {
 	for _, every := range []time.Duration{time.Hour, 5 * time.Millisecond} {
 		m, err := captchamode.NewMode(captchamode.DefaultConfig(), nil, nil)
 		must(t, err)
-		s, err := redismode.New(on(server)(t), m, redismode.Options{Every: every})
+		s, err := redisstore.NewMode(on(server)(t), m, redisstore.ModeOptions{Every: every})
 		must(t, err)
 		must(t, s.Flush(t.Context()))
-		s.Start()
-		t.Cleanup(s.Stop)
+		var group background.Group
+		group.Start(s.Run)
+		t.Cleanup(group.Stop)
 		modes = append(modes, m)
 	}
 	for range 31 {
@@ -31,16 +34,17 @@ func TestStartedNodesFollow(t *testing.T) {
 	redistest.Until(t, "the other node to follow", modes[1].On)
 }
 
-func TestStopMayComeTwiceAndWithoutAStart(t *testing.T) {
+func TestRunReportsOnceMoreAndGoesAlone(t *testing.T) {
 	t.Parallel()
-	m, err := captchamode.NewMode(captchamode.DefaultConfig(), nil, nil)
-	must(t, err)
-	s, err := redismode.New(on(redistest.Standalone(t))(t), m, redismode.Options{})
-	must(t, err)
-	s.Stop()
-	s.Stop()
-	if s.Nodes() != 1 {
-		t.Errorf("it sees %d nodes", s.Nodes())
+	s := newSite(t, on(redistest.Standalone(t)), 2)
+	s.nodes[0].fail(3)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.nodes[0].Run(ended)
+	s.nodes[1].flush(t)
+	s.nodes[1].wantPressure(t, 3)
+	if got := s.nodes[0].mode.State().Threshold; got != 15 {
+		t.Errorf("its threshold is %v, want its half of 30", got)
 	}
 }
 

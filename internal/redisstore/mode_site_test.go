@@ -1,4 +1,4 @@
-package redismode_test
+package redisstore_test
 
 import (
 	"crypto/rand"
@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
-	"authguard/captchamode/redismode"
+	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
 
@@ -43,7 +43,7 @@ type site struct {
 
 // A node is one process of a site.
 type node struct {
-	*redismode.Shared
+	*redisstore.Mode
 	mode     *captchamode.Mode
 	fault    *fault
 	switches []captchamode.Switch
@@ -59,6 +59,7 @@ func newSite(t testing.TB, open func(testing.TB) redis.UniversalClient, nodes in
 		s.add(t)
 	}
 	s.round(t)
+	s.round(t) // each knows of all others
 	return s
 }
 
@@ -76,7 +77,7 @@ func (s *site) addWith(t testing.TB, now func() time.Time, before func(*captcham
 	}
 	client := s.open(t)
 	client.AddHook(n.fault)
-	n.Shared, err = redismode.New(client, n.mode, redismode.Options{
+	n.Mode, err = redisstore.NewMode(client, n.mode, redisstore.ModeOptions{
 		Prefix: s.prefix, OnError: func(err error) { n.errors = append(n.errors, err) },
 	})
 	must(t, err)

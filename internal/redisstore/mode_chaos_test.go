@@ -1,4 +1,4 @@
-package redismode_test
+package redisstore_test
 
 import (
 	"crypto/rand"

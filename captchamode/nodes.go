@@ -1,0 +1,261 @@
+package captchamode
+
+import (
+	"crypto/rand"
+	"slices"
+	"time"
+)
+
+// Several nodes are one site. Each tells the others several times a second what
+// it has counted (Report) and hears the sum of all reports and the level that the
+// nodes have agreed on (Hear). Whichever node finds first that the level has to
+// change proposes it; once that is written, all others apply what they read. So
+// there is no leader, and each switch has one author. A node that crosses the
+// threshold by itself is on before that.
+//
+// All times are the site's: those of whoever carries the reports.
+
+// A Report is what one node has counted, or the sum of what all have. It is
+// whole each time: one that gets lost or arrives twice does no harm.
+type Report struct {
+	Pressure Counts    // of the last minute; may be negative, see TakeBack
+	Minute   time.Time // when the running minute began
+	Running  Counts    // in the running minute
+	Last     Counts    // in the minute before
+}
+
+// Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
+type Agreed struct {
+	// Version is another one each time that the nodes agree on something new.
+	Version string    `json:"-"`
+	Normal  float64   `json:"normal"`
+	Learned int       `json:"learned"`
+	Level   Level     `json:"level"`
+	Low     time.Time `json:"low,omitzero"`
+	// Number counts the changes of the level. By made the last one: that node
+	// records it and raises the alarm.
+	Number  int64    `json:"number"`
+	By      string   `json:"by,omitzero"`
+	Minutes []Minute `json:"minutes"`
+}
+
+// News is what a node hears from the others.
+type News struct {
+	Now    time.Time
+	Nodes  int     // that have reported in the last seconds, this one among them
+	All    Report  // the sum over all nodes
+	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
+}
+
+// fleet is what a Mode knows of the other nodes.
+type fleet struct {
+	node     string
+	hurry    func()
+	together bool // the others have been heard at the last try
+
+	nodes  int           // last seen, this one among them
+	ahead  time.Duration // the site's clock less this node's
+	agreed Agreed        // what this node goes by; no Version before it has heard any
+	at     time.Time     // when it last heard the others
+	sent   Counts        // its own pressure then
+	others Counts        // and theirs
+	judged Level         // its level when it last made a proposal
+}
+
+// alone reports whether the others were heard once and are not any more.
+func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
+
+// Merge returns what follows from what the nodes have agreed on and what one of
+// them would say. apart means that its own level came about without the others.
+func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
+	switch {
+	case agreed == nil: // lost, or never there
+		return own
+	case agreed.Version == own.Version: // nobody has spoken since
+		own.Minutes = agreed.Minutes
+		return own
+	case own.Version == "" || !apart && agreed.Number >= own.Number && agreed.Learned >= own.Learned:
+		return *agreed // it came after what this node went by
+	}
+	m := *agreed
+	m.Number = max(m.Number, own.Number)
+	if own.Learned > m.Learned {
+		m.Normal, m.Learned = own.Normal, own.Learned
+	}
+	switch {
+	case own.Level > m.Level:
+		m.Level, m.Low = own.Level, own.Low
+	case own.Level == m.Level && (own.Low.IsZero() || !m.Low.IsZero() && own.Low.After(m.Low)):
+		m.Low = own.Low
+	}
+	return m
+}
+
+// Join makes the Mode one of the nodes of a site. node names this process and
+// no other; hurry is called, with the lock held, when the others should hear of
+// this node soon. It must not block. Call Join once, before anything is observed.
+// Until the Mode hears something it goes by itself.
+func (m *Mode) Join(node string, hurry func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet.node, m.fleet.hurry = node, hurry
+}
+
+// Report returns what this node has counted. Hear what comes of it, or GoAlone,
+// before the next one.
+func (m *Mode) Report() Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	minute := m.advance().Truncate(time.Minute)
+	m.fleet.sent = m.window.pressure
+	return Report{m.window.pressure, minute, m.window.minute(minute), m.window.minute(minute.Add(-time.Minute))}
+}
+
+// Hear takes in what the others say. It returns what the nodes should agree on
+// now, for Apply once it has been written in the place of what was heard; or nil
+// if nothing has to be written.
+func (m *Mode) Hear(n News) *Agreed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := &m.fleet
+	f.ahead = n.Now.Sub(m.now())
+	now := m.advance()
+	if f.alone() {
+		m.look(now)
+	}
+	if n.Agreed != nil && !n.Agreed.valid() {
+		n.Agreed = nil
+	}
+	f.judged = m.detector.Level
+	next := Merge(n.Agreed, m.knows(), f.alone() || m.detector.Level > f.agreed.Level)
+	f.nodes, f.at, f.others = max(1, n.Nodes), now, n.All.Pressure.plus(f.sent.times(-1))
+	d := next.detector()
+	next.pass(&m.config, &d, m.mayLearn(d.Level), n.All, now)
+	all := float64(n.All.Pressure.Total())
+	d.see(&m.config, d.threshold(&m.config), all, all, now)
+	next.Normal, next.Learned, next.Level, next.Low = d.Normal, d.Learned, d.Level, d.Low
+	was := f.agreed.Level
+	if n.Agreed != nil {
+		if was = n.Agreed.Level; next.same(n.Agreed) {
+			m.apply(next, now)
+			return nil
+		}
+	}
+	if next.Version = rand.Text(); next.Level != was {
+		next.Number, next.By = next.Number+1, f.node
+	}
+	return &next
+}
+
+// Apply makes what the nodes have agreed on the level of this one.
+func (m *Mode) Apply(a Agreed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.apply(a, m.advance())
+}
+
+func (m *Mode) apply(a Agreed, now time.Time) {
+	f, own := &m.fleet, m.detector.Level
+	f.together, f.agreed = true, a
+	m.minutes, m.detector = slices.Clone(a.Minutes), a.detector()
+	switch {
+	case own > f.judged && own > a.Level: // risen since: the others hear of it next
+		m.detector.Level, m.detector.Low = own, time.Time{}
+		m.show()
+	case m.detector.Level != m.told.level:
+		m.switchTo(m.force, m.cause(), a.By != f.node, now)
+	default:
+		m.show()
+	}
+}
+
+// GoAlone notes that the others cannot be heard. The level stays; from now on
+// this node goes by its own pressure, against its part of the threshold.
+func (m *Mode) GoAlone() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet.together = false
+	m.see(m.advance())
+}
+
+// knows is what this node would say of the site.
+func (m *Mode) knows() Agreed {
+	own := m.fleet.agreed
+	own.Normal, own.Learned, own.Level, own.Low = m.detector.Normal, m.detector.Learned, m.detector.Level, m.detector.Low
+	own.Minutes = m.minutes
+	return own
+}
+
+func (a *Agreed) detector() detector { return detector{a.Normal, a.Learned, a.Level, a.Low} }
+
+func (a *Agreed) valid() bool {
+	return a.Version != "" && a.Level <= Attack && a.Normal >= 0 && a.Learned >= 0 && len(a.Minutes) <= keepMinutes
+}
+
+// same reports whether nothing has to be written to make b of a.
+func (a *Agreed) same(b *Agreed) bool {
+	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Learned == b.Learned && a.Normal == b.Normal &&
+		minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+}
+
+// lateReports is how long nodes may take to report what they counted in a minute
+// that is over.
+const lateReports = 2 * time.Second
+
+// pass moves the minutes on, and learns from those that ended a little ago.
+func (a *Agreed) pass(c *Config, d *detector, lesson bool, all Report, now time.Time) {
+	passed := minutes(slices.Clone(a.Minutes))
+	passed.pass(c, d, lesson, func(start time.Time) Counts {
+		switch all.Minute.Sub(start) {
+		case 0:
+			return all.Running
+		case time.Minute:
+			return all.Last
+		}
+		return Counts{}
+	}, now.Add(-lateReports))
+	a.Minutes = passed
+}
+
+// look has the detector look at the pressure that this node may judge by. While
+// it hears the others that can only raise the level: the agreement lowers it.
+// Alone, it goes by what has come since against its part of the threshold. What
+// it knew of the whole site before fades within a minute and still counts against
+// the whole threshold, so that a short silence is no attack.
+func (m *Mode) look(now time.Time) {
+	f, d, on := &m.fleet, m.detector, m.threshold()
+	whole := float64(m.pressure().Total())
+	if !f.alone() {
+		d.see(&m.config, on, whole, whole, now)
+		if !f.together || d.Level > m.detector.Level {
+			m.detector = d
+		}
+		return
+	}
+	left := max(0, 1-now.Sub(f.at).Seconds()/windowSeconds)
+	own := float64(m.window.pressure.Total())
+	since := own - float64(f.sent.times(left).Total())
+	whole = float64(m.window.pressure.plus(f.others.times(left)).Total())
+	m.detector.see(&m.config, on, max(since, whole/float64(f.nodes)), own, now)
+}
+
+// threshold is the one that this node goes by.
+func (m *Mode) threshold() float64 {
+	on := m.detector.threshold(&m.config)
+	if m.fleet.alone() {
+		on = max(1, on/float64(m.fleet.nodes))
+	}
+	return on
+}
+
+// pressure is that of the last minute, of the whole site as far as is known.
+func (m *Mode) pressure() Counts {
+	p := m.window.pressure
+	if m.fleet.together {
+		p = p.plus(m.fleet.others)
+	}
+	for s := range p {
+		p[s] = max(0, p[s])
+	}
+	return p
+}
