@@ -96,8 +96,8 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 
 // proxyHint notices a proxy that was forgotten in the configuration (R9): one
 // private address that carries most accounts' successful logins and sends
-// forwarding headers. Only successful logins count, so nobody without many
-// accounts of his own can bring it about.
+// forwarding headers. Only successful logins count, so an attacker would need
+// many accounts to fake one.
 type proxyHint struct {
 	found atomic.Pointer[proxyFound]
 

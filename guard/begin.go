@@ -267,9 +267,9 @@ func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
 	return nil
 }
 
-// afterwards is a context for what must be written although the client may
-// have hung up: whoever hangs up has still guessed. How long a store may take
-// is the store's business.
+// afterwards is a context for what must be written although the client may have
+// hung up: a client that hangs up has still guessed. How long that may take is
+// the store's business.
 func afterwards(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx

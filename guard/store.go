@@ -49,8 +49,9 @@ const (
 	subjectCount
 )
 
-// A Charge is one attempt as a Store sees it: who is tried from where, what that
-// is charged to, and what came of it. The zero Charge is charged to nothing.
+// A Charge is one attempt as a Store sees it: the account, where the attempt
+// comes from, what it is charged to, and what came of it. The zero Charge is
+// charged to nothing.
 type Charge struct {
 	// Now is the guard's clock. Stores go by it for the age of places, and by
 	// clocks of their own for windows.
@@ -81,8 +82,8 @@ type Charge struct {
 	Status trusted.Status
 	// Place is the one of Places that counted.
 	Place trusted.Key
-	// Usage is that of each subject that counted. Of a charge that was refused
-	// by one subject, others may be zero.
+	// Usage is the usage of each subject that counted. If one subject refused the
+	// charge, that of the others may be zero.
 	Usage [subjectCount]failures.Usage
 	// PlaceErr is why the places could not be asked for; the attempt is taken
 	// for a stranger's then.
@@ -170,8 +171,8 @@ func (l *Local) charge(ctx context.Context, c *Charge, subjects []failures.Subje
 	return err
 }
 
-// find asks for the places, device before address: whoever shares the address
-// can use up the address's budget, but not the device's.
+// find asks for the places, the device before the address: others behind the
+// address can use up its budget, but not the device's.
 func (l *Local) find(ctx context.Context, c *Charge) []failures.Subject {
 	counts, found := 0, trusted.Stranger
 	for i := range c.Places {

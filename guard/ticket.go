@@ -91,7 +91,7 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	}
 }
 
-// ID is that of the text that Seal made last, or that was opened.
+// ID identifies the text that Seal made last, or that was opened.
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires is when a ticket that travels can no longer be settled.
@@ -144,8 +144,8 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 	return &sealer{aead: aead, now: now}, nil
 }
 
-// Seal makes a ticket into text that any guard with the same secret can open.
-// Nobody else can read or change it. That of a ticket that was settled is empty.
+// Seal turns a ticket into text that any guard with the same secret can open.
+// Nobody else can read or change it. A ticket that was settled gives no text.
 func (g *Guard) Seal(t *Ticket) string {
 	if t.ended == nil || t.ended.Load() != 0 {
 		return ""

@@ -56,7 +56,7 @@ func (g *globals) configPath() string {
 
 func main() {
 	// go-redis writes every failed connection to standard error and knows no
-	// other logger than its global one. Whoever meets the failure reports it.
+	// other logger than its global one. The caller that meets the failure reports it.
 	logging.Disable()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authguard/captchamode"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -65,6 +66,16 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 	return s, err
 }
 
+// join makes the mode that of all nodes.
+func (s *shared) join(mode *captchamode.Mode) (err error) {
+	s.mode, err = redisstore.NewMode(s.client, mode, redisstore.ModeOptions{Prefix: s.prefix, OnError: func(err error) {
+		if err == nil {
+			s.met.Store(true)
+		}
+	}})
+	return err
+}
+
 // nodes is how many were last seen: before this process began, if Redis has not
 // answered it yet.
 func (s *shared) nodes() int {
@@ -111,8 +122,9 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 	return nil
 }
 
-// agree compares this node's keys with those of whoever uses this Redis: with
-// others it would count by itself. A Redis that is away says nothing.
+// agree compares this node's keys with those of the other nodes of this Redis: a
+// node with different keys would count by itself. A Redis that is away says
+// nothing.
 func (s *shared) agree(ctx context.Context) error {
 	own, key := s.keys.Fingerprint(), s.prefix+"keys"
 	if err := s.client.SetNX(ctx, key, own, keysLive).Err(); err != nil {

@@ -61,7 +61,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {
 		return err
 	}
-	if s.mode, err = openMode(ctx, s, builtIn); err != nil {
+	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch.bus, s.log, builtIn); err != nil {
 		return err
 	}
 	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.log); err != nil {
@@ -116,7 +116,7 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.watch.start(&s.running)
-	s.mode.start(ctx, &s.running)
+	s.mode.start(&s.running)
 	s.running.Start(s.upkeep)
 	return nil
 }

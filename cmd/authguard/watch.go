@@ -14,7 +14,7 @@ import (
 	"authguard/internal/events"
 )
 
-// A watch is everybody who is told what happens: the log, the audit log, the
+// A watch is everything that is told what happens: the log, the audit log, the
 // alerts, the overview and the metrics, all through one bus.
 type watch struct {
 	bus     *events.Bus
