@@ -51,7 +51,7 @@ var mayImport = map[string]string{
 	"migrations":          "",
 
 	// The doors.
-	"web/pages":  "internal/duration",
+	"web/pages":  below,
 	"web/static": "",
 	"web":        below + " web/pages web/static",
 	"web/admin":  below + " web web/pages web/static",
@@ -97,14 +97,21 @@ func (p listed) excluded() bool {
 	return mayImport[p.name()] == helper || slices.Contains(going, p.name())
 }
 
+func goList(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		t.Fatalf("go list: %s", failed.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // packages are all of ours but those without any code apart from tests.
 func packages(t *testing.T) (all []listed) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+	for d := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Dir,GoFiles,Imports", "./..."))); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return all
@@ -143,11 +150,7 @@ func TestImportsRunOneWay(t *testing.T) {
 
 func TestGuardWithMemoryStoresLinksNoServersLibraries(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command("go", "list", "-deps", "authguard/guard").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	for dep := range strings.FieldsSeq(string(out)) {
+	for dep := range strings.FieldsSeq(string(goList(t, "-deps", "authguard/guard"))) {
 		for _, heavy := range []string{"redis", "labstack/echo", "database/sql", "dchest/captcha", "sqlite", "net/http", "authguard/internal"} {
 			if strings.Contains(dep, heavy) && !strings.HasPrefix(dep, "vendor/") {
 				t.Errorf("authguard/guard links %s", dep)
