@@ -49,8 +49,9 @@ func (s *Store) knows(account trusted.Key, row trusted.Entry) bool {
 	return e != nil && e.Status == row.Status && e.Last >= row.Last
 }
 
-// reload replaces a record by what the tables say, except for uses that have
-// not been written because the last one is less than an hour ago.
+// reload replaces a record by what the tables say, except for what has not been
+// written yet: uses less than an hour after the last one, and places spent while
+// the database was away.
 func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	sh := s.shard(account)
 	sh.change.Lock()
@@ -65,7 +66,10 @@ func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	}
 	for i := 0; known != nil && i < len(record.Entries); i++ {
 		e := &record.Entries[i]
-		if was := find(known, e.Place); was != nil && was.Status == e.Status {
+		switch was := find(known, e.Place); {
+		case was != nil && was.Saved == 0:
+			*e = *was
+		case was != nil && was.Status == e.Status:
 			e.Last = max(e.Last, was.Last)
 		}
 	}

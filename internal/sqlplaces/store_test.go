@@ -297,6 +297,10 @@ func TestWhatCouldNotBeWrittenIsWrittenWithTheNextChange(t *testing.T) {
 	if s.Spend(ended, who(1), where(1), noon) == nil {
 		t.Error("Spend said nothing")
 	}
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, who(1), where(1), noon, trusted.Spent)
 	remember(t, s, who(1), where(2), noon)
 	want(t, mustStore(t, db, 0, still), who(1), where(1), noon, trusted.Spent)
 }
