@@ -52,7 +52,7 @@ func (l *loader) readFile(data []byte) {
 	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
 	switch {
 	case len(docs) > 1:
-		l.problem(l.line(lineOf(docs[1].Body)), "", "holds a second document (after ---): all settings belong into one")
+		l.problem(l.line(lineOf(docs[1].Body)), "", "holds a second document (after ---): all settings belong in one")
 	case len(docs) == 1:
 		l.section(docs[0].Body, lineOf(docs[0].Body), "", l.settings)
 	}
@@ -83,7 +83,7 @@ func (l *loader) section(n ast.Node, line int, path string, known []setting) {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// mapping returns the line of each key that it found.
+// mapping reads the keys of one mapping and returns the line of each.
 func (l *loader) mapping(m ast.MapNode, section string, known []setting) map[string]int {
 	seen := map[string]int{}
 	for pairs := m.MapRange(); pairs.Next(); {

@@ -37,14 +37,11 @@ type Problem struct {
 // Error is the problem on one line:
 // "authguard.yaml:12: limits.account[1].failures: must be at least 1".
 func (p Problem) Error() string {
-	text := p.Text
-	if p.Path != "" {
-		text = p.Path + ": " + text
+	text := strings.TrimPrefix(p.Path+": "+p.Text, ": ")
+	if p.Source == "" {
+		return text
 	}
-	if p.Source != "" {
-		text = p.Origin.String() + ": " + text
-	}
-	return text
+	return p.Origin.String() + ": " + text
 }
 
 // invalid is all that is wrong with the settings, as an error.
@@ -86,8 +83,8 @@ func Problems(err error) []Problem {
 }
 
 // locate finds the origin of the most specific part of path that was set. If
-// the setting is at its default, it is another one that makes it a problem: the
-// first that was set of those at because.
+// the setting is at its default, the culprit is another: the first one at or
+// below because that was set.
 func (l *loader) locate(path, because string) Origin {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if o, ok := l.loaded.origins[p]; ok {
@@ -130,12 +127,12 @@ func suggestKey(section, name string, known []setting) string {
 // below lists the keys that a section may have.
 func below(known []setting, section string) []string {
 	var keys []string
+	in := strings.TrimPrefix(section+".", ".") // empty at the top
 	for _, s := range known {
-		if section != "" && !strings.HasPrefix(s.path, section+".") {
-			continue
+		if rest, ok := strings.CutPrefix(s.path, in); ok {
+			key, _, _ := strings.Cut(rest, ".")
+			keys = append(keys, key)
 		}
-		key, _, _ := strings.Cut(strings.TrimPrefix(s.path[len(section):], "."), ".")
-		keys = append(keys, key)
 	}
 	return slices.Compact(keys)
 }

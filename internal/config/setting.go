@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -81,9 +80,6 @@ func (s setting) set(text string) (err error) {
 	case *float64:
 		want = "a number"
 		*to, err = strconv.ParseFloat(text, 64)
-		if math.IsNaN(*to) || math.IsInf(*to, 0) {
-			err = strconv.ErrRange
-		}
 	case *bool:
 		want = "true or false" // and none of YAML 1.1's other words for them
 		if *to = text == "true"; !*to && text != "false" {
@@ -122,12 +118,13 @@ func checkText(text string, lines bool) error {
 	return nil
 }
 
-// isJunk reports whether no text has the character.
+// isJunk reports whether r has no place in a text.
 func isJunk(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-// show is the setting as a variable would say it, or "(set)" for a secret.
+// show is the setting as one would write it in a variable, or "(set)" for a
+// secret.
 func (s setting) show() string {
 	if s.at.Kind() != reflect.Slice {
 		return show(s.at.Interface())
@@ -160,10 +157,9 @@ func show(value any) string {
 // A Setting is one value as it is shown to people and programs.
 type Setting struct {
 	Path   string `json:"path"`
-	Value  string `json:"value"`  // as a variable would say it; "(set)" for a secret
+	Value  string `json:"value"`  // as one would write it in a variable; "(set)" for a secret
 	Origin string `json:"origin"` // "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN"
-	// Live: a reload may change it.
-	Live bool `json:"live"`
+	Live   bool   `json:"live"`   // a reload may change it
 }
 
 // Effective lists every setting in the order of docs/configuration.md.

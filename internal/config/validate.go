@@ -16,9 +16,9 @@ import (
 	"authguard/internal/alerts"
 )
 
-// unless reports the setting at path if it is not ok. If it is wrong only
-// together with another, because is the path of that. Nothing is said about
-// what depends on a setting that could not be read: its value is not known.
+// unless reports the setting at path if it is not ok. Where another setting
+// makes it wrong, because is the path of that. It says nothing about a setting,
+// or because of one, that could not be read: its value is not known.
 func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	if ok {
 		return
@@ -31,15 +31,15 @@ func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	}
 }
 
-// check looks at a text that may be empty.
+// check applies check to a text, unless it is empty.
 func (l *loader) check(path, text string, check func(string) error) {
 	if text != "" {
 		err := check(text)
-		l.unless(err == nil, path, "", "%v", err)
+		l.unless(err == nil, path, "", "%s", strings.TrimPrefix(fmt.Sprint(err), "alerts: "))
 	}
 }
 
-// within names only the bound that was crossed: it is what people need.
+// within names only the bound that was crossed: people need no more.
 func within[T cmp.Ordered](l *loader, path string, v, least, most T) {
 	l.unless(v >= least, path, "", "must be at least %s", show(least))
 	l.unless(v <= most, path, "", "must be at most %s", show(most))
@@ -50,8 +50,8 @@ func oneOf[T ~string](l *loader, path string, v T, words ...T) {
 	l.unless(slices.Contains(words, v), path, "", "must be one of %s, not %.60q", list, string(v))
 }
 
-// validate looks at each setting by itself, except at those that the guard and
-// the site-wide mode look at: see conflicts.
+// validate looks at each setting by itself. Most of limits and site is left to
+// the guard and the site-wide mode, which know their bounds: see conflicts.
 func (l *loader) validate() {
 	c := &l.loaded.Config
 	l.known = slices.Clone(l.problems)
@@ -68,7 +68,8 @@ func (l *loader) validate() {
 	oneOf(l, "forwarded_header", c.Forwarded, XForwardedFor, Forwarded)
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
-		l.unless(reachable(address), fmt.Sprintf("redis.addresses[%d]", i), "",
+		host, port, _ := net.SplitHostPort(address)
+		l.unless(listenable(address) == nil && host != "" && port != "0", fmt.Sprintf("redis.addresses[%d]", i), "",
 			"must be a host and a port such as redis.internal:6379, not %.60q", address)
 	}
 	oneOf(l, "redis.mode", c.Redis.Mode, RedisStandalone, RedisSentinel, RedisCluster)
@@ -96,37 +97,20 @@ func (l *loader) validate() {
 	oneOf(l, "log.format", c.Log.Format, FormatText, FormatJSON)
 	oneOf(l, "log.level", c.Log.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
 	for i, to := range c.Alerts.To {
-		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), channel)
+		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
 	within(l, "alerts.per_hour", c.Alerts.PerHour, 1, 10_000)
 	within(l, "alerts.bundle", c.Alerts.Bundle, 0, time.Hour)
 	for i, t := range c.API.Tokens {
-		l.unless(len(t) >= minToken, fmt.Sprintf("api.tokens[%d]", i), "",
-			"must have at least %d characters; make one with: openssl rand -hex 32", minToken)
-		l.unless(len(t) < minToken || tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
-			"must consist of letters, digits and -._~+/ so that it fits a header")
+		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
+			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
 	}
 }
-
-// minToken is the fewest characters of a bearer token: 128 bits in hex.
-const minToken = 32
 
 var (
-	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`) // RFC 6750: b64token
-	urlPattern   = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^\s]+$`)
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
 	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
-
-// channel wants a shoutrrr URL, and does not repeat it.
-func channel(s string) error {
-	if !urlPattern.MatchString(s) {
-		return errors.New("must be a URL such as smtp://… or discord://…")
-	}
-	if err := alerts.Check(s); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "alerts: "))
-	}
-	return nil
-}
 
 // listenable wants a host and port to listen on.
 func listenable(s string) error {
@@ -143,12 +127,6 @@ func listenable(s string) error {
 		return fmt.Errorf("must begin with an IP address or a host name, not %.60q", host)
 	}
 	return nil
-}
-
-// reachable wants a host and port to connect to.
-func reachable(s string) bool {
-	host, port, _ := net.SplitHostPort(s)
-	return listenable(s) == nil && host != "" && port != "0"
 }
 
 // baseURL wants the address at which browsers find the service.

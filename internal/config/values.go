@@ -63,7 +63,7 @@ func parseSize(text string) (Size, error) {
 	return Size(n), nil
 }
 
-// Settings that are one of a few words.
+// Types of the settings that are one of a few words.
 type (
 	SecureCookies   string // when cookies carry the Secure attribute
 	ForwardedHeader string // in which the configured proxies name the client
@@ -74,7 +74,7 @@ type (
 	LogLevel        string // the least important level that is logged
 )
 
-// Their words.
+// The words.
 const (
 	SecureAuto   SecureCookies = "auto" // if the request came over TLS, here or at a proxy, or the origin is https
 	SecureAlways SecureCookies = "always"
