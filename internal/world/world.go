@@ -4,6 +4,7 @@ package world
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/redisstore"
 	"authguard/trusted"
 )
 
@@ -117,7 +119,11 @@ func New(t testing.TB, o Options) *World {
 		must(err)
 		store = guard.NewLocal(w.Counts, places)
 	} else {
-		t.Fatal("not wired yet")
+		store, err = redisstore.New(o.Redis, redisstore.Options{
+			Prefix:     rand.Text() + ":", // a realm of its own
+			PendingFor: policy.PendingFor, Places: policy.Places, Clock: w.Clock.Now,
+		})
+		must(err)
 	}
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)

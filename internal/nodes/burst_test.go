@@ -1,0 +1,92 @@
+package nodes_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/internal/redisstore"
+	"authguard/internal/redistest"
+)
+
+func TestR1BurstOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, at redisstore.Server) {
+		s := newSite(t, 3, at, policy(), patient)
+		for run := range 20 {
+			account := fmt.Sprintf("alice%d", run)
+			s.burst(t, account, 500, 200)
+			if got := s.checks(account); got != 5 {
+				t.Errorf("run %d: %d passwords were checked, want 5", run, got)
+			}
+		}
+	})
+}
+
+func (s *site) burst(t *testing.T, account string, n, atATime int) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range atATime {
+		all.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				s.guess(t, i, account, address(i%100))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, at redisstore.Server) {
+		p := policy()
+		p.PendingFor = 5 * time.Second
+		s := newSite(t, 3, at, p, patient)
+		for _, n := range s.nodes {
+			n.takes = 50 * time.Millisecond
+		}
+		var in atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if s.login(t, i, "alice", address(i)) {
+					in.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if in.Load() != 20 {
+			t.Errorf("%d of 20 got in", in.Load())
+		}
+	})
+}
+
+func TestScriptsAreKnownBeforeTheFirstAttempt(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func() (redisstore.Server, []*redistest.Server){
+		"one server": func() (redisstore.Server, []*redistest.Server) {
+			r := redistest.Standalone(t)
+			return redisstore.Server{Addresses: []string{r.Addr}}, []*redistest.Server{r}
+		},
+		"a Cluster": func() (redisstore.Server, []*redistest.Server) {
+			c := redistest.Cluster(t)
+			return redisstore.Server{Addresses: c.Addrs(), Cluster: true}, c.Nodes
+		},
+	} {
+		redis, servers := at()
+		s := newSite(t, 1, redis, policy(), patient)
+		s.login(t, 0, "alice", home)
+		s.login(t, 0, "alice", home)
+		for i := range 7 {
+			s.guess(t, 0, "bob", address(i))
+		}
+		for _, server := range servers {
+			if stats := fmt.Sprint(server.Do(t, "INFO", "commandstats")); strings.Contains(stats, "cmdstat_eval:") {
+				t.Errorf("%s: a script's text was sent with an attempt", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package nodes
+
+import (
+	"context"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+// Spent remembers used challenges, or settled tickets, for all nodes; while
+// Redis is gone for this one only. A challenge can then be used once at each node, and never twice at
+// one. It is not challenge.Forgetful: what it forgets is used up elsewhere.
+type Spent struct {
+	// Strict has Seen say so if Redis does not answer, where not to know must
+	// not pass for no.
+	Strict bool
+	shared challenge.Spent
+	own    *challenge.MemorySpent
+}
+
+var _ challenge.Spent = (*Spent)(nil)
+
+// NewSpent makes the store.
+func NewSpent(shared challenge.Spent) *Spent {
+	return &Spent{shared: shared, own: challenge.NewMemorySpent(0, nil)}
+}
+
+// Spend implements challenge.Spent.
+func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
+	first, err := s.own.Spend(ctx, id, until)
+	if err != nil || !first {
+		return false, err
+	}
+	first, err = s.shared.Spend(ctx, id, until)
+	if err != nil && ctx.Err() == nil {
+		return true, nil // Redis is gone, and here it is the first
+	}
+	return first, err
+}
+
+// Seen implements challenge.Spent.
+func (s *Spent) Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
+	if seen, err := s.own.Seen(ctx, id, until); seen || err != nil {
+		return seen, err
+	}
+	seen, err := s.shared.Seen(ctx, id, until)
+	if err != nil && ctx.Err() == nil && !s.Strict {
+		return false, nil
+	}
+	return seen, err
+}
