@@ -109,7 +109,7 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 func (c *counting) reload(loaded *config.Loaded) (err error) {
 	policy := loaded.Policy()
 	if c.shared != nil {
-		err = c.shared.store.Configure(policy.PendingFor)
+		err = c.shared.store.Redis().Configure(policy.PendingFor)
 	}
 	return errors.Join(err, c.counters.Configure(policy.Retain(), policy.PendingFor))
 }

@@ -6,19 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 
-	"authguard/guard"
 	"authguard/internal/config"
 )
 

@@ -58,7 +58,7 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 	policy := loaded.Policy()
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Nodes: s.nodes, Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{Prefix: r.Prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: policy.Places},
+		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places},
 	})
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"))
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"))

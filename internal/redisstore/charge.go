@@ -44,7 +44,12 @@ type part struct {
 // and counts accordingly, and the network's goes along unless this node has
 // seen the place privileged before. Where it was wrong about that, a second
 // trip mends it.
-func (s *Store) Begin(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	err := s.begin(ctx, &c)
+	return c, err
+}
+
+func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 	for {
 		c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
 		if s.known.refuses(c, s.limits, s.now()) {
@@ -201,9 +206,9 @@ func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status)
 		return nil
 	}
 	p := &part{what: what, subjects: c.Subjects[c.First:last], usages: c.Usage[c.First:last]}
-	s.begin(p, len(p.subjects))
+	s.open(p, len(p.subjects))
 	for i := range p.subjects {
-		s.add(p, &p.subjects[i], p.subjects[i].Key, 0, c.Binds[status][c.First+i])
+		s.add(p, &p.subjects[i], p.subjects[i].Key, 0, c.Binds[status][int(c.First)+i])
 	}
 	s.end(p)
 	return p
@@ -212,11 +217,11 @@ func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status)
 // accountPart is what an account is charged, whatever its place turns out to be.
 func (s *Store) accountPart(c *guard.Charge, what string) *part {
 	p := &part{what: what}
-	binds := func(i int) []failures.Mask {
+	binds := func(i uint8) []failures.Mask {
 		return []failures.Mask{c.Binds[0][i], c.Binds[1][i], c.Binds[2][i]}
 	}
 	places := placesOf(c)
-	s.begin(p, 1+len(places))
+	s.open(p, 1+len(places))
 	s.add(p, &c.Subjects[guard.AccountSubject], c.Subjects[guard.AccountSubject].Key, 0, binds(guard.AccountSubject)...)
 	for i := range places {
 		s.add(p, &c.Subjects[guard.PairSubject], places[i].Pair, i+1, binds(guard.PairSubject)...)
@@ -255,7 +260,7 @@ func (p *part) found(c *guard.Charge) {
 	}
 }
 
-func (s *Store) begin(p *part, subjects int) {
+func (s *Store) open(p *part, subjects int) {
 	p.script = chargeScript
 	p.keys = make([]any, 0, subjects+1)
 	p.args = make([]any, 0, 3+7*subjects+7)

@@ -46,7 +46,7 @@ func (c Counters) each(ctx context.Context, what string, subjects []failures.Sub
 			to++
 		}
 		p := &part{what: what, subjects: subjects[from:to], usages: usages[from:to]}
-		c.begin(p, to-from)
+		c.open(p, to-from)
 		for i := range p.subjects {
 			c.add(p, &p.subjects[i], p.subjects[i].Key, 0, p.subjects[i].Bind)
 		}

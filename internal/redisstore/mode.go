@@ -16,19 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
-	"authguard/internal/redisscript"
 )
 
-// The keys of the mode, in one slot:
-//
-//	<prefix>{<prefix>mode}reports  a hash: what each node has counted
-//	<prefix>{<prefix>mode}agreed   a hash: what the nodes have agreed on
+var (
+	//go:embed mode_flush.lua
+	modeFlushLua string
+	//go:embed mode_agree.lua
+	modeAgreeLua string
 
-//go:embed mode_flush.lua
-var modeFlushText string
-
-//go:embed mode_agree.lua
-var modeAgreeText string
+	modeFlushScript = newScript(modeFlushLua)
+	modeAgreeScript = newScript(modeAgreeLua)
+)
 
 const (
 	// DefaultModeEvery is how often a node flushes.
@@ -47,7 +45,7 @@ const (
 // ModeOptions are what NewMode needs beyond a client and a mode. The zero
 // ModeOptions are valid.
 type ModeOptions struct {
-	// Prefix begins every key's name: one for each realm. Default "ag:";
+	// Prefix begins every key's name: one for each realm. Default DefaultPrefix;
 	// braces are not allowed in it.
 	Prefix string
 	// Node names this process and no other, also after a restart. Default: a
@@ -71,7 +69,6 @@ type Mode struct {
 	client        redis.UniversalClient
 	mode          *captchamode.Mode
 	options       ModeOptions
-	flush, agree  *redisscript.Script
 	reports, kept string // the keys
 	nodes         atomic.Int32
 	hurry         chan struct{}
@@ -90,7 +87,7 @@ type Mode struct {
 // The mode must be new: not yet joined, nothing observed. It may have been
 // restored. Limits on how long a command may take are the client's.
 func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions) (*Mode, error) {
-	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, "ag:"), cmp.Or(o.Node, rand.Text()), cmp.Or(o.Every, DefaultModeEvery)
+	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Node, rand.Text()), cmp.Or(o.Every, DefaultModeEvery)
 	var errs []error
 	if client == nil || mode == nil {
 		errs = append(errs, errors.New("redisstore: the mode needs a client and a captchamode.Mode"))
@@ -107,7 +104,6 @@ func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions
 	tag := o.Prefix + "{" + o.Prefix + "mode}"
 	m := &Mode{
 		client: client, mode: mode, options: o, hurry: make(chan struct{}, 1),
-		flush: redisscript.New(modeFlushText), agree: redisscript.New(modeAgreeText),
 		reports: tag + "reports", kept: tag + "agreed",
 	}
 	m.nodes.Store(1)
@@ -182,7 +178,7 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	stays := m.mode.State().CoolDown + modeStays
-	reply, err := m.run(ctx, m.agree, []any{m.kept}, m.version, next.Version, state, stays.Milliseconds())
+	reply, err := m.run(ctx, modeAgreeScript, []any{m.kept}, m.version, next.Version, state, stays.Milliseconds())
 	if err != nil || reply != int64(1) {
 		return false, err
 	}
@@ -200,7 +196,7 @@ func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Ne
 	if m.now != nil {
 		args = append(args, m.now().UnixMilli())
 	}
-	reply, err := m.run(ctx, m.flush, []any{m.reports, m.kept}, args...)
+	reply, err := m.run(ctx, modeFlushScript, []any{m.reports, m.kept}, args...)
 	if err != nil {
 		return captchamode.News{}, err
 	}
@@ -236,8 +232,8 @@ func (m *Mode) read(reply any) (news captchamode.News, err error) {
 	}, nil
 }
 
-func (m *Mode) run(ctx context.Context, script *redisscript.Script, keys []any, args ...any) (any, error) {
-	calls := []redisscript.Call{{Script: script, Keys: keys, Args: args}}
-	err := redisscript.Run(ctx, m.client, calls)
-	return calls[0].Reply, err
+func (m *Mode) run(ctx context.Context, script *script, keys []any, args ...any) (any, error) {
+	c := &call{script: script, keys: keys, args: args}
+	err := run(ctx, direct(m.client), c)
+	return c.reply, err
 }

@@ -18,7 +18,7 @@ func BenchmarkFlush(b *testing.B) {
 					s.nodes[0].mode.Observe(captchamode.Failure, address())
 				}
 				s.nodes[0].flush(b)
-				s.clock.pass(250e6)
+				s.siteClock.pass(250e6)
 			}
 		})
 	}

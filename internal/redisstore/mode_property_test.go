@@ -24,7 +24,7 @@ func TestNodesAgreeWithOneThatSeesEverything(t *testing.T) {
 				_ = c.Close()
 			}
 		}()
-		s := &site{clock: &clock{now: start}, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+		s := &site{siteClock: &siteClock{now: start}, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
 		s.open = func(t testing.TB) redis.UniversalClient {
 			clients = append(clients, on(server)(t))
 			return clients[len(clients)-1]
@@ -48,7 +48,7 @@ func TestNodesAgreeWithOneThatSeesEverything(t *testing.T) {
 			},
 			"time": func(rt *rapid.T) {
 				d := time.Duration(rapid.IntRange(1, 50).Draw(rt, "seconds")) * time.Second
-				s.clock.pass(d)
+				s.siteClock.pass(d)
 				now.pass(d)
 				whole.Tick()
 				s.round(t)

@@ -51,7 +51,7 @@ func TestRunReportsOnceMoreAndGoesAlone(t *testing.T) {
 // Nothing is lost or counted twice between an Observe and a Flush at once.
 func TestFlushWhileManyObserve(t *testing.T) {
 	t.Parallel()
-	s := &site{clock: &clock{now: start}, open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
+	s := &site{siteClock: &siteClock{now: start}, open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
 	s.config.Floor, s.config.Ceiling = 100_000, 100_000
 	for range 3 {
 		s.add(t)

@@ -13,8 +13,8 @@ import (
 	"authguard/internal/redistest"
 )
 
-// claims are what holds on every kind of Redis.
-var claims = map[string]func(t *testing.T, open opener){
+// modeClaims are what holds on every kind of Redis.
+var modeClaims = map[string]func(t *testing.T, open opener){
 	"SumOfThreeNodesSwitchesAll":        sumSwitchesAll,
 	"OneNodeThatSeesAllSwitchesAtOnce":  switchesAtOnce,
 	"TwoThatCrossAtOnceRecordOne":       crossAtOnce,
@@ -56,20 +56,20 @@ var claims = map[string]func(t *testing.T, open opener){
 
 type opener func(testing.TB) redis.UniversalClient
 
-func TestOnOneServer(t *testing.T) {
+func TestModeOnOneServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
-	run(t, on(server))
+	runMode(t, on(server))
 }
 
-func TestOnACluster(t *testing.T) {
+func TestModeOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	run(t, func(t testing.TB) redis.UniversalClient { return cluster.Client(t) })
+	runMode(t, func(t testing.TB) redis.UniversalClient { return cluster.Client(t) })
 }
 
-func run(t *testing.T, open opener) {
-	for name, claim := range claims {
+func runMode(t *testing.T, open opener) {
+	for name, claim := range modeClaims {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			claim(t, open)
@@ -257,7 +257,7 @@ func allRestart(t *testing.T, open opener) {
 	s.nodes[0].fail(40)
 	s.round(t)
 	s.nodes = nil
-	s.clock.pass(10*time.Minute + 2*time.Second)
+	s.siteClock.pass(10*time.Minute + 2*time.Second)
 	for range 3 {
 		s.add(t)
 	}
@@ -294,7 +294,7 @@ func clocksApart(t *testing.T, open opener) {
 	s.round(t)
 	s.pass(t, 61*time.Second, time.Second)
 	s.round(t)
-	for i, n := range s.nodes { // each by its own clock
+	for i, n := range s.nodes { // each by its own siteClock
 		if got, want := n.mode.State().Low, s.Now().Add(time.Duration(i-1)*3*time.Second); !got.Equal(want) {
 			t.Errorf("node %d: the cool-down began at %v, want %v", i, got, want)
 		}
@@ -331,12 +331,12 @@ func nodesOfThreeSeconds(t *testing.T, open opener) {
 			t.Errorf("node %d sees %d nodes, want 3", i, got)
 		}
 	}
-	s.clock.pass(3 * time.Second)
+	s.siteClock.pass(3 * time.Second)
 	s.nodes[0].flush(t)
 	if got := s.nodes[0].Nodes(); got != 3 {
 		t.Errorf("after 3 s it sees %d, want 3", got)
 	}
-	s.clock.pass(time.Millisecond)
+	s.siteClock.pass(time.Millisecond)
 	s.nodes[0].flush(t)
 	if got := s.nodes[0].Nodes(); got != 1 {
 		t.Errorf("after more it sees %d, want 1", got)
@@ -437,7 +437,7 @@ func minutesAreTheSites(t *testing.T, open opener) {
 	s.nodes[1].fail(5)
 	s.pass(t, 59*time.Second, time.Second)
 	s.nodes[1].fail(2)
-	s.clock.pass(2 * time.Second)
+	s.siteClock.pass(2 * time.Second)
 	s.round(t) // a little late, and yet in its minute
 	s.nodes[0].fail(1)
 	s.pass(t, 2*time.Second, time.Second)
@@ -474,10 +474,10 @@ func siteLearnsOnce(t *testing.T, open opener) {
 	}
 }
 
-// whole is one Mode that is to see everything, and its clock.
-func (s *site) whole(t testing.TB) (*captchamode.Mode, *clock) {
+// whole is one Mode that is to see everything, and its siteClock.
+func (s *site) whole(t testing.TB) (*captchamode.Mode, *siteClock) {
 	t.Helper()
-	now := &clock{now: s.Now()}
+	now := &siteClock{now: s.Now()}
 	m, err := captchamode.NewMode(s.config, now.Now, nil)
 	must(t, err)
 	return m, now

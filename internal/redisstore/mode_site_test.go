@@ -14,19 +14,19 @@ import (
 	"authguard/internal/redistest"
 )
 
-// A clock is a time that only a test moves.
-type clock struct {
+// A siteClock is a time that only a test moves.
+type siteClock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (c *clock) Now() time.Time {
+func (c *siteClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *clock) pass(d time.Duration) {
+func (c *siteClock) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -34,7 +34,7 @@ func (c *clock) pass(d time.Duration) {
 
 // A site is some nodes over one Redis.
 type site struct {
-	*clock // Redis's
+	*siteClock // Redis's
 	open   func(testing.TB) redis.UniversalClient
 	prefix string
 	config captchamode.Config
@@ -54,7 +54,7 @@ var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 func newSite(t testing.TB, open func(testing.TB) redis.UniversalClient, nodes int) *site {
 	t.Helper()
-	s := &site{clock: &clock{now: start}, open: open, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+	s := &site{siteClock: &siteClock{now: start}, open: open, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
 	for range nodes {
 		s.add(t)
 	}
@@ -86,13 +86,6 @@ func (s *site) addWith(t testing.TB, now func() time.Time, before func(*captcham
 	return n
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (n *node) flush(t testing.TB) {
 	t.Helper()
 	must(t, n.Flush(t.Context()))
@@ -110,7 +103,7 @@ func (s *site) round(t testing.TB) {
 func (s *site) pass(t testing.TB, d, step time.Duration) {
 	t.Helper()
 	for ; d > 0; d -= step {
-		s.clock.pass(min(d, step))
+		s.siteClock.pass(min(d, step))
 		s.round(t)
 	}
 }

@@ -45,8 +45,8 @@ func BenchmarkAttempt(b *testing.B) {
 	d := p.PairDelay
 	ladders := [4]*failures.Ladder{ladder(p.Address, failures.Backoff{}), ladder(p.Network, failures.Backoff{}), ladder(p.Account, failures.Backoff{}),
 		ladder(p.PrivilegedPair, failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window})}
-	attempt := func(i int64) *guard.Charge {
-		c := &guard.Charge{Now: time.Now(), Account: trusted.Key(digest('a', int(i))), Last: 4}
+	attempt := func(i int64) guard.Charge {
+		c := guard.Charge{Now: time.Now(), Account: trusted.Key(digest('a', int(i))), Last: 4, Binds: new(guard.Binds)}
 		net := digest('n', int(i))
 		c.Places[1] = guard.Place{Key: trusted.Key(digest('i', int(i))), Pair: digest('p', int(i))}
 		c.Subjects = [4]failures.Subject{{Shard: net, Key: digest('i', int(i))}, {Shard: net, Key: net},
@@ -65,7 +65,8 @@ func BenchmarkAttempt(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				c := attempt(n.Add(1))
-				must(b, s.Begin(b.Context(), c))
+				c, err := s.Begin(b.Context(), c)
+				must(b, err)
 				if !c.ID.Charged() {
 					b.Fatal("refused")
 				}
@@ -78,7 +79,8 @@ func BenchmarkAttempt(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				c := attempt(n.Add(1) % 1000)
-				must(b, s.Begin(b.Context(), c))
+				c, err := s.Begin(b.Context(), c)
+				must(b, err)
 				must(b, s.Settle(b.Context(), c, guard.Succeeded))
 			}
 		})
