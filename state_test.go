@@ -176,7 +176,7 @@ func (s *stateful) write(e ast.Expr, how string) {
 			e, field = x.X, x.Sel.Name
 		case *ast.Ident:
 			switch {
-			case x.Obj == nil && s.imports[x.Name] && !s.variables[x.Name]:
+			case x.Name != "_" && x.Obj == nil && s.imports[x.Name] && !s.variables[x.Name]:
 				s.note(x, "%s.%s, of another package, is %s", x.Name, field, how)
 			case x.Obj == nil && s.variables[x.Name], x.Obj != nil && s.specs[x.Obj.Decl]:
 				s.note(x, "the package-level variable %s is %s", x.Name, how)

@@ -31,8 +31,7 @@ func openStorage(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (
 	if s.keys, err = loadKeys(file); err != nil {
 		return nil, err
 	}
-	// PostgreSQL, or a file in the data folder.
-	if s.db, err = database.Open(ctx, cmp.Or(loaded.Database.Reveal(), s.path("authguard.db"))); err != nil {
+	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
 	}
 	applied, err := database.Migrate(ctx, s.db)
@@ -49,6 +48,11 @@ func openStorage(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
+}
+
+// dsn is the database: PostgreSQL, or a file in the data folder.
+func dsn(loaded *config.Loaded) string {
+	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
 }
 
 // path is a file in the data folder.

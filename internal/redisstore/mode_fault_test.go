@@ -48,8 +48,16 @@ func (f *fault) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook is for pipelines of one command, which is what a flush
+// sends.
 func (f *fault) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		one := func(ctx context.Context, cmd redis.Cmder) error {
+			_ = next(ctx, cmds)
+			return cmd.Err()
+		}
+		return f.ProcessHook(one)(ctx, cmds[0])
+	}
 }
 
 // lost flushes in vain.
