@@ -38,8 +38,8 @@ type Config struct {
 	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
 	Canonical func(directory, name string) string
 	// Epoch is sealed into tickets that travel; tickets of another epoch have
-	// expired. A process that forgets at its end which tickets were settled needs
-	// a new one at each start (challenge.Forgetful).
+	// expired. It comes from the store that remembers which tickets were settled
+	// (challenge.Spent).
 	Epoch [16]byte
 	// Directories are the places beside the site's own in which accounts are
 	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.

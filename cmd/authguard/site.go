@@ -92,14 +92,10 @@ func (s *site) openGuard(ctx context.Context, settled challenge.Spent) error {
 	if err != nil {
 		return err
 	}
-	var epoch [16]byte
-	if forgetful, ok := settled.(challenge.Forgetful); ok {
-		epoch = forgetful.Epoch()
-	}
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store(),
 		Cookies: cookies, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
-		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: epoch,
+		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})
