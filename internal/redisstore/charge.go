@@ -205,26 +205,22 @@ func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status)
 	if c.KnownOnly || c.First >= last {
 		return nil
 	}
-	p := &part{what: what, subjects: c.Subjects[c.First:last], usages: c.Usage[c.First:last]}
-	s.open(p, len(p.subjects))
+	p := s.newPart(what, int(last-c.First))
+	p.subjects, p.usages = c.Subjects[c.First:last], c.Usage[c.First:last]
 	for i := range p.subjects {
-		s.add(p, &p.subjects[i], p.subjects[i].Key, 0, c.Binds[status][int(c.First)+i])
+		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][int(c.First)+i])
 	}
-	s.end(p)
-	return p
+	return s.end(p)
 }
 
 // accountPart is what an account is charged, whatever its place turns out to be.
 func (s *Store) accountPart(c *guard.Charge, what string) *part {
-	p := &part{what: what}
-	binds := func(i uint8) []failures.Mask {
-		return []failures.Mask{c.Binds[0][i], c.Binds[1][i], c.Binds[2][i]}
-	}
 	places := placesOf(c)
-	s.open(p, 1+len(places))
-	s.add(p, &c.Subjects[guard.AccountSubject], c.Subjects[guard.AccountSubject].Key, 0, binds(guard.AccountSubject)...)
+	p := s.newPart(what, 1+len(places))
+	of, pair := guard.AccountSubject, guard.PairSubject
+	s.add(p, &c.Subjects[of], c.Subjects[of].Key, c.Binds[0][of], c.Binds[1][of], c.Binds[2][of])
 	for i := range places {
-		s.add(p, &c.Subjects[guard.PairSubject], places[i].Pair, i+1, binds(guard.PairSubject)...)
+		s.add(p, &c.Subjects[pair], places[i].Pair, c.Binds[0][pair], c.Binds[1][pair], c.Binds[2][pair])
 	}
 	only := 0
 	if c.KnownOnly {
@@ -239,8 +235,7 @@ func (s *Store) accountPart(c *guard.Charge, what string) *part {
 		}
 		p.args = append(p.args, places[i].Key[:], issued)
 	}
-	s.end(p)
-	return p
+	return s.end(p)
 }
 
 // placesOf are the places that the attempt has.
@@ -260,23 +255,29 @@ func (p *part) found(c *guard.Charge) {
 	}
 }
 
-func (s *Store) open(p *part, subjects int) {
+func (s *Store) newPart(what string, subjects int) *part {
+	p := &part{what: what}
 	p.script = chargeScript
 	p.keys = make([]any, 0, subjects+1)
-	p.args = make([]any, 0, 3+7*subjects+7)
-	p.args = append(p.args, p.what, s.pending.Load(), subjects)
+	p.args = append(make([]any, 0, 10+2*subjects), what, subjects, s.pending.Load())
+	return p
 }
 
-func (s *Store) add(p *part, of *failures.Subject, key failures.Key, place int, binds ...failures.Mask) {
-	var text []byte
+func (s *Store) add(p *part, of *failures.Subject, key failures.Key, binds ...failures.Mask) {
+	l := s.known.ladder(of.Ladder)
+	text := make([]byte, 0, len(l.before)+len(l.after)+6*len(binds))
+	text = append(text, l.before...)
 	for _, mask := range binds {
 		text = append(strconv.AppendUint(text, uint64(mask), 10), ' ')
 	}
 	p.keys = append(p.keys, s.subjectKey(of.Shard, key))
-	p.args = append(append(p.args, place, text), s.known.ladderArgs(of.Ladder)...)
+	p.args = append(p.args, l.lives, append(text, l.after...))
 }
 
-func (s *Store) end(p *part) { p.args = append(p.args, s.clock()) }
+func (s *Store) end(p *part) *part {
+	p.args = append(p.args, s.clock())
+	return p
+}
 
 // send makes the parts' calls and reads the answers.
 func (s *Store) send(ctx context.Context, parts ...*part) {

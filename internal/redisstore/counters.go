@@ -45,13 +45,12 @@ func (c Counters) each(ctx context.Context, what string, subjects []failures.Sub
 		for to < len(subjects) && subjects[to].Shard == subjects[from].Shard {
 			to++
 		}
-		p := &part{what: what, subjects: subjects[from:to], usages: usages[from:to]}
-		c.open(p, to-from)
+		p := c.newPart(what, to-from)
+		p.subjects, p.usages = subjects[from:to], usages[from:to]
 		for i := range p.subjects {
-			c.add(p, &p.subjects[i], p.subjects[i].Key, 0, p.subjects[i].Bind)
+			c.add(p, &p.subjects[i], p.subjects[i].Key, p.subjects[i].Bind)
 		}
-		c.end(p)
-		parts, from = append(parts, p), to
+		parts, from = append(parts, c.end(p)), to
 	}
 	c.send(ctx, parts...)
 	return c.combine(ctx, sent, parts...)

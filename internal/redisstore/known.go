@@ -22,6 +22,9 @@ const (
 	believeFor = time.Second
 	// remembered is how many of each the caches hold; some 30 MB in all.
 	remembered = 1 << 16
+	// slack is how many milliseconds longer than its windows a key lives: a
+	// clock may be set back.
+	slack = 1000
 )
 
 // known is what a node remembers of what Redis said, all of it bounded. It saves
@@ -37,7 +40,7 @@ type known struct {
 	accounts *lru.Cache[trusted.Key, placesAt]
 	answered atomic.Uint64
 	// ladders are as charge.lua wants them.
-	ladders *lru.Cache[*failures.Ladder, []any]
+	ladders *lru.Cache[*failures.Ladder, ladder]
 
 	mu sync.Mutex // for failed
 	// failed are the stamps of young charges that this node was told have
@@ -65,7 +68,7 @@ type placesAt struct {
 func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
-		accounts: cache[trusted.Key, placesAt](), ladders: cache[*failures.Ladder, []any](),
+		accounts: cache[trusted.Key, placesAt](), ladders: cache[*failures.Ladder, ladder](),
 		failed: cache[failures.Key, []uint32](),
 	}
 }
@@ -209,21 +212,29 @@ func (k *known) certain(key failures.Key, charges []uint32, now, pendingFor uint
 	return certain
 }
 
-// ladderArgs are what charge.lua wants to know of a ladder.
-func (k *known) ladderArgs(l *failures.Ladder) []any {
-	if args, ok := k.ladders.Get(l); ok {
-		return args
+// A ladder is as charge.lua wants it; the masks go between before and after.
+type ladder struct {
+	lives         int64 // how long a key does, in milliseconds
+	before, after string
+}
+
+func (k *known) ladder(l *failures.Ladder) ladder {
+	if made, ok := k.ladders.Get(l); ok {
+		return made
 	}
-	least, rungs, backoff := math.MaxInt32, []string{}, ""
+	least, longest := math.MaxInt32, l.Longest().Milliseconds()
+	var after strings.Builder
+	after.WriteString("/ ")
 	for _, r := range l.Rungs() {
 		least = min(least, r.Failures)
-		rungs = append(rungs, fmt.Sprintf("%d %d", r.Failures, r.Window.Milliseconds()))
+		fmt.Fprintf(&after, "%d %d ", r.Failures, r.Window.Milliseconds())
 	}
+	after.WriteString("/ ")
 	if b := l.Backoff(); b.First > 0 {
 		least = min(least, b.After)
-		backoff = fmt.Sprintf("%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
+		fmt.Fprintf(&after, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
 	}
-	args := []any{least, l.Keep(), l.Longest().Milliseconds(), strings.Join(rungs, " "), backoff}
-	k.ladders.Add(l, args)
-	return args
+	made := ladder{longest + slack, fmt.Sprintf("%d %d %d / ", least, l.Keep(), longest), after.String()}
+	k.ladders.Add(l, made)
+	return made
 }

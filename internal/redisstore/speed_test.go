@@ -74,6 +74,8 @@ func BenchmarkAttempt(b *testing.B) {
 			}
 		})
 	})
+	b.Log(server.Do(b, "INFO", "commandstats"))
+	server.Do(b, "CONFIG", "RESETSTAT")
 	b.Run("login", func(b *testing.B) {
 		b.SetParallelism(25)
 		b.RunParallel(func(pb *testing.PB) {
