@@ -35,10 +35,10 @@ func (c *siteClock) pass(d time.Duration) {
 // A site is some nodes over one Redis.
 type site struct {
 	*siteClock // Redis's
-	open   func(testing.TB) redis.UniversalClient
-	prefix string
-	config captchamode.Config
-	nodes  []*node
+	open       func(testing.TB) redis.UniversalClient
+	prefix     string
+	config     captchamode.Config
+	nodes      []*node
 }
 
 // A node is one process of a site.
