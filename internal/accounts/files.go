@@ -97,81 +97,69 @@ func withoutBOM(r io.Reader) io.Reader {
 func eachCSV(r io.Reader, yield func(entry, error) bool) error {
 	records := csv.NewReader(withoutBOM(r))
 	records.ReuseRecord = true
+	var syntax *csv.ParseError
 	header, err := records.Read()
-	columns, bad := columnsOf(header)
-	if err != nil || bad != nil {
+	if err != nil && err != io.EOF && !errors.As(err, &syntax) {
+		return err
+	}
+	columns := columnsOf(header)
+	if err != nil || columns == nil {
 		yield(entry{line: 1}, errHeader)
-		return readError(err)
-	}
-	for {
-		e, problem, err := next(records, columns)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e.offset = records.InputOffset()
-		if !yield(e, problem) {
-			return nil
-		}
-	}
-}
-
-// next reads one record. problem is what is wrong with it, err with the file.
-func next(records *csv.Reader, c columns) (e entry, problem, err error) {
-	record, err := records.Read()
-	var syntax *csv.ParseError
-	if errors.As(err, &syntax) {
-		return entry{line: syntax.StartLine}, fmt.Errorf("not CSV: %w", syntax.Err), nil
-	}
-	if err != nil {
-		return entry{}, nil, err
-	}
-	e, problem = c.entry(record)
-	e.line, _ = records.FieldPos(0)
-	return e, problem, nil
-}
-
-func readError(err error) error {
-	var syntax *csv.ParseError
-	if err == io.EOF || errors.As(err, &syntax) {
 		return nil
 	}
-	return err
-}
-
-type columns struct{ username, email, hash, password int }
-
-func columnsOf(header []string) (columns, error) {
-	names := make([]string, len(header))
-	for i, name := range header {
-		names[i] = strings.ToLower(strings.TrimSpace(name))
-	}
-	at := func(name string) int { return slices.Index(names, name) }
-	c := columns{at("username"), at("email"), at("password_hash"), at("password")}
-	known := 0
-	for _, i := range []int{c.username, c.email, c.hash, c.password} {
-		if i >= 0 {
-			known++
+	for {
+		record, err := records.Read()
+		var e entry
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &syntax):
+			e.line, err = syntax.StartLine, fmt.Errorf("not CSV: %w", syntax.Err)
+		case err != nil:
+			return err
+		default:
+			e, err = columns.entry(record)
+			e.line, _ = records.FieldPos(0)
+		}
+		e.offset = records.InputOffset()
+		if !yield(e, err) {
+			return nil
 		}
 	}
-	if c.username < 0 || (c.hash < 0) == (c.password < 0) || known != len(names) {
-		return columns{}, errHeader
+}
+
+// columns are where the fields of a record are, by the names in the header.
+type columns map[string]int
+
+// columnsOf is nil if the header is not what errHeader asks for.
+func columnsOf(header []string) columns {
+	c := make(columns)
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "password_hash", "password"}, name) {
+			return nil
+		}
+		c[name] = i
 	}
-	return c, nil
+	_, named := c["username"]
+	_, hash := c["password_hash"]
+	_, plain := c["password"]
+	if !named || hash == plain {
+		return nil
+	}
+	return c
 }
 
 func (c columns) entry(record []string) (e entry, err error) {
-	e.username = strings.Clone(record[c.username])
-	if c.email >= 0 {
-		e.email = strings.TrimSpace(record[c.email])
+	e.username = strings.Clone(record[c["username"]])
+	if i, ok := c["email"]; ok {
+		e.email = strings.TrimSpace(record[i])
 	}
-	if c.password >= 0 {
-		e.password = record[c.password]
+	if i, ok := c["password"]; ok {
+		e.password = record[i]
 		return e, CheckPassword(e.password)
 	}
-	e.hash = strings.TrimSpace(record[c.hash])
+	e.hash = strings.TrimSpace(record[c["password_hash"]])
 	if e.hash == "" {
 		return e, errors.New("the hash is missing")
 	}

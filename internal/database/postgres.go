@@ -18,12 +18,12 @@ import (
 // ErrUnreachable says that PostgreSQL did not answer, or did not let us in.
 var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 
-// What a DSN may say otherwise, as connect_timeout (seconds) and
+// A DSN may change the first two, as connect_timeout (seconds) and
 // statement_timeout (milliseconds).
 const (
 	connectWithin   = 5 * time.Second
 	statementWithin = 8 * time.Second
-	// overhead is how much longer than its statement an answer may take: beyond
+	// overhead is how much longer than its statement an answer may take: after
 	// that the server, or the way to it, is dead.
 	overhead = 2 * time.Second
 	// idleInTransaction ends the transactions of a node that hangs: it may hold
@@ -44,15 +44,15 @@ func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// IsPostgres tells whether a database is PostgreSQL, for the rare statement
-// that must differ. It asks nobody.
+// IsPostgres reports whether a database is PostgreSQL, for the rare statement
+// that must differ. It does not ask the server.
 func IsPostgres(db *sql.DB) bool {
 	_, ok := db.Driver().(*stdlib.Driver)
 	return ok
 }
 
-// openPostgres makes a pool and tries one connection. Settings are added to
-// those of the DSN.
+// openPostgres makes a pool and tries one connection. It adds settings to those
+// of the DSN.
 func openPostgres(ctx context.Context, dsn string, settings map[string]string) (*sql.DB, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
@@ -76,8 +76,8 @@ func openPostgres(ctx context.Context, dsn string, settings map[string]string) (
 	return db, nil
 }
 
-// parsePostgres reads a DSN. Its errors never repeat the DSN: the part that is
-// wrong may be a part of the password.
+// parsePostgres reads a DSN. Its errors never repeat the DSN: what is wrong may
+// be part of the password.
 func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if err := checkURL(dsn); err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func statementTimeout(params map[string]string) (time.Duration, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// checkURL refuses what reads as a URL but is not the one that was meant: in
-// postgres://u:12/34@host/db the host is "u", and an error about it would tell
+// checkURL refuses a URL that parses, but not as it was meant: in
+// postgres://u:12/34@host/db the host is "u", and an error about it would reveal
 // half of the password.
 func checkURL(dsn string) error {
 	u, err := url.Parse(dsn)
@@ -143,8 +143,8 @@ func secretsOf(dsn string) (all []string) {
 	return all
 }
 
-// scrub is an error whose text has no secret in it. The original stays within
-// reach of errors.Is and errors.As.
+// scrub removes secrets from the text of an error. errors.Is and errors.As still
+// find the original.
 func scrub(err error, secrets ...string) error {
 	text := err.Error()
 	for _, secret := range secrets {
@@ -221,14 +221,14 @@ func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err 
 	return slow, func() { _ = slow.Close() }, err
 }
 
-// A Way is one of the ways to a PostgreSQL that a DSN allows.
+// A Way is one of the connections to PostgreSQL that a DSN allows.
 type Way struct {
 	Host      string // an address, a name, or a folder of sockets: /run/postgresql
 	Encrypted bool
 }
 
-// Ways are all of them, in the order in which they are tried: sslmode=prefer,
-// for one, falls back to a plain connection. It is nil for a SQLite file.
+// Ways are those of a DSN, in the order in which they are tried: sslmode=prefer,
+// for one, falls back to a plain connection. SQLite has none.
 func Ways(dsn string) ([]Way, error) {
 	if !isPostgres(dsn) {
 		return nil, nil
@@ -237,13 +237,9 @@ func Ways(dsn string) ([]Way, error) {
 	if err != nil {
 		return nil, err
 	}
-	return waysOf(config), nil
-}
-
-func waysOf(config *pgx.ConnConfig) []Way {
 	ways := []Way{{config.Host, config.TLSConfig != nil}}
 	for _, f := range config.Fallbacks {
 		ways = append(ways, Way{f.Host, f.TLSConfig != nil})
 	}
-	return ways
+	return ways, nil
 }

@@ -88,7 +88,7 @@ func checkHeader(path string) error {
 // valid only if the two change counters agree (SQLite file format, 1.3.7), and
 // with a write-ahead log beside it the file may lag behind.
 func checkSize(path string, header []byte, size int64) error {
-	if _, err := os.Stat(path + "-wal"); err == nil {
+	if hasLog(path) {
 		return nil
 	}
 	page := int64(binary.BigEndian.Uint16(header[16:]))
@@ -133,9 +133,9 @@ func explain(path string, err error) error {
 	return fmt.Errorf("database: open %s: %w", path, err)
 }
 
-// Inspect opens a SQLite file that may be in use, or damaged, without creating
-// or writing anything. Its errors are those of Open, and fs.ErrNotExist. The
-// caller closes it soon: what others write may not be seen.
+// Inspect opens a SQLite file that may be in use or damaged, and neither creates
+// nor writes anything. Its errors are Open's and fs.ErrNotExist. The caller closes
+// it soon: it may not see what others write.
 func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	path, err := filePath(path)
 	if err != nil {
@@ -149,15 +149,15 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	return db, err
 }
 
-// hasLog reports whether a write-ahead log is beside the file. Without one
+// hasLog reports whether there is a write-ahead log beside the file. Without one
 // nobody is using it.
 func hasLog(path string) bool {
 	_, err := os.Stat(path + "-wal")
 	return err == nil
 }
 
-// inspect opens a file that nobody uses as one that nobody will change:
-// otherwise SQLite makes a log beside it, and leaves it there.
+// inspect declares a file that nobody uses immutable: otherwise SQLite makes a
+// log beside it and leaves it there.
 func inspect(ctx context.Context, path string, inUse bool) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err

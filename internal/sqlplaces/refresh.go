@@ -38,8 +38,8 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// knows tells whether a row is no news. A reset's row always is: it is written
-// for single places that are gone, too, and rare.
+// knows reports whether memory agrees with a row. Of a reset's row it cannot say:
+// that is also written when single places go, and is rare.
 func (s *Store) knows(account trusted.Key, row trusted.Entry) bool {
 	record := s.shard(account).get(account)
 	if record == nil || row.Place == (trusted.Key{}) {

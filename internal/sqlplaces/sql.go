@@ -76,9 +76,8 @@ func add(record *trusted.Record, e trusted.Entry) {
 	record.Entries = append(record.Entries, e)
 }
 
-// each reads the rows of a query; a reset has the zero place, and its time is
-// Last. A row that is none of ours is an error: somebody else writes into the
-// tables.
+// each yields the rows of a query; a reset has the zero place, and its time is
+// Last. A row that is not ours is an error: somebody else writes to the tables.
 func (s *Store) each(ctx context.Context, query string, args []any, yield func(account trusted.Key, e trusted.Entry)) error {
 	rows, err := s.config.DB.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -104,9 +103,8 @@ func (s *Store) each(ctx context.Context, query string, args []any, yield func(a
 	return rows.Err()
 }
 
-// save writes what has changed between two records in one transaction, or
-// nothing if that is only a use that may wait, and notes in after what was
-// written.
+// save writes the difference between two records in one transaction, or nothing
+// if that is only a use that may wait, and notes in after what was written.
 //
 // Other nodes are told of what they must know within a second: places that are
 // new, spent, or gone. The number that tells them is one row, locked until the
@@ -146,8 +144,8 @@ type statement struct {
 	args  []any
 }
 
-// statements turn the rows of one record into those of another, and mark in it
-// what they write; tell says whether other nodes must know.
+// statements lists what turns the rows of before into those of after, and marks
+// in after what it writes. tell is whether other nodes must know.
 func (c change) statements(before, after *trusted.Record) (todo []statement, tell bool) {
 	account := text(c.account)
 	lost := c.forget || before.Reset != after.Reset
