@@ -19,7 +19,7 @@ need: ## Install, or name, what the tests need
 test: need ## Every test, with the race detector
 	go vet ./...
 	go test -race -timeout 9m ./...
-	FLOOD_NAMES=10000000 go test -count=1 -run TestFloodOfNamesPushesNoCounterOut ./failures
+	FLOOD_NAMES=10000000 go test -count=1 -run TestR6FloodOfNamesPushesNoCounterOut ./failures
 
 long: need ## The long form: every fuzz target for 30 s, after the tests
 	$(MAKE) test

@@ -26,6 +26,7 @@ type ours struct {
 // made once. Without it every counter would soon hold hundreds of failures,
 // which no enforced limit lets it come to.
 type calendar struct {
+	start   time.Time
 	skipped atomic.Int64 // nanoseconds
 	step    int64
 }
@@ -34,7 +35,7 @@ type calendar struct {
 const seldom = 16
 
 func newCalendar(attempts int) *calendar {
-	return &calendar{step: int64(24*time.Hour) * seldom / int64(attempts)}
+	return &calendar{start: time.Now(), step: int64(24*time.Hour) * seldom / int64(attempts)}
 }
 
 func (c *calendar) pass(attempt int) {
@@ -43,7 +44,9 @@ func (c *calendar) pass(attempt int) {
 	}
 }
 
-func (c *calendar) now() time.Time { return time.Now().Add(time.Duration(c.skipped.Load())) }
+func (c *calendar) now() time.Time {
+	return c.start.Add(time.Since(c.start) + time.Duration(c.skipped.Load()))
+}
 
 func openGuard(attempts int) (store, error) {
 	policy := monitored()

@@ -90,7 +90,7 @@ func fail(t *testing.T, m *failures.Memory, s failures.Subject) bool {
 	return at.Charged()
 }
 
-func TestFloodOfNamesPushesNoCounterOut(t *testing.T) {
+func TestR6FloodOfNamesPushesNoCounterOut(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, failures.MinBytes)
@@ -171,7 +171,7 @@ func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
 	}
 }
 
-func TestSnapshotRestoresEveryCount(t *testing.T) {
+func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, 0)

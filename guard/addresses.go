@@ -96,8 +96,8 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 
 // proxyHint notices a proxy that was forgotten in the configuration (R9): one
 // private address that carries most accounts' successful logins and sends
-// forwarding headers. Only successful logins count, so nobody without many
-// accounts of his own can bring it about.
+// forwarding headers. Only successful logins count, so an attacker would need
+// many accounts to fake one.
 type proxyHint struct {
 	found atomic.Pointer[proxyFound]
 
@@ -130,18 +130,17 @@ func (p *proxyHint) suspect(address digest) bool {
 	return found != nil && found.key == address
 }
 
-func (p *proxyHint) succeeded(v *view, now time.Time) {
-	private := v.from.IsPrivate() || v.from.IsLoopback() || v.from.IsLinkLocalUnicast()
-	address := v.Places[atAddress].Key
+func (p *proxyHint) succeeded(t *Ticket, now time.Time) {
+	private := t.from.IsPrivate() || t.from.IsLoopback() || t.from.IsLinkLocalUnicast()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.recent[p.next%proxyRecent] = success{v.Account, address, v.forwarded && private, now}
+	p.recent[p.next%proxyRecent] = success{t.account, t.address, t.forwarded && private, now}
 	p.next++
-	if !v.forwarded || !private {
+	if !t.forwarded || !private {
 		return
 	}
-	if p.most(address, now) && !p.suspect(address) {
-		p.found.Store(&proxyFound{key: address, address: v.from, since: now})
+	if p.most(t.address, now) && !p.suspect(t.address) {
+		p.found.Store(&proxyFound{key: t.address, address: t.from, since: now})
 	}
 }
 

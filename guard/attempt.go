@@ -59,8 +59,8 @@ type Decision struct {
 	Counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// Ticket is what Settle wants; nil unless the attempt may proceed.
-	Ticket *Ticket
+	// Ticket is what Settle wants; it is of use only for Proceed.
+	Ticket Ticket
 }
 
 // An Outcome is how an attempt ended. The zero Outcome is Failed.

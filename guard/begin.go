@@ -3,9 +3,7 @@ package guard
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"authguard/captchamode"
@@ -13,34 +11,19 @@ import (
 	"authguard/trusted"
 )
 
-// A view is all that is known of one attempt, from its beginning until it is
-// settled.
+// A view is all that is known of one attempt until it is decided.
 type view struct {
 	Charge
-	rules     *rules
-	rule      *[subjectCount]*rule
-	name      string // the account, normalised and canonical
-	badName   bool
-	directory string
-	from      netip.Addr
-	door      string
-	forwarded bool
-	listed    Verdict
-	suspect   bool // the address may be a proxy that nobody configured (R9)
-	modeOn    bool
-	slowing   bool
-	claimed   bool // an answer to a challenge came along
-	reasons   Reasons
-
-	ended     atomic.Int32 // live, or ended plus the outcome
-	travelled bool         // the ticket was text in between
-	nonce     [16]byte     // of that text
+	rules   *rules
+	rule    *[subjectCount]*rule
+	name    string // the account, normalised and canonical
+	badName bool
+	listed  Verdict
+	suspect bool // the address may be a proxy that nobody configured (R9)
+	modeOn  bool
+	slowing bool
+	claimed bool // an answer to a challenge came along
 }
-
-const (
-	live  int32 = 0
-	ended int32 = 1
-)
 
 // The Places of a Charge.
 const (
@@ -55,43 +38,43 @@ const (
 // An attempt that finds the room taken only by undecided ones waits for its
 // turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
-	v := g.look(&a)
-	if err = g.decide(ctx, &a, v, &d); err != nil {
+	var v view
+	g.look(&a, &v)
+	if err = g.decide(ctx, &a, &v, &d); err != nil {
 		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
 	if d.Action == Proceed && v.badName {
-		d, err = g.nameless(ctx, v)
+		d, err = g.nameless(ctx, &v)
 	}
 	if !v.badName {
 		d.Account = v.name
 	}
 	if d.Action == Proceed {
-		v.reasons = d.Reasons
-		d.Ticket = (*Ticket)(v)
+		d.Ticket = newTicket(&a, &v, &d)
 		return d, nil
 	}
 	if d.Action == Challenge {
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
 	}
-	g.tell(v, Event{At: g.config.Now(), Action: d.Action, Reasons: d.Reasons})
+	g.tell(Event{
+		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		Privileged: d.Privileged, AccountFailures: v.accountFailures(),
+	})
 	return d, err
 }
 
 // look fills in what is known before anything is counted.
-func (g *Guard) look(a *Attempt) *view {
-	v := &view{
-		rules: g.rules.Load(), directory: a.Directory, from: a.Address, door: a.Door, forwarded: a.Forwarded,
-		modeOn: g.config.Mode.On(), slowing: g.config.Mode.Slowing(),
-		claimed: a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != "",
-	}
-	v.Now = g.config.Now()
+func (g *Guard) look(a *Attempt, v *view) {
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
+	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
+	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
 	v.listed = g.config.Lists.Look(a.Address, v.Now)
 	address, network := g.digests.ofAddress(a.Address)
 	v.suspect = g.proxies.suspect(address)
 	v.subjects(address, network)
-	v.badName = g.name(v, a.Account) != nil
+	v.badName = g.name(v, a) != nil
 	if v.badName {
 		v.Last = AccountSubject
 	} else {
@@ -100,7 +83,6 @@ func (g *Guard) look(a *Attempt) *view {
 	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
 	v.Binds = &v.rules.binds[v.lifts()]
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
-	return v
 }
 
 func (v *view) lifts() (l lift) {
@@ -118,14 +100,14 @@ func (v *view) lifts() (l lift) {
 
 // name normalises a name, the one time that this is done (R11), and sets the
 // account.
-func (g *Guard) name(v *view, typed string) error {
-	name, err := g.config.Normalise(typed)
+func (g *Guard) name(v *view, a *Attempt) error {
+	name, err := g.config.Normalise(a.Account)
 	if err != nil {
-		v.name = typed
+		v.name = a.Account
 		return err
 	}
-	v.name = g.config.Canonical(v.directory, name)
-	v.setAccount(g.digests.ofAccount(v.directory, v.name))
+	v.name = g.config.Canonical(a.Directory, name)
+	v.setAccount(g.digests.ofAccount(a.Directory, v.name))
 	return nil
 }
 
@@ -138,18 +120,22 @@ func (v *view) subjects(address, network digest) {
 	for i := range v.Subjects {
 		v.Subjects[i].Ladder = v.rule[i].ladder
 	}
-	v.Places[atAddress].Key = address
-	for i, key := range [...]digest{address, network} {
-		v.Subjects[i].Shard, v.Subjects[i].Key = failures.Key(network), failures.Key(key)
-	}
+	v.setAddress(address, network)
 }
 
-func (v *view) setAccount(account digest) {
-	v.Account = account
-	v.Places[atAddress].Pair = failures.Key(ofPair(account, v.Places[atAddress].Key))
-	for i, key := range [...]failures.Key{failures.Key(account), v.Places[atAddress].Pair} {
-		v.Subjects[AccountSubject+i].Shard, v.Subjects[AccountSubject+i].Key = failures.Key(account), key
-	}
+func (c *Charge) setAddress(address, network digest) {
+	c.Places[atAddress].Key = address
+	of, around := &c.Subjects[AddressSubject], &c.Subjects[NetworkSubject]
+	of.Shard, of.Key = failures.Key(network), failures.Key(address)
+	around.Shard, around.Key = failures.Key(network), failures.Key(network)
+}
+
+func (c *Charge) setAccount(account digest) {
+	c.Account = account
+	c.Places[atAddress].Pair = failures.Key(ofPair(account, c.Places[atAddress].Key))
+	of, pair := &c.Subjects[AccountSubject], &c.Subjects[PairSubject]
+	of.Shard, of.Key = failures.Key(account), failures.Key(account)
+	pair.Shard, pair.Key = failures.Key(account), c.Places[atAddress].Pair
 }
 
 // device looks for the cookie of a device that was issued for this account and
@@ -180,7 +166,7 @@ func (v *view) modeAsks() bool {
 func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.Places[atAddress].Key)
-	if err := g.config.Store.Settle(afterwards(ctx), &v.Charge, Failed); err != nil {
+	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
 	return d, nil
@@ -222,8 +208,9 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	if v.listed == Blocked {
 		return nil
 	}
-	v.Charge.ID = failures.ChargeID{}
-	if err := g.config.Store.Begin(ctx, &v.Charge); err != nil {
+	var err error
+	v.ID = failures.ChargeID{}
+	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
 	if v.PlaceErr != nil {
@@ -266,43 +253,23 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	why.Action, why.Solve, why.Privileged = Challenge, d.Solve, d.Privileged
 	why.Reasons.add(Reason{Cause: ChallengeFailed})
 	*d = why
-	return g.withdraw(ctx, v)
+	return g.withdraw(ctx, &v.Charge)
 }
 
 // withdraw takes back every charge of an attempt whose password was not looked
 // at.
-func (g *Guard) withdraw(ctx context.Context, v *view) error {
-	defer g.wake(v)
-	if err := g.config.Store.Settle(afterwards(ctx), &v.Charge, Withdrawn); err != nil {
+func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
+	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	g.wake(c)
+	if err != nil {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
 	}
 	return nil
 }
 
-// Recheck looks again at a decision to proceed whose password had to wait for
-// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
-// would be challenged now, nothing of it stays charged, d becomes that
-// challenge and its ticket is nil: the password must not be looked at. The
-// error means that a charge could not be taken back.
-func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
-		return nil
-	}
-	v := (*view)(d.Ticket)
-	if v == nil || g.config.Lists.Look(v.from, g.config.Now()) == Allowed || !v.ended.CompareAndSwap(live, ended+int32(Withdrawn)) {
-		return nil
-	}
-	*d = Decision{Action: Challenge, Account: d.Account}
-	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
-	d.Reasons.add(Reason{Cause: ModeOn})
-	err := g.withdraw(ctx, v)
-	g.tell(v, Event{At: g.config.Now(), Action: d.Action, Reasons: d.Reasons})
-	return err
-}
-
-// afterwards is a context for what must be written although the client may
-// have hung up: whoever hangs up has still guessed. How long a store may take
-// is the store's business.
+// afterwards is a context for what must be written although the client may have
+// hung up: a client that hangs up has still guessed. How long that may take is
+// the store's business.
 func afterwards(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
@@ -311,19 +278,16 @@ func afterwards(ctx context.Context) context.Context {
 }
 
 // wake lets those look again who wait for the attempt's subjects.
-func (g *Guard) wake(v *view) {
-	first, last := v.Counted()
-	g.waiting.wake(v.Subjects[first:last])
+func (g *Guard) wake(c *Charge) {
+	first, last := c.Counted()
+	g.waiting.wake(c.Subjects[first:last])
 }
 
-// tell tells the observer, if there is one, what has become of the attempt.
-func (g *Guard) tell(v *view, e Event) {
-	if g.config.Observer == nil {
-		return
+// tell tells the observer, if there is one.
+func (g *Guard) tell(e Event) {
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(e)
 	}
-	e.Door, e.Account, e.Address = v.door, v.name, v.from
-	e.Privileged, e.AccountFailures = v.privileged(), v.accountFailures()
-	g.config.Observer.Observe(e)
 }
 
 // accountFailures is how many failures of strangers the account had; 0 if its

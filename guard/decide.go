@@ -7,9 +7,9 @@ import (
 	"authguard/trusted"
 )
 
-// decide is the policy: what becomes of an attempt, from what is known of it
-// and nothing else, written into a zero decision. patient means that the attempt may still wait for the
-// undecided ones ahead of it; its turn is then reported by wait.
+// decide is the policy: it writes what becomes of an attempt, from what is known
+// of it and nothing else, into a zero decision. While the attempt is patient it
+// may have to wait for undecided ones ahead of it; wait then reports so.
 func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Privileged = v.privileged()
 	switch {
@@ -29,8 +29,8 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	return false
 }
 
-// blockedRetry is what a blocked address is told: no more than anybody who is
-// refused.
+// blockedRetry is the Retry-After of a blocked address: it learns no more than
+// any other that is refused.
 const blockedRetry = 15 * time.Minute
 
 func (d *Decision) refuse(why Reason, retry time.Duration) {
@@ -70,7 +70,7 @@ func (v *view) stop(d *Decision, patient bool) {
 }
 
 // stopAt adds the reasons of one subject for one action.
-func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
+func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
 	r, free := v.rule[i], v.Usage[i].FreeIn
 	if action == Wait && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}

@@ -116,7 +116,7 @@ func ExampleGuard_Seal() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	text := g.Seal(d.Ticket)
+	text := g.Seal(&d.Ticket)
 
 	ticket, err := g.Open(text)
 	if err != nil {

@@ -84,7 +84,8 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	if account == "" && !address.IsValid() {
 		return e, errors.New("guard: explain needs an account, an address or both")
 	}
-	v := g.look(&Attempt{Account: account, Directory: directory, Address: address})
+	v := new(view)
+	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
 	if account != "" && v.badName {
 		return e, ErrAccountName
 	}
@@ -93,7 +94,8 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 		e.Account = v.name
 	}
 	v.KnownOnly = false
-	if err := g.config.Store.Read(ctx, &v.Charge); err != nil {
+	var err error
+	if v.Charge, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
 	e.Listed, e.Status = v.listed, v.Status
@@ -169,15 +171,16 @@ func (g *Guard) everywhere(account string, do func(directory string) error) erro
 }
 
 func (g *Guard) unlock(ctx context.Context, directory, account string, address netip.Addr) error {
-	v := g.look(&Attempt{Account: account, Directory: directory, Address: address})
+	v := new(view)
+	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
 	if account != "" && v.badName {
 		return ErrAccountName
 	}
 	var err error
-	clear := func(subject int) {
+	clear := func(subject uint8) {
 		v.First, v.Last = subject, subject+1
 		if err == nil {
-			err = g.config.Store.Clear(ctx, &v.Charge)
+			err = g.config.Store.Clear(ctx, v.Charge)
 		}
 	}
 	if account != "" {
@@ -193,7 +196,7 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 		return fmt.Errorf("guard: unlocking: %w", err)
 	}
 	v.First, v.Last = 0, subjectCount
-	g.wake(v)
+	g.wake(&v.Charge)
 	return nil
 }
 
@@ -201,8 +204,8 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 // one, of all the account's places and devices, as a new password must.
 func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
 	return g.everywhere(account, func(directory string) error {
-		v := &view{rules: g.rules.Load(), directory: directory}
-		if g.name(v, account) != nil {
+		var v view
+		if g.name(&v, &Attempt{Account: account, Directory: directory}) != nil {
 			return ErrAccountName
 		}
 		var place digest

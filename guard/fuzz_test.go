@@ -66,7 +66,7 @@ func FuzzTicket(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		issued = g.Seal(d.Ticket)
+		issued = g.Seal(&d.Ticket)
 		f.Setenv(name, issued)
 	}
 	f.Add(issued)

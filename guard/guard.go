@@ -37,9 +37,9 @@ type Config struct {
 	// Canonical makes one name of an account's several in a directory, such as
 	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
 	Canonical func(directory, name string) string
-	// Epoch is sealed into the tickets that travel; those of another epoch have
-	// expired. Whoever remembers only until he ends which tickets were settled
-	// draws a new one at each start (challenge.Forgetful).
+	// Epoch is sealed into tickets that travel; tickets of another epoch have
+	// expired. It comes from the store that remembers which tickets were settled
+	// (challenge.Spent).
 	Epoch [16]byte
 	// Directories are the places beside the site's own in which accounts are
 	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
@@ -132,9 +132,9 @@ func (g *Guard) SetPolicy(p Policy) error {
 	return nil
 }
 
-// Issue makes a challenge that only this address can solve. counted is that of
-// the decision that it answers, false if there is none; solving it takes the
-// pressure back.
+// Issue makes a challenge that only this address can solve. counted is the
+// Counted of the decision that asked for it, false without one: solving the
+// challenge then takes the pressure back.
 func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
@@ -145,7 +145,7 @@ func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (ch
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
 // challenge before an account is even named: CAPTCHA mode is on and the
-// address is not allowed. Who is privileged for the account needs none after
+// address is not allowed. An attempt from a privileged place needs none after
 // all.
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed

@@ -11,32 +11,28 @@ import (
 )
 
 // Settle says how an attempt ended. It does its work although ctx may be
-// cancelled. A ticket is settled once; the second time is ErrSettled and
-// changes nothing. Another error means that the store failed: the attempt then
-// counts as failed.
-func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
-	v := (*view)(t)
-	if v == nil {
-		return ErrTicket
+// cancelled. A ticket is settled once, whatever copies there are of it; the
+// second time is ErrSettled and changes nothing. Another error means that the
+// store failed: the attempt then counts as failed.
+func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	if err := t.end(o); err != nil {
+		return err
 	}
-	if !v.ended.CompareAndSwap(live, ended+int32(o)) {
-		return ErrSettled
-	}
-	now := g.config.Now()
+	c, now := t.charge(), g.config.Now()
 	switch {
 	case o == Succeeded:
-		v.Now = now
-	case o != Abandoned && o != Withdrawn && !v.late(now):
-		g.config.Mode.Observe(captchamode.Failure, v.Places[atAddress].Key)
+		c.Now = now
+	case o != Abandoned && o != Withdrawn && !t.late(now):
+		g.config.Mode.Observe(captchamode.Failure, t.address)
 	}
-	err := g.config.Store.Settle(afterwards(ctx), &v.Charge, o)
+	err := g.config.Store.Settle(afterwards(ctx), c, o)
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	} else if o == Succeeded {
-		g.proxies.succeeded(v, now)
+		g.proxies.succeeded(&t, now)
 	}
-	g.wake(v)
-	g.tell(v, Event{At: now, Action: Proceed, Settled: true, Outcome: o, Reasons: v.reasons, NewPlace: o == Succeeded && !v.privileged()})
+	g.wake(&c)
+	g.tell(t.event(now, o))
 	return err
 }
 
@@ -49,18 +45,42 @@ func (g *Guard) Unsettled(address netip.Addr) {
 }
 
 // late reports whether Unsettled was called for the attempt's ticket.
-func (v *view) late(now time.Time) bool {
-	return v.travelled && now.Sub(v.Charge.ID.Time()) > v.rules.policy.PendingFor
+func (t *Ticket) late(now time.Time) bool {
+	return t.travelled && now.Sub(t.id.Time()) > t.rules.policy.PendingFor
+}
+
+// Recheck looks again at a decision to proceed whose password had to wait for
+// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
+// would be challenged now, nothing of it stays charged and d becomes that
+// challenge: the password must not be looked at. The error means that a charge
+// could not be taken back.
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
+	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
+		return nil
+	}
+	t, now := d.Ticket, g.config.Now()
+	if g.config.Lists.Look(t.from, now) == Allowed || t.end(Withdrawn) != nil {
+		return nil
+	}
+	*d = Decision{Action: Challenge, Account: d.Account}
+	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Reasons.add(Reason{Cause: ModeOn})
+	c := t.charge()
+	err := g.withdraw(ctx, &c)
+	e := t.event(now, Withdrawn)
+	e.Action, e.Settled, e.Reasons = Challenge, false, d.Reasons
+	g.tell(e)
+	return err
 }
 
 // Device issues a device cookie for the account of a ticket that was settled
 // as succeeded; empty if devices are not remembered. The tag tells the cookies
 // of accounts apart in one browser: 8 characters, the same for all names of an
 // account.
-func (g *Guard) Device(t *Ticket) (cookie, tag string) {
-	if t == nil || g.config.Cookies == nil || !g.Policy().Devices || t.ended.Load() != ended+int32(Succeeded) {
+func (g *Guard) Device(t Ticket) (cookie, tag string) {
+	if g.config.Cookies == nil || !g.Policy().Devices || !t.succeeded() {
 		return "", ""
 	}
-	cookie, _ = g.config.Cookies.Issue(t.Account, g.config.Now())
-	return cookie, hex.EncodeToString(t.Account[12:])
+	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
+	return cookie, hex.EncodeToString(t.account[12:])
 }

@@ -14,23 +14,27 @@ import (
 // it in this process; the nodes of a site share one in Redis. All methods are
 // safe for concurrent use. An error means that the store failed: what was asked
 // for may or may not have happened.
+//
+// A Charge is passed and returned by value, so that an attempt in memory
+// allocates next to nothing.
 type Store interface {
 	// Begin finds out what the attempt's place is to its account and charges the
 	// attempt as if it had failed (R1): every subject that counts for such a
 	// place, or none if a rung that binds has no room. Check and change are one
 	// step. A place that has used up its budget is spent on the way, and the
-	// attempt charged as a stranger's (R14). It fills ID, Status and Usage; the
-	// usage is that before the charge.
-	Begin(ctx context.Context, c *Charge) error
+	// attempt charged as a stranger's (R14). It returns the charge with ID,
+	// Status, Place and Usage filled in; the usage is that before the charge.
+	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
 	// no other (R4), clears the pair and makes the place privileged. Abandoned
 	// takes back what account and pair were charged, Withdrawn everything.
-	Settle(ctx context.Context, c *Charge, o Outcome) error
-	// Read fills Status and Usage as Begin does, with Used, and changes nothing.
-	Read(ctx context.Context, c *Charge) error
+	Settle(ctx context.Context, c Charge, o Outcome) error
+	// Read fills in Status, Place and Usage as Begin does, with Used, and changes
+	// nothing.
+	Read(ctx context.Context, c Charge) (Charge, error)
 	// Clear forgets every charge of Subjects[First:Last].
-	Clear(ctx context.Context, c *Charge) error
+	Clear(ctx context.Context, c Charge) error
 	// Forget ends the privilege of one place of an account or, with the zero
 	// place, of all its places and devices, whose cookies are void from then on.
 	Forget(ctx context.Context, account, place trusted.Key, now time.Time) error
@@ -38,15 +42,16 @@ type Store interface {
 
 // The subjects of a Charge.
 const (
-	AddressSubject = iota
+	AddressSubject uint8 = iota
 	NetworkSubject
 	AccountSubject
 	PairSubject
 	subjectCount
 )
 
-// A Charge is one attempt as a Store sees it: who is tried from where, what that
-// is charged to, and what came of it. The zero Charge is charged to nothing.
+// A Charge is one attempt as a Store sees it: the account, where the attempt
+// comes from, what it is charged to, and what came of it. The zero Charge is
+// charged to nothing.
 type Charge struct {
 	// Now is the guard's clock. Stores go by it for the age of places, and by
 	// clocks of their own for windows.
@@ -61,7 +66,7 @@ type Charge struct {
 	// Last say which of them count for a stranger. For a privileged place only
 	// the pair does.
 	Subjects    [subjectCount]failures.Subject
-	First, Last int
+	First, Last uint8
 	// Binds are the rungs that stop the attempt. Found puts those into Subjects
 	// that go with the place's status.
 	Binds *Binds
@@ -77,8 +82,8 @@ type Charge struct {
 	Status trusted.Status
 	// Place is the one of Places that counted.
 	Place trusted.Key
-	// Usage is that of each subject that counted. Of a charge that was refused
-	// by one subject, others may be zero.
+	// Usage is the usage of each subject that counted. If one subject refused the
+	// charge, that of the others may be zero.
 	Usage [subjectCount]failures.Usage
 	// PlaceErr is why the places could not be asked for; the attempt is taken
 	// for a stranger's then.
@@ -113,7 +118,7 @@ func (c *Charge) Found(place int, status trusted.Status) []failures.Subject {
 
 // Counted says which subjects the attempt is charged to: Subjects[first:last].
 // None are if only known places may go on.
-func (c *Charge) Counted() (first, last int) {
+func (c *Charge) Counted() (first, last uint8) {
 	switch {
 	case c.Status == trusted.Privileged:
 		return PairSubject, subjectCount
@@ -132,38 +137,42 @@ func (c *Charge) BudgetSpent() bool {
 // Local is a Store in this process: counters in memory, and places in memory or
 // in SQL. It is safe for concurrent use.
 type Local struct {
-	counters failures.Store
+	counters *failures.Memory
 	places   trusted.Store
 }
 
 var _ Store = (*Local)(nil)
 
 // NewLocal returns a store of counters and places, which remain the caller's to
-// start and stop. The counters must retain charges for Policy.Retain and call
+// run. The counters must retain charges for Policy.Retain and call
 // them undecided for Policy.PendingFor.
-func NewLocal(counters failures.Store, places trusted.Store) *Local {
+func NewLocal(counters *failures.Memory, places trusted.Store) *Local {
 	return &Local{counters: counters, places: places}
 }
 
 // Begin implements Store.
-func (l *Local) Begin(ctx context.Context, c *Charge) (err error) {
-	for {
-		subjects := l.find(ctx, c)
-		first, last := c.Counted()
-		if first == last {
-			return nil
-		}
-		if c.ID, err = l.counters.Charge(ctx, subjects, c.Usage[first:last]); err != nil || !c.BudgetSpent() {
-			return err
-		}
-		if err := l.places.Spend(ctx, c.Account, c.Place, c.Now); err != nil {
-			return fmt.Errorf("guard: ending a spent privilege: %w", err)
-		}
+func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
+	err := l.charge(ctx, &c, l.find(ctx, &c))
+	if err != nil || !c.BudgetSpent() {
+		return c, err
 	}
+	if err = l.places.Spend(ctx, c.Account, c.Place, c.Now); err != nil {
+		c.PlaceErr = fmt.Errorf("ending a spent privilege: %w", err)
+		return c, l.charge(ctx, &c, c.Found(atAddress, trusted.Spent))
+	}
+	return c, l.charge(ctx, &c, l.find(ctx, &c))
 }
 
-// find asks for the places, device before address: whoever shares the address
-// can use up the address's budget, but not the device's.
+func (l *Local) charge(ctx context.Context, c *Charge, subjects []failures.Subject) (err error) {
+	if len(subjects) > 0 {
+		first, last := c.Counted()
+		c.ID, err = l.counters.Charge(ctx, subjects, c.Usage[first:last])
+	}
+	return err
+}
+
+// find asks for the places, the device before the address: others behind the
+// address can use up its budget, but not the device's.
 func (l *Local) find(ctx context.Context, c *Charge) []failures.Subject {
 	counts, found := 0, trusted.Stranger
 	for i := range c.Places {
@@ -195,7 +204,7 @@ func (l *Local) status(ctx context.Context, c *Charge, p *Place) (trusted.Status
 }
 
 // Settle implements Store.
-func (l *Local) Settle(ctx context.Context, c *Charge, o Outcome) error {
+func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	if !c.ID.Charged() {
 		return nil
 	}
@@ -206,7 +215,7 @@ func (l *Local) Settle(ctx context.Context, c *Charge, o Outcome) error {
 		return errors.Join(
 			l.counters.TakeBack(ctx, c.ID, subjects),
 			l.counters.Clear(ctx, c.Subjects[PairSubject:]),
-			l.places.Remember(ctx, c.Account, c.Places[1].Key, c.Now),
+			l.places.Remember(ctx, c.Account, c.Places[atAddress].Key, c.Now),
 		)
 	case Abandoned:
 		ofAccount := max(first, min(last, AccountSubject))
@@ -221,14 +230,14 @@ func (l *Local) Settle(ctx context.Context, c *Charge, o Outcome) error {
 }
 
 // Read implements Store.
-func (l *Local) Read(ctx context.Context, c *Charge) error {
-	subjects := l.find(ctx, c)
+func (l *Local) Read(ctx context.Context, c Charge) (Charge, error) {
+	subjects := l.find(ctx, &c)
 	first, last := c.Counted()
-	return l.counters.Read(ctx, subjects, c.Usage[first:last])
+	return c, l.counters.Read(ctx, subjects, c.Usage[first:last])
 }
 
 // Clear implements Store.
-func (l *Local) Clear(ctx context.Context, c *Charge) error {
+func (l *Local) Clear(ctx context.Context, c Charge) error {
 	return l.counters.Clear(ctx, c.Subjects[c.First:c.Last])
 }
 

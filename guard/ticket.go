@@ -11,21 +11,91 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
 
-// A Ticket stands for one attempt that may proceed, until it is settled. It is
-// safe for concurrent use; whoever settles it first wins.
-type Ticket view
+// A Ticket stands for one attempt that may proceed, until it is settled. Its
+// copies stand for the same attempt: only one of them can be settled. The zero
+// Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
+type Ticket struct {
+	ended *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
 
-// ID is that of the text that Seal made last, or that was opened.
+	rules   *rules
+	id      failures.ChargeID
+	account digest
+	address digest
+	network digest
+	place   digest // the address, or the device that vouches for it
+	status  trusted.Status
+
+	// For the event.
+	name      string
+	directory string
+	door      string
+	from      netip.Addr
+	reasons   Reasons
+	failures  int
+	forwarded bool
+
+	travelled bool     // it was text in between
+	nonce     [16]byte // of that text
+}
+
+func newTicket(a *Attempt, v *view, d *Decision) Ticket {
+	return Ticket{
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
+		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status,
+		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
+		failures: v.accountFailures(), forwarded: a.Forwarded,
+	}
+}
+
+// charge is what the attempt was charged.
+func (t *Ticket) charge() (c Charge) {
+	c.ID, c.Last, c.Binds = t.id, subjectCount, &t.rules.binds[0]
+	for i, r := range t.rules.calm {
+		c.Subjects[i].Ladder = r.ladder
+	}
+	c.setAddress(t.address, t.network)
+	c.setAccount(t.account)
+	at := atAddress
+	if t.place != t.address {
+		at, c.Places[atDevice] = atDevice, Place{Key: t.place, Pair: failures.Key(ofPair(t.account, t.place))}
+	}
+	c.Found(at, t.status)
+	return c
+}
+
+// end settles the ticket, once.
+func (t *Ticket) end(o Outcome) error {
+	switch {
+	case t.ended == nil:
+		return ErrTicket
+	case !t.ended.CompareAndSwap(0, 1+int32(o)):
+		return ErrSettled
+	}
+	return nil
+}
+
+func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
+
+func (t *Ticket) event(now time.Time, o Outcome) Event {
+	privileged := t.status == trusted.Privileged
+	return Event{
+		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: t.failures,
+	}
+}
+
+// ID identifies the text that Seal made last, or that was opened.
 func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires is when a ticket that travels can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.Charge.ID.Time().Add(TicketTTL) }
+func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
 
 // Errors of tickets.
 var (
@@ -74,18 +144,17 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 	return &sealer{aead: aead, now: now}, nil
 }
 
-// Seal makes a ticket into text that any guard with the same secret can open.
-// Nobody else can read or change it. That of a ticket that was settled is empty.
-// It must not be called twice at once for one ticket.
+// Seal turns a ticket into text that any guard with the same secret can open.
+// Nobody else can read or change it. A ticket that was settled gives no text.
 func (g *Guard) Seal(t *Ticket) string {
-	if t == nil || t.ended.Load() != live {
+	if t.ended == nil || t.ended.Load() != 0 {
 		return ""
 	}
 	rand.Read(t.nonce[:])
 	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
-	b = append(b, ticketVersion, flags((*view)(t).privileged(), t.forwarded))
-	b = t.Charge.ID.AppendTo(b)
-	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.Place[:]...)
+	b = append(b, ticketVersion, flags(t.status == trusted.Privileged, t.forwarded))
+	b = t.id.AppendTo(b)
+	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.place[:]...)
 	from := t.from.As16()
 	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
@@ -103,38 +172,30 @@ func flags(privileged, forwarded bool) (b byte) {
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
 // caller to remember, by the ticket's ID.
-func (g *Guard) Open(text string) (*Ticket, error) {
+func (g *Guard) Open(text string) (t Ticket, err error) {
 	if len(text) > MaxTicket {
-		return nil, ErrTicket
+		return Ticket{}, ErrTicket
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return nil, ErrTicket
+		return Ticket{}, ErrTicket
 	}
 	b, err := g.tickets.aead.Open(nil, nil, raw, nil)
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
-		return nil, ErrTicket
+		return Ticket{}, ErrTicket
 	}
 	id, b, flagged := failures.ReadChargeID(b[2:]), b[2+failures.ChargeIDSize:], b[1]
 	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
-		return nil, ErrTicketExpired
+		return Ticket{}, ErrTicketExpired
 	}
-	v := &view{door: "api", travelled: true, forwarded: flagged&2 != 0}
-	v.nonce = [16]byte(b[16:])
-	v.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
-	v.directory, v.name, _ = strings.Cut(string(b[64:]), "\x00")
-	v.rules = g.rules.Load()
-	v.subjects(g.digests.ofAddress(v.from))
-	v.setAccount(g.digests.ofAccount(v.directory, v.name))
-	v.Binds = &v.rules.binds[0]
-	v.Charge.ID = id
-	at, status := atAddress, trusted.Stranger
+	t = Ticket{ended: new(atomic.Int32), rules: g.rules.Load(), id: id, door: "api", travelled: true, forwarded: flagged&2 != 0}
 	if flagged&1 != 0 {
-		status = trusted.Privileged
+		t.status = trusted.Privileged
 	}
-	if place := digest(b[32:]); place != v.Places[atAddress].Key {
-		at, v.Places[atDevice] = atDevice, Place{Key: place, Pair: failures.Key(ofPair(v.Account, place))}
-	}
-	v.Found(at, status)
-	return (*Ticket)(v), nil
+	t.nonce, t.place = [16]byte(b[16:]), digest(b[32:])
+	t.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
+	t.directory, t.name, _ = strings.Cut(string(b[64:]), "\x00")
+	t.address, t.network = g.digests.ofAddress(t.from)
+	t.account = g.digests.ofAccount(t.directory, t.name)
+	return t, nil
 }

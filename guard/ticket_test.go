@@ -18,17 +18,17 @@ import (
 
 // A broken store does not charge when it is told not to.
 type broken struct {
-	failures.Store
+	guard.Store
 	down bool
 }
 
 var errDown = errors.New("down")
 
-func (b *broken) Charge(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+func (b *broken) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if b.down {
-		return failures.ChargeID{}, errDown
+		return c, errDown
 	}
-	return b.Store.Charge(ctx, subjects, usages)
+	return b.Store.Begin(ctx, c)
 }
 
 // A site is a guard whose store can break, and whose time can pass.
@@ -53,10 +53,10 @@ func newSite(t *testing.T) *site {
 	counts, err := failures.NewMemory(failures.Config{Now: clock})
 	places, err2 := trusted.NewMemory(trusted.MemoryConfig{})
 	mode, err3 := captchamode.NewMode(captchamode.DefaultConfig(), clock, nil)
-	s.store = &broken{Store: counts}
+	s.store = &broken{Store: guard.NewLocal(counts, places)}
 	var err4 error
 	s.Guard, err4 = guard.New(guard.Config{
-		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: guard.NewLocal(s.store, places), Mode: mode, Now: clock, Observer: s,
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Observer: s,
 	})
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOfATicketsCopiesOneIsSettled(t *testing.T) {
 	if err := s.Settle(t.Context(), second, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
 		t.Fatalf("a copy of a settled ticket: %v", err)
 	}
-	if text := s.Seal(second); text != "" {
+	if text := s.Seal(&second); text != "" {
 		t.Error("a copy of a settled ticket was sealed")
 	}
 	if err := s.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil {
@@ -104,7 +104,7 @@ func TestCopiesSettledAtOnceAreSettledOnce(t *testing.T) {
 		d := s.begin(t, fmt.Sprint("alice", n), n)
 		var settled atomic.Int64
 		var both sync.WaitGroup
-		for _, ticket := range []*guard.Ticket{d.Ticket, d.Ticket} {
+		for _, ticket := range []guard.Ticket{d.Ticket, d.Ticket} {
 			both.Go(func() {
 				if s.Settle(context.Background(), ticket, guard.Abandoned) == nil {
 					settled.Add(1)
@@ -122,7 +122,7 @@ func TestAnExpiredTicketIsNone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.begin(t, "alice", 1)
-	text := s.Seal(d.Ticket)
+	text := s.Seal(&d.Ticket)
 	s.now = s.now.Add(guard.TicketTTL + time.Second)
 	for _, outcome := range []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned} {
 		ticket, err := s.Open(text)

@@ -124,8 +124,8 @@ func (a *API) begin(c echo.Context) error {
 	}
 	switch d.Action {
 	case guard.Proceed:
-		out.Ticket = a.Guard.Seal(d.Ticket)
-		a.expect(d.Ticket, address)
+		out.Ticket = a.Guard.Seal(&d.Ticket)
+		a.expect(&d.Ticket, address)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, address, d.Counted)
 		if err != nil {

@@ -12,8 +12,7 @@ import (
 
 func preferPoW(c *challenge.Config) { c.Preferred = "pow" }
 
-// R18.
-func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
+func TestR18ABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, preferPoW)
 	d.pow.breaks.Store(true)
@@ -28,7 +27,7 @@ func TestABrokenProviderFallsBackToTheBuiltIn(t *testing.T) {
 	}
 }
 
-func TestAHangingProviderFallsBackToo(t *testing.T) {
+func TestR18AHangingProviderFallsBackToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, preferPoW)
@@ -81,6 +80,7 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 type noSpent struct{}
 
 func (noSpent) Spend(context.Context, [16]byte, time.Time) (bool, error) { return true, errBroken }
+func (noSpent) Epoch() [16]byte                                          { return [16]byte{} }
 func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, errBroken }
 
 func TestAStoreThatFailsIsNoPass(t *testing.T) {
@@ -119,6 +119,8 @@ func TestNothingIssuedBeforeARestartIsSolvedAfterIt(t *testing.T) {
 
 // shared stands for a store of several nodes: it has no epoch.
 type shared struct{ challenge.Spent }
+
+func (shared) Epoch() [16]byte { return [16]byte{} }
 
 func TestNodesWithASharedStoreSolveEachOthers(t *testing.T) {
 	t.Parallel()

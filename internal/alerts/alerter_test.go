@@ -146,7 +146,7 @@ func TestWhatComesCloseTogetherIsOneMessage(t *testing.T) {
 	})
 }
 
-func TestNoMoreMessagesThanTheCeilingInAnyHour(t *testing.T) {
+func TestR24NoMoreMessagesThanTheCeilingInAnyHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _, stop := started(t, Config{PerHour: 8}, io.Discard)
@@ -199,7 +199,7 @@ func TestOrdinaryAlertsCannotUseUpTheCeilingOfImportantOnes(t *testing.T) {
 	})
 }
 
-func TestADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
+func TestR24ADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, q, stop := started(t, Config{To: []string{urlA, urlB}}, io.Discard)
@@ -241,7 +241,7 @@ func TestRetriesBackOffToFiveMinutes(t *testing.T) {
 	})
 }
 
-func TestAServerThatHangsDelaysNobodyAndIsTriedAgain(t *testing.T) {
+func TestR24AServerThatHangsDelaysNobodyAndIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _, stop := started(t, Config{}, io.Discard)

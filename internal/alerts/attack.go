@@ -1,18 +1,20 @@
 package alerts
 
 import (
+	"cmp"
 	"fmt"
-	"hash/maphash"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/axiomhq/hyperloglog"
-
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/tops"
 )
 
 const (
+	topSlots         = 64
 	topShown         = 5
 	maxStrangersKept = 20
 )
@@ -21,8 +23,8 @@ const (
 type attack struct {
 	began     time.Time
 	counts    map[events.Ending]int
-	addresses *crowd
-	accounts  *crowd
+	addresses crowd
+	accounts  crowd
 	newPlaces int      // logins from places that nobody had used before
 	strangers []string // the first of them: the attacker may be among them
 }
@@ -59,9 +61,9 @@ func (a *attack) summary(end time.Time) string {
 	line("It lasted %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
 	line("Failed: %d, challenged: %d, told to wait: %d, refused: %d.",
 		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused])
-	line("From about %d addresses, for about %d accounts.", a.addresses.size(), a.accounts.size())
-	line("Busiest addresses (at least so many): %s.", a.addresses.busiest.line(topShown, func(s string) string { return s }))
-	line("Most attacked accounts (at least so many): %s.", a.accounts.busiest.line(topShown, Name))
+	line("From about %d addresses, for about %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
+	line("Busiest addresses (at least so many): %s.", a.addresses.first(func(s string) string { return s }))
+	line("Most attacked accounts (at least so many): %s.", a.accounts.first(Name))
 	line("Logins from new places meanwhile: %d.%s", a.newPlaces, a.successes())
 	return b.String()
 }
@@ -77,20 +79,33 @@ func (a *attack) successes() string {
 	return text + "."
 }
 
-// A crowd counts distinct texts, to within about 1 %, and knows the busiest.
+// A crowd is the addresses, or the accounts, of an attack.
 type crowd struct {
-	seed     maphash.Seed // secret: nobody can type names that collide
-	distinct *hyperloglog.Sketch
-	busiest  *top
+	distinct *tops.Distinct
+	busiest  *tops.Top[int]
 }
 
-func newCrowd() *crowd {
-	return &crowd{seed: maphash.MakeSeed(), distinct: hyperloglog.New(), busiest: newTop()}
+func newCrowd() crowd { return crowd{tops.NewDistinct(), tops.New[int](topSlots)} }
+
+func (c crowd) add(name string) {
+	c.distinct.Add(name)
+	if n := c.busiest.Of(name); n != nil {
+		*n++
+	}
 }
 
-func (c *crowd) add(text string) {
-	c.distinct.InsertHash(maphash.String(c.seed, text))
-	c.busiest.add(text)
+// first lists the busiest few.
+func (c crowd) first(show func(string) string) string {
+	counts := map[string]int{}
+	for name, n := range c.busiest.All() {
+		counts[name] = *n
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	var parts []string
+	for _, name := range names[:min(topShown, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s (%d)", show(name), counts[name]))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none stands out")
 }
-
-func (c *crowd) size() uint64 { return c.distinct.Estimate() }

@@ -27,13 +27,13 @@ type Config struct {
 	// Batch is how many rows are written without waiting for the next tick of
 	// the bus; default DefaultBatch.
 	Batch int
-	// Rows is how many different rows the events between two ticks (one
-	// second) may cause, and how many one batch may have; the rest is one row
-	// with their number. Default DefaultRows.
+	// Rows is how many different rows the events between two ticks (one second)
+	// may cause, and how many one batch may have; one more row counts the rest.
+	// Default DefaultRows.
 	Rows int
-	// Buffer is how many rows wait while the database fails; default
-	// DefaultBuffer. Beyond it, events are merged and counted in one more
-	// batch, which is written when there is room.
+	// Buffer is how many rows may wait while the database fails; default
+	// DefaultBuffer. Beyond that, events are merged and counted in one more
+	// batch, which is written once there is room.
 	Buffer int
 	// Drain is how long Run goes on trying to write what waits after its
 	// context has ended; default DefaultDrain.
@@ -65,7 +65,7 @@ type Stats struct {
 	Skipped uint64 // events that got no row of their own, only a number
 	Retries uint64 // failed writes of a batch
 	Lost    uint64 // rows given up when Run ended
-	Waiting int    // rows that wait to be written, now
+	Waiting int    // rows that have yet to be written
 }
 
 var _ events.Sink = (*Log)(nil)
@@ -128,14 +128,14 @@ func (l *Log) add(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// HandleSwitch adds the row of a mode switch, whatever the flood.
+// HandleSwitch adds the row of a mode switch, however full the batch is.
 func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.rows = append(l.open.rows, switchRow(s, l.cfg.Realm))
 }
 
-// Tick hands the open batch to the writer and gives the flood a new second.
+// Tick hands the open batch to the writer and starts a new second's allowance.
 func (l *Log) Tick(time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +143,8 @@ func (l *Log) Tick(time.Time) {
 	l.seal()
 }
 
-// seal queues the open batch if there is room; otherwise it stays open and
-// goes on merging. The caller holds the lock.
+// seal queues the open batch if there is room; otherwise it stays open and keeps
+// merging. The caller holds the lock.
 func (l *Log) seal() {
 	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > l.cfg.Buffer {
 		return

@@ -63,17 +63,17 @@ func (l *Log) values(rows []Row) []any {
 	return args
 }
 
-// id grows with time and is new at each try, so that a row of another node
-// that took the same one costs a retry and not a row. The sequence starts at
-// random for the same reason.
+// id grows with time and is new at each try, so that a row of another node with
+// the same one costs a retry and not a row. The sequence starts at random for the
+// same reason.
 func (l *Log) id(at int64) int64 {
 	const bits = 20
 	return at<<bits | int64(l.seq.Add(1)&(1<<bits-1))
 }
 
-// Purge deletes the rows older than a time and, beyond most, the oldest, in
-// small steps so that nobody waits long for the table. It returns how many
-// there were.
+// Purge deletes the rows from before a time and then the oldest beyond most, in
+// small steps so that nobody waits long for the table. It returns how many it
+// deleted.
 func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, error) {
 	const (
 		old  = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT 1000)"
@@ -95,7 +95,7 @@ func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, e
 	return total, nil
 }
 
-// delete deletes step by step until there are no more, or so many are gone.
+// delete repeats a step until nothing is left to delete, or left rows are gone.
 func (l *Log) delete(ctx context.Context, left int64, step func(left int64) (sql.Result, error)) (total int64, err error) {
 	for left > 0 && ctx.Err() == nil {
 		result, err := step(left)

@@ -59,7 +59,7 @@ func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *c
 		DB: d.db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: d.w.Clock.Now,
 	})
 	must(err)
-	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
+	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.Control, err = control.New(control.Config{

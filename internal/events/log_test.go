@@ -84,7 +84,7 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 // fail2ban is the expression that docs/log.md recommends.
 var fail2ban = regexp.MustCompile(`^time=\S+\s*level=INFO msg="attempt (?:failed|refused)" address=(\S+) door=`)
 
-func TestHostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
+func TestR23HostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
 		var text, object bytes.Buffer

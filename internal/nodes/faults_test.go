@@ -410,7 +410,7 @@ func TestATicketIsSettledAtAnotherNode(t *testing.T) {
 			if err != nil || d.Action != guard.Proceed {
 				t.Fatalf("begin: %v, %v", d.Action, err)
 			}
-			ticket, err := s.nodes[1].Open(s.nodes[0].Seal(d.Ticket))
+			ticket, err := s.nodes[1].Open(s.nodes[0].Seal(&d.Ticket))
 			if err != nil {
 				t.Fatal(err)
 			}

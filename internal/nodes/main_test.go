@@ -23,7 +23,7 @@ import (
 	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/trusted"
-	"authguard/trusted/sqlplaces"
+	"authguard/internal/sqlplaces"
 )
 
 // A node is one authguard without its doors.

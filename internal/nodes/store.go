@@ -128,32 +128,31 @@ func (s *Store) together() bool { return s.Up() && s.owed.len() == 0 }
 
 // Begin implements guard.Store. If Redis did not say in time what it has
 // charged, the attempt may be counted twice; never not at all.
-func (s *Store) Begin(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if s.together() {
-		if err := s.redis.Begin(ctx, c); err == nil || ctx.Err() != nil {
-			return err
+		if charged, err := s.redis.Begin(ctx, c); err == nil || ctx.Err() != nil {
+			return charged, err
 		}
 	}
 	return s.alone(ctx, c)
 }
 
 // alone decides by this node's own count, against its part of the limits.
-func (s *Store) alone(ctx context.Context, c *guard.Charge) error {
-	c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
+func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	whole := c.Subjects
 	for i := range c.Subjects {
 		c.Subjects[i].Ladder = divide(c.Subjects[i].Ladder, s.nodes())
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
 	defer cancel()
-	err := s.local.Begin(ctx, c)
+	c, err := s.local.Begin(ctx, c)
 	for i := range c.Subjects {
 		c.Subjects[i].Ladder = whole[i].Ladder
 	}
 	if c.ID.Charged() {
 		c.ID.Node = s.node
 	}
-	return err
+	return c, err
 }
 
 // divide is the part of a ladder that one of several nodes has while each is
@@ -171,14 +170,14 @@ func divide(l *failures.Ladder, nodes int) *failures.Ladder {
 }
 
 // Settle implements guard.Store.
-func (s *Store) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) error {
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
 	if !c.ID.Charged() {
 		return nil
 	}
-	told := *c
+	told := c
 	switch c.ID.Node {
 	case 0:
-		s.mirror(ctx, c, o)
+		s.mirror(ctx, &c, o)
 	case s.node:
 		if err := s.local.Settle(ctx, c, o); err != nil || o != guard.Succeeded {
 			return err
@@ -187,12 +186,12 @@ func (s *Store) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) er
 		if o != guard.Succeeded {
 			return nil
 		}
-		s.mirror(ctx, c, o)
+		s.mirror(ctx, &c, o)
 	}
 	if c.ID.Node != 0 {
 		told.ID = failures.ChargeID{At: 1} // there is no such charge in Redis
 	}
-	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, &told, o) })
+	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
 }
 
 // mirror does here what settling an attempt does in Redis. What fails is
@@ -219,20 +218,19 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge, o guard.Outcome) {
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if s.together() {
-		if err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
-			return err
+		if read, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
+			return read, err
 		}
 	}
 	return s.local.Read(ctx, c)
 }
 
 // Clear implements guard.Store.
-func (s *Store) Clear(ctx context.Context, c *guard.Charge) error {
-	told := *c
+func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
 	return errors.Join(s.local.Clear(ctx, c),
-		s.tell(ctx, func(ctx context.Context) error { return s.redis.Clear(ctx, &told) }))
+		s.tell(ctx, func(ctx context.Context) error { return s.redis.Clear(ctx, c) }))
 }
 
 // Forget implements guard.Store.

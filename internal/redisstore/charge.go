@@ -43,7 +43,12 @@ type part struct {
 // and counts accordingly, and the network's goes along unless this node has
 // seen the place privileged before. Where it was wrong about that, a second
 // trip mends it.
-func (s *Store) Begin(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	err := s.begin(ctx, &c)
+	return c, err
+}
+
+func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 	for {
 		c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
 		if s.known.refuses(c, s.limits, s.now()) {
@@ -201,10 +206,10 @@ func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status)
 	if c.KnownOnly || c.First >= last {
 		return nil
 	}
-	p := s.newPart(what, last-c.First)
+	p := s.newPart(what, int(last-c.First))
 	p.subjects, p.usages = c.Subjects[c.First:last], c.Usage[c.First:last]
 	for i := range p.subjects {
-		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][c.First+i])
+		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][int(c.First)+i])
 	}
 	return s.end(p)
 }

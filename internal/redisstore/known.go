@@ -111,7 +111,7 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 	subjects := c.Found(place, status)
 	first, _ := c.Counted()
 	for i := range subjects {
-		refused = k.shut(&subjects[i], &c.Usage[first+i], now) || refused
+		refused = k.shut(&subjects[i], &c.Usage[int(first)+i], now) || refused
 	}
 	if refused {
 		k.answered.Add(1)

@@ -14,7 +14,8 @@ import (
 //	s:ID         a ticket of the decision API that was settled
 //	probeN       written to see whether Redis takes writes
 //	keys         the fingerprint of the nodes' keys
-//	m…           CAPTCHA mode; see mode.go
+//	{PREFIXmode}reports  what each node has counted for CAPTCHA mode: a hash
+//	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
 //
 // S is the first 12 bytes of the shard's digest, K the first 9 of the
 // subject's, ID all 16, in base64: multiples of three need no padding. Digests

@@ -40,3 +40,6 @@ func (s *Spent) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error
 	}
 	return n == 1, nil
 }
+
+// Epoch implements challenge.Spent: what is spent outlives this process.
+func (s *Spent) Epoch() [16]byte { return [16]byte{} }

@@ -154,7 +154,7 @@ func (s *Store) Closed() uint64 { return s.known.answered.Load() }
 
 // Settle implements guard.Store. A failure is not written: the charge is there
 // already.
-func (s *Store) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) error {
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
 	if !c.ID.Charged() {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (s *Store) Settle(ctx context.Context, c *guard.Charge, o guard.Outcome) er
 	var err error
 	switch o {
 	case guard.Succeeded:
-		err = s.succeeded(ctx, c, c.Subjects[first:min(last, guard.PairSubject)])
+		err = s.succeeded(ctx, &c, c.Subjects[first:min(last, guard.PairSubject)])
 	case guard.Abandoned:
 		s.known.fail(c.ID, c.Subjects[first:ofAccount], s.pendingFor())
 		err = s.takeBack(ctx, c.ID, c.Subjects[ofAccount:last])
@@ -195,16 +195,16 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	c.Usage = [len(c.Usage)]failures.Usage{}
-	if err := s.try(ctx, c, reading, true); err != nil {
-		return fmt.Errorf("redisstore: reading: %w", err)
+	if err := s.try(ctx, &c, reading, true); err != nil {
+		return c, fmt.Errorf("redisstore: reading: %w", err)
 	}
-	return nil
+	return c, nil
 }
 
 // Clear implements guard.Store. Another node may still refuse for a second.
-func (s *Store) Clear(ctx context.Context, c *guard.Charge) error {
+func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
 	return s.clear(ctx, c.Subjects[c.First:c.Last])
 }
 

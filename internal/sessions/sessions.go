@@ -16,12 +16,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
-
-	"authguard/internal/background"
 )
 
 // DefaultAccountKey is the session value that names the account.
@@ -33,8 +30,7 @@ const (
 	maxToken = 256
 	// queryTime bounds what a request waits for, the wait for a connection
 	// included.
-	queryTime  = 3 * time.Second
-	sweepEvery = 10 * time.Minute
+	queryTime = 3 * time.Second
 )
 
 // Config configures a Store. DB is required and has been migrated.
@@ -45,7 +41,6 @@ type Config struct {
 	AccountKey string
 	Codec      scs.Codec        // the session manager's; default scs.GobCodec
 	Now        func() time.Time // default time.Now
-	Log        *slog.Logger     // for failed sweeps; default slog.Default()
 }
 
 // Store is an scs.CtxStore. It is safe for concurrent use. It cannot list
@@ -68,9 +63,6 @@ func New(config Config) (*Store, error) {
 	}
 	if config.Now == nil {
 		config.Now = time.Now
-	}
-	if config.Log == nil {
-		config.Log = slog.Default()
 	}
 	return &Store{config: config}, nil
 }
@@ -132,17 +124,8 @@ func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error
 	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1`, account)
 }
 
-// Run sweeps every ten minutes until ctx ends.
-func (s *Store) Run(ctx context.Context) {
-	background.Every(ctx, sweepEvery, func(ctx context.Context) {
-		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.config.Log.Error("sessions: cannot delete expired ones", "err", err)
-		}
-	})
-}
-
-// Sweep deletes expired sessions and returns how many there were.
-func (s *Store) Sweep(ctx context.Context) (int64, error) {
+// Purge deletes expired sessions and returns how many there were.
+func (s *Store) Purge(ctx context.Context) (int64, error) {
 	return s.delete(ctx, `DELETE FROM sessions WHERE expires_at <= $1`, s.config.Now().UnixMilli())
 }
 

@@ -67,9 +67,9 @@ func newPasswordProblems(f fields) (problems []pages.PasswordProblem) {
 // current checks the current password like any login: whoever finds an open
 // session must not be able to guess here without limit. A right one leaves its
 // attempt to be settled.
-func (d Deps) current(c echo.Context, s *web.Session, password string) (*guard.Ticket, bool, error) {
+func (d Deps) current(c echo.Context, s *web.Session, password string) (guard.Ticket, bool, error) {
 	if password == "" || len(password) > passwords.MaxBytes {
-		return nil, false, nil
+		return guard.Ticket{}, false, nil
 	}
 	ctx := c.Request().Context()
 	client := d.Edge.Client(c.Request())
@@ -77,20 +77,20 @@ func (d Deps) current(c echo.Context, s *web.Session, password string) (*guard.T
 		Account: s.Account.Account, Directory: Directory, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
 	})
 	if err != nil {
-		return nil, false, err
+		return guard.Ticket{}, false, err
 	}
 	if decision.Action != guard.Proceed {
-		return nil, false, stopped(&decision)
+		return guard.Ticket{}, false, stopped(&decision)
 	}
 	login, right, err := d.Passwords.Check(ctx, s.Account.Account, password, decision.Privileged, nil)
 	right = right && err == nil && login.Account == s.Account.Account
 	switch {
 	case err != nil:
 		d.settle(ctx, decision.Ticket, guard.Abandoned)
-		return nil, false, d.unchecked(client, err)
+		return guard.Ticket{}, false, d.unchecked(client, err)
 	case !right:
 		d.settle(ctx, decision.Ticket, guard.Failed)
-		return nil, false, nil
+		return guard.Ticket{}, false, nil
 	}
 	return decision.Ticket, true, nil
 }
@@ -113,7 +113,7 @@ func (d Deps) unchecked(client web.Client, err error) error {
 	return err
 }
 
-func (d Deps) settle(ctx context.Context, t *guard.Ticket, o guard.Outcome) {
+func (d Deps) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
 	if err := d.Guard.Settle(ctx, t, o); err != nil {
 		d.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
@@ -122,7 +122,7 @@ func (d Deps) settle(ctx context.Context, t *guard.Ticket, o guard.Outcome) {
 // setPassword sets the new password and starts a session with it. The attempt
 // is settled only after that: the new password forgets all places, and the
 // success remembers the one where its owner is.
-func (d Deps) setPassword(c echo.Context, s *web.Session, ticket *guard.Ticket, password string) error {
+func (d Deps) setPassword(c echo.Context, s *web.Session, ticket guard.Ticket, password string) error {
 	ctx := context.WithoutCancel(c.Request().Context())
 	set := d.Control.SetPassword(ctx, who(s), s.Account.Account, password, false)
 	d.settle(ctx, ticket, guard.Succeeded)
