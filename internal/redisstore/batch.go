@@ -8,11 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// flushes is how many pipelines a Batcher has under way at once: enough that
+// flushes is how many pipelines a batcher has under way at once: enough that
 // Redis has work while answers to other work are being read.
 const flushes = 4
 
-// A Batcher sends the commands of many callers in shared pipelines. A caller
+// A batcher sends the commands of many callers in shared pipelines. A caller
 // that finds few of them under way sends one at once; later ones wait, and one
 // of them sends what has gathered when a pipeline ends. So the busier a node
 // is, the fewer system calls a command costs on either side. Safe for
@@ -20,7 +20,7 @@ const flushes = 4
 //
 // go-redis has an AutoPipeline of its own (experimental in 9.23): it repeats
 // commands, and a charge must not be repeated.
-type Batcher struct {
+type batcher struct {
 	send sender
 
 	mu      sync.Mutex
@@ -28,9 +28,9 @@ type Batcher struct {
 	running int
 }
 
-// NewBatcher returns a batcher of a client, which bounds how long a pipeline may
+// newBatcher returns a batcher of a client, which bounds how long a pipeline may
 // take. Waiting for a turn is not Redis's slowness.
-func NewBatcher(client redis.UniversalClient) *Batcher { return &Batcher{send: direct(client)} }
+func newBatcher(client redis.UniversalClient) *batcher { return &batcher{send: direct(client)} }
 
 // A request is the commands of one caller.
 type request struct {
@@ -39,14 +39,14 @@ type request struct {
 	turn chan bool
 }
 
-// Send sends commands and returns when each has its answer or error. It fails
+// enqueue sends commands and returns when each has its answer or error. It fails
 // only if ctx has ended before. Whoever gives up later still hears what came of
 // the commands: half a charge must be taken back.
-func (b *Batcher) Send(ctx context.Context, cmds []*redis.Cmd) error {
+func (b *batcher) enqueue(ctx context.Context, cmds []*redis.Cmd) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{cmds: cmds, turn: make(chan bool, 1)}
+	r := &request{cmds: cmds}
 	if !b.start(r) && !<-r.turn {
 		return nil
 	}
@@ -55,19 +55,20 @@ func (b *Batcher) Send(ctx context.Context, cmds []*redis.Cmd) error {
 }
 
 // start lets a request begin a pipeline, or makes it wait.
-func (b *Batcher) start(r *request) bool {
+func (b *batcher) start(r *request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running < flushes {
 		b.running++
 		return true
 	}
+	r.turn = make(chan bool, 1)
 	b.waiting = append(b.waiting, r)
 	return false
 }
 
 // flush sends a request together with all that wait.
-func (b *Batcher) flush(own *request) {
+func (b *batcher) flush(own *request) {
 	b.mu.Lock()
 	others := b.waiting
 	b.waiting = nil
@@ -91,7 +92,7 @@ func (b *Batcher) flush(own *request) {
 var errUnsent = errors.New("redisstore: not sent")
 
 // next hands the pipeline to the first that waits.
-func (b *Batcher) next() {
+func (b *batcher) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) == 0 {

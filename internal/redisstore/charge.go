@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"authguard/failures"
@@ -105,22 +104,24 @@ func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestor
 // rightly charges the network now if its part was missing, and takes it back if
 // the place's status wants none, or one that other rungs bind.
 func (s *Store) rightly(ctx context.Context, c *guard.Charge, parts []*part) []*part {
-	account, right := parts[0], s.networkPart(c, parts[0].what, c.Status)
-	if first, last := c.Counted(); first == last || first >= guard.AccountSubject {
-		right = nil
-	}
+	account, network := parts[0], (*part)(nil)
 	if len(parts) > 1 {
-		if right != nil && [2]failures.Mask(c.Binds[c.Status][:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:]) {
-			return parts
-		}
+		network = parts[1]
+	}
+	first, last := c.Counted()
+	wanted := first < min(last, guard.AccountSubject)
+	binds := c.Binds[c.Status]
+	same := [2]failures.Mask(binds[:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:])
+	if network != nil && (!wanted || !same) {
 		// If this fails, the address has one failure more than it should.
-		_ = s.undo(ctx, parts[1])
+		_ = s.undo(ctx, network)
+		network = nil
 	}
-	if right == nil || account.refused {
-		return parts[:1]
+	if wanted && network == nil && !account.refused {
+		network = s.networkPart(c, account.what, c.Status)
+		s.send(ctx, network)
 	}
-	s.send(ctx, right)
-	return []*part{account, right}
+	return []*part{account, network}
 }
 
 // conclude fills the usages and makes one ID of what the parts did; or undoes
@@ -192,7 +193,7 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects)...)
 		}
 	}
-	if err := run(ctx, s.batcher.Send, calls...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("taking back half a charge: %w", err)
 	}
 	return nil
@@ -264,14 +265,9 @@ func (s *Store) newPart(what string, subjects int) *part {
 }
 
 func (s *Store) add(p *part, of *failures.Subject, key failures.Key, binds ...failures.Mask) {
-	l := s.known.ladder(of.Ladder)
-	text := make([]byte, 0, len(l.before)+len(l.after)+6*len(binds))
-	text = append(text, l.before...)
-	for _, mask := range binds {
-		text = append(strconv.AppendUint(text, uint64(mask), 10), ' ')
-	}
+	l := s.known.ladder(of.Ladder, binds)
 	p.keys = append(p.keys, s.subjectKey(of.Shard, key))
-	p.args = append(p.args, l.lives, append(text, l.after...))
+	p.args = append(p.args, l.lives, l.text)
 }
 
 func (s *Store) end(p *part) *part {
@@ -287,7 +283,7 @@ func (s *Store) send(ctx context.Context, parts ...*part) {
 			calls = append(calls, &p.call)
 		}
 	}
-	_ = run(ctx, s.batcher.Send, calls...) // each part has its own
+	_ = run(ctx, s.batcher.enqueue, calls...) // each part has its own
 	for _, p := range parts {
 		if p != nil && p.err == nil {
 			p.read()

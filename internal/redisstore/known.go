@@ -40,7 +40,7 @@ type known struct {
 	accounts *lru.Cache[trusted.Key, placesAt]
 	answered atomic.Uint64
 	// ladders are as charge.lua wants them.
-	ladders *lru.Cache[*failures.Ladder, ladder]
+	ladders *lru.Cache[bound, ladderArgs]
 
 	mu sync.Mutex // for failed
 	// failed are the stamps of young charges that this node was told have
@@ -68,7 +68,7 @@ type placesAt struct {
 func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
-		accounts: cache[trusted.Key, placesAt](), ladders: cache[*failures.Ladder, ladder](),
+		accounts: cache[trusted.Key, placesAt](), ladders: cache[bound, ladderArgs](),
 		failed: cache[failures.Key, []uint32](),
 	}
 }
@@ -212,29 +212,36 @@ func (k *known) certain(key failures.Key, charges []uint32, now, pendingFor uint
 	return certain
 }
 
-// A ladder is as charge.lua wants it; the masks go between before and after.
-type ladder struct {
-	lives         int64 // how long a key does, in milliseconds
-	before, after string
+// A bound ladder is one with the rungs that bind, for each status or for any.
+type bound struct {
+	ladder *failures.Ladder
+	binds  [3]failures.Mask
+	n      int
 }
 
-func (k *known) ladder(l *failures.Ladder) ladder {
-	if made, ok := k.ladders.Get(l); ok {
+// ladderArgs are what charge.lua wants to know of one.
+type ladderArgs struct{ lives, text any }
+
+func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
+	key := bound{ladder: l, n: len(binds)}
+	copy(key.binds[:], binds)
+	if made, ok := k.ladders.Get(key); ok {
 		return made
 	}
 	least, longest := math.MaxInt32, l.Longest().Milliseconds()
-	var after strings.Builder
-	after.WriteString("/ ")
+	var masks, rungs, backoff strings.Builder
+	for _, mask := range binds {
+		fmt.Fprintf(&masks, "%d ", mask)
+	}
 	for _, r := range l.Rungs() {
 		least = min(least, r.Failures)
-		fmt.Fprintf(&after, "%d %d ", r.Failures, r.Window.Milliseconds())
+		fmt.Fprintf(&rungs, "%d %d ", r.Failures, r.Window.Milliseconds())
 	}
-	after.WriteString("/ ")
 	if b := l.Backoff(); b.First > 0 {
 		least = min(least, b.After)
-		fmt.Fprintf(&after, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
+		fmt.Fprintf(&backoff, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
 	}
-	made := ladder{longest + slack, fmt.Sprintf("%d %d %d / ", least, l.Keep(), longest), after.String()}
-	k.ladders.Add(l, made)
+	made := ladderArgs{longest + slack, fmt.Sprintf("%d %d %d / %s/ %s/ %s", least, l.Keep(), longest, &masks, &rungs, &backoff)}
+	k.ladders.Add(key, made)
 	return made
 }

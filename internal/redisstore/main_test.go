@@ -24,6 +24,21 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"CountersContract": countersContract,
 	"PlacesContract":   placesContract,
 	"SpentContract":    spentContract,
+
+	"AgreesWithMemory":                    agreesWithMemory,
+	"R1BurstOverThreeNodes":               r1BurstOverThreeNodes,
+	"RefusalLeavesNothing":                refusalLeavesNothing,
+	"OutcomesLeaveWhatTheySay":            outcomesLeaveWhatTheySay,
+	"R14KnownPlaceHasABudget":             knownPlaceHasABudget,
+	"DeviceVouchesUntilAReset":            deviceVouchesUntilAReset,
+	"ForgottenPlaceIsAStrangerEverywhere": forgottenPlaceIsAStrangerEverywhere,
+	"KnownOnlyChargesNoStranger":          knownOnlyChargesNoStranger,
+	"ClosedAccountCostsNoTrip":            closedAccountCostsNoTrip,
+	"ClosedAccountOpensInTime":            closedAccountOpensInTime,
+	"LostPlacesAreRestored":               lostPlacesAreRestored,
+	"LoginIsTwoTrips":                     loginIsTwoTrips,
+	"R23KeysExpireAndHoldNoText":          r23KeysExpireAndHoldNoText,
+	"ClearForgetsWhatWasDecided":          clearForgetsWhatWasDecided,
 }
 
 func TestOnOneServer(t *testing.T) {
@@ -35,7 +50,9 @@ func TestOnOneServer(t *testing.T) {
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	run(t, redisOf{open: func(t testing.TB) redis.UniversalClient { return cluster.Client(t) }})
+	on := redisOf{open: func(t testing.TB) redis.UniversalClient { return cluster.Client(t) }}
+	run(t, on)
+	t.Run("ReshardingLosesNoDecision", func(t *testing.T) { resharding(t, on.realm(), cluster) })
 }
 
 func run(t *testing.T, on redisOf) {
@@ -47,6 +64,8 @@ func run(t *testing.T, on redisOf) {
 			})
 		}
 	})
+	// Alone, since it makes every other claim's scripts go away too.
+	t.Run("FlushedScriptsLoseNoDecision", func(t *testing.T) { flushedScripts(t, on.realm()) })
 }
 
 var realms atomic.Int64
@@ -165,4 +184,20 @@ func spentContract(t *testing.T, on redisOf) {
 	})
 }
 
-var _ failures.Store = redisstore.Counters{}
+// What was decided of a charge says nothing of another one with its stamp.
+func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
+	s := redisstore.Counters{Store: on.node(t, redisstore.Options{Clock: newClock().Now})}
+	one := []failures.Subject{{Ladder: ladder(1, time.Minute), Bind: failures.Every}}
+	var usage [1]failures.Usage
+	charge := func() failures.ChargeID {
+		id, err := s.Charge(t.Context(), one, usage[:])
+		must(t, err)
+		return id
+	}
+	must(t, s.Failed(t.Context(), charge(), one))
+	must(t, s.Clear(t.Context(), one))
+	charge()
+	charge()
+	want(t, "full", usage[0].Over, failures.Mask(1))
+	want(t, "failed", usage[0].Failed, failures.Mask(0))
+}

@@ -117,7 +117,7 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 			return trusted.ErrNoKey
 		}
 	}
-	if err := run(ctx, s.batcher.Send, s.changing(account, now, changes...)); err != nil {
+	if err := run(ctx, s.batcher.enqueue, s.changing(account, now, changes...)); err != nil {
 		return fmt.Errorf("redisstore: changing places: %w", err)
 	}
 	s.known.accounts.Remove(account)

@@ -59,7 +59,7 @@ type Options struct {
 // the caller's to close; see Connect.
 type Store struct {
 	client  redis.UniversalClient
-	batcher *Batcher
+	batcher *batcher
 	prefix  string
 	limits  trusted.Limits
 	pending atomic.Int64 // milliseconds
@@ -105,7 +105,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
-	s.batcher = NewBatcher(client)
+	s.batcher = newBatcher(client)
 	return s, nil
 }
 
@@ -184,7 +184,7 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 	from := &c.Places[len(c.Places)-1]
 	calls := append(s.takingBack(c.ID, charged), s.deleting(pair),
 		s.changing(c.Account, c.Now, change{remember, from.Key, c.Now.UnixMilli()}))
-	if err := run(ctx, s.batcher.Send, calls...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
 	s.known.opened(charged...)
@@ -222,7 +222,7 @@ func (s *Store) clear(ctx context.Context, subjects []failures.Subject) error {
 	for i := range subjects {
 		calls[i] = s.deleting(&subjects[i])
 	}
-	if err := run(ctx, s.batcher.Send, calls...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("redisstore: clearing: %w", err)
 	}
 	s.known.cleared(subjects...)
@@ -235,7 +235,7 @@ func (s *Store) deleting(subject *failures.Subject) *call {
 
 // takeBack removes a charge from subjects.
 func (s *Store) takeBack(ctx context.Context, id failures.ChargeID, subjects []failures.Subject) error {
-	if err := run(ctx, s.batcher.Send, s.takingBack(id, subjects)...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, s.takingBack(id, subjects)...); err != nil {
 		return err
 	}
 	s.known.opened(subjects...)
