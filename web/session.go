@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -167,4 +168,50 @@ func (s *Sessions) newCookie(client Client, value string, expires time.Time) *ht
 		Name: s.cookie, Value: value, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: s.secure(client), SameSite: http.SameSiteLaxMode,
 	}
+}
+
+// deviceCookie begins the names of device cookies; the account's tag follows,
+// since several people may use one browser.
+const deviceCookie = "authguard_device_"
+
+// maxDevices is how many accounts' device cookies one browser keeps.
+const maxDevices = 8
+
+// deviceFor is the request's device cookie for an account.
+func deviceFor(r *http.Request, tag string) string {
+	if cookie, err := r.Cookie(deviceCookie + tag); err == nil {
+		return cookie.Value
+	}
+	return ""
+}
+
+// devices are all device cookies of the request.
+func devices(r *http.Request) (all []*http.Cookie) {
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, deviceCookie) {
+			all = append(all, cookie)
+		}
+	}
+	return all
+}
+
+// setDevice gives the browser its device cookie for an account and takes the
+// oldest away beyond maxDevices.
+func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool) {
+	if value == "" {
+		return
+	}
+	others := 0
+	for _, cookie := range devices(c.Request()) {
+		if cookie.Name == deviceCookie+tag {
+			continue
+		}
+		if others++; others >= maxDevices {
+			c.SetCookie(&http.Cookie{Name: cookie.Name, Path: "/", MaxAge: -1})
+		}
+	}
+	c.SetCookie(&http.Cookie{
+		Name: deviceCookie + tag, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	})
 }

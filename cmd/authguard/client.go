@@ -14,14 +14,12 @@ import (
 	"path/filepath"
 
 	"authguard/internal/config"
+	"authguard/web/admin"
 )
 
 // socketName is the file in the data folder through which commands reach the
 // running server. Who may open it may steer the server: mode 0600.
 const socketName = "authguard.sock"
-
-// maxSocket is the longest path that a unix socket can have (unix(7)).
-const maxSocket = 107
 
 // socketPath is where a server with this data folder listens for commands.
 func socketPath(data string) (string, error) {
@@ -29,8 +27,8 @@ func socketPath(data string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(path) > maxSocket {
-		return "", fmt.Errorf("the path of the data folder is too long for a socket: %s has %d bytes, at most %d are possible; set data: to a shorter one", path, len(path), maxSocket)
+	if len(path) > admin.MaxSocketPath {
+		return "", fmt.Errorf("the path of the data folder is too long for a socket: %s has %d bytes, at most %d are possible; set data: to a shorter one", path, len(path), admin.MaxSocketPath)
 	}
 	return path, nil
 }
@@ -151,4 +149,23 @@ func (g *globals) do(method, path string, query url.Values, question any, words 
 	}
 	fmt.Fprintf(g.out, words+"\n", args...)
 	return nil
+}
+
+// show asks for something and prints it: in JSON as it came, or in words, made
+// from what was read into answer.
+func (g *globals) show(path string, query url.Values, answer any, words func() error) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		answer = new(any)
+	}
+	if err := c.ask(http.MethodGet, path, query, nil, answer); err != nil {
+		return err
+	}
+	if g.JSON {
+		return printJSON(g, answer)
+	}
+	return words()
 }

@@ -72,15 +72,12 @@ func (s *site) administration() http.Handler {
 	login := s.login(admin.Door, s.loaded.Admin.Session, s.accounts)
 	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
-	e := web.NewEcho(login.Site, s.log)
-	login.Routes(e)
+	e := web.NewEcho(login.Site, "", s.log)
+	e.Use(s.edge.Local)
 	e.GET("/captcha/:file", web.Media(s.challenges))
-	admin.Routes(e, admin.Deps{
-		API: s.commands(), Control: s.control, Guard: s.guard, Accounts: s.accounts, Sessions: login.Sessions,
-		Passwords: login.Passwords, Edge: s.edge, Site: login.Site, Metrics: s.metrics.Handler(),
-		Ready: s.db.PingContext, Log: s.log,
-	})
-	return web.SameOrigin(s.edge.Local(e), "")
+	pages := admin.Site{API: s.commands(), Login: login, Accounts: s.accounts, Metrics: s.metrics.Handler(), Ready: s.db.PingContext}
+	pages.Routes(e)
+	return e
 }
 
 // login is the login door of one listener.

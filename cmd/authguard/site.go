@@ -187,7 +187,7 @@ func (s *site) openPlaces(ctx context.Context) (err error) {
 
 func (s *site) openEvents(context.Context) (err error) {
 	s.audit = audit.New(s.db, audit.Config{Realm: realm, Logger: s.log})
-	s.tops, s.metrics = control.NewTops(), control.NewMetrics()
+	s.tops, s.metrics = new(control.Tops), control.NewMetrics()
 	s.alerts, err = alerts.New(alertConfig(s.loaded.Config), s.log)
 	return err
 }
@@ -397,13 +397,14 @@ func (s *site) apply(c config.Config) {
 // start sets everything going that runs by itself. The lists are read before
 // the first attempt is decided.
 func (s *site) start(ctx context.Context) error {
-	if err := s.control.Start(ctx); err != nil {
+	if err := s.control.Reload(ctx); err != nil {
 		return err
 	}
+	s.changes.Start()
 	s.counters.Start()
 	if s.shared != nil {
 		if err := s.shared.start(ctx, s.guard, s.keys, s.loaded.Redis.Prefix); err != nil {
-			s.control.Stop()
+			s.changes.Stop()
 			return err
 		}
 	}
@@ -428,7 +429,7 @@ func (s *site) stop(ctx context.Context) error {
 	s.stopUpkeep()
 	close(s.stopSave)
 	<-s.saved
-	s.control.Stop()
+	s.changes.Stop()
 	s.mode.Stop()
 	s.modes.Stop()
 	s.bus.Stop()

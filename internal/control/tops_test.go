@@ -31,7 +31,7 @@ func refused(account, address string, at time.Time) guard.Event {
 
 func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	success := failed("ann", "192.0.2.1", noon)
 	success.Outcome = guard.Succeeded
 	undecided := failed("ann", "192.0.2.1", noon)
@@ -51,7 +51,7 @@ func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 
 func TestTopsForgetAfterAnHour(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	for i := range 90 {
 		tops.Handle([]guard.Event{failed("ann", "192.0.2.1", noon.Add(time.Duration(i)*time.Minute))})
 	}
@@ -69,7 +69,7 @@ func TestTopsForgetAfterAnHour(t *testing.T) {
 
 func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	for i := range 50 {
 		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("2001:db8::%x", i+1), noon)})
 	}
@@ -82,7 +82,7 @@ func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 
 func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	const flood, every = 60_000, 500 // 240 of 60,240 are ann's, all within a minute
 	for i := range flood {
 		tops.Handle([]guard.Event{failed(fmt.Sprintf("made-up-%d", i), "", noon.Add(time.Duration(i)*500*time.Microsecond))})
@@ -98,7 +98,7 @@ func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 
 func TestAFloodOfNamesCannotGrowTheTops(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	long := strings.Repeat("x", 200)
 	for i := range 30_000 {
 		at := noon.Add(time.Duration(i) * 200 * time.Millisecond) // 100 minutes

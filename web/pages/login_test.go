@@ -11,7 +11,7 @@ import (
 
 func loginDoc(t *testing.T, v LoginView) *html.Node {
 	t.Helper()
-	return parse(t, func(w io.Writer) error { return RenderLogin(w, v) })
+	return parse(t, func(w io.Writer) error { return new(LoginPages).Render(w, v) })
 }
 
 func named(doc *html.Node, name string) []*html.Node {
@@ -38,7 +38,7 @@ func TestTheNameIsKeptAndThePasswordIsNot(t *testing.T) {
 
 func TestWithoutScriptOneAnswerIsSent(t *testing.T) {
 	t.Parallel()
-	for _, c := range []*Challenge{image(), work()} {
+	for _, c := range []Challenge{image(), work()} {
 		doc := loginDoc(t, LoginView{Challenge: c})
 		if n := len(named(doc, "captcha_answer")); n != 1 {
 			t.Errorf("%s: %d inputs named captcha_answer", c.Kind, n)
@@ -66,7 +66,7 @@ func TestWorkIsHandedToTheScriptUnchanged(t *testing.T) {
 func TestWaitingIsSaidInWordsAndInSeconds(t *testing.T) {
 	t.Parallel()
 	v := LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: 1500 * time.Millisecond, RetryAt: noon}}
-	page := text(t, func(w io.Writer) error { return RenderLogin(w, v) })
+	page := text(t, func(w io.Writer) error { return new(LoginPages).Render(w, v) })
 	for _, want := range []string{`data-retry-after="2"`, "2 seconds", "12:00:30 UTC", `datetime="2026-03-14T12:00:30Z"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %s", want)
@@ -87,7 +87,7 @@ func TestEveryMessageSaysWhatHappenedAndWhatItMeans(t *testing.T) {
 func TestWrongNeverSaysWhich(t *testing.T) {
 	t.Parallel()
 	known := text(t, func(w io.Writer) error {
-		return RenderLogin(w, LoginView{Username: "alice", Message: Message{Kind: WrongCredentials}})
+		return new(LoginPages).Render(w, LoginView{Username: "alice", Message: Message{Kind: WrongCredentials}})
 	})
 	for _, word := range []string{"exist", "unknown", "no such", "not found"} {
 		if strings.Contains(strings.ToLower(known), word) {
@@ -111,7 +111,7 @@ func TestSignedInOffersNoForm(t *testing.T) {
 func TestAScriptIsNoWayOn(t *testing.T) {
 	t.Parallel()
 	page := text(t, func(w io.Writer) error {
-		return RenderLogin(w, LoginView{SignedInAs: "alice", Next: "javascript:alert(1)"})
+		return new(LoginPages).Render(w, LoginView{SignedInAs: "alice", Next: "javascript:alert(1)"})
 	})
 	if strings.Contains(page, `href="javascript:`) {
 		t.Error("a link runs a script")

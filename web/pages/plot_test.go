@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"authguard/captchamode"
 )
 
 func number(t testing.TB, s string) float64 {
@@ -20,8 +22,8 @@ func number(t testing.TB, s string) float64 {
 
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
-	m := MinutePoint{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
-	c := newCanvas("wide", noon, []MinutePoint{m})
+	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
+	c := newCanvas("wide", noon, []captchamode.Minute{m})
 	bars := c.stack(m)
 	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
 		t.Fatalf("bars: %+v", bars)
@@ -77,7 +79,7 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 	for i := 30; i < 60; i++ {
 		points[i].Threshold = 70
 	}
-	points[10].Slow = 0
+	points[10].SlowAt = 0
 	p := NewPlot("wide", noon, points)
 	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA on 70" {
 		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
@@ -90,9 +92,9 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 func TestSpansJoinNeighbours(t *testing.T) {
 	t.Parallel()
 	points := hour(1)
-	points[20].Mode = ModeSlow
+	points[20].Level = captchamode.Slow
 	p := NewPlot("wide", noon, points)
-	if len(p.Spans) != 2 || p.Spans[0].Class != ModeSlow || p.Spans[1].Class != ModeCAPTCHA {
+	if len(p.Spans) != 2 || p.Spans[0].Class != "slow" || p.Spans[1].Class != "captcha" {
 		t.Fatalf("spans: %+v", p.Spans)
 	}
 	if p.Spans[0].Label != "" || p.Spans[1].Label != "CAPTCHA mode" {
@@ -141,17 +143,17 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	})
 }
 
-func anyMinutes(rt *rapid.T) []MinutePoint {
+func anyMinutes(rt *rapid.T) []captchamode.Minute {
 	limit := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.SampledFrom([]float64{0, -1, notANumber}))
 	count := rapid.IntRange(-5, 1_000_000)
 	n := rapid.IntRange(0, 90).Draw(rt, "minutes")
-	points := make([]MinutePoint, n)
+	points := make([]captchamode.Minute, n)
 	for i := range points {
-		points[i] = MinutePoint{
+		points[i] = captchamode.Minute{
 			Start:    noon.Truncate(time.Minute).Add(time.Duration(i-n) * time.Minute),
 			Failures: count.Draw(rt, "failures"), Unsolved: count.Draw(rt, "unsolved"), Shed: count.Draw(rt, "shed"),
-			Threshold: limit.Draw(rt, "threshold"), Slow: limit.Draw(rt, "slow"), Leave: limit.Draw(rt, "leave"),
-			Mode: rapid.SampledFrom([]string{"", ModeQuiet, ModeSlow, ModeCAPTCHA, "other"}).Draw(rt, "mode"),
+			Threshold: limit.Draw(rt, "threshold"), SlowAt: limit.Draw(rt, "slow"), LeaveAt: limit.Draw(rt, "leave"),
+			On: rapid.Bool().Draw(rt, "on"), Level: captchamode.Level(rapid.IntRange(0, 3).Draw(rt, "level")),
 		}
 	}
 	return points

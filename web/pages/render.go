@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -12,14 +13,14 @@ import (
 var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"name":     newName,
-	"moment":   newMoment,
-	"duration": DurationWords,
-	"count":    countWords,
-	"comma":    comma,
-	"rate":     rateWords,
-	"swatch":   swatches,
-	"pick":     pick,
+	"name":   newName,
+	"moment": newMoment,
+	"next":   nextWords,
+	"count":  countWords,
+	"comma":  comma,
+	"rate":   rateWords,
+	"mode":   modeWords,
+	"swatch": swatches,
 }).ParseFS(sources, "templates/*.html"))
 
 // render executes into memory first, so that an error in the middle of a page
@@ -35,12 +36,27 @@ func render(w io.Writer, name string, view any) error {
 	return nil
 }
 
-// pick is a table view with the kind of its rows, for the template that draws
-// both tables.
-func pick(view AdminView, kind string) subjectTable {
-	t := subjectTable{Now: view.Now, CSRF: view.CSRF, Kind: kind, Rows: view.Accounts}
-	if kind == "address" {
-		t.Rows = view.Addresses
-	}
-	return t
+// Site is what every page shows around its content. The zero Site is called
+// "authguard" and takes its files from /static.
+type Site struct {
+	// Name is what people know the site by.
+	Name string
+	// Assets is the URL path under which web/static is served, without a
+	// slash at the end. Change it where an app behind the proxy owns /static.
+	Assets string
+}
+
+// Title is the site's name, never empty.
+func (s Site) Title() string { return cmp.Or(s.Name, "authguard") }
+
+// Asset is the path of one static file.
+func (s Site) Asset(file string) string { return cmp.Or(s.Assets, "/static") + "/" + file }
+
+// frame is what the templates "top" and "bottom" need.
+type frame struct {
+	Site   Site
+	Title  string
+	Script string
+	PoW    bool
+	Wide   bool
 }

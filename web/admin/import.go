@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/web"
 )
 
 // maxImport is the largest file that is imported, in bytes.
@@ -40,7 +41,7 @@ type finish struct {
 func (a *API) importUsers(c echo.Context) error {
 	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
 	if !ok {
-		return bad("format: say htpasswd or csv")
+		return web.Invalid("format: say htpasswd or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"authguard/captchamode"
 )
 
 // A canvas turns minutes and numbers into coordinates.
@@ -16,7 +18,7 @@ type canvas struct {
 	step, high               float64 // of the y axis: a tick each step, up to high
 }
 
-func newCanvas(id string, now time.Time, points []MinutePoint) canvas {
+func newCanvas(id string, now time.Time, points []captchamode.Minute) canvas {
 	c := canvas{width: 960, height: 300, left: 46, right: 828, top: 26, bottom: 250, zone: now.Location()}
 	if id == "narrow" {
 		c = canvas{width: 340, height: 280, left: 32, right: 322, top: 26, bottom: 232, narrow: true, zone: now.Location()}
@@ -28,7 +30,7 @@ func newCanvas(id string, now time.Time, points []MinutePoint) canvas {
 
 // timeRange ends with the newest minute and is at least an hour long, so that
 // three minutes after a start do not look like three great blocks.
-func timeRange(now time.Time, points []MinutePoint) (from, to time.Time) {
+func timeRange(now time.Time, points []captchamode.Minute) (from, to time.Time) {
 	to = now.Truncate(time.Minute).Add(time.Minute)
 	if len(points) > 0 {
 		to = points[len(points)-1].Start.Add(time.Minute)
@@ -40,10 +42,10 @@ func timeRange(now time.Time, points []MinutePoint) (from, to time.Time) {
 	return from, to
 }
 
-func highest(points []MinutePoint) float64 {
+func highest(points []captchamode.Minute) float64 {
 	high := 0.0
 	for _, m := range points {
-		high = max(high, float64(m.Total()), finite(m.Threshold), finite(m.Slow), finite(m.Leave))
+		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
 	}
 	return high
 }
@@ -72,7 +74,7 @@ func (c canvas) y(v float64) float64 {
 }
 
 // column is the left edge and the width of one minute.
-func (c canvas) column(m MinutePoint) (x, w float64) {
+func (c canvas) column(m captchamode.Minute) (x, w float64) {
 	x = c.x(m.Start)
 	return x, c.x(m.Start.Add(time.Minute)) - x
 }
