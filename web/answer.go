@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -92,7 +91,7 @@ func problemOf(err error) (p Problem, known bool) {
 }
 
 // errorHandler answers what a handler returned as an error.
-func errorHandler(site pages.Site, log *slog.Logger) echo.HTTPErrorHandler {
+func errorHandler(log *slog.Logger) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
 			return
@@ -101,9 +100,7 @@ func errorHandler(site pages.Site, log *slog.Logger) echo.HTTPErrorHandler {
 		if !known {
 			log.Error("request failed", "path", c.Path(), "error", err)
 		}
-		failed := answer(c, p, func(w io.Writer) error {
-			return pages.RenderError(w, pages.ErrorView{Site: site, Status: p.Status, Detail: p.Detail})
-		})
+		failed := answer(c, p, func() ([]byte, error) { return pages.RenderError(pages.ErrorView{Status: p.Status, Detail: p.Detail}) })
 		if failed != nil {
 			log.Error("error page failed", "error", failed)
 		}
@@ -111,14 +108,15 @@ func errorHandler(site pages.Site, log *slog.Logger) echo.HTTPErrorHandler {
 }
 
 // answer is a problem as JSON, or the page that says the same.
-func answer(c echo.Context, p Problem, page func(io.Writer) error) error {
+func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
 	if WantsJSON(c.Request()) {
 		return p.Write(c.Response())
 	}
-	return WritePage(c, p.Status, page)
+	page, err := draw()
+	return WritePage(c, p.Status, page, err)
 }
 
 // retryAfter is a wait in whole seconds, rounded up, at least one.
@@ -139,12 +137,11 @@ func WantsJSON(r *http.Request) bool {
 	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
-// WritePage answers with a whole page or an error, never with half of one.
-func WritePage(c echo.Context, status int, render func(io.Writer) error) error {
-	page := bytes.NewBuffer(make([]byte, 0, 8<<10))
-	if err := render(page); err != nil {
+// WritePage answers with a page, unless it could not be drawn.
+func WritePage(c echo.Context, status int, page []byte, err error) error {
+	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Content-Length", strconv.Itoa(page.Len())) // one piece, not chunks
-	return c.HTMLBlob(status, page.Bytes())
+	c.Response().Header().Set("Content-Length", strconv.Itoa(len(page))) // one piece, not chunks
+	return c.HTMLBlob(status, page)
 }

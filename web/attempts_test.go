@@ -14,7 +14,6 @@ import (
 	"authguard/captchamode"
 	"authguard/internal/world"
 	"authguard/web"
-	"authguard/web/pages"
 )
 
 // A back end is what calls the decision API, with the API's timers in its hand.
@@ -26,7 +25,7 @@ type backEnd struct {
 
 func newBackEnd(t *testing.T) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho(pages.Site{}, "", quiet)}
+	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho("", quiet)}
 	api := &web.API{
 		Guard: b.Guard, Settled: captchamode.NewMemorySpent(0, b.Clock.Now),
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -38,8 +37,7 @@ type Login struct {
 	Hold func() time.Duration
 	// Secure says whether a client's cookies are for TLS only.
 	Secure func(Client) bool
-	Site   pages.Site
-	Admin  bool
+	Admin  bool // the page says so
 	Log    *slog.Logger
 
 	pages pages.LoginPages
@@ -279,10 +277,10 @@ func (l *Login) invalid(t *try, p Problem) error {
 
 // answer is a problem as JSON, or as the page with a message.
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
-	return answer(t, p, func(w io.Writer) error {
+	return answer(t, p, func() ([]byte, error) {
 		view := l.view(t.form["next"])
 		view.Username, view.Message, view.Challenge = t.form["username"], m, shown(p.Challenge)
-		return l.pages.Render(w, view)
+		return l.pages.Render(view)
 	})
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -60,7 +59,7 @@ func (l *Login) ahead(r *http.Request, client Client) (*captchamode.Challenge, e
 
 // view is the page, leading to next.
 func (l *Login) view(next string) pages.LoginView {
-	view := pages.LoginView{Site: l.Site, Admin: l.Admin}
+	view := pages.LoginView{Admin: l.Admin}
 	if next = localPath(next); next != "/" {
 		view.Next = next
 	}
@@ -68,7 +67,8 @@ func (l *Login) view(next string) pages.LoginView {
 }
 
 func (l *Login) show(c echo.Context, view pages.LoginView) error {
-	return WritePage(c, http.StatusOK, func(w io.Writer) error { return l.pages.Render(w, view) })
+	page, err := l.pages.Render(view)
+	return WritePage(c, http.StatusOK, page, err)
 }
 
 // leave is POST /logout.

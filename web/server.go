@@ -8,7 +8,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode"
-	"authguard/web/pages"
 	"authguard/web/static"
 )
 
@@ -17,14 +16,13 @@ type Public struct {
 	Login      *Login
 	API        *API
 	Challenges *captchamode.Challenges
-	Site       pages.Site
 	Origin     string // where browsers find us; empty: where the request says
 	Log        *slog.Logger
 }
 
 // Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler {
-	e := NewEcho(p.Site, p.Origin, p.Log)
+	e := NewEcho(p.Origin, p.Log)
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
 	e.GET("/auth/verify", p.Login.verify)
@@ -37,10 +35,10 @@ func (p *Public) Handler() http.Handler {
 // files, errors that people can read, and a refusal of what a browser sends
 // from another site. The origin is where browsers find us if a proxy in front
 // does not pass the host on; it may be empty.
-func NewEcho(site pages.Site, origin string, log *slog.Logger) *echo.Echo {
+func NewEcho(origin string, log *slog.Logger) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = errorHandler(site, log)
+	e.HTTPErrorHandler = errorHandler(log)
 	e.Use(secureHeaders, recovered(log), sameOrigin(origin))
 	files := http.StripPrefix("/static/", http.FileServerFS(static.Files))
 	e.GET("/static/*", func(c echo.Context) error {

@@ -17,7 +17,6 @@ import (
 	"authguard/internal/config"
 	"authguard/web"
 	"authguard/web/admin"
-	"authguard/web/pages"
 )
 
 // open opens every listener, or none.
@@ -72,7 +71,7 @@ func (s *site) administration() http.Handler {
 	login := s.login(admin.Door, s.loaded.Admin.Session, s.accounts)
 	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
-	e := web.NewEcho(login.Site, "", s.log)
+	e := web.NewEcho("", s.log)
 	e.Use(s.edge.Local)
 	e.GET("/captcha/:file", web.Media(s.challenges))
 	pages := admin.Site{API: s.commands(), Login: login, Accounts: s.accounts, Metrics: s.metrics.Handler(), Ready: s.db.PingContext}
@@ -89,7 +88,7 @@ func (s *site) login(door string, session time.Duration, source accounts.Source)
 			Store: s.sessions, Source: source, Door: door, Lifetime: session, Secure: s.secure, Changed: s.passwordChanged(source),
 		}),
 		Hold:   func() time.Duration { return time.Duration(s.hold.Load()) },
-		Secure: s.secure, Site: pages.Site{},
+		Secure: s.secure,
 	}
 }
 

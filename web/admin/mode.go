@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -35,19 +34,18 @@ func (s *Site) overviewPage(c echo.Context, session *web.Session) error {
 	} else if c.QueryParam("password") == "changed" {
 		view.Notice.Text = "Your password is changed. Every other session of yours has ended."
 	}
-	return web.WritePage(c, http.StatusOK, func(w io.Writer) error { return pages.RenderAdmin(w, view) })
+	page, err := pages.RenderAdmin(view)
+	return web.WritePage(c, http.StatusOK, page, err)
 }
 
 // fragment is GET /fragment: the part of the overview that changes by itself.
 func (s *Site) fragment(c echo.Context, session *web.Session) error {
-	view := s.view(c, session)
-	return web.WritePage(c, http.StatusOK, func(w io.Writer) error { return pages.RenderLive(w, view) })
+	part, err := pages.RenderLive(s.view(c, session))
+	return web.WritePage(c, http.StatusOK, part, err)
 }
 
 func (s *Site) view(c echo.Context, session *web.Session) pages.AdminView {
-	return pages.AdminView{
-		Site: s.Login.Site, CSRF: session.CSRF, User: session.Account.Account, Overview: s.Control.Overview(c.Request().Context()),
-	}
+	return pages.AdminView{CSRF: session.CSRF, User: session.Account.Account, Overview: s.Control.Overview(c.Request().Context())}
 }
 
 // mode is GET /api/mode.

@@ -58,7 +58,7 @@ func newCounter(t *testing.T) *counter {
 	}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }})
-	e := web.NewEcho(login.Site, "", quiet)
+	e := web.NewEcho("", quiet)
 	site := &admin.Site{
 		API: c.api, Login: login, Accounts: c.accounts, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -24,9 +23,10 @@ func (s *Site) passwordPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) showPassword(c echo.Context, session *web.Session, status int, problems ...pages.PasswordProblem) error {
 	view := pages.PasswordView{
-		Site: s.Login.Site, CSRF: session.CSRF, Username: session.Account.Account, OneTime: session.Account.MustChange, Problems: problems,
+		CSRF: session.CSRF, Username: session.Account.Account, OneTime: session.Account.MustChange, Problems: problems,
 	}
-	return web.WritePage(c, status, func(w io.Writer) error { return pages.RenderPassword(w, view) })
+	page, err := pages.RenderPassword(view)
+	return web.WritePage(c, status, page, err)
 }
 
 // changePassword is POST /password. The new password is looked at first: what

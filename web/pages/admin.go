@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 
 	"authguard/captchamode"
@@ -14,7 +13,6 @@ import (
 // AdminView is the administrator's overview. Its forms post to /mode, /unlock
 // and /forget; the look-up is a GET of / with account and address.
 type AdminView struct {
-	Site Site
 	// CSRF goes into every form, as a hidden field named csrf.
 	CSRF string
 	// User is who is signed in.
@@ -37,16 +35,16 @@ type Notice struct {
 	Bad bool
 }
 
-// RenderAdmin writes the whole page.
-func RenderAdmin(w io.Writer, v AdminView) error { return render(w, "admin", v) }
+// RenderAdmin draws the whole page.
+func RenderAdmin(v AdminView) ([]byte, error) { return render("admin", v) }
 
-// RenderLive writes the part of the page that changes by itself: what is inside
+// RenderLive draws the part of the page that changes by itself: what is inside
 // the section with the id live. GET /fragment answers with it.
-func RenderLive(w io.Writer, v AdminView) error { return render(w, "live", v) }
+func RenderLive(v AdminView) ([]byte, error) { return render("live", v) }
 
 // Frame is what surrounds the page.
 func (v AdminView) Frame() frame {
-	return frame{Site: v.Site, Title: v.Status().Headline() + " · Administration", Script: "admin.js", Wide: true}
+	return frame{Title: v.Status().Headline() + " · Administration", Script: "admin.js", Wide: true}
 }
 
 // Plots are the same numbers drawn twice, for wide and for narrow windows; the

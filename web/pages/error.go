@@ -2,21 +2,19 @@ package pages
 
 import (
 	"cmp"
-	"io"
 	"net/http"
 )
 
 // ErrorView is the page of an HTTP error.
 type ErrorView struct {
-	Site Site
 	// Status is the HTTP status; 0 is taken for 500.
 	Status int
 	// Detail is one sentence of the handler's own, instead of the usual one.
 	Detail string
 }
 
-// RenderError writes an error page.
-func RenderError(w io.Writer, v ErrorView) error { return render(w, "error", v) }
+// RenderError draws an error page.
+func RenderError(v ErrorView) ([]byte, error) { return render("error", v) }
 
 // words are what happened, and what it means and what to do next.
 type words struct{ title, text string }
@@ -55,4 +53,4 @@ func (v ErrorView) Title() string { return v.words().title }
 func (v ErrorView) Text() string { return cmp.Or(v.Detail, v.words().text) }
 
 // Frame is what surrounds the page.
-func (v ErrorView) Frame() frame { return frame{Site: v.Site, Title: v.Title()} }
+func (v ErrorView) Frame() frame { return frame{Title: v.Title()} }

@@ -9,13 +9,8 @@ import (
 
 // LoginView is the sign-in page, of the site and of the administration.
 type LoginView struct {
-	Site Site
 	// Admin puts "Administration" above the heading.
 	Admin bool
-	// Action is where the form is posted; /login when empty.
-	Action string
-	// CSRF goes into a hidden field named csrf; empty leaves the field out.
-	CSRF string
 	// Username is what was typed last, so that nobody types it twice.
 	Username string
 	// Next is where to go afterwards. The handler must have checked that it is
@@ -56,14 +51,6 @@ type Challenge struct {
 
 // PoW reports whether the browser can solve the challenge by itself.
 func (c Challenge) PoW() bool { return c.Kind == ChallengePoW }
-
-// FormAction is where the form is posted.
-func (v LoginView) FormAction() string {
-	if v.Action == "" {
-		return "/login"
-	}
-	return v.Action
-}
 
 // RetrySeconds is the wait for the browser's countdown; 0 when there is none.
 func (v LoginView) RetrySeconds() string {
@@ -114,5 +101,5 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Site: v.Site, Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
+	return frame{Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
 }

@@ -1,10 +1,8 @@
 package pages
 
 import (
-	"bytes"
-	"fmt"
 	"html/template"
-	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,27 +17,24 @@ type LoginPages struct {
 	skeletons sync.Map // a LoginView with marks → skeleton
 }
 
-// Render writes the sign-in page. Pages that lead somewhere, belong to a
-// session or say something special are few and drawn whole: what is kept is a
-// closed set, which no stranger can make grow.
-func (p *LoginPages) Render(w io.Writer, v LoginView) error {
-	if v.Next != "" || v.SignedInAs != "" || v.CSRF != "" || v.Message.Detail != "" {
-		return render(w, "login", v)
+// Render draws the sign-in page. Pages that lead somewhere, belong to a session
+// or say something special are few and drawn whole: what is kept is a closed
+// set, which no stranger can make grow.
+func (p *LoginPages) Render(v LoginView) ([]byte, error) {
+	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" {
+		return render("login", v)
 	}
 	key := v.withMarks()
 	kept, ok := p.skeletons.Load(key)
 	if !ok {
-		var page bytes.Buffer
-		if err := render(&page, "login", key); err != nil {
-			return err
+		page, err := render("login", key)
+		if err != nil {
+			return nil, err
 		}
-		kept = cut(page.Bytes())
+		kept = cut(page)
 		p.skeletons.Store(key, kept)
 	}
-	if _, err := w.Write(kept.(skeleton).fill(v)); err != nil {
-		return fmt.Errorf("pages: write login: %w", err)
-	}
-	return nil
+	return kept.(*skeleton).fill(v), nil
 }
 
 // A slot is a part of the sign-in page that differs between attempts. It
@@ -89,20 +84,22 @@ func (v LoginView) withMarks() LoginView {
 
 // A skeleton is text, slot, text, slot and so on, ending in text.
 type skeleton struct {
-	texts [][]byte
+	texts []string
 	slots []slot
+	size  int // of all texts
 }
 
 // cut takes a page apart at its marks.
-func cut(page []byte) (s skeleton) {
+func cut(drawn []byte) *skeleton {
+	s, page := new(skeleton), string(drawn)
 	for {
 		next, at := slots, len(page)
 		for one, mark := range marks {
-			if i := bytes.Index(page, []byte(mark)); i >= 0 && i < at {
+			if i := strings.Index(page, mark); i >= 0 && i < at {
 				next, at = slot(one), i
 			}
 		}
-		s.texts = append(s.texts, page[:at])
+		s.texts, s.size = append(s.texts, page[:at]), s.size+at
 		if next == slots {
 			return s
 		}
@@ -111,16 +108,21 @@ func cut(page []byte) (s skeleton) {
 	}
 }
 
-func (s skeleton) fill(v LoginView) []byte {
+func (s *skeleton) fill(v LoginView) []byte {
 	with := [slots]string{
 		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON,
 	}
 	if v.Message.Waits() {
 		with[slotSeconds], with[slotWords], with[slotISO], with[slotClock] = v.RetrySeconds(), v.RetryWords(), v.RetryISO(), v.RetryClock()
 	}
-	page := make([]byte, 0, 8<<10)
+	size := s.size
+	for i, text := range with {
+		with[i] = template.HTMLEscapeString(text)
+		size += 2 * len(with[i]) // paths stand on the page twice
+	}
+	page := make([]byte, 0, size)
 	for i, one := range s.slots {
-		page = append(append(page, s.texts[i]...), template.HTMLEscapeString(with[one])...)
+		page = append(append(page, s.texts[i]...), with[one]...)
 	}
 	return append(page, s.texts[len(s.slots)]...)
 }

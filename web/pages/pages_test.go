@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"errors"
-	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -118,7 +116,9 @@ func TestAtMostOneElementTakesTheFocus(t *testing.T) {
 	})
 }
 
-func TestEveryPostCarriesTheToken(t *testing.T) {
+// Signing in and out needs no token: where such a request comes from is checked
+// instead.
+func TestEveryOtherPostCarriesTheToken(t *testing.T) {
 	t.Parallel()
 	eachPage(t, func(t *testing.T, doc *html.Node) {
 		for _, form := range elements(doc, "form") {
@@ -128,8 +128,10 @@ func TestEveryPostCarriesTheToken(t *testing.T) {
 					tokens++
 				}
 			}
-			if want := attr(form, "method") == "post"; (tokens == 1) != want {
-				t.Errorf("form to %s: %d tokens", attr(form, "action"), tokens)
+			action := attr(form, "action")
+			free := attr(form, "method") != "post" || action == "/login" || action == "/logout"
+			if !free && tokens != 1 {
+				t.Errorf("form to %s: %d tokens", action, tokens)
 			}
 		}
 	})
@@ -164,7 +166,7 @@ func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 	t.Parallel()
 	v := attacked()
 	v.Accounts = []control.Subject{{Top: control.Top{Name: "bob\u202e\"<>&"}}}
-	doc := parse(t, func(w io.Writer) error { return RenderAdmin(w, v) })
+	doc := parse(t, func() ([]byte, error) { return RenderAdmin(v) })
 	for _, in := range elements(doc, "input") {
 		if attr(in, "name") == "account" && attr(in, "value") == "bob\u202e\"<>&" {
 			return
@@ -176,24 +178,13 @@ func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 func TestTheFragmentIsWhatThePageHasInside(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	page := text(t, func(w io.Writer) error { return RenderAdmin(w, v) })
-	fragment := text(t, func(w io.Writer) error { return RenderLive(w, v) })
+	page := text(t, func() ([]byte, error) { return RenderAdmin(v) })
+	fragment := text(t, func() ([]byte, error) { return RenderLive(v) })
 	if !strings.Contains(page, fragment) {
 		t.Error("the fragment is not a part of the page")
 	}
 	if strings.Contains(fragment, "name=\"reason\"") {
 		t.Error("a form that people type into is replaced under their hands")
-	}
-}
-
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
-func TestABrokenWriterIsReported(t *testing.T) {
-	t.Parallel()
-	if err := RenderError(broken{}, ErrorView{}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("err = %v", err)
 	}
 }
 
@@ -204,15 +195,5 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if v.Title() == "" || v.Text() == "" {
 			t.Errorf("%d: %q, %q", status, v.Title(), v.Text())
 		}
-	}
-}
-
-func TestAssetsCanMove(t *testing.T) {
-	t.Parallel()
-	page := text(t, func(w io.Writer) error {
-		return new(LoginPages).Render(w, LoginView{Site: Site{Assets: "/authguard/static"}})
-	})
-	if !strings.Contains(page, `href="/authguard/static/authguard.css"`) || strings.Contains(page, `"/static/`) {
-		t.Error("an asset stayed where it was")
 	}
 }

@@ -1,11 +1,8 @@
 package pages
 
-import "io"
-
 // PasswordView is the page on which an administrator replaces a password. It posts
 // csrf, current_password, new_password and repeat_password to /password.
 type PasswordView struct {
-	Site Site
 	CSRF string
 	// Username is whose password it is; password managers file the new one
 	// under it.
@@ -28,8 +25,8 @@ const (
 	RepeatDiffers
 )
 
-// RenderPassword writes the change-password page.
-func RenderPassword(w io.Writer, v PasswordView) error { return render(w, "password", v) }
+// RenderPassword draws the change-password page.
+func RenderPassword(v PasswordView) ([]byte, error) { return render("password", v) }
 
 // Field is the name of the input that the problem is about.
 func (p PasswordProblem) Field() string {
@@ -100,5 +97,5 @@ func (v PasswordView) Frame() frame {
 	if len(v.Problems) > 0 {
 		title = "Not changed · " + title
 	}
-	return frame{Site: v.Site, Title: title, Script: "login.js"}
+	return frame{Title: title, Script: "login.js"}
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -22,15 +21,14 @@ var noon = time.Date(2026, 3, 14, 12, 0, 30, 0, time.UTC)
 const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egpj\u200b\xff"
 
 // samples are the pages in every state that changes their markup.
-func samples() map[string]func(io.Writer) error {
-	login := func(v LoginView) func(io.Writer) error {
-		v.CSRF = "token"
-		return func(w io.Writer) error { return new(LoginPages).Render(w, v) }
+func samples() map[string]func() ([]byte, error) {
+	login := func(v LoginView) func() ([]byte, error) {
+		return func() ([]byte, error) { return new(LoginPages).Render(v) }
 	}
-	admin := func(v AdminView) func(io.Writer) error {
-		return func(w io.Writer) error { return RenderAdmin(w, v) }
+	admin := func(v AdminView) func() ([]byte, error) {
+		return func() ([]byte, error) { return RenderAdmin(v) }
 	}
-	return map[string]func(io.Writer) error{
+	return map[string]func() ([]byte, error){
 		"login":            login(LoginView{}),
 		"login wrong":      login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
 		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
@@ -38,9 +36,9 @@ func samples() map[string]func(io.Writer) error {
 		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
 		"login busy":       login(LoginView{Admin: true, Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
 		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
-		"password":         func(w io.Writer) error { return RenderPassword(w, PasswordView{CSRF: "token", OneTime: true}) },
-		"password refused": func(w io.Writer) error { return RenderPassword(w, refusedPassword()) },
-		"error":            func(w io.Writer) error { return RenderError(w, ErrorView{Status: 404}) },
+		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
+		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
+		"error":            func() ([]byte, error) { return RenderError(ErrorView{Status: 404}) },
 		"admin":            admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
 		"admin attacked":   admin(attacked()),
 	}
@@ -100,16 +98,16 @@ func hour(attack int) []captchamode.Minute {
 	return points
 }
 
-func text(t *testing.T, draw func(io.Writer) error) string {
+func text(t *testing.T, draw func() ([]byte, error)) string {
 	t.Helper()
-	var b strings.Builder
-	if err := draw(&b); err != nil {
+	page, err := draw()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return string(page)
 }
 
-func parse(t *testing.T, draw func(io.Writer) error) *html.Node {
+func parse(t *testing.T, draw func() ([]byte, error)) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text(t, draw)))
 	if err != nil {
