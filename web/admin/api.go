@@ -121,6 +121,9 @@ func hold(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// listed is a list as JSON has it: [] if it is empty, not null.
+func listed[T any](all []T) []T { return append([]T{}, all...) }
+
 // done answers that something was done.
 func done(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) }
 

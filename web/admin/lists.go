@@ -15,29 +15,13 @@ import (
 	"authguard/web"
 )
 
-// An entryAnswer is a lists.Entry as programs read it; without Expires it is for
-// good.
-type entryAnswer struct {
-	ID        string        `json:"-"`
-	Prefix    netip.Prefix  `json:"cidr"`
-	Verdict   lists.Verdict `json:"verdict"`
-	Note      string        `json:"note,omitempty"`
-	CreatedBy string        `json:"by"`
-	CreatedAt time.Time     `json:"created"`
-	ExpiresAt time.Time     `json:"expires,omitzero"`
-}
-
 // lists is GET /api/lists.
 func (a *API) lists(c echo.Context) error {
 	entries, err := a.Control.Listings(c.Request().Context())
 	if err != nil {
 		return err
 	}
-	answers := make([]entryAnswer, 0, len(entries))
-	for _, e := range entries {
-		answers = append(answers, entryAnswer(e))
-	}
-	return c.JSON(http.StatusOK, map[string]any{"lists": answers})
+	return c.JSON(http.StatusOK, map[string]any{"lists": listed(entries)})
 }
 
 // list is POST /api/lists. "for" is a duration or "forever"; without one it is a
@@ -70,7 +54,7 @@ func (a *API) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, entryAnswer(entry))
+	return c.JSON(http.StatusOK, entry)
 }
 
 // unlist is DELETE /api/lists?cidr=.
@@ -107,21 +91,6 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 	return asked(http.StatusNotFound, fmt.Sprintf("%s itself is on no list; listed there: %s", prefix, strings.Join(near, ", ")))
 }
 
-// A rowAnswer is an audit.Row as programs read it.
-type rowAnswer struct {
-	ID       int64     `json:"id"`
-	At       time.Time `json:"at"`
-	Realm    string    `json:"-"`
-	Kind     string    `json:"kind"`
-	Decision string    `json:"decision,omitempty"`
-	Account  string    `json:"account,omitempty"`
-	Address  string    `json:"address,omitempty"`
-	Reasons  string    `json:"reasons,omitempty"`
-	Count    int64     `json:"count"`
-	Who      string    `json:"who,omitempty"`
-	Detail   string    `json:"detail,omitempty"`
-}
-
 // recent is GET /api/audit?account=&address=&kind=&since=&before=&limit=, newest
 // first. An account is found by any of its names.
 func (a *API) recent(c echo.Context) error {
@@ -133,11 +102,7 @@ func (a *API) recent(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answers := make([]rowAnswer, 0, len(rows))
-	for _, r := range rows {
-		answers = append(answers, rowAnswer(r))
-	}
-	return c.JSON(http.StatusOK, map[string]any{"audit": answers})
+	return c.JSON(http.StatusOK, map[string]any{"audit": listed(rows)})
 }
 
 func (a *API) filter(c echo.Context) (f audit.Filter, err error) {

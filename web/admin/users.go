@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,19 +10,6 @@ import (
 
 // usersPage is how many accounts one answer has if nobody says.
 const usersPage = 200
-
-// A userAnswer is an accounts.Account as programs read it.
-type userAnswer struct {
-	ID         string        `json:"-"`
-	Username   string        `json:"username"`
-	Email      string        `json:"email,omitempty"`
-	Role       accounts.Role `json:"role"`
-	Disabled   bool          `json:"disabled"`
-	MustChange bool          `json:"must_change"`
-	Version    int64         `json:"-"`
-	CreatedAt  time.Time     `json:"created"`
-	ChangedAt  time.Time     `json:"changed"`
-}
 
 // users is GET /api/users?after=&limit=: a page, and as "next" what to ask for
 // after it, if there may be more.
@@ -36,15 +22,9 @@ func (a *API) users(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer := struct {
-		Users []userAnswer `json:"users"`
-		Next  string       `json:"next,omitempty"`
-	}{Users: make([]userAnswer, 0, len(all))}
-	for _, u := range all {
-		answer.Users = append(answer.Users, userAnswer(u))
-	}
+	answer := map[string]any{"users": listed(all)}
 	if len(all) > 0 && len(all) == int(limit) {
-		answer.Next = all[len(all)-1].Username
+		answer["next"] = all[len(all)-1].Username
 	}
 	return c.JSON(http.StatusOK, answer)
 }
@@ -65,7 +45,7 @@ func (a *API) addUser(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, userAnswer(account))
+	return c.JSON(http.StatusCreated, account)
 }
 
 // setPassword is POST /api/users/passwd: the account's sessions end and its

@@ -13,23 +13,14 @@ import (
 // A Plot is everything the SVG is made of, in its own coordinates: texts and
 // shapes, no style.
 type Plot struct {
-	ID            string // "wide" or "narrow"; part of the ids in the SVG
-	Width, Height string
-	Left, Right   string
-	Top, Bottom   string
-	SpanHeight    string // from Top to Bottom
-	StripTop      string // of the coloured strip above a span
-	TickX, NameX  string // of the numbers and the name of the y axis
-	Title, Desc   string
-	AxisY, AxisX  string
-	AxisXAt       string // the middle of the x axis
-	Empty         bool
-	Bars          []Bar
-	Lines         []Line
-	Spans         []Span
-	Ticks         []Tick // of the y axis
-	Times         []Tick // of the x axis
-	Hits          []Hit
+	Canvas      canvas
+	Title, Desc string
+	Zone        string
+	Empty       bool
+	Bars        []Bar
+	Lines       []Line
+	Spans       []Span
+	Hits        []Hit
 }
 
 // A Bar is one part of one minute's stack.
@@ -57,17 +48,9 @@ type Hit struct{ X, W, Text string }
 func NewPlot(id string, now time.Time, points []captchamode.Minute) Plot {
 	c := newCanvas(id, now, points)
 	p := Plot{
-		ID: id, Width: coord(c.width), Height: coord(c.height),
-		Left: coord(c.left), Right: coord(c.right), Top: coord(c.top), Bottom: coord(c.bottom),
-		SpanHeight: coord(c.bottom - c.top), StripTop: coord(c.top - 4),
-		TickX: coord(c.left - 8), NameX: coord(2),
-		Title: "Failed sign-ins per minute", Desc: describe(c, points),
-		AxisY: "per minute", AxisX: "time (" + now.Format("MST") + ")", AxisXAt: coord((c.left + c.right) / 2),
-		Empty: len(points) == 0,
-		Ticks: c.ticks(), Times: c.times(),
+		Canvas: c, Title: "Failed sign-ins per minute", Desc: describe(c, points), Zone: now.Format("MST"), Empty: len(points) == 0,
+		Spans: c.spans(points), Lines: c.lines(points),
 	}
-	p.Spans = c.spans(points)
-	p.Lines = c.lines(points)
 	for _, m := range points {
 		p.Bars = append(p.Bars, c.stack(m)...)
 		p.Hits = append(p.Hits, c.hit(m))
@@ -209,14 +192,14 @@ func (c canvas) placeLabels(lines []Line, heights []float64) {
 	for i := range lines {
 		order[i] = i
 		at[i] = heights[i] + 4
-		lines[i].LabelX, lines[i].Anchor = coord(c.right+8), "start"
-		if c.narrow {
+		lines[i].LabelX, lines[i].Anchor = coord(c.Right+8), "start"
+		if c.ID == "narrow" {
 			at[i] = heights[i] - 4
-			lines[i].LabelX, lines[i].Anchor = coord(c.left+4), "start"
+			lines[i].LabelX, lines[i].Anchor = coord(c.Left+4), "start"
 		}
 	}
 	sort.SliceStable(order, func(a, b int) bool { return at[order[a]] > at[order[b]] })
-	floor := c.bottom
+	floor := c.Bottom
 	for _, i := range order {
 		at[i] = min(at[i], floor)
 		floor = at[i] - labelGap
@@ -258,18 +241,4 @@ func (c canvas) span(run []captchamode.Minute) (Span, bool) {
 		s.Label = modeWords(run[0])
 	}
 	return s, true
-}
-
-// A swatchRow is one entry of the plot's legend.
-type swatchRow struct{ Class, Text string }
-
-// swatches is the legend.
-func swatches() []swatchRow {
-	return []swatchRow{
-		{"bar failures", "Failed sign-ins"},
-		{"bar unsolved", "Challenges left unsolved"},
-		{"bar shed", "Turned away, too busy"},
-		{"span captcha", "CAPTCHA mode on"},
-		{"span slow", "Slowing strangers"},
-	}
 }

@@ -31,7 +31,7 @@ func TestBarsStackToTheTotal(t *testing.T) {
 	if top := number(t, bars[2].Y); top != number(t, coord(c.y(100))) {
 		t.Errorf("the stack ends at %v, not at 100", top)
 	}
-	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.bottom {
+	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.Bottom {
 		t.Errorf("the stack starts at %v, not on the axis", base)
 	}
 }
@@ -42,11 +42,11 @@ func TestTimeRunsFromLeftToRight(t *testing.T) {
 	c := newCanvas("wide", noon, points)
 	first, w := c.column(points[0])
 	last, _ := c.column(points[59])
-	if first != c.left || coord(last+w) != coord(c.right) {
+	if first != c.Left || coord(last+w) != coord(c.Right) {
 		t.Errorf("columns from %v to %v", first, last+w)
 	}
 	want := []string{"11:10", "11:20", "11:30", "11:40", "11:50", "12:00"}
-	for i, tick := range c.times() {
+	for i, tick := range c.Times() {
 		if tick.Text != want[i] {
 			t.Errorf("tick %d is %s", i, tick.Text)
 		}
@@ -57,7 +57,7 @@ func TestAfterAStartTheAxisIsStillAnHour(t *testing.T) {
 	t.Parallel()
 	points := hour(0)[58:]
 	c := newCanvas("wide", noon, points)
-	if _, w := c.column(points[1]); coord(w) != coord((c.right-c.left)/60) {
+	if _, w := c.column(points[1]); coord(w) != coord((c.Right-c.Left)/60) {
 		t.Errorf("a minute is %v wide", w)
 	}
 }
@@ -123,11 +123,11 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 		c, p := newCanvas(id, noon, points), NewPlot(id, noon, points)
 		for _, b := range p.Bars {
 			x, y, w, h := number(t, b.X), number(t, b.Y), number(t, b.W), number(t, b.H)
-			if x < c.left-0.1 || x+w > c.right+0.2 || y < c.top-0.1 || y+h > c.bottom+0.2 || w <= 0 || h < 0 {
+			if x < c.Left-0.1 || x+w > c.Right+0.2 || y < c.Top-0.1 || y+h > c.Bottom+0.2 || w <= 0 || h < 0 {
 				rt.Fatalf("bar outside: %+v", b)
 			}
 		}
-		lowest := c.bottom
+		lowest := c.Bottom
 		for i := len(p.Lines) - 1; i >= 0; i-- {
 			if y := number(t, p.Lines[i].LabelY); y > lowest+0.1 {
 				rt.Fatalf("label below the axis: %+v", p.Lines[i])

@@ -18,7 +18,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"comma":  comma,
 	"rate":   rateWords,
 	"mode":   modeWords,
-	"swatch": swatches,
+	"xy":     coord,
 }).ParseFS(sources, "templates/*.html"))
 
 // render draws a whole page, or none.

@@ -3,10 +3,11 @@ package pages
 import (
 	"math"
 	"strconv"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 
 	"authguard/guard"
 )
@@ -33,17 +34,7 @@ func countWords(n int, noun string) string {
 }
 
 // comma writes a number with a comma between thousands.
-func comma(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, c := range digits {
-		if left := len(digits) - i; i > 0 && left%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
+func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // rateWords writes a rate per minute: whole numbers from 10 on, one decimal
 // below.
