@@ -19,12 +19,8 @@ import (
 // Sessions are the logins of one door. A session of one door is none at
 // another, and ends when the account's password changes or it is disabled.
 type Sessions struct {
+	SessionConfig
 	manager *scs.SessionManager
-	door    string
-	cookie  string
-	source  accounts.Source
-	secure  func(Client) bool
-	changed func(ctx context.Context, account string)
 }
 
 // SessionConfig is what NewSessions needs.
@@ -37,18 +33,20 @@ type SessionConfig struct {
 	Lifetime time.Duration
 	// Secure says whether a client's cookies are for TLS only.
 	Secure func(Client) bool
-	// Changed is told of an account whose password has changed since one of its
-	// sessions began; nil: nobody is. That session is at its end.
+	// Changed, if set, is told of an account whose password has changed since
+	// one of its sessions began. That session has ended.
 	Changed func(ctx context.Context, account string)
 }
 
 // NewSessions returns the sessions of a door.
 func NewSessions(c SessionConfig) *Sessions {
 	m := scs.New()
-	m.Store = c.Store
-	m.Lifetime = c.Lifetime
-	return &Sessions{manager: m, door: c.Door, cookie: "authguard_" + c.Door, source: c.Source, secure: c.Secure, changed: c.Changed}
+	m.Store, m.Lifetime = c.Store, c.Lifetime
+	return &Sessions{c, m}
 }
+
+// cookie is the name of the door's cookie.
+func (s *Sessions) cookie() string { return "authguard_" + s.Door }
 
 // A Session is one running login.
 type Session struct {
@@ -75,7 +73,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	}
 	s.manager.Put(ctx, "account", login.Account)
 	s.manager.Put(ctx, "version", login.Version)
-	s.manager.Put(ctx, "door", s.door)
+	s.manager.Put(ctx, "door", s.Door)
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
@@ -85,13 +83,13 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	return nil
 }
 
-// ErrSessions says that the database cannot say whether somebody is logged in:
-// an answer for now, not for good.
+// ErrSessions says that the database cannot say whether somebody is logged in.
+// It may be able to in a moment.
 var ErrSessions = errors.New("web: sessions cannot be looked up")
 
-// Get is the request's session; nil if there is none that is still good.
+// Get is the request's session; nil if there is none, or none that is still good.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
-	if _, err := c.Cookie(s.cookie); err != nil {
+	if _, err := c.Cookie(s.cookie()); err != nil {
 		return nil, nil
 	}
 	ctx, err := s.load(c)
@@ -99,10 +97,10 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		return nil, err
 	}
 	name := s.manager.GetString(ctx, "account")
-	if name == "" || s.manager.GetString(ctx, "door") != s.door {
+	if name == "" || s.manager.GetString(ctx, "door") != s.Door {
 		return nil, nil
 	}
-	login, found, err := s.source.FindForLogin(ctx, name)
+	login, found, err := s.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the account: %w", ErrSessions, err)
 	}
@@ -113,8 +111,8 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		if err := s.manager.Destroy(ctx); err != nil {
 			return nil, fmt.Errorf("web: ending a session: %w", err)
 		}
-		if s.changed != nil {
-			s.changed(ctx, name)
+		if s.Changed != nil {
+			s.Changed(ctx, name)
 		}
 		return nil, nil
 	}
@@ -140,7 +138,7 @@ func (s *Sessions) Pop(session *Session, key string) (string, error) {
 
 // End ends the request's session, if there is one.
 func (s *Sessions) End(c echo.Context, client Client) error {
-	if _, err := c.Cookie(s.cookie); err != nil {
+	if _, err := c.Cookie(s.cookie()); err != nil {
 		return nil
 	}
 	ctx, err := s.load(c)
@@ -153,7 +151,7 @@ func (s *Sessions) End(c echo.Context, client Client) error {
 
 func (s *Sessions) load(c echo.Context) (context.Context, error) {
 	token := ""
-	if cookie, err := c.Cookie(s.cookie); err == nil {
+	if cookie, err := c.Cookie(s.cookie()); err == nil {
 		token = cookie.Value
 	}
 	ctx, err := s.manager.Load(c.Request().Context(), token)
@@ -165,8 +163,8 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie, Value: value, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: s.secure(client), SameSite: http.SameSiteLaxMode,
+		Name: s.cookie(), Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: s.Secure(client), SameSite: http.SameSiteLaxMode,
 	}
 }
 

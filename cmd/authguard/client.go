@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 
 	"authguard/internal/config"
-	"authguard/web/admin"
 )
 
 // socketName is the file in the data folder through which commands reach the
@@ -23,14 +22,7 @@ const socketName = "authguard.sock"
 
 // socketPath is where a server with this data folder listens for commands.
 func socketPath(data string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(data, socketName))
-	if err != nil {
-		return "", err
-	}
-	if len(path) > admin.MaxSocketPath {
-		return "", fmt.Errorf("the path of the data folder is too long for a socket: %s has %d bytes, at most %d are possible; set data: to a shorter one", path, len(path), admin.MaxSocketPath)
-	}
-	return path, nil
+	return filepath.Abs(filepath.Join(data, socketName))
 }
 
 // A client asks a running server.

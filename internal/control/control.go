@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"authguard/captchamode"
@@ -54,7 +53,6 @@ type Control struct {
 	// reading orders readings of the lists, so that an older one is never set
 	// after a newer one.
 	reading sync.Mutex
-	listed  atomic.Pointer[time.Time] // when the lists were read last
 }
 
 // New makes a Control. Call Reload before the first attempt is decided: a server

@@ -61,8 +61,7 @@ func (c *Control) Listings(ctx context.Context) ([]lists.Entry, error) {
 func (c *Control) reloadLists(ctx context.Context) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	now := c.config.Now()
-	entries, err := c.config.Listings.All(ctx, now)
+	entries, err := c.Listings(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,6 +74,5 @@ func (c *Control) reloadLists(ctx context.Context) error {
 		listings = append(listings, guard.Listing{Prefix: e.Prefix, Verdict: verdict, Until: e.ExpiresAt})
 	}
 	c.config.Lists.Set(listings)
-	c.listed.Store(&now)
 	return nil
 }

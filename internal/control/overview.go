@@ -59,11 +59,12 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
 		Addresses: []Subject{}, Accounts: []Subject{}, Warnings: c.warnings(now), Held: c.config.Guard.Held(),
 	}
-	for _, top := range c.config.Tops.Addresses(now, topRows) {
+	addresses, accounts := c.config.Tops.First(now, topRows)
+	for _, top := range addresses {
 		address, _ := netip.ParseAddr(top.Name) // the zero address cannot be explained
 		o.Addresses = append(o.Addresses, c.next(ctx, top, "", address))
 	}
-	for _, top := range c.config.Tops.Accounts(now, topRows) {
+	for _, top := range accounts {
 		o.Accounts = append(o.Accounts, c.next(ctx, top, top.Name, netip.Addr{}))
 	}
 	return o
@@ -82,7 +83,7 @@ func (c *Control) warnings(now time.Time) []Warning {
 	if address, since, found := c.config.Guard.ForgottenProxy(); found {
 		all = append(all, forgottenProxy(address, since))
 	}
-	if listed := c.listedAt(); !listed.IsZero() && now.Sub(listed) > listsStale {
+	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
 			Code: "lists-stale", Title: "The database cannot be read",
 			Text: "The allow and block lists are those of " + listed.UTC().Format(time.RFC3339) +
@@ -93,18 +94,6 @@ func (c *Control) warnings(now time.Time) []Warning {
 		all = append(all, c.config.Warn()...)
 	}
 	return all
-}
-
-// listedAt is when the lists in memory were known last to be those of the
-// database; zero if they have not been read yet.
-func (c *Control) listedAt() (at time.Time) {
-	if listed := c.listed.Load(); listed != nil {
-		at = *listed
-	}
-	if sure := c.config.Changes.Sure(changes.Lists); sure.After(at) {
-		at = sure
-	}
-	return at
 }
 
 func forgottenProxy(address netip.Addr, since time.Time) Warning {

@@ -72,18 +72,11 @@ func (t *Tops) HandleSwitch(events.ModeSwitch) {}
 // Tick does nothing: minutes age by the events' own clock.
 func (t *Tops) Tick(time.Time) {}
 
-// Addresses are the first n addresses at a time, most first.
-func (t *Tops) Addresses(now time.Time, n int) []Top {
+// First are the first n addresses and accounts at a time, most first.
+func (t *Tops) First(now time.Time, n int) (addresses, accounts []Top) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.addresses.first(now, n)
-}
-
-// Accounts are the first n accounts at a time, most first.
-func (t *Tops) Accounts(now time.Time, n int) []Top {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.accounts.first(now, n)
+	return t.addresses.first(now, n), t.accounts.first(now, n)
 }
 
 func addressKey(a netip.Addr) string {
