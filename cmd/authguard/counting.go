@@ -45,7 +45,9 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told 
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
 		return nil, err
 	}
-	on.changes.On(changes.Places, c.places.Refresh)
+	if loaded.Database != "" { // nobody else writes to the file of one node
+		on.changes.On(changes.Places, c.places.Refresh)
+	}
 	if loaded.Redis.On() {
 		if c.shared, err = openShared(loaded, on, c, told); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)

@@ -121,7 +121,7 @@ func (d *doors) administration() http.Handler {
 	login := d.login(admin.Door, d.at.Admin.Session, own)
 	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
-	e := web.NewEcho(login.Site, "", d.site.log)
+	e := web.NewEcho("", d.site.log)
 	e.Use(d.edge.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
 	pages := admin.Site{

@@ -20,17 +20,17 @@ const (
 
 // A Row is one row of the audit log: something that happened Count times.
 type Row struct {
-	ID       int64
-	At       time.Time // the first of them, in whole milliseconds
-	Realm    string
-	Kind     string
-	Decision string
-	Account  string
-	Address  string // "unknown" if the attempt had none; "" if none applies
-	Reasons  string // codes, separated by commas
-	Count    int64
-	Who      string
-	Detail   string
+	ID       int64     `json:"id"`
+	At       time.Time `json:"at"` // the first of them, in whole milliseconds
+	Realm    string    `json:"-"`
+	Kind     string    `json:"kind"`
+	Decision string    `json:"decision,omitempty"`
+	Account  string    `json:"account,omitempty"`
+	Address  string    `json:"address,omitempty"` // "unknown" if the attempt had none; "" if none applies
+	Reasons  string    `json:"reasons,omitempty"` // codes, separated by commas
+	Count    int64     `json:"count"`
+	Who      string    `json:"who,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
 }
 
 // A likeness is what events have in common that share a row.

@@ -3,8 +3,8 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +18,8 @@ const (
 	// chunk rows go into one statement: a round trip each would be slow over a
 	// network, and SQLite takes no more than 32,766 parameters.
 	chunk = 100
+	// sequenceBits are the low bits of an ID; the rest is the time in ms.
+	sequenceBits = 20
 )
 
 // insert writes the rows in one transaction.
@@ -67,27 +69,21 @@ func (l *Log) values(rows []Row) []any {
 // the same one costs a retry and not a row. The sequence starts at random for the
 // same reason.
 func (l *Log) id(at int64) int64 {
-	const bits = 20
-	return at<<bits | int64(l.seq.Add(1)&(1<<bits-1))
+	return at<<sequenceBits | int64(l.seq.Add(1)&(1<<sequenceBits-1))
 }
 
 // Purge deletes the rows from before a time and then the oldest beyond most, in
 // small steps so that nobody waits long for the table. It returns how many it
 // deleted.
-func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, error) {
-	const (
-		old  = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT 1000)"
-		more = "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY at LIMIT $1)"
-	)
-	total, err := l.delete(ctx, math.MaxInt64, func(int64) (sql.Result, error) { return l.db.ExecContext(ctx, old, before.UnixMilli()) })
-	var rows int64
-	if err == nil {
-		err = l.db.QueryRowContext(ctx, "SELECT count(*) FROM audit").Scan(&rows)
+func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (total int64, err error) {
+	var last int64 // the newest row to delete
+	err = l.db.QueryRowContext(ctx, "SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET $1", most).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	if err == nil && rows > most {
-		var n int64
-		n, err = l.delete(ctx, rows-most, func(left int64) (sql.Result, error) { return l.db.ExecContext(ctx, more, min(left, 1000)) })
-		total += n
+	last = max(last, max(before.UnixMilli(), 0)<<sequenceBits-1)
+	for n := int64(-1); n != 0 && err == nil; total += n {
+		n, err = l.deleteUpTo(ctx, last)
 	}
 	if err != nil {
 		return total, fmt.Errorf("audit: purge: %w", err)
@@ -95,18 +91,11 @@ func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, e
 	return total, nil
 }
 
-// delete repeats a step until nothing is left to delete, or left rows are gone.
-func (l *Log) delete(ctx context.Context, left int64, step func(left int64) (sql.Result, error)) (total int64, err error) {
-	for left > 0 && ctx.Err() == nil {
-		result, err := step(left)
-		if err != nil {
-			return total, err
-		}
-		n, err := result.RowsAffected()
-		total, left = total+n, left-n
-		if err != nil || n == 0 {
-			return total, err
-		}
+func (l *Log) deleteUpTo(ctx context.Context, last int64) (int64, error) {
+	result, err := l.db.ExecContext(ctx,
+		"DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id <= $1 ORDER BY id LIMIT 1000)", last)
+	if err != nil {
+		return 0, err
 	}
-	return total, ctx.Err()
+	return result.RowsAffected()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/web"
-	"authguard/web/pages"
 )
 
 // MaxSocketPath is the longest path that a unix socket can have: sun_path has
@@ -73,15 +72,14 @@ func private(_, _ string, raw syscall.RawConn) error {
 // the login; who did is asked of the kernel and shown as "cli:" and the user's
 // name. Limits on the time of requests are left out: an import may be long.
 func (a *API) SocketServer() *http.Server {
-	e := web.NewEcho(pages.Site{}, a.Log)
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+	e := web.NewEcho("", a.Log)
+	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)
 			SetWho(c, who)
 			return next(c)
 		}
 	})
-	a.Routes(e.Group("/api"))
 	return &http.Server{
 		Handler: e, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {

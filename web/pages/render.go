@@ -5,42 +5,35 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
 )
 
 //go:embed templates/*.html
 var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"name":     newName,
-	"moment":   newMoment,
-	"duration": DurationWords,
-	"count":    countWords,
-	"comma":    comma,
-	"rate":     rateWords,
-	"swatch":   swatches,
-	"pick":     pick,
+	"name":   newName,
+	"moment": newMoment,
+	"next":   nextWords,
+	"count":  countWords,
+	"comma":  comma,
+	"rate":   rateWords,
+	"mode":   modeWords,
+	"xy":     coord,
 }).ParseFS(sources, "templates/*.html"))
 
-// render executes into memory first, so that an error in the middle of a page
-// leaves the response untouched.
-func render(w io.Writer, name string, view any) error {
+// render draws a whole page, or none.
+func render(name string, view any) ([]byte, error) {
 	var page bytes.Buffer
 	if err := templates.ExecuteTemplate(&page, name, view); err != nil {
-		return fmt.Errorf("pages: render %s: %w", name, err)
+		return nil, fmt.Errorf("pages: render %s: %w", name, err)
 	}
-	if _, err := page.WriteTo(w); err != nil {
-		return fmt.Errorf("pages: write %s: %w", name, err)
-	}
-	return nil
+	return page.Bytes(), nil
 }
 
-// pick is a table view with the kind of its rows, for the template that draws
-// both tables.
-func pick(view AdminView, kind string) subjectTable {
-	t := subjectTable{Now: view.Now, CSRF: view.CSRF, Kind: kind, Rows: view.Accounts}
-	if kind == "address" {
-		t.Rows = view.Addresses
-	}
-	return t
+// frame is what the templates "top" and "bottom" need.
+type frame struct {
+	Title  string
+	Script string
+	PoW    bool
+	Wide   bool
 }

@@ -9,17 +9,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/web"
 )
 
 // maxImport is the largest file that is imported, in bytes.
 const maxImport = 4 << 30
 
-// A progress is one line of the account that an import gives of itself.
-type progress struct {
-	Done  int64 `json:"done"`
-	Total int64 `json:"total"`
-}
-
+// A badLine is why a line of the file was refused.
 type badLine struct {
 	Line int    `json:"line"`
 	Text string `json:"text"`
@@ -40,7 +36,7 @@ type finish struct {
 func (a *API) importUsers(c echo.Context) error {
 	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
 	if !ok {
-		return bad("format: say htpasswd or csv")
+		return web.Invalid("format: say htpasswd or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {
@@ -49,7 +45,7 @@ func (a *API) importUsers(c echo.Context) error {
 	lines := startLines(c)
 	n, err := a.Control.Import(c.Request().Context(), Who(c), accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
-		Progress: func(done, total int64) { lines.write(progress{done, total}) },
+		Progress: func(done, total int64) { lines.write(map[string]int64{"done": done, "total": total}) },
 	})
 	lines.write(a.finished(c, n, err))
 	return nil

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,24 +10,6 @@ import (
 
 // usersPage is how many accounts one answer has if nobody says.
 const usersPage = 200
-
-// A userAnswer is everything of an account but the password.
-type userAnswer struct {
-	Username   string    `json:"username"`
-	Email      string    `json:"email,omitempty"`
-	Role       string    `json:"role"`
-	Disabled   bool      `json:"disabled"`
-	MustChange bool      `json:"must_change"`
-	Created    time.Time `json:"created"`
-	Changed    time.Time `json:"changed"`
-}
-
-func userOf(u accounts.Account) userAnswer {
-	return userAnswer{
-		Username: u.Username, Email: u.Email, Role: string(u.Role), Disabled: u.Disabled,
-		MustChange: u.MustChange, Created: u.CreatedAt, Changed: u.ChangedAt,
-	}
-}
 
 // users is GET /api/users?after=&limit=: a page, and as "next" what to ask for
 // after it, if there may be more.
@@ -42,51 +22,30 @@ func (a *API) users(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer := struct {
-		Users []userAnswer `json:"users"`
-		Next  string       `json:"next,omitempty"`
-	}{Users: make([]userAnswer, 0, len(all))}
-	for _, u := range all {
-		answer.Users = append(answer.Users, userOf(u))
-	}
+	answer := map[string]any{"users": listed(all)}
 	if len(all) > 0 && len(all) == int(limit) {
-		answer.Next = all[len(all)-1].Username
+		answer["next"] = all[len(all)-1].Username
 	}
 	return c.JSON(http.StatusOK, answer)
-}
-
-// number reads a whole number from the query.
-func number(c echo.Context, name string, otherwise int64) (int64, error) {
-	text := c.QueryParam(name)
-	if text == "" {
-		return otherwise, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 63)
-	if err != nil || n < 1 {
-		return 0, bad("%s: %.20q is no whole number above 0", name, text)
-	}
-	return n, nil
 }
 
 // addUser is POST /api/users.
 func (a *API) addUser(c echo.Context) error {
 	var q struct {
-		Username   string `json:"username"`
-		Email      string `json:"email"`
-		Password   string `json:"password"`
-		Role       string `json:"role"`
-		MustChange bool   `json:"must_change"`
+		Username   string        `json:"username"`
+		Email      string        `json:"email"`
+		Password   string        `json:"password"`
+		Role       accounts.Role `json:"role"`
+		MustChange bool          `json:"must_change"`
 	}
 	if err := read(c, &q); err != nil {
 		return err
 	}
-	account, err := a.Control.AddUser(c.Request().Context(), Who(c), accounts.Addition{
-		Username: q.Username, Email: q.Email, Password: q.Password, Role: accounts.Role(q.Role), MustChange: q.MustChange,
-	})
+	account, err := a.Control.AddUser(c.Request().Context(), Who(c), accounts.Addition(q))
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, userOf(account))
+	return c.JSON(http.StatusCreated, account)
 }
 
 // setPassword is POST /api/users/passwd: the account's sessions end and its
