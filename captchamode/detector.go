@@ -54,18 +54,21 @@ const (
 	slowCoolDown = 5 * time.Minute
 )
 
-// A detector turns pressure into a level. It is a value: no clock, no lock.
-type detector struct {
-	// Normal is the learned failures per minute, from Learned minutes.
-	Normal  float64
-	Learned int
-	Level   Level
+// A Detector turns pressure into a level, and learns what is normal. It is a
+// value: no clock, no lock. The zero Detector is calm and has learned nothing.
+type Detector struct {
+	Normal  float64 `json:"normal"`  // failures per minute
+	Learned int     `json:"learned"` // from so many minutes
+	Level   Level   `json:"level"`
 	// Low is when the pressure fell below the level's lower threshold; zero
 	// while it is above.
-	Low time.Time
+	Low time.Time `json:"low,omitzero"`
 }
 
-func (d *detector) threshold(c *Config) float64 {
+// valid reports whether the numbers make sense.
+func (d *Detector) valid() bool { return d.Level <= Attack && d.Normal >= 0 && d.Learned >= 0 }
+
+func (d *Detector) threshold(c *Config) float64 {
 	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
 }
 
@@ -73,7 +76,7 @@ func (d *detector) threshold(c *Config) float64 {
 // (R20): up at once, down only after the pressure has stayed below a lower
 // threshold for a cool-down. rising is the part of the pressure that may raise
 // the level; all of it has to be low to lower it.
-func (d *detector) see(c *Config, on, rising, all float64, now time.Time) {
+func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:
 		d.Level, d.Low = Attack, time.Time{}
@@ -95,7 +98,7 @@ func (c *Config) coolDown(l Level) time.Duration {
 }
 
 // settle leaves the level once the pressure has been low for its cool-down.
-func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
+func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	switch {
 	case !low:
 		d.Low = time.Time{}
@@ -111,7 +114,7 @@ func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
 // an attack that stays below the threshold, or a site that grows. It counts for
 // no more than the highest calm pressure, and slowly from the first hour on, so
 // an attack needs days to lift the threshold by much.
-func (d *detector) learn(c *Config, pressure int) {
+func (d *Detector) learn(c *Config, pressure int) {
 	p, over := float64(pressure), min(float64(learnAtFirst+d.Learned), learnLater)
 	if d.Level != Calm {
 		p, over = min(p, d.threshold(c)*c.SlowPart), max(over, learnSlowing)

@@ -66,13 +66,12 @@ func (m *Minute) mark(c *Config, on float64, l Level) {
 
 func (m *Minute) total() int { return m.Failures + m.Unsolved + m.Shed }
 
-// pass moves the minutes on to now and learns from those that have ended,
-// unless lesson is false. count tells what was counted in the minute that began
-// at a time.
-func (m *minutes) pass(c *Config, d *detector, lesson bool, count func(time.Time) Counts, now time.Time) {
+// pass moves the minutes on to now, and learns from those that have ended if
+// there is a lesson in them. r is what was counted.
+func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
 	open := m.advance(now)
 	for i := range open {
-		open[i].note(count(open[i].Start))
+		open[i].note(r.in(open[i].Start))
 		open[i].mark(c, d.threshold(c), d.Level)
 		if lesson && i < len(open)-1 {
 			d.learn(c, open[i].total())

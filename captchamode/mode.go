@@ -28,20 +28,14 @@ type Mode struct {
 
 	mu       sync.Mutex
 	config   Config
-	detector detector
+	detector Detector
 	window   window
 	shares   shares
 	minutes  minutes
 	force    Force
 	switches []Switch
-	told     told
+	last     Switch // as it was told
 	fleet    fleet
-}
-
-// told is what the last switch said the site does.
-type told struct {
-	on    bool
-	level Level
 }
 
 // A State is what the switch knows at one moment.
@@ -72,7 +66,7 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: detector{Normal: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m := &Mode{config: c, detector: Detector{Normal: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
 	m.advance() // the first minute begins
 	return m, nil
 }
@@ -183,20 +177,20 @@ func (m *Mode) advance() (now time.Time) {
 	now = m.now().Add(m.fleet.ahead)
 	if now.Unix() != m.window.now {
 		m.pass(now)
-		m.window.advance(now.Unix())
+		m.window.advance(now)
 	}
 	return now
 }
 
-// pass moves the minutes on. While a person says that the mode is off, that
-// person says that this is no attack, so learning goes on. Of several nodes none
-// learns by itself.
+// pass moves the minutes on. Of several nodes none learns by itself.
 func (m *Mode) pass(now time.Time) {
 	if !m.fleet.together {
-		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone() && m.mayLearn(m.detector.Level), m.window.minute, now)
+		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone() && m.mayLearn(m.detector.Level), &m.window.Report, now)
 	}
 }
 
+// mayLearn reports whether a level is nothing unusual. A person who says that
+// the mode is off says that this is no attack.
 func (m *Mode) mayLearn(l Level) bool { return l != Attack || m.force.Word == ForcedOff }
 
 // see asks the detector and carries out what follows.
@@ -205,7 +199,7 @@ func (m *Mode) see(now time.Time) {
 	switch {
 	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
 		m.switchTo(Force{}, ByExpiry, false, now)
-	case m.detector.Level == m.told.level:
+	case m.detector.Level == m.last.Level:
 	case m.fleet.together: // the agreement will tell whose switch it is
 		m.show()
 		m.fleet.hurry()
@@ -216,7 +210,7 @@ func (m *Mode) see(now time.Time) {
 
 // cause is why the level is not what was told.
 func (m *Mode) cause() Cause {
-	if m.detector.Level < m.told.level {
+	if m.detector.Level < m.last.Level {
 		return ByCoolDown
 	}
 	return ByPressure
@@ -231,4 +225,39 @@ func (m *Mode) show() (on bool) {
 		m.minutes[n-1].On, m.minutes[n-1].Level = on, m.detector.Level
 	}
 	return on
+}
+
+// look has the detector look at the pressure. Among other nodes that can only
+// raise the level: what they agree on lowers it.
+func (m *Mode) look(now time.Time) {
+	if m.fleet.alone() {
+		m.lookAlone(now)
+		return
+	}
+	d, pressure := m.detector, float64(m.pressure().Total())
+	d.see(&m.config, m.threshold(), pressure, pressure, now)
+	if !m.fleet.together || d.Level > m.detector.Level {
+		m.detector = d
+	}
+}
+
+// threshold is the one that this node goes by.
+func (m *Mode) threshold() float64 {
+	on := m.detector.threshold(&m.config)
+	if m.fleet.alone() {
+		on = max(1, on/float64(m.fleet.nodes))
+	}
+	return on
+}
+
+// pressure is that of the last minute, of the whole site as far as is known.
+func (m *Mode) pressure() Counts {
+	p := m.window.Pressure
+	if m.fleet.together {
+		p = p.plus(m.fleet.others)
+	}
+	for s := range p {
+		p[s] = max(0, p[s])
+	}
+	return p
 }

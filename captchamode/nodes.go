@@ -15,23 +15,10 @@ import (
 //
 // All times are the site's: those of whoever carries the reports.
 
-// A Report is what one node has counted, or the sum of what all have. It is
-// whole each time: one that gets lost or arrives twice does no harm.
-type Report struct {
-	Pressure Counts    // of the last minute; may be negative, see TakeBack
-	Minute   time.Time // when the running minute began
-	Running  Counts    // in the running minute
-	Last     Counts    // in the minute before
-}
-
 // Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
 type Agreed struct {
-	// Version is another one each time that the nodes agree on something new.
-	Version string    `json:"-"`
-	Normal  float64   `json:"normal"`
-	Learned int       `json:"learned"`
-	Level   Level     `json:"level"`
-	Low     time.Time `json:"low,omitzero"`
+	Version string `json:"-"` // another one each time that they agree on something
+	Detector
 	// Number counts the changes of the level. By made the last one: that node
 	// records it and raises the alarm.
 	Number  int64    `json:"number"`
@@ -106,9 +93,9 @@ func (m *Mode) Join(node string, hurry func()) {
 func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	minute := m.advance().Truncate(time.Minute)
-	m.fleet.sent = m.window.pressure
-	return Report{m.window.pressure, minute, m.window.minute(minute), m.window.minute(minute.Add(-time.Minute))}
+	m.advance()
+	m.fleet.sent = m.window.Pressure
+	return m.window.Report
 }
 
 // Hear takes in what the others say. It returns what the nodes should agree on
@@ -117,31 +104,31 @@ func (m *Mode) Report() Report {
 func (m *Mode) Hear(n News) *Agreed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := &m.fleet
+	f, said := &m.fleet, n.Agreed
 	f.ahead = n.Now.Sub(m.now())
 	now := m.advance()
 	if f.alone() {
-		m.look(now)
+		m.lookAlone(now)
 	}
-	if n.Agreed != nil && !n.Agreed.valid() {
-		n.Agreed = nil
+	if said != nil && !said.valid() {
+		said = nil
 	}
 	f.judged = m.detector.Level
-	next := Merge(n.Agreed, m.knows(), f.alone() || m.detector.Level > f.agreed.Level)
+	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
 	f.nodes, f.at, f.others = max(1, n.Nodes), now, n.All.Pressure.plus(f.sent.times(-1))
-	d := next.detector()
-	next.pass(&m.config, &d, m.mayLearn(d.Level), n.All, now)
-	all := float64(n.All.Pressure.Total())
+
+	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.Pressure.Total())
+	passed.pass(&m.config, d, m.mayLearn(d.Level), &n.All, now.Add(-lateReports))
 	d.see(&m.config, d.threshold(&m.config), all, all, now)
-	next.Normal, next.Learned, next.Level, next.Low = d.Normal, d.Learned, d.Level, d.Low
-	was := f.agreed.Level
-	if n.Agreed != nil {
-		if was = n.Agreed.Level; next.same(n.Agreed) {
+	next.Minutes = passed
+	was := &f.agreed
+	if said != nil {
+		if was = said; next.same(said) {
 			m.apply(next, now)
 			return nil
 		}
 	}
-	if next.Version = rand.Text(); next.Level != was {
+	if next.Version = rand.Text(); next.Level != was.Level {
 		next.Number, next.By = next.Number+1, f.node
 	}
 	return &next
@@ -157,12 +144,12 @@ func (m *Mode) Apply(a Agreed) {
 func (m *Mode) apply(a Agreed, now time.Time) {
 	f, own := &m.fleet, m.detector.Level
 	f.together, f.agreed = true, a
-	m.minutes, m.detector = slices.Clone(a.Minutes), a.detector()
+	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
 	case own > f.judged && own > a.Level: // risen since: the others hear of it next
 		m.detector.Level, m.detector.Low = own, time.Time{}
 		m.show()
-	case m.detector.Level != m.told.level:
+	case m.detector.Level != m.last.Level:
 		m.switchTo(m.force, m.cause(), a.By != f.node, now)
 	default:
 		m.show()
@@ -181,15 +168,12 @@ func (m *Mode) GoAlone() {
 // knows is what this node would say of the site.
 func (m *Mode) knows() Agreed {
 	own := m.fleet.agreed
-	own.Normal, own.Learned, own.Level, own.Low = m.detector.Normal, m.detector.Learned, m.detector.Level, m.detector.Low
-	own.Minutes = m.minutes
+	own.Detector, own.Minutes = m.detector, m.minutes
 	return own
 }
 
-func (a *Agreed) detector() detector { return detector{a.Normal, a.Learned, a.Level, a.Low} }
-
 func (a *Agreed) valid() bool {
-	return a.Version != "" && a.Level <= Attack && a.Normal >= 0 && a.Learned >= 0 && len(a.Minutes) <= keepMinutes
+	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
 }
 
 // same reports whether nothing has to be written to make b of a.
@@ -202,60 +186,14 @@ func (a *Agreed) same(b *Agreed) bool {
 // that is over.
 const lateReports = 2 * time.Second
 
-// pass moves the minutes on, and learns from those that ended a little ago.
-func (a *Agreed) pass(c *Config, d *detector, lesson bool, all Report, now time.Time) {
-	passed := minutes(slices.Clone(a.Minutes))
-	passed.pass(c, d, lesson, func(start time.Time) Counts {
-		switch all.Minute.Sub(start) {
-		case 0:
-			return all.Running
-		case time.Minute:
-			return all.Last
-		}
-		return Counts{}
-	}, now.Add(-lateReports))
-	a.Minutes = passed
-}
-
-// look has the detector look at the pressure that this node may judge by. While
-// it hears the others that can only raise the level: the agreement lowers it.
-// Alone, it goes by what has come since against its part of the threshold. What
-// it knew of the whole site before fades within a minute and still counts against
-// the whole threshold, so that a short silence is no attack.
-func (m *Mode) look(now time.Time) {
-	f, d, on := &m.fleet, m.detector, m.threshold()
-	whole := float64(m.pressure().Total())
-	if !f.alone() {
-		d.see(&m.config, on, whole, whole, now)
-		if !f.together || d.Level > m.detector.Level {
-			m.detector = d
-		}
-		return
-	}
-	left := max(0, 1-now.Sub(f.at).Seconds()/windowSeconds)
-	own := float64(m.window.pressure.Total())
+// lookAlone has the detector look where the others cannot be heard: what has come
+// since counts against this node's part of the threshold. What it knew of the
+// whole site fades within a minute and still counts against the whole threshold,
+// so that a short silence is no attack.
+func (m *Mode) lookAlone(now time.Time) {
+	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
+	own := float64(m.window.Pressure.Total())
 	since := own - float64(f.sent.times(left).Total())
-	whole = float64(m.window.pressure.plus(f.others.times(left)).Total())
-	m.detector.see(&m.config, on, max(since, whole/float64(f.nodes)), own, now)
-}
-
-// threshold is the one that this node goes by.
-func (m *Mode) threshold() float64 {
-	on := m.detector.threshold(&m.config)
-	if m.fleet.alone() {
-		on = max(1, on/float64(m.fleet.nodes))
-	}
-	return on
-}
-
-// pressure is that of the last minute, of the whole site as far as is known.
-func (m *Mode) pressure() Counts {
-	p := m.window.pressure
-	if m.fleet.together {
-		p = p.plus(m.fleet.others)
-	}
-	for s := range p {
-		p[s] = max(0, p[s])
-	}
-	return p
+	whole := float64(m.window.Pressure.plus(f.others.times(left)).Total())
+	m.detector.see(&m.config, m.threshold(), max(since, whole/float64(f.nodes)), own, now)
 }

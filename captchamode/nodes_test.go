@@ -58,7 +58,7 @@ func TestCrossingWhileTheOthersSpeak(t *testing.T) {
 	m, now, switches := joined(t, true)
 	*now = now.Add(3 * time.Minute)
 	m.Report()
-	next := m.Hear(captchamode.News{Now: *now, Nodes: 3, Agreed: &captchamode.Agreed{Version: "theirs", Learned: 1}})
+	next := m.Hear(captchamode.News{Now: *now, Nodes: 3, Agreed: &captchamode.Agreed{Version: "theirs", Detector: captchamode.Detector{Learned: 1}}})
 	observe(m, 31)
 	if next == nil || next.Level != captchamode.Calm || !m.On() {
 		t.Fatalf("on is %v, and to be written is %+v", m.On(), next)
@@ -89,7 +89,8 @@ func TestReportIsWholeEachTime(t *testing.T) {
 		}
 	}
 	*now = now.Add(time.Minute)
-	observe(m, 2)
+	m.Observe(captchamode.Failure, from(100, 9))
+	m.Observe(captchamode.Failure, from(101, 9))
 	if r := m.Report(); r.Pressure[captchamode.Failure] != 6 || r.Running[captchamode.Failure] != 2 || r.Last[captchamode.Failure] != 5 {
 		t.Errorf("the report is %+v", r)
 	}
@@ -98,10 +99,10 @@ func TestReportIsWholeEachTime(t *testing.T) {
 func agreed(rt *rapid.T, name string) captchamode.Agreed {
 	a := captchamode.Agreed{
 		Version: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, name+" version"),
-		Level:   captchamode.Level(rapid.IntRange(0, 2).Draw(rt, name+" level")),
 		Number:  int64(rapid.IntRange(0, 3).Draw(rt, name+" number")),
-		Learned: rapid.IntRange(0, 3).Draw(rt, name+" learned"),
 	}
+	a.Level = captchamode.Level(rapid.IntRange(0, 2).Draw(rt, name+" level"))
+	a.Learned = rapid.IntRange(0, 3).Draw(rt, name+" learned")
 	a.Normal = float64(a.Learned)
 	if a.Level != captchamode.Calm && rapid.Bool().Draw(rt, name+" low") {
 		a.Low = time.Unix(int64(rapid.IntRange(1, 3).Draw(rt, name+" since")), 0)
@@ -133,8 +134,8 @@ func TestMergeOfTwoHistoriesLosesNothing(t *testing.T) {
 
 func TestMergeTakesOverWhatCameLaterAndNothingOlder(t *testing.T) {
 	t.Parallel()
-	attack := captchamode.Agreed{Version: "old", Level: captchamode.Attack, Number: 3, Learned: 100, Normal: 7}
-	over := captchamode.Agreed{Version: "new", Number: 4, Learned: 120, Normal: 8}
+	attack := captchamode.Agreed{Version: "old", Number: 3, Detector: captchamode.Detector{Level: captchamode.Attack, Learned: 100, Normal: 7}}
+	over := captchamode.Agreed{Version: "new", Number: 4, Detector: captchamode.Detector{Learned: 120, Normal: 8}}
 	if m := captchamode.Merge(&over, attack, false); m.Level != captchamode.Calm || m.Normal != 8 {
 		t.Errorf("the end of an attack was not taken over: %+v", m)
 	}

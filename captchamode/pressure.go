@@ -40,7 +40,7 @@ func (c Counts) plus(d Counts) Counts {
 	return c
 }
 
-// times is c times a part from 0 to 1.
+// times is c times a part of it, rounded towards zero.
 func (c Counts) times(part float64) Counts {
 	for s := range signs {
 		c[s] = int(float64(c[s]) * part)
@@ -48,62 +48,69 @@ func (c Counts) times(part float64) Counts {
 	return c
 }
 
-const (
-	// windowSeconds is how many whole seconds the pressure covers, beside the
-	// running one. It is a statistic, not a limit: a grain of one second will
-	// do.
-	windowSeconds = 60
-	// keepSeconds covers the running minute and the one before.
-	keepSeconds = 128
-)
+// windowSeconds is how many whole seconds the pressure covers, beside the running
+// one. It is a statistic, not a limit: a grain of one second will do.
+const windowSeconds = 60
+
+// A Report is what one node has counted, or the sum over all nodes. It is whole
+// each time: one that gets lost or arrives twice does no harm.
+type Report struct {
+	// Pressure is what was counted in the last minute, less what was taken back
+	// in it. That may have been counted earlier or by another node, so the
+	// numbers may be negative.
+	Pressure Counts
+	Minute   time.Time // when the running minute began
+	Running  Counts    // in the running minute, also what was taken back
+	Last     Counts    // in the minute before
+}
+
+// in is what was counted in the minute that began at start, if that is one of
+// the two.
+func (r *Report) in(start time.Time) Counts {
+	switch r.Minute.Sub(start) {
+	case 0:
+		return r.Running
+	case time.Minute:
+		return r.Last
+	}
+	return Counts{}
+}
 
 // A window is what was counted in the last seconds.
 type window struct {
-	now      int64  // the running second, in Unix time
-	pressure Counts // of the last windowSeconds and the running second
-	seconds  [keepSeconds]second
+	Report
+	now     int64 // the running second, in Unix time
+	seconds [windowSeconds + 1]Counts
 }
 
-// A second is what was counted in it, and what of that or of earlier counts was
-// taken back.
-type second struct{ added, back Counts }
-
-func (w *window) at(unix int64) *second { return &w.seconds[uint64(unix)%keepSeconds] }
+func (w *window) at(unix int64) *Counts { return &w.seconds[uint64(unix)%uint64(len(w.seconds))] }
 
 // advance lets what is too old fall out. A clock that is set back by less than
 // the window goes on in the running second.
-func (w *window) advance(unix int64) {
-	if unix-w.now >= keepSeconds || w.now-unix > windowSeconds {
-		*w = window{now: unix}
+func (w *window) advance(now time.Time) {
+	unix := now.Unix()
+	if unix-w.now > windowSeconds || w.now-unix > windowSeconds {
+		w.seconds, w.Pressure, w.now = [windowSeconds + 1]Counts{}, Counts{}, unix
 	}
 	for w.now < unix {
 		w.now++
-		old := w.at(w.now - windowSeconds - 1)
-		for s := range signs {
-			w.pressure[s] -= old.added[s] - old.back[s]
-		}
-		*w.at(w.now) = second{}
+		w.Pressure = w.Pressure.plus(w.at(w.now).times(-1))
+		*w.at(w.now) = Counts{}
+	}
+	if minute := now.Truncate(time.Minute); !minute.Equal(w.Minute) {
+		w.Minute, w.Last, w.Running = minute, w.in(minute.Add(-time.Minute)), Counts{}
 	}
 }
 
 func (w *window) add(s Sign) {
-	w.at(w.now).added[s]++
-	w.pressure[s]++
+	w.at(w.now)[s]++
+	w.Pressure[s]++
+	w.Running[s]++
 }
 
 func (w *window) takeBack(s Sign) {
-	w.at(w.now).back[s]++
-	w.pressure[s]--
-}
-
-// minute is what was counted in the minute that began at start, as far as it is
-// still known. What was taken back stays: the plot shows what happened.
-func (w *window) minute(start time.Time) (c Counts) {
-	from := start.Unix()
-	for unix := max(from, w.now-keepSeconds+1); unix < from+60 && unix <= w.now; unix++ {
-		c = c.plus(w.at(unix).added)
-	}
-	return c
+	w.at(w.now)[s]--
+	w.Pressure[s]--
 }
 
 // shares holds how much each address has contributed in this minute and the

@@ -54,14 +54,14 @@ func word(on bool, level Level) string {
 // switchTo puts f in force, notes the change and tells of it.
 func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
-		At: now, WasOn: m.told.on, WasLevel: m.told.level, Level: m.detector.Level, Cause: cause,
+		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
 		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
 	}
 	if m.force = f; f.Word == Automatic {
 		m.force = Force{} // who released it stands in the switch
 	}
 	s.On = m.show()
-	m.told = told{s.On, s.Level}
+	m.last = s
 	if len(m.switches) == keepSwitches {
 		m.switches = slices.Delete(m.switches, 0, 1)
 	}

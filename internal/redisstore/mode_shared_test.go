@@ -239,7 +239,7 @@ func newNodeAdopts(t *testing.T, open opener) {
 func newNodeForgets(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	n := s.addWith(t, s.Now, func(m *captchamode.Mode) {
-		m.Restore(captchamode.Snapshot{Level: captchamode.Attack, Normal: 90, Learned: 9000})
+		m.Restore(captchamode.Snapshot{Detector: captchamode.Detector{Level: captchamode.Attack, Normal: 90, Learned: 9000}})
 	})
 	if !n.mode.On() {
 		t.Fatal("not restored")
