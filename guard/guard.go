@@ -42,8 +42,8 @@ type Config struct {
 	// user name; it gets a normalised name. Nil: every name is its own.
 	Canonical func(name string) string
 	// Epoch is sealed into the tickets that travel; those of another epoch have
-	// expired. Whoever remembers only until he ends which tickets were settled
-	// draws a new one at each start (challenge.Forgetful).
+	// expired. It is that of the store that remembers which tickets were
+	// settled (challenge.Spent).
 	Epoch [16]byte
 	// Directories are the places beside the site's own in which accounts are
 	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.

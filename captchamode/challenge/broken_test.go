@@ -81,6 +81,7 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 type noSpent struct{}
 
 func (noSpent) Spend(context.Context, [16]byte, time.Time) (bool, error) { return true, errBroken }
+func (noSpent) Epoch() [16]byte                                          { return [16]byte{} }
 func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, errBroken }
 
 func TestAStoreThatFailsIsNoPass(t *testing.T) {
@@ -119,6 +120,8 @@ func TestNothingIssuedBeforeARestartIsSolvedAfterIt(t *testing.T) {
 
 // shared stands for a store of several nodes: it has no epoch.
 type shared struct{ challenge.Spent }
+
+func (shared) Epoch() [16]byte { return [16]byte{} }
 
 func TestNodesWithASharedStoreSolveEachOthers(t *testing.T) {
 	t.Parallel()

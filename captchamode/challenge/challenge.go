@@ -1,6 +1,6 @@
-// Package challenge issues challenges, binds each to the place that asked for it,
-// and lets it be solved at most once (R17). Everything needed to check one is
-// sealed in its ID: nothing is stored until it is spent.
+// Package challenge issues challenges, binds each to the address that asked for
+// it, and lets it be solved at most once (R17). Everything needed to check one
+// is sealed in its ID: nothing is stored until it is spent.
 //
 // A [Desk] issues and checks; a [Provider] makes one kind of challenge
 // (challenge/image, challenge/pow); a [Spent] remembers which were used up.
@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// KindImage is the built-in kind: digits in a picture, or spoken.
-// KindPoW is a proof of work, solved by the browser with nobody looking.
+// KindImage is the built-in kind: digits in a picture, or spoken. KindPoW is a
+// proof of work, which the browser does by itself.
 const (
 	KindImage = "image"
 	KindPoW   = "pow"
 )
 
-// A Challenge is what somebody is shown. Nothing is kept of it until it is
-// spent: everything needed to check it is sealed in its ID. The JSON form is
-// the `challenge` of the HTTP answers.
+// A Challenge is what somebody is shown. The JSON form is the `challenge` of the
+// HTTP answers.
 type Challenge struct {
 	// ID is opaque, of one length ([IDLen]) and safe in a path.
 	ID      string    `json:"id"`
@@ -46,7 +45,7 @@ type PoW struct {
 	Signature string `json:"signature"`
 }
 
-// A Solve is what came back. Every byte of it is a stranger's.
+// A Solve is what came back: input from a stranger.
 type Solve struct {
 	ID     string
 	Answer string
@@ -55,37 +54,36 @@ type Solve struct {
 // MaxAnswer is the longest answer looked at, in bytes.
 const MaxAnswer = 4096
 
-// A Seed is what one challenge's secrets are made from: 32 bytes that only
-// the holder of the secret can derive, another for every challenge and kind.
+// A Seed is what one challenge's answer is made from. It takes the secret to
+// derive it, and no two challenges or kinds have the same.
 type Seed [32]byte
 
 // A Puzzle is a provider's part of a challenge.
 type Puzzle struct {
 	PoW *PoW
 	// OrImage offers the built-in image beside it, and accepts its answer. It
-	// is sealed in the challenge's ID: nobody can ask for it.
+	// is sealed in the challenge's ID, so no client can ask for it.
 	OrImage bool
 }
 
-// A Provider makes and checks one kind of challenge, and remembers nothing:
-// all of it follows from the seed. Methods are safe for concurrent use.
+// A Provider makes and checks one kind of challenge. It remembers nothing: all
+// of a challenge follows from its seed. Methods are safe for concurrent use.
 type Provider interface {
-	// Kind is the provider's name, 1 to 8 bytes, the same for ever.
+	// Kind is the provider's name, 1 to 8 bytes. It never changes.
 	Kind() string
 	// Issue makes the puzzle of a seed. An error means that the provider is
-	// broken; the built-in one then takes its place (R18).
+	// broken, and the built-in one takes its place (R18).
 	Issue(ctx context.Context, seed Seed, expires time.Time) (Puzzle, error)
-	// Check tells whether the answer solves the puzzle of the seed. Whatever
-	// the answer is, it is no error: an error means that the provider could
-	// not look, and counts as not solved.
+	// Check reports whether the answer solves the puzzle of the seed. A wrong or
+	// malformed answer is no error: an error means that the provider could not
+	// check it, and counts as not solved.
 	Check(ctx context.Context, seed Seed, expires time.Time, answer string) (bool, error)
 }
 
 // An Illustrated provider can be seen and heard: the built-in image.
 type Illustrated interface {
 	Provider
-	// Render writes the challenge of the seed as "png" or "wav". The same
-	// seed looks and sounds the same in one process, so that asking twice
-	// teaches nothing.
+	// Render writes the challenge of the seed as "png" or "wav". In one process
+	// a seed always looks and sounds the same, so asking twice teaches nothing.
 	Render(w io.Writer, seed Seed, ext string) error
 }

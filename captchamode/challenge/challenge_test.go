@@ -23,7 +23,7 @@ func TestCountedComesBackOnceForEachChallenge(t *testing.T) {
 				answer = c.PoW.Salt
 			}
 			if v := d.check(t, elsewhere, c.ID, answer); v.Counted {
-				t.Error("another place was told that the challenge was counted")
+				t.Error("another address was told that the challenge was counted")
 			}
 			if v := d.check(t, here, c.ID, answer); v.Counted != counted {
 				t.Errorf("issued with counted %t, got %t back", counted, v.Counted)

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// A Reason is why a challenge counts as solved or not: a closed set, fit
-// for a metric's label. The zero reason is not solved.
+// A Reason is why a challenge counts as solved or not: a closed set, fit for a
+// metric's label. The zero Reason is not solved.
 type Reason uint8
 
-// Why a Verdict is what it is. Only Wrong and Right have used the
-// challenge up; AlreadySpent found that another try had.
+// Only Wrong and Right mean that this try has used the challenge up.
+// AlreadySpent means that an earlier one had.
 const (
 	Unchecked Reason = iota // the check itself broke: see the error
 	Absent                  // no ID, or no answer
 	Malformed               // not the form of an ID, or too long an answer
 	Unknown                 // not issued by us
 	Expired
-	Elsewhere // issued to another place
+	Elsewhere // issued to another address
 	AlreadySpent
 	Wrong
 	Right
@@ -40,19 +40,18 @@ func (r Reason) String() string {
 type Verdict struct {
 	Solved bool
 	Reason Reason
-	// Counted is what [Desk.Issue] was told. It is set only for the one
-	// try that used the challenge up, right or wrong: what is taken back for
-	// it is taken back once.
+	// Counted is what [Desk.Issue] was told. It is set only for the one try that
+	// used the challenge up, right or wrong, so a charge is taken back once.
 	Counted bool
 }
 
-// Check uses up a challenge and tells whether the answer solves it. The
-// challenge is spent before the answer is compared, so that of parallel tries
+// Check uses up a challenge and reports whether the answer solves it. The
+// challenge is spent before the answer is compared, so of parallel tries only
 // one is looked at. What is no try at an answer (absent, malformed, expired,
-// of another place) spends nothing. An error means that it could not be
-// checked, and the verdict is then not solved.
-func (d *Desk) Check(ctx context.Context, place [16]byte, solve Solve) (Verdict, error) {
-	s, reason := d.admit(place, solve)
+// from another address) spends nothing. An error means that the answer could
+// not be checked; the verdict is then not solved.
+func (d *Desk) Check(ctx context.Context, address [16]byte, solve Solve) (Verdict, error) {
+	s, reason := d.admit(address, solve)
 	if reason != Unchecked {
 		return Verdict{Reason: reason}, nil
 	}
@@ -73,9 +72,9 @@ func (d *Desk) Check(ctx context.Context, place [16]byte, solve Solve) (Verdict,
 	return Verdict{Solved: true, Reason: Right, Counted: s.counted}, nil
 }
 
-// admit tells what is wrong with a try before its answer is looked at;
-// Unchecked if nothing.
-func (d *Desk) admit(place [16]byte, solve Solve) (sealed, Reason) {
+// admit returns what is wrong with a try before its answer is compared; Unchecked
+// if nothing.
+func (d *Desk) admit(address [16]byte, solve Solve) (sealed, Reason) {
 	if solve.ID == "" || strings.TrimSpace(solve.Answer) == "" {
 		return sealed{}, Absent
 	}
@@ -83,7 +82,7 @@ func (d *Desk) admit(place [16]byte, solve Solve) (sealed, Reason) {
 		return sealed{}, Malformed
 	}
 	s, reason := d.find(solve.ID)
-	if reason == Unchecked && s.place != place {
+	if reason == Unchecked && s.address != address {
 		return sealed{}, Elsewhere
 	}
 	return s, reason
@@ -104,8 +103,8 @@ func (d *Desk) find(id string) (sealed, Reason) {
 	return s, Unchecked
 }
 
-// compare asks the provider of the kind that was sealed, and the built-in one
-// if that was offered beside it. Nothing else decides who is asked.
+// compare asks the provider of the sealed kind, and the built-in one if the image
+// was offered beside it. Nothing that the client sends decides who is asked.
 func (d *Desk) compare(ctx context.Context, s sealed, answer string) (bool, error) {
 	right, err := d.compareAs(ctx, s, s.kind, answer)
 	if right && err == nil {

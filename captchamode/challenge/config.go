@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounds of a challenge's life, and how long it is unless told.
+// How long a challenge can be solved: by default, at least and at most.
 const (
 	DefaultTTL = 5 * time.Minute
 	MinTTL     = 10 * time.Second
@@ -16,14 +16,14 @@ const (
 
 // Config is what [New] needs.
 type Config struct {
-	// Secret is at least 32 bytes, the same on every node. Whoever has it can
-	// solve every challenge.
+	// Secret is at least 32 bytes, the same on every node. It solves every
+	// challenge.
 	Secret []byte
 	// Spent remembers which challenges were used up.
 	Spent Spent
 	// BuiltIn is what every other provider falls back to.
 	BuiltIn Illustrated
-	// Others are the remaining providers, each of a kind of its own.
+	// Others are further providers, no two of one kind.
 	Others []Provider
 	// Preferred is the kind to issue; default the built-in's.
 	Preferred string
@@ -33,8 +33,8 @@ type Config struct {
 	// Renders is how many pictures, and how many sounds, are made at once;
 	// default 2. A sound takes some 10 ms of a core.
 	Renders int
-	// OnFallback is told that a provider could not issue and why, from the
-	// goroutine that asked; default nobody. It must not block.
+	// OnFallback is called when a provider could not issue a challenge, from
+	// the goroutine that asked; may be nil. It must not block.
 	OnFallback func(kind string, err error)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -75,7 +75,7 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// byKind indexes the providers. Kinds are sealed in eight bytes.
+// byKind indexes the providers by the kind that is sealed in an ID.
 func (c *Config) byKind() (map[string]Provider, error) {
 	providers := map[string]Provider{}
 	for _, p := range append([]Provider{c.BuiltIn}, c.Others...) {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Desk issues challenges, and checks each at most once (R17). Nothing
-// is kept of a challenge until it is spent: a flood of issued ones costs no
-// memory and pushes out nobody's. Safe for concurrent use; nothing to close.
+// A Desk issues challenges, and checks each at most once (R17). It stores nothing
+// of a challenge until it is spent, so a flood of issued ones costs no memory and
+// pushes out nobody's. Safe for concurrent use; nothing to close.
 type Desk struct {
 	sealer     *sealer
 	spent      Spent
@@ -31,7 +31,7 @@ type policy struct {
 // before it counts as broken.
 const providerWait = 2 * time.Second
 
-// New returns challenges, or every problem with the config.
+// New returns a desk, or every problem with the config.
 func New(config Config) (*Desk, error) {
 	config.setDefaults()
 	if err := config.validate(); err != nil {
@@ -41,11 +41,11 @@ func New(config Config) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := newSealer(config.Secret, epochOf(config.Spent))
+	sealer, err := newSealer(config.Secret, config.Spent.Epoch())
 	if err != nil {
 		return nil, err
 	}
-	c := &Desk{
+	d := &Desk{
 		sealer: sealer, spent: config.Spent, builtIn: config.BuiltIn,
 		providers: providers, onFallback: config.OnFallback, now: config.Now,
 		renders: map[string]chan struct{}{
@@ -53,15 +53,15 @@ func New(config Config) (*Desk, error) {
 			"wav": make(chan struct{}, config.Renders),
 		},
 	}
-	if err := c.Set(config.Preferred, config.TTL); err != nil {
+	if err := d.Set(config.Preferred, config.TTL); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return d, nil
 }
 
-// Set changes the preferred kind and the life of the challenges issued from
-// now on. Those issued before keep what was sealed in them, for as long as
-// they live. An error changes nothing.
+// Set changes the preferred kind and the lifetime of challenges issued from now
+// on. Those issued before keep what was sealed in them. An error changes
+// nothing.
 func (d *Desk) Set(preferred string, ttl time.Duration) error {
 	if d.providers[preferred] == nil {
 		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
@@ -73,14 +73,14 @@ func (d *Desk) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
-// Issue makes a challenge that only this place can solve. counted is sealed
-// in it and handed back by [Desk.Check]: whether the caller has charged
-// it to anything. A broken provider is replaced by the built-in one (R18); an
-// error means that even that one could not.
-func (d *Desk) Issue(ctx context.Context, place [16]byte, counted bool) (Challenge, error) {
+// Issue makes a challenge that only this address, a keyed digest, can solve.
+// counted is sealed in it and returned by [Desk.Check]: whether the caller has
+// charged the challenge to anything. A broken provider is replaced by the
+// built-in one (R18); an error means that this one failed too.
+func (d *Desk) Issue(ctx context.Context, address [16]byte, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
-	s := sealed{kind: policy.preferred, expires: expires, place: place, counted: counted}
+	s := sealed{kind: policy.preferred, expires: expires, address: address, counted: counted}
 	rand.Read(s.nonce[:]) // never fails: it ends the program instead
 	puzzle, err := d.pose(ctx, &s)
 	if err != nil {
@@ -90,8 +90,8 @@ func (d *Desk) Issue(ctx context.Context, place [16]byte, counted bool) (Challen
 	return d.present(s, puzzle), nil
 }
 
-// pose asks the preferred provider, then the built-in one, and notes in s
-// which of them answered.
+// pose asks the preferred provider, then the built-in one, and notes in s which
+// of them answered.
 func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 	puzzle, err := d.poseAs(ctx, *s)
 	if err != nil && ctx.Err() == nil && s.kind != d.builtIn.Kind() {
@@ -106,7 +106,7 @@ func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 }
 
 func (d *Desk) poseAs(ctx context.Context, s sealed) (Puzzle, error) {
-	if s.kind != d.builtIn.Kind() { // which asks nobody
+	if s.kind != d.builtIn.Kind() { // that one asks nobody, so it cannot hang
 		limited, cancel := context.WithTimeout(ctx, providerWait)
 		defer cancel()
 		ctx = limited
@@ -123,7 +123,7 @@ func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
 	return challenge
 }
 
-// illustrated tells whether the built-in image solves this challenge.
+// illustrated reports whether the built-in image solves this challenge.
 func (d *Desk) illustrated(s sealed) bool {
 	return s.orImage || s.kind == d.builtIn.Kind()
 }

@@ -102,9 +102,9 @@ func (d *desk) issue(t testing.TB) challenge.Challenge {
 	return c
 }
 
-func (d *desk) check(t testing.TB, place [16]byte, id, answer string) challenge.Verdict {
+func (d *desk) check(t testing.TB, address [16]byte, id, answer string) challenge.Verdict {
 	t.Helper()
-	v, err := d.Check(t.Context(), place, challenge.Solve{ID: id, Answer: answer})
+	v, err := d.Check(t.Context(), address, challenge.Solve{ID: id, Answer: answer})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,9 @@ import (
 
 // An ID is the base64url of
 //
-//	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · place 16) · tag 16
+//	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16) · tag 16
 //
-// 66 bytes, so that no base64 bit is left over to be changed unnoticed.
+// 66 bytes: base64 without spare bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
@@ -32,12 +32,12 @@ const (
 	flagOrImage = 2
 )
 
-// sealed is what an ID says to whoever holds the key.
+// sealed is the content of an ID.
 type sealed struct {
 	nonce   [nonceLen]byte // the challenge's name: what is spent
 	kind    string
 	expires time.Time // whole milliseconds
-	place   [16]byte
+	address [16]byte
 	counted bool
 	orImage bool
 }
@@ -57,7 +57,7 @@ func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 	return &sealer{idKey, seedKey}, nil
 }
 
-// seed gives each kind its own: a provider cannot tell another's answer.
+// seed differs by kind, so a provider cannot work out another's answer.
 func (s *sealer) seed(c sealed, kind string) Seed {
 	mac := hmac.New(sha256.New, s.seedKey)
 	mac.Write(c.nonce[:])
@@ -65,9 +65,9 @@ func (s *sealer) seed(c sealed, kind string) Seed {
 	return Seed(mac.Sum(nil))
 }
 
-// aead is of a key of this ID's own. A flood draws billions of nonces, too
-// many for GCM's random 96 bits under one key; 128 bits into a derived key
-// are enough, and GCM's own nonce can then be zero.
+// aead seals one ID under a key of its own. A flood draws billions of nonces, too
+// many for GCM's random 96 bits under one key. 128 bits into a derived key are
+// enough, and GCM's own nonce can then be zero.
 func (s *sealer) aead(nonce [nonceLen]byte) cipher.AEAD {
 	mac := hmac.New(sha256.New, s.idKey)
 	mac.Write(nonce[:])
@@ -90,7 +90,7 @@ func (s *sealer) seal(c sealed) string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// open tells what an ID says, or that it is no ID, or none of ours.
+// open reads an ID. The reason says what is wrong with it; Unchecked if nothing.
 func (s *sealer) open(id string) (sealed, Reason) {
 	if len(id) != IDLen {
 		return sealed{}, Malformed
@@ -120,7 +120,7 @@ func (c sealed) plain() []byte {
 	plain := append(make([]byte, 0, plainLen), idVersion, flags)
 	plain = append(plain, kind[:]...)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
-	return append(plain, c.place[:]...)
+	return append(plain, c.address[:]...)
 }
 
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
@@ -129,7 +129,7 @@ func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 		nonce:   nonce,
 		kind:    strings.TrimRight(string(rest[:kindLen]), "\x00"),
 		expires: time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		place:   [16]byte(rest[kindLen+8:]),
+		address: [16]byte(rest[kindLen+8:]),
 		counted: flags&flagCounted != 0,
 		orImage: flags&flagOrImage != 0,
 	}

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Why there is no picture.
 var (
-	// ErrGone: the challenge is spent, expired, or was never issued.
+	// ErrGone means that the challenge is spent, expired, or was never issued.
 	ErrGone = errors.New("challenge: no such challenge")
-	// ErrBusy: too many pictures or sounds are being made. Try again.
+	// ErrBusy means that too many pictures or sounds are being made: try again.
 	ErrBusy = errors.New("challenge: too many challenges are being rendered")
 )
 
@@ -27,9 +26,9 @@ type Media struct {
 
 var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav"}
 
-// Media renders a challenge that can still be solved, as "png" or "wav". It
-// is rendered whole before any of it is sent: whoever reads slowly holds up
-// nobody. The error is [ErrGone], [ErrBusy], the context's, or the store's.
+// Media renders a challenge that can still be solved, as "png" or "wav". It is
+// rendered whole before any of it is sent, so a slow reader holds up nobody. The
+// error is [ErrGone], [ErrBusy], the context's, or the store's.
 func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
 	s, reason := d.find(id)
 	if reason != Unchecked || mediaTypes[ext] == "" || !d.illustrated(s) {

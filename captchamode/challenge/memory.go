@@ -9,22 +9,19 @@ import (
 	"time"
 )
 
-// DefaultSpentCap is how many spent challenges a [MemorySpent] holds unless
-// told. That many in five minutes is 14,000 tries a second.
+// DefaultSpentCap is how many spent challenges a [MemorySpent] holds by default.
+// That many in five minutes is 14,000 tries a second.
 const DefaultSpentCap = 1 << 22
 
-// ErrSpentFull says that a MemorySpent holds all it may.
+// ErrSpentFull means that a MemorySpent holds as many as it may.
 var ErrSpentFull = errors.New("challenge: too many challenges were spent at once")
 
-var (
-	_ Spent     = (*MemorySpent)(nil)
-	_ Forgetful = (*MemorySpent)(nil)
-)
+var _ Spent = (*MemorySpent)(nil)
 
-// MemorySpent is a [Spent] for one process. At its bound it answers with
-// [ErrSpentFull], so that no challenge is solved until room is free: stricter,
-// never forgetful (R6). It has no goroutine: each call clears away what has
-// expired. Memory is in docs/challenges.md.
+// MemorySpent is a [Spent] for one process. At its bound it returns
+// [ErrSpentFull], so no challenge is solved until there is room: stricter, never
+// forgetful (R6). It has no goroutine: each call clears away what has expired.
+// docs/challenges.md says how much memory it takes.
 type MemorySpent struct {
 	now    func() time.Time
 	epoch  [16]byte
@@ -32,8 +29,9 @@ type MemorySpent struct {
 	shards []spentShard
 }
 
-// NewMemorySpent returns an empty store of at most limit challenges, to the
-// shard; zero or less is [DefaultSpentCap]. now is the clock, nil time.Now.
+// NewMemorySpent returns an empty store of about limit challenges, split evenly
+// between shards; zero or less is [DefaultSpentCap]. now is the clock; nil is
+// time.Now.
 func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	if limit <= 0 {
 		limit = DefaultSpentCap
@@ -50,7 +48,7 @@ func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	return m
 }
 
-// Epoch tells this store from every other.
+// Epoch implements [Spent]: this store forgets.
 func (m *MemorySpent) Epoch() [16]byte { return m.epoch }
 
 // Spend implements [Spent].
@@ -65,21 +63,21 @@ func (m *MemorySpent) Seen(_ context.Context, id [16]byte, until time.Time) (boo
 	return shard.seen(digest, until), nil
 }
 
-// find keeps eight bytes of each ID. Two of a full store meet once in 2^42
-// tries, and then one of them has to be solved again.
+// find reduces an ID to eight bytes. In a full store a new ID collides with one
+// of the others once in 2^42 tries, and is then refused.
 func (m *MemorySpent) find(id [16]byte) (*spentShard, uint64) {
 	digest := maphash.Comparable(m.hash, id)
 	return &m.shards[digest>>32%uint64(len(m.shards))], digest
 }
 
-// A spentShard keeps the IDs by the minute in which they expire, so that what
-// is over goes as a whole.
+// A spentShard keeps IDs by the minute in which they expire, and drops whole
+// minutes.
 type spentShard struct {
 	mu      sync.Mutex
 	minutes map[int64]map[uint64]struct{}
 	count   int
 	limit   int
-	swept   int64 // the minute of the last clearing
+	swept   int64 // the minute of the last sweep
 }
 
 func (s *spentShard) spend(digest uint64, until, now time.Time) (bool, error) {

@@ -13,17 +13,17 @@ import (
 // known is what a history knows of a challenge it issued.
 type known struct {
 	challenge.Challenge
-	place  [16]byte
-	spent  bool
-	solved int
+	address [16]byte
+	spent   bool
+	solved  int
 }
 
 // expected is what one try must find: R17 as a table.
-func (k *known) expected(now time.Time, place [16]byte, answer string) challenge.Reason {
+func (k *known) expected(now time.Time, address [16]byte, answer string) challenge.Reason {
 	switch {
 	case !now.Before(k.Expires):
 		return challenge.Expired
-	case place != k.place:
+	case address != k.address:
 		return challenge.Elsewhere
 	case k.spent:
 		return challenge.AlreadySpent
@@ -51,8 +51,8 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(t)
 		var issued []*known
-		place := rapid.Custom(func(rt *rapid.T) [16]byte {
-			return [16]byte{rapid.ByteRange(1, 2).Draw(rt, "place")}
+		address := rapid.Custom(func(rt *rapid.T) [16]byte {
+			return [16]byte{rapid.ByteRange(1, 2).Draw(rt, "address")}
 		})
 		pick := func(rt *rapid.T) *known {
 			if len(issued) == 0 {
@@ -62,15 +62,15 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"issue": func(rt *rapid.T) {
-				at := place.Draw(rt, "at")
+				at := address.Draw(rt, "at")
 				c, err := d.Issue(t.Context(), at, rapid.Bool().Draw(rt, "counted"))
 				if err != nil {
 					rt.Fatal(err)
 				}
-				issued = append(issued, &known{Challenge: c, place: at})
+				issued = append(issued, &known{Challenge: c, address: at})
 			},
 			"try": func(rt *rapid.T) {
-				k, at := pick(rt), place.Draw(rt, "at")
+				k, at := pick(rt), address.Draw(rt, "at")
 				answer := rapid.SampledFrom([]string{k.PoW.Salt, "wrong"}).Draw(rt, "answer")
 				want := k.expected(d.clock.Now(), at, answer)
 				got := d.check(t, at, k.ID, answer)

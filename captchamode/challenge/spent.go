@@ -5,33 +5,22 @@ import (
 	"time"
 )
 
-// Spent remembers which challenges were used up, until they would have
-// expired anyway. Methods are safe for concurrent use. The suite in
-// captchamode/challenge/challengetest says what is expected of one.
+// Spent remembers which challenges were used up, until they would have expired
+// anyway. Methods are safe for concurrent use. Every implementation passes the
+// suite in challenge/challengetest.
 type Spent interface {
-	// Spend uses up an ID and tells whether this call was the first to do so:
-	// of any number of calls, on any node, at most one hears true. until is
-	// when the ID expires, the same in every call for one ID; from then on
-	// nobody hears true. An error means that nobody knows, and the ID may be
-	// spent; the caller takes it for no.
+	// Spend uses up an ID and reports whether this call was the first to do so:
+	// of any number of calls, on any node, at most one returns true. until is
+	// when the ID expires, the same in every call for one ID; from then on no
+	// call returns true. After an error the ID may or may not be spent, and the
+	// caller must take it for no.
 	Spend(ctx context.Context, id [16]byte, until time.Time) (first bool, err error)
-	// Seen tells whether an ID has been spent, and spends nothing. After
+	// Seen reports whether an ID has been spent, and spends nothing. After
 	// until it may say either.
 	Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error)
-}
-
-// A Forgetful store loses what it knows when its process ends, and knows
-// nothing of other processes. Challenges are sealed with its epoch, which no
-// two such stores share: what was issued over one is unknown over the next,
-// and so nothing can be solved again after a restart, or on another node.
-type Forgetful interface {
-	// Epoch is drawn at random when the store is made.
+	// Epoch is zero for a store that outlives its process and that all nodes
+	// share. A store that forgets when its process ends draws one at random.
+	// Challenges are sealed with it, so what was issued before a restart, or on
+	// another node, is unknown after it and cannot be solved again.
 	Epoch() [16]byte
-}
-
-func epochOf(spent Spent) [16]byte {
-	if forgetful, ok := spent.(Forgetful); ok {
-		return forgetful.Epoch()
-	}
-	return [16]byte{}
 }

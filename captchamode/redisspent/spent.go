@@ -54,6 +54,9 @@ func (s *Store) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first == 1, nil
 }
 
+// Epoch implements challenge.Spent: Redis outlives this process.
+func (s *Store) Epoch() [16]byte { return [16]byte{} }
+
 // Seen implements challenge.Spent.
 func (s *Store) Seen(ctx context.Context, id [16]byte, _ time.Time) (bool, error) {
 	n, err := s.client.Exists(ctx, s.key(id)).Result()

@@ -329,15 +329,11 @@ func (s *site) openGuard(ctx context.Context) error {
 		return err
 	}
 	s.lists, s.blocklist, s.settled = new(guard.Lists), lists.New(s.db), s.settledStore()
-	var epoch [16]byte
-	if forgetful, ok := s.settled.(challenge.Forgetful); ok {
-		epoch = forgetful.Epoch()
-	}
 	s.bus = events.NewBus(events.Config{Logger: s.log}, events.NewLog(s.log, events.LogConfig{}), s.audit, s.alerts, s.tops, s.metrics)
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.keys.Counters, Realm: realm, Failures: s.failureStore(), Places: s.placeStore(),
 		Cookies: cookies, Mode: s.mode, Challenges: s.challenges, Lists: s.lists, Normalise: s.normalise(),
-		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus, Directories: []string{admin.Directory}, Epoch: epoch,
+		Canonical: s.canonical(context.WithoutCancel(ctx)), Observer: s.bus, Directories: []string{admin.Directory}, Epoch: s.settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})

@@ -9,7 +9,7 @@ import (
 
 // Spent remembers used challenges, or settled tickets, for all nodes; while
 // Redis is gone for this one only. A challenge can then be used once at each node, and never twice at
-// one. It is not challenge.Forgetful: what it forgets is used up elsewhere.
+// one.
 type Spent struct {
 	// Strict has Seen say so if Redis does not answer, where not to know must
 	// not pass for no.
@@ -37,6 +37,9 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	}
 	return first, err
 }
+
+// Epoch implements challenge.Spent: what this node forgets is spent in Redis.
+func (s *Spent) Epoch() [16]byte { return [16]byte{} }
 
 // Seen implements challenge.Spent.
 func (s *Spent) Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error) {

@@ -17,6 +17,8 @@ func (away) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return f
 
 var _ challenge.Spent = away{}
 
+func (away) Epoch() [16]byte { return [16]byte{} }
+
 func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {
 	t.Parallel()
 	s, until := NewSpent(away{}), time.Now().Add(time.Minute)

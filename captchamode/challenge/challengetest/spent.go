@@ -19,8 +19,8 @@ type Fixture struct {
 	Store challenge.Spent
 	// Now is the store's clock; nil is time.Now.
 	Now func() time.Time
-	// Advance moves the clock; nil if it cannot be moved. What depends on it
-	// is then left out.
+	// Advance moves the clock; nil if it cannot be moved. Claims that depend on
+	// it are then left out.
 	Advance func(time.Duration)
 }
 

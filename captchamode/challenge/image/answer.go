@@ -17,8 +17,8 @@ func matches(digits []byte, answer string) bool {
 	return ok && subtle.ConstantTimeCompare(typed, digits) == 1
 }
 
-// parse returns the value of each digit typed, without spaces. People type
-// groups, and keyboards of many languages have digits of their own.
+// parse returns the value of each digit typed. Spaces are skipped, since people
+// type groups; keyboards of many languages have digits of their own.
 func parse(answer string) ([]byte, bool) {
 	var typed []byte
 	for _, r := range answer {
@@ -34,9 +34,8 @@ func parse(answer string) ([]byte, bool) {
 	return typed, len(typed) > 0
 }
 
-// digitValue reads a decimal digit of any script. Unicode keeps each script's
-// ten digits together and in order, which Go's tables preserve; a test holds
-// them to it.
+// digitValue reads a decimal digit of any script. Unicode keeps each script's ten
+// digits together and in order, and so do Go's tables; a test checks them.
 func digitValue(r rune) (byte, bool) {
 	if r >= '0' && r <= '9' {
 		return byte(r - '0'), true

@@ -1,11 +1,10 @@
 // Package image is the built-in challenge: digits in a distorted picture, or
 // spoken over noise for those who cannot see it. It needs nothing but this
-// process, so it is what every other challenge falls back to (R18).
+// process, so every other challenge falls back to it (R18).
 //
-// It draws and speaks with github.com/dchest/captcha and leaves alone that
-// library's store, handlers and globals. The digits follow from the seed, so
-// nothing is kept. What machines read of it, and how that was measured, is in
-// docs/challenges.md.
+// It draws and speaks with github.com/dchest/captcha, without that library's
+// store, handlers and globals. The digits follow from the seed, so nothing is
+// stored. docs/challenges.md has how well machines read it.
 package image
 
 import (
@@ -109,7 +108,7 @@ func (p *Provider) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	}
 }
 
-// digits of a seed, each from 0 to 9. Reducing 64 bits by a million leaves a
+// digits of a seed, each from 0 to 9. Reducing 64 bits modulo a million leaves a
 // bias of one in 10^13.
 func (p *Provider) digits(seed challenge.Seed) []byte {
 	rest := binary.BigEndian.Uint64(seed[:8]) % p.modulo
@@ -121,12 +120,12 @@ func (p *Provider) digits(seed challenge.Seed) []byte {
 	return digits
 }
 
-// noise names the distortion of a seed. The library mixes it with a key of
-// its own, drawn when the process starts: a picture is stable in one process
-// and differs in the next.
+// noise names the distortion of a seed. The library mixes it with a key of its
+// own, drawn when the process starts: a picture is stable in one process and
+// differs in the next.
 func noise(seed challenge.Seed) string { return hex.EncodeToString(seed[8:24]) }
 
-// Solution is what solves the challenge of a seed, for tests and measurements.
+// Solution solves the challenge of a seed, for tests and measurements.
 func (p *Provider) Solution(seed challenge.Seed) string {
 	solution := p.digits(seed)
 	for i := range solution {

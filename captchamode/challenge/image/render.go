@@ -32,9 +32,9 @@ func (p *Provider) speak(w io.Writer, seed challenge.Seed) error {
 	return nil
 }
 
-// flatten leaves two colours. The library's background is transparent, which
-// a dark page turns into dark digits on black; and it gives digits and dots
-// colours of their own, which hands a machine the digits without the dots.
+// flatten leaves two colours. The library's background is transparent, which puts
+// dark digits on the black of a dark page; and it gives digits and dots colours
+// of their own, which hands a machine the digits without the dots.
 func flatten(palette color.Palette) {
 	for i := range palette {
 		palette[i] = ink
@@ -44,8 +44,8 @@ func flatten(palette color.Palette) {
 
 var ink = color.RGBA{R: 0x20, G: 0x20, B: 0x50, A: 0xff}
 
-// tryDrawing finds out whether the digits fit: the library panics if not, and
-// whether it does depends on the sizes alone.
+// tryDrawing finds out whether the digits fit: the library panics if they do not,
+// and that depends on the sizes alone.
 func (p *Provider) tryDrawing() (err error) {
 	defer func() {
 		if recover() != nil {

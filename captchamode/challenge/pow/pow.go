@@ -1,11 +1,10 @@
-// Package pow is the challenge that nobody has to look at: the browser finds
-// a number by trying, in the words of the ALTCHA protocol with SHA-256. It
-// puts a price on each guess, a small one (docs/challenges.md has it in
-// numbers), and is offered together with the built-in image for browsers
-// without JavaScript.
+// Package pow is the challenge that nobody has to look at: the browser finds a
+// number by trying, by the ALTCHA protocol with SHA-256. It puts a small price on
+// each guess (docs/challenges.md has it in numbers). The built-in image is offered
+// beside it, for browsers without JavaScript.
 //
-// Everything follows from the seed of the challenge, so nothing is kept; the
-// challenge's place, expiry and single use are those of its ID.
+// Everything follows from the seed of the challenge, so nothing is stored. Its
+// ID holds the address, the expiry, and what is spent.
 package pow
 
 import (
@@ -29,7 +28,8 @@ import (
 
 var _ challenge.Provider = (*Provider)(nil)
 
-// Bounds of the number to find. The work is half of it on average.
+// The largest number to search: by default, at least and at most. On average half
+// of them are tried.
 const (
 	DefaultMaxNumber = 100_000
 	MinMaxNumber     = 1_000
@@ -51,8 +51,8 @@ func New(maxNumber int64) (*Provider, error) {
 	return p, nil
 }
 
-// SetMaxNumber changes the work asked for from now on. Challenges that are
-// out already are checked against the work they asked for.
+// SetMaxNumber changes the work that is asked for from now on. A challenge that
+// was issued before is checked against the work it asked for.
 func (p *Provider) SetMaxNumber(n int64) error {
 	if n < MinMaxNumber || n > MaxMaxNumber {
 		return fmt.Errorf("pow: max number: must be from %d to %d", MinMaxNumber, MaxMaxNumber)
@@ -88,10 +88,10 @@ func (p *Provider) Issue(_ context.Context, seed challenge.Seed, expires time.Ti
 }
 
 // Check accepts the base64 of an ALTCHA payload. The salt must be this
-// challenge's own, to the byte; the signature, under a key of this challenge
-// alone, then shows that the hash is the one that was issued, and so that the
-// number was found, whatever the work asked for today. The library is not
-// asked about the expiry: it has a clock of its own, and the ID's was checked.
+// challenge's own, to the byte. The signature, under a key of this challenge
+// alone, then proves that the hash is the one that was issued, and so that the
+// number was found, whatever the work asked for today. The library does not
+// check the expiry, for which it has a clock of its own: the ID's was checked.
 func (p *Provider) Check(_ context.Context, seed challenge.Seed, expires time.Time, answer string) (bool, error) {
 	payload, ok := parse(answer)
 	if !ok || payload.Algorithm != string(altcha.SHA256) || payload.Salt != salt(seed, expires) {
@@ -112,8 +112,8 @@ func parse(answer string) (payload altcha.Payload, ok bool) {
 	return payload, json.Unmarshal(raw, &payload) == nil
 }
 
-// salt carries the expiry where ALTCHA's clients look for it. It ends in "&",
-// so that no digit of the number can be taken for one of the expiry.
+// salt carries the expiry where ALTCHA's clients look for it. It ends in "&", so
+// no digit of the number can be taken for one of the expiry (CVE-2025-68113).
 func salt(seed challenge.Seed, expires time.Time) string {
 	params := url.Values{"expires": {strconv.FormatInt(expires.Unix(), 10)}}
 	return hex.EncodeToString(derive(seed, "salt")[:12]) + "?" + params.Encode() + "&"
