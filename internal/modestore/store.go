@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -70,16 +69,17 @@ func New(c Config) *Store {
 }
 
 // Switched queues a switch to be saved and never blocks. One that was adopted is
-// saved by the node that made it.
+// saved by the node that made it. When the queue is full only a person's word
+// still finds room.
 func (s *Store) Switched(one captchamode.Switch) {
 	if one.Adopted {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) >= queued {
-		s.config.Log.Error("switch of CAPTCHA mode not saved", "on", s.queue[0].On, "cause", string(s.queue[0].Cause))
-		s.queue = slices.Delete(s.queue, 0, 1)
+	if len(s.queue) >= queued && one.Cause != captchamode.ByPerson {
+		s.config.Log.Error("switch of CAPTCHA mode not saved", "on", one.On, "cause", string(one.Cause))
+		return
 	}
 	s.queue = append(s.queue, entry{Switch: one, id: rand.Text()})
 	select {
@@ -93,7 +93,7 @@ func (s *Store) Switched(one captchamode.Switch) {
 func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 	s.mode = mode
 	var learned string
-	err := s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state WHERE name = $1`, s.name()).Scan(&learned)
+	err := s.config.DB.QueryRowContext(ctx, `SELECT value FROM mode_state WHERE name = $1`, s.config.Realm+"/mode").Scan(&learned)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("modestore: load: %w", err)
 	}
@@ -149,8 +149,6 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) name() string { return s.config.Realm + "/mode" }
-
 // word is the last one that a person said; the zero Force if nobody ever has.
 func (s *Store) word(ctx context.Context) (f captchamode.Force, err error) {
 	var since, until int64
@@ -174,7 +172,7 @@ func (s *Store) save(ctx context.Context) error {
 	defer cancel()
 	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO mode_state (name, value, changed_at) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at`,
-		s.name(), sqltx.Clean(string(learned)), time.Now().UnixMilli())
+		s.config.Realm+"/mode", sqltx.Clean(string(learned)), time.Now().UnixMilli())
 	return err
 }
 
@@ -196,9 +194,7 @@ func (s *Store) writeAll(ctx context.Context) error {
 			return fmt.Errorf("modestore: save a switch: %w", err)
 		}
 		s.mu.Lock()
-		if len(s.queue) > 0 && s.queue[0].id == first.id {
-			s.queue = s.queue[1:]
-		}
+		s.queue = s.queue[1:]
 		s.mu.Unlock()
 	}
 }
@@ -209,17 +205,17 @@ func (s *Store) write(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
 	err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error {
+		first, err := true, error(nil)
 		switch e.Cause {
 		case captchamode.ByPerson:
-			if err := s.writeWord(ctx, tx, e); err != nil {
-				return err
-			}
+			err = s.writeWord(ctx, tx, e)
 		case captchamode.ByExpiry:
-			if first, err := s.writeEnd(ctx, tx, e); err != nil || !first {
-				return err
-			}
+			first, err = s.writeEnd(ctx, tx, e)
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO mode_history (id, realm, at, from_state, to_state, cause, who, why, pressure, threshold)
+		if err != nil || !first {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO mode_history (id, realm, at, from_state, to_state, cause, who, why, pressure, threshold)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 			e.id, s.config.Realm, e.At.UnixMilli(), e.Was(), e.Now(), string(e.Cause),
 			sqltx.Clean(e.Force.Who), sqltx.Clean(e.Force.Why), float64(e.Pressure), e.Threshold)
