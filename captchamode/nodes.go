@@ -6,14 +6,11 @@ import (
 	"time"
 )
 
-// Several nodes are one site. Each tells the others several times a second what
-// it has counted (Report) and hears the sum of all reports and the level that the
-// nodes have agreed on (Hear). Whichever node finds first that the level has to
-// change proposes it; once that is written, all others apply what they read. So
-// there is no leader, and each switch has one author. A node that crosses the
-// threshold by itself is on before that.
-//
-// All times are the site's: those of whoever carries the reports.
+// Several nodes are one site. Several times a second each reports what it has
+// counted, and gets the sum of all reports and what the nodes have agreed on. The
+// first node to find that the level has to change proposes it; once that is
+// written, the others apply what they read. So there is no leader, and each switch
+// has one author. All times are the site's: those of whatever carries the reports.
 
 // Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
 type Agreed struct {
@@ -26,8 +23,9 @@ type Agreed struct {
 	Minutes []Minute `json:"minutes"`
 }
 
-// News is what a node hears from the others.
-type News struct {
+// An Answer is what a node gets for its report.
+type Answer struct {
+	To     Report // that report
 	Now    time.Time
 	Nodes  int     // that have reported in the last seconds, this one among them
 	All    Report  // the sum over all nodes
@@ -38,22 +36,23 @@ type News struct {
 type fleet struct {
 	node     string
 	hurry    func()
-	together bool // the others have been heard at the last try
+	together bool          // the last report was answered
+	agreed   Agreed        // what this node goes by; no Version before the first answer
+	ahead    time.Duration // the site's clock less this node's
+	judged   Level         // this node's level at its last Merge
 
-	nodes  int           // last seen, this one among them
-	ahead  time.Duration // the site's clock less this node's
-	agreed Agreed        // what this node goes by; no Version before it has heard any
-	at     time.Time     // when it last heard the others
-	sent   Counts        // its own pressure then
-	others Counts        // and theirs
-	judged Level         // its level when it last made a proposal
+	// As of the last answer: when it came, how many nodes there were, and the
+	// pressure on this one and on all others.
+	at           time.Time
+	nodes        int
+	mine, others Counts
 }
 
-// alone reports whether the others were heard once and are not any more.
+// alone reports whether the node was one of several and gets no answer any more.
 func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
 
-// Merge returns what follows from what the nodes have agreed on and what one of
-// them would say. apart means that its own level came about without the others.
+// Merge returns what holds of what the nodes have agreed on and what one of them
+// would say. apart means that its own level came about without the others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	switch {
 	case agreed == nil: // lost, or never there
@@ -79,29 +78,28 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 }
 
 // Join makes the Mode one of the nodes of a site. node names this process and
-// no other; hurry is called, with the lock held, when the others should hear of
-// this node soon. It must not block. Call Join once, before anything is observed.
-// Until the Mode hears something it goes by itself.
+// no other; hurry asks for a report soon. It is called with the lock held and must
+// not block. Call Join once, before anything is observed. Until the first answer
+// the Mode goes by itself.
 func (m *Mode) Join(node string, hurry func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fleet.node, m.fleet.hurry = node, hurry
 }
 
-// Report returns what this node has counted. Hear what comes of it, or GoAlone,
-// before the next one.
+// Report returns what this node has counted. Call Merge with the answer, or
+// GoAlone if there is none, before the next Report.
 func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
-	m.fleet.sent = m.window.Pressure
 	return m.window.Report
 }
 
-// Hear takes in what the others say. It returns what the nodes should agree on
-// now, for Apply once it has been written in the place of what was heard; or nil
-// if nothing has to be written.
-func (m *Mode) Hear(n News) *Agreed {
+// Merge takes in the answer to a report. It returns what the nodes should agree on
+// now: write it in the place of what was read, then Apply it. It returns nil if
+// there is nothing to write.
+func (m *Mode) Merge(n Answer) *Agreed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, said := &m.fleet, n.Agreed
@@ -115,7 +113,8 @@ func (m *Mode) Hear(n News) *Agreed {
 	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
-	f.nodes, f.at, f.others = max(1, n.Nodes), now, n.All.Pressure.plus(f.sent.times(-1))
+	f.at, f.nodes = now, max(1, n.Nodes)
+	f.mine, f.others = n.To.Pressure, n.All.Pressure.plus(n.To.Pressure.times(-1))
 
 	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.Pressure.Total())
 	passed.pass(&m.config, d, m.mayLearn(d.Level), &n.All, now.Add(-lateReports))
@@ -146,7 +145,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	f.together, f.agreed = true, a
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
-	case own > f.judged && own > a.Level: // risen since: the others hear of it next
+	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
 		m.detector.Level, m.detector.Low = own, time.Time{}
 		m.show()
 	case m.detector.Level != m.last.Level:
@@ -156,8 +155,8 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	}
 }
 
-// GoAlone notes that the others cannot be heard. The level stays; from now on
-// this node goes by its own pressure, against its part of the threshold.
+// GoAlone notes that a report was not answered. The level stays; from now on this
+// node goes by its own pressure, against its part of the threshold.
 func (m *Mode) GoAlone() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,14 +185,14 @@ func (a *Agreed) same(b *Agreed) bool {
 // that is over.
 const lateReports = 2 * time.Second
 
-// lookAlone has the detector look where the others cannot be heard: what has come
-// since counts against this node's part of the threshold. What it knew of the
-// whole site fades within a minute and still counts against the whole threshold,
-// so that a short silence is no attack.
+// lookAlone is look without the others. What has come since the last answer counts
+// against this node's part of the threshold. What was known of the whole site then
+// fades within a minute and still counts against the whole threshold, so that a
+// short silence is no attack.
 func (m *Mode) lookAlone(now time.Time) {
 	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
 	own := float64(m.window.Pressure.Total())
-	since := own - float64(f.sent.times(left).Total())
+	since := own - float64(f.mine.times(left).Total())
 	whole := float64(m.window.Pressure.plus(f.others.times(left)).Total())
 	m.detector.see(&m.config, m.threshold(), max(since, whole/float64(f.nodes)), own, now)
 }

@@ -22,7 +22,7 @@ func joined(t *testing.T, heard bool) (*captchamode.Mode, *time.Time, *[]captcha
 	m.Join("here", func() {})
 	if heard {
 		m.Report()
-		next := m.Hear(captchamode.News{Now: now, Nodes: 3})
+		next := m.Merge(captchamode.Answer{Now: now, Nodes: 3})
 		if next == nil {
 			t.Fatal("a site that nobody knows is not written")
 		}
@@ -58,7 +58,7 @@ func TestCrossingWhileTheOthersSpeak(t *testing.T) {
 	m, now, switches := joined(t, true)
 	*now = now.Add(3 * time.Minute)
 	m.Report()
-	next := m.Hear(captchamode.News{Now: *now, Nodes: 3, Agreed: &captchamode.Agreed{Version: "theirs", Detector: captchamode.Detector{Learned: 1}}})
+	next := m.Merge(captchamode.Answer{Now: *now, Nodes: 3, Agreed: &captchamode.Agreed{Version: "theirs", Detector: captchamode.Detector{Learned: 1}}})
 	observe(m, 31)
 	if next == nil || next.Level != captchamode.Calm || !m.On() {
 		t.Fatalf("on is %v, and to be written is %+v", m.On(), next)
@@ -68,7 +68,7 @@ func TestCrossingWhileTheOthersSpeak(t *testing.T) {
 		t.Fatalf("on is %v after %+v, want on and nothing told", m.On(), *switches)
 	}
 	r := m.Report()
-	after := m.Hear(captchamode.News{Now: *now, Nodes: 3, All: r, Agreed: next})
+	after := m.Merge(captchamode.Answer{Now: *now, Nodes: 3, To: r, All: r, Agreed: next})
 	if after == nil || after.Level != captchamode.Attack || after.By != "here" {
 		t.Fatalf("to be written is %+v, want its attack", after)
 	}

@@ -72,8 +72,8 @@ type Mode struct {
 	mode          *captchamode.Mode
 	options       ModeOptions
 	flush, agree  *redisscript.Script
-	reports, kept string // the keys
-	nodes         atomic.Int32
+	reports, kept string       // the names of the keys
+	nodes         atomic.Int32 // when Redis last answered
 	hurry         chan struct{}
 	now           func() time.Time // Redis's, in tests
 
@@ -168,12 +168,12 @@ func (m *Mode) Flush(ctx context.Context) error {
 // exchange reports once, and writes what follows. It is not done if another node
 // has written meanwhile.
 func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
-	news, err := m.report(ctx, m.mode.Report())
+	answer, err := m.report(ctx, m.mode.Report())
 	if err != nil {
 		return false, err
 	}
-	m.nodes.Store(int32(max(1, news.Nodes)))
-	next := m.mode.Hear(news)
+	m.nodes.Store(int32(max(1, answer.Nodes)))
+	next := m.mode.Merge(answer)
 	if next == nil {
 		return true, nil
 	}
@@ -192,7 +192,7 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 }
 
 // report sends a report and reads the answer.
-func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.News, error) {
+func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
 	args := []any{m.options.Node, m.version, r.Minute.Unix() / 60}
 	for _, counts := range []captchamode.Counts{r.Pressure, r.Running, r.Last} {
 		args = append(args, counts[captchamode.Failure], counts[captchamode.Unsolved], counts[captchamode.Shed])
@@ -202,20 +202,27 @@ func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Ne
 	}
 	reply, err := m.run(ctx, m.flush, []any{m.reports, m.kept}, args...)
 	if err != nil {
-		return captchamode.News{}, err
+		return captchamode.Answer{}, err
 	}
-	return m.read(reply)
+	answer, err := m.read(reply)
+	answer.To = r
+	return answer, err
 }
 
+var errModeAnswer = errors.New("not an answer of mode_flush.lua")
+
 // read reads an answer of mode_flush.lua.
-func (m *Mode) read(reply any) (news captchamode.News, err error) {
-	list, _ := reply.([]any)
-	if len(list) != 13 {
-		return news, errors.New("not an answer of this script")
+func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) != 13 {
+		return answer, errModeAnswer
 	}
 	var n [11]int
 	for i := range n {
-		v, _ := list[i].(int64)
+		v, ok := list[i].(int64)
+		if !ok {
+			return answer, errModeAnswer
+		}
 		n[i] = int(v)
 	}
 	counts := func(from int) captchamode.Counts {
@@ -230,7 +237,7 @@ func (m *Mode) read(reply any) (news captchamode.News, err error) {
 		}
 	}
 	now := time.UnixMilli(int64(n[0])).UTC()
-	return captchamode.News{
+	return captchamode.Answer{
 		Now: now, Nodes: n[1], Agreed: m.agreed,
 		All: captchamode.Report{Pressure: counts(2), Minute: now.Truncate(time.Minute), Running: counts(5), Last: counts(8)},
 	}, nil

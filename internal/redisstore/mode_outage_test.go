@@ -99,9 +99,11 @@ func alone(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	s.round(t)
 	s.outage(t)
-	for _, n := range s.nodes {
-		n.fail(10)
-		n.mode.Tick()
+	for range 10 {
+		for _, n := range s.nodes {
+			n.fail(1)
+			n.lost(t) // that it tries to tell the others changes nothing
+		}
 	}
 	s.want(t, false) // a third of 30, and not above
 	for _, n := range s.nodes {
