@@ -53,28 +53,19 @@ func (m minutes) running() time.Time {
 	return m[len(m)-1].Start
 }
 
-// note takes over what was counted. It never becomes less: after a restart the
-// count begins at zero, and the minute does not.
-func (m *Minute) note(c Counts) {
-	m.Failures, m.Unsolved, m.Shed = max(m.Failures, c[Failure]), max(m.Unsolved, c[Unsolved]), max(m.Shed, c[Shed])
-}
-
-// mark notes the level, and the thresholds that go with a threshold of on.
-func (m *Minute) mark(c *Config, on float64, l Level) {
-	m.Threshold, m.SlowAt, m.LeaveAt, m.Level = on, on*c.SlowPart, on*c.LeavePart, l
-}
-
-func (m *Minute) total() int { return m.Failures + m.Unsolved + m.Shed }
-
 // pass moves the minutes on to now, and learns from those that have ended if
-// there is a lesson in them. r is what was counted.
+// there is a lesson in them. r is what was counted; a minute never becomes less,
+// also if the count begins anew after a restart.
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
 	open := m.advance(now)
 	for i := range open {
-		open[i].note(r.in(open[i].Start))
-		open[i].mark(c, d.threshold(c), d.Level)
+		one, counts, on := &open[i], r.in(open[i].Start), d.threshold(c)
+		one.Failures = max(one.Failures, counts[Failure])
+		one.Unsolved = max(one.Unsolved, counts[Unsolved])
+		one.Shed = max(one.Shed, counts[Shed])
+		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.SlowPart, on*c.LeavePart, d.Level
 		if lesson && i < len(open)-1 {
-			d.learn(c, open[i].total())
+			d.learn(c, one.Failures+one.Unsolved+one.Shed)
 		}
 	}
 }

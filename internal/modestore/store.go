@@ -27,6 +27,8 @@ const (
 	// queued is how many switches may wait for a database that fails: far more
 	// than a mode with a cool-down makes.
 	queued = 256
+	// saveEvery is how often what was learned is saved.
+	saveEvery = 5 * time.Second
 	// saveWithin bounds one write.
 	saveWithin = 10 * time.Second
 )
@@ -35,8 +37,6 @@ const (
 type Config struct {
 	DB    *sql.DB
 	Realm string
-	// Every is how often what was learned is saved; default 5 s.
-	Every time.Duration
 	Log   *slog.Logger
 }
 
@@ -61,12 +61,7 @@ type entry struct {
 }
 
 // New returns a store that does nothing yet.
-func New(c Config) *Store {
-	if c.Every == 0 {
-		c.Every = 5 * time.Second
-	}
-	return &Store{config: c, wake: make(chan struct{}, 1)}
-}
+func New(c Config) *Store { return &Store{config: c, wake: make(chan struct{}, 1)} }
 
 // Switched queues a switch to be saved and never blocks. One that was adopted is
 // saved by the node that made it. When the queue is full only a person's word
@@ -114,7 +109,7 @@ func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 // Run saves switches as they come and what was learned every so often, until ctx
 // ends, and once more after that.
 func (s *Store) Run(ctx context.Context) {
-	tick := time.NewTicker(s.config.Every)
+	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for running := true; running; {
 		select {
@@ -236,12 +231,8 @@ func (s *Store) writeWord(ctx context.Context, tx *sql.Tx, e entry) error {
 	if e.tried {
 		query += ` WHERE mode_words.since <= excluded.since`
 	}
-	until := int64(0)
-	if e.Force.Word != captchamode.Automatic {
-		until = e.Force.Until.UnixMilli()
-	}
 	_, err := tx.ExecContext(ctx, query, s.config.Realm, e.id, string(e.Force.Word),
-		sqltx.Clean(e.Force.Who), sqltx.Clean(e.Force.Why), e.Force.Since.UnixMilli(), until)
+		sqltx.Clean(e.Force.Who), sqltx.Clean(e.Force.Why), e.Force.Since.UnixMilli(), max(0, e.Force.Until.UnixMilli()))
 	if err != nil {
 		return err
 	}
