@@ -60,8 +60,8 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	case agreed.Version == own.Version: // nobody has spoken since
 		own.Minutes = agreed.Minutes
 		return own
-	case own.Version == "" || !apart && agreed.Number >= own.Number && agreed.Learned >= own.Learned:
-		return *agreed // it came after what this node went by
+	case own.Version == "" || !apart && agreed.follows(&own):
+		return *agreed
 	}
 	m := *agreed
 	m.Number = max(m.Number, own.Number)
@@ -173,6 +173,12 @@ func (m *Mode) knows() Agreed {
 
 func (a *Agreed) valid() bool {
 	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
+}
+
+// follows reports whether a came after b, rather than beside it: two nodes may
+// have written to a server that had lost something.
+func (a *Agreed) follows(b *Agreed) bool {
+	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }
 
 // same reports whether nothing has to be written to make b of a.

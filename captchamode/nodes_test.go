@@ -149,6 +149,10 @@ func TestMergeTakesOverWhatCameLaterAndNothingOlder(t *testing.T) {
 	if m := captchamode.Merge(nil, attack, false); m.Level != captchamode.Attack {
 		t.Errorf("an empty server made it %+v", m)
 	}
+	beside := captchamode.Agreed{Version: "new", Number: 3, By: "another", Detector: captchamode.Detector{Learned: 120}}
+	if m := captchamode.Merge(&beside, attack, false); m.Level != captchamode.Attack {
+		t.Errorf("another switch of the same number made it %+v", m)
+	}
 	fresh := attack
 	fresh.Version = ""
 	if m := captchamode.Merge(&empty, fresh, false); m.Level != captchamode.Calm {
