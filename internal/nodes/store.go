@@ -36,15 +36,6 @@ import (
 	"authguard/trusted"
 )
 
-// Places are this node's copy of the known places: in SQL, behind a memory
-// cache.
-type Places interface {
-	trusted.Store
-	// Peek is what memory holds of an account; false if that is nothing. It
-	// does not ask the database: anybody can make names up.
-	Peek(account trusted.Key) (trusted.Record, bool)
-}
-
 // Config is what a Store needs: all but Budget, Log and OnChange.
 type Config struct {
 	Client redis.UniversalClient
@@ -52,7 +43,12 @@ type Config struct {
 	Redis redisstore.Options
 	// Counters are this node's own. Nobody else may charge them.
 	Counters *failures.Memory
-	Places   Places
+	// Places are this node's copy of the known places: in SQL, behind a memory
+	// cache.
+	Places trusted.Store
+	// Peek is what the cache holds of an account; false if that is nothing. It
+	// must not ask the database: anybody can make names up.
+	Peek func(account trusted.Key) (trusted.Record, bool)
 	// Nodes is how many were last seen, this one included.
 	Nodes func() int
 	// Budget is how long one trip to Redis may take; default DefaultBudget.
@@ -70,7 +66,8 @@ type Store struct {
 	redis    *redisstore.Store
 	local    *guard.Local
 	counters *failures.Memory
-	places   Places
+	places   trusted.Store
+	peek     func(trusted.Key) (trusted.Record, bool)
 	nodes    func() int
 	node     uint64 // marks what this process charged alone
 	owed     owed
@@ -80,14 +77,14 @@ var _ guard.Store = (*Store)(nil)
 
 // New makes the store and the client's breaker. Nothing is sent to Redis yet.
 func New(c Config) (*Store, error) {
-	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Nodes == nil {
-		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
+	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Peek == nil || c.Nodes == nil {
+		return nil, errors.New("nodes: Client, Counters, Places, Peek and Nodes must be set")
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	s := &Store{
-		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, nodes: c.Nodes,
+		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, peek: c.Peek, nodes: c.Nodes,
 	}
 	var number [8]byte
 	rand.Read(number[:])
@@ -247,7 +244,7 @@ func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.
 // elsewhere is what this node knows of an account of which Redis knows nothing.
 // A cookie that is genuine is worth asking the database whether it was voided.
 func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
-	record, _ := s.places.Peek(c.Account)
+	record, _ := s.peek(c.Account)
 	if device := &c.Places[0]; !device.Issued.IsZero() {
 		if reset, err := s.places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
 			record.Reset = max(record.Reset, reset.UnixMilli())
