@@ -6,16 +6,16 @@
 // pairs and places is told to Redis when it is back. What was charged alone
 // stays in this node's memory.
 //
-// What a loss costs, of a limit of N over all nodes: alone they let at most N/2
-// more be checked, or one each, than Redis has counted; so in an outage 1.5 N
-// at most, and 2 N after a Redis that forgot everything. A node alone starts
-// from the failures that it has settled itself, which are mirrored in its
-// memory.
+// What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
+// each, on top of what Redis has counted. So in an outage at most 1.5 N passwords
+// are checked, and at most 2 N when Redis has forgotten everything. The failures
+// that a node has settled itself are mirrored in its memory and count against
+// its part, so that usually there is less.
 //
-// A Redis that has lost its memory looks healthy. It is noticed where it
-// matters, account by account: Redis knows nothing of an account of which this
-// node does, and is told again before the attempt is decided. So nobody is a
-// stranger at home, and no place comes back that a new password had ended.
+// A Redis that has lost its memory looks healthy. The loss is noticed account by
+// account: Redis knows nothing of an account, this node does, and Redis is told
+// before the attempt is decided. So nobody is a stranger at home, and no place
+// comes back that a new password had ended.
 package nodes
 
 import (
@@ -187,6 +187,9 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	}
 	if c.ID.Node != 0 {
 		told.ID = failures.ChargeID{At: 1} // there is no such charge in Redis
+	}
+	if o == guard.Failed { // nothing is written
+		return s.redis.Settle(ctx, told, o)
 	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
 }
