@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,7 +72,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		all = append(all, listener{name, socket, httpServer(h, d.site.log)})
+		all = append(all, listener{name, &lastCall{TCPListener: socket.(*net.TCPListener), over: make(chan struct{})}, httpServer(h, d.site.log)})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
@@ -97,6 +99,38 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
 		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// A lastCall is a listener that, before it closes, lets everybody in who has
+// connected already: closing the socket would reset them, and a proxy that has
+// sent a login there could only answer 502, since it must not send it twice.
+type lastCall struct {
+	*net.TCPListener
+	over chan struct{}
+}
+
+// lastCallFor is how long a listener waits for one more connection.
+const lastCallFor = 20 * time.Millisecond
+
+// Accept implements net.Listener.
+func (l *lastCall) Accept() (net.Conn, error) {
+	c, err := l.TCPListener.Accept()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		close(l.over)
+		return nil, net.ErrClosed // the server closes the socket
+	}
+	return c, err
+}
+
+// end lets in those who are waiting, until ctx ends at the latest.
+func (l *lastCall) end(ctx context.Context) {
+	if l.SetDeadline(time.Now().Add(lastCallFor)) != nil {
+		return
+	}
+	select {
+	case <-l.over:
+	case <-ctx.Done():
 	}
 }
 
