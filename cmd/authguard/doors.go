@@ -74,7 +74,7 @@ func (s *site) administration() http.Handler {
 	e := web.NewEcho("", s.log)
 	e.Use(s.edge.Local)
 	e.GET("/captcha/:file", web.Media(s.challenges))
-	pages := admin.Site{API: s.commands(), Login: login, Accounts: s.accounts, Metrics: s.metrics.Handler(), Ready: s.db.PingContext}
+	pages := admin.Site{API: s.commands(), Login: login, Metrics: s.metrics.Handler(), Ready: s.db.PingContext}
 	pages.Routes(e)
 	return e
 }

@@ -1,3 +1,9 @@
+// Package control is the one service by which people steer a running server:
+// the admin pages, the admin API and the commands all call it and nothing else.
+//
+// Every change names who asks for it, such as "admin:ann" or "cli:root", and is
+// recorded in the audit log. Control decides no login and checks no permission:
+// the doors do.
 package control
 
 import (

@@ -73,8 +73,11 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitted is nil if the API answers a request, and the reason why not
-// otherwise.
+// admitted is nil if the API answers a request, and why it does not otherwise.
+// What changes something has the session's token, or is JSON or a DELETE, which
+// no form can send: a browser asks (preflight) before it sends those elsewhere.
+// The login page may be the same host at another port, which is this site to
+// cookies; web.NewEcho has checked where the request comes from.
 func admitted(r *http.Request, s *web.Session) error {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -90,22 +93,13 @@ func admitted(r *http.Request, s *web.Session) error {
 			Type: "password-change-required", Title: "Choose your own password first", Status: http.StatusForbidden,
 			Detail: "replace the one-time password at /password",
 		}
-	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && !ownJSON(r):
+	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):
 		return web.Problem{
 			Type: "csrf", Title: "The request may come from another site", Status: http.StatusForbidden,
 			Detail: "send the header " + csrfHeader + " with the value that every answer of the API has, or JSON from this site",
 		}
 	}
 	return nil
-}
-
-// ownJSON reports whether a request is JSON, or a DELETE, that no other site's
-// page can have sent. The login page may be the same host at another port: to
-// cookies that is this site, to Sec-Fetch-Site and Origin it is not, and those
-// are checked for every request. A browser too old to send either asks
-// (preflight) before it sends JSON elsewhere.
-func ownJSON(r *http.Request) bool {
-	return (r.Method == http.MethodDelete || web.SentJSON(r)) && http.NewCrossOriginProtection().Check(r) == nil
 }
 
 // who is a session's person on record.

@@ -37,17 +37,17 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/overview", a.overview)
 	add(http.MethodGet, "/status", a.overview)
 	add(http.MethodGet, "/mode", a.mode)
-	add(http.MethodPut, "/mode", a.setMode)
+	add(http.MethodPut, "/mode", asking(a.setMode))
 	add(http.MethodGet, "/explain", a.explain)
-	add(http.MethodPost, "/unlock", a.unlock)
-	add(http.MethodPost, "/forget", a.forget)
+	add(http.MethodPost, "/unlock", asking(a.unlock))
+	add(http.MethodPost, "/forget", asking(a.forget))
 	add(http.MethodGet, "/lists", a.lists)
-	add(http.MethodPost, "/lists", a.list)
+	add(http.MethodPost, "/lists", asking(a.list))
 	add(http.MethodDelete, "/lists", a.unlist)
 	add(http.MethodGet, "/users", a.users)
-	add(http.MethodPost, "/users", a.addUser)
-	add(http.MethodPost, "/users/passwd", a.setPassword)
-	add(http.MethodPost, "/users/disable", a.disableUser)
+	add(http.MethodPost, "/users", asking(a.addUser))
+	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
+	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/audit", a.recent)
 }
@@ -70,13 +70,19 @@ func Who(c echo.Context) string {
 // maxQuestion is the largest JSON body that is read, in bytes.
 const maxQuestion = 64 << 10
 
-// read reads the one JSON object of a request. Only what says that it is JSON is
-// read, which no other site's form can say.
-func read(c echo.Context, question any) error {
-	if !web.SentJSON(c.Request()) {
-		return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+// asking hands the one JSON object of a request to a handler. Only what says
+// that it is JSON is read, which no other site's form can say.
+func asking[Q any](h func(c echo.Context, question Q) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var question Q
+		if !web.SentJSON(c.Request()) {
+			return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+		}
+		if err := web.ReadJSON(c, maxQuestion, &question); err != nil {
+			return err
+		}
+		return h(c, question)
 	}
-	return web.ReadJSON(c, maxQuestion, question)
 }
 
 // address reads an address; empty is none.
@@ -124,8 +130,13 @@ func hold(text string) (time.Duration, error) {
 // listed is a list as JSON has it: [] if it is empty, not null.
 func listed[T any](all []T) []T { return append([]T{}, all...) }
 
-// done answers that something was done.
-func done(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) }
+// done answers that something was done, unless it was not.
+func done(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]bool{"ok": true})
+}
 
 // answering turns a handler's error into a problem. Who administers may read
 // what broke.

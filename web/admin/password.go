@@ -120,7 +120,7 @@ func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *gua
 	} else if set != nil {
 		return set
 	}
-	login, found, err := s.Accounts.FindForLogin(ctx, name)
+	login, found, err := s.Login.Passwords.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return err
 	}

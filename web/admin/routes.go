@@ -1,3 +1,8 @@
+// Package admin is the administration: the pages for people, the JSON API for
+// programs, and the socket through which commands reach a running server.
+//
+// It shows what package control knows and asks it for every change. Logging in
+// and out is package web's.
 package admin
 
 import (
@@ -7,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/accounts"
 	"authguard/web"
 )
 
@@ -24,9 +28,8 @@ const Directory = "administration"
 type Site struct {
 	*API
 	// Login is the administration's own, with Admin set.
-	Login    *web.Login
-	Accounts *accounts.Table
-	Metrics  http.Handler
+	Login   *web.Login
+	Metrics http.Handler
 	// Ready says why the server cannot do its work; nil if it can.
 	Ready func(ctx context.Context) error
 }
