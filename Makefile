@@ -19,7 +19,7 @@ need: ## Install, or name, what the tests need
 test: need ## Every test, with the race detector
 	go vet ./...
 	go test -race -timeout 9m ./...
-	FLOOD_NAMES=10000000 go test -count=1 -run TestFloodOfNamesPushesNoCounterOut ./failures
+	FLOOD_NAMES=10000000 go test -count=1 -run TestR6FloodOfNamesPushesNoCounterOut ./failures
 
 long: need ## The long form: every fuzz target for 30 s, after the tests
 	$(MAKE) test
@@ -29,7 +29,7 @@ faults: need ## Break Redis and nodes under load, and print what that cost
 	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run TestFaultsUnderLoad ./cmd/authguard
 
 bench: ## One table of speeds beside rivals and a floor (needs wrk)
-	cd bench && go run -pgo=../cmd/authguard/attempts.pgo .
+	cd bench && go run .
 
 lint: ## gofmt, vet and golangci-lint if it is installed
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

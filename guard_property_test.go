@@ -20,10 +20,10 @@ type check struct {
 	privileged       bool
 }
 
-// TestEveryLadderHoldsInEveryWindow runs random histories, with successes,
+// TestR2EveryLadderHoldsInEveryWindow runs random histories, with successes,
 // solved challenges, privileged places and abandoned checks among them, and
 // then looks at every window of every ladder.
-func TestEveryLadderHoldsInEveryWindow(t *testing.T) {
+func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/redistest"
 	"authguard/internal/world"
@@ -225,7 +226,7 @@ func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
 func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 	t.Parallel()
 	names := []string{"alice", "ALICE", " alice ", "ａｌｉｃｅ", "Alice\u00a0", "alice@example.com", "Alice@Example.COM"}
-	w := world.New(t, world.Options{Canonical: func(name string) string {
+	w := world.New(t, world.Options{Canonical: func(_, name string) string {
 		if name == "alice@example.com" {
 			return "alice"
 		}
@@ -372,7 +373,7 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 			w.Wrong(t, "alice", address(i))
 		}
 		a := world.From("alice", nowhere)
-		a.Device = cookie
+		a.Devices = []string{cookie}
 		if _, ok := w.Try(t, a, world.Right); !ok {
 			t.Error("alice's own device was kept out")
 		}
@@ -402,7 +403,7 @@ func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 		}
 		w.Force(t)
 		a := world.From("alice", home)
-		a.Device = cookie
+		a.Devices = []string{cookie}
 		if _, ok := w.Try(t, a, world.Right); !ok {
 			t.Error("whoever shares alice's address locked her device out")
 		}
@@ -571,7 +572,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		for name, change := range map[string]func(*guard.Attempt){
-			"absent":     func(a *guard.Attempt) { a.Solve = captchamode.Solve{} },
+			"absent":     func(a *guard.Attempt) { a.Solve = challenge.Solve{} },
 			"empty":      func(a *guard.Attempt) { a.Solve.Answer = " " },
 			"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
 			"unknown":    func(a *guard.Attempt) { a.Solve.ID = other(a.Solve.ID[:1]) + a.Solve.ID[1:] },
@@ -580,7 +581,7 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
 			"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
 			"cut":        func(a *guard.Attempt) { a.Solve.ID = a.Solve.ID[:10] },
-			"other name": func(a *guard.Attempt) { a.Solve = captchamode.Solve{ID: "off", Answer: "true"} },
+			"other name": func(a *guard.Attempt) { a.Solve = challenge.Solve{ID: "off", Answer: "true"} },
 		} {
 			a := w.Solved(t, "alice", nowhere)
 			change(&a)
@@ -629,7 +630,7 @@ func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		a := w.Solved(t, "alice", nowhere)
-		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != captchamode.SolveUnchecked {
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || d.Solve.Reason != challenge.Unchecked {
 			t.Fatalf("got %v, solve %v", d.Action, d.Solve.Reason)
 		}
 		w.Force(t)
@@ -838,10 +839,10 @@ func TestSettlingTwiceChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+		if err := w.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Settle(t.Context(), &d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+		if err := w.Settle(t.Context(), d.Ticket, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
 			t.Fatalf("the second time: %v", err)
 		}
 		if st := w.Status(t, "alice", nowhere); st != trusted.Stranger {
@@ -916,7 +917,7 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 		for i := range 200 {
 			all.Go(func() {
 				a := world.From("alice", address(100+i))
-				a.Solve = captchamode.Solve{ID: "made-up", Answer: "42"}
+				a.Solve = challenge.Solve{ID: "made-up", Answer: "42"}
 				w.Try(t, a, "wrong")
 			})
 		}
@@ -998,7 +999,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 	c := captchamode.DefaultConfig()
 	c.Floor, c.Ceiling = 100, 100
 	each(t, world.Options{Mode: &c}, func(t *testing.T, w *world.World) {
-		var open []captchamode.Challenge
+		var open []challenge.Challenge
 		for i := range 40 {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
 			for range 5 {
@@ -1018,7 +1019,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 		w.Force(t)
 		for i, one := range open {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
-			a.Solve = captchamode.Solve{ID: one.ID, Answer: world.Answer}
+			a.Solve = challenge.Solve{ID: one.ID, Answer: world.Answer}
 			w.Try(t, a, "wrong")
 		}
 		share := int(c.AddressShare * 100)

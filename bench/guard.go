@@ -22,11 +22,11 @@ type ours struct {
 	days     *calendar
 }
 
-// A calendar is a store for which a day passes every time that all attempts were
+// A calendar is a clock on which a day passes every time that all attempts were
 // made once. Without it every counter would soon hold hundreds of failures,
 // which no enforced limit lets it come to.
 type calendar struct {
-	*failures.Memory
+	start   time.Time
 	skipped atomic.Int64 // nanoseconds
 	step    int64
 }
@@ -34,8 +34,8 @@ type calendar struct {
 // seldom is how many attempts share one step, so that stepping costs nothing.
 const seldom = 16
 
-func newCalendar(m *failures.Memory, attempts int) *calendar {
-	return &calendar{Memory: m, step: int64(24*time.Hour) * seldom / int64(attempts)}
+func newCalendar(attempts int) *calendar {
+	return &calendar{start: time.Now(), step: int64(24*time.Hour) * seldom / int64(attempts)}
 }
 
 func (c *calendar) pass(attempt int) {
@@ -44,19 +44,19 @@ func (c *calendar) pass(attempt int) {
 	}
 }
 
-func (c *calendar) ChargeAt(ctx context.Context, now time.Time, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
-	return c.Memory.ChargeAt(ctx, now.Add(time.Duration(c.skipped.Load())), subjects, usages)
+func (c *calendar) now() time.Time {
+	return c.start.Add(time.Since(c.start) + time.Duration(c.skipped.Load()))
 }
 
 func openGuard(attempts int) (store, error) {
 	policy := monitored()
+	days := newCalendar(attempts)
 	counters, err := failures.NewMemory(failures.Config{
-		MaxBytes: 8 << 30, Retain: policy.Retain(), PendingFor: policy.PendingFor,
+		MaxBytes: 8 << 30, Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: days.now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	days := newCalendar(counters, attempts)
 	places, err := trusted.NewMemory(trusted.MemoryConfig{})
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func openGuard(attempts int) (store, error) {
 	}
 	g, err := guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of the benchmark"),
-		Failures: days, Places: places, Mode: mode,
+		Store: guard.NewLocal(counters, places), Mode: mode,
 	})
 	return &ours{guard: g, failures: counters, attempts: made(attempts), days: days}, err
 }
@@ -111,7 +111,7 @@ func (o *ours) Attempt(i int) {
 	if err != nil || d.Action != guard.Proceed {
 		panic(fmt.Sprint("the attempt was stopped: ", d.Action, d.Reasons, err))
 	}
-	if err := o.guard.Settle(ctx, &d.Ticket, guard.Failed); err != nil {
+	if err := o.guard.Settle(ctx, d.Ticket, guard.Failed); err != nil {
 		panic(err)
 	}
 }

@@ -24,7 +24,8 @@ type Config struct {
 	CoolDown  time.Duration
 	// AddressShare is the part of the threshold that one address can
 	// contribute in a minute, above 0 and at most 1; always at least one
-	// failure. At 1 a single address can switch the mode by itself.
+	// failure. At 1 a single address can switch the mode by itself. Of several
+	// nodes each counts its part of the share, and at least one failure.
 	AddressShare float64
 }
 
@@ -56,6 +57,3 @@ func (c Config) Validate() error {
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }
-
-// share is how much one address may contribute where the threshold is on.
-func (c *Config) share(on float64) int32 { return int32(max(1, c.AddressShare*on)) }

@@ -42,63 +42,50 @@ func (l *Level) UnmarshalText(name []byte) error {
 }
 
 const (
-	// learnAtFirst and learnLater are over how many minutes the normal is
-	// averaged: quickly while little is known, then slowly, so that nobody can
-	// teach the site to find an attack normal in less than days.
+	// The normal is averaged over learnAtFirst minutes while little is known,
+	// later over learnLater: teaching a site to find an attack normal takes
+	// days.
 	learnAtFirst = 60
 	learnLater   = 24 * 60
-	// learnSlowing is the least while strangers are being slowed.
+	// learnSlowing is the least number while strangers are being slowed.
 	learnSlowing = 6 * 60
 	// slowCoolDown is how long the pressure must stay low before strangers are
 	// no longer slowed.
 	slowCoolDown = 5 * time.Minute
 )
 
-// A detector turns pressure into a level. It is a value: no clock, no lock.
-type detector struct {
-	// Normal is the learned failures per minute, from Learned minutes.
-	Normal  float64
-	Learned int
-	Level   Level
-	// Low is since when the pressure has been below the lower threshold of
-	// the level; zero while it is not.
-	Low time.Time
+// A Detector turns pressure into a level, and learns what is normal. It is a
+// value: no clock, no lock. The zero Detector is calm and has learned nothing.
+type Detector struct {
+	Normal  float64 `json:"normal"`  // failures per minute
+	Learned int     `json:"learned"` // from so many minutes
+	Level   Level   `json:"level"`
+	// Low is when the pressure fell below the level's lower threshold; zero
+	// while it is above.
+	Low time.Time `json:"low,omitzero"`
 }
 
-func (d *detector) threshold(c *Config) float64 {
+// valid reports whether the numbers make sense.
+func (d *Detector) valid() bool { return d.Level <= Attack && d.Normal >= 0 && d.Learned >= 0 }
+
+func (d *Detector) threshold(c *Config) float64 {
 	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
 }
 
-// see moves to the level that the pressure asks for (R20): up at once, down
-// only after the pressure has stayed below a lower threshold for a cool-down.
-func (d *detector) see(c *Config, pressure int, now time.Time) {
-	d.seePart(c, d.threshold(c), pressure, pressure, now)
-}
-
-// seePart is see where the threshold is on. rising is the part of the pressure
-// that may raise the level; all of it has to be low to lower it.
-func (d *detector) seePart(c *Config, on float64, rising, all int, now time.Time) {
-	up, down := float64(rising), float64(all)
+// see moves to the level that the pressure asks for, where the threshold is on
+// (R20): up at once, down only after the pressure has stayed below a lower
+// threshold for a cool-down. rising is the part of the pressure that may raise
+// the level; all of it has to be low to lower it.
+func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
-	case up > on:
+	case rising > on:
 		d.Level, d.Low = Attack, time.Time{}
 	case d.Level == Attack:
-		d.settle(down < on*c.LeavePart, c.coolDown(Attack), now)
-	case up > on*c.SlowPart:
+		d.settle(all < on*c.LeavePart, c.coolDown(Attack), now)
+	case rising > on*c.SlowPart:
 		d.Level, d.Low = Slow, time.Time{}
 	case d.Level == Slow:
-		d.settle(down < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
-	}
-}
-
-// raise moves up as the pressure asks for, and never down.
-func (d *detector) raise(c *Config, pressure int) {
-	p, on := float64(pressure), d.threshold(c)
-	switch {
-	case p > on && d.Level < Attack:
-		d.Level, d.Low = Attack, time.Time{}
-	case p > on*c.SlowPart && d.Level == Calm:
-		d.Level, d.Low = Slow, time.Time{}
+		d.settle(all < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
 	}
 }
 
@@ -110,7 +97,8 @@ func (c *Config) coolDown(l Level) time.Duration {
 	return min(slowCoolDown, c.CoolDown)
 }
 
-func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
+// settle leaves the level once the pressure has been low for its cool-down.
+func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	switch {
 	case !low:
 		d.Low = time.Time{}
@@ -121,12 +109,12 @@ func (d *detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	}
 }
 
-// learn takes in one whole minute. It is not called while attacked: an attack
+// learn takes in one whole minute. It is not called during an attack: an attack
 // must never become the normal. A minute in which strangers were slowed may be
-// an attack that stays below the threshold, or a site that grows: it counts no
-// more than what would have been calm, and slowly from the first hour on. So an
-// attack needs days to lift the threshold by much.
-func (d *detector) learn(c *Config, pressure int) {
+// an attack that stays below the threshold, or a site that grows. It counts for
+// no more than the highest calm pressure, and slowly from the first hour on, so
+// an attack needs days to lift the threshold by much.
+func (d *Detector) learn(c *Config, pressure int) {
 	p, over := float64(pressure), min(float64(learnAtFirst+d.Learned), learnLater)
 	if d.Level != Calm {
 		p, over = min(p, d.threshold(c)*c.SlowPart), max(over, learnSlowing)

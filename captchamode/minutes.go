@@ -22,38 +22,50 @@ const keepMinutes = 61
 // minutes are the newest, oldest first; the last is still running.
 type minutes []Minute
 
-// at is the running minute, after adding those that passed with nothing in
-// them. It reports how many whole minutes have ended since the last call.
-func (m *minutes) at(now time.Time) (running *Minute, ended int) {
+// advance adds the minutes up to now, also those in which nothing happened. It
+// returns those that may still change: the one that was running and all after
+// it.
+func (m *minutes) advance(now time.Time) minutes {
 	start := now.Truncate(time.Minute)
-	if n := len(*m); n == 0 || start.Sub((*m)[n-1].Start) > keepMinutes*time.Minute {
-		*m = append((*m)[:0], Minute{Start: start})
-		return &(*m)[0], 0
+	n := len(*m)
+	if n == 0 || start.Sub((*m)[n-1].Start) > keepMinutes*time.Minute {
+		*m = minutes{{Start: start}}
+		return *m
 	}
-	for last := (*m)[len(*m)-1]; last.Start.Before(start); ended++ {
-		last = Minute{
-			Start: last.Start.Add(time.Minute), Threshold: last.Threshold,
-			SlowAt: last.SlowAt, LeaveAt: last.LeaveAt, On: last.On, Level: last.Level,
-		}
+	from := n - 1
+	for last := (*m)[n-1]; last.Start.Before(start); {
+		last.Start = last.Start.Add(time.Minute)
+		last.Failures, last.Unsolved, last.Shed = 0, 0, 0
 		*m = append(*m, last)
 	}
 	if extra := len(*m) - keepMinutes; extra > 0 {
 		*m = append((*m)[:0], (*m)[extra:]...)
+		from = max(0, from-extra)
 	}
-	return &(*m)[len(*m)-1], ended
+	return (*m)[from:]
 }
 
-func (m *Minute) add(c Counts) {
-	m.Failures += c[Failure]
-	m.Unsolved += c[Unsolved]
-	m.Shed += c[Shed]
+// running is when the running minute began; zero if there is none.
+func (m minutes) running() time.Time {
+	if len(m) == 0 {
+		return time.Time{}
+	}
+	return m[len(m)-1].Start
 }
 
-// mark notes the thresholds that go with a threshold of on.
-func (m *Minute) mark(on float64, c *Config) {
-	m.Threshold, m.SlowAt, m.LeaveAt = on, on*c.SlowPart, on*c.LeavePart
+// pass moves the minutes on to now, and learns from those that have ended if
+// there is a lesson in them. r is what was counted; a minute never becomes less,
+// also if the count begins anew after a restart.
+func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
+	open := m.advance(now)
+	for i := range open {
+		one, counts, on := &open[i], r.in(open[i].Start), d.threshold(c)
+		one.Failures = max(one.Failures, counts[Failure])
+		one.Unsolved = max(one.Unsolved, counts[Unsolved])
+		one.Shed = max(one.Shed, counts[Shed])
+		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.SlowPart, on*c.LeavePart, d.Level
+		if lesson && i < len(open)-1 {
+			d.learn(c, one.Failures+one.Unsolved+one.Shed)
+		}
+	}
 }
-
-func (m *Minute) set(c Counts) { m.Failures, m.Unsolved, m.Shed = c[Failure], c[Unsolved], c[Shed] }
-
-func (m *Minute) total() int { return m.Failures + m.Unsolved + m.Shed }

@@ -1,21 +1,21 @@
+// Package captchamode is the site-wide switch: it watches the pressure on a
+// site, turns the pre-login CAPTCHA on when the pressure says "attack" and off
+// when it has been quiet for the whole cool-down (rule R20), and lets a person
+// overrule it for a time (R21). What people are asked to solve is in
+// captchamode/challenge.
+//
+// Several nodes can be one site: see nodes.go. Something that all of them reach
+// has to carry reports and agreements between them; without it a Mode goes on by
+// itself (R22).
 package captchamode
 
 import (
-	"errors"
-	"fmt"
-	"math"
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// MaxForce is the longest that a person's word holds before the mode returns
-// to automatic.
-const MaxForce = 7 * 24 * time.Hour
-
-// ErrForce means that a person's word lacks who, why or a sensible end.
-var ErrForce = errors.New("captchamode: cannot force the mode")
 
 // A Mode is the site-wide switch. All methods are safe for concurrent use; On
 // and Slowing are one atomic read.
@@ -23,29 +23,19 @@ type Mode struct {
 	on   atomic.Bool
 	slow atomic.Bool
 
-	// share is what Observe needs without the lock; kept by refresh.
-	share atomic.Int32 // what one address may contribute in a minute
+	now      func() time.Time
+	onSwitch func(Switch)
 
 	mu       sync.Mutex
-	alarm    int // the pressure above which the level must be looked at
 	config   Config
-	detector detector
+	detector Detector
 	window   window
 	shares   shares
 	minutes  minutes
 	force    Force
 	switches []Switch
-	told     told
-	site     site // what the other nodes say, if there are any
-	now      func() time.Time
-	onSwitch func(Switch)
-	ticker   ticker
-}
-
-// told is what the last switch said the site does.
-type told struct {
-	on    bool
-	level Level
+	last     Switch // as it was told
+	fleet    fleet
 }
 
 // A State is what the switch knows at one moment.
@@ -64,8 +54,8 @@ type State struct {
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,
 // one at a time and in order; it must not block and must not call the Mode. It
-// may be nil, as may now, for time.Now. Of several nodes every one calls it for
-// a switch of the site; that of one of them is not Adopted.
+// may be nil, as may now, for time.Now. Every node of a site calls it for a
+// switch of the site; on exactly one of them the switch is not Adopted.
 func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -76,8 +66,8 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: detector{Normal: c.Normal}, now: now, onSwitch: onSwitch}
-	m.advance(now()) // Observe relies on there being a running minute
+	m := &Mode{config: c, detector: Detector{Normal: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m.advance() // the first minute begins
 	return m, nil
 }
 
@@ -90,103 +80,67 @@ func (m *Mode) Slowing() bool { return m.slow.Load() }
 
 // Observe counts one sign from an address, and reports whether it did: an
 // address contributes no more than its share. The switch goes on before Observe
-// returns if that crossed the threshold. Far from a threshold it takes no lock
-// within a second.
+// returns if that crossed the threshold.
 func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
-	return m.ObserveAt(s, address, m.now())
-}
-
-// ObserveAt is Observe for who has read the clock already, at most some seconds
-// ago. What is older than the running second counts in it.
-func (m *Mode) ObserveAt(s Sign, address [16]byte, now time.Time) (counted bool) {
-	if now.Unix() > m.window.now.Load() {
-		m.mu.Lock()
-		m.advance(now)
-		m.mu.Unlock()
-	}
-	if !m.shares.take(&address, m.share.Load()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.advance()
+	share := m.config.AddressShare * m.detector.threshold(&m.config) / float64(m.fleet.nodes)
+	if !m.shares.take(&address, share, uint32(m.window.now/60)) {
 		return false
 	}
-	if !m.window.add(s, &address) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.window.watch(m.alarm) {
-			m.see(now)
-		}
-	}
+	m.window.add(s)
+	m.see(now)
 	return true
 }
 
-// TakeBack removes one sign that was counted and has turned out to be none: a
-// challenge that was counted as unsolved and then solved.
+// TakeBack removes one sign that was counted, here or on another node, and has
+// turned out to be none: a challenge that was counted as unsolved and then
+// solved.
 func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advance(m.now())
-	m.window.takeBack(s, m.site.stage != unjoined)
+	m.advance()
+	m.window.takeBack(s)
 }
 
 // Tick lets time pass: minutes are learned from, cool-downs and forces run
-// out. Start calls it four times a second.
+// out. Run calls it four times a second.
 func (m *Mode) Tick() {
-	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advance(now)
-	m.see(now)
+	m.see(m.advance())
 }
 
-// Force makes a person's word the mode until it runs out (R21).
-func (m *Mode) Force(f Force) error {
-	now := m.now()
-	if f.Since.IsZero() {
-		f.Since = now
-	}
-	if err := f.validate(now); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(now)
-	m.apply(f, ByPerson, now)
-	return nil
-}
+const tickEvery = 250 * time.Millisecond
 
-// Release returns the mode to automatic. Who and why are kept with the switch.
-func (m *Mode) Release(who, why string) {
-	now := m.now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.advance(now)
-	if m.force.Word != Automatic {
-		m.apply(Force{Who: who, Why: why, Since: now}, ByPerson, now)
+// Run ticks until ctx ends.
+func (m *Mode) Run(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.Tick()
+		}
 	}
-}
-
-func (f Force) validate(now time.Time) error {
-	switch {
-	case f.Word != ForcedOn && f.Word != ForcedOff:
-		return fmt.Errorf("%w: say on or off, not %q", ErrForce, f.Word)
-	case f.Who == "" || f.Why == "":
-		return fmt.Errorf("%w: say who and why", ErrForce)
-	case !f.Until.After(now):
-		return fmt.Errorf("%w: its end must be in the future", ErrForce)
-	case f.Until.Sub(now) > MaxForce:
-		return fmt.Errorf("%w: at most %v ahead", ErrForce, MaxForce)
-	}
-	return nil
 }
 
 // State tells everything at once.
 func (m *Mode) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advance(m.now())
-	on := m.threshold()
+	m.advance()
+	on, low := m.threshold(), m.detector.Low
+	if !low.IsZero() {
+		low = low.Add(-m.fleet.ahead)
+	}
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
-		Normal: m.detector.Normal, Low: m.detector.Low, CoolDown: m.config.CoolDown,
+		Normal: m.detector.Normal, Low: low, CoolDown: m.config.CoolDown,
 	}
 }
 
@@ -194,7 +148,7 @@ func (m *Mode) State() State {
 func (m *Mode) Minutes() []Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advance(m.now())
+	m.pass(m.advance())
 	return slices.Clone(m.minutes)
 }
 
@@ -213,98 +167,58 @@ func (m *Mode) SetConfig(c Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.config = c
-	m.see(m.now())
-	m.refresh()
+	m.see(m.advance())
 	return nil
 }
 
-// advance moves the window and the minutes to now, and learns from minutes
-// that have ended. While a person says that the mode is off, that person says
-// that this is no attack, so learning goes on. Of several nodes none learns by
-// itself.
-func (m *Mode) advance(now time.Time) {
-	if m.site.stage == together {
-		m.window.untold() // the minutes are the site's
-		m.window.advance(now.Unix())
-		m.shares.advance(now.Unix() / 60)
-		m.refresh()
-		return
+// advance lets what is too old fall out, once a second, and returns the site's
+// time.
+func (m *Mode) advance() (now time.Time) {
+	now = m.now().Add(m.fleet.ahead)
+	if now.Unix() != m.window.now {
+		m.pass(now)
+		m.window.advance(now)
 	}
-	var last Minute
-	if n := len(m.minutes); n > 0 {
-		m.minutes[n-1].add(m.window.untold())
-		last = m.minutes[n-1]
-	}
-	m.window.advance(now.Unix())
-	m.shares.advance(now.Unix() / 60)
-	running, ended := m.minutes.at(now)
-	for i := range ended {
-		if m.site.stage == alone || m.detector.Level == Attack && m.force.Word != ForcedOff {
-			break
-		}
-		if i == 0 {
-			m.detector.learn(&m.config, last.total())
-		} else {
-			m.detector.learn(&m.config, 0)
-		}
-	}
-	running.mark(m.threshold(), &m.config)
-	running.On, running.Level = m.on.Load(), m.detector.Level
-	m.refresh()
+	return now
 }
 
-// refresh works out what Observe needs.
-func (m *Mode) refresh() {
-	on := m.threshold()
-	m.share.Store(m.config.share(on))
-	alarm := on
-	switch m.detector.Level {
-	case Calm:
-		alarm = on * m.config.SlowPart
-	case Attack:
-		alarm = math.MaxInt32
+// pass moves the minutes on. Of several nodes none learns by itself.
+func (m *Mode) pass(now time.Time) {
+	if !m.fleet.together {
+		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone() && m.mayLearn(m.detector.Level), &m.window.Report, now)
 	}
-	m.alarm = int(min(m.own(alarm), math.MaxInt32))
-	m.window.watch(m.alarm)
 }
+
+// mayLearn reports whether a level is nothing unusual. A person who says that
+// the mode is off says that this is no attack.
+func (m *Mode) mayLearn(l Level) bool { return l != Attack || m.force.Word == ForcedOff }
 
 // see asks the detector and carries out what follows.
 func (m *Mode) see(now time.Time) {
 	m.look(now)
-	if m.force.Word != Automatic && !now.Before(m.force.Until) {
+	switch {
+	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
 		m.switchTo(Force{}, ByExpiry, false, now)
-		return
+	case m.detector.Level == m.last.Level:
+	case m.fleet.together: // the agreement will tell whose switch it is
+		m.show()
+		m.fleet.hurry()
+	default:
+		m.switchTo(m.force, m.cause(), false, now)
 	}
-	if m.detector.Level == m.told.level {
-		return
-	}
-	m.refresh()
-	if m.site.stage == together { // the site says whose switch it is
-		m.show(m.force)
-		m.site.hurry()
-		return
-	}
-	m.switchTo(m.force, m.cause(), false, now)
 }
 
 // cause is why the level is not what was told.
 func (m *Mode) cause() Cause {
-	if m.detector.Level < m.told.level {
+	if m.detector.Level < m.last.Level {
 		return ByCoolDown
 	}
 	return ByPressure
 }
 
-func (m *Mode) apply(f Force, cause Cause, now time.Time) {
-	m.switchTo(f, cause, false, now)
-	if f.Word == Automatic {
-		m.force = Force{}
-	}
-}
-
 // show does what a person or else the level says.
-func (m *Mode) show(f Force) (on bool) {
-	on = f.Word == ForcedOn || f.Word == Automatic && m.detector.Level == Attack
+func (m *Mode) show() (on bool) {
+	on = m.force.Word == ForcedOn || m.force.Word == Automatic && m.detector.Level == Attack
 	m.on.Store(on)
 	m.slow.Store(m.detector.Level != Calm)
 	if n := len(m.minutes); n > 0 {
@@ -313,18 +227,37 @@ func (m *Mode) show(f Force) (on bool) {
 	return on
 }
 
-// switchTo notes a change and tells of it.
-func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
-	s := Switch{
-		At: now, WasOn: m.told.on, WasLevel: m.told.level, Level: m.detector.Level, Cause: cause,
-		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
+// look has the detector look at the pressure. Among other nodes that can only
+// raise the level: what they agree on lowers it.
+func (m *Mode) look(now time.Time) {
+	if m.fleet.alone() {
+		m.lookAlone(now)
+		return
 	}
-	m.force = f
-	s.On = m.show(f)
-	m.told = told{s.On, s.Level}
-	if len(m.switches) == keepSwitches {
-		m.switches = slices.Delete(m.switches, 0, 1)
+	d, pressure := m.detector, float64(m.pressure().Total())
+	d.see(&m.config, m.threshold(), pressure, pressure, now)
+	if !m.fleet.together || d.Level > m.detector.Level {
+		m.detector = d
 	}
-	m.switches = append(m.switches, s)
-	m.onSwitch(s)
+}
+
+// threshold is the one that this node goes by.
+func (m *Mode) threshold() float64 {
+	on := m.detector.threshold(&m.config)
+	if m.fleet.alone() {
+		on = max(1, on/float64(m.fleet.nodes))
+	}
+	return on
+}
+
+// pressure is that of the last minute, of the whole site as far as is known.
+func (m *Mode) pressure() Counts {
+	p := m.window.Pressure
+	if m.fleet.together {
+		p = p.plus(m.fleet.others)
+	}
+	for s := range p {
+		p[s] = max(0, p[s])
+	}
+	return p
 }

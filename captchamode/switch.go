@@ -1,24 +1,8 @@
 package captchamode
 
-import "time"
-
-// A Force is a person's word on the mode (R21). The zero Force leaves it to
-// the detector.
-type Force struct {
-	Word  Word      `json:"word"`
-	Who   string    `json:"who"`
-	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-}
-
-// A Word is what a person said of the mode.
-type Word string
-
-const (
-	Automatic Word = ""
-	ForcedOn  Word = "on"
-	ForcedOff Word = "off"
+import (
+	"slices"
+	"time"
 )
 
 // A Cause is why the mode switched: a closed set.
@@ -40,7 +24,7 @@ type Switch struct {
 	Level     Level     `json:"level"`
 	WasLevel  Level     `json:"was_level"`
 	Cause     Cause     `json:"cause"`
-	Force     Force     `json:"force"` // in force after
+	Force     Force     `json:"force"` // in force after; of a release who and why
 	Pressure  int       `json:"pressure"`
 	Threshold float64   `json:"threshold"`
 	// Adopted means that another node of the site switched, keeps the record
@@ -65,4 +49,22 @@ func word(on bool, level Level) string {
 		return "slow"
 	}
 	return "off"
+}
+
+// switchTo puts f in force, notes the change and tells of it.
+func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
+	s := Switch{
+		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
+		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
+	}
+	if m.force = f; f.Word == Automatic {
+		m.force = Force{} // who released it stands in the switch
+	}
+	s.On = m.show()
+	m.last = s
+	if len(m.switches) == keepSwitches {
+		m.switches = slices.Delete(m.switches, 0, 1)
+	}
+	m.switches = append(m.switches, s)
+	m.onSwitch(s)
 }

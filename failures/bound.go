@@ -26,16 +26,6 @@ func keyShared(s *Subject) (k Key) {
 	return k
 }
 
-// lookUp is the slot that counts for a subject: its own or, if it has none,
-// the one that it shares; nil if it has never been charged.
-func (sh *shard) lookUp(s *Subject) *slot {
-	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
-		return own
-	}
-	key := keyShared(s)
-	return sh.find(&key)
-}
-
 // admit makes a slot for a subject that has none of its own: one with a copy
 // of what it shared, or the shared one if the bound leaves no room.
 func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {

@@ -33,7 +33,7 @@ const (
 	maxSubjects     = 8   // in one call
 )
 
-// Memory is a Store in this process's memory. It is bounded (R6): a key is
+// Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is bounded (R6): a key is
 // dropped when its last charge is older than Retain and never before. At the
 // bound, a key that is not in memory yet shares its count with others, so it
 // finds less room than it has, never more.
@@ -46,12 +46,11 @@ type Memory struct {
 	started time.Time
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
-	sweeper sweeper
 }
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory returns an empty store. Start it to have it swept.
+// NewMemory returns an empty store.
 func NewMemory(c Config) (*Memory, error) {
 	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	c.Retain = cmp.Or(c.Retain, 24*time.Hour)
@@ -104,55 +103,41 @@ func (m *Memory) clock() int64 {
 	if m.now == nil {
 		return m.epoch + time.Since(m.started).Milliseconds() // half of a time.Now
 	}
-	return m.millis(m.now())
+	return m.epoch + m.now().Sub(m.started).Milliseconds()
 }
 
-// millis is a reading of the clock as the store counts time.
-func (m *Memory) millis(now time.Time) int64 {
-	return m.epoch + now.Sub(m.started).Milliseconds()
-}
-
-// shard is the number of the shard that a place is kept in.
-func (m *Memory) shard(place *Key) uint8 { return place[8] }
+// shard is the number of the shard in which keys of this shard are kept.
+func (m *Memory) shard(key *Key) uint8 { return key[8] }
 
 // Charge implements Store.
 func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
-	return m.charge(m.clock(), subjects, usages)
-}
-
-// ChargeAt implements Follower.
-func (m *Memory) ChargeAt(_ context.Context, now time.Time, subjects []Subject, usages []Usage) (ChargeID, error) {
-	return m.charge(m.millis(now), subjects, usages)
-}
-
-func (m *Memory) charge(now int64, subjects []Subject, usages []Usage) (ChargeID, error) {
 	if err := check(subjects, usages, true); err != nil {
-		return 0, err
+		return ChargeID{}, err
 	}
-	var h hold
-	m.lock(&h, subjects)
-	defer h.unlock(m)
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
 
-	at, room := m.stand(now, subjects, usages, &h)
+	at, room := m.use(subjects, usages, &l)
 	if !room {
-		return 0, nil
+		return ChargeID{}, nil
 	}
 	for i := range subjects {
-		own := h.slots[i]
+		own := l.slots[i]
 		if own != nil && keyIsShared(&own.key) {
 			own = nil // it may get a slot of its own now
 		}
-		if !m.chargeOne(h.shards[i], &subjects[i], own, uint32(at)) {
-			h.refund(subjects[:i], uint32(at))
+		if !m.chargeOne(l.shards[i], &subjects[i], own, uint32(at)) {
+			l.refund(subjects[:i], uint32(at))
 			usages[i].Over |= subjects[i].Bind
 			usages[i].Failed |= subjects[i].Bind
-			return 0, nil
+			return ChargeID{}, nil
 		}
 		if own == nil {
-			h.slots = [maxSubjects]*slot{} // they may have been moved
+			l.slots = [maxSubjects]*slot{} // they may have been moved
 		}
 	}
-	return ChargeID(at), nil
+	return ChargeID{At: at}, nil
 }
 
 // Read implements Store.
@@ -160,15 +145,15 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage) err
 	if err := check(subjects, usages, true); err != nil {
 		return err
 	}
-	var h hold
-	m.lock(&h, subjects)
-	defer h.unlock(m)
-	at, _ := m.stand(m.clock(), subjects, usages, &h)
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
+	at, _ := m.use(subjects, usages, &l)
 	for i := range subjects {
-		if h.slots[i] == nil {
+		if l.slots[i] == nil {
 			continue
 		}
-		all := h.shards[i].moments(h.slots[i])
+		all := l.shards[i].moments(l.slots[i])
 		for j, r := range subjects[i].Ladder.rungs {
 			usages[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
 		}
@@ -177,26 +162,26 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage) err
 }
 
 // TakeBack implements Store.
-func (m *Memory) TakeBack(_ context.Context, at ChargeID, subjects []Subject) error {
-	if at == 0 {
+func (m *Memory) TakeBack(_ context.Context, id ChargeID, subjects []Subject) error {
+	if !id.Charged() {
 		return nil
 	}
-	return m.each(subjects, func(sh *shard, s *slot) { sh.pull(s, uint32(at)) })
+	return m.each(subjects, func(sh *shard, s *slot) { sh.pull(s, uint32(id.At)) })
 }
 
 // Failed implements Store.
-func (m *Memory) Failed(_ context.Context, at ChargeID, subjects []Subject) error {
-	if at == 0 {
+func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) error {
+	if !id.Charged() {
 		return nil
 	}
 	if err := check(subjects, nil, false); err != nil {
 		return err
 	}
-	var h hold
-	m.lock(&h, subjects)
-	defer h.unlock(m)
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
 	for i := range subjects {
-		if slot := h.shards[i].lookUp(&subjects[i]); slot != nil && slot.pending() > 0 {
+		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil && slot.pending() > 0 {
 			slot.meta -= 1 << countBits
 		}
 	}
@@ -219,38 +204,38 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 	if err := check(subjects, nil, false); err != nil {
 		return err
 	}
-	var h hold
-	m.lock(&h, subjects)
-	defer h.unlock(m)
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
 	for i := range subjects {
-		if slot := h.shards[i].lookUp(&subjects[i]); slot != nil {
-			do(h.shards[i], slot)
+		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil {
+			do(l.shards[i], slot)
 		}
 	}
 	return nil
 }
 
-// stand fills the usages and tells the moment at which they hold: now, or
+// use fills the usages and tells the moment at which they hold: now, or
 // that of the newest charge if the clock went back or two readers of it came
 // in the other order. A moment is never in the future.
-func (m *Memory) stand(now int64, subjects []Subject, usages []Usage, h *hold) (at int64, room bool) {
-	at = now
+func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, room bool) {
+	at = m.clock()
 	for i := range subjects {
-		sh := h.shards[i]
+		sh := l.shards[i]
 		if slot := sh.lookUp(&subjects[i]); slot != nil {
-			h.slots[i] = slot
+			l.slots[i] = slot
 			at += int64(max(0, int32(sh.newest(slot)-uint32(at))))
 		}
 	}
 	room = true
 	pendingFor := m.pending.Load()
 	for i := range subjects {
-		s, slot, out := &subjects[i], h.slots[i], &usages[i]
+		s, slot, out := &subjects[i], l.slots[i], &usages[i]
 		if slot == nil {
 			*out = Usage{}
 			continue
 		}
-		free := h.shards[i].moments(slot).usage(s, uint32(at), slot.pending(), pendingFor, out)
+		free := l.shards[i].moments(slot).usage(s, uint32(at), slot.pending(), pendingFor, out)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond
@@ -265,7 +250,9 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		slot = sh.lookUp(s)
 	}
-	if slot == nil || keyIsShared(&slot.key) {
+	if slot == nil && sh.used*100 < len(sh.slots)*fullPercent {
+		slot = sh.insert(&s.Key)
+	} else if slot == nil || keyIsShared(&slot.key) {
 		slot = m.admit(sh, s, slot, at)
 	}
 	if slot == nil {
@@ -307,4 +294,59 @@ func check(subjects []Subject, usages []Usage, asked bool) error {
 			len(subjects), len(usages), maxSubjects)
 	}
 	return nil
+}
+
+// A lockSet is what one call works on: the shards that it has locked, in
+// ascending order so that two calls never wait for each other, and for every
+// subject its shard and, once that was looked up, its slot.
+type lockSet struct {
+	locked [maxSubjects]uint8
+	n      uint8
+	shards [maxSubjects]*shard
+	slots  [maxSubjects]*slot
+}
+
+func (l *lockSet) unlock(m *Memory) {
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Unlock()
+	}
+}
+
+func (m *Memory) lock(l *lockSet, subjects []Subject) {
+	for i := range subjects {
+		if i > 0 && subjects[i].Shard == subjects[i-1].Shard {
+			l.shards[i] = l.shards[i-1]
+			continue
+		}
+		number := m.shard(&subjects[i].Shard)
+		l.shards[i] = &m.shards[number]
+		l.add(number)
+	}
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Lock()
+	}
+}
+
+// add inserts a shard where it belongs, once.
+func (l *lockSet) add(shard uint8) {
+	for _, locked := range l.locked[:l.n] {
+		if locked == shard {
+			return
+		}
+	}
+	at := l.n
+	for ; at > 0 && l.locked[at-1] > shard; at-- {
+		l.locked[at] = l.locked[at-1]
+	}
+	l.locked[at] = shard
+	l.n++
+}
+
+// refund takes a charge back from the first subjects.
+func (l *lockSet) refund(subjects []Subject, at uint32) {
+	for i := range subjects {
+		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
+			l.shards[i].pull(s, at)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package failures_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"authguard/failures"
@@ -85,10 +87,10 @@ func fail(t *testing.T, m *failures.Memory, s failures.Subject) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at != 0
+	return at.Charged()
 }
 
-func TestFloodOfNamesPushesNoCounterOut(t *testing.T) {
+func TestR6FloodOfNamesPushesNoCounterOut(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, failures.MinBytes)
@@ -169,7 +171,7 @@ func TestKeyThatSharedTakesItsCountAlong(t *testing.T) {
 	}
 }
 
-func TestSnapshotRestoresEveryCount(t *testing.T) {
+func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	m := newMemory(t, c, 0)
@@ -271,13 +273,14 @@ func TestClockThatGoesBackOpensNoWindow(t *testing.T) {
 	}
 }
 
-func TestStopMayBeCalledTwiceAndWithoutStart(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t, newClock(), 0)
-	m.Stop()
-	m.Start()
-	m.Stop()
-	m.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, newClock(), 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		m.Run(ctx)
+	})
 }
 
 func TestLargestLadderNeverLosesCount(t *testing.T) {

@@ -73,6 +73,16 @@ func (sh *shard) find(key *Key) *slot {
 	}
 }
 
+// lookUp is the slot that counts for a subject: its own or, if it has none,
+// the one that it shares; nil if it has never been charged.
+func (sh *shard) lookUp(s *Subject) *slot {
+	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
+		return own
+	}
+	key := keyShared(s)
+	return sh.find(&key)
+}
+
 // moments are the slot's, in place.
 func (sh *shard) moments(s *slot) moments {
 	if s.class() == 0 {

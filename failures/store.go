@@ -2,6 +2,7 @@ package failures
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 )
 
@@ -54,19 +55,42 @@ type Usage struct {
 	FreeIn time.Duration
 }
 
-// A ChargeID stands for a charge: its Time, by the store's own clock, and what
-// the store needs beside it to find the charge again. Zero means that nothing
-// was charged.
-type ChargeID int64
+// A ChargeID stands for one charge. Only the store that made it can read it; a
+// caller keeps it and may compare it. The zero ChargeID stands for none.
+type ChargeID struct {
+	// At is when the charge was made, in milliseconds since the Unix epoch, by
+	// the store's clock.
+	At int64
+	// Shard and There are of a store whose shards have clocks of their own: the
+	// shard that was charged by another clock, and when. Zero if there is none.
+	Shard uint64
+	There int64
+	// Node is the node that counted the charge by itself; 0: the store that all
+	// nodes share, or there are none.
+	Node uint64
+}
 
-// A Follower is a Store that can go by the caller's clock instead of reading one
-// of its own, which is a good part of what a charge in memory costs.
-type Follower interface {
-	Store
-	// ChargeAt is Charge at a moment that the caller has read just now. Reading
-	// it a little before, or in another order than that of the calls, lets
-	// nobody in: a moment is never earlier than the newest one of its keys.
-	ChargeAt(ctx context.Context, now time.Time, subjects []Subject, usages []Usage) (ChargeID, error)
+// ChargeIDSize is how many bytes AppendTo appends.
+const ChargeIDSize = 32
+
+// Charged reports whether anything was charged.
+func (id ChargeID) Charged() bool { return id.At != 0 }
+
+// Time is when the charge was made.
+func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
+
+// AppendTo appends the ID to b, for ReadChargeID.
+func (id ChargeID) AppendTo(b []byte) []byte {
+	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
+func ReadChargeID(b []byte) ChargeID {
+	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3)}
 }
 
 // A Store counts charges. All methods are safe for concurrent use. An error
@@ -74,21 +98,20 @@ type Follower interface {
 // not have happened.
 type Store interface {
 	// Charge charges every subject, or none if one of them has a binding rung
-	// without room; the moment is zero in that case. It fills usages, which
+	// without room; the ID is zero in that case. It fills usages, which
 	// must be as long as subjects, with what was true before the charge. Check
 	// and change are one step.
 	Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error)
 	// Read fills usages and changes nothing.
 	Read(ctx context.Context, subjects []Subject, usages []Usage) error
-	// TakeBack removes the charge made at the moment from each subject. It is
+	// TakeBack removes the charge from each subject. It is
 	// to be called at most once for a charge and subject; a charge that is
 	// gone already (expired, cleared) is no error.
-	TakeBack(ctx context.Context, at ChargeID, subjects []Subject) error
-	// Failed tells the store that the charge made at the moment is decided: a
-	// failure. A store may make nothing of it, since a charge counts as a
+	TakeBack(ctx context.Context, id ChargeID, subjects []Subject) error
+	// Failed tells the store that the charge is decided: a failure. A store may make nothing of it, since a charge counts as a
 	// failure anyway once it is older than the longest password check; one
 	// that does spares the next attempt the wait.
-	Failed(ctx context.Context, at ChargeID, subjects []Subject) error
+	Failed(ctx context.Context, id ChargeID, subjects []Subject) error
 	// Clear forgets every charge of the subjects.
 	Clear(ctx context.Context, subjects []Subject) error
 }

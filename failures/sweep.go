@@ -1,7 +1,7 @@
 package failures
 
 import (
-	"sync"
+	"context"
 	"time"
 )
 
@@ -11,39 +11,19 @@ const (
 	shrinkPercent   = 30 // of the slots: below, a table shrinks
 )
 
-// A sweeper drops dead keys in the background, a shard at a time.
-type sweeper struct {
-	once sync.Once
-	stop chan struct{}
-	done chan struct{}
-}
-
-// Start sweeps keys whose last charge is older than Retain, the whole store
-// about once in ten minutes, until Stop. It must be called at most once.
-func (m *Memory) Start() {
-	m.sweeper.stop, m.sweeper.done = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(m.sweeper.done)
-		tick := time.NewTicker(sweepEvery)
-		defer tick.Stop()
-		for i := 0; ; i = (i + 1) % len(m.shards) {
-			select {
-			case <-m.sweeper.stop:
-				return
-			case <-tick.C:
-				m.sweepOne(&m.shards[i])
-			}
+// Run sweeps keys whose last charge is older than Retain, a shard at a time and
+// the whole store about once in ten minutes, until ctx ends.
+func (m *Memory) Run(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for i := 0; ; i = (i + 1) % len(m.shards) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.sweepOne(&m.shards[i])
 		}
-	}()
-}
-
-// Stop ends what Start started; it may be called twice, or without a Start.
-func (m *Memory) Stop() {
-	if m.sweeper.stop == nil {
-		return
 	}
-	m.sweeper.once.Do(func() { close(m.sweeper.stop) })
-	<-m.sweeper.done
 }
 
 // Sweep drops every dead key now.

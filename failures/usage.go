@@ -91,3 +91,30 @@ func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, o
 }
 
 func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
+
+// What follows is for stores of other packages, so that every store reads its
+// charges by the same rules.
+
+// Keep is how many of a key's newest charges are enough for every rung and the
+// backoff.
+func (l *Ladder) Keep() int { return l.keep }
+
+// Use writes into out what a key's charges mean to the subject, all but Used.
+// charges are oldest first, each the low 32 bits of its moment in
+// milliseconds, and now is the same of the time at which out shall hold.
+// Undecided is how many of them are neither failed nor older than the longest
+// password check.
+func (s *Subject) Use(charges []uint32, now uint32, undecided int, out *Usage) {
+	m := moments(charges)
+	free := m.usage(s, now, undecided, millis(MaxWindow), out)
+	if out.Over&s.Bind != 0 {
+		out.FreeIn = time.Duration(free) * time.Millisecond
+	}
+}
+
+// Tally writes into out's Used how many of the charges each rung's window holds.
+func (s *Subject) Tally(charges []uint32, now uint32, out *Usage) {
+	for i := range s.Ladder.rungs {
+		out.Used[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
+	}
+}

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // An Attempt is somebody offering a password for an account from an address.
@@ -20,10 +20,11 @@ type Attempt struct {
 	// Address is the client's, decided by the door; invalid counts as one
 	// shared address, so that what cannot be parsed is never unlimited.
 	Address netip.Addr
-	// Device is the device cookie, if one came along.
-	Device string
+	// Devices are the device cookies that came along, of whichever accounts; at
+	// most MaxDevices are looked at.
+	Devices []string
 	// Solve is the answer to a challenge, if one came along.
-	Solve captchamode.Solve
+	Solve challenge.Solve
 	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
 	// It is recorded nowhere yet.
 	Fingerprint uint64
@@ -37,6 +38,9 @@ type Attempt struct {
 	Door string
 }
 
+// MaxDevices is how many device cookies of one attempt are looked at.
+const MaxDevices = 8
+
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
 	// Action is Proceed, Wait, Challenge or Refuse.
@@ -48,11 +52,13 @@ type Decision struct {
 	// done. Proceed may have reasons too.
 	Reasons Reasons
 	// Solve is what became of the challenge's answer that came along.
-	Solve captchamode.Verdict
+	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
+	// Account is the name, normalised and canonical; empty if it was unusable.
+	Account string
 	// Ticket is what Settle wants; it is of use only for Proceed.
 	Ticket Ticket
 }
@@ -67,7 +73,20 @@ const (
 	Succeeded
 	// Abandoned: the check itself broke and said nothing of the password.
 	Abandoned
+	// Withdrawn: the attempt was stopped after all, before its password was
+	// looked at. The guard says so itself; nobody else needs to.
+	Withdrawn
 )
+
+var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn"}
+
+// String is the outcome's stable name.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return outcomeNames[Failed]
+}
 
 // OutcomeOf is Succeeded for true and Failed for false.
 func OutcomeOf(ok bool) Outcome {

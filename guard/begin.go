@@ -3,10 +3,32 @@ package guard
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"authguard/captchamode"
 	"authguard/failures"
 	"authguard/trusted"
+)
+
+// A view is all that is known of one attempt until it is decided.
+type view struct {
+	Charge
+	rules   *rules
+	rule    *[subjectCount]*rule
+	name    string // the account, normalised and canonical
+	badName bool
+	listed  Verdict
+	suspect bool // the address may be a proxy that nobody configured (R9)
+	modeOn  bool
+	slowing bool
+	claimed bool // an answer to a challenge came along
+}
+
+// The Places of a Charge.
+const (
+	atDevice = iota
+	atAddress
 )
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -16,34 +38,135 @@ import (
 // An attempt that finds the room taken only by undecided ones waits for its
 // turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
-	v := newView()
-	g.look(ctx, &a, v)
-	if err = g.decide(ctx, &a, v, &d); err != nil {
-		v.usage = [4]failures.Usage{} // whatever it was before
+	var v view
+	g.look(&a, &v)
+	if err = g.decide(ctx, &a, &v, &d); err != nil {
+		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
 	if d.Action == Proceed && v.badName {
-		d, err = g.nameless(ctx, v)
+		d, err = g.nameless(ctx, &v)
+	}
+	if !v.badName {
+		d.Account = v.name
 	}
 	if d.Action == Proceed {
-		d.Ticket = g.ticket(&a, v, &d)
+		d.Ticket = newTicket(&a, &v, &d)
 		return d, nil
 	}
-	defer v.free()
 	if d.Action == Challenge {
-		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.address)
+		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
 	}
-	g.observe(&a, v, &d)
+	g.tell(Event{
+		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		Privileged: d.Privileged, AccountFailures: v.accountFailures(),
+	})
 	return d, err
+}
+
+// look fills in what is known before anything is counted.
+func (g *Guard) look(a *Attempt, v *view) {
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
+	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
+	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
+	v.listed = g.config.Lists.Look(a.Address, v.Now)
+	address, network := g.digests.ofAddress(a.Address)
+	v.suspect = g.proxies.suspect(address)
+	v.subjects(address, network)
+	v.badName = g.name(v, a) != nil
+	if v.badName {
+		v.Last = AccountSubject
+	} else {
+		g.device(v, a.Devices)
+	}
+	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
+	v.Binds = &v.rules.binds[v.lifts()]
+	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
+}
+
+func (v *view) lifts() (l lift) {
+	if v.claimed {
+		l |= claimedSolve
+	}
+	if v.suspect {
+		l |= likelyProxy
+	}
+	if v.listed == Allowed {
+		l |= allowedAddress
+	}
+	return l
+}
+
+// name normalises a name, the one time that this is done (R11), and sets the
+// account.
+func (g *Guard) name(v *view, a *Attempt) error {
+	name, err := g.config.Normalise(a.Account)
+	if err != nil {
+		v.name = a.Account
+		return err
+	}
+	v.name = g.config.Canonical(a.Directory, name)
+	v.setAccount(g.digests.ofAccount(a.Directory, v.name))
+	return nil
+}
+
+// subjects lists what the attempt is charged to.
+func (v *view) subjects(address, network digest) {
+	v.Last, v.rule = subjectCount, &v.rules.calm
+	if v.slowing {
+		v.rule = &v.rules.slowed
+	}
+	for i := range v.Subjects {
+		v.Subjects[i].Ladder = v.rule[i].ladder
+	}
+	v.setAddress(address, network)
+}
+
+func (c *Charge) setAddress(address, network digest) {
+	c.Places[atAddress].Key = address
+	of, around := &c.Subjects[AddressSubject], &c.Subjects[NetworkSubject]
+	of.Shard, of.Key = failures.Key(network), failures.Key(address)
+	around.Shard, around.Key = failures.Key(network), failures.Key(network)
+}
+
+func (c *Charge) setAccount(account digest) {
+	c.Account = account
+	c.Places[atAddress].Pair = failures.Key(ofPair(account, c.Places[atAddress].Key))
+	of, pair := &c.Subjects[AccountSubject], &c.Subjects[PairSubject]
+	of.Shard, of.Key = failures.Key(account), failures.Key(account)
+	pair.Shard, pair.Key = failures.Key(account), c.Places[atAddress].Pair
+}
+
+// device looks for the cookie of a device that was issued for this account and
+// is not older than a privilege may be. Whether it was reset or spent since is
+// for the store to say.
+func (g *Guard) device(v *view, cookies []string) {
+	if g.config.Cookies == nil || !v.rules.policy.Devices {
+		return
+	}
+	for _, cookie := range cookies[:min(len(cookies), MaxDevices)] {
+		account, device, issued, err := g.config.Cookies.Parse(cookie)
+		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
+			v.Places[atDevice] = Place{Key: device, Pair: failures.Key(ofPair(account, device)), Issued: issued}
+			return
+		}
+	}
+}
+
+func (v *view) privileged() bool { return v.Status == trusted.Privileged }
+
+// modeAsks reports whether CAPTCHA mode asks for a challenge.
+func (v *view) modeAsks() bool {
+	return v.modeOn && !v.privileged() && v.listed != Allowed
 }
 
 // nameless refuses an attempt without a usable name. It has been charged to
 // its address and stays so.
 func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
-	g.config.Mode.Observe(captchamode.Failure, v.address)
-	if err := g.config.Failures.Failed(afterwards(ctx), v.charged, v.subjects[:v.n]); err != nil {
+	g.config.Mode.Observe(captchamode.Failure, v.Places[atAddress].Key)
+	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
 	return d, nil
@@ -52,28 +175,27 @@ func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 // decide charges the attempt and, if there is no room, waits for its turn as
 // long as that is of use.
 func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
-	var waiting *turn // few attempts wait, so it is made when one does
+	var waiting *waiter
 	defer func() { waiting.leave() }()
 	for patient := true; ; *d = (Decision{}) {
 		if err := g.charge(ctx, v); err != nil {
 			return err
 		}
 		if decide(v, patient, d) {
-			waiting = waiting.of(g.turns, v)
+			waiting = g.waiting.waiter(waiting, v)
 			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
-			v.now = g.config.Now()
+			v.Now = g.config.Now()
 			continue
 		}
 		switch {
-		case d.Action == Forget:
-			g.spend(ctx, v)
-			continue
 		case d.Action == Proceed && v.claimed:
 			return g.checkSolve(ctx, a, v, d)
+		case d.Action == Forget: // undecided attempts alone fill the budget
+			d.Action, d.RetryAfter = Wait, time.Second
 		case d.Action == Wait && d.RetryAfter <= a.Hold:
-			waiting = waiting.of(g.turns, v)
+			waiting = g.waiting.waiter(waiting, v)
 			if waiting.hold(ctx, d.RetryAfter) {
-				v.now = g.config.Now()
+				v.Now = g.config.Now()
 				continue
 			}
 		}
@@ -81,70 +203,32 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 	}
 }
 
-// charge charges the attempt as if it had failed (R1), unless it is stopped
-// before anything is counted.
-func (g *Guard) charge(ctx context.Context, v *view) (err error) {
-	if v.unasked && v.listed != Blocked {
-		return g.chargeAs(ctx, v)
-	}
-	if v.listed == Blocked || v.modeAsks() && !v.claimed {
+// charge charges the attempt as if it had failed (R1), unless it is blocked.
+func (g *Guard) charge(ctx context.Context, v *view) error {
+	if v.listed == Blocked {
 		return nil
 	}
-	v.count()
-	v.charged, err = g.chargeAt(ctx, v.now, v.subjects[:v.n], v.usage[:v.n])
-	if err != nil {
+	var err error
+	v.ID = failures.ChargeID{}
+	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
-	return nil
-}
-
-// chargeAs charges an attempt before it is known what its place is: the store
-// of failures says so in the same trip.
-func (g *Guard) chargeAs(ctx context.Context, v *view) (err error) {
-	v.unasked = false
-	v.status = trusted.Privileged
-	v.count()
-	privileged := append([]failures.Subject(nil), v.subjects[:v.n]...)
-	v.status, v.n = trusted.Stranger, 0
-	if !v.modeAsks() || v.claimed {
-		v.count()
-	}
-	v.status, v.charged, err = g.together.ChargeAs(ctx, v.now, trusted.Key(v.account), trusted.Key(v.address),
-		privileged, v.subjects[:v.n], v.usage[:])
-	if err != nil {
-		return fmt.Errorf("guard: charging an attempt: %w", err)
-	}
-	switch {
-	case v.status == trusted.Privileged:
-		v.count()
-	case v.status == trusted.Spent && v.claimed && v.charged == 0:
-		return g.charge(ctx, v) // a solved challenge lifts more there
+	if v.PlaceErr != nil {
+		g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", v.PlaceErr))
+		v.PlaceErr = nil
 	}
 	return nil
 }
 
 // blockedBy is the key of the first subject without room.
 func (v *view) blockedBy() failures.Key {
-	for i := range v.n {
-		if v.usage[i].Over&v.subjects[i].Bind != 0 {
-			return v.subjects[i].Key
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		if v.Usage[i].Over&v.Subjects[i].Bind != 0 {
+			return v.Subjects[i].Key
 		}
 	}
 	return failures.Key{}
-}
-
-// spend ends the privilege of a place that used up its budget (R14). The
-// attempt is then decided again, as a stranger's.
-func (g *Guard) spend(ctx context.Context, v *view) {
-	err := g.config.Places.Spend(ctx, trusted.Key(v.account), trusted.Key(v.place), g.config.Now())
-	if err != nil { // the place is found over its budget again next time
-		g.config.Failed(fmt.Errorf("guard: ending a spent privilege: %w", err))
-	}
-	v.status = trusted.Spent
-	if v.place != v.address {
-		v.place = v.address
-		ofPair(&v.pair, &v.account, &v.place)
-	}
 }
 
 // checkSolve uses up the challenge's answer if the attempt needs one at all.
@@ -157,7 +241,7 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	}
 	var err error
 	if g.config.Challenges != nil {
-		d.Solve, err = g.config.Challenges.Check(ctx, v.address, a.Solve)
+		d.Solve, err = g.config.Challenges.Check(ctx, v.Places[atAddress].Key, a.Solve)
 	}
 	if d.Solve.Solved && d.Solve.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
@@ -166,19 +250,26 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
 		return nil
 	}
-	if back := g.config.Failures.TakeBack(afterwards(ctx), v.charged, v.subjects[:v.n]); back != nil {
-		return fmt.Errorf("guard: taking back a charge: %w", back)
-	}
-	g.turns.wake(v.subjects[:v.n])
 	why.Action, why.Solve, why.Privileged = Challenge, d.Solve, d.Privileged
 	why.Reasons.add(Reason{Cause: ChallengeFailed})
 	*d = why
+	return g.withdraw(ctx, &v.Charge)
+}
+
+// withdraw takes back every charge of an attempt whose password was not looked
+// at.
+func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
+	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	g.wake(c)
+	if err != nil {
+		return fmt.Errorf("guard: taking back a charge: %w", err)
+	}
 	return nil
 }
 
-// afterwards is a context for what must be written although the client may
-// have hung up: whoever hangs up has still guessed. How long a store may take
-// is the store's business.
+// afterwards is a context for what must be written although the client may have
+// hung up: a client that hangs up has still guessed. How long that may take is
+// the store's business.
 func afterwards(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
@@ -186,21 +277,24 @@ func afterwards(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// observe tells of an attempt that did not proceed.
-func (g *Guard) observe(a *Attempt, v *view, d *Decision) {
-	g.tell(Event{
-		At: g.config.Now(), Door: a.Door, Account: v.name, Address: a.Address,
-		Action: d.Action, Reasons: d.Reasons, Privileged: d.Privileged,
-		AccountFailures: v.accountFailures(),
-	})
+// wake lets those look again who wait for the attempt's subjects.
+func (g *Guard) wake(c *Charge) {
+	first, last := c.Counted()
+	g.waiting.wake(c.Subjects[first:last])
 }
 
-// accountFailures is how many failures of strangers the account had.
+// tell tells the observer, if there is one.
+func (g *Guard) tell(e Event) {
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(e)
+	}
+}
+
+// accountFailures is how many failures of strangers the account had; 0 if its
+// place was privileged.
 func (v *view) accountFailures() int {
-	for i := range v.n {
-		if v.rule[i].kind == OnAccount {
-			return v.usage[i].Count
-		}
+	if first, last := v.Counted(); first <= AccountSubject && AccountSubject < last {
+		return v.Usage[AccountSubject].Count
 	}
 	return 0
 }

@@ -7,15 +7,15 @@ import (
 	"authguard/trusted"
 )
 
-// decide is the policy: what becomes of an attempt, from what is known of it
-// and nothing else, written into a zero decision. patient means that the attempt may still wait for the
-// undecided ones ahead of it; its turn is then reported by wait.
+// decide is the policy: it writes what becomes of an attempt, from what is known
+// of it and nothing else, into a zero decision. While the attempt is patient it
+// may have to wait for undecided ones ahead of it; wait then reports so.
 func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Privileged = v.privileged()
 	switch {
 	case v.listed == Blocked:
 		d.refuse(Reason{Cause: BlockedByAdmin}, blockedRetry)
-	case v.charged != 0:
+	case v.ID.Charged():
 		d.Action = Proceed
 		v.explain(d)
 	case v.modeAsks() && !v.claimed:
@@ -29,8 +29,8 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	return false
 }
 
-// blockedRetry is what a blocked address is told: no more than anybody who is
-// refused.
+// blockedRetry is the Retry-After of a blocked address: it learns no more than
+// any other that is refused.
 const blockedRetry = 15 * time.Minute
 
 func (d *Decision) refuse(why Reason, retry time.Duration) {
@@ -41,8 +41,9 @@ func (d *Decision) refuse(why Reason, retry time.Duration) {
 // worthWaiting reports whether nothing but undecided attempts takes the room
 // (R3).
 func (v *view) worthWaiting() bool {
-	for i := range v.n {
-		if v.usage[i].Failed&v.subjects[i].Bind != 0 {
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		if v.Usage[i].Failed&v.Subjects[i].Bind != 0 {
 			return false
 		}
 	}
@@ -54,12 +55,13 @@ func (v *view) worthWaiting() bool {
 func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
 	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait} {
-		for i := range v.n {
-			over := v.usage[i].Over
+		first, last := v.Counted()
+		for i := first; i < last; i++ {
+			over := v.Usage[i].Over
 			if patient {
-				over = v.usage[i].Failed
+				over = v.Usage[i].Failed
 			}
-			v.stopAt(d, i, action, over&v.subjects[i].Bind)
+			v.stopAt(d, i, action, over&v.Subjects[i].Bind)
 		}
 	}
 	if d.Action == Proceed { // nothing was full, and yet nothing was charged
@@ -68,8 +70,8 @@ func (v *view) stop(d *Decision, patient bool) {
 }
 
 // stopAt adds the reasons of one subject for one action.
-func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
-	r, free := v.rule[i], v.usage[i].FreeIn
+func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
+	r, free := v.rule[i], v.Usage[i].FreeIn
 	if action == Wait && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
@@ -82,7 +84,7 @@ func (v *view) stopAt(d *Decision, i int, action Action, over failures.Mask) {
 			d.stop(action, Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Wait: free})
 		}
 	}
-	if action == Challenge && v.status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
+	if action == Challenge && v.Status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
 		d.Reasons.add(Reason{Cause: BudgetSpent, Subject: OnPair})
 	}
 }
@@ -99,7 +101,7 @@ func (d *Decision) stop(a Action, why Reason) {
 }
 
 func (v *view) action(r *rule, rung int) Action {
-	if v.challenged(r).Has(rung) {
+	if r.challenged(v.Status, v.suspect).Has(rung) {
 		return Challenge
 	}
 	return r.limits[rung].Then
@@ -108,9 +110,10 @@ func (v *view) action(r *rule, rung int) Action {
 // explain adds what a monitored limit would have done, and what would have
 // stopped the attempt had its place not been known or its challenge solved.
 func (v *view) explain(d *Decision) {
-	for i := range v.n {
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
 		r := v.rule[i]
-		over := v.usage[i].Over &^ v.subjects[i].Bind
+		over := v.Usage[i].Over &^ v.Subjects[i].Bind
 		if over == 0 {
 			continue
 		}
@@ -119,7 +122,7 @@ func (v *view) explain(d *Decision) {
 				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Monitored: true})
 			}
 		}
-		if over&failures.BackoffBit != 0 && r == &v.rules.pair && v.rules.policy.PairDelay.Monitor {
+		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair && v.rules.policy.PairDelay.Monitor {
 			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
 		}
 	}
@@ -138,12 +141,13 @@ func (v *view) needsSolve(d *Decision) bool {
 	if needed {
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	}
-	for i := range v.n {
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
 		r := v.rule[i]
-		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r == &v.rules.pair && !v.privileged() {
+		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r.kind == OnPrivilegedPair && !v.privileged() {
 			continue
 		}
-		lifted := v.usage[i].Over & r.enforce & v.challenged(r)
+		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect)
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed = true
@@ -152,4 +156,47 @@ func (v *view) needsSolve(d *Decision) bool {
 		}
 	}
 	return needed
+}
+
+// Reasons are at most four reasons, kept without allocating.
+type Reasons struct {
+	list [4]Reason
+	n    uint8
+}
+
+// ReasonsOf are the first four of a list.
+func ReasonsOf(list ...Reason) (r Reasons) {
+	for _, one := range list {
+		r.add(one)
+	}
+	return r
+}
+
+// All returns the reasons, strongest first.
+func (r *Reasons) All() []Reason { return r.list[:r.n] }
+
+// Codes returns the code of every reason.
+func (r *Reasons) Codes() []string {
+	codes := make([]string, 0, r.n)
+	for _, one := range r.All() {
+		codes = append(codes, one.Code())
+	}
+	return codes
+}
+
+// Has reports whether a cause is among the reasons.
+func (r *Reasons) Has(c Cause) bool {
+	for _, one := range r.All() {
+		if one.Cause == c {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Reasons) add(one Reason) {
+	if int(r.n) < len(r.list) {
+		r.list[r.n] = one
+		r.n++
+	}
 }

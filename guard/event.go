@@ -2,7 +2,6 @@ package guard
 
 import (
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -26,20 +25,8 @@ type Event struct {
 	AccountFailures int
 }
 
-// events are used again, as views are.
-var events = sync.Pool{New: func() any { return new(Event) }}
-
-// tell hands an event to the observer.
-func (g *Guard) tell(e Event) {
-	shared := events.Get().(*Event)
-	*shared = e
-	g.config.Observer.Observe(shared)
-	*shared = Event{}
-	events.Put(shared)
-}
-
 // An Observer is told of every event. Observe is called on the hot path from
-// many goroutines and must neither block nor keep the event's address.
+// many goroutines and must not block.
 type Observer interface {
-	Observe(e *Event)
+	Observe(Event)
 }

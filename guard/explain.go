@@ -53,65 +53,55 @@ func (e *Explanation) known() bool {
 }
 
 func (g *Guard) explain(ctx context.Context, directory, account string, address netip.Addr) (Explanation, error) {
-	var v view
-	v.rules = g.rules.Load()
 	e := Explanation{Directory: directory, Address: address, Mode: g.config.Mode.On()}
 	if account == "" && !address.IsValid() {
 		return e, errors.New("guard: explain needs an account, an address or both")
 	}
+	v := new(view)
+	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
+	if account != "" && v.badName {
+		return e, ErrAccountName
+	}
+	v.only(account, address)
 	if account != "" {
-		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
-			return e, ErrAccountName
-		}
 		e.Account = v.name
 	}
-	g.digests.ofAddress(&v.address, &v.network, address)
-	v.now = g.config.Now()
-	v.listed = g.config.Lists.Look(address, v.now)
-	if e.Account != "" && address.IsValid() {
-		g.recognise(ctx, &Attempt{}, &v, false)
-	}
-	ofPair(&v.pair, &v.account, &v.address)
-	v.modeOn, v.slowing = e.Mode, g.config.Mode.Slowing()
-	v.suspect = g.proxies.suspect(v.address)
-	e.Listed, e.Status = v.listed, v.status
-	v.asked(e.Account != "", address.IsValid())
-	if err := g.config.Failures.Read(ctx, v.subjects[:v.n], v.usage[:v.n]); err != nil {
+	v.KnownOnly = false
+	var err error
+	if v.Charge, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
+	e.Listed, e.Status = v.listed, v.Status
 	e.Lines = v.lines()
 	e.Decision = v.foretell()
 	return e, nil
 }
 
-// asked lists only what was asked about.
-func (v *view) asked(account, address bool) {
-	if account && address {
-		v.count()
-		return
+// only narrows what is counted to what was asked about: an account, an address
+// with its network, or all.
+func (v *view) only(account string, address netip.Addr) {
+	if account == "" {
+		v.First, v.Last = AddressSubject, AccountSubject
+	} else if !address.IsValid() {
+		v.First, v.Last = AccountSubject, PairSubject
+		v.Places[atAddress] = Place{}
 	}
-	r := v.rules
-	if address {
-		v.add(v.ofAddress(), v.network, v.address, v.binds(&r.address))
-		v.add(&r.network, v.network, v.network, v.binds(&r.network))
-		return
-	}
-	v.add(&r.account, v.account, v.account, v.binds(&r.account))
 }
 
 func (v *view) lines() (lines []Line) {
-	for i := range v.n {
-		r, st := v.rule[i], v.usage[i]
-		if r == &v.rules.pair {
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		r, use := v.rule[i], v.Usage[i]
+		if i == PairSubject {
 			if r.ladder.Backoff().First > 0 {
-				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: st.Count, Full: st.Over&failures.BackoffBit != 0, FreeIn: st.FreeIn})
+				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: use.Count, Full: use.Over&failures.BackoffBit != 0, FreeIn: use.FreeIn})
 			}
 			if !v.privileged() {
 				continue
 			}
 		}
 		for j, l := range r.limits {
-			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(st.Used[j]), Full: st.Over.Has(j), FreeIn: st.FreeIn})
+			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(use.Used[j]), Full: use.Over.Has(j), FreeIn: use.FreeIn})
 		}
 	}
 	return lines
@@ -121,11 +111,12 @@ func (v *view) lines() (lines []Line) {
 // otherwise.
 func (v *view) foretell() (d Decision) {
 	room := !v.modeAsks() && v.listed != Blocked
-	for i := range v.n {
-		room = room && v.usage[i].Over&v.subjects[i].Bind == 0
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		room = room && v.Usage[i].Over&v.Subjects[i].Bind == 0
 	}
 	if room {
-		v.charged = 1
+		v.ID = failures.ChargeID{At: 1}
 	}
 	decide(v, false, &d)
 	return d
@@ -153,26 +144,32 @@ func (g *Guard) everywhere(account string, do func(directory string) error) erro
 }
 
 func (g *Guard) unlock(ctx context.Context, directory, account string, address netip.Addr) error {
-	var v view
-	v.rules = g.rules.Load()
-	if account != "" {
-		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
-			return ErrAccountName
+	v := new(view)
+	g.look(&Attempt{Account: account, Directory: directory, Address: address}, v)
+	if account != "" && v.badName {
+		return ErrAccountName
+	}
+	var err error
+	clear := func(subject uint8) {
+		v.First, v.Last = subject, subject+1
+		if err == nil {
+			err = g.config.Store.Clear(ctx, v.Charge)
 		}
-		v.add(&v.rules.account, v.account, v.account, 0)
+	}
+	if account != "" {
+		clear(AccountSubject)
 	}
 	if address.IsValid() {
-		g.digests.ofAddress(&v.address, &v.network, address)
-		v.add(&v.rules.address, v.network, v.address, 0)
+		clear(AddressSubject)
 	}
 	if account != "" && address.IsValid() {
-		ofPair(&v.pair, &v.account, &v.address)
-		v.add(&v.rules.pair, v.account, v.pair, 0)
+		clear(PairSubject)
 	}
-	if err := g.config.Failures.Clear(ctx, v.subjects[:v.n]); err != nil {
+	if err != nil {
 		return fmt.Errorf("guard: unlocking: %w", err)
 	}
-	g.turns.wake(v.subjects[:v.n])
+	v.First, v.Last = 0, subjectCount
+	g.wake(&v.Charge)
 	return nil
 }
 
@@ -181,14 +178,14 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
 	return g.everywhere(account, func(directory string) error {
 		var v view
-		if g.name(&Attempt{Account: account, Directory: directory}, &v); v.badName {
+		if g.name(&v, &Attempt{Account: account, Directory: directory}) != nil {
 			return ErrAccountName
 		}
 		var place digest
 		if address.IsValid() {
 			place = g.digests.addressKey(address)
 		}
-		if err := g.config.Places.Forget(ctx, trusted.Key(v.account), trusted.Key(place), g.config.Now()); err != nil {
+		if err := g.config.Store.Forget(ctx, v.Account, place, g.config.Now()); err != nil {
 			return fmt.Errorf("guard: forgetting places: %w", err)
 		}
 		return nil

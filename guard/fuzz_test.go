@@ -48,7 +48,7 @@ func newTestGuard(t testing.TB) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Config{Policy: DefaultPolicy(), Secret: make([]byte, 32), Failures: counts, Places: places, Mode: mode})
+	g, err := New(Config{Policy: DefaultPolicy(), Secret: make([]byte, 32), Store: NewLocal(counts, places), Mode: mode})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func FuzzTicket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		ticket, err := g.Open(text)
 		if text == issued {
-			if err != nil || ticket.of.name != "alice" || time.Until(ticket.Expires()) > TicketTTL {
+			if err != nil || ticket.name != "alice" || time.Until(ticket.Expires()) > TicketTTL {
 				t.Fatalf("what was issued is not opened: %v", err)
 			}
 			return

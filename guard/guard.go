@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/failures"
+	"authguard/captchamode/challenge"
 	"authguard/trusted"
 )
 
@@ -22,27 +22,24 @@ type Config struct {
 	Secret []byte
 	// Realm separates sites that share stores; may be empty.
 	Realm string
-	// Failures counts. It must retain charges for Policy.Retain and call them
-	// undecided for Policy.PendingFor.
-	Failures failures.Store
-	// Places remembers where accounts were logged in to.
-	Places trusted.Store
+	// Store counts, and remembers where accounts were logged in to; see NewLocal.
+	Store Store
 	// Cookies sign device cookies; nil: devices are not remembered.
 	Cookies *trusted.Cookies
 	// Mode is the site-wide switch.
 	Mode *captchamode.Mode
 	// Challenges are issued and checked; nil: nobody can solve one.
-	Challenges *captchamode.Challenges
+	Challenges *challenge.Desk
 	// Lists are the allow and block lists; nil: nothing is listed.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
 	Normalise func(typed string) (string, error)
-	// Canonical makes one name of an account's several, such as e-mail and
-	// user name; it gets a normalised name. Nil: every name is its own.
-	Canonical func(name string) string
-	// Epoch is sealed into the tickets that travel; those of another epoch have
-	// expired. Whoever remembers only until he ends which tickets were settled
-	// draws a new one at each start (captchamode.Forgetful).
+	// Canonical makes one name of an account's several in a directory, such as
+	// e-mail and user name; it gets a normalised name. Nil: every name is its own.
+	Canonical func(directory, name string) string
+	// Epoch is sealed into tickets that travel; tickets of another epoch have
+	// expired. It comes from the store that remembers which tickets were settled
+	// (challenge.Spent).
 	Epoch [16]byte
 	// Directories are the places beside the site's own in which accounts are
 	// kept; see Attempt.Directory. Unlock and ForgetPlaces act on all.
@@ -57,28 +54,8 @@ type Config struct {
 	// for a delay, in all and from one address; default 20,000 and 100.
 	Held           int
 	HeldPerAddress int
-	// Now is the clock of everything but timers; default time.Now, of which the
-	// wall clock is read once a second.
+	// Now is the clock of everything but timers; default time.Now.
 	Now func() time.Time
-}
-
-// A Recogniser is a failures.Store that can say what a place is to an account in
-// the same trip in which it charges the attempt. A Guard whose Failures is one
-// asks it and not Places, except about devices.
-type Recogniser interface {
-	failures.Store
-	// ChargeAs charges privileged's subjects, which lie in the account's place,
-	// if the place is privileged, and else stranger's. It fills the usages
-	// of those that it charged, or would have. An empty list charges nothing.
-	ChargeAs(ctx context.Context, now time.Time, account, place trusted.Key, privileged, stranger []failures.Subject, usages []failures.Usage) (trusted.Status, failures.ChargeID, error)
-}
-
-// A Settler is a failures.Store that settles a success all at once, where its
-// parts would take a trip each.
-type Settler interface {
-	// Succeeded takes the attempt's charge back, clears the last of its
-	// subjects, which is the pair, and remembers the place.
-	Succeeded(ctx context.Context, at failures.ChargeID, subjects []failures.Subject, account, place trusted.Key, now time.Time) error
 }
 
 // A Guard decides login attempts. All methods are safe for concurrent use.
@@ -86,14 +63,9 @@ type Guard struct {
 	config  Config
 	rules   atomic.Pointer[rules]
 	digests digester
-	turns   *turns
+	waiting *waitQueue
 	proxies proxyHint
 	tickets *sealer
-	// chargeAt charges by the guard's clock, or the store's if it has one.
-	chargeAt func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error)
-	// together and settler are Failures if it is a Recogniser, or a Settler.
-	together Recogniser
-	settler  Settler
 }
 
 // New returns a guard, or every problem with the config.
@@ -105,21 +77,9 @@ func New(c Config) (*Guard, error) {
 	if err := errors.Join(c.validate(), err, err2, err3); err != nil {
 		return nil, err
 	}
-	g := &Guard{config: c, digests: digests, tickets: tickets, turns: newTurns(c.Held, c.HeldPerAddress)}
+	g := &Guard{config: c, digests: digests, tickets: tickets, waiting: newWaitQueue(c.Held, c.HeldPerAddress)}
 	g.rules.Store(compiled)
-	g.chargeAt = chargeAt(c.Failures)
-	g.together, _ = c.Failures.(Recogniser)
-	g.settler, _ = c.Failures.(Settler)
 	return g, nil
-}
-
-func chargeAt(store failures.Store) func(context.Context, time.Time, []failures.Subject, []failures.Usage) (failures.ChargeID, error) {
-	if follower, ok := store.(failures.Follower); ok {
-		return follower.ChargeAt
-	}
-	return func(ctx context.Context, _ time.Time, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
-		return store.Charge(ctx, subjects, usages)
-	}
 }
 
 func (c *Config) setDefaults() {
@@ -130,10 +90,7 @@ func (c *Config) setDefaults() {
 		c.Normalise = NormaliseAccount
 	}
 	if c.Canonical == nil {
-		c.Canonical = func(name string) string { return name }
-	}
-	if c.Observer == nil {
-		c.Observer = nobody{}
+		c.Canonical = func(_, name string) string { return name }
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
@@ -145,14 +102,14 @@ func (c *Config) setDefaults() {
 		c.HeldPerAddress = 100
 	}
 	if c.Now == nil {
-		c.Now = newClock().now
+		c.Now = time.Now
 	}
 }
 
 func (c *Config) validate() error {
 	var errs []error
 	for what, missing := range map[string]bool{
-		"Failures": c.Failures == nil, "Places": c.Places == nil, "Mode": c.Mode == nil,
+		"Store": c.Store == nil, "Mode": c.Mode == nil,
 	} {
 		if missing {
 			errs = append(errs, fmt.Errorf("guard: %s: must be set", what))
@@ -160,10 +117,6 @@ func (c *Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-type nobody struct{}
-
-func (nobody) Observe(*Event) {}
 
 // Policy is what is in force.
 func (g *Guard) Policy() Policy { return g.rules.Load().policy }
@@ -179,12 +132,12 @@ func (g *Guard) SetPolicy(p Policy) error {
 	return nil
 }
 
-// Issue makes a challenge that only this address can solve. counted is that of
-// the decision that it answers, false if there is none; solving it takes the
-// pressure back.
-func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (captchamode.Challenge, error) {
+// Issue makes a challenge that only this address can solve. counted is the
+// Counted of the decision that asked for it, false without one: solving the
+// challenge then takes the pressure back.
+func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
-		return captchamode.Challenge{}, errors.New("guard: there is no challenge to issue")
+		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
 	key := g.digests.addressKey(address)
 	return g.config.Challenges.Issue(ctx, key, counted)
@@ -192,7 +145,7 @@ func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (ca
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
 // challenge before an account is even named: CAPTCHA mode is on and the
-// address is not allowed. Who is privileged for the account needs none after
+// address is not allowed. An attempt from a privileged place needs none after
 // all.
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed

@@ -17,7 +17,7 @@ func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Contex
 	}
 	outcome := Abandoned
 	defer func() {
-		if settled := g.Settle(ctx, &d.Ticket, outcome); settled != nil && err == nil {
+		if settled := g.Settle(ctx, d.Ticket, outcome); settled != nil && err == nil {
 			err = settled
 			ok = ok && outcome == Succeeded
 		}

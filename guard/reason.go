@@ -129,49 +129,6 @@ func (r Reason) words() string {
 	return "no reason was recorded"
 }
 
-// Reasons are at most four reasons, kept without allocating.
-type Reasons struct {
-	list [4]Reason
-	n    uint8
-}
-
-// ReasonsOf are the first four of a list.
-func ReasonsOf(list ...Reason) (r Reasons) {
-	for _, one := range list {
-		r.add(one)
-	}
-	return r
-}
-
-// All returns the reasons, strongest first.
-func (r *Reasons) All() []Reason { return r.list[:r.n] }
-
-// Codes returns the code of every reason.
-func (r *Reasons) Codes() []string {
-	codes := make([]string, 0, r.n)
-	for _, one := range r.All() {
-		codes = append(codes, one.Code())
-	}
-	return codes
-}
-
-// Has reports whether a cause is among the reasons.
-func (r *Reasons) Has(c Cause) bool {
-	for _, one := range r.All() {
-		if one.Cause == c {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *Reasons) add(one Reason) {
-	if int(r.n) < len(r.list) {
-		r.list[r.n] = one
-		r.n++
-	}
-}
-
 // Spell says a duration in at most two units, rounded up: after waiting for as
 // long as it says, one has waited long enough. Zero and less is "a moment".
 func Spell(d time.Duration) string {

@@ -4,24 +4,34 @@ import (
 	"time"
 
 	"authguard/failures"
+	"authguard/trusted"
 )
 
-// rules are a policy made ready: ladders, and of each what its rungs do.
+// rules are a policy made ready: by subject, what its rungs do, and which of
+// them stop an attempt.
 type rules struct {
-	policy  Policy
-	address rule
-	slowed  rule // address, with the site's slowing as backoff
-	network rule
-	account rule
-	pair    rule // the privileged budget as rungs, the pair's delay as backoff
+	policy Policy
+	calm   [subjectCount]*rule
+	slowed [subjectCount]*rule // while strangers are slowed: the address has a backoff
+	binds  [lifted + 1]Binds
 }
+
+// A lift is a set of things that lift rungs from an attempt.
+type lift uint8
+
+const (
+	claimedSolve   lift = 1 << iota // an answer to a challenge came along
+	likelyProxy                     // the address may be a proxy that nobody configured (R9)
+	allowedAddress                  // an administrator said so
+	lifted         = claimedSolve | likelyProxy | allowedAddress
+)
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
 type rule struct {
 	kind    SubjectKind
 	limits  []Limit
 	ladder  *failures.Ladder
-	enforce failures.Mask // all that is not on monitor, PaceBit included
+	enforce failures.Mask // all that is not on monitor, BackoffBit included
 	then    [Proceed + 1]failures.Mask
 }
 
@@ -29,24 +39,65 @@ func compile(p Policy) (*rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	r := &rules{policy: p}
 	slow := failures.Backoff{}
 	if p.SiteSlow > 0 {
 		slow = failures.Backoff{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
 	}
-	r.address = newRule(OnAddress, p.Address, failures.Backoff{})
-	r.slowed = newRule(OnAddress, p.Address, slow)
-	r.network = newRule(OnNetwork, p.Network, failures.Backoff{})
-	r.account = newRule(OnAccount, p.Account, failures.Backoff{})
-	r.pair = newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.backoff())
+	// The pair's rungs are the budget of a privileged place, its backoff the
+	// pair's delay.
+	pair := newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.backoff())
 	if p.PairDelay.Monitor {
-		r.pair.enforce &^= failures.BackoffBit
+		pair.enforce &^= failures.BackoffBit
+	}
+	r := &rules{policy: p, calm: [subjectCount]*rule{
+		newRule(OnAddress, p.Address, failures.Backoff{}), newRule(OnNetwork, p.Network, failures.Backoff{}),
+		newRule(OnAccount, p.Account, failures.Backoff{}), pair,
+	}}
+	r.slowed = r.calm
+	r.slowed[AddressSubject] = newRule(OnAddress, p.Address, slow)
+	for l := range r.binds {
+		for status := range r.binds[l] {
+			for i, one := range r.calm { // a slowed address has the same rungs
+				r.binds[l][status][i] = one.binds(trusted.Status(status), lift(l))
+			}
+		}
 	}
 	return r, nil
 }
 
-func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) rule {
-	r := rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
+// binds are the rungs that stop an attempt: all that are enforced, less those
+// that a solved challenge lifts if one is claimed, and those of an address that
+// somebody has allowed.
+func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
+	bind := r.enforce
+	if l&claimedSolve != 0 {
+		bind &^= r.challenged(status, l&likelyProxy != 0)
+	}
+	switch {
+	case l&allowedAddress != 0 && r.ofAddress():
+		return 0
+	case r.kind == OnPrivilegedPair && status != trusted.Privileged:
+		return bind & failures.BackoffBit
+	}
+	return bind
+}
+
+// challenged is the set of the rule's rungs that ask for a challenge. An
+// address that used to be privileged, or may be a forgotten proxy, is
+// challenged where others are refused (R9, R14).
+func (r *rule) challenged(status trusted.Status, proxy bool) failures.Mask {
+	m := r.then[Challenge]
+	if r.ofAddress() && (status == trusted.Spent || proxy) {
+		m |= r.then[Refuse]
+	}
+	return m
+}
+
+// ofAddress reports whether the rule is on addresses or networks.
+func (r *rule) ofAddress() bool { return r.kind == OnAddress || r.kind == OnNetwork }
+
+func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
+	r := &rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
 	rungs := make([]failures.Rung, len(limits))
 	for i, l := range limits {
 		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window}

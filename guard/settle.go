@@ -2,125 +2,85 @@ package guard
 
 import (
 	"context"
-	"errors"
+	"encoding/hex"
 	"fmt"
+	"net/netip"
+	"time"
 
 	"authguard/captchamode"
-	"authguard/failures"
-	"authguard/trusted"
 )
 
 // Settle says how an attempt ended. It does its work although ctx may be
-// cancelled. A ticket is settled once; the
-// second time is ErrSettled and changes nothing. Another error means that a
+// cancelled. A ticket is settled once, whatever copies there are of it; the
+// second time is ErrSettled and changes nothing. Another error means that the
 // store failed: the attempt then counts as failed.
-func (g *Guard) Settle(ctx context.Context, t *Ticket, o Outcome) error {
-	v, err := t.end()
-	if err != nil {
+func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	if err := t.end(o); err != nil {
 		return err
 	}
-	defer v.free()
-	ctx = afterwards(ctx)
-	subjects := v.subjects[:v.n]
-	switch o {
-	case Succeeded:
-		t.account = v.account
-		err = g.succeeded(ctx, v, subjects)
-	case Abandoned:
-		err = g.abandoned(ctx, v, subjects)
-	default:
-		err = g.failed(ctx, v, subjects)
+	c, now := t.charge(), g.config.Now()
+	switch {
+	case o == Succeeded:
+		c.Now = now
+	case o != Abandoned && o != Withdrawn && !t.late(now):
+		g.config.Mode.Observe(captchamode.Failure, t.address)
 	}
-	g.turns.wake(subjects)
-	g.observeEnd(v, o)
+	err := g.config.Store.Settle(afterwards(ctx), c, o)
+	if err != nil {
+		err = fmt.Errorf("guard: settling as %v: %w", o, err)
+	} else if o == Succeeded {
+		g.proxies.succeeded(&t, now)
+	}
+	g.wake(&c)
+	g.tell(t.event(now, o))
 	return err
 }
 
 // Unsettled tells the guard that nobody has settled a ticket that travels for
 // Policy.PendingFor. It counts as failed from then on, and so it is pressure
-// (R20). The door that sealed it calls this at most once. If it is settled as
-// failed later, that is no further pressure.
-func (g *Guard) Unsettled(t *Ticket) {
-	g.config.Mode.Observe(captchamode.Failure, t.address)
+// (R20). The door that sealed it calls this at most once, with the attempt's
+// address. If it is settled as failed later, that is no further pressure.
+func (g *Guard) Unsettled(address netip.Addr) {
+	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
 }
 
 // late reports whether Unsettled was called for the attempt's ticket.
-func (g *Guard) late(v *view) bool {
-	return v.now.IsZero() && g.config.Now().Sub(v.charged.Time()) > g.Policy().PendingFor
+func (t *Ticket) late(now time.Time) bool {
+	return t.travelled && now.Sub(t.id.Time()) > t.rules.policy.PendingFor
 }
 
-// failed leaves the charges where they are.
-func (g *Guard) failed(ctx context.Context, v *view, subjects []failures.Subject) error {
-	now := v.now
-	if now.IsZero() { // it has travelled
-		now = g.config.Now()
+// Recheck looks again at a decision to proceed whose password had to wait for
+// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
+// would be challenged now, nothing of it stays charged and d becomes that
+// challenge: the password must not be looked at. The error means that a charge
+// could not be taken back.
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
+	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
+		return nil
 	}
-	if !g.late(v) {
-		g.config.Mode.ObserveAt(captchamode.Failure, v.address, now)
+	t, now := d.Ticket, g.config.Now()
+	if g.config.Lists.Look(t.from, now) == Allowed || t.end(Withdrawn) != nil {
+		return nil
 	}
-	if err := g.config.Failures.Failed(ctx, v.charged, subjects); err != nil {
-		return fmt.Errorf("guard: settling as failed: %w", err)
-	}
-	return nil
-}
-
-// succeeded takes the attempt's own charges back everywhere and no other (R4),
-// clears the pair and remembers the place.
-func (g *Guard) succeeded(ctx context.Context, v *view, subjects []failures.Subject) error {
-	now := g.config.Now()
-	var err error
-	if g.settler != nil {
-		err = g.settler.Succeeded(ctx, v.charged, subjects, trusted.Key(v.account), trusted.Key(v.address), now)
-	} else {
-		err = errors.Join(
-			g.config.Failures.TakeBack(ctx, v.charged, subjects),
-			g.config.Failures.Clear(ctx, subjects[len(subjects)-1:]),
-			g.config.Places.Remember(ctx, trusted.Key(v.account), trusted.Key(v.address), now),
-		)
-	}
-	if err != nil {
-		return fmt.Errorf("guard: settling as succeeded: %w", err)
-	}
-	g.proxies.succeeded(v, now)
-	return nil
-}
-
-// abandoned takes back what the account was charged: the check said nothing
-// of the password. The address stays charged, so that nobody profits from
-// breaking the check.
-func (g *Guard) abandoned(ctx context.Context, v *view, subjects []failures.Subject) error {
-	ofAddress := min(len(subjects), 2)
-	if v.privileged() {
-		ofAddress = 0
-	}
-	err := g.config.Failures.TakeBack(ctx, v.charged, subjects[ofAddress:])
-	if err == nil && ofAddress > 0 {
-		err = g.config.Failures.Failed(ctx, v.charged, subjects[:ofAddress])
-	}
-	if err != nil {
-		return fmt.Errorf("guard: settling as abandoned: %w", err)
-	}
-	return nil
-}
-
-func (g *Guard) observeEnd(v *view, o Outcome) {
-	if _, nobody := g.config.Observer.(nobody); nobody {
-		return
-	}
-	g.tell(Event{
-		At: g.config.Now(), Door: v.door, Account: v.name, Address: v.from,
-		Action: Proceed, Settled: true, Outcome: o, Reasons: v.reasons,
-		Privileged: v.privileged(), NewPlace: o == Succeeded && !v.privileged(),
-		AccountFailures: v.accountFailures(),
-	})
+	*d = Decision{Action: Challenge, Account: d.Account}
+	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Reasons.add(Reason{Cause: ModeOn})
+	c := t.charge()
+	err := g.withdraw(ctx, &c)
+	e := t.event(now, Withdrawn)
+	e.Action, e.Settled, e.Reasons = Challenge, false, d.Reasons
+	g.tell(e)
+	return err
 }
 
 // Device issues a device cookie for the account of a ticket that was settled
-// as succeeded; empty if devices are not remembered.
-func (g *Guard) Device(t *Ticket) string {
-	if g.config.Cookies == nil || !g.Policy().Devices || t.account == (digest{}) {
-		return ""
+// as succeeded; empty if devices are not remembered. The tag tells the cookies
+// of accounts apart in one browser: 8 characters, the same for all names of an
+// account.
+func (g *Guard) Device(t Ticket) (cookie, tag string) {
+	if g.config.Cookies == nil || !g.Policy().Devices || !t.succeeded() {
+		return "", ""
 	}
-	cookie, _ := g.config.Cookies.Issue(trusted.Key(t.account), g.config.Now())
-	return cookie
+	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
+	return cookie, hex.EncodeToString(t.account[12:])
 }

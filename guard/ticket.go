@@ -7,11 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
@@ -19,41 +19,83 @@ import (
 )
 
 // A Ticket stands for one attempt that may proceed, until it is settled. Its
-// copies stand for the same attempt: only one of them can be settled. It is not
-// safe for concurrent use, together with its copies.
+// copies stand for the same attempt: only one of them can be settled. The zero
+// Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
 type Ticket struct {
-	of      *view
-	use     uint64 // that of the view which is this ticket's
-	settled bool
-	at      failures.ChargeID
-	account digest   // once it was settled as succeeded
-	address digest   // once it was sealed
-	nonce   [16]byte // so, too
+	ended *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
+
+	rules   *rules
+	id      failures.ChargeID
+	account digest
+	address digest
+	network digest
+	place   digest // the address, or the device that vouches for it
+	status  trusted.Status
+
+	// For the event.
+	name      string
+	directory string
+	door      string
+	from      netip.Addr
+	reasons   Reasons
+	failures  int
+	forwarded bool
+
+	travelled bool     // it was text in between
+	nonce     [16]byte // of that text
 }
 
-// live is the attempt, or nil once it is settled.
-func (t *Ticket) live() *view {
-	if t.of == nil || t.of.use.Load() != t.use {
-		return nil
+func newTicket(a *Attempt, v *view, d *Decision) Ticket {
+	return Ticket{
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
+		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status,
+		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
+		failures: v.accountFailures(), forwarded: a.Forwarded,
 	}
-	return t.of
 }
 
-// end is the attempt, which the ticket and its copies no longer stand for then.
-func (t *Ticket) end() (*view, error) {
-	v := t.of
+// charge is what the attempt was charged.
+func (t *Ticket) charge() (c Charge) {
+	c.ID, c.Last, c.Binds = t.id, subjectCount, &t.rules.binds[0]
+	for i, r := range t.rules.calm {
+		c.Subjects[i].Ladder = r.ladder
+	}
+	c.setAddress(t.address, t.network)
+	c.setAccount(t.account)
+	at := atAddress
+	if t.place != t.address {
+		at, c.Places[atDevice] = atDevice, Place{Key: t.place, Pair: failures.Key(ofPair(t.account, t.place))}
+	}
+	c.Found(at, t.status)
+	return c
+}
+
+// end settles the ticket, once.
+func (t *Ticket) end(o Outcome) error {
 	switch {
-	case t.settled:
-		return nil, ErrSettled
-	case v == nil:
-		return nil, ErrTicket
+	case t.ended == nil:
+		return ErrTicket
+	case !t.ended.CompareAndSwap(0, 1+int32(o)):
+		return ErrSettled
 	}
-	t.of, t.settled = nil, true
-	if !v.use.CompareAndSwap(t.use, t.use+1) {
-		return nil, ErrSettled
-	}
-	return v, nil
+	return nil
 }
+
+func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
+
+func (t *Ticket) event(now time.Time, o Outcome) Event {
+	privileged := t.status == trusted.Privileged
+	return Event{
+		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: t.failures,
+	}
+}
+
+// ID identifies the text that Seal made last, or that was opened.
+func (t *Ticket) ID() [16]byte { return t.nonce }
+
+// Expires is when a ticket that travels can no longer be settled.
+func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
 
 // Errors of tickets.
 var (
@@ -72,16 +114,10 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 2
-	ticketFixed   = 1 + 1 + 8 + 16 + 16 + 16 + 16 // version, flags, moment, epoch, nonce, place, address; then directory, 0, name
+	ticketVersion = 3
+	// version, flags, charge, epoch, nonce, place, address; then directory, 0, name
+	ticketFixed = 1 + 1 + failures.ChargeIDSize + 16 + 16 + 16 + 16
 )
-
-// ticket makes the ticket of an attempt that may proceed. The view is its own
-// from then on.
-func (g *Guard) ticket(a *Attempt, v *view, d *Decision) Ticket {
-	v.directory, v.from, v.door, v.forwarded, v.reasons = a.Directory, a.Address, a.Door, a.Forwarded, d.Reasons
-	return Ticket{of: v, use: v.use.Load(), at: v.charged}
-}
 
 // A sealer makes tickets that travel through a client, and opens them.
 type sealer struct {
@@ -108,21 +144,19 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 	return &sealer{aead: aead, now: now}, nil
 }
 
-// Seal makes a ticket into text that any guard with the same secret can open.
-// Nobody else can read or change it. That of a ticket that was settled is empty.
+// Seal turns a ticket into text that any guard with the same secret can open.
+// Nobody else can read or change it. A ticket that was settled gives no text.
 func (g *Guard) Seal(t *Ticket) string {
-	v := t.live()
-	if v == nil {
+	if t.ended == nil || t.ended.Load() != 0 {
 		return ""
 	}
 	rand.Read(t.nonce[:])
-	t.address = v.address
-	b := make([]byte, 0, ticketFixed+len(v.directory)+1+len(v.name)+16)
-	b = append(b, ticketVersion, flags(v.privileged(), v.forwarded))
-	b = binary.BigEndian.AppendUint64(b, uint64(v.charged))
-	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), v.place[:]...)
-	from := v.from.As16()
-	b = append(append(b, from[:]...), v.directory+"\x00"+v.name...)
+	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
+	b = append(b, ticketVersion, flags(t.status == trusted.Privileged, t.forwarded))
+	b = t.id.AppendTo(b)
+	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.place[:]...)
+	from := t.from.As16()
+	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
 }
 
@@ -138,7 +172,7 @@ func flags(privileged, forwarded bool) (b byte) {
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
 // caller to remember, by the ticket's ID.
-func (g *Guard) Open(text string) (Ticket, error) {
+func (g *Guard) Open(text string) (t Ticket, err error) {
 	if len(text) > MaxTicket {
 		return Ticket{}, ErrTicket
 	}
@@ -150,29 +184,18 @@ func (g *Guard) Open(text string) (Ticket, error) {
 	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	at := failures.ChargeID(binary.BigEndian.Uint64(b[2:]))
-	if g.tickets.now().Sub(at.Time()) > TicketTTL || [16]byte(b[10:]) != g.config.Epoch {
+	id, b, flagged := failures.ReadChargeID(b[2:]), b[2+failures.ChargeIDSize:], b[1]
+	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
-	v := new(view)
-	v.charged, v.forwarded = at, b[1]&2 != 0
-	if b[1]&1 != 0 {
-		v.status = trusted.Privileged
+	t = Ticket{ended: new(atomic.Int32), rules: g.rules.Load(), id: id, door: "api", travelled: true, forwarded: flagged&2 != 0}
+	if flagged&1 != 0 {
+		t.status = trusted.Privileged
 	}
-	v.place = digest(b[42:])
-	v.from = netip.AddrFrom16([16]byte(b[58:])).Unmap()
-	v.directory, v.name, _ = strings.Cut(string(b[ticketFixed:]), "\x00")
-	v.door = "api"
-	g.digests.ofAccount(&v.account, v.directory, v.name)
-	g.digests.ofAddress(&v.address, &v.network, v.from)
-	ofPair(&v.pair, &v.account, &v.place)
-	v.rules = g.rules.Load()
-	v.count()
-	return Ticket{of: v, at: at, address: v.address, nonce: [16]byte(b[26:])}, nil
+	t.nonce, t.place = [16]byte(b[16:]), digest(b[32:])
+	t.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
+	t.directory, t.name, _ = strings.Cut(string(b[64:]), "\x00")
+	t.address, t.network = g.digests.ofAddress(t.from)
+	t.account = g.digests.ofAccount(t.directory, t.name)
+	return t, nil
 }
-
-// ID is that of the text that Seal made last, or that was opened.
-func (t *Ticket) ID() [16]byte { return t.nonce }
-
-// Expires is when a ticket that travels can no longer be settled.
-func (t *Ticket) Expires() time.Time { return t.at.Time().Add(TicketTTL) }

@@ -18,17 +18,17 @@ import (
 
 // A broken store does not charge when it is told not to.
 type broken struct {
-	failures.Store
+	guard.Store
 	down bool
 }
 
 var errDown = errors.New("down")
 
-func (b *broken) Charge(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+func (b *broken) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if b.down {
-		return 0, errDown
+		return c, errDown
 	}
-	return b.Store.Charge(ctx, subjects, usages)
+	return b.Store.Begin(ctx, c)
 }
 
 // A site is a guard whose store can break, and whose time can pass.
@@ -40,10 +40,10 @@ type site struct {
 	seen  []guard.Event
 }
 
-func (s *site) Observe(e *guard.Event) {
+func (s *site) Observe(e guard.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = append(s.seen, *e)
+	s.seen = append(s.seen, e)
 }
 
 func newSite(t *testing.T) *site {
@@ -53,10 +53,10 @@ func newSite(t *testing.T) *site {
 	counts, err := failures.NewMemory(failures.Config{Now: clock})
 	places, err2 := trusted.NewMemory(trusted.MemoryConfig{})
 	mode, err3 := captchamode.NewMode(captchamode.DefaultConfig(), clock, nil)
-	s.store = &broken{Store: counts}
+	s.store = &broken{Store: guard.NewLocal(counts, places)}
 	var err4 error
 	s.Guard, err4 = guard.New(guard.Config{
-		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Failures: s.store, Places: places, Mode: mode, Now: clock, Observer: s,
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Observer: s,
 	})
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
@@ -79,17 +79,17 @@ func TestOfATicketsCopiesOneIsSettled(t *testing.T) {
 	s := newSite(t)
 	d := s.begin(t, "alice", 1)
 	first, second := d.Ticket, d.Ticket
-	if err := s.Settle(t.Context(), &first, guard.Failed); err != nil {
+	if err := s.Settle(t.Context(), first, guard.Failed); err != nil {
 		t.Fatal(err)
 	}
 	d = s.begin(t, "bob", 2) // in the place of what alice's attempt left
-	if err := s.Settle(t.Context(), &second, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
+	if err := s.Settle(t.Context(), second, guard.Succeeded); !errors.Is(err, guard.ErrSettled) {
 		t.Fatalf("a copy of a settled ticket: %v", err)
 	}
 	if text := s.Seal(&second); text != "" {
 		t.Error("a copy of a settled ticket was sealed")
 	}
-	if err := s.Settle(t.Context(), &d.Ticket, guard.Succeeded); err != nil {
+	if err := s.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil {
 		t.Errorf("the next attempt's own ticket: %v", err)
 	}
 	if e := s.seen[len(s.seen)-1]; e.Account != "bob" || e.Outcome != guard.Succeeded {
@@ -102,10 +102,9 @@ func TestCopiesSettledAtOnceAreSettledOnce(t *testing.T) {
 	s := newSite(t)
 	for n := range 500 {
 		d := s.begin(t, fmt.Sprint("alice", n), n)
-		one, other := d.Ticket, d.Ticket
 		var settled atomic.Int64
 		var both sync.WaitGroup
-		for _, ticket := range []*guard.Ticket{&one, &other} {
+		for _, ticket := range []guard.Ticket{d.Ticket, d.Ticket} {
 			both.Go(func() {
 				if s.Settle(context.Background(), ticket, guard.Abandoned) == nil {
 					settled.Add(1)
@@ -130,7 +129,7 @@ func TestAnExpiredTicketIsNone(t *testing.T) {
 		if !errors.Is(err, guard.ErrTicketExpired) {
 			t.Fatal(err)
 		}
-		if err := s.Settle(t.Context(), &ticket, outcome); !errors.Is(err, guard.ErrTicket) {
+		if err := s.Settle(t.Context(), ticket, outcome); !errors.Is(err, guard.ErrTicket) {
 			t.Errorf("settled as %v: %v", outcome, err)
 		}
 	}
@@ -142,7 +141,7 @@ func TestAnEventTellsOfItsOwnAccountOnly(t *testing.T) {
 	s := newSite(t)
 	for n := range 4 {
 		d := s.begin(t, "alice", n)
-		if err := s.Settle(t.Context(), &d.Ticket, guard.Failed); err != nil {
+		if err := s.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
 			t.Fatal(err)
 		}
 	}

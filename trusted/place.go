@@ -19,7 +19,7 @@ const (
 	Privileged
 	// Spent: it was privileged and used up its budget of wrong passwords. It
 	// is treated like a stranger, except that its address's limits never
-	// refuse it: whoever sits behind the same router must not lock the owner
+	// refuse it: a neighbour behind the same router must not lock the owner
 	// out.
 	Spent
 )
@@ -57,6 +57,7 @@ type Store interface {
 	// again.
 	Forget(ctx context.Context, account, place Key, now time.Time) error
 	// ResetAt is when the account's places were last forgotten as a whole, or
-	// a little later where a bound was reached; zero if never. Device cookies issued at or before it are void.
+	// a little later where a bound was reached; zero if never. Device cookies
+	// issued at or before it are void.
 	ResetAt(ctx context.Context, account Key) (time.Time, error)
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/web/pages"
 )
 
@@ -26,7 +26,7 @@ type Problem struct {
 	Title     string                 `json:"title"`
 	Status    int                    `json:"status"`
 	Detail    string                 `json:"detail,omitempty"`
-	Challenge *captchamode.Challenge `json:"challenge,omitempty"`
+	Challenge *challenge.Challenge `json:"challenge,omitempty"`
 	// RetryAfter is in whole seconds, as in the header.
 	RetryAfter int `json:"retry_after,omitempty"`
 }

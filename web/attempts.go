@@ -14,7 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 )
 
@@ -23,7 +23,7 @@ import (
 type API struct {
 	Guard *guard.Guard
 	// Settled remembers which tickets were used.
-	Settled captchamode.Spent
+	Settled challenge.Spent
 	// Later calls f after a time; default time.AfterFunc.
 	Later  func(after time.Duration, f func())
 	tokens atomic.Pointer[[][32]byte]
@@ -79,12 +79,12 @@ type attemptRequest struct {
 }
 
 type attemptAnswer struct {
-	Decision   string                 `json:"decision"`
-	Reasons    []string               `json:"reasons"`
-	Words      []string               `json:"words"`
-	RetryAfter int                    `json:"retry_after,omitempty"`
-	Ticket     string                 `json:"ticket,omitempty"`
-	Challenge  *captchamode.Challenge `json:"challenge,omitempty"`
+	Decision   string               `json:"decision"`
+	Reasons    []string             `json:"reasons"`
+	Words      []string             `json:"words"`
+	RetryAfter int                  `json:"retry_after,omitempty"`
+	Ticket     string               `json:"ticket,omitempty"`
+	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
 }
 
 // begin is POST /v1/attempts.
@@ -99,11 +99,11 @@ func (a *API) begin(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
-		Account: in.Account, Address: address, Device: in.Device,
+		Account: in.Account, Address: address, Devices: []string{in.Device},
 		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api",
 	}
 	if in.Challenge != nil {
-		attempt.Solve = captchamode.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
+		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
 	}
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *API) begin(c echo.Context) error {
 	switch d.Action {
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
-		a.expect(d.Ticket)
+		a.expect(&d.Ticket, address)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, address, d.Counted)
 		if err != nil {
@@ -135,11 +135,12 @@ func (a *API) begin(c echo.Context) error {
 // expect counts a ticket as pressure if nobody settles it in time. If the store
 // of settled tickets does not answer, the ticket is taken for settled: pressure
 // must not rise because a store is down.
-func (a *API) expect(ticket guard.Ticket) {
+func (a *API) expect(ticket *guard.Ticket, address netip.Addr) {
+	id, expires := ticket.ID(), ticket.Expires()
 	check := func() {
-		settled, err := a.Settled.Seen(context.Background(), ticket.ID(), ticket.Expires())
+		settled, err := a.Settled.Seen(context.Background(), id, expires)
 		if err == nil && !settled {
-			a.Guard.Unsettled(&ticket)
+			a.Guard.Unsettled(address)
 		}
 	}
 	later := a.Later
@@ -193,10 +194,10 @@ func (a *API) settle(c echo.Context) error {
 			Detail: "The first outcome stands.",
 		}
 	}
-	if err := a.Guard.Settle(ctx, &ticket, outcome); err != nil {
+	if err := a.Guard.Settle(ctx, ticket, outcome); err != nil {
 		return unavailable()
 	}
-	if device := a.Guard.Device(&ticket); outcome == guard.Succeeded && device != "" {
+	if device, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
 		c.Response().Header().Set("Authguard-Device", device)
 	}
 	return c.NoContent(http.StatusNoContent)

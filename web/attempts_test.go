@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/internal/world"
 	"authguard/web"
 )
@@ -27,7 +28,7 @@ func newBackEnd(t *testing.T) *backEnd {
 	t.Helper()
 	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho("", quiet)}
 	api := &web.API{
-		Guard: b.Guard, Settled: captchamode.NewMemorySpent(0, b.Clock.Now),
+		Guard: b.Guard, Settled: challenge.NewMemorySpent(0, b.Clock.Now),
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
 	}
 	api.SetTokens([]string{"token"})

@@ -10,20 +10,20 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // Media is GET /captcha/{id}.png and .wav: a challenge that was issued, until
 // it is spent.
-func Media(challenges *captchamode.Challenges) echo.HandlerFunc {
+func Media(challenges *challenge.Desk) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		file := c.Param("file")
 		ext := path.Ext(file)
 		m, err := challenges.Media(c.Request().Context(), strings.TrimSuffix(file, ext), strings.TrimPrefix(ext, "."))
 		switch {
-		case errors.Is(err, captchamode.ErrGone):
+		case errors.Is(err, challenge.ErrGone):
 			return echo.NewHTTPError(http.StatusNotFound, "This challenge is over. Load the page again for a new one.")
-		case errors.Is(err, captchamode.ErrBusy):
+		case errors.Is(err, challenge.ErrBusy):
 			return Problem{
 				Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable,
 				Detail: "Too much to do right now. Try again in a second.", RetryAfter: 1,

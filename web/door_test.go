@@ -14,7 +14,7 @@ import (
 	"github.com/alexedwards/scs/v2/memstore"
 	"golang.org/x/crypto/bcrypt"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
@@ -56,7 +56,7 @@ func newHouse(t *testing.T) *house {
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
 	}}
-	api := &web.API{Guard: h.Guard, Settled: captchamode.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
+	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
 	api.SetTokens([]string{"token"})
 	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: api, Log: quiet}).Handler()
 	return h

@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
@@ -48,8 +48,6 @@ type try struct {
 	echo.Context
 	client   Client
 	form     Form
-	name     string // normalised; empty if it can be nobody's
-	tag      string // of the account's device cookie
 	decision guard.Decision
 }
 
@@ -60,15 +58,12 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	if err != nil {
 		return l.malformed(t, err)
 	}
-	if t.name, err = l.Guard.Normalise(t.form["username"]); err == nil {
-		if why := unusable(t.form["password"]); why != "" {
-			return l.invalid(t, Invalid("%s", why))
-		}
+	if why := unusable(t.form["password"]); why != "" && strings.TrimSpace(t.form["username"]) != "" {
+		return l.invalid(t, Invalid("%s", why))
 	}
-	t.tag = l.Guard.DeviceTag(l.Directory, t.form["username"])
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Device: deviceFor(c.Request(), t.tag),
-		Solve:     captchamode.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: devices(c.Request()),
+		Solve:     challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
 		Forwarded: t.client.Forwarded, Hold: l.Hold(), Door: l.Door,
 	})
 	if err != nil {
@@ -95,7 +90,7 @@ func unusable(password string) string {
 // check looks at the password and settles.
 func (l *Login) check(t *try) error {
 	ctx := t.Request().Context()
-	login, ok, err := l.Passwords.Check(ctx, t.name, t.form["password"], t.decision.Privileged, func() error { return l.recheck(ctx, t) })
+	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.form["password"], t.decision.Privileged, func() error { return l.recheck(ctx, t) })
 	if t.decision.Action != guard.Proceed {
 		if !errors.Is(err, errRechecked) {
 			l.Log.Error("attempt could not be withdrawn", "error", err)
@@ -107,7 +102,7 @@ func (l *Login) check(t *try) error {
 	if err != nil {
 		outcome = guard.Abandoned
 	}
-	if err := l.Guard.Settle(ctx, &t.decision.Ticket, outcome); err != nil {
+	if err := l.Guard.Settle(ctx, t.decision.Ticket, outcome); err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", outcome, "error", err)
 	}
 	overload := new(passwords.Overload)
@@ -141,7 +136,8 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 	if err := l.Sessions.Start(t, t.client, login); err != nil {
 		return err
 	}
-	setDevice(t, t.tag, l.Guard.Device(&t.decision.Ticket), l.Guard.Policy().Places.TTL, l.Secure(t.client))
+	device, tag := l.Guard.Device(t.decision.Ticket)
+	setDevice(t, tag, device, l.Guard.Policy().Places.TTL, l.Secure(t.client))
 	next := localPath(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
@@ -285,7 +281,7 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 }
 
 // shown is a challenge as the page shows it.
-func shown(c *captchamode.Challenge) (view pages.Challenge) {
+func shown(c *challenge.Challenge) (view pages.Challenge) {
 	if c == nil {
 		return view
 	}

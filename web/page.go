@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/web/pages"
 )
 
@@ -27,15 +27,15 @@ func (l *Login) page(c echo.Context) error {
 		view.SignedInAs = session.Account.Account
 		return l.show(c, view)
 	}
-	challenge, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
+	ahead, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
 	if err != nil {
 		return err
 	}
-	view.Challenge = shown(challenge)
+	view.Challenge = shown(ahead)
 	switch {
 	case c.QueryParam("signed-out") != "":
 		view.Message.Kind = pages.SignedOut
-	case challenge != nil:
+	case ahead != nil:
 		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
 	}
 	return l.show(c, view)
@@ -44,12 +44,12 @@ func (l *Login) page(c echo.Context) error {
 // ahead is the challenge that everybody gets while CAPTCHA mode is on; nil
 // otherwise. A browser with a device cookie gets none before it names its
 // account, which may need none.
-func (l *Login) ahead(r *http.Request, client Client) (*captchamode.Challenge, error) {
+func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, error) {
 	if !l.Guard.NeedsChallenge(client.Address) {
 		return nil, nil
 	}
-	for _, cookie := range devices(r) {
-		if l.Guard.RecognisesDevice(cookie.Value) {
+	for _, device := range devices(r) {
+		if l.Guard.RecognisesDevice(device) {
 			return nil, nil
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/web/static"
 )
 
@@ -24,7 +24,7 @@ import (
 type Public struct {
 	Login      *Login
 	API        *API
-	Challenges *captchamode.Challenges
+	Challenges *challenge.Desk
 	Origin     string // where browsers find us; empty: the request's own host
 	Log        *slog.Logger
 }

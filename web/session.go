@@ -175,20 +175,20 @@ const deviceCookie = "authguard_device_"
 // maxDevices is how many accounts' device cookies one browser keeps.
 const maxDevices = 8
 
-// deviceFor is the request's device cookie for an account.
-func deviceFor(r *http.Request, tag string) string {
-	if cookie, err := r.Cookie(deviceCookie + tag); err == nil {
-		return cookie.Value
-	}
-	return ""
-}
-
-// devices are all device cookies of the request.
-func devices(r *http.Request) (all []*http.Cookie) {
+// deviceCookies are all device cookies of the request.
+func deviceCookies(r *http.Request) (all []*http.Cookie) {
 	for _, cookie := range r.Cookies() {
 		if strings.HasPrefix(cookie.Name, deviceCookie) {
 			all = append(all, cookie)
 		}
+	}
+	return all
+}
+
+// devices are the values of all device cookies of the request.
+func devices(r *http.Request) (all []string) {
+	for _, cookie := range deviceCookies(r) {
+		all = append(all, cookie.Value)
 	}
 	return all
 }
@@ -200,7 +200,7 @@ func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool
 		return
 	}
 	others := 0
-	for _, cookie := range devices(c.Request()) {
+	for _, cookie := range deviceCookies(c.Request()) {
 		if cookie.Name == deviceCookie+tag {
 			continue
 		}

@@ -40,8 +40,7 @@ func contenders() (all []contender) {
 			contender{ping, times, openPing},
 			contender{threeINCR, times, openINCRs(true)},
 			contender{"the same, no expiry", times, openINCRs(false)},
-			contender{"authguard: a failed attempt", times, openFailing(false)},
-			contender{"the same, a script for each place", times, openFailing(true)},
+			contender{"authguard: a failed attempt", times, openFailing},
 			contender{redisRate, times, openRedisRate},
 			contender{"ulule/limiter v3, three calls", times, openUlule},
 			contender{"throttled v2, three calls", times, openThrottled},
@@ -50,7 +49,7 @@ func contenders() (all []contender) {
 	}
 	return append(all,
 		contender{closedKey, 0, openClosed},
-		contender{"authguard: a login from a privileged place", 0, openLogin},
+		contender{"authguard: a login from a known place", 0, openLogin},
 	)
 }
 
@@ -69,21 +68,16 @@ func (c *contender) key(i int) int {
 // settled failure: lists, the privileged place, and four counters with all
 // their limits. With more than one attempt at a key nothing is enforced: the
 // account's would be the first to refuse.
-func openFailing(split bool) func(context.Context, *server, int) (counter, error) {
-	return func(_ context.Context, s *server, times int) (counter, error) {
-		h := how{prefix: fmt.Sprintf("%d:", times), policy: guard.DefaultPolicy(), split: split}
-		if times > 1 {
-			h.policy = monitored()
-		}
-		if split {
-			h.prefix = "s" + h.prefix
-		}
-		n, err := newNode(s.addr, h)
-		if err != nil {
-			return counter{}, err
-		}
-		return n.counter(func(ctx context.Context, key int) error { return n.attempt(ctx, key, key, guard.Failed) }), nil
+func openFailing(_ context.Context, s *server, times int) (counter, error) {
+	h := how{prefix: fmt.Sprintf("%d:", times), policy: guard.DefaultPolicy()}
+	if times > 1 {
+		h.policy = monitored()
 	}
+	n, err := newNode(s.addr, h)
+	if err != nil {
+		return counter{}, err
+	}
+	return n.counter(func(ctx context.Context, key int) error { return n.attempt(ctx, key, key, guard.Failed) }), nil
 }
 
 func (n *node) counter(attempt func(ctx context.Context, key int) error) counter {

@@ -9,22 +9,21 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"authguard/captchamode"
 	"authguard/failures"
-	"authguard/failures/redisfailures"
 	"authguard/guard"
+	"authguard/internal/background"
 	"authguard/internal/nodes"
-	"authguard/trusted/redisplaces"
+	"authguard/internal/redisstore"
+	"authguard/trusted"
 )
 
-// A node is an authguard without its doors: the guard and the stores that
+// A node is an authguard without its doors: the guard and the store that
 // authguard serve gives it.
 type node struct {
 	guard *guard.Guard
 	trips trips
-	line  *nodes.Line
+	store *nodes.Store
 	stop  []func()
 }
 
@@ -34,63 +33,57 @@ type how struct {
 	// together.
 	prefix string
 	policy guard.Policy
-	// split is what a Cluster makes necessary: a script for each place.
-	split bool
 }
 
-// budget is longer than a Line's own, so that a busy machine cannot make a node
+// budget is longer than a node's own, so that a busy machine cannot make it
 // count alone.
 const budget = 30 * time.Second
 
 func newNode(addr string, h how) (n *node, err error) {
-	client := nodes.Connect(nodes.Server{Addresses: []string{addr}}, budget)
-	n = &node{line: nodes.NewLine(client, budget, slog.New(slog.DiscardHandler), nil), stop: []func(){func() { _ = client.Close() }}}
+	client := redisstore.Connect(redisstore.Server{Addresses: []string{addr}}, budget)
+	n = &node{stop: []func(){func() { _ = client.Close() }}}
 	defer func() {
 		if err != nil {
 			n.Close()
 		}
 	}()
 	client.AddHook(&n.trips)
-	places, err := redisplaces.New(client, redisplaces.Options{Prefix: h.prefix, Limits: h.policy.Places})
+	retain, pendingFor := h.policy.Retain(), h.policy.PendingFor
+	own, err := failures.NewMemory(failures.Config{Retain: retain, PendingFor: pendingFor, MaxBytes: 1 << 30})
 	if err != nil {
 		return n, err
 	}
-	n.guard, err = n.over(client, places, h)
-	return n, err
-}
-
-// over makes the node's guard and starts what its stores need.
-func (n *node) over(client redis.UniversalClient, places *redisplaces.Store, h how) (*guard.Guard, error) {
-	retain, pendingFor := h.policy.Retain(), h.policy.PendingFor
-	counters, err := redisfailures.New(client, redisfailures.Options{
-		Prefix: h.prefix, Retain: retain, PendingFor: pendingFor, Places: places, SplitPlaces: h.split,
+	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: h.policy.Places})
+	if err != nil {
+		return n, err
+	}
+	n.store, err = nodes.New(nodes.Config{
+		Client: client, Redis: redisstore.Options{Prefix: h.prefix, PendingFor: pendingFor, Places: h.policy.Places},
+		Counters: own, Places: known{places}, Nodes: func() int { return 1 }, Budget: budget, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		return nil, err
-	}
-	own, err := failures.NewMemory(failures.Config{Retain: retain, PendingFor: pendingFor, MaxBytes: 1 << 30})
-	if err != nil {
-		return nil, err
+		return n, err
 	}
 	config := captchamode.DefaultConfig()
 	config.Floor, config.Ceiling = 1e9, 1e9 // never on
 	mode, err := captchamode.NewMode(config, nil, nil)
 	if err != nil {
-		return nil, err
+		return n, err
 	}
-	known := nodes.NewPlaces(n.line, places, nil)
-	together := nodes.NewCounters(nodes.CountersConfig{
-		Line: n.line, Redis: counters, Places: known, Own: own,
-		Generations: nodes.NewGenerations(client, h.prefix, false), Nodes: func() int { return 1 },
+	group := new(background.Group)
+	group.Start(n.store.Run)
+	n.stop = append(n.stop, group.Stop)
+	n.guard, err = guard.New(guard.Config{
+		Policy: h.policy, Secret: []byte("a secret of the benchmark"), Store: n.store, Mode: mode,
 	})
-	n.line.Start()
-	places.Start()
-	counters.Start()
-	n.stop = append(n.stop, n.line.Stop, places.Stop, counters.Stop)
-	return guard.New(guard.Config{
-		Policy: h.policy, Secret: []byte("a secret of the benchmark"), Failures: together, Places: known, Mode: mode,
-	})
+	return n, err
 }
+
+// known are places in memory instead of SQL.
+type known struct{ *trusted.Memory }
+
+// Peek implements nodes.Places.
+func (known) Peek(trusted.Key) (trusted.Record, bool) { return trusted.Record{}, false }
 
 // Close ends the node, the last thing first.
 func (n *node) Close() {
@@ -106,11 +99,11 @@ var errLost = errors.New("a node lost Redis")
 // whole has do repeated until the node did not lose Redis meanwhile.
 func (n *node) whole(do func() error) error {
 	for range 10 {
-		for !n.line.Up() {
+		for !n.store.Up() {
 			time.Sleep(10 * time.Millisecond)
 		}
-		before := n.line.Failures()
-		if err := do(); err != nil || n.line.Failures() == before {
+		before := n.store.Failures()
+		if err := do(); err != nil || n.store.Failures() == before {
 			return err
 		}
 	}
@@ -134,7 +127,7 @@ func (n *node) attempt(ctx context.Context, account, address int, o guard.Outcom
 	if d.Action != guard.Proceed {
 		return fmt.Errorf("an attempt was stopped: %v, %v", d.Action, d.Reasons)
 	}
-	return n.guard.Settle(ctx, &d.Ticket, o)
+	return n.guard.Settle(ctx, d.Ticket, o)
 }
 
 func (n *node) begin(ctx context.Context, account, address int) (guard.Decision, error) {

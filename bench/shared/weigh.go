@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/failures"
-	"authguard/failures/redisfailures"
 	"authguard/guard"
+	"authguard/internal/redisstore"
 )
 
 // A Weight is how much memory Redis takes for failures (MEMORY USAGE).
@@ -19,7 +19,7 @@ type Weight struct {
 	Failures int
 	Of       int   // failures are of so many addresses, in turn
 	Bytes    int64 // of the account's or the network's own key
-	Others   int   // keys of pairs, or addresses, that it has no room for
+	Others   int   // keys of pairs, or addresses
 	Largest  int64 // bytes of one of them
 }
 
@@ -27,10 +27,11 @@ type Weight struct {
 // set.
 func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 	client := s.asking
-	store, err := redisfailures.New(client, redisfailures.Options{Prefix: "w:"})
+	opened, err := redisstore.New(client, redisstore.Options{Prefix: "w:"})
 	if err != nil {
 		return nil, err
 	}
+	store := redisstore.Counters{Store: opened}
 	for n, c := range []struct{ failures, of int }{{10, 1}, {10, 10}, {100, 1}, {100, 100}} {
 		account, network := digest('a', n, 0), digest('n', n, 0)
 		for i := range c.failures {
@@ -43,7 +44,7 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 			place failures.Key
 		}{{"an account with its pairs", account}, {"a network with its addresses", network}} {
 			w := Weight{What: of.what, Failures: c.failures, Of: c.of}
-			if err := w.weigh(ctx, client, "w:{"+base64.RawURLEncoding.EncodeToString(of.place[:])+"}"); err != nil {
+			if err := w.weigh(ctx, client, "w:{"+base64.RawURLEncoding.EncodeToString(of.place[:12])+"}"); err != nil {
 				return nil, err
 			}
 			all = append(all, w)
@@ -60,7 +61,7 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 }
 
 // fail charges what a stranger's failed attempt is charged to.
-func fail(ctx context.Context, store *redisfailures.Store, account, network, pair, address failures.Key) error {
+func fail(ctx context.Context, store failures.Store, account, network, pair, address failures.Key) error {
 	p := guard.DefaultPolicy()
 	delay := failures.Backoff{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
 	subjects := []failures.Subject{
@@ -70,7 +71,7 @@ func fail(ctx context.Context, store *redisfailures.Store, account, network, pai
 		{Shard: account, Key: pair, Ladder: ladder(delay, p.PrivilegedPair)},
 	}
 	at, err := store.Charge(ctx, subjects, make([]failures.Usage, len(subjects)))
-	if err == nil && at == 0 {
+	if err == nil && !at.Charged() {
 		err = errRefused
 	}
 	return err

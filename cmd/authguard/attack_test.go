@@ -167,7 +167,7 @@ func wrongPasswords(n int) string {
 	return b.String()
 }
 
-func TestKillAndRestartInAnAttackForgetsNothing(t *testing.T) {
+func TestR7KillAndRestartInAnAttackForgetsNothing(t *testing.T) {
 	s := newServer(t, noDelay+"counters: {save_every: 200ms}\nsite: {floor: 40, ceiling: 40}\n", "alice", "bob", "carol")
 	owner := from("127.4.4.4")
 	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
@@ -210,9 +210,9 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// TestNothingTellsAccountsOrPasswordsApart compares everything but the time:
+// TestR12NothingTellsAccountsOrPasswordsApart compares everything but the time:
 // equal work is held by the tests of internal/passwords, by count.
-func TestNothingTellsAccountsOrPasswordsApart(t *testing.T) {
+func TestR12NothingTellsAccountsOrPasswordsApart(t *testing.T) {
 	s := newServer(t, quiet+noDelay, "alice")
 	face := func(a answer) string {
 		a.header.Del("Date")

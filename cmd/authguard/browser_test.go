@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"authguard/captchamode"
-	"authguard/captchamode/image"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/image"
 	"authguard/internal/config"
 )
 
@@ -177,7 +177,7 @@ type reader struct {
 	last atomic.Pointer[string]
 }
 
-func (r *reader) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+func (r *reader) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	digits := r.Solution(seed)
 	r.last.Store(&digits)
 	return r.Provider.Render(w, seed, ext)

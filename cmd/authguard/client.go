@@ -17,7 +17,7 @@ import (
 )
 
 // socketName is the file in the data folder through which commands reach the
-// running server. Who may open it may steer the server: mode 0600.
+// running server. Anybody who may open it may steer the server: mode 0600.
 const socketName = "authguard.sock"
 
 // socketPath is where a server with this data folder listens for commands.

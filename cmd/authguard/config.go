@@ -72,9 +72,8 @@ func (migrateCmd) Run(g *globals) error {
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
-	s := site{loaded: loaded}
 	ctx := context.Background()
-	db, err := database.Open(ctx, s.dsn())
+	db, err := database.Open(ctx, dsn(loaded))
 	if err != nil {
 		return err
 	}

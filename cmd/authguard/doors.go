@@ -2,25 +2,62 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"authguard/captchamode/challenge"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/web"
 	"authguard/web/admin"
 )
 
-// open opens every listener, or none.
-func (s *site) open(ctx context.Context) (all []listener, err error) {
+// doors are the listeners and what is behind them: the public one, the
+// administration, and the socket for commands.
+type doors struct {
+	site   *site
+	at     *config.Loaded // at the start: listeners and cookies change with a restart only
+	edge   web.Edge
+	api    *web.API
+	hold   atomic.Int64 // nanoseconds
+	forget func(context.Context, string)
+}
+
+func openDoors(s *site, settled challenge.Spent) *doors {
+	d := &doors{site: s, at: s.loaded, api: &web.API{Guard: s.guard, Settled: settled}}
+	d.forget = s.people.onNewPassword(forgetting(s.guard, s.log))
+	d.reload(s.loaded)
+	return d
+}
+
+func (d *doors) reload(loaded *config.Loaded) {
+	header := web.XForwardedFor
+	if loaded.Forwarded == config.Forwarded {
+		header = web.Forwarded
+	}
+	d.edge.Set(loaded.Proxies, header)
+	tokens := make([]string, 0, len(loaded.API.Tokens))
+	for _, t := range loaded.API.Tokens {
+		tokens = append(tokens, t.Reveal())
+	}
+	d.api.SetTokens(tokens)
+	d.hold.Store(int64(loaded.Limits.Hold))
+}
+
+// A listener is one server and where it listens.
+type listener struct {
+	name   string
+	socket net.Listener
+	server *http.Server
+}
+
+// listen opens every listener, or none.
+func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, l := range all {
@@ -28,20 +65,23 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 			}
 		}
 	}()
-	var lc net.ListenConfig
-	public, err := lc.Listen(ctx, "tcp", s.loaded.Listen)
-	if err != nil {
-		return all, fmt.Errorf("listen: %w; set listen: to another address, or stop what uses it", err)
-	}
-	all = append(all, listener{"listen", public, httpServer(s.public().Handler(), s.log)})
-	if where := s.loaded.Admin.Listen; where != "" {
-		administration, err := lc.Listen(ctx, "tcp", where)
+	tcp := func(name, at string, h http.Handler) error {
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
-			return all, fmt.Errorf("admin.listen: %w; set admin.listen: to another address, or stop what uses it", err)
+			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		all = append(all, listener{"admin.listen", administration, httpServer(s.administration(), s.log)})
+		all = append(all, listener{name, socket, httpServer(h, d.site.log)})
+		return nil
 	}
-	path, err := socketPath(s.loaded.Data)
+	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
+		return all, err
+	}
+	if d.at.Admin.Listen != "" {
+		if err := tcp("admin.listen", d.at.Admin.Listen, d.administration()); err != nil {
+			return all, err
+		}
+	}
+	path, err := socketPath(d.at.Data)
 	if err != nil {
 		return all, err
 	}
@@ -49,112 +89,71 @@ func (s *site) open(ctx context.Context) (all []listener, err error) {
 	if err != nil {
 		return all, err
 	}
-	return append(all, listener{"socket", commands, s.commands().SocketServer()}), nil
+	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
 }
 
-func (s *site) public() *web.Public {
-	login := s.login("login", s.loaded.Session, s.source)
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (d *doors) public() http.Handler {
+	login := d.login("login", d.at.Session, d.site.people.source)
 	// A one-time password of an administrator opens the administration only,
 	// which asks for another one at once.
 	login.Allowed = func(l accounts.Login) bool { return !(l.Role == accounts.Admin && l.MustChange) }
-	return &web.Public{Login: login, API: s.api, Challenges: s.challenges, Origin: s.loaded.Config.Origin, Log: s.log}
+	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Log: d.site.log}
+	return public.Handler()
 }
 
-func (s *site) commands() *admin.API {
-	return &admin.API{Control: s.control, Audit: s.audit, Log: s.log}
+func (d *doors) commands() *admin.API {
+	return &admin.API{Control: d.site.control, Audit: d.site.watch.audit, Log: d.site.log}
 }
 
 // administration is the admin listener. Its login is guarded like the public
 // one; only administrators of our own table may enter, and not by a session of
 // the public door.
-func (s *site) administration() http.Handler {
-	login := s.login(admin.Door, s.loaded.Admin.Session, s.accounts)
+func (d *doors) administration() http.Handler {
+	own := d.site.people.accounts
+	login := d.login(admin.Door, d.at.Admin.Session, own)
 	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
-	e := web.NewEcho("", s.log)
-	e.Use(s.edge.Local)
-	e.GET("/captcha/:file", web.Media(s.challenges))
-	pages := admin.Site{API: s.commands(), Login: login, Metrics: s.metrics.Handler(), Ready: s.db.PingContext}
+	e := web.NewEcho("", d.site.log)
+	e.Use(d.edge.Local)
+	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
+	pages := admin.Site{
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
+	}
 	pages.Routes(e)
 	return e
 }
 
 // login is the login door of one listener.
-func (s *site) login(door string, session time.Duration, source accounts.Source) *web.Login {
+func (d *doors) login(door string, session time.Duration, source accounts.Source) *web.Login {
+	p, log := d.site.people, d.site.log
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure}
+	if source != accounts.Source(p.accounts) {
+		sessions.Changed = d.forget
+	}
 	return &web.Login{
-		Guard: s.guard, Edge: s.edge, Door: door, Log: s.log,
-		Passwords: &web.Passwords{Source: source, Gate: s.gate, Checker: s.checker, Log: s.log},
-		Sessions: web.NewSessions(web.SessionConfig{
-			Store: s.sessions, Source: source, Door: door, Lifetime: session, Secure: s.secure, Changed: s.passwordChanged(source),
-		}),
-		Hold:   func() time.Duration { return time.Duration(s.hold.Load()) },
-		Secure: s.secure,
-	}
-}
-
-// passwordChanged forgets the places of an account whose password somebody else
-// has changed (R14). Our own table and the htpasswd file say so themselves.
-func (s *site) passwordChanged(source accounts.Source) func(context.Context, string) {
-	if _, query := source.(*accounts.SQLSource); !query {
-		return nil
-	}
-	return func(ctx context.Context, account string) {
-		if err := s.guard.ForgetPlaces(ctx, account, netip.Addr{}); err != nil {
-			s.log.Error("places of an account with a new password could not be forgotten", "error", err)
-		}
+		Guard: d.site.guard, Edge: &d.edge, Door: door, Log: log,
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
+		Sessions:  web.NewSessions(sessions),
+		Hold:      func() time.Duration { return time.Duration(d.hold.Load()) },
+		Secure:    d.secure,
 	}
 }
 
 // secure reports whether a client's cookies are for TLS only.
-func (s *site) secure(c web.Client) bool {
-	switch s.loaded.SecureCookies {
+func (d *doors) secure(c web.Client) bool {
+	switch d.at.SecureCookies {
 	case config.SecureAlways:
 		return true
 	case config.SecureNever:
 		return false
 	}
-	return c.Secure || strings.HasPrefix(s.loaded.Config.Origin, "https://")
-}
-
-// welcome says where to click. In an empty folder it makes an administrator
-// and prints the one-time password: once, and nowhere else.
-func (s *site) welcome(ctx context.Context, out io.Writer, listeners []listener) error {
-	password, err := s.firstAdministrator(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "authguard is ready\n")
-	for _, l := range listeners {
-		switch l.name {
-		case "listen":
-			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
-		case "admin.listen":
-			fmt.Fprintf(out, "  administration   http://%s/\n", l.socket.Addr())
-		}
-	}
-	if password != "" {
-		fmt.Fprintf(out, "  administrator    %s, one-time password %s\n", firstAdmin, password)
-		fmt.Fprintf(out, "                   (shown this once; the administration asks for a new one)\n")
-	}
-	fmt.Fprintf(out, "  data             %s\n", s.loaded.Data)
-	fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", os.Args[0])
-	return nil
-}
-
-// firstAdmin is the account that the first start makes.
-const firstAdmin = "admin"
-
-func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
-	some, err := s.accounts.List(ctx, "", 1)
-	if err != nil || len(some) > 0 {
-		return "", err
-	}
-	password = strings.ToLower(rand.Text())[:16]
-	_, err = s.accounts.Add(ctx, accounts.Addition{
-		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
-	})
-	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time
-		return "", nil
-	}
-	return password, err
+	return c.Secure || strings.HasPrefix(d.at.Config.Origin, "https://")
 }

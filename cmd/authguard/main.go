@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // A commandLine is every command with its flags.
@@ -53,7 +54,12 @@ func (g *globals) configPath() string {
 	return ""
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// go-redis writes every failed connection to standard error and knows no
+	// other logger than its global one. The caller that meets the failure reports it.
+	logging.Disable()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run carries out one command line and returns the exit status: 0, 1 for a
 // failure and 2 for words that are no command.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/altcha-org/altcha-lib-go"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
 )
@@ -208,7 +208,7 @@ func TestNodesActAsOne(t *testing.T) {
 }
 
 // prove finds the number, as a browser does.
-func prove(t *testing.T, c captchamode.PoW) string {
+func prove(t *testing.T, c challenge.PoW) string {
 	t.Helper()
 	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.Algorithm(c.Algorithm), int(c.MaxNumber), 0, nil)
 	if err != nil || found == nil {

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
-	"authguard/guard"
+	"github.com/gofrs/flock"
+
 	"authguard/internal/config"
 )
 
@@ -47,22 +47,20 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 		return err
 	}
 	defer unlock()
-	s := &site{loaded: loaded, reloaded: loaded, log: log, level: level}
+	s, err := openSite(ctx, loaded, level, log, nil)
+	if err != nil {
+		return err
+	}
 	return s.serve(ctx, path, hangup, out)
 }
 
-// serve builds the site, runs it until ctx ends, and takes it down.
+// serve runs the site until ctx ends, and takes it down.
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
-	if err := s.build(ctx); err != nil {
-		return err
+	err := s.start(ctx)
+	if err == nil {
+		err = s.listen(ctx, out, func() { s.reloadOn(ctx, path, hangup) })
 	}
-	if err := s.start(ctx); err != nil {
-		return errors.Join(err, s.db.Close())
-	}
-	served := s.listen(ctx, out, func() { s.reloadOn(ctx, path, hangup) })
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer cancel()
-	return errors.Join(served, s.stop(stopping))
+	return errors.Join(err, s.stop())
 }
 
 const stopWithin = 15 * time.Second
@@ -90,36 +88,20 @@ func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
 	}
-	f, err := os.OpenFile(folder+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	lock := flock.New(filepath.Join(folder, "lock"))
+	switch mine, err := lock.TryLock(); {
+	case err != nil:
 		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
+	case !mine:
 		return nil, fmt.Errorf("another authguard is serving from %s; stop it first, or set data: to another folder", folder)
 	}
-	return func() { _ = f.Close() }, nil
-}
-
-// A listener is one server and where it listens.
-type listener struct {
-	name   string
-	socket net.Listener
-	server *http.Server
-}
-
-func httpServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
-		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // listen opens the listeners, says where to click, and serves until ctx ends
 // or a listener breaks.
 func (s *site) listen(ctx context.Context, out io.Writer, alongside func()) error {
-	listeners, err := s.open(ctx)
+	listeners, err := s.doors.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,49 +138,13 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			if err := s.reload(path); err != nil {
+			loaded, err := config.Load(path, os.Environ())
+			if err == nil {
+				err = s.reload(loaded)
+			}
+			if err != nil {
 				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
 			}
 		}
 	}
-}
-
-func (s *site) reload(path string) error {
-	loaded, err := config.Load(path, os.Environ())
-	if err != nil {
-		return err
-	}
-	changed, needRestart := config.Diff(s.reloaded.Config, loaded.Config)
-	policy := loaded.Policy()
-	err = errors.Join(
-		policy.Validate(), loaded.Mode().Validate(), alertConfig(loaded.Config).Validate(),
-	)
-	if err != nil {
-		return err
-	}
-	if s.shared != nil {
-		err = s.shared.failures.Configure(policy.Retain(), policy.PendingFor)
-	}
-	err = errors.Join(err,
-		s.counters.Configure(policy.Retain(), policy.PendingFor),
-		s.guard.SetPolicy(keepPlaces(policy, s.guard.Policy())),
-		s.mode.SetConfig(loaded.Mode()),
-		s.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
-		s.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
-		s.alerts.Reconfigure(alertConfig(loaded.Config)),
-	)
-	s.apply(loaded.Config)
-	if !slices.Equal(s.reloaded.Proxies, loaded.Proxies) {
-		s.guard.ProxiesChanged()
-	}
-	s.reloaded = loaded
-	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
-	return err
-}
-
-// keepPlaces is the new policy with the places' limits as they are: the store
-// was made with them.
-func keepPlaces(p, now guard.Policy) guard.Policy {
-	p.Places = now.Places
-	return p
 }

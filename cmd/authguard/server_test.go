@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/database"
@@ -243,7 +243,7 @@ type answer struct {
 		Type      string `json:"type"`
 		Challenge *struct {
 			ID, Kind, Image string
-			PoW             *captchamode.PoW
+			PoW             *challenge.PoW
 		} `json:"challenge"`
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"authguard/internal/background"
 )
 
 const (
@@ -12,33 +14,31 @@ const (
 	upkeepWithin = 5 * time.Minute
 )
 
-// upkeep deletes what nobody may keep for ever: old rows of the audit log, and
-// those beyond its bound, and entries of the lists that have run out.
+// upkeep deletes what must not be kept for ever: expired sessions, places and
+// list entries, and audit rows that are too old or too many.
 func (s *site) upkeep(ctx context.Context) {
-	tick := time.NewTicker(upkeepEvery)
-	defer tick.Stop()
-	for {
-		s.tidy(ctx, time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	s.tidy(ctx)
+	background.Every(ctx, upkeepEvery, s.tidy)
 }
 
-func (s *site) tidy(ctx context.Context, now time.Time) {
+func (s *site) tidy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, upkeepWithin)
 	defer cancel()
-	old, err := s.audit.Purge(ctx, now.Add(-time.Duration(s.keep.Load())), int64(s.rows.Load()))
-	if err != nil && ctx.Err() == nil {
-		s.log.Error("old rows of the audit log could not be deleted", "error", err)
-	}
-	ended, err := s.blocklist.Purge(ctx, now)
-	if err != nil && ctx.Err() == nil {
-		s.log.Error("list entries that have run out could not be deleted", "error", err)
-	}
-	if old+ended > 0 {
-		s.log.Info("old records deleted", "audit", old, "lists", ended)
+	for _, table := range []struct {
+		name  string
+		purge func(context.Context) (rows int64, err error)
+	}{
+		{"audit", s.watch.purge},
+		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, time.Now()) }},
+		{"sessions", s.people.sessions.Purge},
+		{"places", s.counting.places.Purge},
+	} {
+		rows, err := table.purge(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("old records could not be deleted", "table", table.name, "error", err)
+		}
+		if rows > 0 {
+			s.log.Info("old records deleted", "table", table.name, "rows", rows)
+		}
 	}
 }

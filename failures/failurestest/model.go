@@ -117,10 +117,10 @@ func offer(t *testing.T, rt *rapid.T, f Fixture, keys []history, subjects []fail
 		room = keys[first+i].room(now) && room
 	}
 	at, _ := f.charge(t, chosen...)
-	if (at != 0) != room {
-		rt.Fatalf("at %v: charged %v, the rules have room: %v", now, at != 0, room)
+	if (at.Charged()) != room {
+		rt.Fatalf("at %v: charged %v, the rules have room: %v", now, at.Charged(), room)
 	}
-	if at == 0 {
+	if !at.Charged() {
 		return
 	}
 	for i := range chosen {

@@ -90,7 +90,7 @@ func (f Fixture) fail(t *testing.T, subjects ...failures.Subject) bool {
 	t.Helper()
 	at, _ := f.charge(t, subjects...)
 	must(t, f.Store.Failed(t.Context(), at, subjects))
-	return at != 0
+	return at.Charged()
 }
 
 func must(t *testing.T, err error) {
@@ -128,7 +128,7 @@ func pushedOut(t *testing.T, f Fixture) {
 	}
 	want(t, "what is left", f.read(t, s).Count, 3)
 	at, _ := f.charge(t, s)
-	want(t, "the next charge", at, 0)
+	want(t, "the next charge", at, failures.ChargeID{})
 }
 
 func allOrNothing(t *testing.T, f Fixture) {
@@ -137,7 +137,7 @@ func allOrNothing(t *testing.T, f Fixture) {
 		want(t, "room", f.fail(t, full), true)
 	}
 	at, _ := f.charge(t, free, full)
-	want(t, "moment of a refused charge", at, 0)
+	want(t, "ID of a refused charge", at, failures.ChargeID{})
 	want(t, "charges of the one that had room", f.read(t, free).Count, 0)
 }
 
@@ -179,7 +179,7 @@ func inParallel(t *testing.T, f Fixture, n int, subjects func(i int) []failures.
 			if err != nil {
 				t.Errorf("Charge: %v", err)
 			}
-			if at != 0 {
+			if at.Charged() {
 				charged.Add(1)
 			}
 		})
@@ -214,7 +214,7 @@ func unbound(t *testing.T, f Fixture) {
 	}
 	at, st := f.charge(t, s)
 	want(t, "full rungs", st[0].Over, failures.Mask(1))
-	want(t, "charged all the same", at != 0, true)
+	want(t, "charged all the same", at.Charged(), true)
 	want(t, "no time to wait for", st[0].FreeIn, 0)
 }
 
@@ -238,7 +238,7 @@ func takeBackGone(t *testing.T, f Fixture) {
 	at, _ := f.charge(t, s)
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
-	must(t, f.Store.TakeBack(t.Context(), 0, []failures.Subject{s}))
+	must(t, f.Store.TakeBack(t.Context(), failures.ChargeID{}, []failures.Subject{s}))
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{subject(9, plain)}))
 	want(t, "count", f.read(t, s).Count, 1)
 }

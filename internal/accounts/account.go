@@ -1,3 +1,10 @@
+// Package accounts says who may log in: authguard's own table, or somebody
+// else's table or htpasswd file behind the same look-up, [Source].
+//
+// It promises that a user name and an e-mail address lead to one account and
+// never to two, that passwords are kept as bcrypt only, and that an import takes
+// all of a file or nothing. Package passwords compares passwords; guard defines
+// the one form of a name and hands in its normaliser.
 package accounts
 
 import (
@@ -16,8 +23,8 @@ const MinPassword = 8
 var (
 	// ErrUnknown says that there is no such account.
 	ErrUnknown = errors.New("accounts: no such account")
-	// ErrTaken says that a user name or e-mail address is somebody's already,
-	// as either of the two.
+	// ErrTaken says that a user name or e-mail address already belongs to an
+	// account, as either of the two.
 	ErrTaken = errors.New("accounts: the name is taken")
 	// ErrName says that a name cannot be one.
 	ErrName = errors.New("accounts: not a name")
@@ -60,7 +67,7 @@ type Login struct {
 }
 
 // A Source looks accounts up by any of their names. An unknown one is false and
-// no error; the error means that the source could not be asked.
+// no error; an error means that the source could not be asked.
 type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }

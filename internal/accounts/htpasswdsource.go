@@ -37,8 +37,8 @@ type stamp struct {
 	size    int64
 }
 
-// NewHtpasswdSource reads the file for the first time; now a broken one is an
-// error. normalise is guard's; log may be nil for slog.Default().
+// NewHtpasswdSource reads the file for the first time; only here is a broken one
+// an error. normalise is guard's; a nil log is slog.Default().
 func NewHtpasswdSource(path string, normalise func(string) (string, error), log *slog.Logger) (*HtpasswdSource, error) {
 	if normalise == nil {
 		return nil, errors.New("accounts: htpasswd: the normaliser is missing")
@@ -53,7 +53,7 @@ func NewHtpasswdSource(path string, normalise func(string) (string, error), log 
 	return h, nil
 }
 
-// FindForLogin implements Source. It never fails: what was read last counts.
+// FindForLogin implements Source. It never fails: the last good content counts.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
 	name, err := h.normalise(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 	}, true, nil
 }
 
-// Reload reads the file if it has changed, and tells what is wrong with it: an
+// Reload reads the file if it has changed and says what is wrong with it: an
 // *ImportError for bad lines. The error stays until the file is mended.
 func (h *HtpasswdSource) Reload() error {
 	h.mu.Lock()
@@ -91,16 +91,16 @@ func (h *HtpasswdSource) HighestCost() int {
 	return h.cost
 }
 
-// OnChange sets who is told of the accounts whose password has changed, or that
-// are gone, since the file was read before. It is called in a goroutine of its
-// own.
+// OnChange sets a function that is told, whenever the file has changed, of the
+// accounts that are gone or have another password. It is called in a goroutine
+// of its own.
 func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changed = changed
 }
 
-// tell tells of the difference between what was read and what there is now.
+// tell reports the difference between what was read before and now.
 func (h *HtpasswdSource) tell(now map[string]string) {
 	var names []string
 	for name, hash := range h.people {

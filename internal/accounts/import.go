@@ -2,27 +2,22 @@ package accounts
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	"authguard/internal/database"
 )
 
-// A Format is how a file of accounts is written. The zero Format is none.
-type Format uint8
-
-// tellEvery is how many bytes pass between two words of progress; a line that
-// must be hashed is worth one of its own.
-const tellEvery = 1 << 16
-
-// The formats. Both may have Windows line ends and a byte order mark.
 const (
-	NoFormat Format = iota
-	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
-	Htpasswd
-	// CSV has a header naming, in any order, username, optionally email, and
-	// either password_hash (bcrypt) or password (plain; each is hashed, which
-	// takes a good fifth of a second per line).
-	CSV
+	// progressEvery is how many bytes pass between two reports of progress; a
+	// line whose password must be hashed gets a report of its own.
+	progressEvery = 1 << 16
+	// maxProblems is how many bad lines are reported one by one.
+	maxProblems = 100
 )
 
 // An ImportRequest is a file to import.
@@ -35,42 +30,224 @@ type ImportRequest struct {
 	Progress func(done, total int64)
 }
 
-// Import adds the accounts of a file, all or none, and tells how many. The error
-// is an *ImportError if lines are bad: unreadable, of another hash, or with a
-// name that is taken in the file or in the table.
+// Import adds the accounts of a file, all or none, and returns how many. The
+// error is an *ImportError if lines are bad: unreadable, with another kind of
+// hash, or with a name that is taken in the file or in the table.
 //
 // The file is read once, into a temporary table beside the accounts, so that
 // its size does not matter and logins are not held up until the last moment.
 func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int, err error) {
-	conn, err := t.config.DB.Conn(ctx)
+	slow, done, err := database.Unhurried(ctx, t.config.DB)
+	if err != nil {
+		return 0, fmt.Errorf("accounts: import: %w", err)
+	}
+	defer done()
+	conn, err := slow.Conn(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("accounts: import: %w", err)
 	}
 	defer conn.Close()
 	s := &stage{table: t, conn: conn}
 	defer s.close()
-	if err := s.open(ctx); err != nil {
+	if err = s.open(ctx); err == nil {
+		err = s.fill(ctx, request)
+	}
+	if bad := s.bad.err(); err == nil && bad != nil {
+		return 0, bad
+	}
+	if err == nil {
+		err = s.commit(ctx)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("accounts: import: %w", err)
 	}
-	if err := s.fill(ctx, request); err != nil {
-		return 0, fmt.Errorf("accounts: import: %w", err)
-	}
-	if err := s.bad.err(); err != nil {
-		return 0, err
-	}
-	if err := s.commit(ctx); err != nil {
-		return 0, fmt.Errorf("accounts: import: %w", err)
-	}
-	return s.rows, errors.Join(t.Refresh(ctx), t.sawHighest(ctx))
-}
-
-func (t *Table) sawHighest(ctx context.Context) error {
-	if t.config.Saw == nil {
-		return nil
+	if err := t.Refresh(ctx); err != nil || t.config.Saw == nil {
+		return s.rows, err
 	}
 	cost, err := t.HighestCost(ctx)
-	if err == nil {
-		t.config.Saw(cost)
+	t.config.Saw(cost)
+	return s.rows, err
+}
+
+// A stage is the temporary table of one import. A temporary table belongs to
+// one connection and takes no lock that a login waits for.
+type stage struct {
+	table *Table
+	conn  *sql.Conn
+	rows  int
+	bad   ImportError
+
+	reserved, stored *sql.Stmt // prepared: half the time of a long file
+}
+
+func (s *stage) open(ctx context.Context) (err error) {
+	for _, statement := range []string{
+		`CREATE TEMPORARY TABLE import_accounts (id TEXT, username TEXT, email TEXT, hash TEXT)`,
+		`CREATE TEMPORARY TABLE import_names (name TEXT PRIMARY KEY, line BIGINT)`,
+	} {
+		if _, err := s.conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	for query, to := range map[string]**sql.Stmt{
+		`INSERT INTO import_names (name, line) SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT)
+			WHERE NOT EXISTS (SELECT 1 FROM account_names WHERE name = $1) ON CONFLICT DO NOTHING`: &s.reserved,
+		`INSERT INTO import_accounts (id, username, email, hash) VALUES ($1, $2, $3, $4)`: &s.stored,
+	} {
+		if *to, err = s.conn.PrepareContext(ctx, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close drops the tables, even when ctx has ended: the connection lives on.
+func (s *stage) close() {
+	for _, statement := range []*sql.Stmt{s.reserved, s.stored} {
+		if statement != nil {
+			statement.Close()
+		}
+	}
+	for _, name := range []string{"import_accounts", "import_names"} {
+		s.conn.ExecContext(context.Background(), `DROP TABLE IF EXISTS `+name)
+	}
+}
+
+func (s *stage) fill(ctx context.Context, request ImportRequest) error {
+	read := map[Format]func(io.Reader, func(entry, error) bool) error{Htpasswd: eachHtpasswd, CSV: eachCSV}[request.Format]
+	if read == nil {
+		return errors.New("unknown format")
+	}
+	var failed error
+	told := int64(0)
+	err := read(request.File, func(e entry, problem error) bool {
+		failed = s.take(ctx, e, problem)
+		if request.Progress != nil && (e.offset-told >= progressEvery || e.password != "") {
+			told = e.offset
+			request.Progress(told, request.Size)
+		}
+		return failed == nil
+	})
+	if err = errors.Join(failed, err); err == nil && request.Progress != nil {
+		request.Progress(request.Size, request.Size)
 	}
 	return err
+}
+
+// take stages one line, or notes what is wrong with it. Its error is the
+// database's.
+func (s *stage) take(ctx context.Context, e entry, problem error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if problem == nil {
+		e.username, e.email, problem = s.table.names(e.username, e.email)
+	}
+	if problem != nil {
+		s.bad.add(e.line, problem)
+		return nil
+	}
+	for _, name := range []string{e.username, e.email} {
+		if taken, err := s.reserve(ctx, name, e.line); err != nil {
+			return err
+		} else if taken != nil {
+			s.bad.add(e.line, taken)
+			return nil
+		}
+	}
+	return s.keep(ctx, e)
+}
+
+// reserve notes that a line uses a name; taken says who had it before.
+func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	result, err := s.reserved.ExecContext(ctx, name, line)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 1 {
+		return nil, err
+	}
+	var first int
+	err = s.conn.QueryRowContext(ctx, `SELECT line FROM import_names WHERE name = $1`, name).Scan(&first)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%.60q is an account already", name), nil
+	}
+	return fmt.Errorf("%.60q is in line %d already", name, first), err
+}
+
+// keep hashes a plain password only as long as the file may be imported.
+func (s *stage) keep(ctx context.Context, e entry) (err error) {
+	if s.bad.err() != nil {
+		return nil
+	}
+	if e.hash == "" {
+		if e.hash, err = s.table.config.Hash(e.password); err != nil {
+			return err
+		}
+	}
+	s.rows++
+	_, err = s.stored.ExecContext(ctx, rand.Text(), e.username, nullable(e.email), e.hash)
+	return err
+}
+
+// commit moves everything in one transaction. A name that was taken in the
+// meantime undoes it.
+func (s *stage) commit(ctx context.Context) error {
+	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
+			SELECT id, username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli())
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account) SELECT username, id FROM import_accounts
+			UNION ALL SELECT email, id FROM import_accounts WHERE email IS NOT NULL`)
+		return err
+	})
+}
+
+// A LineProblem is what is wrong with one line of a file. It holds no password
+// and no hash.
+type LineProblem struct {
+	Line int // from 1
+	Text string
+}
+
+// An ImportError says why nothing of a file was imported: its bad lines, in
+// order, but at most a hundred.
+type ImportError struct {
+	Problems []LineProblem
+	More     int // bad lines beyond those
+}
+
+// Error implements error, one line per problem.
+func (e *ImportError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "accounts: nothing was imported: %d bad line(s)", len(e.Problems)+e.More)
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\nline %d: %s", p.Line, p.Text)
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", e.More)
+	}
+	return b.String()
+}
+
+func (e *ImportError) add(line int, problem error) {
+	if len(e.Problems) == maxProblems {
+		e.More++
+		return
+	}
+	text := strings.TrimPrefix(problem.Error(), "accounts: ")
+	e.Problems = append(e.Problems, LineProblem{line, strings.ReplaceAll(text, "\n", "; ")})
+}
+
+// err is e, or nil if nothing is wrong.
+func (e *ImportError) err() error {
+	if len(e.Problems) == 0 {
+		return nil
+	}
+	return e
 }

@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"authguard/internal/database"
 	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
 )
-
-// queryTime bounds a look-up while somebody waits to log in, the wait for a
-// connection included.
-const queryTime = 3 * time.Second
 
 // SQLSourceConfig configures an SQLSource.
 type SQLSourceConfig struct {
@@ -28,10 +23,10 @@ type SQLSourceConfig struct {
 	// Query selects the bcrypt hash of a name, e.g.
 	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
 	// as is $1. NULL is an account without a password. Where ? is an operator
-	// of PostgreSQL, write $1 for the name; a query with both is taken so.
+	// of PostgreSQL, write $1 for the name: in a query with both, only $1 is.
 	Query string
-	// Canonical, if set, selects the one name of the account that a name
-	// belongs to, likewise. Without it every name is its own account.
+	// Canonical, if set, likewise selects the one name of the account that a
+	// name belongs to. Without it every name is its own account.
 	Canonical string
 }
 
@@ -69,8 +64,8 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	return s, nil
 }
 
-// question checks a query and puts it into the words of the database:
-// PostgreSQL knows $1 only.
+// question checks a query and translates its placeholders for PostgreSQL, which
+// only knows $1.
 func (s *SQLSource) question(query string) (question, error) {
 	args, err := placeholders(query)
 	if err != nil || !database.IsPostgres(s.db) {
@@ -157,11 +152,11 @@ var (
 	dollar = regexp.MustCompile(`\$1\b`)
 )
 
-// bare is a query without what is quoted in it.
+// bare strips a query of what is quoted in it.
 func bare(query string) string { return strings.TrimSpace(quoted.ReplaceAllString(query, "''")) }
 
-// placeholders counts the arguments of a query that reads. That it reads is a
-// check for mistakes, not for malice: the query is the operator's own.
+// placeholders counts the arguments of a query. That it must read is a check for
+// mistakes, not for malice: the query is the operator's own.
 func placeholders(query string) (int, error) {
 	bare := bare(query)
 	word, _, _ := strings.Cut(strings.ToUpper(bare), " ")

@@ -2,24 +2,34 @@ package accounts
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"authguard/internal/changes"
+	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
 )
 
-// Config configures a Table. All but Now is required; the database has been
-// migrated.
+const (
+	// queryTime bounds a look-up while somebody waits to log in, the wait for a
+	// connection included.
+	queryTime = 3 * time.Second
+	// overlap is how far back Refresh looks again: a row carries the time at
+	// which its change began and becomes visible when it is committed. An import
+	// of a large file takes that long.
+	overlap = time.Minute
+)
+
+// Config configures a Table. DB, Normalise and Hash are required; the database
+// has been migrated.
 type Config struct {
 	DB *sql.DB
 	// Normalise gives a name its one form, or says why it cannot be a name. It
-	// is guard's, and doing it twice changes nothing.
+	// is guard's, and idempotent.
 	Normalise func(string) (string, error)
-	// Hash makes the hash of a password: passwords.Checker.Hash.
+	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
 	// Saw is told the highest bcrypt cost after an import, so that no check of
@@ -28,10 +38,13 @@ type Config struct {
 }
 
 // Table is authguard's own accounts. It is safe for concurrent use, also by
-// several processes; Refresh makes Canonical know what the others did.
+// several processes; Refresh tells Canonical what the others did.
 type Table struct {
-	config  Config
-	aliases aliases
+	config Config
+
+	mu        sync.RWMutex
+	usernames map[string]string // by e-mail address
+	seen      int64             // up to when the table was read, ms
 }
 
 var _ Source = (*Table)(nil)
@@ -44,177 +57,138 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	t := &Table{config: config, aliases: aliases{names: make(map[string]string)}}
+	t := &Table{config: config, usernames: make(map[string]string)}
 	if err := t.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// An Addition is a new account.
-type Addition struct {
-	Username   string
-	Email      string // optional
-	Password   string
-	Role       Role // default User
-	MustChange bool
-}
-
-// Add makes an account. Errors are ErrName, ErrTaken and CheckPassword's.
-func (t *Table) Add(ctx context.Context, a Addition) (Account, error) {
-	if err := CheckPassword(a.Password); err != nil {
-		return Account{}, err
-	}
-	account, err := t.newAccount(a)
-	if err != nil {
-		return Account{}, err
-	}
-	hash, err := t.config.Hash(a.Password)
-	if err != nil {
-		return Account{}, err
-	}
-	if err := t.insert(ctx, account, hash); err != nil {
-		return Account{}, fmt.Errorf("accounts: add %q: %w", account.Username, err)
-	}
-	t.aliases.set(account.Email, account.Username)
-	return account, nil
-}
-
-func (t *Table) newAccount(a Addition) (Account, error) {
-	username, email, err := t.names(a.Username, a.Email)
-	if err != nil {
-		return Account{}, err
-	}
-	if a.Role == "" {
-		a.Role = User
-	}
-	if a.Role != User && a.Role != Admin {
-		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
-	}
-	now := t.config.Now().Truncate(time.Millisecond)
-	return Account{
-		ID: rand.Text(), Username: username, Email: email, Role: a.Role,
-		MustChange: a.MustChange, Version: 1, CreatedAt: now, ChangedAt: now,
-	}, nil
-}
-
-// names normalises both names. An address that is the user name adds nothing.
-func (t *Table) names(username, email string) (string, string, error) {
-	user, err := t.config.Normalise(username)
-	if err == nil && user == "" {
-		err = errors.New("it is empty")
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("%w: user name: %w", ErrName, err)
-	}
-	if email == "" {
-		return user, "", nil
-	}
-	mail, err := t.config.Normalise(email)
-	if err != nil {
-		return "", "", fmt.Errorf("%w: e-mail: %w", ErrName, err)
-	}
-	if mail == user {
-		mail = ""
-	}
-	return user, mail, nil
-}
-
-func (t *Table) insert(ctx context.Context, a Account, hash string) error {
-	return t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
-		for _, name := range []string{a.Username, a.Email} {
-			if err := free(ctx, tx, name); err != nil {
-				return err
-			}
-		}
-		at := a.CreatedAt.UnixMilli()
-		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
-			(id, username, email, password_hash, role, must_change, version, created_at, changed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7)`,
-			a.ID, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account)
-			SELECT username, id FROM accounts WHERE id = $1
-			UNION ALL SELECT email, id FROM accounts WHERE id = $1 AND email IS NOT NULL`, a.ID)
-		return err
-	})
-}
-
-func free(ctx context.Context, tx *sql.Tx, name string) error {
-	var one int
-	err := tx.QueryRowContext(ctx, `SELECT 1 FROM account_names WHERE name = $1`, name).Scan(&one)
-	switch {
-	case err == nil:
-		return ErrTaken
-	case errors.Is(err, sql.ErrNoRows):
-		return nil
-	}
-	return err
-}
-
-// SetPassword gives an account a new password and ends its sessions by a new
-// version. With mustChange it is good for choosing another one only. Forgetting
-// the account's places is the caller's. Errors are ErrUnknown and
-// CheckPassword's.
-func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
-	if err := CheckPassword(password); err != nil {
-		return err
-	}
-	hash, err := t.config.Hash(password)
-	if err != nil {
-		return err
-	}
-	return t.update(ctx, name, `password_hash = $3, must_change = $4, version = version + 1`, hash, mustChange)
-}
-
-// Disable makes an account's passwords wrong and ends its sessions.
-func (t *Table) Disable(ctx context.Context, name string) error {
-	return t.update(ctx, name, `disabled = $3, version = version + 1`, true)
-}
-
-// Enable undoes Disable; the sessions stay over.
-func (t *Table) Enable(ctx context.Context, name string) error {
-	return t.update(ctx, name, `disabled = $3`, false)
-}
-
-func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
+// FindForLogin implements Source: by user name or e-mail address. What cannot be
+// a name is unknown.
+func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
+		return Login{}, false, nil
 	}
-	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
-	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
-			` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, ErrUnknown)
-		}
-		return nil
-	})
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	var l Login
+	var disabled bool
+	err = t.config.DB.QueryRowContext(ctx, `SELECT username, password_hash, disabled, role, must_change, version
+		FROM accounts WHERE id = (SELECT account FROM account_names WHERE name = $1)`, name).
+		Scan(&l.Account, &l.Password.Hash, &disabled, &l.Role, &l.MustChange, &l.Version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Login{}, false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("accounts: change %q: %w", name, err)
+		return Login{}, false, fmt.Errorf("accounts: look up: %w", err)
 	}
+	l.Password.Usable = !disabled
+	return l, true, nil
+}
+
+// Canonical is the one name of the account that a normalised name belongs to:
+// its user name. A name that belongs to no account is its own. It asks memory
+// only.
+func (t *Table) Canonical(name string) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if username, ok := t.usernames[name]; ok {
+		return username
+	}
+	return name
+}
+
+// Refresh tells Canonical of the accounts that other processes have added since
+// it was last called. Call it whenever changes.Accounts has a new number.
+func (t *Table) Refresh(ctx context.Context) error {
+	now := t.config.Now().UnixMilli()
+	t.mu.RLock()
+	since := min(t.seen, now) - overlap.Milliseconds()
+	t.mu.RUnlock()
+	rows, err := t.config.DB.QueryContext(ctx,
+		`SELECT email, username FROM accounts WHERE changed_at >= $1 AND email IS NOT NULL`, since)
+	if err != nil {
+		return fmt.Errorf("accounts: read names: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var email, username string
+		if err := rows.Scan(&email, &username); err != nil {
+			return fmt.Errorf("accounts: read names: %w", err)
+		}
+		t.alias(email, username)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("accounts: read names: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen = now
 	return nil
 }
 
-// change runs a change in a transaction and tells all nodes of it. A name that
-// somebody takes at the same time is ErrTaken.
-func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
-	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
-		if err := do(tx); err != nil {
-			return err
-		}
-		return changes.Bump(ctx, tx, changes.Accounts)
-	})
-	if sqltx.Taken(err) {
-		return ErrTaken
+func (t *Table) alias(email, username string) {
+	if email == "" {
+		return
 	}
-	return err
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.usernames[email] = username
 }
 
-func nullable(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
+// Get is an account by user name or e-mail address. The error is ErrUnknown if
+// there is none.
+func (t *Table) Get(ctx context.Context, name string) (Account, error) {
+	name, err := t.config.Normalise(name)
+	if err != nil {
+		return Account{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	all, err := t.query(ctx, `WHERE id = (SELECT account FROM account_names WHERE name = $1)`, name)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	if err != nil {
+		return Account{}, err
+	}
+	return all[0], nil
+}
+
+// List is at most limit accounts in the byte order of their user names, starting
+// after the given one; "" for the first page.
+func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
+	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, sqltx.Clean(after), limit)
+}
+
+func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {
+	rows, err := t.config.DB.QueryContext(ctx, `SELECT id, username, COALESCE(email, ''), role, disabled, must_change,
+		version, created_at, changed_at FROM accounts `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: read: %w", err)
+	}
+	defer rows.Close()
+	var all []Account
+	for rows.Next() {
+		var a Account
+		var created, changed int64
+		err := rows.Scan(&a.ID, &a.Username, &a.Email, &a.Role, &a.Disabled, &a.MustChange, &a.Version, &created, &changed)
+		if err != nil {
+			return nil, fmt.Errorf("accounts: read: %w", err)
+		}
+		a.CreatedAt, a.ChangedAt = time.UnixMilli(created), time.UnixMilli(changed)
+		all = append(all, a)
+	}
+	return all, rows.Err()
+}
+
+// HighestCost is the highest bcrypt cost in the table, 0 if it is empty: for
+// passwords.Checker.Saw.
+func (t *Table) HighestCost(ctx context.Context) (int, error) {
+	var hash sql.NullString
+	err := t.config.DB.QueryRowContext(ctx, `SELECT MAX(SUBSTR(password_hash, 5)) FROM accounts`).Scan(&hash)
+	if err != nil || !hash.Valid {
+		return 0, err
+	}
+	return passwords.CostOf("$2a$" + hash.String)
+}

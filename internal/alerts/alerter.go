@@ -1,3 +1,17 @@
+// Package alerts tells people about the few moments that matter (rule R24):
+// CAPTCHA mode went on or off, an attack began or ended, an account is under
+// attack, somebody got in after many wrong passwords.
+//
+// [Alerter] watches the event bus for these edges, logs each at once, and sends
+// it to every channel (any shoutrrr URL). Each channel works by itself: it
+// bundles alerts that come close together, keeps to a ceiling per hour, and
+// tries again until it gets through. What waits meanwhile is bounded, and
+// counted beyond the bound. So a dead mail server delays no login and loses no
+// alert while the process lives; when the process ends, whatever was not
+// delivered is only in the log.
+//
+// Titles are constant text. What a stranger typed stands only in bodies, as
+// [Name] makes it.
 package alerts
 
 import (
@@ -10,93 +24,98 @@ import (
 	"authguard/internal/events"
 )
 
-// An Alerter watches the event bus and tells people. Make one with [New]; its
-// methods are safe for concurrent use and wait for no network, except Stop.
+// A Kind is what an alert is about: a stable code. The wiring may raise kinds
+// of its own, such as "redis-lost".
+type Kind string
+
+// The kinds that the Alerter raises by itself.
+const (
+	ModeOn            Kind = "captcha-mode-on"
+	ModeOff           Kind = "captcha-mode-off"
+	AttackBegan       Kind = "attack-began"
+	AttackEnded       Kind = "attack-ended"
+	AccountAttacked   Kind = "account-attacked"
+	SuspiciousSuccess Kind = "suspicious-success"
+	ForgottenProxy    Kind = "forgotten-proxy"
+)
+
+var titles = map[Kind]string{
+	ModeOn:            "CAPTCHA mode is on",
+	ModeOff:           "CAPTCHA mode is off",
+	AttackBegan:       "An attack on the login began",
+	AttackEnded:       "The attack on the login ended",
+	AccountAttacked:   "Accounts are under attack",
+	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
+	ForgottenProxy:    "A proxy in front of authguard is not configured",
+}
+
+// atOnce kinds do not wait for a bundle.
+func (k Kind) atOnce() bool { return k == ModeOn }
+
+// important kinds may use the whole ceiling, part of which is theirs alone, and
+// are the last to be counted instead of kept.
+func (k Kind) important() bool {
+	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
+}
+
+// An alert is one thing to tell. IDs ascend.
+type alert struct {
+	id    uint64
+	at    time.Time
+	kind  Kind
+	title string
+	body  string
+}
+
+// An Alerter watches the event bus and tells people. Make one with [New]. Its
+// methods are safe for concurrent use, and none but Run waits for the network.
 type Alerter struct {
-	logger *slog.Logger
-	dial   func(url string) (sender, error)
+	logger  *slog.Logger
+	dial    func(url string) (sender, error)
+	changed chan struct{} // there are channels that do not run yet
 
 	mu       sync.Mutex
 	watcher  watcher
 	channels []*channel
-	urls     []string // of the channels, in their order
 	lastID   uint64
-	running  bool
-	stopped  bool
 }
 
 var _ events.Sink = (*Alerter)(nil)
 
-// Stats counts since the start. It is kept by channel and forgotten with it.
-type Stats struct {
-	Raised  uint64 // alerts
-	Sent    uint64 // messages
-	Failed  uint64 // tries
-	Waiting int    // alerts not yet delivered, over all channels
-}
-
-// New returns an Alerter; a logger of nil is slog.Default().
+// New returns an Alerter that logs to logger, which must not be nil.
 func New(cfg Config, logger *slog.Logger) (*Alerter, error) {
 	return newAlerter(cfg, logger, dial)
 }
 
 func newAlerter(cfg Config, logger *slog.Logger, dial func(string) (sender, error)) (*Alerter, error) {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	a := &Alerter{logger: logger, dial: dial}
-	a.watcher = watcher{accounts: newAttacked(), raise: a.raise}
+	a := &Alerter{logger: logger, dial: dial, changed: make(chan struct{}, 1)}
+	a.watcher = watcher{attacked: make(map[string]time.Time), raise: a.raise}
 	if err := a.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// Start begins to send. What was raised before is not lost.
-func (a *Alerter) Start() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.running && !a.stopped {
-		a.running = true
-		startAll(a.channels)
-	}
-}
-
-func startAll(channels []*channel) {
-	for _, c := range channels {
-		go c.run()
-	}
-}
-
-// Stop sends what waits, one try each and no longer than the context allows,
-// and writes into the log what could not be delivered. Stop the bus first.
-// Stopping twice is fine.
-func (a *Alerter) Stop(ctx context.Context) {
-	a.mu.Lock()
-	channels, running := a.channels, a.running
-	first := !a.stopped
-	a.stopped, a.running = true, false
-	a.mu.Unlock()
-	if !first {
-		return
-	}
-	var wg sync.WaitGroup
-	for _, c := range channels {
-		wg.Go(func() { a.end(ctx, c, running) })
-	}
-	wg.Wait()
-}
-
-func (a *Alerter) end(ctx context.Context, c *channel, running bool) {
-	if !running {
-		go c.run()
-	}
-	rest := c.last(ctx, c.stop(ctx))
-	for _, one := range rest.kept {
-		a.logger.Error("alert lost", "channel", c.label, "kind", one.kind, "title", one.title, "raised", one.at)
-	}
-	for kind, n := range rest.counted {
-		a.logger.Error("alert lost", "channel", c.label, "kind", kind, "count", n)
+// Run sends, first what was raised before, until ctx ends. Then each channel
+// tries once more, for a few seconds at most, and logs what it could not
+// deliver. Stop the bus first.
+func (a *Alerter) Run(ctx context.Context) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
+		a.mu.Lock()
+		for _, c := range a.channels {
+			if !c.running {
+				c.running = true
+				sending.Go(func() { c.run(ctx) })
+			}
+		}
+		a.mu.Unlock()
+		select {
+		case <-a.changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -120,8 +139,8 @@ func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 // Tick does nothing: channels have timers of their own.
 func (a *Alerter) Tick(time.Time) {}
 
-// Raise tells of something that the wiring found out. The kind is a stable
-// code and bundles like alerts; the title is constant text; the body may have
+// Raise tells of something that the wiring found out. The kind is a stable code
+// and decides what is bundled; the title is constant text; the body may have
 // several lines and must hold what a stranger typed only as [Name] makes it.
 func (a *Alerter) Raise(kind Kind, title, body string) {
 	a.mu.Lock()
@@ -135,7 +154,7 @@ func (a *Alerter) WarnForgottenProxy(text string) {
 	a.Raise(ForgottenProxy, titles[ForgottenProxy], text)
 }
 
-// raise is the watcher's; the caller holds the lock.
+// raise serves the watcher; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, kind Kind, body string) {
 	a.tell(alert{at: at, kind: kind, title: titles[kind], body: body})
 }
@@ -147,19 +166,4 @@ func (a *Alerter) tell(one alert) {
 	for _, c := range a.channels {
 		c.add(one)
 	}
-}
-
-// Stats tells how the alerts are doing.
-func (a *Alerter) Stats() Stats {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := Stats{Raised: a.lastID}
-	for _, c := range a.channels {
-		c.mu.Lock()
-		s.Sent += c.stats.sent
-		s.Failed += c.stats.failed
-		s.Waiting += c.digest.len()
-		c.mu.Unlock()
-	}
-	return s
 }

@@ -2,7 +2,9 @@ package alerts
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,199 +13,186 @@ const (
 	sendTimeout  = 15 * time.Second
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
+	// lastWords is how long a channel may still send when the process ends.
+	lastWords = 5 * time.Second
+	idle      = time.Hour
 )
 
 // A sender sends one message. It returns when the context is done at the
 // latest. Its errors must not hold secrets.
 type sender interface {
-	send(ctx context.Context, m Message) error
+	send(ctx context.Context, m message) error
 }
 
 // A channel tells one place. While it cannot, everything waits in its digest
 // and is told together later.
 type channel struct {
-	label  string // fit for logs
+	url    string
+	label  string // the URL as logs may show it
 	sender sender
 	logger *slog.Logger
+	wake   chan struct{}
+	life   context.Context // ends when the channel is closed
+	cancel context.CancelFunc
+
+	running bool // guarded by the Alerter's lock
 
 	mu      sync.Mutex
-	name    string
 	window  time.Duration
 	digest  digest
 	ceiling ceiling
-	held    map[uint64]bool // alerts that had to wait for the ceiling
-	backoff time.Duration   // after the last try; 0 if it worked
+	heldTo  uint64        // the last alert that had to wait for the ceiling
+	backoff time.Duration // after the last try; 0 if it worked
 	retryAt time.Time
-	stats   channelStats
-
-	wake       chan struct{}
-	quit, done chan struct{}
-	ctx        context.Context
-	cancel     context.CancelFunc
 }
 
-type channelStats struct{ sent, failed uint64 }
-
-func newChannel(label string, s sender, cfg Config, logger *slog.Logger) *channel {
-	c := &channel{
-		label: label, sender: s, logger: logger,
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.configure(cfg)
+func newChannel(url, label string, s sender, logger *slog.Logger) *channel {
+	c := &channel{url: url, label: label, sender: s, logger: logger, wake: make(chan struct{}, 1)}
+	c.life, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// configure takes new numbers over while the channel runs.
+// configure adopts new numbers, also while the channel runs.
 func (c *channel) configure(cfg Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.name, c.window, c.ceiling.perHour = titleText(cfg.Name), cfg.Bundle, cfg.PerHour
-	if extra := len(c.ceiling.sent) - cfg.PerHour; extra > 0 {
-		c.ceiling.sent = c.ceiling.sent[extra:]
-	}
-	c.poke()
+	c.window, c.ceiling.perHour = cfg.Bundle, cfg.PerHour
+	c.ceiling.trim()
+	poke(c.wake)
 }
 
 func (c *channel) add(a alert) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.digest.add(a)
-	c.poke()
+	poke(c.wake)
 }
 
-func (c *channel) take(other digest) {
+// close ends the channel, whatever it is sending, and returns what it had not
+// told.
+func (c *channel) close() digest {
+	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.digest.merge(other)
-	c.poke()
+	rest := c.digest
+	c.digest = digest{}
+	return rest
 }
 
-func (c *channel) poke() {
+// poke wakes the one who waits for wake, now or soon.
+func poke(wake chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
 
-func (c *channel) run() {
-	defer close(c.done)
+// run sends until the channel is closed or ctx ends. Then it tries once more
+// and logs what it could not deliver.
+func (c *channel) run(ctx context.Context) {
 	defer c.cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, c.cancel) })()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		if at, any := c.next(time.Now()); any {
-			timer.Reset(time.Until(at))
-		} else {
-			timer.Stop()
-		}
+	for ctx.Err() == nil && c.life.Err() == nil {
+		timer.Reset(c.pause())
 		select {
 		case <-c.wake:
 		case <-timer.C:
 			c.try()
-		case <-c.quit:
-			return
+		case <-c.life.Done():
+		case <-ctx.Done():
 		}
 	}
+	c.try()
+	c.lose()
 }
 
-// next is when to try to send; false if there is nothing to tell.
-func (c *channel) next(now time.Time) (time.Time, bool) {
+// pause is how long to wait before the next try.
+func (c *channel) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.digest.len() == 0 {
-		return time.Time{}, false
+		return idle
 	}
-	due := c.digest.due(c.window)
-	free := c.ceiling.next(c.digest.important())
-	if free.After(due) && free.After(now) {
-		c.hold()
+	due, free := c.digest.due(c.window), c.ceiling.next(c.digest.important())
+	if n := len(c.digest.kept); n > 0 && free.After(due) && free.After(time.Now()) {
+		c.heldTo = c.digest.kept[n-1].id
 	}
-	return latest(due, free, c.retryAt), true
+	return time.Until(slices.MaxFunc([]time.Time{due, free, c.retryAt}, time.Time.Compare))
 }
 
-func latest(times ...time.Time) (last time.Time) {
-	for _, t := range times {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last
-}
-
-// hold notes which alerts the ceiling delays. The caller holds the lock.
-func (c *channel) hold() {
-	if c.held == nil {
-		c.held = make(map[uint64]bool)
-	}
-	for _, a := range c.digest.kept {
-		c.held[a.id] = true
-	}
-}
-
+// try sends what waits, if anything does.
 func (c *channel) try() {
 	c.mu.Lock()
 	batch := c.digest.snapshot()
-	message := batch.message(c.name, c.ceiling.note(len(c.held)))
+	m := batch.message(c.ceiling.note(batch.upTo(c.heldTo)))
 	c.mu.Unlock()
 	if batch.len() == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(c.life, sendTimeout)
 	defer cancel()
-	if err := c.sender.send(ctx, message); err != nil {
-		c.failed(err)
+	err := c.sender.send(ctx, m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.backoff = min(max(2*c.backoff, firstRetry), longestRetry)
+		c.retryAt = time.Now().Add(c.backoff)
+		c.logger.Error("alert not sent", "channel", c.label, "error", err, "waiting", c.digest.len(), "retry_in", c.backoff)
 		return
 	}
-	c.delivered(batch)
-}
-
-func (c *channel) failed(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.failed++
-	c.backoff = min(max(2*c.backoff, firstRetry), longestRetry)
-	c.retryAt = time.Now().Add(c.backoff)
-	c.logger.Error("alert not sent", "channel", c.label, "error", err, "waiting", c.digest.len(), "retry_in", c.backoff)
-}
-
-func (c *channel) delivered(batch digest) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.digest.delivered(batch)
 	c.ceiling.took(time.Now())
-	c.held = nil
 	c.backoff, c.retryAt = 0, time.Time{}
-	c.stats.sent++
 	c.logger.Info("alert sent", "channel", c.label, "alerts", batch.len())
 }
 
-// stop ends the goroutine and returns what the channel had not told.
-func (c *channel) stop(ctx context.Context) digest {
-	defer context.AfterFunc(ctx, c.cancel)()
-	close(c.quit)
-	<-c.done
-	return c.rest()
+// lose logs what nobody will be told.
+func (c *channel) lose() {
+	rest := c.close()
+	for _, one := range rest.kept {
+		c.logger.Error("alert lost", "channel", c.label, "kind", one.kind, "title", one.title, "raised", one.at)
+	}
+	for kind, n := range rest.counted {
+		c.logger.Error("alert lost", "channel", c.label, "kind", kind, "count", n)
+	}
 }
 
-// rest is what the channel has still to tell.
-func (c *channel) rest() digest {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.digest.snapshot()
+// A ceiling allows so many messages in any hour. A quarter of them is reserved
+// for important ones, so that a stream of ordinary alerts cannot use it up
+// before the attack ends.
+type ceiling struct {
+	perHour int
+	sent    []time.Time // the last perHour, oldest first
 }
 
-// last tries once more, without window, ceiling or pause.
-func (c *channel) last(ctx context.Context, rest digest) digest {
-	if rest.len() == 0 {
-		return rest
+// next is when a message may go; zero for at once.
+func (c *ceiling) next(important bool) time.Time {
+	room := c.perHour
+	if !important {
+		room -= min(c.perHour-1, max(1, c.perHour/4))
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	if err := c.sender.send(ctx, rest.message(c.name, "")); err != nil {
-		c.failed(err)
-		return rest
+	if len(c.sent) < room {
+		return time.Time{}
 	}
-	c.delivered(rest)
-	return digest{}
+	// One nanosecond more: both ends of an hour belong to it.
+	return c.sent[len(c.sent)-room].Add(time.Hour + 1)
+}
+
+func (c *ceiling) took(now time.Time) {
+	c.sent = append(c.sent, now)
+	c.trim()
+}
+
+func (c *ceiling) trim() {
+	c.sent = slices.Delete(c.sent, 0, max(0, len(c.sent)-c.perHour))
+}
+
+// note tells the reader why alerts come late.
+func (c *ceiling) note(held int) string {
+	if held == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of these waited: at most %d messages are sent per hour.", held, c.perHour)
 }

@@ -2,96 +2,81 @@ package alerts
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
-// maxKept is how many alerts wait for one channel with all their text.
-const maxKept = 200
+const (
+	// maxKept is how many alerts wait for one channel with all their text.
+	maxKept = 200
+	// maxListed is how many of one kind a message spells out.
+	maxListed = 20
+)
 
 // A digest is what one channel still has to tell. It is not safe for
 // concurrent use.
 type digest struct {
 	kept    []alert      // oldest first
-	counted map[Kind]int // those there was no room for
-	since   time.Time    // the first of those
+	counted map[Kind]int // alerts for which there was no room
+	since   time.Time    // when the first of those was raised
 }
 
-// add keeps the alert or, without room, counts one: an ordinary one if there
-// is any, so that a flood of those cannot hide that the attack ended.
+// add keeps the alert or, without room, counts one: an ordinary one if there is
+// any, so that a flood of those cannot hide that the attack ended.
 func (d *digest) add(a alert) {
 	d.kept = append(d.kept, a)
 	if len(d.kept) <= maxKept {
 		return
 	}
 	i := len(d.kept) - 1
-	for j := i; j >= 0; j-- {
-		if !d.kept[j].kind.important() {
+	for j, one := range d.kept {
+		if !one.kind.important() {
 			i = j
-			break
 		}
 	}
-	d.count(d.kept[i])
+	d.count(d.kept[i].kind, 1, d.kept[i].at)
 	d.kept = slices.Delete(d.kept, i, i+1)
 }
 
-func (d *digest) count(a alert) {
-	if d.counted == nil {
-		d.counted = make(map[Kind]int)
-		d.since = a.at
+func (d *digest) count(kind Kind, n int, at time.Time) {
+	if len(d.counted) == 0 {
+		d.counted, d.since = make(map[Kind]int), at
 	}
-	d.counted[a.kind]++
+	d.counted[kind] += n
 }
 
-// merge adds what another digest has and this one has not.
+// merge adds the alerts of another digest that this one lacks.
 func (d *digest) merge(other digest) {
-	have := make(map[uint64]bool)
-	for _, a := range d.kept {
-		have[a.id] = true
-	}
-	for _, a := range other.kept {
-		if !have[a.id] {
-			d.add(a)
-		}
-	}
-	if d.counted == nil {
-		d.since = other.since
+	all := slices.Concat(d.kept, other.kept)
+	slices.SortFunc(all, func(a, b alert) int { return cmp.Compare(a.id, b.id) })
+	d.kept = nil
+	for _, a := range slices.CompactFunc(all, func(a, b alert) bool { return a.id == b.id }) {
+		d.add(a)
 	}
 	for kind, n := range other.counted {
-		if d.counted == nil {
-			d.counted = make(map[Kind]int)
-		}
-		d.counted[kind] += n
+		d.count(kind, n, other.since)
 	}
-	slices.SortStableFunc(d.kept, func(a, b alert) int { return cmp.Compare(a.id, b.id) })
 }
 
 // snapshot copies the digest, so that it can be sent while it grows.
 func (d *digest) snapshot() digest {
-	s := digest{kept: slices.Clone(d.kept), since: d.since}
-	for kind, n := range d.counted {
-		if s.counted == nil {
-			s.counted = make(map[Kind]int)
-		}
-		s.counted[kind] = n
-	}
-	return s
+	return digest{kept: slices.Clone(d.kept), counted: maps.Clone(d.counted), since: d.since}
 }
 
-// delivered takes out what a snapshot had.
+// delivered removes what was in a snapshot.
 func (d *digest) delivered(s digest) {
-	sent := make(map[uint64]bool, len(s.kept))
-	for _, a := range s.kept {
-		sent[a.id] = true
-	}
-	d.kept = slices.DeleteFunc(d.kept, func(a alert) bool { return sent[a.id] })
+	d.kept = slices.DeleteFunc(d.kept, func(a alert) bool {
+		return slices.ContainsFunc(s.kept, func(sent alert) bool { return sent.id == a.id })
+	})
 	for kind, n := range s.counted {
-		if d.counted[kind] -= n; d.counted[kind] <= 0 {
+		if d.counted[kind] > n {
+			d.counted[kind] -= n
+		} else {
 			delete(d.counted, kind)
 		}
-	}
-	if len(d.counted) == 0 {
-		d.counted = nil
 	}
 }
 
@@ -103,11 +88,19 @@ func (d *digest) len() int {
 	return n
 }
 
+// upTo is how many kept alerts are no newer than the one with this ID.
+func (d *digest) upTo(id uint64) (n int) {
+	for n < len(d.kept) && d.kept[n].id <= id {
+		n++
+	}
+	return n
+}
+
 func (d *digest) important() bool {
 	return slices.ContainsFunc(d.kept, func(a alert) bool { return a.kind.important() })
 }
 
-// due is when the digest should go out for the alerts' sake.
+// due is when the digest should go out, as far as the bundling is concerned.
 func (d *digest) due(window time.Duration) time.Time {
 	if len(d.kept) == 0 {
 		return d.since.Add(window)
@@ -117,3 +110,67 @@ func (d *digest) due(window time.Duration) time.Time {
 	}
 	return d.kept[0].at.Add(window)
 }
+
+// A message is what a sender sends.
+type message struct {
+	title string // one line of ASCII
+	body  string // plain text; begins with the title's words
+}
+
+// message is the digest as one message, kind by kind in the order in which they
+// began. The note, if there is one, is its last line.
+func (d *digest) message(note string) message {
+	var titles []string
+	var b strings.Builder
+	for _, kind := range d.kinds() {
+		titles = append(titles, d.write(&b, kind))
+	}
+	b.WriteString(note)
+	subject := "nothing to tell"
+	if len(titles) > 0 {
+		subject = titles[0]
+	}
+	if more := len(titles) - 1; more > 0 {
+		subject += fmt.Sprintf(" (and %d more)", more)
+	}
+	return message{title: "authguard: " + subject, body: strings.TrimSpace(b.String()) + "\n"}
+}
+
+// kinds are those of the kept alerts, then those of which none was kept.
+func (d *digest) kinds() (kinds []Kind) {
+	add := func(kind Kind) {
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	for _, a := range d.kept {
+		add(a.kind)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.counted)) {
+		add(kind)
+	}
+	return kinds
+}
+
+// write spells out the alerts of one kind and returns their title.
+func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
+	others := func(a alert) bool { return a.kind != kind }
+	group, more := slices.DeleteFunc(slices.Clone(d.kept), others), d.counted[kind]
+	if len(group) == 0 {
+		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, clock(d.since))
+		return "Alerts of kind " + string(kind)
+	}
+	title = group[0].title
+	b.WriteString(title + "\n")
+	for _, a := range group[:min(len(group), maxListed)] {
+		text := strings.ReplaceAll(strings.TrimSpace(a.body), "\n", "\n  ")
+		fmt.Fprintf(b, "- %s: %s\n", clock(a.at), text)
+	}
+	if more += max(0, len(group)-maxListed); more > 0 {
+		fmt.Fprintf(b, "- and %d more\n", more)
+	}
+	b.WriteString("\n")
+	return title
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

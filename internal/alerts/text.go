@@ -13,10 +13,10 @@ const (
 	maxLineLength = 400
 )
 
-// Name is a stranger's text made fit for a message, in quotes: one line, no
+// Name makes a stranger's text safe for a message, in quotes: one line, no
 // markup of HTML or chat, no link with a hidden target, and nothing that calls
 // a whole channel ("@everyone", "<!here>"). Ordinary names and e-mail addresses
-// come back as they are.
+// stay as they are.
 func Name(s string) string {
 	return `"` + mention(markup.Replace(events.Escape(s))) + `"`
 }
@@ -25,8 +25,8 @@ var markup = strings.NewReplacer(
 	`"`, `\"`, "<", `\x3c`, ">", `\x3e`, "&", `\x26`, "[", `\x5b`, "]", `\x5d`, "`", `\x60`, "://", `:\x2f/`,
 )
 
-// mention escapes every @ that does not follow a letter or digit, as it does
-// in an e-mail address.
+// mention escapes every @ that does not follow a letter or digit, as the one in
+// an e-mail address does.
 func mention(s string) string {
 	var b strings.Builder
 	before := ' '

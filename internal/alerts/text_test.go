@@ -14,7 +14,7 @@ func TestNameLeavesOrdinaryNamesAlone(t *testing.T) {
 	}
 }
 
-func TestNameDefusesWhatMailAndChatWouldAct(t *testing.T) {
+func TestR23NameDefusesWhatMailAndChatActOn(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"a\r\nBcc: all@example.org":   `"a\r\nBcc: all@example.org"`,

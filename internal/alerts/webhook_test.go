@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/internal/background"
 	"authguard/internal/events"
 )
 
@@ -64,8 +65,9 @@ func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Start()
-	defer a.Stop(t.Context())
+	var group background.Group
+	group.Start(a.Run)
+	defer group.Stop()
 	a.HandleSwitch(events.ModeSwitch{At: time.Now(), From: "off", To: "on", Attacked: true, Cause: "pressure"})
 	if line := <-failed; strings.Contains(line, "top-secret") || !strings.Contains(line, "connection refused") {
 		t.Errorf("the log says %s", line)

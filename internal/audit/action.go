@@ -13,14 +13,14 @@ import (
 type Action struct {
 	Who  string // required
 	What string // a stable code such as "unlock", "block" or "captcha-on"; required
-	// Subject is what it was done to: an address or network is found again by
-	// address, anything else by account. Empty for the whole site.
+	// Subject is what it was done to. Filter finds an address or network by
+	// Address, anything else by Account. Empty means the whole site.
 	Subject string
 	Detail  string
 }
 
-// Record writes what an administrator did, at once. An error means that it is
-// not on record.
+// Record writes at once what an administrator did. An error means that it is not
+// on record.
 func (l *Log) Record(ctx context.Context, a Action) error {
 	if a.Who == "" || a.What == "" {
 		return errors.New("audit: an action needs who and what")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
 )
@@ -28,10 +29,10 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestMain(m *testing.M) { databasetest.Main(m) }
 
-// openLog is a log over a migrated database, started and stopped by the test.
+// openLog is a log over a migrated database, which does not run.
 func openLog(t *testing.T, open databasetest.Open, cfg Config) *Log {
 	t.Helper()
-	cfg.Logger = quiet()
+	cfg.Logger, cfg.Drain = quiet(), time.Hour // no slow machine loses a row
 	return New(open(t), cfg)
 }
 
@@ -39,10 +40,17 @@ func refusal(account string) guard.Event {
 	return guard.Event{At: noon, Door: "login", Account: account, Address: client}
 }
 
-// written stops the log, so that everything is in the table, and reads it.
+// drain writes what waits: the last work of a Run that has been stopped.
+func drain(l *Log) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	l.Run(ctx)
+}
+
+// written drains the log, so that everything is in the table, and reads it.
 func written(t *testing.T, l *Log, f Filter) []Row {
 	t.Helper()
-	l.Stop(t.Context())
+	drain(l)
 	rows, err := l.Recent(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +124,7 @@ func TestAFloodOfNamesIsBoundedAndTheRestIsCounted(t *testing.T) {
 		}
 		l.Tick(noon)
 		l.Handle([]guard.Event{refusal("the next second")})
-		l.Stop(t.Context())
+		drain(l)
 		var rows, sum int
 		if err := l.db.QueryRow("SELECT count(*), sum(count) FROM audit").Scan(&rows, &sum); err != nil {
 			t.Fatal(err)
@@ -187,7 +195,7 @@ func TestRecentSeesOneRealmOnly(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{Realm: "shop"})
 		l.Handle([]guard.Event{refusal("alice")})
-		l.Stop(t.Context())
+		drain(l)
 		if rows := written(t, New(l.db, Config{Realm: "wiki"}), Filter{}); len(rows) != 0 {
 			t.Fatalf("%+v", rows)
 		}
@@ -254,7 +262,7 @@ func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 			e.At = noon.Add(time.Duration(i) * time.Second)
 			l.Handle([]guard.Event{e})
 		}
-		l.Stop(t.Context())
+		drain(l)
 		n, err := l.Purge(t.Context(), noon.Add(1200*time.Second), 100)
 		if err != nil || n != 1200 {
 			t.Fatalf("purged %d (%v), want 1200", n, err)
@@ -274,7 +282,7 @@ func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 type faulty struct {
 	broken atomic.Bool
 	tries  atomic.Int32
-	rows   []Row // read after Stop
+	rows   []Row // read after Run
 }
 
 func brokenDatabase() *faulty {
@@ -299,19 +307,21 @@ func (f *faulty) events() (sum int64) {
 	return sum
 }
 
-func faultyLog(f *faulty, cfg Config, w io.Writer) *Log {
+// faultyLog runs until it is stopped.
+func faultyLog(f *faulty, cfg Config, w io.Writer) (l *Log, stop func()) {
 	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
-	l := newLog(cfg)
+	l = newLog(cfg)
 	l.write = f.write
-	l.Start()
-	return l
+	var group background.Group
+	group.Start(l.Run)
+	return l, group.Stop
 }
 
 func TestAFailingDatabaseLosesNothingOnceItIsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := brokenDatabase()
-		l := faultyLog(f, Config{Rows: 100, Buffer: 500}, io.Discard)
+		l, stop := faultyLog(f, Config{Rows: 100, Buffer: 500}, io.Discard)
 		for second := range 60 {
 			for i := range 150 {
 				l.Handle([]guard.Event{refusal(fmt.Sprint(second, "-", i))})
@@ -324,7 +334,7 @@ func TestAFailingDatabaseLosesNothingOnceItIsBack(t *testing.T) {
 		}
 		synctest.Wait()
 		f.broken.Store(false)
-		l.Stop(t.Context())
+		stop()
 		if f.events() != 60*150 {
 			t.Errorf("%d events on record, want %d", f.events(), 60*150)
 		}
@@ -335,7 +345,7 @@ func TestRetriesBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := brokenDatabase()
-		l := faultyLog(f, Config{}, io.Discard)
+		l, stop := faultyLog(f, Config{}, io.Discard)
 		l.Handle([]guard.Event{refusal("alice")})
 		l.Tick(time.Now())
 		time.Sleep(5 * time.Minute)
@@ -344,7 +354,24 @@ func TestRetriesBackOff(t *testing.T) {
 			t.Errorf("%d tries in five minutes, want 14", n)
 		}
 		f.broken.Store(false)
-		l.Stop(t.Context())
+		stop()
+	})
+}
+
+// The pause between two tries may be longer than what is left to drain.
+func TestADatabaseThatIsBackAtTheEndGetsEverything(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := brokenDatabase()
+		l, stop := faultyLog(f, Config{}, io.Discard)
+		l.Handle([]guard.Event{refusal("alice")})
+		l.Tick(time.Now())
+		time.Sleep(65 * time.Second) // the next try is 26 s away
+		f.broken.Store(false)
+		stop()
+		if f.events() != 1 {
+			t.Errorf("%d events on record, want 1", f.events())
+		}
 	})
 }
 
@@ -353,15 +380,16 @@ func TestWhatIsGivenUpAtTheEndIsCountedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		f := brokenDatabase()
-		l := faultyLog(f, Config{Rows: 10}, &out)
+		l, stop := faultyLog(f, Config{Rows: 10, Drain: 5 * time.Second}, &out)
 		for i := range 25 {
 			l.Handle([]guard.Event{refusal(fmt.Sprint(i))})
 		}
 		l.Tick(time.Now())
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		l.Stop(ctx)
-		l.Stop(ctx)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("gave up after %v, want 5 s", took)
+		}
 		if want := `msg="audit rows lost" rows=11 events=25`; !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, out.String())
 		}

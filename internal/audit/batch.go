@@ -12,20 +12,20 @@ import (
 type batch struct {
 	realm   string
 	rows    []Row
-	places  map[likeness]int // of the rows that events may still be merged into
+	index   map[likeness]int // rows that events may still be merged into
 	skipped int64            // events that found no room
 	since   time.Time        // the first of those
 }
 
 func newBatch(realm string) *batch {
-	return &batch{realm: realm, places: make(map[likeness]int)}
+	return &batch{realm: realm, index: make(map[likeness]int)}
 }
 
-// add merges the event or makes it a row; it reports whether a row was made.
+// add merges the event or makes it a row, and reports whether it made one.
 // Without room for a row the event is only counted.
 func (b *batch) add(e *guard.Event, ending events.Ending, room bool) bool {
 	like := likenessOf(e, ending)
-	if i, ok := b.places[like]; ok {
+	if i, ok := b.index[like]; ok {
 		b.rows[i].Count++
 		return false
 	}
@@ -33,7 +33,7 @@ func (b *batch) add(e *guard.Event, ending events.Ending, room bool) bool {
 		b.skip(e.At)
 		return false
 	}
-	b.places[like] = len(b.rows)
+	b.index[like] = len(b.rows)
 	b.rows = append(b.rows, like.row(e.At, b.realm))
 	return true
 }
@@ -47,7 +47,7 @@ func (b *batch) skip(at time.Time) {
 
 func (b *batch) empty() bool { return len(b.rows) == 0 && b.skipped == 0 }
 
-// sealed returns the rows, with a last one for what was skipped.
+// sealed returns the rows, the last of which counts what was skipped.
 func (b *batch) sealed() []Row {
 	if b.skipped == 0 {
 		return b.rows

@@ -18,6 +18,7 @@ const (
 	DefaultBatch  = 500
 	DefaultRows   = 2000
 	DefaultBuffer = 20000
+	DefaultDrain  = 10 * time.Second
 )
 
 // Config holds the numbers of a Log.
@@ -26,14 +27,17 @@ type Config struct {
 	// Batch is how many rows are written without waiting for the next tick of
 	// the bus; default DefaultBatch.
 	Batch int
-	// Rows is how many different rows the events between two ticks (one
-	// second) may cause, and how many one batch may have; the rest is one row
-	// with their number. Default DefaultRows.
+	// Rows is how many different rows the events between two ticks (one second)
+	// may cause, and how many one batch may have; one more row counts the rest.
+	// Default DefaultRows.
 	Rows int
-	// Buffer is how many rows wait while the database fails; default
-	// DefaultBuffer. Beyond it, events are merged and counted in one more
-	// batch, which is written when there is room.
+	// Buffer is how many rows may wait while the database fails; default
+	// DefaultBuffer. Beyond that, events are merged and counted in one more
+	// batch, which is written once there is room.
 	Buffer int
+	// Drain is how long Run goes on trying to write what waits after its
+	// context has ended; default DefaultDrain.
+	Drain  time.Duration
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -52,11 +56,7 @@ type Log struct {
 	waiting int     // rows in queue
 	stats   Stats
 
-	wake        chan struct{}
-	start, stop sync.Once
-	quit, done  chan struct{}
-	ctx         context.Context
-	cancel      context.CancelFunc
+	wake chan struct{} // a batch is in the queue
 }
 
 // Stats counts since the start.
@@ -64,14 +64,14 @@ type Stats struct {
 	Written uint64 // rows
 	Skipped uint64 // events that got no row of their own, only a number
 	Retries uint64 // failed writes of a batch
-	Lost    uint64 // rows given up when the log was stopped
-	Waiting int    // rows that wait to be written, now
+	Lost    uint64 // rows given up when Run ended
+	Waiting int    // rows that have yet to be written
 }
 
 var _ events.Sink = (*Log)(nil)
 
-// New returns a log over a database that has the table already. The database
-// stays the caller's to close, after Stop.
+// New returns a log over a database that has the table already. The caller
+// closes the database, after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	l := newLog(cfg)
 	l.db = db
@@ -81,8 +81,7 @@ func New(db *sql.DB, cfg Config) *Log {
 
 func newLog(cfg Config) *Log {
 	cfg = cfg.withDefaults()
-	l := &Log{cfg: cfg, open: newBatch(cfg.Realm), wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l := &Log{cfg: cfg, open: newBatch(cfg.Realm), wake: make(chan struct{}, 1)}
 	l.seq.Store(rand.Uint32())
 	return l
 }
@@ -96,6 +95,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Buffer <= 0 {
 		c.Buffer = DefaultBuffer
+	}
+	if c.Drain <= 0 {
+		c.Drain = DefaultDrain
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -126,14 +128,14 @@ func (l *Log) add(e *guard.Event, ending events.Ending) {
 	}
 }
 
-// HandleSwitch adds the row of a mode switch, whatever the flood.
+// HandleSwitch adds the row of a mode switch, however full the batch is.
 func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.rows = append(l.open.rows, switchRow(s, l.cfg.Realm))
 }
 
-// Tick hands the open batch to the writer and gives the flood a new second.
+// Tick hands the open batch to the writer and starts a new second's allowance.
 func (l *Log) Tick(time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +143,8 @@ func (l *Log) Tick(time.Time) {
 	l.seal()
 }
 
-// seal queues the open batch if there is room; otherwise it stays open and
-// goes on merging. The caller holds the lock.
+// seal queues the open batch if there is room; otherwise it stays open and keeps
+// merging. The caller holds the lock.
 func (l *Log) seal() {
 	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > l.cfg.Buffer {
 		return

@@ -17,19 +17,19 @@ const (
 	MaxLimit     = 1000
 )
 
-// A Filter says which rows to read. What is zero is not asked for; all that is
-// given must hold.
+// A Filter says which rows to read: those that match all of its fields that are
+// not zero.
 type Filter struct {
 	Account string // normalised, as events have it
 	Address netip.Addr
 	Kind    string
 	Since   time.Time
-	Before  int64 // only rows with a lower ID: the last one of the page before
+	Before  int64 // only rows with a lower ID: the last one of the previous page
 	Limit   int   // default DefaultLimit, at most MaxLimit
 }
 
-// Recent reads the newest rows that pass the filter, newest first. Rows that
-// wait to be written, about a second's worth, are not among them.
+// Recent returns the newest rows that match the filter, newest first. Rows that
+// have yet to be written, about a second's worth, are not among them.
 func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	query, args := f.query(l.cfg.Realm)
 	rows, err := l.db.QueryContext(ctx, query, args...)

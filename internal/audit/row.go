@@ -15,7 +15,7 @@ const (
 	KindAttempt = "attempt" // decision is an events.Ending: "failed", "refused" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
 	KindAdmin   = "admin"   // an administrator did something; decision is what
-	KindMore    = "more"    // so many events that got no rows of their own
+	KindMore    = "more"    // count events that got no rows of their own
 )
 
 // A Row is one row of the audit log: something that happened Count times.
@@ -33,7 +33,7 @@ type Row struct {
 	Detail   string    `json:"detail,omitempty"`
 }
 
-// likeness is what two events have in common to share a row.
+// A likeness is what events have in common that share a row.
 type likeness struct {
 	ending  events.Ending
 	account string

@@ -3,10 +3,13 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"time"
+
+	"authguard/internal/sqltx"
 )
 
 const (
@@ -15,24 +18,22 @@ const (
 	// chunk rows go into one statement: a round trip each would be slow over a
 	// network, and SQLite takes no more than 32,766 parameters.
 	chunk = 100
+	// sequenceBits are the low bits of an ID; the rest is the time in ms.
+	sequenceBits = 20
 )
 
 // insert writes the rows in one transaction.
 func (l *Log) insert(ctx context.Context, rows []Row) error {
-	tx, err := l.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("audit: begin: %w", err)
-	}
-	defer tx.Rollback() // does nothing after the commit
-	for len(rows) > 0 {
-		n := min(chunk, len(rows))
-		if _, err := tx.ExecContext(ctx, insertStatement(n), l.values(rows[:n])...); err != nil {
-			return fmt.Errorf("audit: insert %d rows: %w", n, err)
+	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error {
+		for part := range slices.Chunk(rows, chunk) {
+			if _, err := tx.ExecContext(ctx, insertStatement(len(part)), l.values(part)...); err != nil {
+				return err
+			}
 		}
-		rows = rows[n:]
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("audit: commit: %w", err)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("audit: insert %d rows: %w", len(rows), err)
 	}
 	return nil
 }
@@ -64,31 +65,25 @@ func (l *Log) values(rows []Row) []any {
 	return args
 }
 
-// id grows with time and is new at each try, so that a row of another node
-// that took the same one costs a retry and not a row. The sequence starts at
-// random for the same reason.
+// id grows with time and is new at each try, so that a row of another node with
+// the same one costs a retry and not a row. The sequence starts at random for the
+// same reason.
 func (l *Log) id(at int64) int64 {
-	const bits = 20
-	return at<<bits | int64(l.seq.Add(1)&(1<<bits-1))
+	return at<<sequenceBits | int64(l.seq.Add(1)&(1<<sequenceBits-1))
 }
 
-// Purge deletes the rows older than a time and, beyond most, the oldest, in
-// small steps so that nobody waits long for the table. It returns how many
-// there were.
-func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, error) {
-	const (
-		old  = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT 1000)"
-		more = "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY at LIMIT $1)"
-	)
-	total, err := l.delete(ctx, math.MaxInt64, func(int64) (sql.Result, error) { return l.db.ExecContext(ctx, old, before.UnixMilli()) })
-	var rows int64
-	if err == nil {
-		err = l.db.QueryRowContext(ctx, "SELECT count(*) FROM audit").Scan(&rows)
+// Purge deletes the rows from before a time and then the oldest beyond most, in
+// small steps so that nobody waits long for the table. It returns how many it
+// deleted.
+func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (total int64, err error) {
+	var last int64 // the newest row to delete
+	err = l.db.QueryRowContext(ctx, "SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET $1", most).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	if err == nil && rows > most {
-		var n int64
-		n, err = l.delete(ctx, rows-most, func(left int64) (sql.Result, error) { return l.db.ExecContext(ctx, more, min(left, 1000)) })
-		total += n
+	last = max(last, max(before.UnixMilli(), 0)<<sequenceBits-1)
+	for n := int64(-1); n != 0 && err == nil; total += n {
+		n, err = l.deleteUpTo(ctx, last)
 	}
 	if err != nil {
 		return total, fmt.Errorf("audit: purge: %w", err)
@@ -96,18 +91,11 @@ func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (int64, e
 	return total, nil
 }
 
-// delete deletes step by step until there are no more, or so many are gone.
-func (l *Log) delete(ctx context.Context, left int64, step func(left int64) (sql.Result, error)) (total int64, err error) {
-	for left > 0 && ctx.Err() == nil {
-		result, err := step(left)
-		if err != nil {
-			return total, err
-		}
-		n, err := result.RowsAffected()
-		total, left = total+n, left-n
-		if err != nil || n == 0 {
-			return total, err
-		}
+func (l *Log) deleteUpTo(ctx context.Context, last int64) (int64, error) {
+	result, err := l.db.ExecContext(ctx,
+		"DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id <= $1 ORDER BY id LIMIT 1000)", last)
+	if err != nil {
+		return 0, err
 	}
-	return total, ctx.Err()
+	return result.RowsAffected()
 }

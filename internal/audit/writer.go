@@ -5,59 +5,43 @@ import (
 	"time"
 )
 
-// How long to wait before a failed batch is tried again, and how long one try
-// may take.
+// The pauses before a failed batch is tried again, and the time for one try.
 const (
 	firstRetry   = time.Second
 	longestRetry = 30 * time.Second
 	writeTimeout = 10 * time.Second
 )
 
-// Start begins to write. Starting twice is fine.
-func (l *Log) Start() { l.start.Do(func() { go l.run() }) }
-
-// Stop writes what waits, trying again until the context is done, and reports
-// in the log what it had to give up. Stop the bus first. Stopping twice is
-// fine.
-func (l *Log) Stop(ctx context.Context) {
-	l.Start()
-	l.stop.Do(func() { close(l.quit) })
-	defer context.AfterFunc(ctx, l.cancel)()
-	<-l.done
-}
-
-func (l *Log) run() {
-	defer close(l.done)
-	defer l.cancel()
-	for {
+// Run writes until ctx ends, and then what still waits: it goes on trying for
+// Config.Drain and logs what it had to give up. Stop the bus first.
+func (l *Log) Run(ctx context.Context) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	context.AfterFunc(ctx, func() { time.AfterFunc(l.cfg.Drain, cancel) })
+	for ctx.Err() == nil {
 		select {
+		case <-ctx.Done():
 		case <-l.wake:
-			l.writeAll()
-		case <-l.quit:
-			l.writeAll()
-			l.writeRest()
-			l.giveUp()
-			return
+			l.writeAll(last, ctx)
 		}
 	}
+	l.writeAll(last, last)
+	l.mu.Lock()
+	l.seal() // there may have been no room before
+	l.mu.Unlock()
+	l.writeAll(last, last)
+	l.giveUp()
 }
 
-func (l *Log) writeAll() {
+// writeAll writes the queue, and pauses between tries until retry ends.
+func (l *Log) writeAll(ctx, retry context.Context) {
 	for {
 		rows := l.next()
-		if rows == nil || !l.writeBatch(rows) {
+		if rows == nil || !l.writeBatch(ctx, retry, rows) {
 			return
 		}
 		l.written(rows)
 	}
-}
-
-// writeRest writes the batch that is still open, which may have had no room.
-func (l *Log) writeRest() {
-	l.mu.Lock()
-	l.seal()
-	l.mu.Unlock()
-	l.writeAll()
 }
 
 func (l *Log) next() []Row {
@@ -78,26 +62,26 @@ func (l *Log) written(rows []Row) {
 	l.stats.Written += uint64(len(rows))
 }
 
-// writeBatch tries until it works; false means that the log is to end. A try
-// that failed may have been committed all the same: then rows are there twice,
-// which is better than not at all.
-func (l *Log) writeBatch(rows []Row) bool {
+// writeBatch tries until it works; false means that retry has ended. A try that
+// failed may have been committed all the same: then rows are there twice, which
+// is better than not at all.
+func (l *Log) writeBatch(ctx, retry context.Context, rows []Row) bool {
 	for delay := firstRetry; ; delay = min(2*delay, longestRetry) {
-		err := l.try(rows)
+		err := l.try(ctx, rows)
 		if err == nil {
 			return true
 		}
 		l.failed(err, len(rows), delay)
 		select {
 		case <-time.After(delay):
-		case <-l.ctx.Done():
+		case <-retry.Done():
 			return false
 		}
 	}
 }
 
-func (l *Log) try(rows []Row) error {
-	ctx, cancel := context.WithTimeout(l.ctx, writeTimeout)
+func (l *Log) try(ctx context.Context, rows []Row) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return l.write(ctx, rows)
 }
@@ -110,7 +94,7 @@ func (l *Log) failed(err error, rows int, delay time.Duration) {
 	l.cfg.Logger.Error("audit batch not written", "error", err, "rows", rows, "waiting", waiting, "retry_in", delay)
 }
 
-// giveUp counts and reports what could not be written before the end.
+// giveUp counts and logs what could not be written before the end.
 func (l *Log) giveUp() {
 	l.mu.Lock()
 	lost := l.waiting + len(l.open.rows)

@@ -1,5 +1,6 @@
 // Package changes tells every node that another one has changed what nodes hold
-// in memory: lists, account names, a person's word about CAPTCHA mode.
+// in memory: lists, account names, known places, an administrator's override of
+// CAPTCHA mode.
 //
 // Each of those has a number in the SQL database that grows in the transaction
 // of the change. A node asks for all the numbers at once, a few rows, two or
@@ -10,21 +11,27 @@ package changes
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"authguard/internal/background"
 )
 
 // The names of what changes.
 const (
 	Lists    = "lists"
 	Accounts = "accounts"
-	Places   = "places" // some were forgotten; new ones do not count
+	Places   = "places"
 )
 
-// Mode is the name of a realm's word about CAPTCHA mode.
+// Mode names the override of a realm's CAPTCHA mode.
 func Mode(realm string) string { return "mode/" + realm }
 
-// Bump says that something has changed. Call it last in the transaction that
-// changes it: other changes of the same thing wait for its end.
+// Bump announces a change. Call it last in the transaction that makes the
+// change: other changes of the same thing wait until that ends.
 func Bump(ctx context.Context, tx *sql.Tx, name string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO changes (name, version) VALUES ($1, 1)
 		ON CONFLICT (name) DO UPDATE SET version = changes.version + 1`, name)
@@ -34,11 +41,103 @@ func Bump(ctx context.Context, tx *sql.Tx, name string) error {
 	return nil
 }
 
-// versions are all the numbers.
-func versions(ctx context.Context, db *sql.DB) (map[string]int64, error) {
-	rows, err := db.QueryContext(ctx, `SELECT name, version FROM changes`)
+const (
+	// DefaultEvery leaves room for a slow answer within the second in which a
+	// change must be everywhere.
+	DefaultEvery = 400 * time.Millisecond
+	// pollWithin bounds one round.
+	pollWithin = 10 * time.Second
+	// reloadAfter is how long anything stays unread although its number has not
+	// changed: somebody may have edited the tables by hand.
+	reloadAfter = 30 * time.Second
+)
+
+// Config configures a Watcher. DB is required and has been migrated.
+type Config struct {
+	DB    *sql.DB
+	Every time.Duration    // default DefaultEvery
+	Now   func() time.Time // default time.Now
+	Log   *slog.Logger     // for rounds that fail; default slog.Default()
+}
+
+// A Watcher reloads what other nodes have changed. Register with On, then Run
+// it. It is safe for concurrent use.
+type Watcher struct {
+	config  Config
+	mu      sync.Mutex // held for a whole round
+	watched []*watched
+}
+
+type watched struct {
+	name    string
+	reload  func(context.Context) error
+	version int64     // that reload has read; unread: none
+	read    time.Time // when reload last succeeded
+	sure    time.Time // when it was last known to be up to date
+}
+
+const unread = -1
+
+// New makes a Watcher and starts nothing.
+func New(c Config) (*Watcher, error) {
+	if c.DB == nil {
+		return nil, errors.New("changes: DB is missing")
+	}
+	if c.Every <= 0 {
+		c.Every = DefaultEvery
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Watcher{config: c}, nil
+}
+
+// On has reload called in the next round, whenever name has a new number, and
+// every half a minute. After an error it is called again in the next round. It
+// is never called twice at once.
+func (w *Watcher) On(name string, reload func(context.Context) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = append(w.watched, &watched{name: name, reload: reload, version: unread})
+}
+
+// Poll is one round, now. A reload that fails does not keep the others from
+// theirs.
+func (w *Watcher) Poll(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, pollWithin)
+	defer cancel()
+	// The numbers come first: what changes while it is being read has a new one
+	// in the next round.
+	now := w.config.Now()
+	versions, err := w.versions(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("changes: %w", err)
+		return fmt.Errorf("changes: %w", err)
+	}
+	var failed []error
+	for _, one := range w.watched {
+		version := versions[one.name]
+		if one.version != version || now.Sub(one.read).Abs() >= reloadAfter {
+			if err := one.reload(ctx); err != nil {
+				one.version = unread
+				failed = append(failed, fmt.Errorf("changes: %s: %w", one.name, err))
+				continue
+			}
+			one.version, one.read = version, now
+		}
+		one.sure = now
+	}
+	return errors.Join(failed...)
+}
+
+func (w *Watcher) versions(ctx context.Context) (map[string]int64, error) {
+	rows, err := w.config.DB.QueryContext(ctx, `SELECT name, version FROM changes`)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	all := make(map[string]int64)
@@ -46,9 +145,40 @@ func versions(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 		var name string
 		var version int64
 		if err := rows.Scan(&name, &version); err != nil {
-			return nil, fmt.Errorf("changes: %w", err)
+			return nil, err
 		}
 		all[name] = version
 	}
 	return all, rows.Err()
+}
+
+// Sure is when name was last known to be up to date here; zero: never. It waits
+// for a round that is under way.
+func (w *Watcher) Sure(name string) (at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, one := range w.watched {
+		if one.name == name && one.sure.After(at) {
+			at = one.sure
+		}
+	}
+	return at
+}
+
+// Run polls until ctx ends. Of failures that follow one another it logs only the
+// first.
+func (w *Watcher) Run(ctx context.Context) {
+	failing := false
+	background.Every(ctx, w.config.Every, func(ctx context.Context) {
+		err := w.Poll(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			w.config.Log.Error("changes of other nodes cannot be read: what was read last stays in force", "error", err)
+		case err == nil && failing:
+			w.config.Log.Info("changes of other nodes are read again")
+		}
+		failing = err != nil
+	})
 }

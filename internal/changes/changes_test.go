@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/sqltx"
@@ -143,13 +144,11 @@ func TestARunningWatcherSeesAChange(t *testing.T) {
 		}
 		seen := make(chan struct{}, 100)
 		w.On(changes.Lists, func(context.Context) error { seen <- struct{}{}; return nil })
-		w.Stop()
-		w.Start()
-		w.Start()
+		var group background.Group
+		group.Start(w.Run)
+		t.Cleanup(group.Stop)
 		<-seen
 		bump(t, db, changes.Lists, nil)
 		<-seen
-		w.Stop()
-		w.Stop()
 	})
 }

@@ -1,3 +1,28 @@
+// Package config reads authguard's settings: built-in defaults, over them one
+// YAML file, over that environment variables.
+//
+// Nothing is guessed. An unknown key or variable, a key set twice, a value of
+// the wrong type or out of range, and a limit that can never be reached (rule
+// R8) are errors, all of them reported at once, each with the line or the
+// variable that it came from ([Problem]). Every value knows its origin
+// ([Loaded.Effective]). Secrets do not print ([Secret]).
+//
+// To add a setting, add a field to [Config], its bounds to validate.go and its
+// row to docs/configuration.md, which a test holds against the fields. The key
+// is the field's name in snake case, below those of the structs around it:
+// Site.Mode.CoolDown is site.cool_down. Tags say the rest:
+//
+//   - key:"tls_ca" is the key where snake case would be wrong; key:"." puts the
+//     fields of a struct into the section around it.
+//   - reload:"live" lets [Diff] call the setting, and all below it, reloadable.
+//     Leave it out for what is built once: a listener, a database, a semaphore.
+//     bcrypt's cost is built once because R12's dummy hash must change with it.
+//   - split:"," are the characters that separate a list's items in a variable,
+//     if they are not commas and white space.
+//   - text:"lines" allows a text several lines.
+//
+// The package does not watch the file: to reload, call [Load] again and ask
+// [Diff] what may change without a restart.
 package config
 
 import (
@@ -8,75 +33,74 @@ import (
 	"authguard/guard"
 )
 
-// A Config is every setting, with its YAML path where that is not the field's
-// name in snake case. Start from [Default]; the zero Config does not validate.
+// A Config is every setting. Start from [Default]; the zero Config is refused.
 // It is a value: two copies share only their lists, which nobody changes.
 type Config struct {
-	Listen string // host:port of the doors
-	Data   string // folder of the database, the snapshot, the secrets and the socket
-
-	Database Secret // DSN of PostgreSQL; empty: SQLite in the data folder
-	KeysFile string // the secrets; empty: the file keys in the data folder
-	Redis    Redis
-
+	Listen        string // host:port of the doors
+	Data          string // folder of the database, the snapshot, the secrets and the socket
 	SecureCookies SecureCookies
 	Session       time.Duration // how long a login lasts
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
 
 	Admin     Admin
-	Proxies   []netip.Prefix  // whose forwarding header is believed; none by default
-	Forwarded ForwardedHeader // forwarded_header
+	Proxies   []netip.Prefix  `reload:"live"` // whose forwarding header is believed; none by default
+	Forwarded ForwardedHeader `reload:"live" key:"forwarded_header"`
+
+	Database Secret // PostgreSQL's DSN; empty: SQLite in the data folder
+	KeysFile string // the secrets; empty: the file keys in the data folder
+	Redis    Redis
+
 	Accounts  Accounts
 	Passwords Passwords
-	Limits    Limits
-	Site      Site
-	Challenge Challenge
+	Limits    Limits    `reload:"live"`
+	Site      Site      `reload:"live"`
+	Challenge Challenge `reload:"live"`
 	Places    Places
 	Counters  Counters
-	Audit     Audit
+	Audit     Audit `reload:"live"`
 	Log       Log
-	Alerts    Alerts
-	API       API
+	Alerts    Alerts `reload:"live"`
+	API       API    `reload:"live"`
+}
+
+// Admin is the listener for pages, metrics and health.
+type Admin struct {
+	Listen  string        // host:port; empty: off
+	Session time.Duration // how long an administrator's login lasts
 }
 
 // Redis is where the nodes of a site count together. Without Addresses there is
 // one node, which counts in its own memory.
 type Redis struct {
-	Addresses []string // host:port: the server, any of a Cluster, or the Sentinels
+	Addresses []string // host:port of the server, of any of a Cluster's nodes, or of the Sentinels
 	Mode      RedisMode
-	Master    string // how the Sentinels call the master
-	Database  int
-	Prefix    string // of every key
-	Timeout   time.Duration
+	Master    string        // the Sentinels' name for the master
+	Database  int           // 0 in a Cluster
+	Prefix    string        // of every key
+	Timeout   time.Duration // for one decision; after that the node decides alone
 
-	Username         string
+	Username         string // ACL user; empty: the default user
 	Password         Secret
-	SentinelUsername string
+	SentinelUsername string // ACL user of the Sentinels
 	SentinelPassword Secret
 
 	TLS     bool
-	TLSCA   string // PEM file; empty: the system's
-	TLSCert string // PEM file of a client certificate; empty: none
-	TLSKey  string
+	TLSCA   string `key:"tls_ca"`   // PEM file; empty: the system's
+	TLSCert string `key:"tls_cert"` // PEM file of a client certificate; empty: none
+	TLSKey  string `key:"tls_key"`  // PEM file of its key
 }
 
 // On reports whether there is a Redis.
 func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 
-// Admin is the listener for pages, metrics and health.
-type Admin struct {
-	Listen  string // empty: off
-	Session time.Duration
-}
-
 // Accounts says where passwords are looked up.
 type Accounts struct {
 	Source         AccountSource
 	Htpasswd       string // path of the file, for SourceHtpasswd
-	Database       Secret // DSN, for the two queries
-	Query          string // SQL that finds an account's hash, for SourceQuery
-	CanonicalQuery string // SQL that finds the one name of an account with several; optional
-	CaseSensitive  bool
+	Database       Secret // DSN for the two queries
+	Query          string `text:"lines"` // SQL that finds an account's hash, for SourceQuery
+	CanonicalQuery string `text:"lines"` // SQL that finds the one name of an account with several; optional
+	CaseSensitive  bool   // whether Ann and ann are two accounts
 }
 
 // Passwords bounds the password check (rule R19).
@@ -84,48 +108,47 @@ type Passwords struct {
 	Cost   int           // bcrypt's, for new hashes
 	AtOnce int           // checks at the same time; 0: as many as CPUs
 	Queue  int           // checks that may wait for one of those
-	Wait   time.Duration // and for how long
+	Wait   time.Duration // how long they may wait
 }
 
 // Limits is the policy against guessing, and how attempts that come too early
 // are held.
 type Limits struct {
-	// PairDelay delays nothing if its First is zero; see [Config.Policy].
-	PairDelay      guard.Delay
-	Address        []guard.Limit
-	Network        []guard.Limit
-	Account        []guard.Limit
-	PrivilegedPair []guard.Limit
+	PairDelay      guard.Delay   // delays nothing if its First is zero; see [Config.Policy]
+	Address        []guard.Limit `split:","`
+	Network        []guard.Limit `split:","`
+	Account        []guard.Limit `split:","` // strangers only
+	PrivilegedPair []guard.Limit `split:","`
 	LongestCheck   time.Duration // guard.Policy.PendingFor
 	Hold           time.Duration // how long an attempt may be held on a timer; 0: answer at once
 	Held           int           // attempts held at the same time
-	HeldPerAddress int
+	HeldPerAddress int           // of those, from one address
 }
 
-// Site is the site-wide switch: Mode's fields are site.floor and so on.
+// Site is the site-wide switch.
 type Site struct {
-	Mode captchamode.Config
-	Slow time.Duration // guard.Policy.SiteSlow
+	Mode captchamode.Config `key:"."`
+	Slow time.Duration      // guard.Policy.SiteSlow
 }
 
 // Challenge is what a stranger is asked to solve.
 type Challenge struct {
 	Kind    ChallengeKind
-	TTL     time.Duration
-	PowCost int // ALTCHA's maxnumber: twice the hashes that a solution takes on average
+	TTL     time.Duration // how long there is time for it
+	PowCost int           // ALTCHA's maxnumber: twice the hashes that a solution takes on average
 }
 
 // Places bounds the privileged places of one account (rule R14).
 type Places struct {
-	PerAccount   int
+	PerAccount   int           // the least recently used goes first
 	TTL          time.Duration // since the last login from there
-	DeviceCookie bool
+	DeviceCookie bool          `reload:"live"` // remember browsers, too
 }
 
 // Counters is the memory store of the exact windows.
 type Counters struct {
-	Memory    Size
-	SaveEvery time.Duration
+	Memory    Size          // when it is used up, the guard gets stricter
+	SaveEvery time.Duration // what a power cut can lose
 }
 
 // Audit is the record of what was decided.
@@ -137,17 +160,47 @@ type Audit struct {
 // Log is the program's own log.
 type Log struct {
 	Format LogFormat
-	Level  LogLevel
+	Level  LogLevel `reload:"live"`
 }
 
 // Alerts says whom to tell about an attack.
 type Alerts struct {
-	To      []Secret // shoutrrr URLs
-	PerHour int
+	To      []Secret      `split:" \t\r\n"` // shoutrrr URLs, which may contain commas
+	PerHour int           // messages; the rest are counted and summed up
 	Bundle  time.Duration // what happens within this time goes into one message
 }
 
 // API is the decision API.
 type API struct {
 	Tokens []Secret // bearer tokens; none: the API is off
+}
+
+const day = 24 * time.Hour
+
+// Default is authguard without a file and without variables.
+func Default() Config {
+	policy := guard.DefaultPolicy()
+	return Config{
+		Listen:        "127.0.0.1:8080",
+		Data:          "./authguard-data",
+		SecureCookies: SecureAuto,
+		Session:       12 * time.Hour,
+		Admin:         Admin{Listen: "127.0.0.1:8081", Session: time.Hour},
+		Forwarded:     XForwardedFor,
+		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
+		Accounts:      Accounts{Source: SourceTable},
+		Passwords:     Passwords{Cost: 12, Queue: 256, Wait: 3 * time.Second},
+		Limits: Limits{
+			PairDelay: policy.PairDelay,
+			Address:   policy.Address, Network: policy.Network, Account: policy.Account, PrivilegedPair: policy.PrivilegedPair,
+			LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
+		},
+		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
+		Challenge: Challenge{Kind: KindImage, TTL: 5 * time.Minute, PowCost: 100_000},
+		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, DeviceCookie: true},
+		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
+		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
+		Log:       Log{Format: FormatText, Level: LevelInfo},
+		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
+	}
 }

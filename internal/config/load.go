@@ -4,122 +4,137 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// maxProblems is how many problems are told at once; who has more has one.
-const maxProblems = 100
-
 // Loaded is a Config that is known to be right, and where it came from.
 type Loaded struct {
 	Config
-	origins map[string]Origin // of the keys that are not at their default
-	lines   map[string]int    // of everything in the file
+	// origins of the settings that are not at their default, of the items of
+	// their lists and of what is inside those.
+	origins map[string]Origin
 }
 
 // Load reads the settings: defaults, over them the file at path, over that the
 // variables of environ, which are like [os.Environ]. An empty path is no file;
 // a file that is named must be there.
 //
-// The error joins everything that is wrong, each a [Problem] unless the file
-// could not be read; see [Problems].
+// The error is everything that is wrong; see [Problems].
 func Load(path string, environ []string) (*Loaded, error) {
 	if path == "" {
 		return Parse("", nil, environ)
 	}
-	data, err := readFile(path)
+	var l loader
+	data, err := os.ReadFile(path)
 	if err != nil {
-		_, other := Parse("", nil, environ)
-		return nil, errors.Join(err, other)
+		l.problem(Origin{Source: path}, "", "cannot be read: %v", errors.Unwrap(err))
 	}
-	return Parse(path, data, environ)
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	return data, nil
+	return l.load(path, data, environ)
 }
 
 // Parse is Load for a file's content; name stands for it in messages.
 func Parse(name string, data []byte, environ []string) (*Loaded, error) {
-	l := newLoading(name)
-	l.applyFile(data)
-	l.applyEnvironment(environ)
-	l.check()
+	return new(loader).load(name, data, environ)
+}
+
+// A loader is a Loaded in the making, and what is wrong with it so far.
+type loader struct {
+	file     string
+	loaded   *Loaded
+	settings []setting
+	problems invalid
+	known    invalid // before validation
+}
+
+func (l *loader) load(name string, data []byte, environ []string) (*Loaded, error) {
+	l.file, l.loaded = name, &Loaded{Config: Default(), origins: map[string]Origin{}}
+	l.settings = settings(&l.loaded.Config)
+	l.readFile(data)
+	// What the file says must be right even where a variable overrides it.
+	l.validate()
+	l.readEnvironment(environ)
+	l.validate()
+	l.conflicts()
 	if len(l.problems) > 0 {
-		return nil, l.err()
+		return nil, l.problems.sorted()
 	}
 	return l.loaded, nil
 }
 
-// loading is a Loaded on its way.
-type loading struct {
-	name     string
-	loaded   *Loaded
-	keys     []key
-	problems []Problem
+func (l *loader) problem(from Origin, path, format string, args ...any) {
+	l.problems = append(l.problems, Problem{path, from, fmt.Sprintf(format, args...)})
 }
 
-func newLoading(name string) *loading {
-	l := &Loaded{Config: Default(), origins: map[string]Origin{}, lines: map[string]int{}}
-	return &loading{name: name, loaded: l, keys: keys(&l.Config)}
+// Prefix begins the name of every variable that is a setting.
+const Prefix = "AUTHGUARD_"
+
+// FileVariable names the settings file for the commands. It is not a setting
+// and is ignored here.
+const FileVariable = Prefix + "CONFIG"
+
+// Kubernetes and Docker's links put these into every container beside a
+// service called authguard or authguard-something. Refusing to start over them
+// would be an outage that nobody caused.
+var serviceVariable = regexp.MustCompile(`^[A-Z0-9_]+_(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
+	`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|PORT=(tcp|udp|sctp)://)`)
+
+// variable is AUTHGUARD_SITE_COOL_DOWN for site.cool_down.
+func (s setting) variable() string {
+	return Prefix + strings.ToUpper(strings.ReplaceAll(s.path, ".", "_"))
 }
 
-func (l *loading) problem(p Problem) { l.problems = append(l.problems, p) }
-
-func (l *loading) applyFile(data []byte) {
-	tree, faults := parseTree(data)
-	if len(faults) == 0 {
-		tree.index("", l.loaded.lines)
-		r := newReader(l.keys)
-		r.read(tree, "")
-		faults = r.faults
-		l.note(r.seen)
-	}
-	for _, f := range faults {
-		l.problem(Problem{Source: l.name, Line: f.line, Path: f.path, Text: f.text})
-	}
-}
-
-// note keeps the origin of the keys that the file set.
-func (l *loading) note(seen map[string]int) {
-	for _, k := range l.keys {
-		if line, ok := seen[k.path]; ok {
-			l.loaded.origins[k.path] = Origin{l.name, line}
+func (l *loader) readEnvironment(environ []string) {
+	for _, entry := range environ {
+		name, text, _ := strings.Cut(entry, "=")
+		i := slices.IndexFunc(l.settings, func(s setting) bool { return s.variable() == name })
+		switch {
+		case i >= 0:
+			l.override(Origin{Source: name}, l.settings[i], text)
+		case strings.HasPrefix(name, Prefix) && name != FileVariable && !serviceVariable.MatchString(entry):
+			names := []string{FileVariable}
+			for _, s := range l.settings {
+				names = append(names, s.variable())
+			}
+			l.problem(Origin{Source: name}, "", "unknown variable%s", didYouMean(name, names))
 		}
 	}
 }
 
-// err joins the problems: the file's by line, then the variables' by name.
-func (l *loading) err() error {
-	slices.SortStableFunc(l.problems, func(a, b Problem) int {
-		return cmp.Or(l.rank(a)-l.rank(b), cmp.Compare(a.Line, b.Line), strings.Compare(a.Source, b.Source))
-	})
-	var errs []error
-	for i, p := range l.problems {
-		if i == maxProblems {
-			errs = append(errs, Problem{Source: l.name, Text: fmt.Sprintf("and %d more", len(l.problems)-i)})
-			break
-		}
-		errs = append(errs, p)
+// override sets a setting from a variable, whatever the file said.
+func (l *loader) override(from Origin, s setting, text string) {
+	maps.DeleteFunc(l.loaded.origins, func(path string, _ Origin) bool { return partOf(path, s.path) })
+	l.loaded.origins[s.path] = from
+	if s.at.Kind() != reflect.Slice {
+		l.text(from, s, text)
+		return
 	}
-	return errors.Join(errs...)
+	separators := cmp.Or(s.tag.Get("split"), ", \t\r\n")
+	parts := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return strings.ContainsRune(separators, r) })
+	for i, item := range s.resize(len(parts)) {
+		l.text(from, item, parts[i])
+	}
 }
 
-func (l *loading) rank(p Problem) int {
-	if p.Source == l.name {
-		return 0
+// text sets a single value, or a limit that is written as one.
+func (l *loader) text(from Origin, s setting, text string) {
+	if s.at.Type() != rungType {
+		if err := s.set(text); err != nil {
+			l.problem(from, s.path, "%s", err)
+		}
+		return
 	}
-	return 1
+	m := rungPattern.FindStringSubmatch(text)
+	if m == nil {
+		l.problem(from, s.path, "must be like 10/1m challenge, not %.60q", text)
+		return
+	}
+	for i, part := range fields(s)[:3] {
+		l.text(from, part, m[i+1])
+	}
+	s.at.FieldByName("Monitor").SetBool(m[4] != "")
 }

@@ -1,20 +1,34 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// An Origin is where a value came from. The zero Origin is the built-in
+// default.
+type Origin struct {
+	Line   int    `json:"line,omitempty"`   // of the file, from 1; 0 for a variable
+	Source string `json:"source,omitempty"` // the file's name as it was given, or the variable's
+}
+
+// String is "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN".
+func (o Origin) String() string {
+	if o.Line > 0 {
+		return fmt.Sprintf("%s:%d", o.Source, o.Line)
+	}
+	return cmp.Or(o.Source, "default")
+}
 
 // A Problem is one thing that is wrong with the settings.
 type Problem struct {
 	// Path of the setting, such as "limits.account[1].failures"; empty if the
 	// problem is with the file or the variable as such.
-	Path string `json:"path,omitempty"`
-	// Line of the file, from 1; 0 if it did not come from the file.
-	Line int `json:"line,omitempty"`
-	// Source is the file's name as it was given, or the variable's.
-	Source string `json:"source,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Origin        // of what is to be changed
 	// Text says what is wrong and what would be right. It never repeats a
 	// secret.
 	Text string `json:"text"`
@@ -23,65 +37,141 @@ type Problem struct {
 // Error is the problem on one line:
 // "authguard.yaml:12: limits.account[1].failures: must be at least 1".
 func (p Problem) Error() string {
-	var b strings.Builder
-	if p.Source != "" {
-		b.WriteString(Origin{p.Source, p.Line}.String() + ": ")
+	text := strings.TrimPrefix(p.Path+": "+p.Text, ": ")
+	if p.Source == "" {
+		return text
 	}
-	if p.Path != "" {
-		b.WriteString(p.Path + ": ")
+	return p.Origin.String() + ": " + text
+}
+
+// invalid is all that is wrong with the settings, as an error.
+type invalid []Problem
+
+// maxProblems is how many problems are reported at once.
+const maxProblems = 100
+
+// sorted is the problems as they are reported: the file's by line, then the
+// variables' by name.
+func (all invalid) sorted() invalid {
+	variable := func(p Problem) int { return strings.Index(p.Source, Prefix) } // 0, or -1 for the file
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(variable(a)-variable(b), a.Line-b.Line, strings.Compare(a.Source, b.Source))
+	})
+	if more := len(all) - maxProblems; more > 0 {
+		all = append(all[:maxProblems], Problem{Origin: Origin{Source: all[0].Source}, Text: fmt.Sprintf("and %d more", more)})
 	}
-	return b.String() + p.Text
+	return all
+}
+
+// Error is the problems, each on a line.
+func (all invalid) Error() string {
+	lines := make([]string, len(all))
+	for i, p := range all {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Problems lists what [Load] found wrong, in the order of the file and then of
 // the variables. An error of another kind becomes a Problem without a place;
 // nil has none.
 func Problems(err error) []Problem {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []Problem
-		for _, e := range joined.Unwrap() {
-			all = append(all, Problems(e)...)
-		}
+	if all, ok := errors.AsType[invalid](err); ok || err == nil {
 		return all
-	}
-	if p, ok := errors.AsType[Problem](err); ok {
-		return []Problem{p}
 	}
 	return []Problem{{Text: err.Error()}}
 }
 
-// A fault is a Problem of which the file or variable is not known yet.
-type fault struct {
-	path string // relative to whoever receives it: "", "[1]", "[1].failures"
-	line int
-	text string
+// locate finds the origin of the most specific part of path that was set. If
+// the setting is at its default, the culprit is another: the first one at or
+// below because that was set.
+func (l *loader) locate(path, because string) Origin {
+	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
+		if o, ok := l.loaded.origins[p]; ok {
+			return o
+		}
+	}
+	for _, s := range l.settings {
+		if o, ok := l.loaded.origins[s.path]; ok && partOf(s.path, because) {
+			return o
+		}
+	}
+	return Origin{}
 }
 
-// under moves faults below a path.
-func under(prefix string, faults []fault) []fault {
-	for i := range faults {
-		faults[i].path = join(prefix, faults[i].path)
-	}
-	return faults
+// partOf reports whether path is whole or below it.
+func partOf(path, whole string) bool {
+	rest, ok := strings.CutPrefix(path, whole)
+	return ok && whole != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// join appends a path that may begin with an index.
-func join(prefix, path string) string {
-	if prefix == "" || path == "" || path[0] == '[' {
-		return prefix + path
+// touches reports whether one of the paths is part of the other.
+func touches(a, b string) bool { return partOf(a, b) || partOf(b, a) }
+
+// join appends a key to a path.
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+
+// suggestKey names the key that was probably meant: a neighbour with nearly
+// the same name, else the only setting elsewhere with exactly this one.
+func suggestKey(section, name string, known []setting) string {
+	if near := didYouMean(name, below(known, section)); near != "" {
+		return near
 	}
-	return prefix + "." + path
+	elsewhere := slices.DeleteFunc(slices.Clone(known), func(s setting) bool { return !strings.HasSuffix(s.path, "."+name) })
+	if len(elsewhere) != 1 {
+		return ""
+	}
+	return didYouMean(elsewhere[0].path, []string{elsewhere[0].path})
 }
 
-// quote shows a mistyped value: short, on one line, without control
-// characters (rule R23).
-func quote(text string) string {
-	const most = 60
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most]) + "…"
+// below lists the keys that a section may have.
+func below(known []setting, section string) []string {
+	var keys []string
+	in := strings.TrimPrefix(section+".", ".") // empty at the top
+	for _, s := range known {
+		if rest, ok := strings.CutPrefix(s.path, in); ok {
+			key, _, _ := strings.Cut(rest, ".")
+			keys = append(keys, key)
+		}
 	}
-	return fmt.Sprintf("%q", text)
+	return slices.Compact(keys)
+}
+
+// didYouMean names the candidate that word is most likely a slip of, if one is
+// close: a third of its letters may differ. Words longer than any name cost
+// nothing.
+func didYouMean(word string, candidates []string) string {
+	best, least := "", max(1, len(strings.TrimPrefix(word, Prefix))/3)+1
+	for _, c := range candidates {
+		if len(word) > 80 {
+			break
+		}
+		if d := distance(word, c); d < least {
+			best, least = "; did you mean "+c+"?", d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be added, dropped, replaced or swapped
+// with their neighbour to get from a to b (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j], rows[i][j-1], rows[i-1][j-1])
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }

@@ -47,7 +47,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	}
 	d := &desk{db: db, tops: new(control.Tops)}
 	var err error
-	canonical := func(name string) string { return d.accounts.Canonical(name) }
+	canonical := func(_, name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
@@ -55,7 +55,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 		DB: d.db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: d.w.Clock.Now,
 	})
 	must(err)
-	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
+	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})

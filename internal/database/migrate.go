@@ -5,11 +5,24 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
+	store "github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
 
 	"authguard/migrations"
+)
+
+const (
+	// lockSeconds is how long a node waits for the migrations of another one,
+	// asking every second.
+	lockSeconds = 300
+	lockRetry   = 20 * time.Millisecond
 )
 
 // ErrTooNew says that a newer authguard has already changed the tables.
@@ -20,7 +33,12 @@ var ErrTooNew = errors.New("database: written by a newer authguard; this one is 
 // each other, until ctx ends. A file that fails leaves the database as it was
 // before that file.
 func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
-	provider, err := newProvider(ctx, db)
+	slow, done, err := Unhurried(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("database: migrate: %w", err)
+	}
+	defer done()
+	provider, err := newProvider(ctx, slow)
 	if err != nil {
 		return nil, fmt.Errorf("database: migrate: %w", err)
 	}
@@ -41,20 +59,37 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
 func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
 	if IsPostgres(db) {
-		locker, err := newSessionLock()
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockSeconds))
 		if err != nil {
 			return nil, err
 		}
 		return goose.NewProvider(goose.DialectPostgres, db, migrations.FS, append(options, goose.WithSessionLocker(locker))...)
 	}
-	path, err := pathOf(ctx, db)
-	if err != nil {
+	var path string
+	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
 		return nil, err
 	}
+	folder := flock.New(filepath.Dir(path), flock.SetFlag(os.O_RDONLY))
 	return goose.NewProvider(goose.DialectSQLite3, db, migrations.FS, append(options,
-		goose.WithExcludeNames(migrations.PostgresOnly()),
-		goose.WithLocker(&folderLock{folder: filepath.Dir(path)}))...)
+		goose.WithExcludeNames(migrations.PostgresOnly()), goose.WithLocker(folderLock{folder}))...)
 }
+
+// A folderLock lets one process at a time migrate the databases of a folder.
+// goose locks PostgreSQL only, and a SQLite transaction cannot cover its steps,
+// each of which is one. The kernel drops the lock of a process that dies, and
+// locking the folder leaves no lock file behind.
+type folderLock struct{ folder *flock.Flock }
+
+// Lock waits for the folder until ctx ends.
+func (l folderLock) Lock(ctx context.Context, _ *sql.DB) error {
+	if _, err := l.folder.TryLockContext(ctx, lockRetry); err != nil {
+		return fmt.Errorf("lock %s: %w", l.folder, err)
+	}
+	return nil
+}
+
+// Unlock lets the next one in.
+func (l folderLock) Unlock(context.Context, *sql.DB) error { return l.folder.Unlock() }
 
 func checkVersion(ctx context.Context, provider *goose.Provider) error {
 	current, target, err := provider.GetVersions(ctx)
@@ -67,7 +102,59 @@ func checkVersion(ctx context.Context, provider *goose.Provider) error {
 	return nil
 }
 
-func pathOf(ctx context.Context, db *sql.DB) (path string, err error) {
-	err = db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
-	return path, err
+// A State is how far the tables of a database are.
+type State struct {
+	// Missing names the migrations that have not been applied, oldest first;
+	// all of them in a database without tables.
+	Missing []string
+	// Applied is how many have been.
+	Applied int
+	// Newer is the highest migration that this program does not know; 0: none.
+	Newer int64
+}
+
+// StateOf compares the tables with what this program knows. It only reads.
+func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
+	provider, err := newProvider(ctx, db)
+	if err != nil {
+		return s, fmt.Errorf("database: which migrations it has: %w", err)
+	}
+	applied, err := versions(ctx, db)
+	if err != nil {
+		return s, fmt.Errorf("database: which migrations it has: %w", err)
+	}
+	newest := int64(0)
+	for _, source := range provider.ListSources() {
+		newest = max(newest, source.Version)
+		if slices.Contains(applied, source.Version) {
+			s.Applied++
+		} else {
+			s.Missing = append(s.Missing, filepath.Base(source.Path))
+		}
+	}
+	if highest := slices.Max(append(applied, 0)); highest > newest {
+		s.Newer = highest
+	}
+	return s, nil
+}
+
+// versions are the migrations on record. There is no record before the first.
+func versions(ctx context.Context, db *sql.DB) (all []int64, err error) {
+	dialect, question := goose.DialectSQLite3, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
+	if IsPostgres(db) {
+		dialect, question = goose.DialectPostgres, "SELECT count(to_regclass($1))"
+	}
+	var tables int
+	if err := db.QueryRowContext(ctx, question, goose.DefaultTablename).Scan(&tables); err != nil || tables == 0 {
+		return nil, err
+	}
+	record, err := store.NewStore(dialect, goose.DefaultTablename)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := record.ListMigrations(ctx, db)
+	for _, row := range rows {
+		all = append(all, row.Version)
+	}
+	return all, err
 }

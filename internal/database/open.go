@@ -1,3 +1,11 @@
+// Package database opens authguard's SQL database, a SQLite file or PostgreSQL,
+// and brings its tables up to date.
+//
+// It promises that a file which is damaged, or is no database at all, is an
+// error and stays as it was; that only the service's own user can read what it
+// creates; that a statement fails within seconds of PostgreSQL's death; and that
+// two processes, or two nodes, may start at once. The packages that use the
+// tables know what is in them; package migrations defines their shape.
 package database
 
 import (
@@ -6,11 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
-
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
 )
 
 // ErrDamaged says that a file is not a SQLite database, or no longer one.
@@ -20,29 +25,21 @@ var ErrDamaged = errors.New("database: the file is damaged or not a SQLite datab
 // ErrUnsupported says that the DSN names a database that is not built in.
 var ErrUnsupported = errors.New("database: only SQLite files and PostgreSQL are supported")
 
-// Eight connections let readers go on beside the one writer that SQLite allows;
-// more of them would only queue for the same lock.
-const maxConnections = 8
-
-// checkedBytes is the largest file whose pages are all checked at the start:
-// beyond it that would take seconds, and only the header and the size are.
-const checkedBytes = 256 << 20
-
 // Open opens the database that a DSN names: a PostgreSQL URL, postgres://…, or
 // else a SQLite file. The caller closes it.
 //
-// A file is created, and its folder, if there is none: readable by the owner
-// only. Its DSN is a path; a "file:" in front is allowed, parameters are not. A
-// transaction takes the write lock when it begins, unless it says that it is
-// read-only, so it never fails half way for another writer's sake; it waits up
-// to five seconds for that lock. The error is ErrDamaged for a file that cannot
-// be trusted.
+// A missing file is created, and its folder, readable by the owner only. Its DSN
+// is a path; a "file:" in front is allowed, parameters are not. A transaction
+// takes the write lock when it begins, unless it says that it is read-only, so
+// that it never fails halfway because of another writer; it waits up to five
+// seconds for that lock. The error is ErrDamaged for a file that cannot be
+// trusted.
 //
 // PostgreSQL is asked at once whether it is there; the error is ErrUnreachable
 // if not, after five seconds at the latest. From then on no statement takes
 // longer than eight seconds, nor waits longer than ten for a server that has
-// died. connect_timeout (seconds) and statement_timeout (milliseconds) in the
-// URL change that. No error repeats the password.
+// died; see Unhurried. connect_timeout (seconds) and statement_timeout
+// (milliseconds) in the URL change that. No error repeats the password.
 func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 	if isPostgres(dsn) {
 		return openPostgres(ctx, dsn, nil)
@@ -54,7 +51,7 @@ func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
-	return open(ctx, path, url.Values{
+	return openSQLite(ctx, path, url.Values{
 		"_txlock": {"immediate"},
 		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)"},
 	})
@@ -73,25 +70,10 @@ func OpenReadOnly(ctx context.Context, dsn string) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err
 	}
-	return open(ctx, path, url.Values{
+	return openSQLite(ctx, path, url.Values{
 		"mode":    {"ro"},
 		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
 	})
-}
-
-func open(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
-	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, fmt.Errorf("database: open %s: %w", path, err)
-	}
-	db.SetMaxOpenConns(maxConnections)
-	db.SetMaxIdleConns(maxConnections)
-	if err := checkPages(ctx, db, path); err != nil {
-		db.Close()
-		return nil, err
-	}
-	return db, nil
 }
 
 // filePath turns a DSN into an absolute path, so that a later change of the
@@ -112,23 +94,4 @@ func filePath(dsn string) (string, error) {
 		return "", fmt.Errorf("database: %w", err)
 	}
 	return abs, nil
-}
-
-func checkPages(ctx context.Context, db *sql.DB, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("database: %w", err)
-	}
-	query := "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_master)"
-	if info.Size() <= checkedBytes {
-		query = "PRAGMA quick_check(1)"
-	}
-	var verdict string
-	if err := db.QueryRowContext(ctx, query).Scan(&verdict); err != nil {
-		return explain(path, err)
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s: %s", ErrDamaged, path, verdict)
-	}
-	return nil
 }

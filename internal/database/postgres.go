@@ -18,12 +18,12 @@ import (
 // ErrUnreachable says that PostgreSQL did not answer, or did not let us in.
 var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 
-// What a DSN may say otherwise, as connect_timeout (seconds) and
+// A DSN may change the first two, as connect_timeout (seconds) and
 // statement_timeout (milliseconds).
 const (
 	connectWithin   = 5 * time.Second
 	statementWithin = 8 * time.Second
-	// overhead is how much longer than its statement an answer may take: beyond
+	// overhead is how much longer than its statement an answer may take: after
 	// that the server, or the way to it, is dead.
 	overhead = 2 * time.Second
 	// idleInTransaction ends the transactions of a node that hangs: it may hold
@@ -44,15 +44,15 @@ func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// IsPostgres tells whether a database is PostgreSQL, for the rare statement
-// that must differ. It asks nobody.
+// IsPostgres reports whether a database is PostgreSQL, for the rare statement
+// that must differ. It does not ask the server.
 func IsPostgres(db *sql.DB) bool {
 	_, ok := db.Driver().(*stdlib.Driver)
 	return ok
 }
 
-// openPostgres makes a pool and tries one connection. Settings are added to
-// those of the DSN.
+// openPostgres makes a pool and tries one connection. It adds settings to those
+// of the DSN.
 func openPostgres(ctx context.Context, dsn string, settings map[string]string) (*sql.DB, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
@@ -61,7 +61,7 @@ func openPostgres(ctx context.Context, dsn string, settings map[string]string) (
 	for name, value := range settings {
 		config.RuntimeParams[name] = value
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(config.Tracer.(patience).dead))
 	db.SetMaxOpenConns(postgresConnections)
 	db.SetMaxIdleConns(postgresConnections)
 	db.SetConnMaxIdleTime(connectionIdle)
@@ -76,8 +76,8 @@ func openPostgres(ctx context.Context, dsn string, settings map[string]string) (
 	return db, nil
 }
 
-// parsePostgres reads a DSN. Its errors never repeat the DSN: the part that is
-// wrong may be a part of the password.
+// parsePostgres reads a DSN. Its errors never repeat the DSN: what is wrong may
+// be part of the password.
 func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if err := checkURL(dsn); err != nil {
 		return nil, err
@@ -102,14 +102,7 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
 		config.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
 	}
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return newPatient(conn, within+overhead), nil
-	}
+	config.Tracer = patience(within + overhead)
 	return config, nil
 }
 
@@ -129,8 +122,8 @@ func statementTimeout(params map[string]string) (time.Duration, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// checkURL refuses what reads as a URL but is not the one that was meant: in
-// postgres://u:12/34@host/db the host is "u", and an error about it would tell
+// checkURL refuses a URL that parses, but not as it was meant: in
+// postgres://u:12/34@host/db the host is "u", and an error about it would reveal
 // half of the password.
 func checkURL(dsn string) error {
 	u, err := url.Parse(dsn)
@@ -150,8 +143,8 @@ func secretsOf(dsn string) (all []string) {
 	return all
 }
 
-// scrub is an error whose text has no secret in it. The original stays within
-// reach of errors.Is and errors.As.
+// scrub removes secrets from the text of an error. errors.Is and errors.As still
+// find the original.
 func scrub(err error, secrets ...string) error {
 	text := err.Error()
 	for _, secret := range secrets {
@@ -172,3 +165,81 @@ type scrubbed struct {
 
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.err }
+
+// A patience is how long a statement may take until its answer has been read. The
+// server ends a long statement by itself; this is for a server that has died or
+// can no longer be reached, and says nothing. Without it a query waits until the
+// kernel gives up, a quarter of an hour later. It is a pgx.QueryTracer because
+// pgx runs each statement with the context that its tracer returns.
+type patience time.Duration
+
+type cancelKey struct{}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (p patience) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p))
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	ctx.Value(cancelKey{}).(context.CancelFunc)()
+}
+
+// dead pings a connection that has been idle for a second; pgx's own ping is no
+// statement, so it would wait for ever. One that does not answer is closed then,
+// and true makes pgx ping it again, which fails at once and drops it.
+func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool {
+	if params.IdleDuration < time.Second {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p))
+	defer cancel()
+	return params.Conn.Ping(ctx) != nil
+}
+
+// Unhurried is another pool of the same database whose statements take as long
+// as they need: for migrations and large imports, never while somebody waits to
+// log in. The caller calls done when it needs the pool no longer. SQLite has no
+// such limit: for it, it is db itself.
+func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err error) {
+	if !IsPostgres(db) {
+		return db, func() {}, nil
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: %w", err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driver any) error {
+		config := driver.(*stdlib.Conn).Conn().Config()
+		config.Tracer = nil
+		config.RuntimeParams["statement_timeout"] = "0"
+		slow = stdlib.OpenDB(*config)
+		return nil
+	})
+	return slow, func() { _ = slow.Close() }, err
+}
+
+// A Way is one of the connections to PostgreSQL that a DSN allows.
+type Way struct {
+	Host      string // an address, a name, or a folder of sockets: /run/postgresql
+	Encrypted bool
+}
+
+// Ways are those of a DSN, in the order in which they are tried: sslmode=prefer,
+// for one, falls back to a plain connection. SQLite has none.
+func Ways(dsn string) ([]Way, error) {
+	if !isPostgres(dsn) {
+		return nil, nil
+	}
+	config, err := parsePostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	ways := []Way{{config.Host, config.TLSConfig != nil}}
+	for _, f := range config.Fallbacks {
+		ways = append(ways, Way{f.Host, f.TLSConfig != nil})
+	}
+	return ways, nil
+}

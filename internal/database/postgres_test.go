@@ -106,39 +106,30 @@ func TestPostgresIsAskedWithTimeouts(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotHurriedIsHurriedAgainAfterwards(t *testing.T) {
+func TestOnlyTheUnhurriedPoolTakesItsTime(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, postgrestest.Shared(t).Database(t)+"&statement_timeout=200")
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
 	const long = "SELECT pg_sleep(0.6)"
-	restore, err := database.Unhurried(t.Context(), conn)
+	slow, done, err := database.Unhurried(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.ExecContext(t.Context(), long); err != nil {
+	defer done()
+	if _, err := slow.ExecContext(t.Context(), long); err != nil {
 		t.Errorf("cut off: %v", err)
 	}
-	restore()
-	if _, err := conn.ExecContext(t.Context(), long); err == nil {
+	if _, err := db.ExecContext(t.Context(), long); err == nil {
 		t.Error("not cut off")
 	}
-	if got := setting(t, conn, "statement_timeout"); got != "200ms" {
+	if got := setting(t, db, "statement_timeout"); got != "200ms" {
 		t.Errorf("statement_timeout is %q", got)
 	}
 	file := mustOpen(t, t.TempDir()+"/x.db")
-	other, err := file.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	same, done, err := database.Unhurried(t.Context(), file)
+	if err != nil || same != file {
+		t.Errorf("a file has another pool (%v)", err)
 	}
-	defer other.Close()
-	if restore, err = database.Unhurried(t.Context(), other); err != nil {
-		t.Error(err)
-	}
-	restore()
+	done()
 }
 
 func TestPostgresReadOnlyNeverWrites(t *testing.T) {

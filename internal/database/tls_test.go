@@ -61,23 +61,18 @@ func TestTimeoutsHoldAndAreLiftedOverTLS(t *testing.T) {
 	if err := db.QueryRow("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&secure); err != nil || !secure {
 		t.Fatalf("TLS: %v, %v", secure, err)
 	}
-	conn, err := db.Conn(t.Context())
+	slow, done, err := database.Unhurried(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	restore, err := database.Unhurried(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), "SELECT pg_sleep(2.5)"); err != nil { // longer than the socket's deadline
+	defer done()
+	if _, err := slow.ExecContext(t.Context(), "SELECT pg_sleep(2.5)"); err != nil { // longer than the other pool has patience
 		t.Errorf("cut off: %v", err)
 	}
-	restore()
 	server.Stop(t)
 	defer server.Continue(t)
 	began := time.Now()
-	if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err == nil || time.Since(began) > 6*time.Second {
+	if _, err := db.ExecContext(t.Context(), "SELECT 1"); err == nil || time.Since(began) > 6*time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ const (
 	Problem State = "problem"
 )
 
-// A Check is one thing that was looked at.
+// A Check is one finding.
 type Check struct {
 	// Name is what was looked at, such as "redis.version": several servers
 	// share it. Programs may rely on it.
@@ -40,35 +41,53 @@ func Well(checks []Check) bool {
 	return !slices.ContainsFunc(checks, func(c Check) bool { return c.State == Problem })
 }
 
-// notes are the findings about one thing. What hangs may still write when
-// nobody waits for it any more.
+// notes are the findings about one thing. They are locked, since what hangs may
+// still write when nobody waits for it any more.
 type notes struct {
 	about string // in front of every text; may be empty
 	mu    sync.Mutex
 	all   []Check
 }
 
-func (n *notes) add(c Check) {
-	if n.about != "" {
-		c.Text = n.about + " " + c.Text
+// A fault is what may be wrong, and whether it is.
+type fault struct {
+	found bool
+	Check
+}
+
+func problem(found bool, mend, text string, args ...any) fault {
+	return fault{found, Check{State: Problem, Mend: mend, Text: fmt.Sprintf(text, args...)}}
+}
+
+func advice(found bool, mend, text string, args ...any) fault {
+	return fault{found, Check{State: Advice, Mend: mend, Text: fmt.Sprintf(text, args...)}}
+}
+
+// as gives the finding another name than its neighbours have.
+func (f fault) as(name string) fault {
+	f.Name = name
+	return f
+}
+
+// check notes the first fault that was found or, without one, that all is well,
+// unless well is empty. It reports whether all is well.
+func (n *notes) check(name, well string, faults ...fault) bool {
+	made := Check{State: OK, Text: well}
+	if i := slices.IndexFunc(faults, func(f fault) bool { return f.found }); i >= 0 {
+		made = faults[i].Check
 	}
-	c.Text = clean(c.Text)
+	if made.Text == "" {
+		return true
+	}
+	made.Name = cmp.Or(made.Name, name)
+	made.Text = clean(strings.TrimSpace(n.about + " " + made.Text))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.all = append(n.all, c)
+	n.all = append(n.all, made)
+	return made.State == OK
 }
 
-func (n *notes) ok(name, text string, args ...any) {
-	n.add(Check{Name: name, State: OK, Text: fmt.Sprintf(text, args...)})
-}
-
-func (n *notes) advice(name, mend, text string, args ...any) {
-	n.add(Check{Name: name, State: Advice, Mend: mend, Text: fmt.Sprintf(text, args...)})
-}
-
-func (n *notes) problem(name, mend, text string, args ...any) {
-	n.add(Check{Name: name, State: Problem, Mend: mend, Text: fmt.Sprintf(text, args...)})
-}
+func (n *notes) ok(name, text string, args ...any) { n.check(name, fmt.Sprintf(text, args...)) }
 
 func (n *notes) checks() []Check {
 	n.mu.Lock()
@@ -76,12 +95,10 @@ func (n *notes) checks() []Check {
 	return slices.Clone(n.all)
 }
 
-// longest is how much of a text is shown: part of it may come from a server
-// that is not what it should be.
-const longest = 600
-
-// clean is a text on one line, without what steers a terminal.
+// clean is a text on one line, not too long and without what steers a terminal:
+// part of it may come from a server that is not what it should be.
 func clean(text string) string {
+	const longest = 600
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
@@ -98,6 +115,8 @@ func clean(text string) string {
 func why(err error) string {
 	var timeout net.Error
 	switch {
+	case err == nil:
+		return ""
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there (connection refused)"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),

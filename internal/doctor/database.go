@@ -4,78 +4,55 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"time"
 
+	"authguard/internal/accounts"
 	"authguard/internal/database"
 	"authguard/internal/secrets"
 )
 
-// patience is how much longer than anything else a SQLite file may take: all
-// its pages are read.
-const patience = 6
-
-// databases looks at authguard's own.
-func databases(ctx context.Context, c Config) []Check {
-	if c.Settings.Database != "" {
-		return lookAt(ctx, c.Within, "postgres", "PostgreSQL", func(ctx context.Context, n *notes) { postgres(ctx, c, n) })
-	}
-	return lookAt(ctx, patience*c.Within, "sqlite", "The database", func(ctx context.Context, n *notes) { sqlite(ctx, c, n) })
-}
-
 func sqlite(ctx context.Context, c Config, n *notes) {
 	file := c.sqliteFile()
 	db, err := database.Inspect(ctx, file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		n.ok("sqlite", "%s is not there yet: serve makes it.", file)
 		return
-	case errors.Is(err, database.ErrDamaged):
-		n.problem("sqlite", "Stop the server, move the file away with its -wal and -shm, and restore a backup.", "is damaged: %s.", why(err))
-		return
-	case err != nil:
-		n.problem("sqlite", "Let the user who runs authguard serve read and write it.", "cannot be opened: %s.", why(err))
+	}
+	if !n.check("sqlite", fmt.Sprintf("%s opens and is not damaged.", file),
+		problem(errors.Is(err, database.ErrDamaged), "Stop the server, move the file away with its -wal and -shm, and restore a backup.", "is damaged: %s.", why(err)),
+		problem(err != nil, "Let the user who runs authguard serve read and write it.", "cannot be opened: %s.", why(err))) {
 		return
 	}
 	defer db.Close()
-	n.ok("sqlite", "%s opens and is not damaged.", file)
 	tables(ctx, db, n)
 }
 
-// tables looks whether they are those that this program knows.
-func tables(ctx context.Context, db *sql.DB, n *notes) (good bool) {
+// tables checks that the tables are the ones this program knows. It reports
+// whether they are there.
+func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 	state, err := database.StateOf(ctx, db)
-	switch {
-	case err != nil:
-		n.problem("migrations", "Let authguard's role read the table goose_db_version; see `authguard migrate`.", "does not tell its version: %s.", why(err))
-	case state.Newer > 0:
-		n.problem("migrations", "Run the newest authguard on every node, or restore the backup from before the update.",
-			"was used by a newer authguard (migration %d): this one refuses to serve from it.", state.Newer)
-	case state.Applied == 0:
+	if err == nil && state.Newer == 0 && state.Applied == 0 {
 		n.ok("migrations", "has no tables yet: serve makes them.")
-	case len(state.Missing) > 0:
-		n.advice("migrations", "Restart the server with this program: it migrates by itself.",
-			"is of an older authguard: %s missing.", strings.Join(state.Missing, ", "))
-	default:
-		n.ok("migrations", "has the tables of this version.")
-		return true
+		return false
 	}
-	return false
+	return n.check("migrations", "has the tables of this version.",
+		problem(err != nil, "Let authguard's role read the table goose_db_version; see `authguard migrate`.", "does not tell its version: %s.", why(err)),
+		problem(state.Newer > 0, "Run the newest authguard on every node, or restore the backup from before the update.",
+			"was used by a newer authguard (migration %d): this one refuses to serve from it.", state.Newer),
+		advice(len(state.Missing) > 0, "Restart the server with this program: it migrates by itself.",
+			"is of an older authguard: %s missing.", strings.Join(state.Missing, ", ")))
 }
-
-const (
-	oldestPostgres     = 120000
-	oldestPostgresName = "12"
-)
 
 func postgres(ctx context.Context, c Config, n *notes) {
 	dsn := c.Settings.Database.Reveal()
 	encryption(ctx, c, "postgres.tls", dsn, n)
 	db, err := database.OpenReadOnly(ctx, dsn)
-	if err != nil {
-		n.problem("postgres", "See that the server runs, that the address, role, password and TLS settings of database: are right, and that pg_hba.conf lets this machine in.",
-			"cannot be used: %s.", why(err))
+	if !n.check("postgres", "",
+		problem(err != nil, "See that the server runs, that the address, role, password and TLS settings of database: are right, and that pg_hba.conf lets this machine in.",
+			"cannot be used: %s.", why(err))) {
 		return
 	}
 	defer db.Close()
@@ -97,58 +74,94 @@ func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'),
 		pg_is_in_recovery(), extract(epoch FROM clock_timestamp())::float8`).Scan(&number, &version, &standby, &seconds)
 	rtt, now := time.Since(began), c.Now()
-	if err != nil {
-		n.problem("postgres", "Ask its administrator.", "does not answer: %s.", why(err))
+	if !n.check("postgres", "answers.", problem(err != nil, "Ask its administrator.", "does not answer: %s.", why(err))) {
 		return
 	}
-	n.ok("postgres", "answers.")
 	postgresVersion(n, number, version)
-	if standby {
-		n.problem("postgres.standby", "Name the primary in database:, or add target_session_attrs=read-write with all hosts.", "is a standby, which cannot be written to.")
-	}
+	n.check("postgres.standby", "",
+		problem(standby, "Name the primary in database:, or add target_session_attrs=read-write with all hosts.", "is a standby, which cannot be written to."))
 	clock(n, "postgres.clock", offset(time.UnixMilli(int64(seconds*1000)), now, rtt), rtt)
 }
 
 func postgresVersion(n *notes, number int, version string) {
-	if number < oldestPostgres {
-		n.problem("postgres.version", "Update it to a version that is still maintained.", "is version %s; authguard needs %s.", version, oldestPostgresName)
-		return
-	}
-	n.ok("postgres.version", "is version %s.", version)
+	n.check("postgres.version", fmt.Sprintf("is version %s.", version),
+		problem(number < 120000, "Update it to a version that is still maintained.", "is version %s; authguard needs 12.", version))
 }
 
-// encryption looks whether somebody on the way could read the passwords'
-// hashes.
+// encryption checks that nobody on the way can read the password hashes.
 func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 	ways, err := database.Ways(dsn)
 	if err != nil {
 		return // opening it says so
 	}
+	var plain string // a host that is talked to in public
 	for _, w := range ways {
 		if !w.Encrypted && c.reachOf(ctx, w.Host) == public {
-			n.advice(name, "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not know who signed the certificate.",
-				"may be talked to without encryption, and %s is on no private network.", w.Host)
-			return
+			plain = w.Host
 		}
 	}
-	n.ok(name, "is talked to with encryption, or on a network of one's own.")
+	n.check(name, "is talked to with encryption, or on a private network.",
+		advice(plain != "", "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not know who signed the certificate.",
+			"may be talked to without encryption, and %s is on no private network.", plain))
 }
 
-// fingerprint looks whether this node's keys are those of the others.
+// fingerprint checks that this node has the keys of the others.
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	file := c.keysFile()
 	keys, err := secrets.Read(file)
 	if err != nil {
-		return // files says so
+		return // keysFile says so
 	}
-	switch err := secrets.Compare(ctx, db, keys, file); {
-	case errors.Is(err, secrets.ErrDiffer):
-		n.problem("keys.shared", "Stop this node, copy the keys file of a node that serves this database over "+file+", and start it again. If that file is lost: "+
+	err = secrets.Compare(ctx, db, keys, file)
+	n.check("keys.shared", "is used with this node's keys.",
+		problem(errors.Is(err, secrets.ErrDiffer), "Stop this node, copy the keys file of a node that serves this database over "+file+", and start it again. If that file is lost: "+
 			"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (counters and device cookies start anew).",
-			"was first used with other keys than those in %s: this node would count by itself, and refuse the challenges and device cookies of the others.", file)
-	case err != nil:
-		n.problem("keys.shared", "Let authguard's role read the table settings.", "does not tell which keys it is used with: %s.", why(err))
-	default:
-		n.ok("keys.shared", "is used with this node's keys.")
+			"was first used with other keys than those in %s: this node would count by itself, and refuse the challenges and device cookies of the others.", file),
+		problem(err != nil, "Let authguard's role read the table settings.", "does not tell which keys it is used with: %s.", why(err)))
+}
+
+// queries asks the operator's own queries for an account that does not exist.
+func queries(ctx context.Context, c Config, n *notes) {
+	const (
+		mend   = "See that the database runs, that the DSN is right, and that its role may read what the queries ask for."
+		nobody = "authguard-doctor"
+	)
+	a := c.Settings.Accounts
+	dsn, open := a.Database.Reveal(), database.Inspect
+	if ways, err := database.Ways(dsn); err != nil || len(ways) > 0 { // PostgreSQL
+		encryption(ctx, c, "accounts.tls", dsn, n)
+		open = database.OpenReadOnly
 	}
+	db, err := open(ctx, dsn)
+	if !n.check("accounts.database", "", problem(err != nil, mend, "cannot be used: %s.", why(err))) {
+		return
+	}
+	defer db.Close()
+	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
+	if err == nil {
+		_, _, err = source.FindForLogin(ctx, nobody)
+	}
+	if err == nil {
+		_, err = source.CanonicalOf(ctx, nobody)
+	}
+	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
+}
+
+// clock judges how far a server's clock is from this machine's. The answer took
+// rtt, so the server read its clock at some time within that.
+func clock(n *notes, name string, off, rtt time.Duration) {
+	const mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true, or chrony)."
+	apart, way := max(0, off.Abs()-rtt/2).Round(time.Millisecond), "ahead of"
+	if off < 0 {
+		way = "behind"
+	}
+	n.check(name, "has the same time as this machine.",
+		problem(apart > 5*time.Second, mend, "has a clock %v %s this machine's: windows, places and alerts tell different times.", apart, way),
+		advice(apart > time.Second, mend, "has a clock %v %s this machine's.", apart, way))
+}
+
+// offset is how far ahead of ours a server's clock is, now being our time just
+// after its answer.
+func offset(told, now time.Time, rtt time.Duration) time.Duration {
+	return told.Sub(now.Add(-rtt / 2))
 }

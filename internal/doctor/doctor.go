@@ -1,3 +1,10 @@
+// Package doctor examines everything that a configuration names: Redis, the
+// database, files, listeners. It says in plain words what hurts, or may hurt
+// later, and how to mend it.
+//
+// It changes nothing: it only reads, and what it asks servers writes nothing.
+// It reveals no secret. Whatever hangs is a finding: each examination has a
+// time limit of its own. It does not matter whether authguard is running.
 package doctor
 
 import (
@@ -8,6 +15,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"authguard/internal/config"
@@ -16,11 +24,11 @@ import (
 // A Config says what to look at. Only Settings, or Invalid, is needed.
 type Config struct {
 	Settings config.Config
-	// Invalid is why the settings cannot be used; little else is looked at then.
+	// Invalid is why the settings cannot be used. Little else is examined then.
 	Invalid error
 	// RedisTLS makes the encryption that the settings ask for; nil: none.
 	RedisTLS func(config.Redis) (*tls.Config, error)
-	// Within is how long one thing may take. 0: 5 s.
+	// Within is the time limit of one examination. 0: 5 s.
 	Within time.Duration
 
 	// For tests: this machine's clock, its resolver, the free bytes of a
@@ -32,10 +40,8 @@ type Config struct {
 	Descriptors func() (uint64, error)
 }
 
-const defaultWithin = 5 * time.Second
-
 func (c Config) complete() Config {
-	c.Within = cmp.Or(c.Within, defaultWithin)
+	c.Within = cmp.Or(c.Within, 5*time.Second)
 	if c.RedisTLS == nil {
 		c.RedisTLS = func(config.Redis) (*tls.Config, error) { return nil, nil }
 	}
@@ -48,10 +54,18 @@ func (c Config) complete() Config {
 		}
 	}
 	if c.Free == nil {
-		c.Free = freeSpace
+		c.Free = func(folder string) (uint64, error) {
+			var s syscall.Statfs_t
+			err := syscall.Statfs(folder, &s)
+			return uint64(s.Bavail) * uint64(s.Bsize), err
+		}
 	}
 	if c.Descriptors == nil {
-		c.Descriptors = descriptors
+		c.Descriptors = func() (uint64, error) {
+			var limit syscall.Rlimit
+			err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+			return uint64(limit.Cur), err
+		}
 	}
 	return c
 }
@@ -62,15 +76,51 @@ func (c Config) keysFile() string {
 
 func (c Config) sqliteFile() string { return filepath.Join(c.Settings.Data, "authguard.db") }
 
-// Examine looks at everything, the parts at the same time, and tells what it
-// found, always in the same order.
+// A subject is one thing to examine.
+type subject struct {
+	name   string // of the problem that it hangs
+	about  string // in front of every text
+	look   func(context.Context, Config, *notes)
+	within time.Duration
+}
+
+// subjects are all that the settings name, but Redis.
+func (c Config) subjects() []subject {
+	all := []subject{{"config", "", settings, c.Within}, {"machine.files", "", machine, c.Within}}
+	if c.Invalid != nil {
+		return all
+	}
+	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within}, subject{"tls", "", certificates, c.Within})
+	if c.Settings.Database != "" {
+		all = append(all, subject{"postgres", "PostgreSQL", postgres, c.Within})
+	} else {
+		all = append(all, subject{"sqlite", "The database", sqlite, 6 * c.Within}) // it reads every page
+	}
+	switch c.Settings.Accounts.Source {
+	case config.SourceHtpasswd:
+		all = append(all, subject{"accounts.htpasswd", "", htpasswd, c.Within})
+	case config.SourceQuery:
+		all = append(all, subject{"accounts.database", "accounts.database", queries, c.Within})
+	}
+	return all
+}
+
+// Examine looks at everything at the same time and returns what it found,
+// always in the same order.
 func Examine(ctx context.Context, c Config) []Check {
 	c = c.complete()
-	parts := []func(context.Context, Config) []Check{settings, machine}
-	if c.Invalid == nil {
-		parts = append(parts, files, databases, accountSource, redisServers)
-	}
-	return together(len(parts), func(i int) []Check { return parts[i](ctx, c) })
+	subjects := c.subjects()
+	return together(len(subjects)+1, func(i int) []Check {
+		if i == len(subjects) {
+			return redisServers(ctx, c)
+		}
+		s := subjects[i]
+		found, _ := look(ctx, s.within, s.name, s.about, func(ctx context.Context, n *notes) struct{} {
+			s.look(ctx, c, n)
+			return struct{}{}
+		})
+		return found
+	})
 }
 
 // together does several things at the same time and joins what they find.
@@ -88,12 +138,12 @@ func together(n int, do func(i int) []Check) []Check {
 	return joined
 }
 
-// grace is how much longer somebody who was told to stop may take to say so.
+// grace is how much longer than its context a call may take to return.
 const grace = 500 * time.Millisecond
 
 // look does one thing that must end within a time. If it does not, that is a
-// problem with it; whatever still hangs is left behind. The answer is the zero
-// value then.
+// problem, the zero value is the answer, and whatever still hangs is left
+// behind.
 func look[T any](ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes) T) ([]Check, T) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -105,17 +155,8 @@ func look[T any](ctx context.Context, within time.Duration, name, about string, 
 	case answer := <-done:
 		return n.checks(), answer
 	case <-timer.C:
-		n.problem(name, "Find out what hangs there: a disk, a mount, the network.", "could not be looked at within %v.", within)
+		n.check(name, "", problem(true, "Find out what hangs there: a disk, a mount, the network.", "could not be looked at within %v.", within))
 		var none T
 		return n.checks(), none
 	}
-}
-
-// lookAt is look for what has no answer.
-func lookAt(ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes)) []Check {
-	checks, _ := look(ctx, within, name, about, func(ctx context.Context, n *notes) struct{} {
-		do(ctx, n)
-		return struct{}{}
-	})
-	return checks
 }

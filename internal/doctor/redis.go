@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,10 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
-	"authguard/internal/nodes"
 )
 
-// A role is what a server is there for.
+// A role is what the configuration takes a server for.
 type role uint8
 
 const (
@@ -21,16 +22,10 @@ const (
 	replica      // of a master that Sentinels watch
 )
 
-// A redisServer is one to look at.
-type redisServer struct {
-	address string
-	role    role
-}
-
-// A reading is what a server's clock said.
-type reading struct {
-	known bool
-	off   time.Duration // ahead of this machine's
+// A redisConfig is how to reach the servers.
+type redisConfig struct {
+	Config
+	tls *tls.Config
 }
 
 // redisServers looks at all that there are.
@@ -39,166 +34,130 @@ func redisServers(ctx context.Context, c Config) []Check {
 		return nil
 	}
 	encryption, err := c.RedisTLS(c.Settings.Redis)
-	if err != nil {
-		n := new(notes)
-		n.problem("redis.tls", "Name PEM files that the user who runs authguard serve can read.", "redis: %s.", why(err))
+	n := new(notes)
+	if !n.check("redis.tls", "", problem(err != nil, "Name PEM files that the user who runs authguard serve can read.", "redis: %s.", why(err))) {
 		return n.checks()
 	}
 	r := redisConfig{c, encryption}
 	var found []Check
-	var servers []redisServer
+	var servers map[string]role
 	switch c.Settings.Redis.Mode {
 	case config.RedisSentinel:
 		found, servers = r.sentinels(ctx)
 	case config.RedisCluster:
 		found, servers = r.cluster(ctx)
 	default:
-		servers = []redisServer{{address: c.Settings.Redis.Addresses[0]}}
+		servers = map[string]role{c.Settings.Redis.Addresses[0]: master}
 	}
 	return append(found, r.servers(ctx, servers)...)
 }
 
-// A redisConfig is how to come to the servers.
-type redisConfig struct {
-	Config
-	tls *tls.Config
-}
-
-// client is a connection to one server, as the nodes make it.
-func (r redisConfig) client(address string) redis.UniversalClient {
-	set := r.Settings.Redis
-	return r.connect(nodes.Server{
-		Addresses: []string{address}, Username: set.Username, Password: set.Password.Reveal(), Database: set.Database,
-	})
-}
-
-// connect adds what is common to servers and Sentinels.
-func (r redisConfig) connect(s nodes.Server) redis.UniversalClient {
-	if r.tls != nil {
-		s.TLS = r.tls.Clone()
+// options are those of a connection to one server.
+func (r redisConfig) options(address, username, password string) *redis.Options {
+	return &redis.Options{
+		Addr: address, Username: username, Password: password, TLSConfig: r.tls.Clone(),
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		DialTimeout: r.Within, ReadTimeout: r.Within, WriteTimeout: r.Within, PoolTimeout: r.Within,
 	}
-	return nodes.Connect(s, r.Within)
 }
 
-// servers looks at each, and then at their clocks together.
-func (r redisConfig) servers(ctx context.Context, all []redisServer) []Check {
-	clocks := make([]reading, len(all))
-	checks := together(len(all), func(i int) (found []Check) {
-		found, clocks[i] = look(ctx, r.Within, "redis", "Redis "+all[i].address, func(ctx context.Context, n *notes) reading {
-			return r.server(ctx, all[i], n)
-		})
+// client connects to a server as the nodes do.
+func (r redisConfig) client(address string) *redis.Client {
+	set := r.Settings.Redis
+	o := r.options(address, set.Username, set.Password.Reveal())
+	o.DB = set.Database
+	return redis.NewClient(o)
+}
+
+// each examines several servers at the same time and returns their answers in
+// order. A server that hangs gives the zero answer.
+func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context, string, *notes) T) ([]Check, []T) {
+	answers := make([]T, len(addresses))
+	return together(len(addresses), func(i int) (found []Check) {
+		found, answers[i] = look(ctx, r.Within, name, kind+" "+addresses[i], func(ctx context.Context, n *notes) T { return do(ctx, addresses[i], n) })
 		return found
+	}), answers
+}
+
+// servers looks at each, masters first, and then at their clocks together.
+func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
+	addresses := inOrder(roles)
+	checks, clocks := each(ctx, r, "redis", "Redis", addresses, func(ctx context.Context, address string, n *notes) *time.Duration {
+		client := r.client(address)
+		defer client.Close()
+		if !r.ping(ctx, client, roles[address], n) {
+			return nil
+		}
+		r.info(ctx, client, roles[address], n)
+		r.open(ctx, address, n)
+		r.plain(ctx, address, n)
+		r.commands(ctx, client, n)
+		return r.clock(ctx, client, n)
 	})
-	if r.Settings.Redis.Mode == config.RedisCluster {
-		n := new(notes)
-		apart(n, clocks)
+	clocks = slices.DeleteFunc(clocks, func(off *time.Duration) bool { return off == nil })
+	if r.Settings.Redis.Mode == config.RedisCluster && len(clocks) > 1 {
+		const mostApart = 8 * time.Second // beyond it the stores refuse charges
+		ahead := func(a, b *time.Duration) int { return cmp.Compare(*a, *b) }
+		n, by := new(notes), (*slices.MaxFunc(clocks, ahead) - *slices.MinFunc(clocks, ahead)).Round(time.Millisecond)
+		n.check("redis.clocks", "The Cluster's masters have the same time.",
+			problem(by > mostApart, "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
+				"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by, mostApart))
 		checks = append(checks, n.checks()...)
 	}
 	return checks
 }
 
-// server looks at one.
-func (r redisConfig) server(ctx context.Context, s redisServer, n *notes) reading {
-	client := r.client(s.address)
-	defer client.Close()
-	if !r.ping(ctx, client, s, n) {
-		return reading{}
-	}
-	if info, ok := askInfo(ctx, client, n); ok {
-		version(n, info["redis_version"])
-		r.memory(n, info)
-		persistence(ctx, client, n, info)
-		r.role(n, s, info)
-	}
-	r.open(ctx, s, n)
-	r.plain(ctx, s, n)
-	r.commands(ctx, client, n)
-	return r.clock(ctx, client, n)
-}
-
-// pings are so many that one slow one does not count.
-const pings = 5
-
-// ping looks whether the server answers, and how fast.
-func (r redisConfig) ping(ctx context.Context, client redis.UniversalClient, s redisServer, n *notes) bool {
-	if err := client.Ping(ctx).Err(); err != nil { // which also connects
-		r.silent(n, s, err)
-		return false
-	}
+// ping checks that the server answers, and how fast: the median of several, so
+// that one slow answer does not count.
+func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n *notes) bool {
+	const pings = 5
 	var took []time.Duration
-	for began := time.Now(); len(took) < pings && (len(took) == 0 || time.Since(began) < r.Within/4); {
+	for began := time.Now(); len(took) <= pings && (len(took) < 2 || time.Since(began) < r.Within/4); {
 		sent := time.Now()
 		if err := client.Ping(ctx).Err(); err != nil {
-			r.silent(n, s, err)
+			r.silent(n, is, err)
 			return false
 		}
 		took = append(took, time.Since(sent))
 	}
 	n.ok("redis", "answers.")
-	slices.Sort(took)
-	r.pace(n, took[len(took)/2])
+	took = slices.Sorted(slices.Values(took[1:])) // the first also connects
+	median, budget := took[len(took)/2].Round(time.Microsecond), r.Settings.Redis.Timeout
+	n.check("redis.ping", fmt.Sprintf("takes %v for a PING.", median),
+		advice(median > budget/5, "Bring Redis nearer to the nodes, give it less else to do, or raise redis.timeout.",
+			"takes %v for a PING: over a fifth of redis.timeout (%v), after which a node decides alone.", median, budget))
 	return true
 }
 
-func (r redisConfig) pace(n *notes, median time.Duration) {
-	budget := r.Settings.Redis.Timeout
-	if median > budget/5 {
-		n.advice("redis.ping", "Bring Redis nearer to the nodes, give it less else to do, or raise redis.timeout.",
-			"takes %v for a PING: over a fifth of redis.timeout (%v), after which a node decides alone.", median.Round(time.Microsecond), budget)
-		return
-	}
-	n.ok("redis.ping", "takes %v for a PING.", median.Round(time.Microsecond))
+// silent says why a server cannot be used.
+func (r redisConfig) silent(n *notes, is role, err error) {
+	n.check("redis", "",
+		problem(says(err, "NOAUTH", "WRONGPASS", "invalid password", "without any password configured"),
+			"Set redis.password (AUTHGUARD_REDIS_PASSWORD), and redis.username for an ACL user, to what the server expects.",
+			"does not accept the user and password of redis: %s.", why(err)).as("redis.password"),
+		problem(says(err, "NOPERM"), r.grant(), "lets its user do too little: %s.", why(err)).as("redis.acl"),
+		problem(says(err, "LOADING"), "Wait until it has, and look again.", "is still loading its data."),
+		advice(is == replica, "Start it again; if it was taken away for good, SENTINEL RESET "+r.Settings.Redis.Master+" on each Sentinel, one after the other.",
+			"is a replica that cannot be used, so it cannot take over: %s.", why(err)),
+		problem(true, "Start it, and see that its address, its TLS and every firewall on the way let this machine in. Meanwhile every node counts alone, with divided limits.",
+			"cannot be used: %s.", why(err)))
 }
 
-// silent says why a server is of no use.
-func (r redisConfig) silent(n *notes, s redisServer, err error) {
-	switch {
-	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), strings.Contains(err.Error(), "invalid password"),
-		strings.Contains(err.Error(), "without any password configured"):
-		n.problem("redis.password", "Set redis.password (AUTHGUARD_REDIS_PASSWORD), and redis.username for an ACL user, to what the server expects.",
-			"does not accept the user and password of redis: %s.", why(err))
-	case redis.HasErrorPrefix(err, "NOPERM"):
-		n.problem("redis.acl", r.grant(), "lets its user do too little: %s.", why(err))
-	case redis.HasErrorPrefix(err, "LOADING"):
-		n.problem("redis", "Wait until it has, and look again.", "is still loading its data.")
-	case s.role == replica:
-		n.advice("redis", "Start it again; if it was taken away for good, SENTINEL RESET "+r.Settings.Redis.Master+" on each Sentinel, one after the other.",
-			"is a replica that cannot be used, so it cannot take over: %s.", why(err))
-	default:
-		n.problem("redis", "Start it, and see that its address, its TLS and every firewall on the way let this machine in. Meanwhile every node counts alone, with divided limits.",
-			"cannot be used: %s.", why(err))
-	}
+// says reports whether an error has one of these words: Redis has no codes.
+func says(err error, words ...string) bool {
+	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
-// clock compares the server's with this machine's.
-func (r redisConfig) clock(ctx context.Context, client redis.UniversalClient, n *notes) reading {
+// clock compares the server's clock with this machine's, and returns how far
+// ahead it is.
+func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) *time.Duration {
 	began := time.Now()
 	told, err := client.Time(ctx).Result()
 	rtt, now := time.Since(began), r.Now()
-	if err != nil {
-		n.problem("redis.clock", r.grant(), "does not tell its time: %s.", why(err))
-		return reading{}
+	if !n.check("redis.clock", "", problem(err != nil, r.grant(), "does not tell its time: %s.", why(err))) {
+		return nil
 	}
 	off := offset(told, now, rtt)
 	clock(n, "redis.clock", off, rtt)
-	return reading{true, off}
-}
-
-// apart compares the clocks of a Cluster's masters.
-func apart(n *notes, clocks []reading) {
-	var offs []time.Duration
-	for _, one := range clocks {
-		if one.known {
-			offs = append(offs, one.off)
-		}
-	}
-	if len(offs) < 2 {
-		return
-	}
-	if by := slices.Max(offs) - slices.Min(offs); by > clocksApart {
-		n.problem("redis.clocks", "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
-			"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by.Round(time.Millisecond), clocksApart)
-		return
-	}
-	n.ok("redis.clocks", "The Cluster's masters have the same time.")
+	return &off
 }

@@ -2,24 +2,33 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 
 	"authguard/internal/config"
 )
 
 // settings looks at the configuration itself.
-func settings(ctx context.Context, c Config) []Check {
-	return lookAt(ctx, c.Within, "config", "", func(ctx context.Context, n *notes) {
-		if c.Invalid != nil {
-			for _, p := range config.Problems(c.Invalid) {
-				n.problem("config", "Mend the setting; `authguard config check` looks again.", "%s", p.Error())
-			}
-			return
+func settings(ctx context.Context, c Config, n *notes) {
+	if c.Invalid != nil {
+		for _, p := range config.Problems(c.Invalid) {
+			n.check("config", "", problem(true, "Mend the setting; `authguard config check` looks again.", "%s", p.Error()))
 		}
-		n.ok("config", "The configuration is good.")
-		doors(ctx, c, n)
-		admin(ctx, c, n)
-	})
+		return
+	}
+	n.ok("config", "The configuration is good.")
+	doors(ctx, c, n)
+	if c.Settings.Admin.Listen == "" {
+		n.ok("admin.listen", "The administrator's pages are off.")
+		return
+	}
+	listen := c.Settings.Admin.Listen
+	n.check("admin.listen", fmt.Sprintf("The administrator's pages are for this machine only: %s.", listen),
+		advice(c.reachOf(ctx, hostOf(listen)) > loopback,
+			"Set admin.listen: 127.0.0.1:8081 and come through ssh -L 8081:127.0.0.1:8081, or keep it behind a firewall and a proxy that speaks HTTPS.",
+			"The administrator's pages, metrics and health listen beyond this machine (%s), over plain HTTP.", listen))
 }
 
 func doors(ctx context.Context, c Config, n *notes) {
@@ -29,29 +38,57 @@ func doors(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	secure := s.SecureCookies == config.SecureAlways || s.SecureCookies == config.SecureAuto && strings.HasPrefix(s.Origin, "https://")
-	if secure {
-		n.ok("listen.cookies", "Cookies are sent over HTTPS only.")
-	} else {
-		n.advice("listen.cookies", "Put a proxy that speaks HTTPS in front, and set secure_cookies: always.",
-			"The doors listen beyond this machine (%s), over plain HTTP: cookies may cross the network unencrypted.", s.Listen)
-	}
-	if len(s.Proxies) == 0 {
-		n.advice("listen.proxies", "If a proxy is in front, name its address in proxies; if none is, put one there for HTTPS.",
-			"The doors listen beyond this machine (%s) and no proxy is named: behind one, everybody would have the proxy's address.", s.Listen)
-	} else {
-		n.ok("listen.proxies", "Proxies are named.")
-	}
+	n.check("listen.cookies", "Cookies are sent over HTTPS only.",
+		advice(!secure, "Put a proxy that speaks HTTPS in front, and set secure_cookies: always.",
+			"The doors listen beyond this machine (%s), over plain HTTP: cookies may cross the network unencrypted.", s.Listen))
+	n.check("listen.proxies", "Proxies are named.",
+		advice(len(s.Proxies) == 0, "If a proxy is in front, name its address in proxies; if none is, put one there for HTTPS.",
+			"The doors listen beyond this machine (%s) and no proxy is named: behind one, everybody would have the proxy's address.", s.Listen))
 }
 
-func admin(ctx context.Context, c Config, n *notes) {
-	listen := c.Settings.Admin.Listen
-	switch {
-	case listen == "":
-		n.ok("admin.listen", "The administrator's pages are off.")
-	case c.reachOf(ctx, hostOf(listen)) <= loopback:
-		n.ok("admin.listen", "The administrator's pages are for this machine only: %s.", listen)
-	default:
-		n.advice("admin.listen", "Set admin.listen: 127.0.0.1:8081 and come through ssh -L 8081:127.0.0.1:8081, or keep it behind a firewall and a proxy that speaks HTTPS.",
-			"The administrator's pages, metrics and health listen beyond this machine (%s), over plain HTTP.", listen)
+// A reach is from how far away an address can be reached.
+type reach uint8
+
+const (
+	unknown  reach = iota // the name does not resolve
+	loopback              // this machine
+	private               // a private network
+	public                // anybody on the way can listen
+)
+
+// reachOf is the widest of a host's addresses.
+func (c Config) reachOf(ctx context.Context, host string) reach {
+	if host == "" {
+		return public
 	}
+	if strings.HasPrefix(host, "/") { // a unix socket
+		return loopback
+	}
+	var addresses []netip.Addr
+	if a, err := netip.ParseAddr(host); err == nil {
+		addresses = []netip.Addr{a}
+	} else if addresses, err = c.Lookup(ctx, host); err != nil {
+		return unknown
+	}
+	widest := unknown
+	for _, a := range addresses {
+		switch a = a.Unmap(); {
+		case a.IsLoopback():
+			widest = max(widest, loopback)
+		case a.IsPrivate(), a.IsLinkLocalUnicast():
+			widest = max(widest, private)
+		default:
+			return public
+		}
+	}
+	return widest
+}
+
+// hostOf is the host of host:port.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
 }

@@ -46,7 +46,7 @@ func TestEveryCommandOfTheScriptsIsAskedFor(t *testing.T) {
 	t.Parallel()
 	root, found := os.DirFS("../.."), 0
 	err := fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if err != nil || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := fs.ReadFile(root, path)

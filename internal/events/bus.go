@@ -1,20 +1,32 @@
+// Package events is where what happened leaves the hot path.
+//
+// [Bus] is the guard's observer: it copies every event into a bounded queue,
+// never blocks, never allocates, counts what it had to drop, and hands batches
+// to its sinks from a goroutine of its own. The sinks are the log ([Log]), the
+// audit log (package audit), the alerts (package alerts) and the
+// administrators' numbers (package control).
+//
+// The package also has the one way in which something typed by a stranger
+// becomes text ([Escape]) and the closed set of what can become of an attempt
+// ([Ending]).
 package events
 
 import (
+	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"authguard/guard"
 )
 
-// Defaults of a Config, and how often sinks are ticked.
+// DefaultBuffer is the buffer of a [Config] that names none, and TickEvery how
+// often sinks are ticked.
 const (
 	DefaultBuffer = 8192
-	DefaultBatch  = 256
 	TickEvery     = time.Second
 
+	maxBatch     = 256
 	switchBuffer = 64
 )
 
@@ -23,122 +35,117 @@ const (
 // while one sink is busy the others wait and the queue fills.
 type Sink interface {
 	// Handle takes events in the order in which they were observed. The slice
-	// is the bus's and is used again.
+	// belongs to the bus and is used again.
 	Handle(batch []guard.Event)
-	// HandleSwitch takes a change of CAPTCHA mode. It comes through a queue of
-	// its own, so that no flood of events drowns it; its order relative to
-	// events is that of their times, not of delivery.
+	// HandleSwitch takes a change of CAPTCHA mode. Switches have a queue of
+	// their own, so that no flood of events drowns one; order them against
+	// events by time, not by delivery.
 	HandleSwitch(s ModeSwitch)
 	// Tick comes every TickEvery, and once more when the bus stops.
 	Tick(now time.Time)
 }
 
-// Config holds the numbers of a Bus.
+// The states of a ModeSwitch.
+const (
+	ModeOff  = "off"
+	ModeSlow = "slow" // strangers are slowed: a third of the threshold was crossed
+	ModeOn   = "on"
+)
+
+// CauseForced is the cause of a switch that a person made.
+const CauseForced = "forced"
+
+// A ModeSwitch is one change of CAPTCHA mode, of the detector's opinion, or of
+// who decides.
+type ModeSwitch struct {
+	At       time.Time
+	From, To string // what the site does: ModeOff, ModeSlow or ModeOn
+	// Attacked is what the detector thinks after the switch, whatever a person
+	// says: more logins fail than usual.
+	Attacked bool
+	// Cause is a stable code: CauseForced, or the detector's, such as
+	// "pressure".
+	Cause string
+	// Who and Why belong to the person whose word holds, or who ended one.
+	Who, Why string
+	// Pressure and Threshold are in failures per minute, at the time.
+	Pressure, Threshold float64
+	// Until is when a person's word ends; zero if it does not.
+	Until time.Time
+}
+
+// Config configures a Bus.
 type Config struct {
 	Buffer int          // events that may wait for the sinks; default DefaultBuffer
-	Batch  int          // the most that a sink gets at once; default DefaultBatch
-	Logger *slog.Logger // told of dropped events; default slog.Default()
+	Logger *slog.Logger // told of dropped events; nil: nobody is told
 }
 
 // A Bus carries events from the hot path to its sinks. Make one with [NewBus].
 type Bus struct {
-	cfg      Config
+	logger   *slog.Logger
 	sinks    []Sink
 	queue    chan guard.Event
 	switches chan ModeSwitch
-	dropped  atomic.Uint64
-	reported uint64
 	stopped  atomic.Bool
-	start    sync.Once
-	stop     sync.Once
-	quit     chan struct{}
-	done     chan struct{}
-	batch    []guard.Event
+	dropped  atomic.Uint64
+	reported uint64        // of those dropped; only Run touches it
+	batch    []guard.Event // only Run touches it
 }
 
 var _ guard.Observer = (*Bus)(nil)
 
-// NewBus returns a bus that delivers to the sinks, in their order, once it is
-// started.
+// NewBus returns a bus that delivers to the sinks, in their order, while it
+// runs.
 func NewBus(cfg Config, sinks ...Sink) *Bus {
-	cfg = cfg.withDefaults()
+	if cfg.Buffer <= 0 {
+		cfg.Buffer = DefaultBuffer
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Bus{
-		cfg: cfg, sinks: sinks,
+		logger: cfg.Logger, sinks: sinks,
 		queue:    make(chan guard.Event, cfg.Buffer),
 		switches: make(chan ModeSwitch, switchBuffer),
-		quit:     make(chan struct{}),
-		done:     make(chan struct{}),
-		batch:    make([]guard.Event, 0, cfg.Batch),
+		batch:    make([]guard.Event, 0, maxBatch),
 	}
-}
-
-func (c Config) withDefaults() Config {
-	if c.Buffer <= 0 {
-		c.Buffer = DefaultBuffer
-	}
-	if c.Batch <= 0 {
-		c.Batch = DefaultBatch
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return c
 }
 
 // Observe queues a copy of the event, or counts it as dropped if the queue is
-// full or the bus has stopped. It is safe for concurrent use, also before
-// Start.
-func (b *Bus) Observe(e *guard.Event) {
-	if b.stopped.Load() {
-		b.dropped.Add(1)
-		return
+// full or the bus has stopped. It is safe for concurrent use, also before Run.
+func (b *Bus) Observe(e guard.Event) {
+	if !b.stopped.Load() {
+		select {
+		case b.queue <- e:
+			return
+		default:
+		}
 	}
-	select {
-	case b.queue <- *e:
-	default:
-		b.dropped.Add(1)
-	}
+	b.dropped.Add(1)
 }
 
 // Switched queues a change of CAPTCHA mode. Like Observe it does not block.
 func (b *Bus) Switched(s ModeSwitch) {
-	if b.stopped.Load() {
-		b.dropped.Add(1)
-		return
+	if !b.stopped.Load() {
+		select {
+		case b.switches <- s:
+			return
+		default:
+		}
 	}
-	select {
-	case b.switches <- s:
-	default:
-		b.dropped.Add(1)
-	}
+	b.dropped.Add(1)
 }
 
 // Dropped is how many events and mode switches no sink has seen.
 func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
 
-// Waiting is how many events are queued.
-func (b *Bus) Waiting() int { return len(b.queue) }
-
-// Start begins to deliver. Starting twice is fine.
-func (b *Bus) Start() { b.start.Do(func() { go b.run() }) }
-
-// Stop delivers what is queued, ticks the sinks a last time and returns when
-// that is done. Close the doors first: what is observed from now on is dropped
-// and counted. Stopping twice, or before Start, is fine.
-func (b *Bus) Stop() {
-	b.stop.Do(func() {
-		b.stopped.Store(true)
-		close(b.quit)
-	})
-	b.Start()
-	<-b.done
-}
-
-func (b *Bus) run() {
-	defer close(b.done)
+// Run delivers until ctx ends, then delivers what is still queued, ticks the
+// sinks a last time and returns. Close the doors first: whatever is observed
+// after that is dropped and counted.
+func (b *Bus) Run(ctx context.Context) {
 	tick := time.NewTicker(TickEvery)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case e := <-b.queue:
 			b.deliver(e)
@@ -146,24 +153,25 @@ func (b *Bus) run() {
 			b.deliverSwitch(s)
 		case now := <-tick.C:
 			b.tick(now)
-		case <-b.quit:
-			b.drain()
-			return
+		case <-ctx.Done():
 		}
 	}
+	b.stopped.Store(true)
+	for len(b.queue) > 0 {
+		b.deliver(<-b.queue)
+	}
+	for len(b.switches) > 0 {
+		b.deliverSwitch(<-b.switches)
+	}
+	b.tick(time.Now())
 }
 
-// deliver hands over the event and whatever else is queued, up to a batch.
+// deliver hands over the event and whatever else is queued, up to a batch. Only
+// Run receives, so what len counts is still there.
 func (b *Bus) deliver(first guard.Event) {
 	b.batch = append(b.batch[:0], first)
-	for len(b.batch) < b.cfg.Batch {
-		select {
-		case e := <-b.queue:
-			b.batch = append(b.batch, e)
-			continue
-		default:
-		}
-		break
+	for len(b.batch) < maxBatch && len(b.queue) > 0 {
+		b.batch = append(b.batch, <-b.queue)
 	}
 	for _, s := range b.sinks {
 		s.Handle(b.batch)
@@ -179,24 +187,10 @@ func (b *Bus) deliverSwitch(s ModeSwitch) {
 
 func (b *Bus) tick(now time.Time) {
 	if n := b.dropped.Load(); n != b.reported {
-		b.cfg.Logger.Warn("events dropped", "count", n-b.reported, "total", n)
+		b.logger.Warn("events dropped", "count", n-b.reported, "total", n)
 		b.reported = n
 	}
 	for _, s := range b.sinks {
 		s.Tick(now)
-	}
-}
-
-func (b *Bus) drain() {
-	for {
-		select {
-		case e := <-b.queue:
-			b.deliver(e)
-		case s := <-b.switches:
-			b.deliverSwitch(s)
-		default:
-			b.tick(time.Now())
-			return
-		}
 	}
 }

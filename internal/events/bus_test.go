@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/background"
 )
 
 // recorder is a sink that keeps what it is given.
@@ -39,20 +41,24 @@ func (r *recorder) HandleSwitch(s ModeSwitch) { r.switches = append(r.switches, 
 
 func (r *recorder) Tick(time.Time) { r.ticks++ }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// runOut delivers what is queued and ends the bus.
+func runOut(bus *Bus) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	bus.Run(ended)
+}
 
 func TestBusDeliversEveryEventInOrderToEverySink(t *testing.T) {
 	t.Parallel()
 	var a, b recorder
-	bus := NewBus(Config{Batch: 7, Logger: quiet()}, &a, &b)
-	for i := range 100 {
-		bus.Observe(&guard.Event{Account: fmt.Sprint(i)})
+	bus := NewBus(Config{}, &a, &b)
+	for i := range 1000 {
+		bus.Observe(guard.Event{Account: fmt.Sprint(i)})
 	}
-	bus.Start()
-	bus.Stop()
+	runOut(bus)
 	for _, r := range []*recorder{&a, &b} {
-		if len(r.accounts) != 100 || r.largest > 7 {
-			t.Fatalf("%d events in batches of up to %d, want 100 in batches of up to 7", len(r.accounts), r.largest)
+		if len(r.accounts) != 1000 || r.largest > maxBatch {
+			t.Fatalf("%d events in batches of up to %d, want 1000 in batches of up to %d", len(r.accounts), r.largest, maxBatch)
 		}
 		for i, name := range r.accounts {
 			if name != fmt.Sprint(i) {
@@ -65,11 +71,11 @@ func TestBusDeliversEveryEventInOrderToEverySink(t *testing.T) {
 func TestBusDoesNotKeepTheEventsAddress(t *testing.T) {
 	t.Parallel()
 	var r recorder
-	bus := NewBus(Config{Logger: quiet()}, &r)
+	bus := NewBus(Config{}, &r)
 	e := guard.Event{Account: "alice"}
-	bus.Observe(&e)
+	bus.Observe(e)
 	e.Account = "somebody else"
-	bus.Stop()
+	runOut(bus)
 	if r.accounts[0] != "alice" {
 		t.Fatalf("got %q", r.accounts[0])
 	}
@@ -80,18 +86,19 @@ func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		r := recorder{hold: make(chan struct{})}
-		bus := NewBus(Config{Buffer: 4, Batch: 1, Logger: slog.New(slog.NewTextHandler(&out, nil))}, &r)
-		bus.Start()
-		bus.Observe(&guard.Event{})
+		bus := NewBus(Config{Buffer: 4, Logger: slog.New(slog.NewTextHandler(&out, nil))}, &r)
+		var group background.Group
+		group.Start(bus.Run)
+		bus.Observe(guard.Event{})
 		synctest.Wait() // the sink has that one and holds it
 		for range 10 {
-			bus.Observe(&guard.Event{})
+			bus.Observe(guard.Event{})
 		}
-		if bus.Dropped() != 6 || bus.Waiting() != 4 {
-			t.Fatalf("dropped %d and %d wait, want 6 and 4", bus.Dropped(), bus.Waiting())
+		if bus.Dropped() != 6 || len(bus.queue) != 4 {
+			t.Fatalf("dropped %d and %d wait, want 6 and 4", bus.Dropped(), len(bus.queue))
 		}
 		close(r.hold)
-		bus.Stop()
+		group.Stop()
 		if len(r.accounts) != 5 {
 			t.Fatalf("delivered %d, want 5", len(r.accounts))
 		}
@@ -104,12 +111,12 @@ func TestBusCountsWhatItDropsAndSaysSo(t *testing.T) {
 func TestAFloodOfEventsDrownsNoModeSwitch(t *testing.T) {
 	t.Parallel()
 	var r recorder
-	bus := NewBus(Config{Buffer: 2, Logger: quiet()}, &r)
+	bus := NewBus(Config{Buffer: 2}, &r)
 	for range 100 {
-		bus.Observe(&guard.Event{})
+		bus.Observe(guard.Event{})
 	}
 	bus.Switched(ModeSwitch{To: ModeOn})
-	bus.Stop()
+	runOut(bus)
 	if len(r.switches) != 1 || r.switches[0].To != ModeOn {
 		t.Fatalf("switches %v", r.switches)
 	}
@@ -119,11 +126,11 @@ func TestBusTicksOnceASecondAndOnceMoreAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
-		bus := NewBus(Config{Logger: quiet()}, &r)
-		bus.Start()
+		bus := NewBus(Config{}, &r)
+		var group background.Group
+		group.Start(bus.Run)
 		time.Sleep(3*TickEvery + TickEvery/2)
-		bus.Stop()
-		bus.Stop()
+		group.Stop()
 		if r.ticks != 4 {
 			t.Fatalf("%d ticks, want 3 and a last one", r.ticks)
 		}
@@ -132,9 +139,9 @@ func TestBusTicksOnceASecondAndOnceMoreAtTheEnd(t *testing.T) {
 
 func TestAStoppedBusDropsAndCounts(t *testing.T) {
 	t.Parallel()
-	bus := NewBus(Config{Logger: quiet()})
-	bus.Stop()
-	bus.Observe(&guard.Event{})
+	bus := NewBus(Config{})
+	runOut(bus)
+	bus.Observe(guard.Event{})
 	bus.Switched(ModeSwitch{})
 	if bus.Dropped() != 2 {
 		t.Fatalf("dropped %d, want 2", bus.Dropped())
@@ -144,18 +151,19 @@ func TestAStoppedBusDropsAndCounts(t *testing.T) {
 func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 	t.Parallel()
 	var r recorder
-	bus := NewBus(Config{Buffer: 64, Logger: quiet()}, &r)
-	bus.Start()
+	bus := NewBus(Config{Buffer: 64}, &r)
+	var group background.Group
+	group.Start(bus.Run)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				bus.Observe(&guard.Event{})
+				bus.Observe(guard.Event{})
 			}
 		})
 	}
 	wg.Wait()
-	bus.Stop()
+	group.Stop()
 	if got := len(r.accounts) + int(bus.Dropped()); got != 8000 {
 		t.Fatalf("%d delivered or counted, want 8000", got)
 	}
@@ -163,9 +171,9 @@ func TestObserveFromManyGoroutinesLosesNothingUncounted(t *testing.T) {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestObserveAllocatesNothing(t *testing.T) {
-	bus := NewBus(Config{Buffer: 64, Logger: quiet()})
+	bus := NewBus(Config{Buffer: 64})
 	e := guard.Event{Account: "alice"}
-	if n := testing.AllocsPerRun(500, func() { bus.Observe(&e) }); n != 0 {
+	if n := testing.AllocsPerRun(500, func() { bus.Observe(e) }); n != 0 {
 		t.Fatalf("%v allocations per event", n)
 	}
 }

@@ -25,31 +25,23 @@ var endingNames = [...]string{
 // String is the ending's stable name.
 func (e Ending) String() string { return endingNames[e] }
 
-// EndingOf is what the event says became of its attempt. What it does not know
-// counts as refused, or as failed if it was settled.
+// EndingOf is what the event says became of its attempt. An unknown action
+// counts as refused, and an unknown outcome as failed.
 func EndingOf(e *guard.Event) Ending {
-	if e.Settled {
-		return settled(e.Outcome)
-	}
-	switch e.Action {
-	case guard.Proceed:
+	switch {
+	case e.Settled && e.Outcome == guard.Succeeded:
+		return Succeeded
+	case e.Settled && e.Outcome == guard.Abandoned:
+		return Abandoned
+	case e.Settled:
+		return Failed
+	case e.Action == guard.Proceed:
 		return Undecided
-	case guard.Challenge:
+	case e.Action == guard.Challenge:
 		return Challenged
-	case guard.Wait:
+	case e.Action == guard.Wait:
 		return Waited
 	default:
 		return Refused
-	}
-}
-
-func settled(o guard.Outcome) Ending {
-	switch o {
-	case guard.Succeeded:
-		return Succeeded
-	case guard.Abandoned:
-		return Abandoned
-	default:
-		return Failed
 	}
 }

@@ -9,28 +9,17 @@ import (
 	"authguard/guard"
 )
 
-// Defaults of a LogConfig.
-const (
-	DefaultTurnedAway = 50
-	DefaultSettled    = 1000
-)
-
-// LogConfig says how much a flood may write, for each message by itself and
+// Ceilings of how many lines a flood may write, for each message by itself and
 // between two ticks of the bus (one second).
-type LogConfig struct {
-	// TurnedAway is the ceiling for attempts refused, challenged or told to
-	// wait; default DefaultTurnedAway.
-	TurnedAway int
-	// Settled is the ceiling for attempts failed, succeeded or abandoned;
-	// default DefaultSettled.
-	Settled int
-}
+const (
+	maxTurnedAway = 50   // refused, challenged or told to wait
+	maxSettled    = 1000 // failed, succeeded or abandoned
+)
 
 // Log is the sink that writes one line per decision that matters. Messages are
 // constant and keys stable: docs/log.md lists them.
 type Log struct {
 	logger *slog.Logger
-	cfg    LogConfig
 	seen   [endings]int // since the last tick
 }
 
@@ -42,24 +31,16 @@ var messages = [endings]string{
 }
 
 // NewLog returns a sink that writes to the logger.
-func NewLog(logger *slog.Logger, cfg LogConfig) *Log {
-	if cfg.TurnedAway <= 0 {
-		cfg.TurnedAway = DefaultTurnedAway
-	}
-	if cfg.Settled <= 0 {
-		cfg.Settled = DefaultSettled
-	}
-	return &Log{logger: logger, cfg: cfg}
-}
+func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger} }
 
 // Handle writes the events' lines, as many as the ceilings allow.
 func (l *Log) Handle(batch []guard.Event) {
 	for i := range batch {
 		ending := EndingOf(&batch[i])
 		if ending == Undecided {
-			continue // its settling is the line that matters
+			continue // it gets its line when it is settled
 		}
-		if l.seen[ending]++; l.seen[ending] <= l.ceiling(ending) {
+		if l.seen[ending]++; l.seen[ending] <= ceiling(ending) {
 			l.write(&batch[i], ending)
 		}
 	}
@@ -82,7 +63,7 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 func (l *Log) Tick(now time.Time) {
 	total, attrs := 0, make([]slog.Attr, 1, endings+1)
 	for e := range endings {
-		if n := l.seen[e] - l.ceiling(Ending(e)); n > 0 {
+		if n := l.seen[e] - ceiling(Ending(e)); n > 0 {
 			total += n
 			attrs = append(attrs, slog.Int(Ending(e).String(), n))
 		}
@@ -94,13 +75,11 @@ func (l *Log) Tick(now time.Time) {
 	}
 }
 
-func (l *Log) ceiling(e Ending) int {
-	switch e {
-	case Failed, Succeeded, Abandoned:
-		return l.cfg.Settled
-	default:
-		return l.cfg.TurnedAway
+func ceiling(e Ending) int {
+	if e == Failed || e == Succeeded || e == Abandoned {
+		return maxSettled
 	}
+	return maxTurnedAway
 }
 
 // write puts what the service knows before what a stranger typed: a program
@@ -120,7 +99,7 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
 }
 
-// record writes with the time of the event, not that of the writing.
+// record writes with the time of the event, not of the writing.
 func (l *Log) record(at time.Time, level slog.Level, msg string, attrs ...slog.Attr) {
 	ctx := context.Background()
 	if !l.logger.Enabled(ctx, level) {
@@ -128,6 +107,5 @@ func (l *Log) record(at time.Time, level slog.Level, msg string, attrs ...slog.A
 	}
 	r := slog.NewRecord(at, level, msg, 0)
 	r.AddAttrs(attrs...)
-	// A log that cannot be written has nobody to tell.
-	_ = l.logger.Handler().Handle(ctx, r)
+	_ = l.logger.Handler().Handle(ctx, r) // where would a broken log report itself?
 }

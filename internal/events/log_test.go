@@ -19,9 +19,7 @@ var (
 	client = netip.MustParseAddr("192.0.2.7")
 )
 
-func textLog(w io.Writer, cfg LogConfig) *Log {
-	return NewLog(slog.New(slog.NewTextHandler(w, nil)), cfg)
-}
+func textLog(w io.Writer) *Log { return NewLog(slog.New(slog.NewTextHandler(w, nil))) }
 
 func failure(account string) guard.Event {
 	return guard.Event{At: noon, Door: "login", Account: account, Address: client, Action: guard.Proceed, Settled: true}
@@ -52,7 +50,7 @@ func TestEachEndingHasItsConstantMessage(t *testing.T) {
 		"attempt told to wait": decided(guard.Wait),
 	} {
 		var out bytes.Buffer
-		textLog(&out, LogConfig{}).Handle([]guard.Event{e})
+		textLog(&out).Handle([]guard.Event{e})
 		if !strings.Contains(out.String(), `msg="`+want+`" address=192.0.2.7 door=login account=alice`) {
 			t.Errorf("%s: %s", want, &out)
 		}
@@ -64,7 +62,7 @@ func TestAnAttemptThatMayProceedHasNoLineBeforeItIsSettled(t *testing.T) {
 	var out bytes.Buffer
 	e := refusal("alice")
 	e.Action = guard.Proceed
-	textLog(&out, LogConfig{}).Handle([]guard.Event{e})
+	textLog(&out).Handle([]guard.Event{e})
 	if out.Len() > 0 {
 		t.Fatal(&out)
 	}
@@ -75,7 +73,7 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 	var out bytes.Buffer
 	e := refusal("alice")
 	e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
-	textLog(&out, LogConfig{}).Handle([]guard.Event{e})
+	textLog(&out).Handle([]guard.Event{e})
 	const want = `time=2026-11-21T12:00:00.000Z level=INFO msg="attempt refused" address=192.0.2.7 door=login ` +
 		"account=alice reasons=limit:account,captcha-mode privileged=false account_failures=0\n"
 	if out.String() != want {
@@ -86,12 +84,12 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 // fail2ban is the expression that docs/log.md recommends.
 var fail2ban = regexp.MustCompile(`^time=\S+\s*level=INFO msg="attempt (?:failed|refused)" address=(\S+) door=`)
 
-func TestHostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
+func TestR23HostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
 		var text, object bytes.Buffer
-		textLog(&text, LogConfig{}).Handle([]guard.Event{failure(name)})
-		NewLog(slog.New(slog.NewJSONHandler(&object, nil)), LogConfig{}).Handle([]guard.Event{failure(name)})
+		textLog(&text).Handle([]guard.Event{failure(name)})
+		NewLog(slog.New(slog.NewJSONHandler(&object, nil))).Handle([]guard.Event{failure(name)})
 		for _, out := range []string{text.String(), object.String()} {
 			if strings.Count(out, "\n") != 1 || strings.ContainsAny(out, "\r\x1b\x00\u202e\u2028\u2029\u0085") {
 				t.Errorf("%q wrote %q", name, out)
@@ -113,13 +111,13 @@ func TestHostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
 func TestAFloodOfRefusalsWritesNoMoreThanTheCeiling(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	l := textLog(&out, LogConfig{})
+	l := textLog(&out)
 	for range 1000 {
 		l.Handle([]guard.Event{refusal("alice"), failure("bob")})
 	}
 	l.Tick(noon)
-	if got := strings.Count(out.String(), `msg="attempt refused"`); got != DefaultTurnedAway {
-		t.Errorf("%d lines of refusals, want %d", got, DefaultTurnedAway)
+	if got := strings.Count(out.String(), `msg="attempt refused"`); got != maxTurnedAway {
+		t.Errorf("%d lines of refusals, want %d", got, maxTurnedAway)
 	}
 	if got := strings.Count(out.String(), `msg="attempt failed"`); got != 1000 {
 		t.Errorf("%d lines of failures, want all 1000", got)
@@ -132,20 +130,22 @@ func TestAFloodOfRefusalsWritesNoMoreThanTheCeiling(t *testing.T) {
 func TestTheCeilingOpensAgainAtTheNextTick(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	l := textLog(&out, LogConfig{TurnedAway: 1})
+	l := textLog(&out)
 	for range 3 {
-		l.Handle([]guard.Event{refusal("alice")})
+		for range maxTurnedAway {
+			l.Handle([]guard.Event{refusal("alice")})
+		}
 		l.Tick(noon)
 	}
-	if got := strings.Count(out.String(), "\n"); got != 3 {
-		t.Fatalf("%d lines, want 3 refusals and nothing suppressed:\n%s", got, &out)
+	if got := strings.Count(out.String(), "\n"); got != 3*maxTurnedAway {
+		t.Fatalf("%d lines, want %d refusals and nothing suppressed:\n%s", got, 3*maxTurnedAway, &out)
 	}
 }
 
 func TestAModeSwitchIsWrittenWithWhoAndWhyEscaped(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	textLog(&out, LogConfig{}).HandleSwitch(ModeSwitch{
+	textLog(&out).HandleSwitch(ModeSwitch{
 		At: noon, From: ModeOff, To: ModeOn, Cause: "forced", Who: "root", Why: "see\nticket", Pressure: 12, Threshold: 30, Until: noon.Add(time.Hour),
 	})
 	const want = `time=2026-11-21T12:00:00.000Z level=WARN msg="captcha mode switched" from=off to=on attacked=false cause=forced ` +

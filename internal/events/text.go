@@ -12,10 +12,10 @@ const MaxText = 128
 
 // Escape makes one harmless line of what a stranger typed: control characters,
 // line breaks, bidirectional controls and everything else that does not print
-// become Go escapes such as \n or \u202e, bytes that are no UTF-8 become \xff,
-// and what is beyond MaxText characters becomes "…". Ordinary names come back
-// as they are. A backslash stays, since DOMAIN\name is an ordinary name; so
-// the result is for reading and looking up, not for decoding.
+// become Go escapes such as \n or \u202e, bytes that are not UTF-8 become \xff,
+// and everything beyond MaxText characters becomes "…". Ordinary names come
+// back unchanged. A backslash stays, since DOMAIN\name is an ordinary name: the
+// result can be read and looked up, but not decoded.
 func Escape(s string) string { return escape(s, MaxText) }
 
 func escape(s string, most int) string {
@@ -35,8 +35,8 @@ func escape(s string, most int) string {
 	return b.String()
 }
 
-// EscapeLines is Escape for texts of several lines: at most so many lines of
-// at most so many characters each.
+// EscapeLines escapes a text of several lines: at most that many lines, each of
+// at most length characters.
 func EscapeLines(s string, lines, length int) string {
 	var kept []string
 	for line := range strings.SplitSeq(s, "\n") {
@@ -50,15 +50,8 @@ func EscapeLines(s string, lines, length int) string {
 }
 
 func plain(s string, most int) bool {
-	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
-		return false
-	}
-	for _, r := range s {
-		if !strconv.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
 func escapeRune(r rune, raw string) string {
@@ -73,8 +66,8 @@ func escapeRune(r rune, raw string) string {
 	}
 }
 
-// AddressText is the address for logs and tables, "unknown" if there is none.
-// An IPv6 zone is left out: it is free text.
+// AddressText is the address as logs and tables show it, "unknown" if there is
+// none. An IPv6 zone is left out: it is free text.
 func AddressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return "unknown"

@@ -1,3 +1,5 @@
+// Package lists keeps the administrators' allow and block lists in the SQL
+// database. guard holds a copy in memory, which it asks for every attempt.
 package lists
 
 import (
@@ -13,14 +15,14 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// DefaultFor is how long an entry lasts if nobody says.
+// DefaultFor is how long an entry lasts unless its request says otherwise.
 const DefaultFor = 168 * time.Hour
 
 // MaxNote is the longest note and the longest name of a person, in bytes.
 const MaxNote = 500
 
 var (
-	// ErrTooWide says that a range is the whole internet.
+	// ErrTooWide says that a range covers the whole internet.
 	ErrTooWide = errors.New("lists: the range is every address there is")
 	// ErrNotListed says that there is no such entry.
 	ErrNotListed = errors.New("lists: not listed")
@@ -46,7 +48,7 @@ type Entry struct {
 	ExpiresAt time.Time    `json:"expires,omitzero"` // zero: never
 }
 
-// Active tells whether an entry counts at a time.
+// Active reports whether an entry counts at a time.
 func (e Entry) Active(now time.Time) bool {
 	return e.ExpiresAt.IsZero() || now.Before(e.ExpiresAt)
 }
@@ -59,13 +61,13 @@ type Request struct {
 	Forever bool          // never expires; For must be 0
 	Note    string
 	By      string // who asks
-	// Force blocks even every address there is. It does not help to allow
-	// them: that would switch the product off, for good and unseen.
+	// Force allows blocking every address there is. Allowing every address stays
+	// an error: that would switch the product off without anybody noticing.
 	Force bool
 }
 
-// Validate names everything that is wrong with a request. ErrTooWide is among
-// it for a range of every address.
+// Validate names everything that is wrong with a request; for a range of every
+// address that includes ErrTooWide.
 func (r Request) Validate() error {
 	var problems []error
 	if !r.Prefix.IsValid() {
@@ -106,8 +108,7 @@ type Table struct{ db *sql.DB }
 // New takes a migrated database.
 func New(db *sql.DB) *Table { return &Table{db} }
 
-// Add lists a range. What the list said of exactly this range before is
-// replaced: the newest word counts.
+// Add lists a range, and replaces an entry of exactly the same range.
 func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error) {
 	if err := r.Validate(); err != nil {
 		return Entry{}, err
@@ -132,7 +133,7 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 	return e, nil
 }
 
-// change runs one statement and tells all nodes if it has changed something.
+// change runs one statement and tells all nodes if it changed anything.
 func (t *Table) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, statement, args...)
@@ -148,7 +149,7 @@ func (t *Table) change(ctx context.Context, statement string, args ...any) (rows
 }
 
 // Remove takes exactly this range off the list. The error is ErrNotListed if it
-// is not on it, as when only a wider one is.
+// is not there, even if a wider one is.
 func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 	prefix = unmap(prefix).Masked()
 	rows, err := t.change(ctx, `DELETE FROM lists WHERE cidr = $1`, prefix.String())
@@ -180,7 +181,7 @@ func (t *Table) All(ctx context.Context, now time.Time) ([]Entry, error) {
 	return entries, rows.Err()
 }
 
-// Purge deletes what expired before a time and tells how much that was.
+// Purge deletes what expired before a time and returns how many entries that was.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
 	result, err := t.db.ExecContext(ctx, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
 	if err != nil {

@@ -29,8 +29,8 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return unmap(prefix).Masked(), nil
 }
 
-// unmap leaves a range that is wider than ::ffff:0:0/96 alone: it is no range
-// of IPv4 addresses.
+// unmap leaves a range alone that is wider than ::ffff:0:0/96: it does not hold
+// IPv4 addresses only.
 func unmap(prefix netip.Prefix) netip.Prefix {
 	if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
 		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)

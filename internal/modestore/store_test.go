@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/modestore"
 )
@@ -24,6 +25,9 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := store.Load(t.Context(), mode); err != nil {
+			t.Fatal(err)
+		}
 		for range 20 { // a normal of its own
 			for i := range 8 {
 				mode.Observe(captchamode.Failure, [16]byte{byte(i)})
@@ -31,23 +35,21 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 			now = now.Add(time.Minute)
 			mode.Tick()
 		}
-		store.Start(mode)
+		var group background.Group
+		group.Start(store.Run)
 		if err := mode.Force(captchamode.Force{Word: captchamode.ForcedOn, Who: "ann", Why: "a botnet", Until: now.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		store.Stop()
-		store.Stop()
+		group.Stop()
 
 		again := modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
-		saved, err := again.Load(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		second, err := captchamode.NewMode(config, clock, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second.Restore(saved)
+		if err := again.Load(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
 		before, after := mode.State(), second.State()
 		if !second.On() || after.Force.Who != "ann" || after.Force.Why != "a botnet" {
 			t.Errorf("the word was lost: %+v", after.Force)

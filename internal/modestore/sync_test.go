@@ -1,7 +1,6 @@
 package modestore_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -29,10 +28,7 @@ func newNode(t *testing.T, db *sql.DB) *node {
 	t.Helper()
 	n := &node{now: time.Now().Truncate(time.Millisecond)}
 	n.store = modestore.New(modestore.Config{DB: db, Realm: "default", Log: slog.New(slog.DiscardHandler)})
-	saved, err := n.store.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	n.mode, err = captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return n.now }, func(one captchamode.Switch) {
 		n.store.Switched(one)
 		if !one.Adopted {
@@ -42,11 +38,13 @@ func newNode(t *testing.T, db *sql.DB) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.mode.Restore(saved)
+	if err := n.store.Load(t.Context(), n.mode); err != nil {
+		t.Fatal(err)
+	}
 	if n.watch, err = changes.New(changes.Config{DB: db, Now: func() time.Time { return n.now }}); err != nil {
 		t.Fatal(err)
 	}
-	n.watch.On(changes.Mode("default"), func(ctx context.Context) error { return n.store.Sync(ctx, n.mode) })
+	n.watch.On(changes.Mode("default"), n.store.Sync)
 	n.poll(t)
 	return n
 }
@@ -61,7 +59,7 @@ func (n *node) poll(t *testing.T) {
 // flush writes what the node's own goroutine would write at once.
 func (n *node) flush(t *testing.T) {
 	t.Helper()
-	if err := n.store.Sync(t.Context(), n.mode); err != nil {
+	if err := n.store.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -231,7 +229,7 @@ func TestAWordWaitsForADatabaseThatFails(t *testing.T) {
 		a.now = a.now.Add(time.Second)
 		word := a.force(t, captchamode.ForcedOn, "a\x00n\xffn", time.Hour)
 		for _, n := range []*node{a, b} {
-			if n.watch.Poll(t.Context()) == nil && n.store.Sync(t.Context(), n.mode) == nil {
+			if n.watch.Poll(t.Context()) == nil && n.store.Sync(t.Context()) == nil {
 				t.Error("no error")
 			}
 		}

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
 
 func TestR1BurstOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
 	t.Parallel()
-	kinds(t, func(t *testing.T, at nodes.Server) {
+	kinds(t, func(t *testing.T, at redisstore.Server) {
 		s := newSite(t, 3, at, policy(), patient)
 		for run := range 20 {
 			account := fmt.Sprintf("alice%d", run)
@@ -41,7 +41,7 @@ func (s *site) burst(t *testing.T, account string, n, atATime int) {
 
 func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
 	t.Parallel()
-	kinds(t, func(t *testing.T, at nodes.Server) {
+	kinds(t, func(t *testing.T, at redisstore.Server) {
 		p := policy()
 		p.PendingFor = 5 * time.Second
 		s := newSite(t, 3, at, p, patient)
@@ -66,14 +66,14 @@ func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
 
 func TestScriptsAreKnownBeforeTheFirstAttempt(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]func() (nodes.Server, []*redistest.Server){
-		"one server": func() (nodes.Server, []*redistest.Server) {
+	for name, at := range map[string]func() (redisstore.Server, []*redistest.Server){
+		"one server": func() (redisstore.Server, []*redistest.Server) {
 			r := redistest.Standalone(t)
-			return nodes.Server{Addresses: []string{r.Addr}}, []*redistest.Server{r}
+			return redisstore.Server{Addresses: []string{r.Addr}}, []*redistest.Server{r}
 		},
-		"a Cluster": func() (nodes.Server, []*redistest.Server) {
+		"a Cluster": func() (redisstore.Server, []*redistest.Server) {
 			c := redistest.Cluster(t)
-			return nodes.Server{Addresses: c.Addrs(), Cluster: true}, c.Nodes
+			return redisstore.Server{Addresses: c.Addrs(), Cluster: true}, c.Nodes
 		},
 	} {
 		redis, servers := at()

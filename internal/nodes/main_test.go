@@ -2,7 +2,8 @@ package nodes_test
 
 import (
 	"context"
-	"errors"
+	"database/sql"
+
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -12,30 +13,37 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/failures"
-	"authguard/failures/redisfailures"
 	"authguard/guard"
+	"authguard/internal/background"
+	"authguard/internal/database/databasetest"
 	"authguard/internal/nodes"
+	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/trusted"
-	"authguard/trusted/redisplaces"
+	"authguard/internal/sqlplaces"
 )
 
 // A node is one authguard without its doors.
 type node struct {
 	*guard.Guard
-	line     *nodes.Line
-	counters *nodes.Counters
-	places   *nodes.Places
-	checked  *sync.Map // account to *atomic.Int64, of all nodes
-	takes    time.Duration
-	slowest  atomic.Int64 // decision, in nanoseconds
+	store   *nodes.Store
+	places  *sqlplaces.Store
+	leave   func()
+	checked *sync.Map // account to *atomic.Int64, of all nodes
+	takes   time.Duration
+	slowest atomic.Int64 // decision, in nanoseconds
 }
 
-// A site is several nodes on one Redis.
+// A site is several nodes on one Redis and one database.
 type site struct {
 	nodes   []*node
+	db      *sql.DB
+	at      redisstore.Server
+	policy  guard.Policy
+	budget  time.Duration
 	checked sync.Map
 }
 
@@ -47,16 +55,17 @@ func policy() guard.Policy {
 	return p
 }
 
-func newSite(t *testing.T, n int, at nodes.Server, p guard.Policy, budget time.Duration) *site {
+func newSite(t *testing.T, n int, at redisstore.Server, p guard.Policy, budget time.Duration) *site {
 	t.Helper()
-	s := new(site)
+	s := &site{db: databasetest.SQLite(t), at: at, policy: p, budget: budget}
 	for range n {
-		s.nodes = append(s.nodes, s.join(t, at, n, p, budget))
+		s.nodes = append(s.nodes, s.join(t, n))
 	}
 	return s
 }
 
-func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget time.Duration) *node {
+// join starts one of n nodes.
+func (s *site) join(t *testing.T, n int) *node {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -64,41 +73,38 @@ func (s *site) join(t *testing.T, at nodes.Server, n int, p guard.Policy, budget
 			t.Fatal(err)
 		}
 	}
-	client := nodes.Connect(at, budget)
+	client := redisstore.Connect(s.at, s.budget)
 	t.Cleanup(func() { _ = client.Close() })
 	made := &node{checked: &s.checked}
-	made.line = nodes.NewLine(client, budget, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
-	stored, err := redisplaces.New(client, redisplaces.Options{Limits: p.Places})
+	own, err := failures.NewMemory(failures.Config{Retain: s.policy.Retain(), PendingFor: s.policy.PendingFor})
 	must(err)
-	made.places = nodes.NewPlaces(made.line, stored, nil)
-	redis, err := redisfailures.New(client, redisfailures.Options{Retain: p.Retain(), PendingFor: p.PendingFor, Places: stored})
+	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.Places})
 	must(err)
-	own, err := failures.NewMemory(failures.Config{Retain: p.Retain(), PendingFor: p.PendingFor})
-	must(err)
-	made.counters = nodes.NewCounters(nodes.CountersConfig{
-		Line: made.line, Redis: redis, Places: made.places, Own: own,
-		Generations: nodes.NewGenerations(client, redisfailures.DefaultPrefix, at.Cluster), Nodes: func() int { return n },
+	made.store, err = nodes.New(nodes.Config{
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places},
+		Counters: own, Places: made.places, Nodes: func() int { return n }, Budget: s.budget,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
+	must(err)
 	mode, err := captchamode.NewMode(quietMode(), nil, nil)
 	must(err)
-	challenges, err := captchamode.NewChallenges(captchamode.ChallengeConfig{
-		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{}, Spent: captchamode.NewMemorySpent(0, nil),
+	challenges, err := challenge.New(challenge.Config{
+		Secret: []byte("a secret of thirty-two bytes, at least"), BuiltIn: world.Riddle{}, Spent: challenge.NewMemorySpent(0, nil),
 	})
 	must(err)
 	cookies, err := trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
 	made.Guard, err = guard.New(guard.Config{
-		Policy: p, Secret: []byte("a secret of sixteen bytes, at least"), Failures: made.counters, Places: made.places,
+		Policy: s.policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: made.store,
 		Cookies: cookies, Mode: mode, Challenges: challenges, Lists: new(guard.Lists),
 		Failed: func(err error) { t.Logf("failed: %v", err) },
 	})
 	must(err)
-	made.line.Start()
-	made.Foresee(redis.Prepare)
-	_ = errors.Join(redis.Load(t.Context()), stored.Load(t.Context())) // Redis may be away
-	stored.Start()
-	redis.Start()
-	t.Cleanup(func() { redis.Stop(); stored.Stop(); made.line.Stop() })
+	_ = made.store.Redis().Load(t.Context()) // Redis may be away
+	var group background.Group
+	group.Start(made.store.Run)
+	made.leave = sync.OnceFunc(group.Stop)
+	t.Cleanup(made.leave)
 	return made
 }
 
@@ -163,12 +169,12 @@ func (s *site) login(t *testing.T, node int, account, address string) bool {
 	return ok
 }
 
-// up waits until every node's line is up, or down.
+// up waits until every node has Redis, or has lost it.
 func (s *site) up(t *testing.T, up bool) {
 	t.Helper()
-	redistest.Until(t, fmt.Sprintf("every line to be up=%v", up), func() bool {
+	redistest.Until(t, fmt.Sprintf("every node's Redis to be up=%v, and told everything", up), func() bool {
 		for _, n := range s.nodes {
-			if n.line.Up() != up {
+			if n.store.Up() != up || up && n.store.Unheard() > 0 {
 				return false
 			}
 		}
@@ -182,14 +188,14 @@ func address(n int) string {
 }
 
 // kinds are the ways to have Redis.
-func kinds(t *testing.T, test func(t *testing.T, at nodes.Server)) {
+func kinds(t *testing.T, test func(t *testing.T, at redisstore.Server)) {
 	t.Helper()
 	t.Run("one server", func(t *testing.T) {
 		t.Parallel()
-		test(t, nodes.Server{Addresses: []string{redistest.Standalone(t).Addr}})
+		test(t, redisstore.Server{Addresses: []string{redistest.Standalone(t).Addr}})
 	})
 	t.Run("a Cluster", func(t *testing.T) {
 		t.Parallel()
-		test(t, nodes.Server{Addresses: redistest.Cluster(t).Addrs(), Cluster: true})
+		test(t, redisstore.Server{Addresses: redistest.Cluster(t).Addrs(), Cluster: true})
 	})
 }

@@ -4,28 +4,28 @@ import (
 	"context"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // Spent remembers used challenges, or settled tickets, for all nodes; while
 // Redis is gone for this one only. A challenge can then be used once at each node, and never twice at
-// one. It is not captchamode.Forgetful: what it forgets is used up elsewhere.
+// one.
 type Spent struct {
 	// Strict has Seen say so if Redis does not answer, where not to know must
 	// not pass for no.
 	Strict bool
-	shared captchamode.Spent
-	own    *captchamode.MemorySpent
+	shared challenge.Spent
+	own    *challenge.MemorySpent
 }
 
-var _ captchamode.Spent = (*Spent)(nil)
+var _ challenge.Spent = (*Spent)(nil)
 
 // NewSpent makes the store.
-func NewSpent(shared captchamode.Spent) *Spent {
-	return &Spent{shared: shared, own: captchamode.NewMemorySpent(0, nil)}
+func NewSpent(shared challenge.Spent) *Spent {
+	return &Spent{shared: shared, own: challenge.NewMemorySpent(0, nil)}
 }
 
-// Spend implements captchamode.Spent.
+// Spend implements challenge.Spent.
 func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
 	first, err := s.own.Spend(ctx, id, until)
 	if err != nil || !first {
@@ -38,7 +38,10 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first, err
 }
 
-// Seen implements captchamode.Spent.
+// Epoch implements challenge.Spent: what this node forgets is spent in Redis.
+func (s *Spent) Epoch() [16]byte { return [16]byte{} }
+
+// Seen implements challenge.Spent.
 func (s *Spent) Seen(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
 	if seen, err := s.own.Seen(ctx, id, until); seen || err != nil {
 		return seen, err

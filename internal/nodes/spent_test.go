@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 )
 
 // away is a Redis that does not answer.
@@ -15,7 +15,9 @@ type away struct{}
 func (away) Spend(context.Context, [16]byte, time.Time) (bool, error) { return false, ErrDown }
 func (away) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, ErrDown }
 
-var _ captchamode.Spent = away{}
+var _ challenge.Spent = away{}
+
+func (away) Epoch() [16]byte { return [16]byte{} }
 
 func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {
 	t.Parallel()

@@ -1,3 +1,10 @@
+// Package passwords checks passwords so that the check itself gives nothing away
+// and cannot be used as a weapon.
+//
+// A [Gate] lets only so many checks run at once, people at privileged places
+// first (rule R19). A [Checker] does the same amount of work whether the account
+// exists or not, is disabled or not, and however old its hash is (rule R12). It
+// does not store hashes: that is left to others, such as package accounts.
 package passwords
 
 import (
@@ -10,14 +17,16 @@ import (
 
 // Bounds of a password and of the work to check one.
 const (
-	// MaxBytes is the longest password: bcrypt reads no further, and a cut-off
-	// password would let everybody in who knows its beginning.
+	// MaxBytes is the longest password: bcrypt reads no further, so that a
+	// longer one would let in anybody who knows its beginning.
 	MaxBytes = 72
 	// DefaultCost is the cost of new hashes: about a fifth of a second.
 	DefaultCost = 12
 	// MaxCost bounds what an imported hash can make every login cost: each
 	// step doubles it.
 	MaxCost = 16
+
+	hashLength = 60
 )
 
 var (
@@ -30,8 +39,8 @@ var (
 	ErrHash = errors.New("passwords: the stored hash cannot be used")
 )
 
-// A Stored is what is known of the password of one account. The zero Stored is
-// an account that does not exist.
+// A Stored is what is known of one account's password. The zero Stored is an
+// account that does not exist.
 type Stored struct {
 	// Hash is bcrypt ($2a$, $2b$ or $2y$); empty if there is none.
 	Hash string
@@ -42,16 +51,16 @@ type Stored struct {
 // A Compare is bcrypt.CompareHashAndPassword.
 type Compare func(hash, password []byte) error
 
-// A Checker compares passwords. It is safe for concurrent use. It does not limit
-// how many run at once: that is the Gate's.
+// A Checker compares passwords. It is safe for concurrent use. How many checks
+// run at once is up to the Gate.
 type Checker struct {
 	compare Compare
 	cost    int          // of new hashes
 	target  atomic.Int32 // what every check costs
 }
 
-// NewChecker makes a Checker for hashes of a cost; 0 is DefaultCost. Tests give
-// a Compare that counts; nil is bcrypt's.
+// NewChecker makes a Checker whose new hashes have the given cost; 0 is
+// DefaultCost. A nil compare is bcrypt's; tests pass one that counts.
 func NewChecker(cost int, compare Compare) (*Checker, error) {
 	if cost == 0 {
 		cost = DefaultCost
@@ -67,10 +76,10 @@ func NewChecker(cost int, compare Compare) (*Checker, error) {
 	return c, nil
 }
 
-// Saw raises the cost of every check to that of a stored hash, if it is higher.
-// Tell it the highest one at the start (accounts.Table.HighestCost): otherwise
-// the first such login is told apart from the ones before it. More than MaxCost
-// counts as MaxCost.
+// Saw raises the cost of every check to that of a stored hash, if that is higher.
+// Call it at the start with the highest of all (accounts.Table.HighestCost):
+// otherwise the first such login stands out from those before it. More than
+// MaxCost counts as MaxCost.
 func (c *Checker) Saw(cost int) {
 	for {
 		now := c.target.Load()
@@ -81,7 +90,7 @@ func (c *Checker) Saw(cost int) {
 	}
 }
 
-// Check tells whether a password is the account's. Every call does the work of
+// Check reports whether a password is the account's. Every call does the work of
 // one bcrypt at the highest cost seen, 2^C rounds: a hash of a lower cost c is
 // followed by dummies of the costs c, c+1 … C-1, and
 // 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. Errors are ErrTooLong, at once, and
@@ -114,4 +123,42 @@ func (c *Checker) Hash(password string) (string, error) {
 		return "", fmt.Errorf("passwords: hash: %w", err)
 	}
 	return string(hash), nil
+}
+
+// CostOf is the cost of a bcrypt hash; 0 and no error for an empty one. The error
+// is ErrHash.
+func CostOf(hash string) (int, error) {
+	if hash == "" {
+		return 0, nil
+	}
+	if kind := KindOf(hash); kind != "bcrypt" {
+		return 0, fmt.Errorf("%w: it is %s, not bcrypt", ErrHash, kind)
+	}
+	cost, err := bcrypt.Cost([]byte(hash))
+	switch {
+	case err != nil || len(hash) != hashLength || !salted(hash[7:]):
+		return 0, fmt.Errorf("%w: broken bcrypt hash", ErrHash)
+	case cost > MaxCost:
+		return 0, fmt.Errorf("%w: bcrypt cost %d is above %d", ErrHash, cost, MaxCost)
+	}
+	return cost, nil
+}
+
+// salted reports whether what follows the cost is bcrypt's base64. bcrypt would
+// reject a stray character without doing the work, which the time would tell.
+func salted(rest string) bool {
+	for _, c := range rest {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// dummy is a hash of no known password. Any salt will do: only the work counts,
+// the answer is thrown away.
+func dummy(cost int) []byte {
+	return fmt.Appendf(nil, "$2a$%02d$%s", cost, "abcdefghijklmnopqrstuuC7rGJ3WZ0V5n0pGdN8o2m4x6y8z0A2O")
 }

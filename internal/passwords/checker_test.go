@@ -115,7 +115,7 @@ func TestOnlyTheRightPasswordOfAUsableAccountIsRight(t *testing.T) {
 	}
 }
 
-func TestLongPasswordsAreRefusedBeforeHashing(t *testing.T) {
+func TestR19LongPasswordsAreRefusedBeforeHashing(t *testing.T) {
 	t.Parallel()
 	count := &counting{t: t}
 	c, _ := NewChecker(10, count.compare)

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -48,6 +49,23 @@ type waiter struct {
 	class int
 	place *list.Element
 }
+
+// ErrOverloaded says that there was no room for a check. An *Overload wraps it.
+var ErrOverloaded = errors.New("passwords: too many password checks at once")
+
+// An Overload is the error of an attempt that was shed. Nothing was checked.
+type Overload struct {
+	// RetryAfter is about how long the queue takes to drain, 1 s to 1 min.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (o *Overload) Error() string {
+	return fmt.Sprintf("%v; try again in %v", ErrOverloaded, o.RetryAfter)
+}
+
+// Unwrap is ErrOverloaded.
+func (o *Overload) Unwrap() error { return ErrOverloaded }
 
 // NewGate makes an open Gate.
 func NewGate(config GateConfig) (*Gate, error) {

@@ -152,8 +152,8 @@ func TestLeavingTwiceLetsInOne(t *testing.T) {
 	})
 }
 
-// R19, with goroutines that race for the gate and hang up at random.
-func TestNeverMoreThanTheLimitAtOnce(t *testing.T) {
+// Goroutines race for the gate and hang up at random.
+func TestR19NeverMoreThanTheLimitAtOnce(t *testing.T) {
 	t.Parallel()
 	gate, err := NewGate(GateConfig{AtOnce: 3, Queue: 20})
 	if err != nil {

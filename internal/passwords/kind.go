@@ -2,7 +2,7 @@ package passwords
 
 import "strings"
 
-// KindOf names the kind of a password hash by its look: "bcrypt" or what the
+// KindOf names the kind of a password hash by its prefix: "bcrypt", or what an
 // operator would call it, for messages.
 func KindOf(hash string) string {
 	for _, kind := range []struct{ prefix, name string }{

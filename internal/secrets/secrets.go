@@ -1,17 +1,16 @@
-// Package secrets keeps the keys that a data folder was made with: one for the
-// digests of the counters, one for challenges, and those of device cookies,
-// the newest first.
+// Package secrets keeps the keys of a data folder: one for the digests of the
+// counters, one for challenges, and those of device cookies, the newest first.
 //
-// The file is made at the first start, readable by its owner alone:
+// The file is made at the first start, readable by its owner only:
 //
 //	counters 4f3c…
 //	challenges 81aa…
 //	cookie 90d1…      (the first cookie key signs, all of them verify)
 //
-// Nodes that share a database need the same keys, and the keys do not belong
-// into that database: whoever finds a backup could forge with them. Make the
-// file on one node and copy it to the others, or mount it; [Read] takes such a
-// file, and [Agree] notices nodes whose files differ.
+// Nodes that share a database need the same keys, but the keys do not belong in
+// that database: a leaked backup would be enough to forge cookies. Make the file
+// on one node and copy it to the others, or mount it; [Read] takes such a file,
+// and [Agree] notices nodes whose files differ.
 package secrets
 
 import (
@@ -36,7 +35,7 @@ type Keys struct {
 const keyBytes = 32
 
 // Load reads the file, or makes it if there is none. A file that others can
-// read, or with a line that is no key, is an error: nothing is guessed.
+// read, or that has a line which is no key, is an error: nothing is guessed.
 func Load(path string) (Keys, error) {
 	k, err := read(path, 0o077)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,9 +44,9 @@ func Load(path string) (Keys, error) {
 	return k, err
 }
 
-// Read reads a file that was made elsewhere, which may be read-only, and never
-// makes one: a node with keys of its own would work against the others. The
-// file's group may read it, as is usual where files are mounted; nobody else.
+// Read reads a file that was made elsewhere and may be read-only. It never makes
+// one: a node with keys of its own would work against the others. The file's
+// group may read it, as is usual for mounted files; nobody else may.
 func Read(path string) (Keys, error) {
 	k, err := read(path, 0o037)
 	if errors.Is(err, fs.ErrNotExist) {

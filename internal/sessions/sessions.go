@@ -1,13 +1,14 @@
 // Package sessions keeps login sessions in the SQL database, for
 // alexedwards/scs.
 //
-// Only a SHA-256 of each token is kept: whoever reads the database cannot log
-// in with it. A token is 256 random bits, so a plain hash is enough. Leave
-// scs.SessionManager.HashTokenInStore off. Sessions know their account, so all
-// of one account can be ended at once.
+// Only a SHA-256 of each token is kept, so that a leaked database lets nobody
+// in. A token is 256 random bits, so a plain hash is enough. Leave
+// scs.SessionManager.HashTokenInStore off. Sessions know their account, so that
+// all sessions of one account can be ended at once.
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -15,7 +16,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -24,12 +24,14 @@ import (
 // DefaultAccountKey is the session value that names the account.
 const DefaultAccountKey = "account"
 
-// maxToken is longer than any token of scs (43 bytes): what a stranger sends as
-// one is not hashed without end.
-const maxToken = 256
-
-// queryTime bounds what a request waits for, the wait for a connection included.
-const queryTime = 3 * time.Second
+const (
+	// maxToken is longer than any token of scs (43 bytes), so that what a
+	// stranger sends as one costs little to hash.
+	maxToken = 256
+	// queryTime bounds what a request waits for, the wait for a connection
+	// included.
+	queryTime = 3 * time.Second
+)
 
 // Config configures a Store. DB is required and has been migrated.
 type Config struct {
@@ -39,15 +41,11 @@ type Config struct {
 	AccountKey string
 	Codec      scs.Codec        // the session manager's; default scs.GobCodec
 	Now        func() time.Time // default time.Now
-	Log        *slog.Logger     // for failed sweeps; default slog.Default()
 }
 
 // Store is an scs.CtxStore. It is safe for concurrent use. It cannot list
 // sessions: it does not know their tokens.
-type Store struct {
-	config Config
-	loop   loop
-}
+type Store struct{ config Config }
 
 var (
 	_ scs.Store    = (*Store)(nil)
@@ -59,22 +57,17 @@ func New(config Config) (*Store, error) {
 	if config.DB == nil {
 		return nil, errors.New("sessions: DB is missing")
 	}
-	if config.AccountKey == "" {
-		config.AccountKey = DefaultAccountKey
-	}
+	config.AccountKey = cmp.Or(config.AccountKey, DefaultAccountKey)
 	if config.Codec == nil {
 		config.Codec = scs.GobCodec{}
 	}
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.Log == nil {
-		config.Log = slog.Default()
-	}
 	return &Store{config: config}, nil
 }
 
-// FindCtx finds a session's data; false if there is none or it has expired.
+// FindCtx returns a session's data; false if there is none or it has expired.
 func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found bool, err error) {
 	if len(token) > maxToken {
 		return nil, false, nil
@@ -96,9 +89,9 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 	return data, true, nil
 }
 
-// CommitCtx writes a session. A session that was ended while its request was
-// still running is written again: whoever trusts it compares the account's
-// version too.
+// CommitCtx writes a session. One that was ended while its request was still
+// running is written again: to trust a session, compare the account's version
+// too.
 func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	account, err := s.accountOf(data)
 	if err != nil {
@@ -123,7 +116,7 @@ func (s *Store) DeleteCtx(ctx context.Context, token string) error {
 	return nil
 }
 
-// DeleteAccount ends all sessions of an account and tells how many there were.
+// DeleteAccount ends all sessions of an account and returns how many there were.
 func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error) {
 	if account == "" {
 		return 0, nil // sessions that nobody has logged in to yet
@@ -131,8 +124,8 @@ func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error
 	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1`, account)
 }
 
-// Sweep deletes expired sessions and tells how many there were.
-func (s *Store) Sweep(ctx context.Context) (int64, error) {
+// Purge deletes expired sessions and returns how many there were.
+func (s *Store) Purge(ctx context.Context) (int64, error) {
 	return s.delete(ctx, `DELETE FROM sessions WHERE expires_at <= $1`, s.config.Now().UnixMilli())
 }
 
@@ -157,8 +150,8 @@ func (s *Store) Commit(token string, data []byte, expiry time.Time) error {
 // Delete is DeleteCtx without a context.
 func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Background(), token) }
 
-// accountOf looks into the data, which is only done when a session changes:
-// scs hands a store nothing else.
+// accountOf decodes the data, since scs hands a store nothing else. Only a
+// session that changes costs that.
 func (s *Store) accountOf(data []byte) (string, error) {
 	_, values, err := s.config.Codec.Decode(data)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestDestroyEndsOneSession(t *testing.T) {
 	})
 }
 
-func TestExpiredSessionsAreNotFoundAndSwept(t *testing.T) {
+func TestExpiredSessionsAreNotFoundAndPurged(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		f := setUp(t, db)
@@ -145,15 +145,15 @@ func TestExpiredSessionsAreNotFoundAndSwept(t *testing.T) {
 		if _, found, _ := f.store.Find("token"); !found {
 			t.Error("expired too early")
 		}
-		if n, err := f.store.Sweep(t.Context()); n != 0 || err != nil {
-			t.Errorf("swept %d, %v", n, err)
+		if n, err := f.store.Purge(t.Context()); n != 0 || err != nil {
+			t.Errorf("purged %d, %v", n, err)
 		}
 		f.now = begin.Add(time.Minute)
 		if _, found, _ := f.store.Find("token"); found {
 			t.Error("not expired")
 		}
-		if n, err := f.store.Sweep(t.Context()); n != 1 || err != nil {
-			t.Errorf("swept %d, %v", n, err)
+		if n, err := f.store.Purge(t.Context()); n != 1 || err != nil {
+			t.Errorf("purged %d, %v", n, err)
 		}
 	})
 }
@@ -163,20 +163,6 @@ func TestDataThatIsNoSessionIsNotWritten(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		if err := setUp(t, db).store.Commit("token", []byte("junk"), begin.Add(time.Hour)); err == nil {
 			t.Error("junk was written")
-		}
-	})
-}
-
-func TestStartAndStopMayBeCalledTwice(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		f := setUp(t, db)
-		f.store.Stop()
-		for range 2 {
-			f.store.Start()
-			f.store.Start()
-			f.store.Stop()
-			f.store.Stop()
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package sqltx runs transactions on either database, and says of their errors
-// what the two say differently. It links neither driver.
+// Package sqltx runs transactions on either database, and hides where the two
+// report the same error differently. It links neither driver.
 package sqltx
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tries is how often a transaction is begun that another one was in the way of.
+// tries is how often a transaction is begun that others get in the way of.
 const tries = 5
 
 // A Beginner is an *sql.DB or *sql.Conn.
@@ -19,9 +19,9 @@ type Beginner interface {
 	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 }
 
-// Run runs do in a transaction and commits it, unless do fails. Where
-// PostgreSQL gives a transaction up for another one's sake (a deadlock, say),
-// all of it is done again, up to five times: do must have no other effect.
+// Run runs do in a transaction and commits it, unless do fails. If PostgreSQL
+// gives up the transaction in favour of another (a deadlock, say), do is run
+// again, up to five times: it must have no effect beyond the transaction.
 func Run(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
 	for n := range tries {
 		if err = once(ctx, db, do); !conflict(err) || !pause(ctx, n) {
@@ -31,7 +31,7 @@ func Run(ctx context.Context, db Beginner, do func(*sql.Tx) error) (err error) {
 	return err
 }
 
-// pause parts transactions that run into each other again and again.
+// pause separates transactions that would run into each other again and again.
 func pause(ctx context.Context, n int) bool {
 	select {
 	case <-ctx.Done():
@@ -53,13 +53,13 @@ func once(ctx context.Context, db Beginner, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// conflict: serialization_failure and deadlock_detected. Nothing was done then.
+// conflict reports a serialization_failure or deadlock_detected: nothing was done.
 func conflict(err error) bool {
 	state := stateOf(err)
 	return state == "40001" || state == "40P01"
 }
 
-// Taken tells whether an error means that a row with this key is there already.
+// Taken reports whether an error means that there already is a row with this key.
 func Taken(err error) bool {
 	const unique, primaryKey = 2067, 1555 // extended codes of SQLite
 	var lite interface{ Code() int }
@@ -78,12 +78,11 @@ func stateOf(err error) string {
 	return ""
 }
 
-// Holds tells whether both databases can hold a text: PostgreSQL takes no zero
-// byte and nothing that is not UTF-8.
+// Holds reports whether both databases can hold a text: PostgreSQL takes no zero
+// byte and nothing but UTF-8.
 func Holds(text string) bool { return Clean(text) == text }
 
-// Clean is a text that both databases can hold: what they cannot is replaced
-// by U+FFFD.
+// Clean replaces by U+FFFD whatever one of the databases could not hold.
 func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

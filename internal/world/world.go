@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/failures"
-	"authguard/failures/redisfailures"
 	"authguard/guard"
+	"authguard/internal/redisstore"
 	"authguard/trusted"
-	"authguard/trusted/redisplaces"
 )
 
 // A World is one site. Right is every account's password.
@@ -29,7 +29,6 @@ type World struct {
 	Clock  *Clock
 	Mode   *captchamode.Mode
 	Counts *failures.Memory
-	Places trusted.Store
 	Cookie *trusted.Cookies
 	Lists  *guard.Lists
 	// CheckTakes is how long a password check takes, in the world's time: a
@@ -82,7 +81,7 @@ type Options struct {
 	Mode      *captchamode.Config
 	Start     time.Time
 	Running   bool // the clock is time.Now: for testing/synctest
-	Canonical func(string) string
+	Canonical func(directory, name string) string
 	Held      int
 	// Directories are the guard's.
 	Directories []string
@@ -112,34 +111,31 @@ func New(t testing.TB, o Options) *World {
 			t.Fatal(e)
 		}
 	}
-	var counts failures.Store
+	var store guard.Store
 	if o.Redis == nil {
 		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
 		must(err)
-		w.Places, err = trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
+		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
 		must(err)
-		counts = w.Counts
+		store = guard.NewLocal(w.Counts, places)
 	} else {
-		prefix := rand.Text() + ":" // a realm of its own
-		places, err := redisplaces.New(o.Redis, redisplaces.Options{Prefix: prefix, Limits: policy.Places})
-		must(err)
-		counts, err = redisfailures.New(o.Redis, redisfailures.Options{
-			Prefix: prefix, Retain: policy.Retain(), PendingFor: policy.PendingFor, Places: places, Clock: w.Clock.Now,
+		store, err = redisstore.New(o.Redis, redisstore.Options{
+			Prefix:     rand.Text() + ":", // a realm of its own
+			PendingFor: policy.PendingFor, Places: policy.Places, Clock: w.Clock.Now,
 		})
 		must(err)
-		w.Places = places
 	}
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
 	must(err)
-	spent := captchamode.NewMemorySpent(0, w.Clock.Now)
-	challenges, err := captchamode.NewChallenges(captchamode.ChallengeConfig{
+	spent := challenge.NewMemorySpent(0, w.Clock.Now)
+	challenges, err := challenge.New(challenge.Config{
 		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
 	})
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Failures: counts, Places: w.Places,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Directories: o.Directories, Now: w.Clock.Now,
 	})
@@ -187,7 +183,7 @@ func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Solve = captchamode.Solve{ID: c.ID, Answer: Answer}
+	a.Solve = challenge.Solve{ID: c.ID, Answer: Answer}
 	return a
 }
 
@@ -214,10 +210,10 @@ func (w *World) AllChecked() (n int) {
 }
 
 // Observe implements guard.Observer.
-func (w *World) Observe(e *guard.Event) {
+func (w *World) Observe(e guard.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, *e)
+	w.events = append(w.events, e)
 }
 
 // Events are all events so far.
@@ -254,17 +250,17 @@ const Answer = "42"
 // A Riddle is a challenge with a known answer.
 type Riddle struct{}
 
-func (Riddle) Kind() string { return captchamode.KindImage }
+func (Riddle) Kind() string { return challenge.KindImage }
 
-func (Riddle) Issue(context.Context, captchamode.Seed, time.Time) (captchamode.Puzzle, error) {
-	return captchamode.Puzzle{}, nil
+func (Riddle) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+	return challenge.Puzzle{}, nil
 }
 
-func (Riddle) Check(_ context.Context, _ captchamode.Seed, _ time.Time, answer string) (bool, error) {
+func (Riddle) Check(_ context.Context, _ challenge.Seed, _ time.Time, answer string) (bool, error) {
 	return answer == Answer, nil
 }
 
-func (Riddle) Render(w io.Writer, seed captchamode.Seed, ext string) error {
+func (Riddle) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	_, err := fmt.Fprintf(w, "%s %x", ext, sha256.Sum256(seed[:]))
 	return err
 }
@@ -310,8 +306,9 @@ func (w *World) Device(t testing.TB, account, address string) string {
 	if err != nil || d.Action != guard.Proceed {
 		t.Fatalf("%v, %v", d.Action, err)
 	}
-	if err := w.Settle(context.Background(), &d.Ticket, guard.Succeeded); err != nil {
+	if err := w.Settle(context.Background(), d.Ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	return w.Guard.Device(&d.Ticket)
+	cookie, _ := w.Guard.Device(d.Ticket)
+	return cookie
 }

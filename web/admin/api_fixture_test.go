@@ -65,7 +65,7 @@ func newOffice(t *testing.T) *office {
 		DB: o.db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: o.Clock.Now,
 	})
 	must(err)
-	store, err := sessions.New(sessions.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
+	store, err := sessions.New(sessions.Config{DB: o.db, Now: o.Clock.Now})
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)

@@ -45,7 +45,7 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := sessions.New(sessions.Config{DB: c.db, Log: quiet})
+	store, err := sessions.New(sessions.Config{DB: c.db})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,20 +89,20 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	login, right, err := s.Login.Passwords.Check(ctx, name, password, d.Privileged, nil)
 	switch {
 	case err != nil:
-		s.settle(ctx, &d.Ticket, guard.Abandoned)
+		s.settle(ctx, d.Ticket, guard.Abandoned)
 		if errors.Is(err, passwords.ErrOverloaded) {
 			s.Login.Guard.Shed(client.Address)
 			err = echo.NewHTTPError(http.StatusServiceUnavailable, "Too many passwords are being checked right now. Try again in a moment. The password is as it was.")
 		}
 		return nil, err
 	case !right || login.Account != name:
-		s.settle(ctx, &d.Ticket, guard.Failed)
+		s.settle(ctx, d.Ticket, guard.Failed)
 		return nil, nil
 	}
 	return &d.Ticket, nil
 }
 
-func (s *Site) settle(ctx context.Context, t *guard.Ticket, o guard.Outcome) {
+func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
 	if err := s.Login.Guard.Settle(ctx, t, o); err != nil {
 		s.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
@@ -114,7 +114,7 @@ func (s *Site) settle(ctx context.Context, t *guard.Ticket, o guard.Outcome) {
 func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *guard.Ticket, password string) error {
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
 	set := s.Control.SetPassword(ctx, who(session), name, password, false)
-	s.settle(ctx, ticket, guard.Succeeded)
+	s.settle(ctx, *ticket, guard.Succeeded)
 	if errors.Is(set, control.ErrUnrecorded) {
 		s.Log.Error("administration failed", "path", c.Path(), "error", set)
 	} else if set != nil {

@@ -1,0 +1,143 @@
+package challenge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+func TestCountedComesBackOnceForEachChallenge(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, counted := range []bool{true, false} {
+		for _, answer := range []string{"right", "wrong"} {
+			c, err := d.Issue(t.Context(), here, counted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer == "right" {
+				answer = c.PoW.Salt
+			}
+			if v := d.check(t, elsewhere, c.ID, answer); v.Counted {
+				t.Error("another address was told that the challenge was counted")
+			}
+			if v := d.check(t, here, c.ID, answer); v.Counted != counted {
+				t.Errorf("issued with counted %t, got %t back", counted, v.Counted)
+			}
+			if v := d.check(t, here, c.ID, answer); v.Counted {
+				t.Error("a spent challenge was counted again")
+			}
+		}
+	}
+}
+
+func TestOnlyTheSealedKindsAnswerCounts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.Set("pow", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	pow := d.issue(t)
+	if err := d.Set("image", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	image := d.issue(t)
+	// With the seed of the image challenge, were it a proof of work.
+	forged := "pow" + strings.TrimPrefix(image.PoW.Salt, "image")
+	expectReason(t, d.check(t, here, image.ID, forged), challenge.Wrong)
+	expectReason(t, d.check(t, here, pow.ID, pow.PoW.Salt), challenge.Right)
+}
+
+func TestAProofOfWorkCanBeSolvedByItsPicture(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if err := d.Set("pow", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	c := d.issue(t)
+	if c.Kind != "pow" || c.Image == "" || c.Audio == "" || c.PoW == nil {
+		t.Fatalf("the challenge is %+v", c)
+	}
+	media, err := d.Media(t.Context(), c.ID, "png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := strings.TrimPrefix(string(media.Body), "png")
+	expectReason(t, d.check(t, here, c.ID, typed), challenge.Right)
+	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.AlreadySpent)
+}
+
+func TestAKindWithoutAPictureHasNone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *challenge.Config) { c.Preferred = "pow" })
+	d.pow.orImage = false
+	c := d.issue(t)
+	if c.Image != "" || c.Audio != "" {
+		t.Errorf("the challenge offers %q and %q", c.Image, c.Audio)
+	}
+	if _, err := d.Media(t.Context(), c.ID, "png"); !errors.Is(err, challenge.ErrGone) {
+		t.Errorf("its picture: %v", err)
+	}
+}
+
+func TestTheJSONFormIsTheContracts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *challenge.Config) { c.Preferred = "pow" })
+	c := d.issue(t)
+	raw, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		t.Fatal(err)
+	}
+	if fields["id"] != c.ID || fields["kind"] != "pow" ||
+		fields["image"] != "/captcha/"+c.ID+".png" || fields["audio"] != "/captcha/"+c.ID+".wav" {
+		t.Errorf("JSON form is %s", raw)
+	}
+	pow, _ := fields["pow"].(map[string]any)
+	for _, name := range []string{"algorithm", "challenge", "maxnumber", "salt", "signature"} {
+		if _, ok := pow[name]; !ok {
+			t.Errorf("pow has no %q", name)
+		}
+	}
+}
+
+func TestTheZeroVerdictIsNotSolved(t *testing.T) {
+	t.Parallel()
+	var v challenge.Verdict
+	if v.Solved || v.Reason.String() != "unchecked" {
+		t.Errorf("zero verdict: %+v", v)
+	}
+}
+
+func TestImpossibleConfigsAreErrors(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for name, change := range map[string]func(*challenge.Config){
+		"no secret":         func(c *challenge.Config) { c.Secret = nil },
+		"short secret":      func(c *challenge.Config) { c.Secret = c.Secret[:31] },
+		"unset secret":      func(c *challenge.Config) { c.Secret = make([]byte, 32) },
+		"no store":          func(c *challenge.Config) { c.Spent = nil },
+		"no built-in":       func(c *challenge.Config) { c.BuiltIn = nil },
+		"unknown preferred": func(c *challenge.Config) { c.Preferred = "none" },
+		"two of a kind":     func(c *challenge.Config) { c.Others = []challenge.Provider{d.image} },
+		"long kind": func(c *challenge.Config) {
+			c.Others = []challenge.Provider{&plainKind{kind: "ninebytes"}}
+		},
+		"short life":   func(c *challenge.Config) { c.TTL = time.Second },
+		"long life":    func(c *challenge.Config) { c.TTL = 2 * time.Hour },
+		"no rendering": func(c *challenge.Config) { c.Renders = -1 },
+	} {
+		config := challenge.Config{Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image}
+		change(&config)
+		if c, err := challenge.New(config); err == nil || c != nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Package challengetest is the contract of [challenge.Spent] as tests. Every
+// store runs it unchanged:
+//
+//	challengetest.RunSpent(t, func(t *testing.T) challengetest.Fixture { … })
+package challengetest
+
+import (
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+// A Fixture is an empty store and its clock.
+type Fixture struct {
+	Store challenge.Spent
+	// Now is the store's clock; nil is time.Now.
+	Now func() time.Time
+	// Advance moves the clock; nil if it cannot be moved. Claims that depend on
+	// it are then left out.
+	Advance func(time.Duration)
+}
+
+// RunSpent runs the contract, each part over a store of its own.
+func RunSpent(t *testing.T, open func(t *testing.T) Fixture) {
+	for name, claim := range map[string]func(*testing.T, Fixture){
+		"OfParallelSpendsExactlyOneIsFirst":  parallelSpends,
+		"ASpentIDIsNeverFirstAgain":          spentForGood,
+		"IDsAreIndependent":                  independent,
+		"AnExpiredIDIsNeverFirst":            expired,
+		"SeenSpendsNothing":                  seenSpendsNothing,
+		"WhatHasExpiredIsNotFirstEver":       neverAfter,
+		"SpentIDsOutliveOthersThatHaveEnded": outlives,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			if f.Now == nil {
+				f.Now = time.Now
+			}
+			claim(t, f)
+		})
+	}
+}
+
+func newID() (id [16]byte) {
+	rand.Read(id[:])
+	return id
+}
+
+func (f Fixture) spend(t *testing.T, id [16]byte, until time.Time) bool {
+	t.Helper()
+	first, err := f.Store.Spend(t.Context(), id, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first
+}
+
+func (f Fixture) seen(t *testing.T, id [16]byte, until time.Time) bool {
+	t.Helper()
+	seen, err := f.Store.Seen(t.Context(), id, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+func parallelSpends(t *testing.T, f Fixture) {
+	const rounds, tries = 10, 200
+	for range rounds {
+		id, until := newID(), f.Now().Add(time.Minute)
+		var firsts, failed atomic.Int64
+		var group sync.WaitGroup
+		start := make(chan struct{})
+		for range tries {
+			group.Go(func() {
+				<-start
+				first, err := f.Store.Spend(t.Context(), id, until)
+				if err != nil {
+					failed.Add(1)
+				} else if first {
+					firsts.Add(1)
+				}
+			})
+		}
+		close(start)
+		group.Wait()
+		if firsts.Load() != 1 || failed.Load() != 0 {
+			t.Fatalf("of %d parallel spends %d were first and %d failed", tries, firsts.Load(), failed.Load())
+		}
+	}
+}
+
+func spentForGood(t *testing.T, f Fixture) {
+	id, until := newID(), f.Now().Add(time.Hour)
+	if !f.spend(t, id, until) {
+		t.Fatal("the first spend was not first")
+	}
+	for range 3 {
+		if f.spend(t, id, until) {
+			t.Fatal("a later spend was first again")
+		}
+	}
+}
+
+func independent(t *testing.T, f Fixture) {
+	until := f.Now().Add(time.Minute)
+	id := newID()
+	for i := range id { // differ in one byte each, and in the expiry
+		other := id
+		other[i] ^= 1
+		if !f.spend(t, other, until.Add(time.Duration(i)*time.Minute)) {
+			t.Errorf("an ID that differs in byte %d was taken for spent", i)
+		}
+	}
+	if !f.spend(t, id, until) {
+		t.Error("an ID was taken for spent because its neighbours were")
+	}
+}
+
+func expired(t *testing.T, f Fixture) {
+	for _, ago := range []time.Duration{0, time.Millisecond, time.Second, 24 * time.Hour} {
+		if f.spend(t, newID(), f.Now().Add(-ago)) {
+			t.Errorf("an ID that expired %v ago was first", ago)
+		}
+	}
+}
+
+func seenSpendsNothing(t *testing.T, f Fixture) {
+	id, until := newID(), f.Now().Add(time.Minute)
+	if f.seen(t, id, until) || f.seen(t, id, until) {
+		t.Error("an ID that nobody spent was seen")
+	}
+	if !f.spend(t, id, until) {
+		t.Error("looking at an ID spent it")
+	}
+	if !f.seen(t, id, until) {
+		t.Error("a spent ID was not seen")
+	}
+}
+
+func neverAfter(t *testing.T, f Fixture) {
+	f.mustAdvance(t)
+	id, until := newID(), f.Now().Add(time.Minute)
+	f.spend(t, id, until)
+	for range 5 {
+		f.Advance(time.Minute)
+		if f.spend(t, id, until) {
+			t.Fatal("an ID was first again after it expired")
+		}
+	}
+}
+
+func outlives(t *testing.T, f Fixture) {
+	f.mustAdvance(t)
+	short, long := newID(), newID()
+	now := f.Now()
+	f.spend(t, short, now.Add(time.Minute))
+	f.spend(t, long, now.Add(10*time.Minute))
+	for range 9 {
+		f.Advance(time.Minute)
+		f.spend(t, newID(), f.Now().Add(time.Minute))
+		if f.spend(t, long, now.Add(10*time.Minute)) {
+			t.Fatalf("an ID was first again %v before it expired", now.Add(10*time.Minute).Sub(f.Now()))
+		}
+	}
+}
+
+func (f Fixture) mustAdvance(t *testing.T) {
+	t.Helper()
+	if f.Advance == nil {
+		t.Skip("this store's clock cannot be moved")
+	}
+}

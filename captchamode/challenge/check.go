@@ -1,0 +1,128 @@
+package challenge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// A Reason is why a challenge counts as solved or not: a closed set, fit for a
+// metric's label. The zero Reason is not solved.
+type Reason uint8
+
+// Only Wrong and Right mean that this try has used the challenge up.
+// AlreadySpent means that an earlier one had.
+const (
+	Unchecked Reason = iota // the check itself broke: see the error
+	Absent                  // no ID, or no answer
+	Malformed               // not the form of an ID, or too long an answer
+	Unknown                 // not issued by us
+	Expired
+	Elsewhere // issued to another address
+	AlreadySpent
+	Wrong
+	Right
+)
+
+var reasons = [...]string{
+	"unchecked", "absent", "malformed", "unknown", "expired", "elsewhere", "spent", "wrong", "solved",
+}
+
+// String is the reason in one word.
+func (r Reason) String() string {
+	if int(r) < len(reasons) {
+		return reasons[r]
+	}
+	return reasons[Unchecked]
+}
+
+// A Verdict says whether a challenge was solved. The zero Verdict says no.
+type Verdict struct {
+	Solved bool
+	Reason Reason
+	// Counted is what [Desk.Issue] was told. It is set only for the one try that
+	// used the challenge up, right or wrong, so a charge is taken back once.
+	Counted bool
+}
+
+// Check uses up a challenge and reports whether the answer solves it. The
+// challenge is spent before the answer is compared, so of parallel tries only
+// one is looked at. What is no try at an answer (absent, malformed, expired,
+// from another address) spends nothing. An error means that the answer could
+// not be checked; the verdict is then not solved.
+func (d *Desk) Check(ctx context.Context, address [16]byte, solve Solve) (Verdict, error) {
+	s, reason := d.admit(address, solve)
+	if reason != Unchecked {
+		return Verdict{Reason: reason}, nil
+	}
+	first, err := d.spent.Spend(ctx, s.nonce, s.expires)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("challenge: spending a challenge: %w", err)
+	}
+	if !first {
+		return Verdict{Reason: AlreadySpent}, nil
+	}
+	right, err := d.compare(ctx, s, solve.Answer)
+	if err != nil {
+		return Verdict{Counted: s.counted}, err
+	}
+	if !right {
+		return Verdict{Reason: Wrong, Counted: s.counted}, nil
+	}
+	return Verdict{Solved: true, Reason: Right, Counted: s.counted}, nil
+}
+
+// admit returns what is wrong with a try before its answer is compared; Unchecked
+// if nothing.
+func (d *Desk) admit(address [16]byte, solve Solve) (sealed, Reason) {
+	if solve.ID == "" || strings.TrimSpace(solve.Answer) == "" {
+		return sealed{}, Absent
+	}
+	if len(solve.Answer) > MaxAnswer {
+		return sealed{}, Malformed
+	}
+	s, reason := d.find(solve.ID)
+	if reason == Unchecked && s.address != address {
+		return sealed{}, Elsewhere
+	}
+	return s, reason
+}
+
+// find opens an ID that can still be solved.
+func (d *Desk) find(id string) (sealed, Reason) {
+	s, reason := d.sealer.open(id)
+	if reason != Unchecked {
+		return sealed{}, reason
+	}
+	if d.providers[s.kind] == nil {
+		return sealed{}, Unknown // issued by a node with other providers
+	}
+	if !d.now().Before(s.expires) {
+		return sealed{}, Expired
+	}
+	return s, Unchecked
+}
+
+// compare asks the provider of the sealed kind, and the built-in one if the image
+// was offered beside it. Nothing that the client sends decides who is asked.
+func (d *Desk) compare(ctx context.Context, s sealed, answer string) (bool, error) {
+	right, err := d.compareAs(ctx, s, s.kind, answer)
+	if right && err == nil {
+		return true, nil
+	}
+	if s.orImage && s.kind != d.builtIn.Kind() {
+		if drawn, failed := d.compareAs(ctx, s, d.builtIn.Kind(), answer); drawn && failed == nil {
+			return true, nil
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("challenge: checking a challenge of kind %q: %w", s.kind, err)
+	}
+	return false, nil
+}
+
+func (d *Desk) compareAs(ctx context.Context, s sealed, kind, answer string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, providerWait)
+	defer cancel()
+	return d.providers[kind].Check(ctx, d.sealer.seed(s, kind), s.expires, answer)
+}

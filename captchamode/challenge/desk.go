@@ -1,0 +1,129 @@
+package challenge
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A Desk issues challenges, and checks each at most once (R17). It stores nothing
+// of a challenge until it is spent, so a flood of issued ones costs no memory and
+// pushes out nobody's. Safe for concurrent use; nothing to close.
+type Desk struct {
+	sealer     *sealer
+	spent      Spent
+	builtIn    Illustrated
+	providers  map[string]Provider
+	policy     atomic.Pointer[policy]
+	onFallback func(kind string, err error)
+	now        func() time.Time
+	renders    map[string]chan struct{}
+}
+
+type policy struct {
+	preferred string
+	ttl       time.Duration
+}
+
+// providerWait is how long a provider other than the built-in one may take
+// before it counts as broken.
+const providerWait = 2 * time.Second
+
+// New returns a desk, or every problem with the config.
+func New(config Config) (*Desk, error) {
+	config.setDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	providers, err := config.byKind()
+	if err != nil {
+		return nil, err
+	}
+	sealer, err := newSealer(config.Secret, config.Spent.Epoch())
+	if err != nil {
+		return nil, err
+	}
+	d := &Desk{
+		sealer: sealer, spent: config.Spent, builtIn: config.BuiltIn,
+		providers: providers, onFallback: config.OnFallback, now: config.Now,
+		renders: map[string]chan struct{}{
+			"png": make(chan struct{}, config.Renders),
+			"wav": make(chan struct{}, config.Renders),
+		},
+	}
+	if err := d.Set(config.Preferred, config.TTL); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Set changes the preferred kind and the lifetime of challenges issued from now
+// on. Those issued before keep what was sealed in them. An error changes
+// nothing.
+func (d *Desk) Set(preferred string, ttl time.Duration) error {
+	if d.providers[preferred] == nil {
+		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
+	}
+	if ttl < MinTTL || ttl > MaxTTL {
+		return fmt.Errorf("challenge: ttl: must be from %s to %s", MinTTL, MaxTTL)
+	}
+	d.policy.Store(&policy{preferred, ttl})
+	return nil
+}
+
+// Issue makes a challenge that only this address, a keyed digest, can solve.
+// counted is sealed in it and returned by [Desk.Check]: whether the caller has
+// charged the challenge to anything. A broken provider is replaced by the
+// built-in one (R18); an error means that this one failed too.
+func (d *Desk) Issue(ctx context.Context, address [16]byte, counted bool) (Challenge, error) {
+	policy := d.policy.Load()
+	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
+	s := sealed{kind: policy.preferred, expires: expires, address: address, counted: counted}
+	rand.Read(s.nonce[:]) // never fails: it ends the program instead
+	puzzle, err := d.pose(ctx, &s)
+	if err != nil {
+		return Challenge{}, err
+	}
+	s.orImage = puzzle.OrImage
+	return d.present(s, puzzle), nil
+}
+
+// pose asks the preferred provider, then the built-in one, and notes in s which
+// of them answered.
+func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
+	puzzle, err := d.poseAs(ctx, *s)
+	if err != nil && ctx.Err() == nil && s.kind != d.builtIn.Kind() {
+		d.onFallback(s.kind, err)
+		s.kind = d.builtIn.Kind()
+		puzzle, err = d.poseAs(ctx, *s)
+	}
+	if err != nil {
+		return Puzzle{}, fmt.Errorf("challenge: issuing a challenge of kind %q: %w", s.kind, err)
+	}
+	return puzzle, nil
+}
+
+func (d *Desk) poseAs(ctx context.Context, s sealed) (Puzzle, error) {
+	if s.kind != d.builtIn.Kind() { // that one asks nobody, so it cannot hang
+		limited, cancel := context.WithTimeout(ctx, providerWait)
+		defer cancel()
+		ctx = limited
+	}
+	return d.providers[s.kind].Issue(ctx, d.sealer.seed(s, s.kind), s.expires)
+}
+
+func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
+	challenge := Challenge{ID: d.sealer.seal(s), Kind: s.kind, Expires: s.expires, PoW: puzzle.PoW}
+	if d.illustrated(s) {
+		challenge.Image = "/captcha/" + challenge.ID + ".png"
+		challenge.Audio = "/captcha/" + challenge.ID + ".wav"
+	}
+	return challenge
+}
+
+// illustrated reports whether the built-in image solves this challenge.
+func (d *Desk) illustrated(s sealed) bool {
+	return s.orImage || s.kind == d.builtIn.Kind()
+}

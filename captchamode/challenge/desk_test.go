@@ -1,0 +1,119 @@
+package challenge_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+var (
+	challengeSecret = []byte("0123456789abcdef0123456789abcdef")
+	here            = [16]byte{1}
+	elsewhere       = [16]byte{2}
+)
+
+// plainKind is a provider whose answer is its kind and the seed. It breaks
+// when told to.
+type plainKind struct {
+	kind     string
+	orImage  bool
+	breaks   atomic.Bool
+	hangs    atomic.Bool
+	rendered atomic.Int64
+	render   func() // called while rendering
+}
+
+var errBroken = errors.New("broken")
+
+func plainAnswer(kind string, seed challenge.Seed) string { return kind + string(seed[:]) }
+
+func (p *plainKind) Kind() string { return p.kind }
+
+func (p *plainKind) Issue(ctx context.Context, seed challenge.Seed, _ time.Time) (challenge.Puzzle, error) {
+	if p.hangs.Load() {
+		<-ctx.Done()
+		return challenge.Puzzle{}, ctx.Err()
+	}
+	if p.breaks.Load() {
+		return challenge.Puzzle{}, errBroken
+	}
+	// The tests find the answer here; people are not told it.
+	return challenge.Puzzle{OrImage: p.orImage, PoW: &challenge.PoW{Salt: plainAnswer(p.kind, seed)}}, nil
+}
+
+func (p *plainKind) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
+	if p.breaks.Load() {
+		return true, errBroken // a pass if anybody believes it
+	}
+	return answer == plainAnswer(p.kind, seed), nil
+}
+
+func (p *plainKind) Render(w io.Writer, seed challenge.Seed, ext string) error {
+	p.rendered.Add(1)
+	if p.render != nil {
+		p.render()
+	}
+	_, err := io.WriteString(w, ext+plainAnswer(p.kind, seed))
+	return err
+}
+
+// desk is a set of challenges with its providers and its clock.
+type desk struct {
+	*challenge.Desk
+	image, pow *plainKind
+	clock      *challengeClock
+	spent      challenge.Spent
+	fallbacks  atomic.Int64
+}
+
+func newDesk(t testing.TB, change ...func(*challenge.Config)) *desk {
+	t.Helper()
+	d := &desk{
+		image: &plainKind{kind: "image"}, pow: &plainKind{kind: "pow", orImage: true},
+		clock: newChallengeClock(),
+	}
+	d.spent = challenge.NewMemorySpent(0, d.clock.Now)
+	config := challenge.Config{
+		Secret: challengeSecret, Spent: d.spent, BuiltIn: d.image,
+		Others: []challenge.Provider{d.pow}, Now: d.clock.Now,
+		OnFallback: func(string, error) { d.fallbacks.Add(1) },
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	var err error
+	if d.Desk, err = challenge.New(config); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *desk) issue(t testing.TB) challenge.Challenge {
+	t.Helper()
+	c, err := d.Issue(t.Context(), here, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (d *desk) check(t testing.TB, address [16]byte, id, answer string) challenge.Verdict {
+	t.Helper()
+	v, err := d.Check(t.Context(), address, challenge.Solve{ID: id, Answer: answer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func expectReason(t testing.TB, v challenge.Verdict, want challenge.Reason) {
+	t.Helper()
+	if v.Reason != want || v.Solved != (want == challenge.Right) {
+		t.Errorf("verdict %v (solved %t), want %v", v.Reason, v.Solved, want)
+	}
+}

@@ -1,0 +1,136 @@
+package challenge
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An ID is the base64url of
+//
+//	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16) · tag 16
+//
+// 66 bytes: base64 without spare bits, which could be changed unnoticed.
+const (
+	nonceLen  = 16
+	kindLen   = 8
+	plainLen  = 1 + 1 + kindLen + 8 + 16
+	sealedLen = nonceLen + plainLen + 16
+
+	// IDLen is the length of every challenge's ID.
+	IDLen = sealedLen / 3 * 4
+
+	idVersion   = 1
+	flagCounted = 1
+	flagOrImage = 2
+)
+
+// sealed is the content of an ID.
+type sealed struct {
+	nonce   [nonceLen]byte // the challenge's name: what is spent
+	kind    string
+	expires time.Time // whole milliseconds
+	address [16]byte
+	counted bool
+	orImage bool
+}
+
+// A sealer makes and opens IDs, and derives the seeds of the challenges.
+type sealer struct{ idKey, seedKey []byte }
+
+func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
+	idKey, err := hkdf.Key(sha256.New, secret, epoch[:], "authguard challenge id v1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("challenge: deriving a key: %w", err)
+	}
+	seedKey, err := hkdf.Key(sha256.New, secret, epoch[:], "authguard challenge seed v1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("challenge: deriving a key: %w", err)
+	}
+	return &sealer{idKey, seedKey}, nil
+}
+
+// seed differs by kind, so a provider cannot work out another's answer.
+func (s *sealer) seed(c sealed, kind string) Seed {
+	mac := hmac.New(sha256.New, s.seedKey)
+	mac.Write(c.nonce[:])
+	mac.Write([]byte(kind))
+	return Seed(mac.Sum(nil))
+}
+
+// aead seals one ID under a key of its own. A flood draws billions of nonces, too
+// many for GCM's random 96 bits under one key. 128 bits into a derived key are
+// enough, and GCM's own nonce can then be zero.
+func (s *sealer) aead(nonce [nonceLen]byte) cipher.AEAD {
+	mac := hmac.New(sha256.New, s.idKey)
+	mac.Write(nonce[:])
+	block, err := aes.NewCipher(mac.Sum(nil))
+	if err != nil {
+		panic(err) // only for a wrong key length
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // only for a wrong block length
+	}
+	return gcm
+}
+
+var zeroNonce [12]byte
+
+func (s *sealer) seal(c sealed) string {
+	id := append(make([]byte, 0, sealedLen), c.nonce[:]...)
+	id = s.aead(c.nonce).Seal(id, zeroNonce[:], c.plain(), nil)
+	return base64.RawURLEncoding.EncodeToString(id)
+}
+
+// open reads an ID. The reason says what is wrong with it; Unchecked if nothing.
+func (s *sealer) open(id string) (sealed, Reason) {
+	if len(id) != IDLen {
+		return sealed{}, Malformed
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	if err != nil || len(raw) != sealedLen {
+		return sealed{}, Malformed // the decoder skips line breaks
+	}
+	nonce := [nonceLen]byte(raw[:nonceLen])
+	plain, err := s.aead(nonce).Open(nil, zeroNonce[:], raw[nonceLen:], nil)
+	if err != nil || plain[0] != idVersion {
+		return sealed{}, Unknown
+	}
+	return parsePlain(nonce, plain), Unchecked
+}
+
+func (c sealed) plain() []byte {
+	var kind [kindLen]byte
+	copy(kind[:], c.kind)
+	var flags byte
+	if c.counted {
+		flags |= flagCounted
+	}
+	if c.orImage {
+		flags |= flagOrImage
+	}
+	plain := append(make([]byte, 0, plainLen), idVersion, flags)
+	plain = append(plain, kind[:]...)
+	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
+	return append(plain, c.address[:]...)
+}
+
+func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
+	flags, rest := plain[1], plain[2:]
+	return sealed{
+		nonce:   nonce,
+		kind:    strings.TrimRight(string(rest[:kindLen]), "\x00"),
+		expires: time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
+		address: [16]byte(rest[kindLen+8:]),
+		counted: flags&flagCounted != 0,
+		orImage: flags&flagOrImage != 0,
+	}
+}

@@ -1,0 +1,135 @@
+// Package image is the built-in challenge: digits in a distorted picture, or
+// spoken over noise for those who cannot see it. It needs nothing but this
+// process, so every other challenge falls back to it (R18).
+//
+// It draws and speaks with github.com/dchest/captcha, without that library's
+// store, handlers and globals. The digits follow from the seed, so nothing is
+// stored. docs/challenges.md has how well machines read it.
+package image
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+var _ challenge.Illustrated = (*Provider)(nil)
+
+// Config of a Provider. The zero value is the measured default.
+type Config struct {
+	// Digits in a challenge, 4 to 8; default 6.
+	Digits int
+	// Width and Height of the picture in pixels; default 240 by 80.
+	Width, Height int
+	// Lang is the language of the spoken digits: en, ja, pt, ru or zh;
+	// default en.
+	Lang string
+}
+
+var languages = []string{"en", "ja", "pt", "ru", "zh"}
+
+// A Provider draws, speaks and checks digits. Safe for concurrent use.
+type Provider struct {
+	config Config
+	modulo uint64
+}
+
+// New returns a provider, or every problem with its config.
+func New(config Config) (*Provider, error) {
+	config.setDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	p := &Provider{config: config, modulo: 1}
+	for range config.Digits {
+		p.modulo *= 10
+	}
+	if err := p.tryDrawing(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *Config) setDefaults() {
+	if c.Digits == 0 {
+		c.Digits = 6
+	}
+	if c.Width == 0 && c.Height == 0 {
+		c.Width, c.Height = 240, 80
+	}
+	if c.Lang == "" {
+		c.Lang = "en"
+	}
+}
+
+func (c *Config) validate() error {
+	var problems []error
+	if c.Digits < 4 || c.Digits > 8 {
+		problems = append(problems, errors.New("image: digits: must be from 4 to 8"))
+	}
+	if c.Width < 1 || c.Height < 1 || c.Width > 1000 || c.Height > 1000 {
+		problems = append(problems, errors.New("image: width and height: must be from 1 to 1000"))
+	}
+	if !slices.Contains(languages, c.Lang) {
+		problems = append(problems, fmt.Errorf("image: lang: must be one of %v", languages))
+	}
+	return errors.Join(problems...)
+}
+
+// Kind returns [challenge.KindImage].
+func (p *Provider) Kind() string { return challenge.KindImage }
+
+// Issue has nothing to add: the picture is fetched by the challenge's ID.
+func (p *Provider) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+	return challenge.Puzzle{OrImage: true}, nil
+}
+
+// Check compares the digits. Spaces and any script's decimal digits are fine.
+func (p *Provider) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
+	return matches(p.digits(seed), answer), nil
+}
+
+// Render writes the picture ("png") or the voice ("wav").
+func (p *Provider) Render(w io.Writer, seed challenge.Seed, ext string) error {
+	switch ext {
+	case "png":
+		return p.draw(w, seed)
+	case "wav":
+		return p.speak(w, seed)
+	default:
+		return fmt.Errorf("image: cannot render %q", ext)
+	}
+}
+
+// digits of a seed, each from 0 to 9. Reducing 64 bits modulo a million leaves a
+// bias of one in 10^13.
+func (p *Provider) digits(seed challenge.Seed) []byte {
+	rest := binary.BigEndian.Uint64(seed[:8]) % p.modulo
+	digits := make([]byte, p.config.Digits)
+	for i := range digits {
+		digits[len(digits)-1-i] = byte(rest % 10)
+		rest /= 10
+	}
+	return digits
+}
+
+// noise names the distortion of a seed. The library mixes it with a key of its
+// own, drawn when the process starts: a picture is stable in one process and
+// differs in the next.
+func noise(seed challenge.Seed) string { return hex.EncodeToString(seed[8:24]) }
+
+// Solution solves the challenge of a seed, for tests and measurements.
+func (p *Provider) Solution(seed challenge.Seed) string {
+	solution := p.digits(seed)
+	for i := range solution {
+		solution[i] += '0'
+	}
+	return string(solution)
+}

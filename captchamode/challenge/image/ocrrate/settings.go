@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"image"
+	imagedraw "image/draw"
+	"image/png"
+	"strconv"
+	"strings"
+
+	"github.com/dchest/captcha"
+
+	"authguard/captchamode/challenge"
+	ours "authguard/captchamode/challenge/image"
+)
+
+// A setting is one way of drawing. "library" is what the library's own PNG
+// shows; "ours" is what people are served.
+type setting struct {
+	digits        int
+	width, height int
+	drawn         string
+}
+
+func (s setting) size() string { return fmt.Sprintf("%dx%d", s.width, s.height) }
+
+var settings = []setting{
+	{6, 240, 80, "library"},
+	{6, 240, 80, "ours"},
+	{5, 240, 80, "ours"},
+	{7, 240, 80, "ours"},
+	{6, 200, 64, "ours"},
+	{6, 200, 80, "ours"},
+	{6, 300, 100, "ours"},
+	{8, 300, 100, "ours"},
+}
+
+// A sample is a picture and what it says.
+type sample struct {
+	picture image.Image
+	digits  string
+}
+
+func draw(s setting, n int) ([]sample, error) {
+	samples := make([]sample, n)
+	for i := range samples {
+		var err error
+		if s.drawn == "library" {
+			samples[i] = drawLibrary(s)
+		} else if samples[i], err = drawOurs(s); err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}
+
+func drawLibrary(s setting) sample {
+	digits := captcha.RandomDigits(s.digits)
+	var said strings.Builder
+	for _, d := range digits {
+		said.WriteString(strconv.Itoa(int(d)))
+	}
+	picture := captcha.NewImage(rand.Text(), digits, s.width, s.height)
+	white := image.NewRGBA(picture.Bounds())
+	imagedraw.Draw(white, white.Bounds(), image.White, image.Point{}, imagedraw.Src)
+	imagedraw.Draw(white, white.Bounds(), picture, image.Point{}, imagedraw.Over)
+	return sample{white, said.String()}
+}
+
+func drawOurs(s setting) (sample, error) {
+	provider, err := ours.New(ours.Config{Digits: s.digits, Width: s.width, Height: s.height})
+	if err != nil {
+		return sample{}, err
+	}
+	var seed challenge.Seed
+	rand.Read(seed[:])
+	var encoded bytes.Buffer
+	if err := provider.Render(&encoded, seed, "png"); err != nil {
+		return sample{}, err
+	}
+	picture, err := png.Decode(&encoded)
+	return sample{picture, provider.Solution(seed)}, err
+}

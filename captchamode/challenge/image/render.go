@@ -1,0 +1,58 @@
+package image
+
+import (
+	"fmt"
+	"image/color"
+	"image/png"
+	"io"
+
+	"github.com/dchest/captcha"
+
+	"authguard/captchamode/challenge"
+)
+
+func (p *Provider) draw(w io.Writer, seed challenge.Seed) error {
+	picture := p.picture(seed)
+	flatten(picture.Palette)
+	if err := png.Encode(w, picture.Paletted); err != nil {
+		return fmt.Errorf("image: writing the picture: %w", err)
+	}
+	return nil
+}
+
+func (p *Provider) picture(seed challenge.Seed) *captcha.Image {
+	return captcha.NewImage(noise(seed), p.digits(seed), p.config.Width, p.config.Height)
+}
+
+func (p *Provider) speak(w io.Writer, seed challenge.Seed) error {
+	voice := captcha.NewAudio(noise(seed), p.digits(seed), p.config.Lang)
+	if _, err := voice.WriteTo(w); err != nil {
+		return fmt.Errorf("image: writing the sound: %w", err)
+	}
+	return nil
+}
+
+// flatten leaves two colours. The library's background is transparent, which puts
+// dark digits on the black of a dark page; and it gives digits and dots colours
+// of their own, which hands a machine the digits without the dots.
+func flatten(palette color.Palette) {
+	for i := range palette {
+		palette[i] = ink
+	}
+	palette[0] = color.White
+}
+
+var ink = color.RGBA{R: 0x20, G: 0x20, B: 0x50, A: 0xff}
+
+// tryDrawing finds out whether the digits fit: the library panics if they do not,
+// and that depends on the sizes alone.
+func (p *Provider) tryDrawing() (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("image: %d digits do not fit into %d by %d pixels",
+				p.config.Digits, p.config.Width, p.config.Height)
+		}
+	}()
+	p.picture(challenge.Seed{})
+	return nil
+}

@@ -1,0 +1,204 @@
+package captchamode
+
+import (
+	"crypto/rand"
+	"slices"
+	"time"
+)
+
+// Several nodes are one site. Several times a second each reports what it has
+// counted, and gets the sum of all reports and what the nodes have agreed on. The
+// first node to find that the level has to change proposes it; once that is
+// written, the others apply what they read. So there is no leader, and each switch
+// has one author. All times are the site's: those of whatever carries the reports.
+
+// Agreed is what the nodes of a site have agreed on. The zero Agreed is nothing.
+type Agreed struct {
+	Version string `json:"-"` // another one each time that they agree on something
+	Detector
+	// Number counts the changes of the level. By made the last one: that node
+	// records it and raises the alarm.
+	Number  int64    `json:"number"`
+	By      string   `json:"by,omitzero"`
+	Minutes []Minute `json:"minutes"`
+}
+
+// An Answer is what a node gets for its report.
+type Answer struct {
+	To     Report // that report
+	Now    time.Time
+	Nodes  int     // that have reported in the last seconds, this one among them
+	All    Report  // the sum over all nodes
+	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
+}
+
+// fleet is what a Mode knows of the other nodes.
+type fleet struct {
+	node     string
+	hurry    func()
+	together bool          // the last report was answered
+	agreed   Agreed        // what this node goes by; no Version before the first answer
+	ahead    time.Duration // the site's clock less this node's
+	judged   Level         // this node's level at its last Merge
+
+	// As of the last answer: when it came, how many nodes there were, and the
+	// pressure on this one and on all others.
+	at           time.Time
+	nodes        int
+	mine, others Counts
+}
+
+// alone reports whether the node was one of several and gets no answer any more.
+func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
+
+// Merge returns what holds of what the nodes have agreed on and what one of them
+// would say. apart means that its own level came about without the others.
+func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
+	switch {
+	case agreed == nil: // lost, or never there
+		return own
+	case agreed.Version == own.Version: // nobody has spoken since
+		own.Minutes = agreed.Minutes
+		return own
+	case own.Version == "" || !apart && agreed.follows(&own):
+		return *agreed
+	}
+	m := *agreed
+	m.Number = max(m.Number, own.Number)
+	if own.Learned > m.Learned {
+		m.Normal, m.Learned = own.Normal, own.Learned
+	}
+	switch {
+	case own.Level > m.Level:
+		m.Level, m.Low = own.Level, own.Low
+	case own.Level == m.Level && (own.Low.IsZero() || !m.Low.IsZero() && own.Low.After(m.Low)):
+		m.Low = own.Low
+	}
+	return m
+}
+
+// Join makes the Mode one of the nodes of a site. node names this process and
+// no other; hurry asks for a report soon. It is called with the lock held and must
+// not block. Call Join once, before anything is observed. Until the first answer
+// the Mode goes by itself.
+func (m *Mode) Join(node string, hurry func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet.node, m.fleet.hurry = node, hurry
+}
+
+// Report returns what this node has counted. Call Merge with the answer, or
+// GoAlone if there is none, before the next Report.
+func (m *Mode) Report() Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance()
+	return m.window.Report
+}
+
+// Merge takes in the answer to a report. It returns what the nodes should agree on
+// now: write it in the place of what was read, then Apply it. It returns nil if
+// there is nothing to write.
+func (m *Mode) Merge(n Answer) *Agreed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, said := &m.fleet, n.Agreed
+	f.ahead = n.Now.Sub(m.now())
+	now := m.advance()
+	if f.alone() {
+		m.lookAlone(now)
+	}
+	if said != nil && !said.valid() {
+		said = nil
+	}
+	f.judged = m.detector.Level
+	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
+	f.at, f.nodes = now, max(1, n.Nodes)
+	f.mine, f.others = n.To.Pressure, n.All.Pressure.plus(n.To.Pressure.times(-1))
+
+	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.Pressure.Total())
+	passed.pass(&m.config, d, m.mayLearn(d.Level), &n.All, now.Add(-lateReports))
+	d.see(&m.config, d.threshold(&m.config), all, all, now)
+	next.Minutes = passed
+	was := &f.agreed
+	if said != nil {
+		if was = said; next.same(said) {
+			m.apply(next, now)
+			return nil
+		}
+	}
+	if next.Version = rand.Text(); next.Level != was.Level {
+		next.Number, next.By = next.Number+1, f.node
+	}
+	return &next
+}
+
+// Apply makes what the nodes have agreed on the level of this one.
+func (m *Mode) Apply(a Agreed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.apply(a, m.advance())
+}
+
+func (m *Mode) apply(a Agreed, now time.Time) {
+	f, own := &m.fleet, m.detector.Level
+	f.together, f.agreed = true, a
+	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
+	switch {
+	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
+		m.detector.Level, m.detector.Low = own, time.Time{}
+		m.show()
+	case m.detector.Level != m.last.Level:
+		m.switchTo(m.force, m.cause(), a.By != f.node, now)
+	default:
+		m.show()
+	}
+}
+
+// GoAlone notes that a report was not answered. The level stays; from now on this
+// node goes by its own pressure, against its part of the threshold.
+func (m *Mode) GoAlone() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet.together = false
+	m.see(m.advance())
+}
+
+// knows is what this node would say of the site.
+func (m *Mode) knows() Agreed {
+	own := m.fleet.agreed
+	own.Detector, own.Minutes = m.detector, m.minutes
+	return own
+}
+
+func (a *Agreed) valid() bool {
+	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
+}
+
+// follows reports whether a came after b, rather than beside it: two nodes may
+// have written to a server that had lost something.
+func (a *Agreed) follows(b *Agreed) bool {
+	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
+}
+
+// same reports whether nothing has to be written to make b of a.
+func (a *Agreed) same(b *Agreed) bool {
+	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Learned == b.Learned && a.Normal == b.Normal &&
+		minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+}
+
+// lateReports is how long nodes may take to report what they counted in a minute
+// that is over.
+const lateReports = 2 * time.Second
+
+// lookAlone is look without the others. What has come since the last answer counts
+// against this node's part of the threshold. What was known of the whole site then
+// fades within a minute and still counts against the whole threshold, so that a
+// short silence is no attack.
+func (m *Mode) lookAlone(now time.Time) {
+	f, left := &m.fleet, max(0, 1-now.Sub(m.fleet.at).Seconds()/windowSeconds)
+	own := float64(m.window.Pressure.Total())
+	since := own - float64(f.mine.times(left).Total())
+	whole := float64(m.window.Pressure.plus(f.others.times(left)).Total())
+	m.detector.see(&m.config, m.threshold(), max(since, whole/float64(f.nodes)), own, now)
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/internal/alerts"
+	"authguard/internal/background"
+	"authguard/internal/changes"
+	"authguard/internal/config"
+	"authguard/internal/sqlplaces"
+)
+
+// A counting is what attempts are counted in: this node's memory, or with other
+// nodes Redis.
+type counting struct {
+	counters  *failures.Memory // all of them, or this node's own part
+	places    *sqlplaces.Store
+	shared    *shared // with the other nodes; nil: there are none
+	snapshot  string  // where counters are saved
+	saveEvery time.Duration
+	log       *slog.Logger
+}
+
+func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
+	policy := loaded.Policy()
+	c = &counting{snapshot: on.path("counters"), saveEvery: loaded.Counters.SaveEvery, log: log}
+	c.counters, err = failures.NewMemory(failures.Config{
+		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.restore(); err != nil {
+		return nil, err
+	}
+	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
+		return nil, err
+	}
+	if loaded.Database != "" { // nobody else writes to the file of one node
+		on.changes.On(changes.Places, c.places.Refresh)
+	}
+	if loaded.Redis.On() {
+		if c.shared, err = openShared(loaded, on, c, told); err != nil {
+			return nil, fmt.Errorf("redis: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// restore puts back what was saved of the counters. A snapshot that is damaged
+// is set aside, not deleted, and said aloud: without it the guard starts from
+// nothing.
+func (c *counting) restore() error {
+	keys, err := c.counters.Load(c.snapshot)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, failures.ErrBadSnapshot):
+		aside := fmt.Sprintf("%s.damaged-%d", c.snapshot, time.Now().Unix())
+		c.log.Error("saved counters are damaged: counting starts from nothing", "set_aside", aside, "error", err)
+		return os.Rename(c.snapshot, aside)
+	case err != nil:
+		return err
+	}
+	c.log.Info("counters restored", "keys", keys)
+	return nil
+}
+
+// store is what the guard counts in.
+func (c *counting) store() guard.Store {
+	if c.shared != nil {
+		return c.shared.store
+	}
+	return guard.NewLocal(c.counters, c.places)
+}
+
+// spent remembers which challenges were used, settled which tickets of the
+// decision API.
+func (c *counting) spent() challenge.Spent {
+	if c.shared != nil {
+		return c.shared.used
+	}
+	return challenge.NewMemorySpent(0, nil)
+}
+
+func (c *counting) settled() challenge.Spent {
+	if c.shared != nil {
+		return c.shared.settled
+	}
+	return challenge.NewMemorySpent(0, nil)
+}
+
+func (c *counting) start(ctx context.Context, group *background.Group) error {
+	group.Start(c.counters.Run)
+	group.Start(c.saveAgain)
+	if c.shared != nil {
+		return c.shared.start(ctx, group)
+	}
+	return nil
+}
+
+func (c *counting) reload(loaded *config.Loaded) (err error) {
+	policy := loaded.Policy()
+	if c.shared != nil {
+		err = c.shared.store.Redis().Configure(policy.PendingFor)
+	}
+	return errors.Join(err, c.counters.Configure(policy.Retain(), policy.PendingFor))
+}
+
+// saveAgain saves the counters every so often and once at the end. A save that
+// takes long makes the next one wait longer: saving takes at most a tenth of
+// the time.
+func (c *counting) saveAgain(ctx context.Context) {
+	for pause := c.saveEvery; ; {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			c.save()
+			return
+		case <-timer.C:
+			pause = max(c.saveEvery, 9*c.save())
+		}
+	}
+}
+
+func (c *counting) save() (took time.Duration) {
+	if c.shared != nil {
+		if err := c.shared.saveNodes(); err != nil {
+			c.log.Error("the number of nodes could not be saved", "error", err)
+		}
+	}
+	if !c.counters.Changed() {
+		return 0
+	}
+	began := time.Now()
+	if err := c.counters.Save(c.snapshot); err != nil {
+		c.log.Error("counters could not be saved: a restart would forget the newest", "error", err)
+	}
+	return time.Since(began)
+}

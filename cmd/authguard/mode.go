@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"authguard/captchamode"
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/image"
+	"authguard/captchamode/challenge/pow"
+	"authguard/internal/background"
+	"authguard/internal/changes"
+	"authguard/internal/config"
+	"authguard/internal/events"
+	"authguard/internal/modestore"
+)
+
+// A mode is CAPTCHA mode, what saves it, and the challenges that it asks for.
+type mode struct {
+	*captchamode.Mode
+	saved      *modestore.Store
+	bus        *events.Bus
+	proofs     *pow.Provider
+	challenges *challenge.Desk
+}
+
+func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, bus *events.Bus, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
+	m = &mode{bus: bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
+	if m.Mode, err = captchamode.NewMode(loaded.Mode(), nil, m.switched); err != nil {
+		return nil, err
+	}
+	if err := m.saved.Load(ctx, m.Mode); err != nil {
+		return nil, err
+	}
+	on.changes.On(changes.Mode(realm), m.saved.Sync)
+	if c.shared != nil {
+		if err := c.shared.join(m.Mode); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.openChallenges(loaded, on, c, log, builtIn)
+}
+
+func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, log *slog.Logger, builtIn challenge.Illustrated) (err error) {
+	if builtIn == nil {
+		if builtIn, err = image.New(image.Config{}); err != nil {
+			return err
+		}
+	}
+	if m.proofs, err = pow.New(int64(loaded.Challenge.PowCost)); err != nil {
+		return err
+	}
+	m.challenges, err = challenge.New(challenge.Config{
+		Secret: on.keys.Challenges, Spent: c.spent(), BuiltIn: builtIn,
+		Others: []challenge.Provider{m.proofs}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
+		OnFallback: func(kind string, err error) {
+			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
+		},
+	})
+	return err
+}
+
+// switched passes a switch of the mode on; it must not block. What another node
+// has told everybody of already is not told again.
+func (m *mode) switched(one captchamode.Switch) {
+	m.saved.Switched(one)
+	if one.Adopted {
+		return
+	}
+	m.bus.Switched(events.ModeSwitch{
+		At: one.At, From: one.Was(), To: one.Now(), Attacked: one.Level != captchamode.Calm,
+		Cause: string(one.Cause), Who: one.Force.Who, Why: one.Force.Why,
+		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Force.Until,
+	})
+}
+
+func (m *mode) start(group *background.Group) {
+	group.Start(m.saved.Run)
+	group.Start(m.Mode.Run)
+}
+
+func (m *mode) reload(loaded *config.Loaded) error {
+	return errors.Join(
+		m.SetConfig(loaded.Mode()), m.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
+		m.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
+	)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/config"
+	"authguard/internal/database"
+	"authguard/internal/passwords"
+	"authguard/internal/sessions"
+	"authguard/web/admin"
+)
+
+// people are the accounts, the check of their passwords, and their sessions.
+type people struct {
+	normalise func(string) (string, error)
+	accounts  *accounts.Table // our own; administrators are always here
+	source    accounts.Source // where the public door looks accounts up
+	checker   *passwords.Checker
+	gate      *passwords.Gate
+	sessions  *sessions.Store
+	log       *slog.Logger
+}
+
+func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *slog.Logger) (p *people, err error) {
+	p = &people{normalise: guard.NormaliseAccount, log: log}
+	if loaded.Accounts.CaseSensitive {
+		p.normalise = guard.NormaliseExact
+	}
+	if p.checker, err = passwords.NewChecker(loaded.Passwords.Cost, nil); err != nil {
+		return nil, err
+	}
+	p.gate, err = passwords.NewGate(passwords.GateConfig{
+		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw})
+	if err != nil {
+		return nil, err
+	}
+	cost, err := p.accounts.HighestCost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.checker.Saw(cost)
+	if p.sessions, err = sessions.New(sessions.Config{DB: on.db}); err != nil {
+		return nil, err
+	}
+	p.source, err = p.open(ctx, loaded.Accounts)
+	return p, err
+}
+
+func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, error) {
+	switch a.Source {
+	case config.SourceHtpasswd:
+		source, err := accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.log)
+		if err != nil {
+			return nil, err
+		}
+		p.checker.Saw(source.HighestCost())
+		return source, nil
+	case config.SourceQuery:
+		db, err := database.OpenReadOnly(ctx, a.Database.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("accounts.database: %w", err)
+		}
+		return accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
+	}
+	return p.accounts, nil
+}
+
+// canonical makes one name of an account's several: in the administration's
+// directory by our own table, elsewhere by the source.
+func (p *people) canonical(ctx context.Context) func(directory, name string) string {
+	return func(directory, name string) string {
+		source, query := p.source.(*accounts.SQLSource)
+		switch {
+		case directory == admin.Directory || p.source == accounts.Source(p.accounts):
+			return p.accounts.Canonical(name)
+		case !query:
+			return name
+		}
+		canonical, err := source.CanonicalOf(ctx, name)
+		if err != nil {
+			p.log.Error("canonical name could not be asked", "error", err)
+			return name
+		}
+		return canonical
+	}
+}
+
+// onNewPassword has the places of an account forgotten whose password was
+// changed outside of authguard (R14). Our own table says so itself.
+func (p *people) onNewPassword(forget func(ctx context.Context, account string)) (changed func(context.Context, string)) {
+	switch source := p.source.(type) {
+	case *accounts.HtpasswdSource:
+		source.OnChange(func(names []string) {
+			for _, name := range names {
+				forget(context.Background(), name)
+			}
+		})
+	case *accounts.SQLSource:
+		return forget
+	}
+	return nil
+}
+
+// forgetting forgets all places of an account.
+func forgetting(g *guard.Guard, log *slog.Logger) func(context.Context, string) {
+	return func(ctx context.Context, account string) {
+		if err := g.ForgetPlaces(ctx, account, netip.Addr{}); err != nil {
+			log.Error("places of an account with a new password could not be forgotten", "error", err)
+		}
+	}
+}

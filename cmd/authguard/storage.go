@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+
+	"authguard/internal/background"
+	"authguard/internal/changes"
+	"authguard/internal/config"
+	"authguard/internal/database"
+	"authguard/internal/secrets"
+)
+
+// A storage is what lies on disk: the database, the keys, and word of what
+// other nodes change in the database.
+type storage struct {
+	folder  string
+	keys    secrets.Keys
+	db      *sql.DB
+	changes *changes.Watcher
+}
+
+func openStorage(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (s *storage, err error) {
+	s = &storage{folder: loaded.Data}
+	file := cmp.Or(loaded.KeysFile, s.path("keys"))
+	if s.keys, err = loadKeys(file); err != nil {
+		return nil, err
+	}
+	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
+		return nil, err
+	}
+	applied, err := database.Migrate(ctx, s.db)
+	if len(applied) > 0 {
+		log.Info("database migrated", "migrations", len(applied))
+	}
+	if err == nil && loaded.Database != "" {
+		err = secrets.Agree(ctx, s.db, s.keys, file)
+	}
+	if err == nil {
+		s.changes, err = changes.New(changes.Config{DB: s.db, Log: log})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+// dsn is the database: PostgreSQL, or a file in the data folder.
+func dsn(loaded *config.Loaded) string {
+	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
+}
+
+// path is a file in the data folder.
+func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
+
+// loadKeys reads the secrets, or makes them where there are none: the first
+// node does so for all that share the file.
+func loadKeys(file string) (secrets.Keys, error) {
+	keys, err := secrets.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return secrets.Load(file)
+	}
+	return keys, err
+}
+
+// start reads everything that is held in memory before the first attempt is
+// decided, and then whatever changes.
+func (s *storage) start(ctx context.Context, group *background.Group) error {
+	if err := s.changes.Poll(ctx); err != nil {
+		return err
+	}
+	group.Start(s.changes.Run)
+	return nil
+}

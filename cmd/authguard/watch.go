@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"authguard/internal/alerts"
+	"authguard/internal/audit"
+	"authguard/internal/background"
+	"authguard/internal/config"
+	"authguard/internal/control"
+	"authguard/internal/events"
+)
+
+// A watch is everything that is told what happens: the log, the audit log, the
+// alerts, the overview and the metrics, all through one bus.
+type watch struct {
+	bus     *events.Bus
+	audit   *audit.Log
+	alerts  *alerts.Alerter
+	tops    *control.Tops
+	metrics *control.Metrics
+	log     *slog.Logger
+
+	keep atomic.Int64 // nanoseconds that the audit log is kept
+	rows atomic.Int64 // that it may have
+}
+
+func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
+	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
+	w.audit = audit.New(on.db, audit.Config{Realm: realm, Logger: log})
+	if w.alerts, err = alerts.New(alertConfig(loaded.Config), log); err != nil {
+		return nil, err
+	}
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.tops, w.metrics)
+	return w, w.reload(loaded)
+}
+
+func alertConfig(c config.Config) alerts.Config {
+	a := alerts.DefaultConfig()
+	for _, to := range c.Alerts.To {
+		a.To = append(a.To, to.Reveal())
+	}
+	a.PerHour, a.Bundle = c.Alerts.PerHour, c.Alerts.Bundle
+	return a
+}
+
+// start starts the listeners before the bus that feeds them, so that the bus is
+// stopped first.
+func (w *watch) start(group *background.Group) {
+	group.Start(w.alerts.Run)
+	group.Start(w.audit.Run)
+	group.Start(w.bus.Run)
+}
+
+func (w *watch) reload(loaded *config.Loaded) error {
+	w.keep.Store(int64(loaded.Audit.Keep))
+	w.rows.Store(int64(loaded.Audit.Rows))
+	return w.alerts.Reconfigure(alertConfig(loaded.Config))
+}
+
+// purge deletes rows of the audit log that are too old or too many.
+func (w *watch) purge(ctx context.Context) (rows int64, err error) {
+	return w.audit.Purge(ctx, time.Now().Add(-time.Duration(w.keep.Load())), w.rows.Load())
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"authguard/internal/accounts"
+)
+
+// welcome says where to click. In an empty folder it makes an administrator
+// and prints the one-time password: once, and nowhere else.
+func (s *site) welcome(ctx context.Context, out io.Writer, listeners []listener) error {
+	password, err := s.firstAdministrator(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "authguard is ready\n")
+	for _, l := range listeners {
+		switch l.name {
+		case "listen":
+			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
+		case "admin.listen":
+			fmt.Fprintf(out, "  administration   http://%s/\n", l.socket.Addr())
+		}
+	}
+	if password != "" {
+		fmt.Fprintf(out, "  administrator    %s, one-time password %s\n", firstAdmin, password)
+		fmt.Fprintf(out, "                   (shown this once; the administration asks for a new one)\n")
+	}
+	fmt.Fprintf(out, "  data             %s\n", s.storage.folder)
+	fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", os.Args[0])
+	return nil
+}
+
+// firstAdmin is the account that the first start makes.
+const firstAdmin = "admin"
+
+func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
+	some, err := s.people.accounts.List(ctx, "", 1)
+	if err != nil || len(some) > 0 {
+		return "", err
+	}
+	password = strings.ToLower(rand.Text())[:16]
+	_, err = s.people.accounts.Add(ctx, accounts.Addition{
+		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
+	})
+	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time
+		return "", nil
+	}
+	return password, err
+}

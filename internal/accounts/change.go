@@ -1,0 +1,165 @@
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/internal/changes"
+	"authguard/internal/sqltx"
+)
+
+// An Addition is a new account.
+type Addition struct {
+	Username   string
+	Email      string // optional
+	Password   string
+	Role       Role // default User
+	MustChange bool
+}
+
+// Add adds an account. Errors are ErrName, ErrTaken and CheckPassword's.
+func (t *Table) Add(ctx context.Context, a Addition) (Account, error) {
+	if err := CheckPassword(a.Password); err != nil {
+		return Account{}, err
+	}
+	account, err := t.newAccount(a)
+	if err != nil {
+		return Account{}, err
+	}
+	hash, err := t.config.Hash(a.Password)
+	if err != nil {
+		return Account{}, err
+	}
+	if err := t.insert(ctx, account, hash); err != nil {
+		return Account{}, fmt.Errorf("accounts: add %q: %w", account.Username, err)
+	}
+	t.alias(account.Email, account.Username)
+	return account, nil
+}
+
+func (t *Table) newAccount(a Addition) (Account, error) {
+	username, email, err := t.names(a.Username, a.Email)
+	if err != nil {
+		return Account{}, err
+	}
+	if a.Role == "" {
+		a.Role = User
+	}
+	if a.Role != User && a.Role != Admin {
+		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
+	}
+	now := t.config.Now().Truncate(time.Millisecond)
+	return Account{
+		ID: rand.Text(), Username: username, Email: email, Role: a.Role,
+		MustChange: a.MustChange, Version: 1, CreatedAt: now, ChangedAt: now,
+	}, nil
+}
+
+// names normalises both names. An e-mail address that is the user name is
+// dropped.
+func (t *Table) names(username, email string) (string, string, error) {
+	user, err := t.config.Normalise(username)
+	if err == nil && user == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("%w: user name: %w", ErrName, err)
+	}
+	if email == "" {
+		return user, "", nil
+	}
+	mail, err := t.config.Normalise(email)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: e-mail: %w", ErrName, err)
+	}
+	if mail == user {
+		mail = ""
+	}
+	return user, mail, nil
+}
+
+func (t *Table) insert(ctx context.Context, a Account, hash string) error {
+	return t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
+		at := a.CreatedAt.UnixMilli()
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
+			(id, username, email, password_hash, role, must_change, version, created_at, changed_at)
+			VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7)`,
+			a.ID, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account)
+			SELECT username, id FROM accounts WHERE id = $1
+			UNION ALL SELECT email, id FROM accounts WHERE id = $1 AND email IS NOT NULL`, a.ID)
+		return err
+	})
+}
+
+// SetPassword gives an account a new password and ends its sessions by a new
+// version. With mustChange the password is only good for choosing another one.
+// The caller forgets the account's places. Errors are ErrUnknown and
+// CheckPassword's.
+func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
+	if err := CheckPassword(password); err != nil {
+		return err
+	}
+	hash, err := t.config.Hash(password)
+	if err != nil {
+		return err
+	}
+	return t.update(ctx, name, `password_hash = $3, must_change = $4, version = version + 1`, hash, mustChange)
+}
+
+// Disable makes an account's passwords wrong and ends its sessions.
+func (t *Table) Disable(ctx context.Context, name string) error {
+	return t.update(ctx, name, `disabled = $3, version = version + 1`, true)
+}
+
+// Enable undoes Disable; the sessions that it ended stay ended.
+func (t *Table) Enable(ctx context.Context, name string) error {
+	return t.update(ctx, name, `disabled = $3`, false)
+}
+
+func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
+	name, err := t.config.Normalise(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
+	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
+			` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, ErrUnknown)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("accounts: change %q: %w", name, err)
+	}
+	return nil
+}
+
+// change runs do in a transaction and tells all nodes of it. A name that is
+// taken at the same time is ErrTaken.
+func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
+	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return changes.Bump(ctx, tx, changes.Accounts)
+	})
+	if sqltx.Taken(err) {
+		return ErrTaken
+	}
+	return err
+}
+
+func nullable(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }

@@ -1,0 +1,168 @@
+package accounts
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"authguard/internal/passwords"
+)
+
+// A Format is how a file of accounts is written. The zero Format is none.
+type Format uint8
+
+// The formats. Both may have Windows line ends and a byte order mark.
+const (
+	NoFormat Format = iota
+	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
+	Htpasswd
+	// CSV has a header that names, in any order, username, optionally email, and
+	// either password_hash (bcrypt) or password (plain; hashing one takes a good
+	// fifth of a second).
+	CSV
+)
+
+// maxLine bounds a line of a file, in bytes.
+const maxLine = 64 << 10
+
+// errHeader says what the first line of a CSV file must be.
+var errHeader = errors.New("the header must name username, optionally email, and one of password_hash and password, each once")
+
+// An entry is one line of a file: somebody with a hash, or with a password yet
+// to be hashed.
+type entry struct {
+	line     int
+	offset   int64 // of its end in the file, bytes
+	username string
+	email    string
+	hash     string
+	password string
+}
+
+// eachHtpasswd reads "name:hash" lines and skips empty ones and those that begin
+// with #. It yields a bad line with what is wrong with it, and ends when yield
+// returns false. The error is the reader's.
+func eachHtpasswd(r io.Reader, yield func(entry, error) bool) error {
+	lines := bufio.NewScanner(withoutBOM(r))
+	lines.Buffer(nil, maxLine)
+	number, offset := 0, int64(0)
+	for lines.Scan() {
+		number++
+		offset += int64(len(lines.Bytes())) + 1
+		text := strings.TrimSuffix(lines.Text(), "\r")
+		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		e, err := parseHtpasswd(text)
+		e.line, e.offset = number, offset
+		if !yield(e, err) {
+			return nil
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		yield(entry{line: number + 1}, errors.New("the line is too long; the rest was not read"))
+		return nil
+	}
+	return lines.Err()
+}
+
+func parseHtpasswd(text string) (entry, error) {
+	name, rest, ok := strings.Cut(text, ":")
+	if !ok || name == "" {
+		return entry{}, errors.New("not of the form name:hash (a CSV file needs the format csv)")
+	}
+	hash, _, _ := strings.Cut(rest, ":") // nginx allows a comment after it
+	hash = strings.TrimSpace(hash)
+	if hash == "" {
+		return entry{}, errors.New("the hash is missing")
+	}
+	_, err := passwords.CostOf(hash)
+	return entry{username: name, hash: hash}, err
+}
+
+// withoutBOM drops the mark that Windows editors put in front of UTF-8.
+func withoutBOM(r io.Reader) io.Reader {
+	buffered := bufio.NewReader(r)
+	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
+		buffered.Discard(3)
+	}
+	return buffered
+}
+
+// eachCSV reads the records below a header, like eachHtpasswd.
+func eachCSV(r io.Reader, yield func(entry, error) bool) error {
+	records := csv.NewReader(withoutBOM(r))
+	records.ReuseRecord = true
+	var syntax *csv.ParseError
+	header, err := records.Read()
+	if err != nil && err != io.EOF && !errors.As(err, &syntax) {
+		return err
+	}
+	columns := columnsOf(header)
+	if err != nil || columns == nil {
+		yield(entry{line: 1}, errHeader)
+		return nil
+	}
+	for {
+		record, err := records.Read()
+		var e entry
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &syntax):
+			e.line, err = syntax.StartLine, fmt.Errorf("not CSV: %w", syntax.Err)
+		case err != nil:
+			return err
+		default:
+			e, err = columns.entry(record)
+			e.line, _ = records.FieldPos(0)
+		}
+		e.offset = records.InputOffset()
+		if !yield(e, err) {
+			return nil
+		}
+	}
+}
+
+// columns are where the fields of a record are, by the names in the header.
+type columns map[string]int
+
+// columnsOf is nil if the header is not what errHeader asks for.
+func columnsOf(header []string) columns {
+	c := make(columns)
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "password_hash", "password"}, name) {
+			return nil
+		}
+		c[name] = i
+	}
+	_, named := c["username"]
+	_, hash := c["password_hash"]
+	_, plain := c["password"]
+	if !named || hash == plain {
+		return nil
+	}
+	return c
+}
+
+func (c columns) entry(record []string) (e entry, err error) {
+	e.username = strings.Clone(record[c["username"]])
+	if i, ok := c["email"]; ok {
+		e.email = strings.TrimSpace(record[i])
+	}
+	if i, ok := c["password"]; ok {
+		e.password = record[i]
+		return e, CheckPassword(e.password)
+	}
+	e.hash = strings.TrimSpace(record[c["password_hash"]])
+	if e.hash == "" {
+		return e, errors.New("the hash is missing")
+	}
+	_, err = passwords.CostOf(e.hash)
+	return e, err
+}

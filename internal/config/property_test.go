@@ -1,0 +1,177 @@
+package config
+
+import (
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"authguard/guard"
+)
+
+func TestWhatAFileSaysIsRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyConfig(t)
+		got, err := Parse("t.yaml", file(want), nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, file(want))
+		}
+		if !reflect.DeepEqual(got.Config, want) {
+			t.Fatalf("got  %#v\nwant %#v\n%s", got.Config, want, file(want))
+		}
+		for _, s := range got.Effective() {
+			if s.Origin == "default" {
+				t.Fatalf("%s was not read", s.Path)
+			}
+		}
+	})
+}
+
+func TestWhatVariablesSayIsRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyConfig(t)
+		var environ []string
+		for _, s := range settings(&want) {
+			environ = append(environ, s.variable()+"="+strings.Join(texts(s), ", "))
+		}
+		want.Alerts.To = nil // its URLs have commas
+		got, err := Parse("", nil, append(environ, "AUTHGUARD_ALERTS_TO="))
+		if err != nil {
+			t.Fatalf("%v\n%q", err, environ)
+		}
+		if !reflect.DeepEqual(got.Config, want) {
+			t.Fatalf("got  %#v\nwant %#v\n%q", got.Config, want, environ)
+		}
+	})
+}
+
+// file is every setting as JSON, which is YAML, too.
+func file(c Config) []byte {
+	sections := map[string]any{}
+	for _, s := range settings(&c) {
+		in, rest := sections, s.path
+		for {
+			name, below, deeper := strings.Cut(rest, ".")
+			if !deeper {
+				in[name] = plain(s)
+				break
+			}
+			if in[name] == nil {
+				in[name] = map[string]any{}
+			}
+			in, rest = in[name].(map[string]any), below
+		}
+	}
+	data, err := json.Marshal(sections)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// plain is a setting as JSON would say it.
+func plain(s setting) any {
+	switch v := s.at.Interface().(type) {
+	case int, float64, bool:
+		return v
+	}
+	if s.at.Kind() == reflect.Slice {
+		return append([]string{}, texts(s)...)
+	}
+	return texts(s)[0]
+}
+
+// texts is the items of a setting, secrets included.
+func texts(s setting) []string {
+	if s.at.Kind() == reflect.Slice {
+		var all []string
+		for i := range s.at.Len() {
+			all = append(all, texts(setting{at: s.at.Index(i)})...)
+		}
+		return all
+	}
+	if s.at.Kind() == reflect.String {
+		return []string{s.at.String()}
+	}
+	return []string{s.show()}
+}
+
+// anyConfig draws a config that validates. Ladders keep to the default ones,
+// which are reachable, and to single rungs.
+func anyConfig(t *rapid.T) Config {
+	c := Default()
+	c.Listen = rapid.SampledFrom([]string{":0", "[::1]:8080", "localhost:80"}).Draw(t, "listen")
+	c.Data = "d" + anyText.Draw(t, "data")
+	c.SecureCookies = rapid.SampledFrom([]SecureCookies{"auto", "always", "never"}).Draw(t, "secure")
+	c.Session = anySpan(time.Minute, 366*24*time.Hour).Draw(t, "session")
+	c.Origin = rapid.SampledFrom([]string{"", "https://a.example:444"}).Draw(t, "origin")
+	c.Admin.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:8081"}).Draw(t, "admin")
+	c.Proxies = rapid.SliceOfN(rapid.Custom(anyPrefix), 1, 5).Draw(t, "proxies")
+	c.Accounts = anyAccounts(t)
+	c.Passwords.AtOnce = rapid.IntRange(0, 1024).Draw(t, "at once")
+	c.Limits.Account = rapid.SliceOfN(rapid.Custom(anyLimit), 1, 1).Draw(t, "account")
+	c.Limits.Hold = anySpan(0, time.Minute).Draw(t, "hold")
+	c.Site.Mode.Factor = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
+	c.Site.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
+	c.Counters.Memory = Size(rapid.IntRange(8*1024, 512<<20).Draw(t, "memory")) * KiB
+	c.Places.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
+	c.Alerts.To = []Secret{"smtp://h/?from=x@y&to=a@b,c@d"}
+	c.API.Tokens = []Secret{"0123456789abcdef0123456789abcdef", "1e100000000000000000000000000000000"}
+	return c
+}
+
+// anyText has what breaks hand-written YAML: quotes, colons, emoji, words that
+// look like other types.
+var anyText = rapid.Custom(func(t *rapid.T) string {
+	text := rapid.OneOf(
+		rapid.StringMatching(`[ -~]{0,20}`),
+		rapid.StringOfN(rapid.RuneFrom([]rune("a é\"'\\:#-\u2028\u00a0\ufeff\U0001F600{}[]%@`!&*|>")), 0, 20, -1),
+		rapid.SampledFrom([]string{"", "null", "true", "1e3", "~", "0x10", " lead", "trail ", "a: b", "- a", "a #b"}),
+	).Draw(t, "text")
+	return text
+})
+
+func anyAccounts(t *rapid.T) Accounts {
+	if rapid.Bool().Draw(t, "htpasswd") {
+		return Accounts{Source: SourceHtpasswd, Htpasswd: "f" + anyText.Draw(t, "path")}
+	}
+	return Accounts{
+		Source:         SourceQuery,
+		Database:       Secret("d" + anyText.Draw(t, "dsn")),
+		Query:          "SELECT\n\t" + anyText.Draw(t, "query") + "\n",
+		CanonicalQuery: anyText.Draw(t, "canonical"),
+		CaseSensitive:  rapid.Bool().Draw(t, "case"),
+	}
+}
+
+func anyPrefix(t *rapid.T) netip.Prefix {
+	bytes := rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address")
+	if rapid.Bool().Draw(t, "IPv6") {
+		bytes = append([]byte{0x20, 1}, append(bytes, make([]byte, 10)...)...)
+	}
+	a, _ := netip.AddrFromSlice(bytes)
+	p, _ := a.Prefix(rapid.IntRange(1, a.BitLen()).Draw(t, "bits"))
+	return p
+}
+
+func anyLimit(t *rapid.T) guard.Limit {
+	return guard.Limit{
+		Failures: rapid.IntRange(1, 4000).Draw(t, "failures"),
+		Window:   anySpan(time.Second, 14*24*time.Hour).Draw(t, "window"),
+		Then:     rapid.SampledFrom([]guard.Action{guard.Challenge, guard.Refuse}).Draw(t, "then"),
+		Monitor:  rapid.Bool().Draw(t, "monitor"),
+	}
+}
+
+// anySpan draws whole milliseconds.
+func anySpan(least, most time.Duration) *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.Int64Range(least.Milliseconds(), most.Milliseconds()), func(ms int64) time.Duration {
+		return time.Duration(ms) * time.Millisecond
+	})
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"authguard/guard"
+	"authguard/internal/duration"
+)
+
+// A setting is one field of a Config, or an item of a list.
+type setting struct {
+	path string
+	at   reflect.Value
+	tag  reflect.StructTag
+	live bool // a reload may change it
+}
+
+var (
+	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
+	networkType = reflect.TypeFor[netip.Prefix]()
+	rungType    = reflect.TypeFor[guard.Limit]()
+	actions     = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "forget": guard.Forget}
+	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+monitor)?\s*$`)
+)
+
+// settings lists every setting of c in the order of its fields.
+func settings(c *Config) []setting { return fields(setting{at: reflect.ValueOf(c).Elem()}) }
+
+// fields lists the settings below a struct.
+func fields(section setting) []setting {
+	var all []setting
+	for i := range section.at.NumField() {
+		f := section.at.Type().Field(i)
+		s := setting{path: section.path, at: section.at.Field(i), tag: f.Tag}
+		s.live = section.live || f.Tag.Get("reload") == "live"
+		if key := cmp.Or(f.Tag.Get("key"), strings.ToLower(hump.ReplaceAllString(f.Name, "${1}_$2"))); key != "." {
+			s.path = join(section.path, key)
+		}
+		if s.at.Kind() == reflect.Struct && s.at.Type() != networkType {
+			all = append(all, fields(s)...)
+		} else {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// resize empties the list, gives it n items and returns them. An empty list is
+// nil, however it was written.
+func (s setting) resize(n int) []setting {
+	s.at.SetZero()
+	if n > 0 {
+		s.at.Set(reflect.MakeSlice(s.at.Type(), n, n))
+	}
+	items := make([]setting, n)
+	for i := range items {
+		items[i] = setting{path: fmt.Sprintf("%s[%d]", s.path, i), at: s.at.Index(i)}
+	}
+	return items
+}
+
+// set reads a single value. Its error does not repeat texts, which may be
+// secrets.
+func (s setting) set(text string) (err error) {
+	var want string
+	switch to := s.at.Addr().Interface().(type) {
+	case *int:
+		want = "a whole number"
+		*to, err = strconv.Atoi(text)
+	case *float64:
+		want = "a number"
+		*to, err = strconv.ParseFloat(text, 64)
+	case *bool:
+		want = "true or false" // and none of YAML 1.1's other words for them
+		if *to = text == "true"; !*to && text != "false" {
+			err = strconv.ErrSyntax
+		}
+	case *Size:
+		want = "a size such as 512KiB, 256MiB or 2GiB"
+		*to, err = parseSize(text)
+	case *guard.Action:
+		want = "challenge, refuse or forget"
+		var ok bool
+		if *to, ok = actions[text]; !ok {
+			err = strconv.ErrSyntax
+		}
+	case *time.Duration:
+		*to, err = duration.Parse(text)
+	case *netip.Prefix:
+		*to, err = parseNetwork(text)
+	default:
+		s.at.SetString(text)
+		err = checkText(text, s.tag.Get("text") == "lines")
+	}
+	if err != nil && want != "" {
+		return fmt.Errorf("must be %s, not %.60q", want, text)
+	}
+	return err
+}
+
+func checkText(text string, lines bool) error {
+	if !lines && strings.ContainsAny(text, "\r\n") {
+		return errors.New("must be on one line")
+	}
+	if strings.ContainsFunc(text, isJunk) {
+		return errors.New("must be UTF-8 text without control characters")
+	}
+	return nil
+}
+
+// isJunk reports whether r has no place in a text.
+func isJunk(r rune) bool {
+	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
+}
+
+// show is the setting as one would write it in a variable, or "(set)" for a
+// secret.
+func (s setting) show() string {
+	if s.at.Kind() != reflect.Slice {
+		return show(s.at.Interface())
+	}
+	parts := make([]string, s.at.Len())
+	for i := range parts {
+		parts[i] = show(s.at.Index(i).Interface())
+		if parts[i] == hidden {
+			return hidden
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func show(value any) string {
+	switch v := value.(type) {
+	case time.Duration:
+		return duration.Format(v)
+	case guard.Limit:
+		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Then)
+		if v.Monitor {
+			text += " monitor"
+		}
+		return text
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// A Setting is one value as it is shown to people and programs.
+type Setting struct {
+	Path   string `json:"path"`
+	Value  string `json:"value"`  // as one would write it in a variable; "(set)" for a secret
+	Origin string `json:"origin"` // "default", "authguard.yaml:12" or "AUTHGUARD_LISTEN"
+	Live   bool   `json:"live"`   // a reload may change it
+}
+
+// Effective lists every setting in the order of docs/configuration.md.
+func (l *Loaded) Effective() []Setting {
+	var all []Setting
+	for _, s := range settings(&l.Config) {
+		all = append(all, Setting{s.path, s.show(), l.origins[s.path].String(), s.live})
+	}
+	return all
+}
+
+// Diff lists the settings that differ, in the order of
+// docs/configuration.md: those that a running service takes over on reload,
+// and those that it takes over only when it is restarted. If needsRestart is
+// not empty, the reloadable ones may still be taken over.
+//
+// Limits are reloadable because counters keep times, not answers: new limits
+// judge the old failures.
+func Diff(old, new Config) (reloadable, needsRestart []string) {
+	before, after := settings(&old), settings(&new)
+	for i, s := range after {
+		switch {
+		case reflect.DeepEqual(before[i].at.Interface(), s.at.Interface()):
+		case s.live:
+			reloadable = append(reloadable, s.path)
+		default:
+			needsRestart = append(needsRestart, s.path)
+		}
+	}
+	return reloadable, needsRestart
+}

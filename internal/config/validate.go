@@ -1,0 +1,169 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"authguard/internal/alerts"
+)
+
+// unless reports the setting at path if it is not ok. Where another setting
+// makes it wrong, because is the path of that. It says nothing about a setting,
+// or because of one, that could not be read: its value is not known.
+func (l *loader) unless(ok bool, path, because, format string, args ...any) {
+	if ok {
+		return
+	}
+	from := l.locate(path, because)
+	if !slices.ContainsFunc(l.known, func(p Problem) bool {
+		return p.Source == from.Source && touches(p.Path, path) || touches(p.Path, because)
+	}) {
+		l.problem(from, path, format, args...)
+	}
+}
+
+// check applies check to a text, unless it is empty.
+func (l *loader) check(path, text string, check func(string) error) {
+	if text != "" {
+		err := check(text)
+		l.unless(err == nil, path, "", "%s", strings.TrimPrefix(fmt.Sprint(err), "alerts: "))
+	}
+}
+
+// within names only the bound that was crossed: people need no more.
+func within[T cmp.Ordered](l *loader, path string, v, least, most T) {
+	l.unless(v >= least, path, "", "must be at least %s", show(least))
+	l.unless(v <= most, path, "", "must be at most %s", show(most))
+}
+
+func oneOf[T ~string](l *loader, path string, v T, words ...T) {
+	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", ")
+	l.unless(slices.Contains(words, v), path, "", "must be one of %s, not %.60q", list, string(v))
+}
+
+// validate looks at each setting by itself. Most of limits and site is left to
+// the guard and the site-wide mode, which know their bounds: see conflicts.
+func (l *loader) validate() {
+	c := &l.loaded.Config
+	l.known = slices.Clone(l.problems)
+	const empty = "must not be empty; leave it out for the default"
+	l.unless(c.Listen != "", "listen", "", empty)
+	l.unless(c.Data != "", "data", "", empty)
+	l.unless(c.Redis.Prefix != "", "redis.prefix", "", empty)
+	l.check("listen", c.Listen, listenable)
+	oneOf(l, "secure_cookies", c.SecureCookies, SecureAuto, SecureAlways, SecureNever)
+	within(l, "session", c.Session, time.Minute, 366*day)
+	l.check("origin", c.Origin, baseURL)
+	l.check("admin.listen", c.Admin.Listen, listenable)
+	within(l, "admin.session", c.Admin.Session, time.Minute, 30*day)
+	oneOf(l, "forwarded_header", c.Forwarded, XForwardedFor, Forwarded)
+	l.check("database", c.Database.Reveal(), postgres)
+	for i, address := range c.Redis.Addresses {
+		host, port, _ := net.SplitHostPort(address)
+		l.unless(listenable(address) == nil && host != "" && port != "0", fmt.Sprintf("redis.addresses[%d]", i), "",
+			"must be a host and a port such as redis.internal:6379, not %.60q", address)
+	}
+	oneOf(l, "redis.mode", c.Redis.Mode, RedisStandalone, RedisSentinel, RedisCluster)
+	within(l, "redis.database", c.Redis.Database, 0, 1_000_000)
+	// A brace would decide the key's slot in a Cluster.
+	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
+	within(l, "redis.timeout", c.Redis.Timeout, 10*time.Millisecond, 5*time.Second)
+	oneOf(l, "accounts.source", c.Accounts.Source, SourceTable, SourceHtpasswd, SourceQuery)
+	within(l, "passwords.cost", c.Passwords.Cost, 10, 16)
+	within(l, "passwords.at_once", c.Passwords.AtOnce, 0, 1024)
+	within(l, "passwords.queue", c.Passwords.Queue, 0, 100_000)
+	within(l, "passwords.wait", c.Passwords.Wait, 0, time.Minute)
+	within(l, "limits.hold", c.Limits.Hold, 0, time.Minute)
+	within(l, "limits.held", c.Limits.Held, 1, 1_000_000)
+	within(l, "limits.held_per_address", c.Limits.HeldPerAddress, 1, 1_000_000)
+	within(l, "site.cool_down", c.Site.Mode.CoolDown, time.Second, 7*day)
+	oneOf(l, "challenge.kind", c.Challenge.Kind, KindImage, KindPow)
+	within(l, "challenge.ttl", c.Challenge.TTL, 30*time.Second, time.Hour)
+	within(l, "challenge.pow_cost", c.Challenge.PowCost, 1000, 10_000_000)
+	within(l, "places.ttl", c.Places.TTL, time.Hour, 1000*day)
+	within(l, "counters.memory", c.Counters.Memory, 8*MiB, 512*GiB)
+	within(l, "counters.save_every", c.Counters.SaveEvery, 100*time.Millisecond, time.Minute)
+	within(l, "audit.keep", c.Audit.Keep, time.Hour, 20*366*day)
+	within(l, "audit.rows", c.Audit.Rows, 1000, 1_000_000_000)
+	oneOf(l, "log.format", c.Log.Format, FormatText, FormatJSON)
+	oneOf(l, "log.level", c.Log.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
+	for i, to := range c.Alerts.To {
+		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
+	}
+	within(l, "alerts.per_hour", c.Alerts.PerHour, 1, 10_000)
+	within(l, "alerts.bundle", c.Alerts.Bundle, 0, time.Hour)
+	for i, t := range c.API.Tokens {
+		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
+			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
+	}
+}
+
+var (
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
+	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+)
+
+// listenable wants a host and port to listen on.
+func listenable(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("must be a host and a port such as 127.0.0.1:8080, [::1]:8080 or :8080, not %.60q", s)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("must end in a port from 0 to 65535, not %.60q", port)
+	}
+	// A name of nothing but digits and dots is a mistyped IPv4 address.
+	name := hostPattern.MatchString(host) && strings.Trim(host, "0123456789.") != ""
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !name {
+		return fmt.Errorf("must begin with an IP address or a host name, not %.60q", host)
+	}
+	return nil
+}
+
+// baseURL wants the address at which browsers find the service.
+func baseURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Scheme+"://"+u.Host != s {
+		return fmt.Errorf("must be a scheme and a host such as https://login.example.org, without a path, not %.60q", s)
+	}
+	return nil
+}
+
+// postgres wants a DSN of PostgreSQL, and does not repeat it.
+func postgres(dsn string) error {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; leave it out for SQLite in the data folder")
+	}
+	return nil
+}
+
+// parseNetwork reads a CIDR, or an IP address for a network of one.
+func parseNetwork(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return p, fmt.Errorf("must be an IP address or a network such as 10.0.0.0/8, not %.60q", s)
+	case p.Addr().Is4In6():
+		return p, errors.New("must be written as an IPv4 network, such as 10.0.0.0/8")
+	case p.Bits() == 0:
+		return p, errors.New("would believe everybody's forwarding header (R9): name the proxies themselves")
+	case p != p.Masked():
+		return p, fmt.Errorf("has bits beyond its length: write %s or %s", p.Masked(), p.Addr())
+	default:
+		return p, nil
+	}
+}

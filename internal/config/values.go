@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// hidden stands wherever a secret would be printed.
+const hidden = "(set)"
+
+// A Secret prints as "(set)", or as nothing if it is empty, however it is
+// formatted, logged or marshalled: a Config in a log line gives nothing away.
+type Secret string
+
+// Reveal is the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String is "(set)", or empty if the secret is.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString is String, for the verb %#v.
+func (s Secret) GoString() string { return strconv.Quote(s.String()) }
+
+// MarshalText is String, for JSON and log/slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Size is an amount of memory in bytes.
+type Size int64
+
+// Units of a Size.
+const (
+	KiB Size = 1 << 10
+	MiB Size = 1 << 20
+	GiB Size = 1 << 30
+)
+
+// String is the size in its largest whole unit: exact, unlike the library's.
+func (s Size) String() string {
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	for len(units) > 1 && s != 0 && s%1024 == 0 {
+		s, units = s/1024, units[1:]
+	}
+	return fmt.Sprintf("%d%s", int64(s), units[0])
+}
+
+// parseSize reads 256MiB, 1.5GiB or 500MB. It refuses a comma: the library
+// would read 1,5GiB as 15.
+func parseSize(text string) (Size, error) {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") {
+		return 0, strconv.ErrSyntax
+	}
+	return Size(n), nil
+}
+
+// Types of the settings that are one of a few words.
+type (
+	SecureCookies   string // when cookies carry the Secure attribute
+	ForwardedHeader string // in which the configured proxies name the client
+	RedisMode       string // how Redis is run
+	AccountSource   string // where passwords are looked up
+	ChallengeKind   string // what a stranger has to solve
+	LogFormat       string // of the program's log
+	LogLevel        string // the least important level that is logged
+)
+
+// The words.
+const (
+	SecureAuto   SecureCookies = "auto" // if the request came over TLS, here or at a proxy, or the origin is https
+	SecureAlways SecureCookies = "always"
+	SecureNever  SecureCookies = "never"
+
+	XForwardedFor ForwardedHeader = "x-forwarded-for"
+	Forwarded     ForwardedHeader = "forwarded" // RFC 7239
+
+	RedisStandalone RedisMode = "standalone"
+	RedisSentinel   RedisMode = "sentinel"
+	RedisCluster    RedisMode = "cluster"
+
+	SourceTable    AccountSource = "table" // authguard's own
+	SourceHtpasswd AccountSource = "htpasswd"
+	SourceQuery    AccountSource = "query" // another program's table
+
+	KindImage ChallengeKind = "image"
+	KindPow   ChallengeKind = "pow" // proof of work
+
+	FormatText LogFormat = "text"
+	FormatJSON LogFormat = "json"
+
+	LevelDebug LogLevel = "debug"
+	LevelInfo  LogLevel = "info"
+	LevelWarn  LogLevel = "warn"
+	LevelError LogLevel = "error"
+)
+
+// Slog is the level as package slog knows it; LevelInfo for anything unknown.
+func (l LogLevel) Slog() slog.Level {
+	var level slog.Level // info
+	_ = level.UnmarshalText([]byte(l))
+	return level
+}

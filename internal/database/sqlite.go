@@ -1,0 +1,170 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite" // registers the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	magic      = "SQLite format 3\x00"
+	headerSize = 100
+	// Eight connections let readers go on beside the one writer that SQLite
+	// allows; more of them would only queue for the same lock.
+	maxConnections = 8
+	// checkedBytes is the largest file whose pages are all checked at the start:
+	// beyond it that would take seconds, and only the header and the size are.
+	checkedBytes = 256 << 20
+)
+
+func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, fmt.Errorf("database: open %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	if err := checkPages(ctx, db, path); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// prepareFile creates the file, or makes sure that what is there is a database.
+// SQLite gives its -wal and -shm files the mode of the database, so setting it
+// here, before SQLite sees the file, covers all three.
+func prepareFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("database: create the folder: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	defer file.Close()
+	if err := file.Chmod(0o600); err != nil {
+		return fmt.Errorf("database: make %s private: %w", path, err)
+	}
+	return checkHeader(path)
+}
+
+// checkHeader looks at the first bytes. An empty file is a new database. SQLite
+// itself would treat some broken files as empty ones and write into them.
+func checkHeader(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("database: %s is not a file", path)
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	header := make([]byte, headerSize)
+	if _, err := io.ReadFull(file, header); err != nil || string(header[:len(magic)]) != magic {
+		return fmt.Errorf("%w: %s: wrong header; move it away, or restore a backup", ErrDamaged, path)
+	}
+	return checkSize(path, header, info.Size())
+}
+
+// checkSize notices a file that was cut short. The page count in the header is
+// valid only if the two change counters agree (SQLite file format, 1.3.7), and
+// with a write-ahead log beside it the file may lag behind.
+func checkSize(path string, header []byte, size int64) error {
+	if hasLog(path) {
+		return nil
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 1 << 16
+	}
+	pages := int64(binary.BigEndian.Uint32(header[28:]))
+	valid := binary.BigEndian.Uint32(header[24:]) == binary.BigEndian.Uint32(header[92:])
+	if valid && size < page*pages {
+		return fmt.Errorf("%w: %s: %d bytes of %d are left; restore a backup", ErrDamaged, path, size, page*pages)
+	}
+	return nil
+}
+
+func checkPages(ctx context.Context, db *sql.DB, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	query := "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_master)"
+	if info.Size() <= checkedBytes {
+		query = "PRAGMA quick_check(1)"
+	}
+	var verdict string
+	if err := db.QueryRowContext(ctx, query).Scan(&verdict); err != nil {
+		return explain(path, err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s: %s", ErrDamaged, path, verdict)
+	}
+	return nil
+}
+
+func explain(path string, err error) error {
+	var failed *sqlite.Error
+	if errors.As(err, &failed) {
+		switch failed.Code() & 0xff {
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return fmt.Errorf("%w: %s: %w; move it away, or restore a backup", ErrDamaged, path, err)
+		}
+	}
+	return fmt.Errorf("database: open %s: %w", path, err)
+}
+
+// Inspect opens a SQLite file that may be in use or damaged, and neither creates
+// nor writes anything. Its errors are Open's and fs.ErrNotExist. The caller closes
+// it soon: it may not see what others write.
+func Inspect(ctx context.Context, path string) (*sql.DB, error) {
+	path, err := filePath(path)
+	if err != nil {
+		return nil, err
+	}
+	inUse := hasLog(path)
+	db, err := inspect(ctx, path, inUse)
+	if errors.Is(err, ErrDamaged) && !inUse && hasLog(path) { // somebody has just begun to use it
+		return inspect(ctx, path, true)
+	}
+	return db, err
+}
+
+// hasLog reports whether there is a write-ahead log beside the file. Without one
+// nobody is using it.
+func hasLog(path string) bool {
+	_, err := os.Stat(path + "-wal")
+	return err == nil
+}
+
+// inspect declares a file that nobody uses immutable: otherwise SQLite makes a
+// log beside it and leaves it there.
+func inspect(ctx context.Context, path string, inUse bool) (*sql.DB, error) {
+	if err := checkHeader(path); err != nil {
+		return nil, err
+	}
+	params := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(1000)", "query_only(1)"}}
+	if !inUse {
+		params.Set("immutable", "1")
+	}
+	return openSQLite(ctx, path, params)
+}

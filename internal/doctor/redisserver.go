@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/internal/config"
+)
+
+// parseInfo is the answer of INFO, by field.
+func parseInfo(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// info looks at what the server tells about itself.
+func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n *notes) {
+	text, err := client.Info(ctx).Result()
+	if !n.check("redis.info", "",
+		advice(err != nil, "Grant it +info, or look at maxmemory-policy (noeviction), appendonly (yes) and the version (6.2 or newer) yourself.",
+			"does not tell about itself, so its version, memory, persistence and role could not be checked: %s.", why(err))) {
+		return
+	}
+	info := parseInfo(text)
+	version(n, info["redis_version"])
+	memory(n, info)
+	persistence(ctx, client, n, info)
+	r.role(n, is, info)
+}
+
+// version needs Redis 6.2, for what the scripts use.
+func version(n *notes, text string) {
+	var major, minor int
+	_, err := fmt.Sscanf(text, "%d.%d", &major, &minor)
+	n.check("redis.version", fmt.Sprintf("is version %s.", text),
+		advice(err != nil, "See yourself that it is 6.2 or newer.", "does not tell its version (%q).", text),
+		problem(major < 6 || major == 6 && minor < 2, "Update it to a version that is still maintained.", "is version %s; authguard needs 6.2.", text))
+}
+
+// memory looks whether counters can be dropped, or refused.
+func memory(n *notes, info map[string]string) {
+	const noEviction = "noeviction"
+	most, _ := strconv.ParseInt(info["maxmemory"], 10, 64)
+	used, _ := strconv.ParseInt(info["used_memory"], 10, 64)
+	policy := info["maxmemory_policy"]
+	if most == 0 {
+		n.ok("redis.policy", "drops nothing: it has no memory limit.")
+		n.ok("redis.memory", "has no memory limit.")
+		return
+	}
+	n.check("redis.policy", "drops nothing when it is full.",
+		problem(policy != noEviction, "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; give authguard a Redis of its own if others need it otherwise.",
+			"drops keys when it is full (maxmemory-policy %s): counters and known places may vanish, and a flood could make them.", policy))
+	const mend = "Raise maxmemory (CONFIG SET maxmemory, and redis.conf), or give authguard a Redis of its own."
+	part := 100 * float64(used) / float64(most)
+	n.check("redis.memory", fmt.Sprintf("has used %.0f %% of its memory.", part),
+		problem(used >= most && policy == noEviction, mend, "is full (%d of %d MiB): it refuses to count, and every node counts alone.", used>>20, most>>20),
+		advice(part > 80, mend, "has used %.0f %% of its memory (%d of %d MiB).", part, used>>20, most>>20))
+}
+
+// persistence looks at what a restart would forget.
+func persistence(ctx context.Context, client *redis.Client, n *notes, info map[string]string) {
+	for field, what := range map[string]string{"rdb_last_bgsave_status": "its last snapshot", "aof_last_write_status": "its append-only file", "aof_last_bgrewrite_status": "its append-only file"} {
+		if !n.check("redis.persistence", "",
+			problem(info[field] == "err", "See its log: the disk may be full, or the folder not its own. Until then Redis may refuse every write.", "could not write %s.", what)) {
+			return
+		}
+	}
+	if info["aof_enabled"] == "1" {
+		n.ok("redis.persistence", "keeps an append-only file.")
+		return
+	}
+	save, err := client.ConfigGet(ctx, "save").Result()
+	n.check("redis.persistence", "keeps snapshots.",
+		advice(err != nil, "Grant +config|get, or see yourself that it keeps snapshots or an append-only file.",
+			"keeps no append-only file, and does not tell whether it keeps snapshots: %s.", why(err)),
+		advice(save["save"] == "", "CONFIG SET appendonly yes and CONFIG SET appendfsync everysec, then the same in redis.conf: appendonly yes, appendfsync everysec. At most a second is lost then.",
+			"keeps nothing on disk: known places and counters are lost when it restarts."))
+}
+
+// role checks that the server is what the configuration takes it for.
+func (r redisConfig) role(n *notes, is role, info map[string]string) {
+	mode := r.Settings.Redis.Mode
+	n.check("redis.mode", "",
+		problem(info["cluster_enabled"] == "1" && mode != config.RedisCluster, "Set redis.mode: cluster, and name several of its nodes.", "is a node of a Cluster."))
+	mend := "Name the master; a failover may be under way, so look again in a minute."
+	if mode == config.RedisStandalone {
+		mend = "Name the master in redis.addresses, or use redis.mode: sentinel so that the nodes follow it."
+	}
+	slave, name := info["role"] == "slave", "master"
+	if slave {
+		name = "replica"
+	}
+	n.check("redis.role", "is a "+name+".",
+		problem(slave && is == master, mend, "is a replica of %s:%s, which cannot be written to.", info["master_host"], info["master_port"]),
+		advice(slave && info["master_link_status"] != "up", "See its log: masterauth and the network between the two.", "is a replica that does not hear its master, so it would take over with old counters."))
+}
+
+// open checks that nobody else can use the server: they could write counters
+// and known places as they like.
+func (r redisConfig) open(ctx context.Context, address string, n *notes) {
+	if r.reachOf(ctx, hostOf(address)) <= loopback {
+		n.ok("redis.open", "is on this machine.")
+		return
+	}
+	if r.Settings.Redis.TLSCert != "" {
+		return // the certificate lets us in as well, so a stranger cannot be played
+	}
+	stranger := redis.NewClient(r.options(address, "", ""))
+	defer stranger.Close()
+	n.check("redis.open", "lets nobody in without a password.",
+		problem(stranger.Ping(ctx).Err() == nil, "Set a password (requirepass, or an ACL user and `user default off`), and redis.password to the same.",
+			"lets everybody in who reaches it, without a password: they could forge known places and forget failures."))
+}
+
+// plain checks that nobody on the way can listen.
+func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
+	n.check("redis.tls", "is talked to with encryption, or on a private network.",
+		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public, "Switch on TLS in Redis (tls-port) and here (redis.tls: true), or keep the way to it private.",
+			"is on no private network and talked to without encryption: the password and every key can be read on the way."))
+}
+
+// permitted are the commands that authguard uses, by itself or in scripts, with
+// arguments as they come; KEY is one of its keys.
+var permitted = []string{
+	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "INCR KEY", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
+	"HGET KEY 1", "HMGET KEY 1", "HSET KEY 1 1", "BITFIELD KEY SET u8 0 1", "EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
+}
+
+//go:embed redisacl.lua
+var aclScript string
+
+// commands checks that the ACL user may do what authguard does. It asks by a
+// script: the right to run those is needed anyway.
+func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *notes) {
+	set, args := r.Settings.Redis, []any{}
+	for _, line := range permitted {
+		args = append(args, strings.ReplaceAll(line, "KEY", set.Prefix+"doctor"))
+	}
+	if set.Mode == config.RedisCluster {
+		args = append(args, "CLUSTER SLOTS")
+	}
+	missing, err := client.Eval(ctx, aclScript, nil, args...).StringSlice()
+	if err == redis.Nil && set.Username == "" {
+		n.ok("redis.acl", "has been asked as its default user.")
+		return
+	}
+	n.check("redis.acl", "lets its user do all that is needed.",
+		advice(err == redis.Nil, r.grant(), "is older than 7.0 and cannot tell whether its user may do all that is needed."),
+		problem(err != nil, r.grant(), "does not let its user run scripts (EVAL): %s.", why(err)),
+		problem(len(missing) > 0, r.grant(), "does not let its user run %s on keys that begin with %q.", strings.Join(missing, ", "), set.Prefix))
+}
+
+// grant is how to let the user do what it must.
+func (r redisConfig) grant() string {
+	set := r.Settings.Redis
+	rights := "+script|load"
+	for _, line := range permitted {
+		name, _, _ := strings.Cut(line, " ")
+		rights += " +" + strings.ToLower(name)
+	}
+	if set.Database != 0 {
+		rights += " +select"
+	}
+	if set.Mode == config.RedisCluster {
+		rights += " +cluster|slots +cluster|info +cluster|nodes +readonly +command"
+	}
+	return "As its administrator: ACL SETUSER " + cmp.Or(set.Username, "default") + " ~" + set.Prefix + "* " + rights +
+		" (and +info +config|get for these checks), then ACL SAVE or the same in redis.conf."
+}

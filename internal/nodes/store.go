@@ -1,0 +1,311 @@
+// Package nodes lets a node go on alone while Redis is gone (R22).
+//
+// Store is the guard's store: Redis while that can be used, and else this
+// node's own counters and places, with its part of the limits. A Breaker stops
+// asking Redis after one failed trip; Run probes it. What happens meanwhile to
+// pairs and places is told to Redis when it is back. What was charged alone
+// stays in this node's memory.
+//
+// What a loss costs, of a limit of N over all nodes: alone they let at most N/2
+// more be checked, or one each, than Redis has counted; so in an outage 1.5 N
+// at most, and 2 N after a Redis that forgot everything. A node alone starts
+// from the failures that it has settled itself, which are mirrored in its
+// memory.
+//
+// A Redis that has lost its memory looks healthy. It is noticed where it
+// matters, account by account: Redis knows nothing of an account of which this
+// node does, and is told again before the attempt is decided. So nobody is a
+// stranger at home, and no place comes back that a new password had ended.
+package nodes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/internal/redisstore"
+	"authguard/trusted"
+)
+
+// Places are this node's copy of the known places: in SQL, behind a memory
+// cache.
+type Places interface {
+	trusted.Store
+	// Peek is what memory holds of an account; false if that is nothing. It
+	// does not ask the database: anybody can make names up.
+	Peek(account trusted.Key) (trusted.Record, bool)
+}
+
+// Config is what a Store needs: all but Budget, Log and OnChange.
+type Config struct {
+	Client redis.UniversalClient
+	// Redis configures the store in Redis; Elsewhere and Spent are set here.
+	Redis redisstore.Options
+	// Counters are this node's own. Nobody else may charge them.
+	Counters *failures.Memory
+	Places   Places
+	// Nodes is how many were last seen, this one included.
+	Nodes func() int
+	// Budget is how long one trip to Redis may take; default DefaultBudget.
+	Budget time.Duration
+	// Log is told when Redis is lost and back; default slog.Default().
+	Log *slog.Logger
+	// OnChange is told, too, and must not block. Nil: nobody is.
+	OnChange func(up bool, why error)
+}
+
+// Store is a guard.Store that survives the loss of Redis. It is safe for
+// concurrent use.
+type Store struct {
+	*Breaker
+	redis    *redisstore.Store
+	local    *guard.Local
+	counters *failures.Memory
+	places   Places
+	nodes    func() int
+	node     uint64 // marks what this process charged alone
+	owed     owed
+}
+
+var _ guard.Store = (*Store)(nil)
+
+// New makes the store and the client's breaker. Nothing is sent to Redis yet.
+func New(c Config) (*Store, error) {
+	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Nodes == nil {
+		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	s := &Store{
+		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, nodes: c.Nodes,
+	}
+	var number [8]byte
+	rand.Read(number[:])
+	s.node = binary.BigEndian.Uint64(number[:]) | 1
+	c.Redis.Elsewhere, c.Redis.Spent = s.elsewhere, s.spent
+	var err error
+	if s.redis, err = redisstore.New(c.Client, c.Redis); err != nil {
+		return nil, fmt.Errorf("nodes: %w", err)
+	}
+	s.Breaker = NewBreaker(c.Client, c.Budget, c.Log, c.OnChange)
+	return s, nil
+}
+
+// Redis is the store in Redis.
+func (s *Store) Redis() *redisstore.Store { return s.redis }
+
+// Unheard is how much Redis has yet to be told.
+func (s *Store) Unheard() int { return s.owed.len() }
+
+// Run probes Redis until ctx ends, and tells it what it is owed.
+func (s *Store) Run(ctx context.Context) {
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		_ = s.probe(ctx, s.redis.Probe) // the breaker notes what came of it
+		for s.Up() && s.owed.pay(ctx) {
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+// together reports whether the nodes count together: Redis can be used, and
+// knows all that it is owed.
+func (s *Store) together() bool { return s.Up() && s.owed.len() == 0 }
+
+// Begin implements guard.Store. If Redis did not say in time what it has
+// charged, the attempt may be counted twice; never not at all.
+func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	if s.together() {
+		if charged, err := s.redis.Begin(ctx, c); err == nil || ctx.Err() != nil {
+			return charged, err
+		}
+	}
+	return s.alone(ctx, c)
+}
+
+// alone decides by this node's own count, against its part of the limits.
+func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	whole := c.Subjects
+	for i := range c.Subjects {
+		c.Subjects[i].Ladder = divide(c.Subjects[i].Ladder, s.nodes())
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
+	defer cancel()
+	c, err := s.local.Begin(ctx, c)
+	for i := range c.Subjects {
+		c.Subjects[i].Ladder = whole[i].Ladder
+	}
+	if c.ID.Charged() {
+		c.ID.Node = s.node
+	}
+	return c, err
+}
+
+// divide is the part of a ladder that one of several nodes has while each is
+// alone: together half of every rung, or one each. Delays stay whole.
+func divide(l *failures.Ladder, nodes int) *failures.Ladder {
+	if nodes <= 1 || len(l.Rungs()) == 0 {
+		return l
+	}
+	var rungs []failures.Rung
+	for _, r := range l.Rungs() {
+		r.Failures = max(1, r.Failures/(2*nodes))
+		rungs = append(rungs, r)
+	}
+	return failures.MustLadder(l.Backoff(), rungs...) // valid, as the whole one is
+}
+
+// Settle implements guard.Store.
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
+	if !c.ID.Charged() {
+		return nil
+	}
+	told := c
+	switch c.ID.Node {
+	case 0:
+		s.mirror(ctx, &c, o)
+	case s.node:
+		if err := s.local.Settle(ctx, c, o); err != nil || o != guard.Succeeded {
+			return err
+		}
+	default: // what another node charged alone it alone can take back
+		if o != guard.Succeeded {
+			return nil
+		}
+		s.mirror(ctx, &c, o)
+	}
+	if c.ID.Node != 0 {
+		told.ID = failures.ChargeID{At: 1} // there is no such charge in Redis
+	}
+	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
+}
+
+// mirror does here what settling an attempt does in Redis. What fails is
+// missing only while Redis is gone.
+func (s *Store) mirror(ctx context.Context, c *guard.Charge, o guard.Outcome) {
+	first, last := c.Counted()
+	switch o {
+	case guard.Succeeded:
+		_ = s.counters.Clear(ctx, c.Subjects[guard.PairSubject:])
+		_ = s.places.Remember(ctx, c.Account, c.Places[len(c.Places)-1].Key, c.Now)
+		return
+	case guard.Withdrawn:
+		return
+	case guard.Abandoned:
+		last = max(first, min(last, guard.AccountSubject))
+	}
+	failed := c.Subjects // a copy
+	for i := range failed {
+		failed[i].Bind = 0
+	}
+	var unread [len(failed)]failures.Usage
+	id, _ := s.counters.Charge(ctx, failed[first:last], unread[first:last])
+	_ = s.counters.Failed(ctx, id, failed[first:last])
+}
+
+// Read implements guard.Store.
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	if s.together() {
+		if read, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
+			return read, err
+		}
+	}
+	return s.local.Read(ctx, c)
+}
+
+// Clear implements guard.Store.
+func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
+	return errors.Join(s.local.Clear(ctx, c),
+		s.tell(ctx, func(ctx context.Context) error { return s.redis.Clear(ctx, c) }))
+}
+
+// Forget implements guard.Store.
+func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
+	return errors.Join(s.local.Forget(ctx, account, place, now),
+		s.tell(ctx, func(ctx context.Context) error { return s.redis.Forget(ctx, account, place, now) }))
+}
+
+// spent is told of a place that Redis has ended.
+func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.Time) {
+	_ = s.places.Spend(ctx, account, place, now) // missing only while Redis is gone
+}
+
+// elsewhere is what this node knows of an account of which Redis knows nothing.
+// A cookie that is genuine is worth asking the database whether it was voided.
+func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
+	record, _ := s.places.Peek(c.Account)
+	if device := &c.Places[0]; !device.Issued.IsZero() {
+		if reset, err := s.places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
+			record.Reset = max(record.Reset, reset.UnixMilli())
+		}
+	}
+	return record, len(record.Entries) > 0 || record.Reset > 0
+}
+
+// tell tells Redis something now or, if it cannot be used, when it is back.
+func (s *Store) tell(ctx context.Context, do func(context.Context) error) error {
+	if s.together() {
+		if err := do(ctx); !unusable(err) {
+			return err
+		}
+	}
+	s.owed.add(do)
+	return nil
+}
+
+// mostOwed bounds what Redis has yet to be told; beyond it the oldest goes.
+const mostOwed = 10_000
+
+// owed is what Redis has yet to be told, in order.
+type owed struct {
+	mu    sync.Mutex
+	queue []func(context.Context) error
+}
+
+func (o *owed) add(do func(context.Context) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue[max(0, len(o.queue)+1-mostOwed):], do)
+}
+
+func (o *owed) len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue)
+}
+
+// pay tells Redis the first thing that it is owed. It reports false if there is
+// none, or Redis is gone again.
+func (o *owed) pay(ctx context.Context) bool {
+	o.mu.Lock()
+	var first func(context.Context) error
+	if len(o.queue) > 0 {
+		first = o.queue[0]
+		o.queue = o.queue[1:]
+	}
+	o.mu.Unlock()
+	if first == nil {
+		return false
+	}
+	if err := first(ctx); unusable(err) || ctx.Err() != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.queue = append([]func(context.Context) error{first}, o.queue...)
+		return false
+	}
+	return true
+}

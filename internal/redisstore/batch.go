@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// flushes is how many pipelines a batcher has under way at once: enough that
+// Redis has work while answers to other work are being read.
+const flushes = 4
+
+// A batcher sends the commands of many callers in shared pipelines. A caller
+// that finds few of them under way sends one at once; later ones wait, and one
+// of them sends what has gathered when a pipeline ends. So the busier a node
+// is, the fewer system calls a command costs on either side. Safe for
+// concurrent use.
+//
+// go-redis has an AutoPipeline of its own (experimental in 9.23): it repeats
+// commands, and a charge must not be repeated.
+type batcher struct {
+	send sender
+
+	mu      sync.Mutex
+	waiting []*request
+	running int
+}
+
+// newBatcher returns a batcher of a client, which bounds how long a pipeline may
+// take. Waiting for a turn is not Redis's slowness.
+func newBatcher(client redis.UniversalClient) *batcher { return &batcher{send: direct(client)} }
+
+// A request is the commands of one caller.
+type request struct {
+	cmds []*redis.Cmd
+	// turn is true if it is for the caller to send them, false once they were.
+	turn chan bool
+}
+
+// enqueue sends commands and returns when each has its answer or error. It fails
+// only if ctx has ended before. Whoever gives up later still hears what came of
+// the commands: half a charge must be taken back.
+func (b *batcher) enqueue(ctx context.Context, cmds []*redis.Cmd) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := &request{cmds: cmds}
+	if !b.start(r) && !<-r.turn {
+		return nil
+	}
+	b.flush(r)
+	return nil
+}
+
+// start lets a request begin a pipeline, or makes it wait.
+func (b *batcher) start(r *request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running < flushes {
+		b.running++
+		return true
+	}
+	r.turn = make(chan bool, 1)
+	b.waiting = append(b.waiting, r)
+	return false
+}
+
+// flush sends a request together with all that wait.
+func (b *batcher) flush(own *request) {
+	b.mu.Lock()
+	others := b.waiting
+	b.waiting = nil
+	b.mu.Unlock()
+	cmds := own.cmds
+	for _, r := range others {
+		cmds = append(cmds, r.cmds...)
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(errUnsent) // if the client should panic
+	}
+	defer func() {
+		for _, r := range others {
+			r.turn <- false
+		}
+		b.next()
+	}()
+	_ = b.send(context.Background(), cmds)
+}
+
+var errUnsent = errors.New("redisstore: not sent")
+
+// next hands the pipeline to the first that waits.
+func (b *batcher) next() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		b.running--
+		return
+	}
+	b.waiting[0].turn <- true
+	b.waiting = b.waiting[1:]
+}

@@ -1,0 +1,340 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+// What charge.lua is to do.
+const (
+	charging = "charge"
+	reading  = "read"
+)
+
+// undoWithin is how long half a charge may take to be taken back although its
+// caller has gone.
+const undoWithin = time.Second
+
+// A part is what one shard is charged, in one call of charge.lua.
+type part struct {
+	call
+	what     string
+	subjects []failures.Subject // that count; of an account, once its place is known
+	usages   []failures.Usage
+
+	at      int64 // by the shard's clock
+	made    bool
+	refused bool
+	status  trusted.Status
+	place   int
+	known   bool // Redis knows something of the account
+	told    []any
+}
+
+// Begin implements guard.Store. What this node has just found closed it answers
+// without a trip. Otherwise it takes one: the account's script finds the place
+// and counts accordingly, and the network's goes along unless this node has
+// seen the place privileged before. Where it was wrong about that, a second
+// trip mends it.
+func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	err := s.begin(ctx, &c)
+	return c, err
+}
+
+func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
+	for {
+		c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
+		if s.known.refuses(c, s.limits, s.now()) {
+			return nil
+		}
+		if err := s.try(ctx, c, charging, true); err != nil {
+			return fmt.Errorf("redisstore: charging: %w", err)
+		}
+		if !c.BudgetSpent() {
+			return nil
+		}
+		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place, c.Now.UnixMilli()}); err != nil {
+			return err
+		}
+		if s.options.Spent != nil {
+			s.options.Spent(ctx, c.Account, c.Place, c.Now)
+		}
+	}
+}
+
+// try charges or reads once; or twice, if Redis had to be told first what it
+// has lost.
+func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) error {
+	sent := s.now()
+	network := s.networkPart(c, what, trusted.Stranger)
+	if c.Account == (trusted.Key{}) {
+		c.Found(0, trusted.Stranger)
+		s.send(ctx, network)
+		return s.conclude(ctx, c, sent, network)
+	}
+	account := s.accountPart(c, what)
+	parts := []*part{account, network}
+	if s.known.expects(c) {
+		parts = parts[:1]
+	}
+	s.send(ctx, parts...)
+	if account.err != nil {
+		return errors.Join(account.err, s.undo(ctx, parts...))
+	}
+	account.found(c)
+	if mayRestore && !account.known && s.options.Elsewhere != nil {
+		if record, ok := s.options.Elsewhere(ctx, c); ok {
+			if err := errors.Join(s.undo(ctx, parts...), s.merge(ctx, c.Account, &record, c.Now)); err != nil {
+				return err
+			}
+			return s.try(ctx, c, what, false)
+		}
+	}
+	s.known.learn(c, account, sent)
+	return s.conclude(ctx, c, sent, s.rightly(ctx, c, parts)...)
+}
+
+// rightly charges the network now if its part was missing, and takes it back if
+// the place's status wants none, or one that other rungs bind.
+func (s *Store) rightly(ctx context.Context, c *guard.Charge, parts []*part) []*part {
+	account, network := parts[0], (*part)(nil)
+	if len(parts) > 1 {
+		network = parts[1]
+	}
+	first, last := c.Counted()
+	wanted := first < min(last, guard.AccountSubject)
+	binds := c.Binds[c.Status]
+	same := [2]failures.Mask(binds[:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:])
+	if network != nil && (!wanted || !same) {
+		// If this fails, the address has one failure more than it should.
+		_ = s.undo(ctx, network)
+		network = nil
+	}
+	if wanted && network == nil && !account.refused {
+		network = s.networkPart(c, account.what, c.Status)
+		s.send(ctx, network)
+	}
+	return []*part{account, network}
+}
+
+// conclude fills the usages and makes one ID of what the parts did; or undoes
+// that, if one of them refused or failed.
+func (s *Store) conclude(ctx context.Context, c *guard.Charge, sent time.Time, parts ...*part) (err error) {
+	c.ID, err = s.combine(ctx, sent, parts...)
+	return err
+}
+
+func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id failures.ChargeID, err error) {
+	refused := false
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		if p.err != nil {
+			err = errors.Join(err, p.err)
+			continue
+		}
+		s.fill(p, sent)
+		refused = refused || p.refused
+		if p.made && !stamp(&id, p) {
+			err = errors.Join(err, errClocks)
+		}
+	}
+	if err == nil && !refused {
+		return id, nil
+	}
+	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, parts...))
+}
+
+var errClocks = errors.New("an attempt is charged in two shards at most")
+
+// stamp notes in the ID when a part was charged. The clocks of a Cluster's
+// masters differ, and so do two scripts of one server by a millisecond.
+func stamp(id *failures.ChargeID, p *part) bool {
+	number := shardNumber(p.subjects[0].Shard)
+	switch {
+	case id.At == 0:
+		id.At = p.at
+	case id.At == p.at:
+	case id.Shard == 0:
+		id.Shard, id.There = number, p.at
+	default:
+		return id.Shard == number && id.There == p.at
+	}
+	return true
+}
+
+// stampOf is when a shard was charged.
+func stampOf(id failures.ChargeID, shard failures.Key) int64 {
+	if id.Shard != 0 && id.Shard == shardNumber(shard) {
+		return id.There
+	}
+	return id.At
+}
+
+func shardNumber(shard failures.Key) uint64 { return binary.BigEndian.Uint64(shard[:]) }
+
+// undo takes back what parts have charged, although the caller may have gone:
+// nobody else will.
+func (s *Store) undo(ctx context.Context, parts ...*part) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoWithin)
+	defer cancel()
+	var calls []*call
+	for _, p := range parts {
+		if p != nil && p.made {
+			p.made = false
+			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects)...)
+		}
+	}
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
+		return fmt.Errorf("taking back half a charge: %w", err)
+	}
+	return nil
+}
+
+// networkPart is what the attempt's network is charged for a place of this
+// status; nil if nothing.
+func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status) *part {
+	last := min(c.Last, guard.AccountSubject)
+	if c.KnownOnly || c.First >= last {
+		return nil
+	}
+	p := s.newPart(what, int(last-c.First))
+	p.subjects, p.usages = c.Subjects[c.First:last], c.Usage[c.First:last]
+	for i := range p.subjects {
+		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][int(c.First)+i])
+	}
+	return s.end(p)
+}
+
+// accountPart is what an account is charged, whatever its place turns out to be.
+func (s *Store) accountPart(c *guard.Charge, what string) *part {
+	places := placesOf(c)
+	p := s.newPart(what, 1+len(places))
+	of, pair := guard.AccountSubject, guard.PairSubject
+	s.add(p, &c.Subjects[of], c.Subjects[of].Key, c.Binds[0][of], c.Binds[1][of], c.Binds[2][of])
+	for i := range places {
+		s.add(p, &c.Subjects[pair], places[i].Pair, c.Binds[0][pair], c.Binds[1][pair], c.Binds[2][pair])
+	}
+	only := 0
+	if c.KnownOnly {
+		only = 1
+	}
+	p.keys = append(p.keys, s.placesKey(c.Account))
+	p.args = append(p.args, only, s.since(c.Now))
+	for i := range places {
+		issued := int64(0)
+		if !places[i].Issued.IsZero() {
+			issued = places[i].Issued.UnixMilli()
+		}
+		p.args = append(p.args, places[i].Key[:], issued)
+	}
+	return s.end(p)
+}
+
+// placesOf are the places that the attempt has.
+func placesOf(c *guard.Charge) []guard.Place {
+	if c.Places[0].Key == (trusted.Key{}) {
+		return c.Places[1:]
+	}
+	return c.Places[:]
+}
+
+// found notes what the account's part says of the place.
+func (p *part) found(c *guard.Charge) {
+	c.Found(len(c.Places)-len(placesOf(c))+p.place-1, p.status)
+	first, last := c.Counted()
+	if first = max(first, guard.AccountSubject); first < last {
+		p.subjects, p.usages = c.Subjects[first:last], c.Usage[first:last]
+	}
+}
+
+func (s *Store) newPart(what string, subjects int) *part {
+	p := &part{what: what}
+	p.script = chargeScript
+	p.keys = make([]any, 0, subjects+1)
+	p.args = append(make([]any, 0, 10+2*subjects), what, subjects, s.pending.Load())
+	return p
+}
+
+func (s *Store) add(p *part, of *failures.Subject, key failures.Key, binds ...failures.Mask) {
+	l := s.known.ladder(of.Ladder, binds)
+	p.keys = append(p.keys, s.subjectKey(of.Shard, key))
+	p.args = append(p.args, l.lives, l.text)
+}
+
+func (s *Store) end(p *part) *part {
+	p.args = append(p.args, s.clock())
+	return p
+}
+
+// send makes the parts' calls and reads the answers.
+func (s *Store) send(ctx context.Context, parts ...*part) {
+	calls := make([]*call, 0, len(parts))
+	for _, p := range parts {
+		if p != nil {
+			calls = append(calls, &p.call)
+		}
+	}
+	_ = run(ctx, s.batcher.enqueue, calls...) // each part has its own
+	for _, p := range parts {
+		if p != nil && p.err == nil {
+			p.read()
+		}
+	}
+}
+
+var errAnswer = errors.New("an answer of charge.lua that cannot be")
+
+func (p *part) read() {
+	list, _ := p.reply.([]any)
+	var head [4]int64
+	for i := range head {
+		if i >= len(list) {
+			p.err = errAnswer
+			return
+		}
+		head[i], _ = list[i].(int64)
+	}
+	p.at = max(head[0], -head[0])
+	p.refused = head[0] < 0
+	p.made = head[0] > 0 && p.what == charging
+	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[4:]
+}
+
+// fill writes what a part's answer means to its subjects.
+func (s *Store) fill(p *part, sent time.Time) {
+	for i := range min(len(p.subjects), len(p.told)) {
+		subject, out := &p.subjects[i], &p.usages[i]
+		text, full := p.told[i].(string)
+		if !full {
+			count, _ := p.told[i].(int64)
+			*out = failures.Usage{Count: min(int(count), subject.Ladder.Keep())}
+			continue
+		}
+		charges := chargesOf(text)
+		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
+		subject.Use(charges, uint32(p.at), len(charges)-len(certain), out)
+		if p.what == reading {
+			subject.Tally(charges, uint32(p.at), out)
+		} else if out.Failed&subject.Bind != 0 {
+			s.known.close(subject, certain, uint32(p.at), sent)
+		}
+	}
+}
+
+// chargesOf reads a key's value.
+func chargesOf(text string) []uint32 {
+	charges := make([]uint32, len(text)/4)
+	for i := range charges {
+		charges[i] = binary.LittleEndian.Uint32([]byte(text[4*i:][:4]))
+	}
+	return charges
+}

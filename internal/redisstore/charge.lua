@@ -1,0 +1,159 @@
+-- charge.lua charges an attempt to the subjects of one shard: to every one that
+-- counts, or to none if one of them has no room. For an account it can find the
+-- attempt's place on the way, which says what counts and what binds.
+--
+-- KEYS  1 to n   a key for each subject; if places are asked for, the first is
+--                the account's, and the others are of the pairs with the places
+--       n+1      the account's places (places.lua), if they are asked for
+-- ARGV  1        charge, or read to change nothing
+--       2        n
+--       3        how long a charge may be taken back, in milliseconds
+--       then for each subject:
+--       +1       how long its key lives: the longest window and a second, in
+--                milliseconds
+--       +2       its ladder, numbers separated by spaces:
+--                  least, below which nothing is full; keep, the most that any
+--                  rung asks for; the longest window
+--                  / masks of the rungs that bind a stranger, a privileged and
+--                  a spent place: bit i for rung i, bit 15 for the backoff
+--                  / failures and window of each rung
+--                  / after, first, max and window of the backoff, if it has one
+--       then, if places are asked for:
+--       +1       1 if only privileged places are charged
+--       +2       a place last used then or before is none
+--       +3, +4   a place and when its cookie was issued, 0 for an address; then
+--                perhaps another: the first that is privileged counts, else the
+--                last
+--       last     the time in milliseconds; '' is Redis's own
+--
+-- Answer: the time, negative if there was no room, 0 if nothing counts; the
+-- status (0 stranger, 1 privileged, 2 spent); the number of the place that
+-- counts; 1 if anything is known of the account's places; then of each subject
+-- that counts what was there before: how many charges its longest window holds
+-- or, if a rung is full, the charges. If there was no room, all places and their
+-- scores follow.
+--
+-- A subject's value is its newest charges, oldest first, each the low 32 bits
+-- of its milliseconds, little endian.
+
+local call, num, sub = redis.call, struct.unpack, string.sub
+local wrap, spare = 4294967296, 8
+local n, now = tonumber(ARGV[2]), tonumber(ARGV[#ARGV])
+if not now then
+  local t = call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Which place is it, and what counts?
+local status, place, known, counted = 0, 0, 0, nil
+if #KEYS > n then
+  local first, members = 4 + 2 * n, { 'r' }
+  for i = first + 2, #ARGV - 2, 2 do
+    members[#members + 1], members[#members + 2] = ARGV[i], ARGV[i] .. 's'
+  end
+  local scores, since = call('ZMSCORE', KEYS[n + 1], unpack(members)), tonumber(ARGV[first + 1])
+  if scores[1] then known = 1 end
+  for i = 2, #members, 2 do
+    place = i / 2
+    if scores[i + 1] and tonumber(scores[i + 1]) > since then
+      status = 2
+    elseif scores[i] and tonumber(scores[i]) > since
+      or tonumber(ARGV[first + 1 + i]) > tonumber(scores[1] or 0) then
+      status = 1
+      break
+    else
+      status = 0
+    end
+  end
+  if status == 1 then
+    counted = { 1 + place }
+  elseif ARGV[first] == '1' then
+    return { 0, status, place, known }
+  else
+    counted = { 1, 1 + place }
+  end
+end
+
+-- judge is how many charges lie in the longest window, these charges if any
+-- rung is full, and whether one is that binds.
+local function judge(s, ladder)
+  local least, keep, longest, masks, rungs, backoff =
+    string.match(ladder, '^(%d+) (%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
+
+  -- age is that of the nth newest charge, within how many are no older.
+  local function age(nth) return (now - num('<I4', s, #s - 4 * nth + 1)) % wrap end
+  local function within(window)
+    local low, high = 0, #s / 4
+    while low < high do
+      local mid = math.ceil((low + high) / 2)
+      if age(mid) <= window then low = mid else high = mid - 1 end
+    end
+    return low
+  end
+
+  longest = tonumber(longest)
+  if age(#s / 4) > longest then s = sub(s, #s - 4 * within(longest) + 1) end
+  local count = #s / 4
+  if count < tonumber(least) then return s, count, false end
+
+  local mask, bit, full, binds = nil, 1, false, false
+  for one in string.gmatch(masks, '%d+') do
+    mask = tonumber(one)
+    if bit > status then break end
+    bit = bit + 1
+  end
+  bit = 1
+  for limit, window in string.gmatch(rungs, '(%d+) (%d+)') do
+    if count >= tonumber(limit) and age(tonumber(limit)) <= tonumber(window) then
+      full, binds = true, binds or mask % (2 * bit) >= bit
+    end
+    bit = 2 * bit
+  end
+  if backoff ~= '' then
+    local after, delay, most, window = string.match(backoff, '(%d+) (%d+) (%d+) (%d+)')
+    after, delay, most, window = tonumber(after), tonumber(delay), tonumber(most), within(tonumber(window))
+    while after < window and delay < most do after, delay = after + 1, delay * 2 end
+    if window >= after and age(1) < math.min(delay, most) then
+      full, binds = true, binds or mask >= 32768
+    end
+  end
+  local before = full and s or count
+  -- What may yet be taken back pushes out nothing: it would be missing
+  -- afterwards.
+  keep = tonumber(keep) + spare
+  if count >= keep then
+    keep = math.min(keep + within(tonumber(ARGV[3])), 4095)
+    s = sub(s, math.max(1, #s - 4 * keep + 5))
+  end
+  return s, before, binds
+end
+
+local values, answer, room = call('MGET', unpack(KEYS, 1, n)), { now, status, place, known }, true
+if not counted then
+  counted = {}
+  for i = 1, n do counted[i] = i end
+end
+for _, i in ipairs(counted) do
+  if values[i] then -- a clock that went back stands still
+    local ahead = (num('<I4', values[i], #values[i] - 3) - now) % wrap
+    if ahead < wrap / 2 then now = now + ahead end
+  end
+end
+for k, i in ipairs(counted) do
+  local s, before, binds = '', 0, false
+  if values[i] then s, before, binds = judge(values[i], ARGV[3 + 2 * i]) end
+  if ARGV[1] == 'read' then before = values[i] or '' end
+  values[i], answer[4 + k], room = s, before, room and not binds
+end
+answer[1] = now
+if ARGV[1] == 'read' then return answer end
+if not room then
+  answer[1] = -now
+  if #KEYS > n then answer[#answer + 1] = call('ZRANGE', KEYS[n + 1], 0, -1, 'WITHSCORES') end
+  return answer
+end
+local at = struct.pack('<I4', now % wrap)
+for _, i in ipairs(counted) do
+  call('SET', KEYS[i], values[i] .. at, 'PX', ARGV[2 + 2 * i])
+end
+return answer

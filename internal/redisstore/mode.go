@@ -1,0 +1,246 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/captchamode"
+)
+
+var (
+	//go:embed mode_flush.lua
+	modeFlushLua string
+	//go:embed mode_agree.lua
+	modeAgreeLua string
+
+	modeFlushScript = newScript(modeFlushLua)
+	modeAgreeScript = newScript(modeAgreeLua)
+)
+
+const (
+	// DefaultModeEvery is how often a node flushes.
+	DefaultModeEvery = 250 * time.Millisecond
+	// modeFlushWithin bounds a flush that Run makes, if the client does not.
+	modeFlushWithin = time.Second
+	// modeTries is how often one flush begins anew because other nodes wrote
+	// meanwhile. The next flush goes on.
+	modeTries = 5
+	// modeStays is how long what was agreed stays after the last flush of any
+	// node, beyond the cool-down: a night's stop of the whole site forgets
+	// nothing.
+	modeStays = 24 * time.Hour
+)
+
+// ModeOptions are what NewMode needs beyond a client and a mode. The zero
+// ModeOptions are valid.
+type ModeOptions struct {
+	// Prefix begins every key's name: one for each realm. Default DefaultPrefix;
+	// braces are not allowed in it.
+	Prefix string
+	// Node names this process and no other, also after a restart. Default: a
+	// random name.
+	Node string
+	// Every is how often Run flushes. Default DefaultModeEvery.
+	Every time.Duration
+	// OnError is told when a flush fails and the one before did not, and with
+	// nil when one succeeds again. It must not block. It may be nil.
+	OnError func(error)
+}
+
+// A Mode keeps one captchamode.Mode and those of the other nodes together. Each
+// node goes on answering from its own, without a trip; several times a second
+// it reports what it has counted, in one script. All times are Redis's; a node's
+// clock may be wrong. Methods are safe for concurrent use.
+//
+// While Redis is gone each node keeps the level and goes by its own pressure
+// (R22). Afterwards the higher level holds.
+type Mode struct {
+	client        redis.UniversalClient
+	mode          *captchamode.Mode
+	options       ModeOptions
+	reports, kept string       // the names of the keys
+	nodes         atomic.Int32 // when Redis last answered
+	hurry         chan struct{}
+	now           func() time.Time // Redis's, in tests
+
+	mu      sync.Mutex // one flush at a time
+	version string     // that was read or written last
+	agreed  *captchamode.Agreed
+	failed  bool
+}
+
+// NewMode makes the mode one of the nodes of a site. It does not connect; until
+// the first flush has succeeded the mode goes by itself. A node that flushes once
+// before it serves anybody begins with what the others know.
+//
+// The mode must be new: not yet joined, nothing observed. It may have been
+// restored. Limits on how long a command may take are the client's.
+func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions) (*Mode, error) {
+	o.Prefix, o.Node, o.Every = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Node, rand.Text()), cmp.Or(o.Every, DefaultModeEvery)
+	var errs []error
+	if client == nil || mode == nil {
+		errs = append(errs, errors.New("redisstore: the mode needs a client and a captchamode.Mode"))
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		errs = append(errs, errors.New("redisstore: Prefix must not hold a brace"))
+	}
+	if o.Every < 0 {
+		errs = append(errs, errors.New("redisstore: Every must be positive"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	tag := o.Prefix + "{" + o.Prefix + "mode}"
+	m := &Mode{
+		client: client, mode: mode, options: o, hurry: make(chan struct{}, 1),
+		reports: tag + "reports", kept: tag + "agreed",
+	}
+	m.nodes.Store(1)
+	mode.Join(o.Node, func() {
+		select {
+		case m.hurry <- struct{}{}:
+		default:
+		}
+	})
+	return m, nil
+}
+
+// Run flushes until ctx ends, once more after that, and has the mode go on
+// alone.
+func (m *Mode) Run(ctx context.Context) {
+	tick := time.NewTicker(m.options.Every)
+	defer tick.Stop()
+	for running := true; running; {
+		select {
+		case <-ctx.Done():
+			running = false
+		case <-tick.C:
+		case <-m.hurry:
+		}
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), modeFlushWithin)
+		_ = m.Flush(within) // OnError is told
+		cancel()
+	}
+	m.mode.GoAlone()
+}
+
+// Nodes is how many nodes flushed in the last three seconds, this one among
+// them, when Redis last answered: at least 1.
+func (m *Mode) Nodes() int { return int(m.nodes.Load()) }
+
+// Flush tells Redis what this node has counted, and makes the site's level its
+// own. An error means that Redis did not answer, and the mode is alone then.
+func (m *Mode) Flush(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	for try, done := 0, false; !done && err == nil && try < modeTries; try++ {
+		done, err = m.exchange(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("redisstore: flushing the pressure: %w", err)
+		m.mode.GoAlone()
+	}
+	if failed := err != nil; failed != m.failed {
+		m.failed = failed
+		if m.options.OnError != nil {
+			m.options.OnError(err)
+		}
+	}
+	return err
+}
+
+// exchange reports once, and writes what follows. It is not done if another node
+// has written meanwhile.
+func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
+	answer, err := m.report(ctx, m.mode.Report())
+	if err != nil {
+		return false, err
+	}
+	m.nodes.Store(int32(max(1, answer.Nodes)))
+	next := m.mode.Merge(answer)
+	if next == nil {
+		return true, nil
+	}
+	state, err := json.Marshal(next)
+	if err != nil {
+		return false, err
+	}
+	stays := m.mode.State().CoolDown + modeStays
+	reply, err := m.run(ctx, modeAgreeScript, []any{m.kept}, m.version, next.Version, state, stays.Milliseconds())
+	if err != nil || reply != int64(1) {
+		return false, err
+	}
+	m.version, m.agreed = next.Version, next
+	m.mode.Apply(*next)
+	return true, nil
+}
+
+// report sends a report and reads the answer.
+func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
+	args := []any{m.options.Node, m.version, r.Minute.Unix() / 60}
+	for _, counts := range []captchamode.Counts{r.Pressure, r.Running, r.Last} {
+		args = append(args, counts[captchamode.Failure], counts[captchamode.Unsolved], counts[captchamode.Shed])
+	}
+	if m.now != nil {
+		args = append(args, m.now().UnixMilli())
+	}
+	reply, err := m.run(ctx, modeFlushScript, []any{m.reports, m.kept}, args...)
+	if err != nil {
+		return captchamode.Answer{}, err
+	}
+	answer, err := m.read(reply)
+	answer.To = r
+	return answer, err
+}
+
+var errModeAnswer = errors.New("not an answer of mode_flush.lua")
+
+// read reads an answer of mode_flush.lua.
+func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) != 13 {
+		return answer, errModeAnswer
+	}
+	var n [11]int
+	for i := range n {
+		v, ok := list[i].(int64)
+		if !ok {
+			return answer, errModeAnswer
+		}
+		n[i] = int(v)
+	}
+	counts := func(from int) captchamode.Counts {
+		return captchamode.Counts{captchamode.Failure: n[from], captchamode.Unsolved: n[from+1], captchamode.Shed: n[from+2]}
+	}
+	version, _ := list[11].(string)
+	if version != m.version {
+		state, _ := list[12].(string)
+		m.version, m.agreed = version, new(captchamode.Agreed)
+		if json.Unmarshal([]byte(state), m.agreed) == nil {
+			m.agreed.Version = version // without one it makes no sense, and is written anew
+		}
+	}
+	now := time.UnixMilli(int64(n[0])).UTC()
+	return captchamode.Answer{
+		Now: now, Nodes: n[1], Agreed: m.agreed,
+		All: captchamode.Report{Pressure: counts(2), Minute: now.Truncate(time.Minute), Running: counts(5), Last: counts(8)},
+	}, nil
+}
+
+func (m *Mode) run(ctx context.Context, script *script, keys []any, args ...any) (any, error) {
+	c := &call{script: script, keys: keys, args: args}
+	err := run(ctx, direct(m.client), c)
+	return c.reply, err
+}

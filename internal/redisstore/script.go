@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A script is the text of a .lua file.
+type script struct {
+	text   string
+	digest string
+}
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text)) // the name that Redis gives it, no secret
+	return &script{text: text, digest: hex.EncodeToString(sum[:])}
+}
+
+// A call is one run of a script; or a plain command, all of it in args, if
+// there is no script. Keys and args are strings or numbers; all keys of a call
+// lie in one slot.
+type call struct {
+	script *script
+	keys   []any
+	args   []any
+	// reply and err are what came of it.
+	reply any
+	err   error
+}
+
+const (
+	// movedWithin is how long a call is repeated whose keys are on their way
+	// from one server to another: a Cluster that is resharded runs it on
+	// neither, and says so.
+	movedWithin = 250 * time.Millisecond
+	movedAgain  = 2 * time.Millisecond
+)
+
+// A sender sends commands in one round trip, or fails before it sent any. Each
+// command keeps its own error.
+type sender func(context.Context, []*redis.Cmd) error
+
+// direct sends commands in a pipeline of their own.
+func direct(client redis.UniversalClient) sender {
+	return func(ctx context.Context, cmds []*redis.Cmd) error {
+		pipe := client.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, once{cmd})
+		}
+		_, _ = pipe.Exec(ctx)
+		return nil
+	}
+}
+
+// once is a command that the client never repeats by itself: a charge would
+// count twice. In a Cluster one TRYAGAIN made go-redis run a whole pipeline four
+// times. MOVED and ASK, after which nothing was done, it does follow.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// run makes all calls in one round trip. Only those that were surely not run,
+// because their script was not known (any more) or their slot is being moved,
+// are sent again. It returns the first error of any; the other calls may have
+// been run all the same.
+func run(ctx context.Context, send sender, calls ...*call) error {
+	var until time.Time
+	for left := calls; len(left) > 0; left = notRun(ctx, left, &until) {
+		cmds := make([]*redis.Cmd, len(left))
+		for i, c := range left {
+			cmds[i] = c.command(ctx)
+		}
+		err := send(ctx, cmds)
+		for i, c := range left {
+			if c.err = err; err == nil {
+				c.reply, c.err = cmds[i].Result()
+			}
+		}
+	}
+	for _, c := range calls {
+		if c.err != nil && !errors.Is(c.err, redis.Nil) {
+			return c.err
+		}
+	}
+	return nil
+}
+
+// notRun returns the calls to send again, after a little while if that is for
+// keys on their way.
+func notRun(ctx context.Context, calls []*call, until *time.Time) (again []*call) {
+	moving := false
+	for _, c := range calls {
+		if c.unknown() || c.moving() {
+			again = append(again, c)
+		}
+		moving = moving || c.moving()
+	}
+	if !moving {
+		return again
+	}
+	if until.IsZero() {
+		*until = time.Now().Add(movedWithin)
+	}
+	timer := time.NewTimer(movedAgain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if time.Now().Before(*until) {
+			return again
+		}
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// command is by the script's digest or, if the server does not know that, with
+// its text.
+func (c *call) command(ctx context.Context) *redis.Cmd {
+	if c.script == nil {
+		return redis.NewCmd(ctx, c.args...)
+	}
+	verb, text := "evalsha", c.script.digest
+	if c.unknown() {
+		verb, text = "eval", c.script.text
+	}
+	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+	args = append(append(args, verb, text, len(c.keys)), c.keys...)
+	return redis.NewCmd(ctx, append(args, c.args...)...)
+}
+
+func (c *call) unknown() bool { return c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") }
+
+func (c *call) moving() bool {
+	return c.err != nil && (redis.HasErrorPrefix(c.err, "TRYAGAIN") ||
+		redis.HasErrorPrefix(c.err, "MOVED") || redis.HasErrorPrefix(c.err, "ASK"))
+}
+
+// load makes scripts known to the server, or to every master of a Cluster. It
+// only spares the first run of each its second trip.
+func load(ctx context.Context, client redis.UniversalClient, scripts ...*script) error {
+	one := func(ctx context.Context, server redis.Cmdable) error {
+		_, err := server.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, s := range scripts {
+				pipe.ScriptLoad(ctx, s.text)
+			}
+			return nil
+		})
+		return err
+	}
+	var err error
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
+	} else {
+		err = one(ctx, client)
+	}
+	if err != nil {
+		return fmt.Errorf("redisstore: loading scripts: %w", err)
+	}
+	return nil
+}

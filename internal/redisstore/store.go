@@ -1,0 +1,268 @@
+// Package redisstore keeps in Redis all that the nodes of a site share: charges
+// and known places (Store), used-up challenges and settled tickets (Spent), and
+// CAPTCHA mode. It is the same for one server, for a master behind Sentinels and
+// for a Cluster.
+//
+// Everything of an account lies in one slot, as does everything of a network.
+// An attempt is one script for each, in one pipeline; if one refuses, what the
+// other charged is taken back. A login from a known place is two trips: begin
+// and settle. Time is Redis's own. layout.go names every key.
+//
+// The store fails where Redis does. What a node does then is the business of
+// internal/nodes.
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+// DefaultPendingFor is that of Options.
+const DefaultPendingFor = 5 * time.Second
+
+// Options configure a Store. The zero Options are the default.
+type Options struct {
+	// Prefix begins every key's name: one for each realm. Short is cheap.
+	// Default DefaultPrefix; braces are not allowed in it.
+	Prefix string
+	// PendingFor is the longest that a password check takes: an older charge
+	// is a failure. Default DefaultPendingFor.
+	PendingFor time.Duration
+	// Places bound what is remembered of one account.
+	Places trusted.Limits
+	// Elsewhere is what is known of the account of an attempt beside Redis,
+	// asked if Redis knows nothing of it: perhaps no longer. Redis is told
+	// before the attempt is decided. Nil: nothing is.
+	Elsewhere func(context.Context, *guard.Charge) (trusted.Record, bool)
+	// Spent, if not nil, is told of a place whose budget is used up.
+	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)
+
+	// Clock stands in for Redis's and this node's in tests, which cannot move
+	// either. Nil outside of them.
+	Clock func() time.Time
+}
+
+// Store is a guard.Store in Redis. It is safe for concurrent use. The client is
+// the caller's to close; see Connect.
+type Store struct {
+	client  redis.UniversalClient
+	batcher *batcher
+	prefix  string
+	limits  trusted.Limits
+	pending atomic.Int64 // milliseconds
+	options Options
+	known   *known
+	now     func() time.Time // this node's clock, for durations only
+}
+
+var _ guard.Store = (*Store)(nil)
+
+var (
+	//go:embed charge.lua
+	chargeLua string
+	//go:embed takeback.lua
+	takeBackLua string
+	//go:embed places.lua
+	placesLua string
+	//go:embed spend.lua
+	spendLua string
+
+	chargeScript   = newScript(chargeLua)
+	takeBackScript = newScript(takeBackLua)
+	placesScript   = newScript(placesLua)
+	spendScript    = newScript(spendLua)
+)
+
+// New returns the store of a realm. Nothing is sent to Redis yet.
+func New(client redis.UniversalClient, o Options) (*Store, error) {
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.PendingFor = cmp.Or(o.PendingFor, DefaultPendingFor)
+	var problems []error
+	if client == nil {
+		problems = append(problems, errors.New("client is missing"))
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		problems = append(problems, errors.New("prefix must not hold a brace"))
+	}
+	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(), now: time.Now}
+	if o.Clock != nil {
+		s.now = o.Clock
+	}
+	problems = append(problems, o.Places.Validate(), s.Configure(o.PendingFor))
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
+	}
+	s.batcher = newBatcher(client)
+	return s, nil
+}
+
+// Configure changes how long a password check may take, for what is charged
+// from now on.
+func (s *Store) Configure(pendingFor time.Duration) error {
+	if pendingFor < time.Millisecond || pendingFor > failures.MaxWindow {
+		return fmt.Errorf("redisstore: PendingFor must be from 1ms to %v, not %v", failures.MaxWindow, pendingFor)
+	}
+	s.pending.Store(pendingFor.Milliseconds())
+	return nil
+}
+
+// Load makes the scripts known to the server, or to every master of a Cluster.
+// Without it the first run of each takes a second trip.
+func (s *Store) Load(ctx context.Context) error {
+	return load(ctx, s.client, chargeScript, takeBackScript, placesScript, spendScript)
+}
+
+// probes is how many keys a probe writes in a Cluster: enough that every master
+// has some.
+const probes = 64
+
+// Probe finds out whether Redis takes writes, every master of a Cluster.
+func (s *Store) Probe(ctx context.Context) error {
+	cluster, many := s.client.(*redis.ClusterClient)
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range probes {
+			if i == 0 || many {
+				pipe.Set(ctx, s.prefix+"probe"+strconv.Itoa(i), "", time.Minute)
+			}
+		}
+		return nil
+	})
+	if err != nil && many {
+		cluster.ReloadState(ctx) // another master may have taken over
+	}
+	if err != nil {
+		return fmt.Errorf("redisstore: probing: %w", err)
+	}
+	return nil
+}
+
+// Closed is how many attempts were refused without asking Redis.
+func (s *Store) Closed() uint64 { return s.known.answered.Load() }
+
+// Settle implements guard.Store. A failure is not written: the charge is there
+// already.
+func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
+	if !c.ID.Charged() {
+		return nil
+	}
+	first, last := c.Counted()
+	ofAccount := max(first, min(last, guard.AccountSubject))
+	var err error
+	switch o {
+	case guard.Succeeded:
+		err = s.succeeded(ctx, &c, c.Subjects[first:min(last, guard.PairSubject)])
+	case guard.Abandoned:
+		s.known.fail(c.ID, c.Subjects[first:ofAccount], s.pendingFor())
+		err = s.takeBack(ctx, c.ID, c.Subjects[ofAccount:last])
+	case guard.Withdrawn:
+		err = s.takeBack(ctx, c.ID, c.Subjects[first:last])
+	default:
+		s.known.fail(c.ID, c.Subjects[first:last], s.pendingFor())
+	}
+	if err != nil {
+		return fmt.Errorf("redisstore: settling: %w", err)
+	}
+	return nil
+}
+
+// succeeded is one trip. The pair's charge goes with all others of the pair.
+func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject) error {
+	pair := &c.Subjects[guard.PairSubject]
+	from := &c.Places[len(c.Places)-1]
+	calls := append(s.takingBack(c.ID, charged), s.deleting(pair),
+		s.changing(c.Account, c.Now, change{remember, from.Key, c.Now.UnixMilli()}))
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
+		return err
+	}
+	s.known.opened(charged...)
+	s.known.cleared(*pair)
+	s.known.accounts.Remove(c.Account)
+	s.known.privileged.Add(placeOf{c.Account, from.Key}, struct{}{})
+	return nil
+}
+
+// Read implements guard.Store.
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+	c.Usage = [len(c.Usage)]failures.Usage{}
+	if err := s.try(ctx, &c, reading, true); err != nil {
+		return c, fmt.Errorf("redisstore: reading: %w", err)
+	}
+	return c, nil
+}
+
+// Clear implements guard.Store. Another node may still refuse for a second.
+func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
+	return s.clear(ctx, c.Subjects[c.First:c.Last])
+}
+
+// Forget implements guard.Store.
+func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
+	what := forget
+	if place == (trusted.Key{}) {
+		what = reset
+	}
+	return s.changePlaces(ctx, account, now, change{what, place, now.UnixMilli()})
+}
+
+func (s *Store) clear(ctx context.Context, subjects []failures.Subject) error {
+	calls := make([]*call, len(subjects))
+	for i := range subjects {
+		calls[i] = s.deleting(&subjects[i])
+	}
+	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
+		return fmt.Errorf("redisstore: clearing: %w", err)
+	}
+	s.known.cleared(subjects...)
+	return nil
+}
+
+func (s *Store) deleting(subject *failures.Subject) *call {
+	return &call{args: []any{"del", s.subjectKey(subject.Shard, subject.Key)}}
+}
+
+// takeBack removes a charge from subjects.
+func (s *Store) takeBack(ctx context.Context, id failures.ChargeID, subjects []failures.Subject) error {
+	if err := run(ctx, s.batcher.enqueue, s.takingBack(id, subjects)...); err != nil {
+		return err
+	}
+	s.known.opened(subjects...)
+	return nil
+}
+
+// takingBack makes a call for each shard of the subjects.
+func (s *Store) takingBack(id failures.ChargeID, subjects []failures.Subject) (calls []*call) {
+	byShard := map[failures.Key]*call{}
+	for i := range subjects {
+		shard := subjects[i].Shard
+		c := byShard[shard]
+		if c == nil {
+			c = &call{script: takeBackScript, args: []any{stampOf(id, shard)}}
+			byShard[shard] = c
+			calls = append(calls, c)
+		}
+		c.keys = append(c.keys, s.subjectKey(shard, subjects[i].Key))
+	}
+	return calls
+}
+
+func (s *Store) pendingFor() uint32 { return uint32(s.pending.Load()) }
+
+func (s *Store) clock() any {
+	if s.options.Clock == nil {
+		return ""
+	}
+	return s.options.Clock().UnixMilli()
+}

@@ -1,0 +1,197 @@
+package sqlplaces
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"authguard/internal/changes"
+	"authguard/internal/sqltx"
+	"authguard/trusted"
+)
+
+const (
+	// saveEvery is how stale the last use in the table may be: a place that is
+	// used all day costs 24 writes and not one per login.
+	saveEvery = time.Hour
+	// queryTime bounds what an attempt waits for, the wait for a connection
+	// included.
+	queryTime = 3 * time.Second
+)
+
+const (
+	upsertPlace = `INSERT INTO places (account, place, status, first_used, last_used) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account, place) DO UPDATE SET status = excluded.status, last_used = excluded.last_used`
+	upsertReset = `INSERT INTO place_resets (account, reset_at, changed_at) VALUES ($1, $2, $3)
+		ON CONFLICT (account) DO UPDATE SET changed_at = excluded.changed_at, reset_at =
+		CASE WHEN excluded.reset_at > place_resets.reset_at THEN excluded.reset_at ELSE place_resets.reset_at END`
+	deletePlace = `DELETE FROM places WHERE account = $1 AND place = $2`
+
+	// Every query has rows of one shape; a reset is a row without a place.
+	places        = `SELECT account, place, status, first_used, last_used FROM places`
+	resets        = ` UNION ALL SELECT account, '', 0, 0, reset_at FROM place_resets`
+	selectAll     = places + resets + ` LIMIT $1`
+	selectAccount = places + ` WHERE account = $1` + resets + ` WHERE account = $1`
+	selectChanged = places + ` WHERE last_used >= $1` + resets + ` WHERE changed_at >= $1`
+)
+
+// load fills the cache if everything fits, and leaves it empty otherwise. It
+// runs before anybody else knows the store, so it needs no locks.
+func (s *Store) load(ctx context.Context) error {
+	s.seen.Store(s.config.Now().UnixMilli())
+	rows, records := 0, make(map[trusted.Key]*trusted.Record)
+	err := s.each(ctx, selectAll, []any{s.config.Cache + 1}, func(account trusted.Key, e trusted.Entry) {
+		if records[account] == nil {
+			records[account] = new(trusted.Record)
+		}
+		add(records[account], e)
+		rows++
+	})
+	if err != nil || rows > s.config.Cache {
+		return err
+	}
+	for account, record := range records {
+		s.put(s.shard(account), account, record)
+	}
+	s.whole.Store(true)
+	return nil
+}
+
+// read reads an account's record from the tables.
+func (s *Store) read(ctx context.Context, account trusted.Key) (record trusted.Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	err = s.each(ctx, selectAccount, []any{text(account)}, func(_ trusted.Key, e trusted.Entry) { add(&record, e) })
+	return record, err
+}
+
+func add(record *trusted.Record, e trusted.Entry) {
+	if e.Place == (trusted.Key{}) {
+		record.Reset = e.Last
+		return
+	}
+	record.Entries = append(record.Entries, e)
+}
+
+// each yields the rows of a query; a reset has the zero place, and its time is
+// Last. A row that is not ours is an error: somebody else writes to the tables.
+func (s *Store) each(ctx context.Context, query string, args []any, yield func(account trusted.Key, e trusted.Entry)) error {
+	rows, err := s.config.DB.QueryContext(ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("sqlplaces: read places: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, place string
+		var e trusted.Entry
+		if err := rows.Scan(&name, &place, &e.Status, &e.First, &e.Last); err != nil {
+			return fmt.Errorf("sqlplaces: read places: %w", err)
+		}
+		account, err := parseKey(name)
+		if err == nil && place != "" {
+			e.Place, err = parseKey(place)
+		}
+		if err != nil {
+			return err
+		}
+		e.Saved = e.Last
+		yield(account, e)
+	}
+	return rows.Err()
+}
+
+// save writes the difference between two records in one transaction, or nothing
+// if that is only a use that may wait, and notes in after what was written.
+//
+// Other nodes are told of what they must know within a second: places that are
+// new, spent, or gone. The number that tells them is one row, locked until the
+// commit, so those changes commit one after the other over all nodes: at 2 ms
+// for a commit, 500 a second, while bcrypt lets five logins a second through per
+// core. Using a known place again, which is nearly every login, does not move
+// the number; other nodes notice with their watcher's next full reload.
+func (s *Store) save(ctx context.Context, c change, before, after *trusted.Record) error {
+	statements, tell := c.statements(before, after)
+	if len(statements) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error {
+		for _, one := range statements {
+			if _, err := tx.ExecContext(ctx, one.query, one.args...); err != nil {
+				return err
+			}
+		}
+		if !tell {
+			return nil
+		}
+		return changes.Bump(ctx, tx, changes.Places)
+	})
+	if err != nil {
+		for i := range after.Entries {
+			after.Entries[i].Saved = 0 // the next change writes them all
+		}
+		return fmt.Errorf("sqlplaces: write places: %w", err)
+	}
+	return nil
+}
+
+type statement struct {
+	query string
+	args  []any
+}
+
+// statements lists what turns the rows of before into those of after, and marks
+// in after what it writes. tell is whether other nodes must know.
+func (c change) statements(before, after *trusted.Record) (todo []statement, tell bool) {
+	account := text(c.account)
+	lost := c.forget || before.Reset != after.Reset
+	if c.forget && c.place == (trusted.Key{}) {
+		todo = append(todo, statement{`DELETE FROM places WHERE account = $1`, []any{account}})
+	} else if c.forget {
+		todo = append(todo, statement{deletePlace, []any{account, text(c.place)}})
+	}
+	for i := range before.Entries {
+		if place := before.Entries[i].Place; find(after, place) == nil {
+			lost = true
+			todo = append(todo, statement{deletePlace, []any{account, text(place)}})
+		}
+	}
+	tell = lost
+	for i := range after.Entries {
+		e := &after.Entries[i]
+		was := find(before, e.Place)
+		isNew := was == nil || was.Status != e.Status
+		if isNew || e.Last-e.Saved >= saveEvery.Milliseconds() {
+			todo = append(todo, statement{upsertPlace, []any{account, text(e.Place), e.Status, e.First, e.Last}})
+			e.Saved, tell = e.Last, tell || isNew
+		}
+	}
+	if lost {
+		todo = append(todo, statement{upsertReset, []any{account, after.Reset, c.now.UnixMilli()}})
+	}
+	return todo, tell
+}
+
+func find(record *trusted.Record, place trusted.Key) *trusted.Entry {
+	i := slices.IndexFunc(record.Entries, func(e trusted.Entry) bool { return e.Place == place })
+	if i < 0 {
+		return nil
+	}
+	return &record.Entries[i]
+}
+
+func text(key trusted.Key) string { return hex.EncodeToString(key[:]) }
+
+func parseKey(text string) (key trusted.Key, err error) {
+	if len(text) == hex.EncodedLen(len(key)) {
+		_, err = hex.Decode(key[:], []byte(text))
+	}
+	if err != nil || len(text) != hex.EncodedLen(len(key)) {
+		return trusted.Key{}, fmt.Errorf("sqlplaces: %.40q is not a key", text)
+	}
+	return key, nil
+}

@@ -1,0 +1,58 @@
+package authguard_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+)
+
+// rules are those that must hold today: R1 to R24.
+const rules = 24
+
+func TestEveryRuleHasATestOfItsName(t *testing.T) {
+	t.Parallel()
+	held := map[string]int{}
+	name := regexp.MustCompile(`(?m)^func Test(R[0-9]+)[A-Z]`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "bench/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range name.FindAllStringSubmatch(string(text), -1) {
+			held[match[1]]++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rules {
+		if rule := fmt.Sprintf("R%d", i+1); held[rule] == 0 {
+			t.Errorf("no test is called Test%s…", rule)
+		}
+	}
+}
+
+func TestR8AnImpossibleRungIsAnErrorWithTheArithmetic(t *testing.T) {
+	t.Parallel()
+	policy := guard.DefaultPolicy()
+	policy.Account = []guard.Limit{
+		{Failures: 2, Window: time.Minute, Then: guard.Challenge},
+		{Failures: 300, Window: time.Hour, Then: guard.Challenge},
+	}
+	err := policy.Validate()
+	const want = "limits.account[1].failures: can never be reached: limit 0 stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\ndoes not say\n%s", err, want)
+	}
+	policy.Account[1].Failures = 120
+	if err := policy.Validate(); err != nil {
+		t.Errorf("a limit that can just be reached: %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package trusted_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"authguard/trusted"
+)
+
+// A place is privileged for the account that has logged in from it, and for no
+// other.
+func ExampleMemory() {
+	ctx, now := context.Background(), time.Now()
+	places, err := trusted.NewMemory(trusted.MemoryConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	alice, bob, home := trusted.Key{1}, trusted.Key{2}, trusted.Key{3} // in earnest keyed digests
+	if err := places.Remember(ctx, alice, home, now); err != nil {
+		log.Fatal(err)
+	}
+	hers, _ := places.Status(ctx, alice, home, now)
+	his, _ := places.Status(ctx, bob, home, now)
+	fmt.Println(hers == trusted.Privileged, his == trusted.Privileged)
+	// Output: true false
+}
+
+// A device cookie says which account has logged in with this browser before.
+func ExampleCookies() {
+	cookies, err := trusted.NewCookies([]byte("a signing key of thirty-two bytes"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	alice := trusted.Key{1}
+	text, _ := cookies.Issue(alice, time.Now())
+	account, _, _, err := cookies.Parse(text)
+	fmt.Println(account == alice, err)
+	_, _, _, err = cookies.Parse(text[1:])
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// trusted: not a device cookie of ours
+}
