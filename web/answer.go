@@ -22,10 +22,10 @@ import (
 // for the answer. Handlers return one as their error; it is then written as
 // JSON or as a page, whichever the client wants.
 type Problem struct {
-	Type      string                 `json:"type"`
-	Title     string                 `json:"title"`
-	Status    int                    `json:"status"`
-	Detail    string                 `json:"detail,omitempty"`
+	Type      string               `json:"type"`
+	Title     string               `json:"title"`
+	Status    int                  `json:"status"`
+	Detail    string               `json:"detail,omitempty"`
 	Challenge *challenge.Challenge `json:"challenge,omitempty"`
 	// RetryAfter is in whole seconds, as in the header.
 	RetryAfter int `json:"retry_after,omitempty"`

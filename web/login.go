@@ -58,6 +58,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	if err != nil {
 		return l.malformed(t, err)
 	}
+	// An attempt without a name is the guard's to refuse, and to count (R11).
 	if why := unusable(t.form["password"]); why != "" && strings.TrimSpace(t.form["username"]) != "" {
 		return l.invalid(t, Invalid("%s", why))
 	}

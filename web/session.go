@@ -13,6 +13,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 )
 
@@ -172,39 +173,28 @@ func (s *Sessions) newCookie(client Client, value string, expires time.Time) *ht
 // since several people may use one browser.
 const deviceCookie = "authguard_device_"
 
-// maxDevices is how many accounts' device cookies one browser keeps.
-const maxDevices = 8
-
-// deviceCookies are all device cookies of the request.
-func deviceCookies(r *http.Request) (all []*http.Cookie) {
+// devices are the device cookies of the request, of all accounts.
+func devices(r *http.Request) (all []string) {
 	for _, cookie := range r.Cookies() {
 		if strings.HasPrefix(cookie.Name, deviceCookie) {
-			all = append(all, cookie)
+			all = append(all, cookie.Value)
 		}
-	}
-	return all
-}
-
-// devices are the values of all device cookies of the request.
-func devices(r *http.Request) (all []string) {
-	for _, cookie := range deviceCookies(r) {
-		all = append(all, cookie.Value)
 	}
 	return all
 }
 
 // setDevice gives the browser its device cookie for an account and takes the
-// oldest away beyond maxDevices.
+// oldest away beyond guard.MaxDevices.
 func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
 	}
 	others := 0
-	for _, cookie := range deviceCookies(c.Request()) {
-		if cookie.Name == deviceCookie+tag {
+	for _, cookie := range c.Request().Cookies() {
+		if !strings.HasPrefix(cookie.Name, deviceCookie) || cookie.Name == deviceCookie+tag {
 			continue
 		}
-		if others++; others >= maxDevices {
+		if others++; others >= guard.MaxDevices {
 			c.SetCookie(&http.Cookie{Name: cookie.Name, Path: "/", MaxAge: -1})
 		}
 	}

@@ -26,8 +26,8 @@ func BenchmarkAttempt(b *testing.B) {
 	var n atomic.Int64
 	end := func(key int, o guard.Outcome) {
 		c := attempt(key, key)
-		must(b, store.Begin(b.Context(), c))
-		must(b, store.Settle(b.Context(), c, o))
+		must(b, ask(b.Context(), store, c))
+		must(b, store.Settle(b.Context(), *c, o))
 	}
 	for _, bench := range []struct {
 		name string
