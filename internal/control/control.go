@@ -45,7 +45,7 @@ type Config struct {
 	// Tops is also a sink of the event bus.
 	Tops *Tops
 	// Changes has the lists and account names read again when another node has
-	// changed them. Whoever makes it starts and stops it.
+	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
 	// Warn, if set, adds to what the overview warns of.
 	Warn func() []Warning

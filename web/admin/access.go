@@ -46,7 +46,7 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// page is signedIn for those who have chosen their own password.
+// page is signedIn, and sends those with a one-time password to replace it.
 func (s *Site) page(h handler) echo.HandlerFunc {
 	return s.signedIn(func(c echo.Context, session *web.Session) error {
 		if session.Account.MustChange {
@@ -102,7 +102,7 @@ func admitted(r *http.Request, s *web.Session) error {
 	return nil
 }
 
-// who is a session's person on record.
+// who is how the audit log names a session's person.
 func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
 // readForm reads the named fields of a form that carries the session's token.
@@ -147,7 +147,7 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 // noticeKey is where a session keeps the notice for its next overview.
 const noticeKey = "notice"
 
-// failed is an error that whoever sent the form can do something about.
+// failed turns an error that the sender can do something about into a notice.
 func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	p := problemOf(err)
 	switch {

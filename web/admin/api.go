@@ -31,7 +31,8 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths. admit lets in those who may ask, and calls SetWho.
+// Routes adds the API's paths. admit lets callers in or refuses them, and calls
+// SetWho.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(method, path string, h echo.HandlerFunc) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
@@ -52,11 +53,11 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/audit", a.recent)
 }
 
-// whoKey is where a request keeps who sent it.
+// whoKey is where a request keeps its sender.
 const whoKey = "authguard.admin.who"
 
-// SetWho says who sent the request, such as "admin:ann" or "cli:root": it goes
-// on record with whatever is changed.
+// SetWho says who sent the request, such as "admin:ann" or "cli:root". The audit
+// log has it with every change.
 func SetWho(c echo.Context, who string) { c.Set(whoKey, who) }
 
 // Who is what SetWho said; "unknown" if it was not called.
@@ -138,8 +139,8 @@ func done(c echo.Context, err error) error {
 	return c.JSON(http.StatusOK, map[string]bool{"ok": true})
 }
 
-// answering turns a handler's error into a problem. Who administers may read
-// what broke.
+// answering turns a handler's error into a problem. Administrators may read what
+// broke.
 func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := h(c)
@@ -189,7 +190,7 @@ func asked(status int, detail string) web.Problem {
 	return web.Problem{Type: web.InvalidRequest, Title: "This cannot be done as it was asked", Status: status, Detail: detail}
 }
 
-// packagePrefix is what Go errors begin with and nobody else cares for.
+// packagePrefix is what our errors begin with, which only we can make sense of.
 var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|captchamode|audit|sessions|passwords|database): `)
 
 // words is an error's text without its package names and on one line.

@@ -19,8 +19,8 @@ import (
 const Door = "admin"
 
 // Directory is where administrators' accounts are counted, apart from those of
-// the other doors: a user of the site who is called like an administrator must
-// not vouch for the administrator's place.
+// the other doors: a user of the site with an administrator's name must not vouch
+// for the administrator's place.
 const Directory = "administration"
 
 // A Site is what the administration's listener is made of. All fields are
@@ -54,7 +54,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	s.API.Routes(e, s.apiSession)
 }
 
-// readyWithin is how long finding out may take: whoever asks gives up soon.
+// readyWithin is how long finding out may take: load balancers give up soon.
 const readyWithin = 2 * time.Second
 
 // ready is GET /readyz: 200 if logins can be decided, 503 and why if not.

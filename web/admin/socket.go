@@ -69,8 +69,8 @@ func private(_, _ string, raw syscall.RawConn) error {
 }
 
 // SocketServer serves the API on the commands' socket. Being able to open it is
-// the login; who did is asked of the kernel and shown as "cli:" and the user's
-// name. Limits on the time of requests are left out: an import may be long.
+// the login; the kernel says which user did, and the audit log shows "cli:" and
+// the name. Requests have no time limit: an import may be long.
 func (a *API) SocketServer() *http.Server {
 	e := web.NewEcho("", a.Log)
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {

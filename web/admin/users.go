@@ -8,7 +8,7 @@ import (
 	"authguard/internal/accounts"
 )
 
-// usersPage is how many accounts one answer has if nobody says.
+// usersPage is how many accounts one answer has by default.
 const usersPage = 200
 
 // users is GET /api/users?after=&limit=: a page, and as "next" what to ask for

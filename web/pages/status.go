@@ -47,7 +47,7 @@ func (s status) Headline() string {
 	return "Quiet"
 }
 
-// Meaning is what the state means for the people who sign in.
+// Meaning is what the state means for people who sign in.
 func (s status) Meaning() string {
 	switch {
 	case s.On:
