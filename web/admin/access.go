@@ -67,7 +67,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := admitted(c.Request(), session); err != nil {
 			return err
 		}
-		SetWho(c, who(session))
+		c.Set(whoKey, who(session))
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,8 +32,8 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths. admit lets callers in or refuses them, and calls
-// SetWho.
+// Routes adds the API's paths. admit lets callers in or refuses them, and sets
+// whoKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(method, path string, h echo.HandlerFunc) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
@@ -53,19 +54,13 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/audit", a.recent)
 }
 
-// whoKey is where a request keeps its sender.
+// whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".
+// The audit log has it with every change.
 const whoKey = "authguard.admin.who"
 
-// SetWho says who sent the request, such as "admin:ann" or "cli:root". The audit
-// log has it with every change.
-func SetWho(c echo.Context, who string) { c.Set(whoKey, who) }
-
-// Who is what SetWho said; "unknown" if it was not called.
-func Who(c echo.Context) string {
-	if who, ok := c.Get(whoKey).(string); ok && who != "" {
-		return who
-	}
-	return "unknown"
+func sender(c echo.Context) string {
+	who, _ := c.Get(whoKey).(string)
+	return cmp.Or(who, "unknown")
 }
 
 // maxQuestion is the largest JSON body that is read, in bytes.
@@ -149,7 +144,7 @@ func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problemOf(err)
 		if p.Status >= http.StatusInternalServerError {
-			a.Log.Error("administration failed", "path", c.Path(), "who", Who(c), "error", err)
+			a.Log.Error("administration failed", "path", c.Path(), "who", sender(c), "error", err)
 		}
 		return p
 	}

@@ -43,7 +43,7 @@ func (a *API) importUsers(c echo.Context) error {
 		return err
 	}
 	write := startLines(c)
-	n, err := a.Control.Import(c.Request().Context(), Who(c), accounts.ImportRequest{
+	n, err := a.Control.Import(c.Request().Context(), sender(c), accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
 		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	})
@@ -64,7 +64,7 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 		return f
 	}
 	p := problemOf(err)
-	a.Log.Error("import failed", "who", Who(c), "error", err)
+	a.Log.Error("import failed", "who", sender(c), "error", err)
 	return finish{Error: p.Detail}
 }
 

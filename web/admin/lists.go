@@ -48,7 +48,7 @@ func (a *API) list(c echo.Context, q listQuestion) error {
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
 		return web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
 	}
-	entry, err := a.Control.List(c.Request().Context(), Who(c), request)
+	entry, err := a.Control.List(c.Request().Context(), sender(c), request)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (a *API) unlist(c echo.Context) error {
 	if err != nil {
 		return web.Invalid("cidr: %s", words(err))
 	}
-	err = a.Control.Unlist(c.Request().Context(), Who(c), prefix)
+	err = a.Control.Unlist(c.Request().Context(), sender(c), prefix)
 	if errors.Is(err, lists.ErrNotListed) {
 		return a.notListed(c, prefix)
 	}

@@ -65,7 +65,7 @@ func (a *API) setMode(c echo.Context, q modeQuestion) error {
 	if q.Reason == "" && q.Mode != "auto" {
 		return web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
 	}
-	if _, err := a.switchMode(c.Request().Context(), Who(c), q.Mode, q.For, q.Reason); err != nil {
+	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
 		return err
 	}
 	return a.mode(c)

@@ -76,7 +76,7 @@ func (a *API) SocketServer() *http.Server {
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)
-			SetWho(c, who)
+			c.Set(whoKey, who)
 			return next(c)
 		}
 	})
@@ -93,13 +93,14 @@ type peerKey struct{}
 
 // peer is the user at the other end of a socket (SO_PEERCRED).
 func peer(c net.Conn) string {
+	const unknown = "cli:unknown"
 	socket, ok := c.(*net.UnixConn)
 	if !ok {
-		return "cli:unknown"
+		return unknown
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return "cli:unknown"
+		return unknown
 	}
 	var credentials *syscall.Ucred
 	var failed error
@@ -107,11 +108,11 @@ func peer(c net.Conn) string {
 		credentials, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err != nil || failed != nil {
-		return "cli:unknown"
+		return unknown
 	}
 	id := strconv.FormatUint(uint64(credentials.Uid), 10)
 	if known, err := user.LookupId(id); err == nil {
-		return "cli:" + known.Username
+		id = known.Username
 	}
 	return "cli:" + id
 }

@@ -70,11 +70,11 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) error {
 		return web.Invalid("place needs an account: places belong to one")
 	}
 	ctx := c.Request().Context()
-	if err := a.Control.Unlock(ctx, Who(c), q.Account, from); err != nil {
+	if err := a.Control.Unlock(ctx, sender(c), q.Account, from); err != nil {
 		return err
 	}
 	if q.Place {
-		err = a.Control.ForgetPlaces(ctx, Who(c), q.Account, from)
+		err = a.Control.ForgetPlaces(ctx, sender(c), q.Account, from)
 	}
 	return done(c, err)
 }
@@ -85,7 +85,7 @@ func (a *API) forget(c echo.Context, q subject) error {
 	if err != nil {
 		return err
 	}
-	return done(c, a.Control.ForgetPlaces(c.Request().Context(), Who(c), q.Account, from))
+	return done(c, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from))
 }
 
 // unlockForm is POST /unlock.

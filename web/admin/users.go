@@ -39,7 +39,7 @@ type addQuestion struct {
 
 // addUser is POST /api/users.
 func (a *API) addUser(c echo.Context, q addQuestion) error {
-	account, err := a.Control.AddUser(c.Request().Context(), Who(c), accounts.Addition(q))
+	account, err := a.Control.AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ type passwordQuestion struct {
 // setPassword is POST /api/users/passwd: the account's sessions end and its
 // places are forgotten.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) error {
-	return done(c, a.Control.SetPassword(c.Request().Context(), Who(c), q.Username, q.Password, q.MustChange))
+	return done(c, a.Control.SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange))
 }
 
 type disableQuestion struct {
@@ -69,5 +69,5 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) error {
 	if q.Enable {
 		change = a.Control.Enable
 	}
-	return done(c, change(c.Request().Context(), Who(c), q.Username))
+	return done(c, change(c.Request().Context(), sender(c), q.Username))
 }

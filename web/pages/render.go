@@ -25,6 +25,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"time"
 )
 
 //go:embed templates/*.html
@@ -33,6 +34,7 @@ var sources embed.FS
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"name":   newName,
 	"moment": newMoment,
+	"after":  func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":   nextWords,
 	"count":  countWords,
 	"comma":  comma,
