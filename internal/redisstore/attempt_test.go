@@ -531,7 +531,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
-	const home, ladder, pair = "0123456789abcdef", "2 2 60000 / 1 0 1 / 2 60000 / ", "2 2 60000 / 0 1 0 / 2 60000 / "
+	const home, ladder, pair = "0123456789abcdef", "2 2 / 1 0 1 / 2 60000 / ", "2 2 / 0 1 0 / 2 60000 / "
 	account := []string{"{a}", "{a}home", "{a}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0", home, "0"}
 	charge := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, account...), now) }
 	cli("1000\n0\n1\n0\n0\n0", charge("1000")...)

@@ -71,13 +71,14 @@ func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 
 // try charges or reads once; or twice, if Redis had to be told first what it
 // has lost.
-func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) error {
+func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) (err error) {
 	sent := s.now()
 	network := s.networkPart(c, what, trusted.Stranger)
 	if c.Account == (trusted.Key{}) {
 		c.Found(0, trusted.Stranger)
 		s.send(ctx, network)
-		return s.conclude(ctx, c, sent, network)
+		c.ID, err = s.combine(ctx, sent, network)
+		return err
 	}
 	account := s.accountPart(c, what)
 	parts := []*part{account, network}
@@ -98,7 +99,8 @@ func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestor
 		}
 	}
 	s.known.learn(c, account, sent)
-	return s.conclude(ctx, c, sent, s.rightly(ctx, c, parts)...)
+	c.ID, err = s.combine(ctx, sent, s.rightly(ctx, c, parts)...)
+	return err
 }
 
 // rightly charges the network now if its part was missing, and takes it back if
@@ -124,13 +126,8 @@ func (s *Store) rightly(ctx context.Context, c *guard.Charge, parts []*part) []*
 	return []*part{account, network}
 }
 
-// conclude fills the usages and makes one ID of what the parts did; or undoes
+// combine fills the usages and makes one ID of what the parts did; or undoes
 // that, if one of them refused or failed.
-func (s *Store) conclude(ctx context.Context, c *guard.Charge, sent time.Time, parts ...*part) (err error) {
-	c.ID, err = s.combine(ctx, sent, parts...)
-	return err
-}
-
 func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id failures.ChargeID, err error) {
 	refused := false
 	for _, p := range parts {
