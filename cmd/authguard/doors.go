@@ -159,7 +159,7 @@ func (d *doors) administration() http.Handler {
 	e.Use(d.edge.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
 	pages := admin.Site{
-		API: d.commands(), Login: login, Accounts: own, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
 	}
 	pages.Routes(e)
 	return e
