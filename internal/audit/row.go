@@ -20,17 +20,17 @@ const (
 
 // A Row is one row of the audit log: something that happened Count times.
 type Row struct {
-	ID       int64
-	At       time.Time // the first of them, in whole milliseconds
-	Realm    string
-	Kind     string
-	Decision string
-	Account  string
-	Address  string // "unknown" if the attempt had none; "" if none applies
-	Reasons  string // codes, separated by commas
-	Count    int64
-	Who      string
-	Detail   string
+	ID       int64     `json:"id"`
+	At       time.Time `json:"at"` // the first of them, in whole milliseconds
+	Realm    string    `json:"-"`
+	Kind     string    `json:"kind"`
+	Decision string    `json:"decision,omitempty"`
+	Account  string    `json:"account,omitempty"`
+	Address  string    `json:"address,omitempty"` // "unknown" if the attempt had none; "" if none applies
+	Reasons  string    `json:"reasons,omitempty"` // codes, separated by commas
+	Count    int64     `json:"count"`
+	Who      string    `json:"who,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
 }
 
 // A likeness is what events have in common that share a row.
@@ -78,4 +78,50 @@ func switchRow(s events.ModeSwitch, realm string) Row {
 		At: s.At, Realm: realm, Kind: KindMode, Decision: s.To, Reasons: s.Cause, Count: 1,
 		Who: events.Escape(s.Who), Detail: detail,
 	}
+}
+
+// A batch collects rows. It is not safe for concurrent use.
+type batch struct {
+	realm   string
+	rows    []Row
+	index   map[likeness]int // rows that events may still be merged into
+	skipped int64            // events that found no room
+	since   time.Time        // the first of those
+}
+
+func newBatch(realm string) *batch {
+	return &batch{realm: realm, index: make(map[likeness]int)}
+}
+
+// add merges the event or makes it a row, and reports whether it made one.
+// Without room for a row the event is only counted.
+func (b *batch) add(e *guard.Event, ending events.Ending, room bool) bool {
+	like := likenessOf(e, ending)
+	if i, ok := b.index[like]; ok {
+		b.rows[i].Count++
+		return false
+	}
+	if !room {
+		if b.skipped == 0 {
+			b.since = e.At
+		}
+		b.skipped++
+		return false
+	}
+	b.index[like] = len(b.rows)
+	b.rows = append(b.rows, like.row(e.At, b.realm))
+	return true
+}
+
+func (b *batch) empty() bool { return len(b.rows) == 0 && b.skipped == 0 }
+
+// sealed returns the rows, the last of which counts what was skipped.
+func (b *batch) sealed() []Row {
+	if b.skipped == 0 {
+		return b.rows
+	}
+	return append(b.rows, Row{
+		At: b.since, Realm: b.realm, Kind: KindMore, Count: b.skipped,
+		Detail: fmt.Sprintf("and %d more not written", b.skipped),
+	})
 }
