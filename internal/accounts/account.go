@@ -44,15 +44,15 @@ const (
 
 // An Account is everything but the password.
 type Account struct {
-	ID         string // random, never reused
-	Username   string // normalised; the canonical name
-	Email      string // normalised; empty if none
-	Role       Role
-	Disabled   bool
-	MustChange bool  // the password is only good for choosing another one
-	Version    int64 // sessions of an older version are over
-	CreatedAt  time.Time
-	ChangedAt  time.Time
+	ID         string    `json:"-"`               // random, never reused
+	Username   string    `json:"username"`        // normalised; the canonical name
+	Email      string    `json:"email,omitempty"` // normalised; empty if none
+	Role       Role      `json:"role"`
+	Disabled   bool      `json:"disabled"`
+	MustChange bool      `json:"must_change"` // the password is only good for choosing another one
+	Version    int64     `json:"-"`           // sessions of an older version are over
+	CreatedAt  time.Time `json:"created"`
+	ChangedAt  time.Time `json:"changed"`
 }
 
 // A Login is what a look-up finds: enough to check a password.
