@@ -49,7 +49,7 @@ func (p Problem) Error() string {
 }
 
 // Invalid is the problem of a request that cannot be used (400), in words for
-// whoever sent it.
+// its sender.
 func Invalid(format string, args ...any) Problem {
 	return invalid(http.StatusBadRequest, format, args...)
 }
@@ -70,8 +70,8 @@ func (p Problem) Write(w http.ResponseWriter) error {
 	return err
 }
 
-// problemOf is an error as it is told to strangers, who learn nothing of what
-// broke. known is false for what the operator has to hear of.
+// problemOf is an error as strangers see it: they learn nothing about what broke.
+// known is false for errors that the operator has to hear of.
 func problemOf(err error) (p Problem, known bool) {
 	p = Problem{Type: "about:blank", Status: http.StatusInternalServerError}
 	he := new(echo.HTTPError)

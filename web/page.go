@@ -27,15 +27,15 @@ func (l *Login) page(c echo.Context) error {
 		view.SignedInAs = session.Account.Account
 		return l.show(c, view)
 	}
-	challenge, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
+	ahead, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
 	if err != nil {
 		return err
 	}
-	view.Challenge = shown(challenge)
+	view.Challenge = shown(ahead)
 	switch {
 	case c.QueryParam("signed-out") != "":
 		view.Message.Kind = pages.SignedOut
-	case challenge != nil:
+	case ahead != nil:
 		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
 	}
 	return l.show(c, view)
@@ -48,8 +48,8 @@ func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, err
 	if !l.Guard.NeedsChallenge(client.Address) {
 		return nil, nil
 	}
-	for _, cookie := range devices(r) {
-		if l.Guard.RecognisesDevice(cookie) {
+	for _, device := range devices(r) {
+		if l.Guard.RecognisesDevice(device) {
 			return nil, nil
 		}
 	}

@@ -1,3 +1,12 @@
+// Package web holds the public doors: the login endpoint with its sessions,
+// the forward-auth check, the challenges' pictures and sounds, and the
+// decision API. Each door turns a request into a guard.Attempt and the
+// decision into an answer; nothing is decided here.
+//
+// Follow a POST /login through login.go: the client's address is found
+// (address.go), the form is read (request.go), the guard begins the attempt, the
+// password is checked, the guard settles, a session starts (session.go). What
+// goes wrong is answered in answer.go.
 package web
 
 import (
@@ -16,7 +25,7 @@ type Public struct {
 	Login      *Login
 	API        *API
 	Challenges *challenge.Desk
-	Origin     string // where browsers find us; empty: where the request says
+	Origin     string // where browsers find us; empty: the request's own host
 	Log        *slog.Logger
 }
 

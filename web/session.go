@@ -88,7 +88,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 // It may be able to in a moment.
 var ErrSessions = errors.New("web: sessions cannot be looked up")
 
-// Get is the request's session; nil if there is none, or none that is still good.
+// Get is the request's session; nil if there is none, or it has ended.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	if _, err := c.Cookie(s.cookie()); err != nil {
 		return nil, nil

@@ -44,11 +44,6 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *sl
 	if err != nil {
 		return nil, err
 	}
-	cost, err := p.accounts.HighestCost(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.checker.Saw(cost)
 	if p.sessions, err = sessions.New(sessions.Config{DB: on.db}); err != nil {
 		return nil, err
 	}
@@ -59,12 +54,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *sl
 func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, error) {
 	switch a.Source {
 	case config.SourceHtpasswd:
-		source, err := accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.log)
-		if err != nil {
-			return nil, err
-		}
-		p.checker.Saw(source.HighestCost())
-		return source, nil
+		return accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.checker.Saw, p.log)
 	case config.SourceQuery:
 		db, err := database.OpenReadOnly(ctx, a.Database.Reveal())
 		if err != nil {

@@ -39,11 +39,10 @@ func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, 
 }
 
 func alertConfig(c config.Config) alerts.Config {
-	a := alerts.DefaultConfig()
+	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour}
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
-	a.PerHour, a.Bundle = c.Alerts.PerHour, c.Alerts.Bundle
 	return a
 }
 

@@ -131,15 +131,12 @@ func (t *Table) update(ctx context.Context, name, set string, args ...any) error
 	}
 	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
 	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE accounts SET changed_at = $2, `+set+
+		n, err := sqltx.Exec(ctx, tx, `UPDATE accounts SET changed_at = $2, `+set+
 			` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
-		if err != nil {
-			return err
+		if err == nil && n == 0 {
+			err = ErrUnknown
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, ErrUnknown)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("accounts: change %q: %w", name, err)

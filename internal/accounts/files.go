@@ -44,9 +44,9 @@ type entry struct {
 }
 
 // eachHtpasswd reads "name:hash" lines and skips empty ones and those that begin
-// with #. It yields a bad line with what is wrong with it, and ends when yield
-// returns false. The error is the reader's.
-func eachHtpasswd(r io.Reader, yield func(entry, error) bool) error {
+// with #. It yields a bad line with what is wrong with it. The error is the
+// reader's, or yield's, which ends it.
+func eachHtpasswd(r io.Reader, yield func(entry, error) error) error {
 	lines := bufio.NewScanner(withoutBOM(r))
 	lines.Buffer(nil, maxLine)
 	number, offset := 0, int64(0)
@@ -59,13 +59,12 @@ func eachHtpasswd(r io.Reader, yield func(entry, error) bool) error {
 		}
 		e, err := parseHtpasswd(text)
 		e.line, e.offset = number, offset
-		if !yield(e, err) {
-			return nil
+		if err := yield(e, err); err != nil {
+			return err
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		yield(entry{line: number + 1}, errors.New("the line is too long; the rest was not read"))
-		return nil
+		return yield(entry{line: number + 1}, errors.New("the line is too long; the rest was not read"))
 	}
 	return lines.Err()
 }
@@ -94,7 +93,7 @@ func withoutBOM(r io.Reader) io.Reader {
 }
 
 // eachCSV reads the records below a header, like eachHtpasswd.
-func eachCSV(r io.Reader, yield func(entry, error) bool) error {
+func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	records := csv.NewReader(withoutBOM(r))
 	records.ReuseRecord = true
 	var syntax *csv.ParseError
@@ -104,8 +103,7 @@ func eachCSV(r io.Reader, yield func(entry, error) bool) error {
 	}
 	columns := columnsOf(header)
 	if err != nil || columns == nil {
-		yield(entry{line: 1}, errHeader)
-		return nil
+		return yield(entry{line: 1}, errHeader)
 	}
 	for {
 		record, err := records.Read()
@@ -122,8 +120,8 @@ func eachCSV(r io.Reader, yield func(entry, error) bool) error {
 			e.line, _ = records.FieldPos(0)
 		}
 		e.offset = records.InputOffset()
-		if !yield(e, err) {
-			return nil
+		if err := yield(e, err); err != nil {
+			return err
 		}
 	}
 }

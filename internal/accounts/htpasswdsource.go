@@ -20,13 +20,13 @@ import (
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
+	saw       func(cost int)
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	changed func(names []string)
 	seen    stamp // also of a file that was broken
 	people  map[string]string
-	cost    int
 	broken  error
 }
 
@@ -38,19 +38,12 @@ type stamp struct {
 }
 
 // NewHtpasswdSource reads the file for the first time; only here is a broken one
-// an error. normalise is guard's; a nil log is slog.Default().
-func NewHtpasswdSource(path string, normalise func(string) (string, error), log *slog.Logger) (*HtpasswdSource, error) {
-	if normalise == nil {
-		return nil, errors.New("accounts: htpasswd: the normaliser is missing")
-	}
-	if log == nil {
-		log = slog.Default()
-	}
-	h := &HtpasswdSource{path: path, normalise: normalise, log: log}
-	if err := h.Reload(); err != nil {
-		return nil, err
-	}
-	return h, nil
+// an error: an *ImportError for bad lines. normalise is guard's. saw is told the
+// bcrypt costs in the file: passwords.Checker.Saw.
+func NewHtpasswdSource(path string, normalise func(string) (string, error), saw func(cost int), log *slog.Logger) (*HtpasswdSource, error) {
+	h := &HtpasswdSource{path: path, normalise: normalise, saw: saw, log: log}
+	h.refresh()
+	return h, h.broken
 }
 
 // FindForLogin implements Source. It never fails: the last good content counts.
@@ -72,23 +65,6 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 		Role:     User,
 		Version:  versionOf(hash),
 	}, true, nil
-}
-
-// Reload reads the file if it has changed and says what is wrong with it: an
-// *ImportError for bad lines. The error stays until the file is mended.
-func (h *HtpasswdSource) Reload() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refresh()
-	return h.broken
-}
-
-// HighestCost is the highest bcrypt cost in the file: for
-// passwords.Checker.Saw.
-func (h *HtpasswdSource) HighestCost() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.cost
 }
 
 // OnChange sets a function that is told, whenever the file has changed, of the
@@ -124,13 +100,13 @@ func (h *HtpasswdSource) refresh() {
 	if now == h.seen {
 		return
 	}
-	people, cost, err := h.read()
+	people, err := h.read()
 	if err != nil {
 		h.fail(now, err)
 		return
 	}
 	h.tell(people)
-	h.seen, h.people, h.cost, h.broken = now, people, cost, nil
+	h.seen, h.people, h.broken = now, people, nil
 }
 
 func (h *HtpasswdSource) fail(now stamp, err error) {
@@ -140,15 +116,15 @@ func (h *HtpasswdSource) fail(now stamp, err error) {
 	h.seen, h.broken = now, fmt.Errorf("accounts: htpasswd: %s: %w", h.path, err)
 }
 
-func (h *HtpasswdSource) read() (people map[string]string, cost int, err error) {
+func (h *HtpasswdSource) read() (map[string]string, error) {
 	file, err := os.Open(h.path)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer file.Close()
-	people = make(map[string]string)
+	people := make(map[string]string)
 	var bad ImportError
-	err = eachHtpasswd(file, func(e entry, problem error) bool {
+	err = eachHtpasswd(file, func(e entry, problem error) error {
 		if problem == nil {
 			e.username, problem = h.normalise(e.username)
 		}
@@ -157,11 +133,12 @@ func (h *HtpasswdSource) read() (people map[string]string, cost int, err error) 
 		}
 		if problem != nil {
 			bad.add(e.line, problem)
-			return true
+			return nil
 		}
-		c, _ := passwords.CostOf(e.hash)
-		people[e.username], cost = e.hash, max(cost, c)
-		return true
+		cost, err := passwords.CostOf(e.hash)
+		h.saw(cost)
+		people[e.username] = e.hash
+		return err
 	})
-	return people, cost, errors.Join(err, bad.err())
+	return people, errors.Join(err, bad.err())
 }

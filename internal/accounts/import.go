@@ -37,36 +37,14 @@ type ImportRequest struct {
 // The file is read once, into a temporary table beside the accounts, so that
 // its size does not matter and logins are not held up until the last moment.
 func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int, err error) {
-	slow, done, err := database.Unhurried(ctx, t.config.DB)
-	if err != nil {
+	s := &stage{table: t}
+	if err := s.run(ctx, request); err != nil {
 		return 0, fmt.Errorf("accounts: import: %w", err)
 	}
-	defer done()
-	conn, err := slow.Conn(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("accounts: import: %w", err)
-	}
-	defer conn.Close()
-	s := &stage{table: t, conn: conn}
-	defer s.close()
-	if err = s.open(ctx); err == nil {
-		err = s.fill(ctx, request)
-	}
-	if bad := s.bad.err(); err == nil && bad != nil {
+	if bad := s.bad.err(); bad != nil {
 		return 0, bad
 	}
-	if err == nil {
-		err = s.commit(ctx)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("accounts: import: %w", err)
-	}
-	if err := t.Refresh(ctx); err != nil || t.config.Saw == nil {
-		return s.rows, err
-	}
-	cost, err := t.HighestCost(ctx)
-	t.config.Saw(cost)
-	return s.rows, err
+	return s.rows, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
 }
 
 // A stage is the temporary table of one import. A temporary table belongs to
@@ -78,6 +56,26 @@ type stage struct {
 	bad   ImportError
 
 	reserved, stored *sql.Stmt // prepared: half the time of a long file
+}
+
+func (s *stage) run(ctx context.Context, request ImportRequest) error {
+	slow, done, err := database.Unhurried(ctx, s.table.config.DB)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if s.conn, err = slow.Conn(ctx); err != nil {
+		return err
+	}
+	defer s.conn.Close()
+	defer s.close()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	if err := s.fill(ctx, request); err != nil || s.bad.err() != nil {
+		return err
+	}
+	return s.commit(ctx)
 }
 
 func (s *stage) open(ctx context.Context) (err error) {
@@ -114,21 +112,20 @@ func (s *stage) close() {
 }
 
 func (s *stage) fill(ctx context.Context, request ImportRequest) error {
-	read := map[Format]func(io.Reader, func(entry, error) bool) error{Htpasswd: eachHtpasswd, CSV: eachCSV}[request.Format]
+	read := map[Format]func(io.Reader, func(entry, error) error) error{Htpasswd: eachHtpasswd, CSV: eachCSV}[request.Format]
 	if read == nil {
 		return errors.New("unknown format")
 	}
-	var failed error
 	told := int64(0)
-	err := read(request.File, func(e entry, problem error) bool {
-		failed = s.take(ctx, e, problem)
+	err := read(request.File, func(e entry, problem error) error {
+		err := s.take(ctx, e, problem)
 		if request.Progress != nil && (e.offset-told >= progressEvery || e.password != "") {
 			told = e.offset
 			request.Progress(told, request.Size)
 		}
-		return failed == nil
+		return err
 	})
-	if err = errors.Join(failed, err); err == nil && request.Progress != nil {
+	if err == nil && request.Progress != nil {
 		request.Progress(request.Size, request.Size)
 	}
 	return err

@@ -44,7 +44,8 @@ func count(t *testing.T, table *accounts.Table) int {
 func TestHtpasswdFilesAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
-		table := mustTable(t, open(t))
+		seen := 0
+		table := mustTableThatTells(t, open(t), func(cost int) { seen = cost })
 		h := mustHash(t, "secret")
 		text := "\xEF\xBB\xBFAnn:" + h + "\r\n\r\n# people\r\nbob:$2y" + h[3:] + "\r\ncid:$2b" + h[3:] + ":a comment"
 		n, err := imported(t, table, accounts.Htpasswd, text)
@@ -57,8 +58,8 @@ func TestHtpasswdFilesAreTakenAsTheyAre(t *testing.T) {
 				t.Errorf("%+v", l)
 			}
 		}
-		if cost, err := table.HighestCost(t.Context()); cost != bcrypt.MinCost || err != nil {
-			t.Errorf("highest cost %d, %v", cost, err)
+		if seen != bcrypt.MinCost {
+			t.Errorf("highest cost %d", seen)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 
-	"authguard/internal/database"
 	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
 )
@@ -34,13 +33,7 @@ type SQLSourceConfig struct {
 // for concurrent use; the caller closes the database.
 type SQLSource struct {
 	db               *sql.DB
-	query, canonical question
-}
-
-// A question is a query and how many arguments it takes. The zero one is none.
-type question struct {
-	text string
-	args int
+	query, canonical string // with $1 for the name, which both databases know
 }
 
 var _ Source = (*SQLSource)(nil)
@@ -52,34 +45,16 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	}
 	s := &SQLSource{db: config.DB}
 	var problem error
-	if s.query, problem = s.question(config.Query); problem != nil {
+	if s.query, problem = readable(config.Query); problem != nil {
 		return nil, fmt.Errorf("accounts: sql: query: %w", problem)
 	}
 	if config.Canonical == "" {
 		return s, nil
 	}
-	if s.canonical, problem = s.question(config.Canonical); problem != nil {
+	if s.canonical, problem = readable(config.Canonical); problem != nil {
 		return nil, fmt.Errorf("accounts: sql: canonical: %w", problem)
 	}
 	return s, nil
-}
-
-// question checks a query and translates its placeholders for PostgreSQL, which
-// only knows $1.
-func (s *SQLSource) question(query string) (question, error) {
-	args, err := placeholders(query)
-	if err != nil || !database.IsPostgres(s.db) {
-		return question{query, args}, err
-	}
-	if !dollar.MatchString(bare(query)) {
-		query = marked.ReplaceAllStringFunc(query, func(part string) string {
-			if part == "?" {
-				return "$1"
-			}
-			return part
-		})
-	}
-	return question{query, 1}, nil
 }
 
 // FindForLogin implements Source. A name that leads to two rows is an error: one
@@ -104,7 +79,7 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 // CanonicalOf is the one name of the account that a name belongs to; the name
 // itself if there is no such account or no query for it. It asks the database.
 func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error) {
-	if s.canonical.text == "" {
+	if s.canonical == "" {
 		return name, nil
 	}
 	canonical, found, err := s.one(ctx, s.canonical, name)
@@ -115,32 +90,21 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 }
 
 // one reads the first column of the only row.
-func (s *SQLSource) one(ctx context.Context, q question, name string) (text string, found bool, err error) {
+func (s *SQLSource) one(ctx context.Context, query, name string) (text string, found bool, err error) {
 	if !sqltx.Holds(name) {
 		return "", false, nil // nobody can have that name
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	args := make([]any, q.args)
-	for i := range args {
-		args[i] = name
-	}
-	rows, err := s.db.QueryContext(ctx, q.text, args...)
-	if err != nil {
-		return "", false, fmt.Errorf("accounts: sql: %w", err)
-	}
-	defer rows.Close()
 	var value sql.NullString
-	for rows.Next() {
+	err = sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
 		if found {
-			return "", false, errors.New("accounts: sql: more than one row for a name; add a condition or LIMIT 1")
+			return errors.New("more than one row for a name; add a condition or LIMIT 1")
 		}
 		found = true
-		if err := rows.Scan(&value); err != nil {
-			return "", false, fmt.Errorf("accounts: sql: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
+		return rows.Scan(&value)
+	}, query, name)
+	if err != nil {
 		return "", false, fmt.Errorf("accounts: sql: %w", err)
 	}
 	return value.String, found, nil
@@ -152,27 +116,27 @@ var (
 	dollar = regexp.MustCompile(`\$1\b`)
 )
 
-// bare strips a query of what is quoted in it.
-func bare(query string) string { return strings.TrimSpace(quoted.ReplaceAllString(query, "''")) }
-
-// placeholders counts the arguments of a query. That it must read is a check for
-// mistakes, not for malice: the query is the operator's own.
-func placeholders(query string) (int, error) {
-	bare := bare(query)
+// readable checks that a query reads, and writes $1 for every ? in it. The check
+// is for mistakes, not for malice: the query is the operator's own.
+func readable(query string) (string, error) {
+	bare := strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
 	word, _, _ := strings.Cut(strings.ToUpper(bare), " ")
-	if word != "SELECT" && word != "WITH" {
-		return 0, errors.New("must be a SELECT")
+	switch {
+	case word != "SELECT" && word != "WITH":
+		return "", errors.New("must be a SELECT")
+	case strings.Contains(strings.TrimSuffix(bare, ";"), ";"):
+		return "", errors.New("must be one statement")
+	case dollar.MatchString(bare):
+		return query, nil
+	case !strings.Contains(bare, "?"):
+		return "", errors.New("needs ? or $1 where the name goes")
 	}
-	if strings.Contains(strings.TrimSuffix(bare, ";"), ";") {
-		return 0, errors.New("must be one statement")
-	}
-	if n := strings.Count(bare, "?"); n > 0 {
-		return n, nil
-	}
-	if !dollar.MatchString(bare) {
-		return 0, errors.New("needs ? or $1 where the name goes")
-	}
-	return 1, nil
+	return marked.ReplaceAllStringFunc(query, func(part string) string {
+		if part == "?" {
+			return "$1"
+		}
+		return part
+	}), nil
 }
 
 // versionOf changes when the password does. It is a digest of a salted hash, cut

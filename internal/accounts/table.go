@@ -32,8 +32,9 @@ type Config struct {
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
-	// Saw is told the highest bcrypt cost after an import, so that no check of
-	// such a hash takes longer than others: passwords.Checker.Saw. Optional.
+	// Saw is told the highest bcrypt cost, by New and after an import, so that no
+	// check of such a hash takes longer than others: passwords.Checker.Saw.
+	// Optional.
 	Saw func(cost int)
 }
 
@@ -49,7 +50,8 @@ type Table struct {
 
 var _ Source = (*Table)(nil)
 
-// New reads all e-mail addresses into memory, for Canonical.
+// New reads all e-mail addresses into memory, for Canonical. With an error the
+// Table is of no use.
 func New(ctx context.Context, config Config) (*Table, error) {
 	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
 		return nil, errors.New("accounts: DB, Normalise and Hash are required")
@@ -57,11 +59,11 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	t := &Table{config: config, usernames: make(map[string]string)}
-	if err := t.Refresh(ctx); err != nil {
-		return nil, err
+	if config.Saw == nil {
+		config.Saw = func(int) {}
 	}
-	return t, nil
+	t := &Table{config: config, usernames: make(map[string]string)}
+	return t, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
 }
 
 // FindForLogin implements Source: by user name or e-mail address. What cannot be
@@ -107,20 +109,13 @@ func (t *Table) Refresh(ctx context.Context) error {
 	t.mu.RLock()
 	since := min(t.seen, now) - overlap.Milliseconds()
 	t.mu.RUnlock()
-	rows, err := t.config.DB.QueryContext(ctx,
-		`SELECT email, username FROM accounts WHERE changed_at >= $1 AND email IS NOT NULL`, since)
-	if err != nil {
-		return fmt.Errorf("accounts: read names: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var email, username string
-		if err := rows.Scan(&email, &username); err != nil {
-			return fmt.Errorf("accounts: read names: %w", err)
-		}
+		err := rows.Scan(&email, &username)
 		t.alias(email, username)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}, `SELECT email, username FROM accounts WHERE changed_at >= $1 AND email IS NOT NULL`, since)
+	if err != nil {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
 	t.mu.Lock()
@@ -162,33 +157,29 @@ func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, e
 }
 
 func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {
-	rows, err := t.config.DB.QueryContext(ctx, `SELECT id, username, COALESCE(email, ''), role, disabled, must_change,
-		version, created_at, changed_at FROM accounts `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("accounts: read: %w", err)
-	}
-	defer rows.Close()
 	var all []Account
-	for rows.Next() {
+	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var a Account
 		var created, changed int64
 		err := rows.Scan(&a.ID, &a.Username, &a.Email, &a.Role, &a.Disabled, &a.MustChange, &a.Version, &created, &changed)
-		if err != nil {
-			return nil, fmt.Errorf("accounts: read: %w", err)
-		}
 		a.CreatedAt, a.ChangedAt = time.UnixMilli(created), time.UnixMilli(changed)
 		all = append(all, a)
+		return err
+	}, `SELECT id, username, COALESCE(email, ''), role, disabled, must_change, version, created_at, changed_at FROM accounts `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: read: %w", err)
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
-// HighestCost is the highest bcrypt cost in the table, 0 if it is empty: for
-// passwords.Checker.Saw.
-func (t *Table) HighestCost(ctx context.Context) (int, error) {
+// tellCost tells Saw the highest bcrypt cost in the table.
+func (t *Table) tellCost(ctx context.Context) error {
 	var hash sql.NullString
 	err := t.config.DB.QueryRowContext(ctx, `SELECT MAX(SUBSTR(password_hash, 5)) FROM accounts`).Scan(&hash)
 	if err != nil || !hash.Valid {
-		return 0, err
+		return err
 	}
-	return passwords.CostOf("$2a$" + hash.String)
+	cost, err := passwords.CostOf("$2a$" + hash.String)
+	t.config.Saw(cost)
+	return err
 }

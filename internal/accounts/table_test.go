@@ -46,8 +46,13 @@ func mustHash(t *testing.T, password string) string {
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {
 	t.Helper()
+	return mustTableThatTells(t, db, nil)
+}
+
+func mustTableThatTells(t *testing.T, db *sql.DB, saw func(cost int)) *accounts.Table {
+	t.Helper()
 	table, err := accounts.New(t.Context(), accounts.Config{
-		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon },
+		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon }, Saw: saw,
 	})
 	if err != nil {
 		t.Fatal(err)

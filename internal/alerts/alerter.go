@@ -36,7 +36,6 @@ const (
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
-	ForgottenProxy    Kind = "forgotten-proxy"
 )
 
 var titles = map[Kind]string{
@@ -46,7 +45,6 @@ var titles = map[Kind]string{
 	AttackEnded:       "The attack on the login ended",
 	AccountAttacked:   "Accounts are under attack",
 	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
-	ForgottenProxy:    "A proxy in front of authguard is not configured",
 }
 
 // atOnce kinds do not wait for a bundle.
@@ -146,12 +144,6 @@ func (a *Alerter) Raise(kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tell(alert{at: time.Now(), kind: kind, title: titleText(title), body: bodyText(body)})
-}
-
-// WarnForgottenProxy tells that a proxy seems not to be configured (rule R9).
-// The text says which setting to add.
-func (a *Alerter) WarnForgottenProxy(text string) {
-	a.Raise(ForgottenProxy, titles[ForgottenProxy], text)
 }
 
 // raise serves the watcher; the caller holds the lock.

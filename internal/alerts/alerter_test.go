@@ -69,7 +69,7 @@ func started(t *testing.T, cfg Config, log io.Writer) (a *Alerter, p, q *post, s
 	t.Helper()
 	p, q = new(post), new(post)
 	posts := map[string]*post{urlA: p, urlB: q}
-	a, err := newAlerter(config(cfg), slog.New(slog.NewTextHandler(log, nil)), func(url string) (sender, error) { return posts[url], nil })
+	a, err := newAlerter(config(cfg), slog.New(slog.NewTextHandler(log, nil)), func(url string) (sender, error) { return posts[url], Check(url) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,7 @@ func modeOff() events.ModeSwitch {
 
 // config is the default one with changes where they are not zero.
 func config(changes Config) Config {
-	cfg := DefaultConfig()
-	cfg.To = []string{urlA}
+	cfg := Config{To: []string{urlA}, Bundle: 30 * time.Second, PerHour: 20}
 	if changes.To != nil {
 		cfg.To = changes.To
 	}
@@ -362,8 +361,12 @@ func TestAWrongConfigurationChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _, stop := started(t, Config{}, io.Discard)
 		defer stop()
-		err := a.Reconfigure(config(Config{To: []string{urlB, "nonsense://x"}, PerHour: -1}))
-		if err == nil || !strings.Contains(err.Error(), "alerts.to[1]: ") || !strings.Contains(err.Error(), "alerts.per_hour: ") {
+		err := a.Reconfigure(config(Config{To: []string{urlB, "nonsense://x"}}))
+		if err == nil || !strings.Contains(err.Error(), "alerts.to[1]: ") {
+			t.Fatalf("%v", err)
+		}
+		err = a.Reconfigure(config(Config{To: []string{urlB}, PerHour: -1}))
+		if err == nil || !strings.Contains(err.Error(), "per_hour") {
 			t.Fatalf("%v", err)
 		}
 		a.HandleSwitch(modeOn())
@@ -376,11 +379,11 @@ func TestAWrongConfigurationChangesNothing(t *testing.T) {
 func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	a, err := New(DefaultConfig(), slog.New(slog.NewTextHandler(&log, nil)))
+	a, err := New(Config{PerHour: 1}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.WarnForgottenProxy("add 10.0.0.1 to server.trusted_proxies\nand reload")
+	a.Raise("forgotten-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to server.trusted_proxies\nand reload")
 	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=forgotten-proxy`) {
 		t.Fatal(out)
 	}

@@ -7,38 +7,16 @@ import (
 	"time"
 )
 
-// Config says whom to tell and how often. Start from [DefaultConfig].
+// Config says whom to tell and how often.
 type Config struct {
 	// To are shoutrrr addresses, one for each channel. They hold secrets and
 	// are never printed. None: alerts go to the log only.
 	To []string
-	// Bundle is how long the first alert of a message waits for others; default
-	// 30 s, 0 not at all. CAPTCHA mode going on never waits.
+	// Bundle is how long the first alert of a message waits for others; 0: not at
+	// all. CAPTCHA mode going on never waits.
 	Bundle time.Duration
-	// PerHour is the most messages to one channel in any hour; default 20.
+	// PerHour is the most messages to one channel in any hour; at least 1.
 	PerHour int
-}
-
-// DefaultConfig tells nobody; add To.
-func DefaultConfig() Config {
-	return Config{Bundle: 30 * time.Second, PerHour: 20}
-}
-
-// Validate joins all problems, each with its path.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Bundle < 0 {
-		errs = append(errs, errors.New("alerts.bundle: must not be negative"))
-	}
-	if c.PerHour < 1 {
-		errs = append(errs, errors.New("alerts.per_hour: must be at least 1"))
-	}
-	for i, address := range c.To {
-		if err := Check(address); err != nil {
-			errs = append(errs, fmt.Errorf("alerts.to[%d]: %w", i, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Reconfigure adopts a new configuration as a whole or, with an error, not at
@@ -77,8 +55,8 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 // build returns the channels of a configuration, the present ones where they
 // stay. It changes nothing.
 func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+	if cfg.Bundle < 0 || cfg.PerHour < 1 {
+		return nil, errors.New("alerts: bundle must not be negative, and per_hour must be at least 1")
 	}
 	for i, address := range cfg.To {
 		for _, url := range expand(address) {
@@ -92,7 +70,7 @@ func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
 			}
 			s, err := a.dial(url)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
 			}
 			channels = append(channels, newChannel(url, label(i, url), s, a.logger))
 		}

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -18,32 +19,17 @@ const (
 // a whole channel ("@everyone", "<!here>"). Ordinary names and e-mail addresses
 // stay as they are.
 func Name(s string) string {
-	return `"` + mention(markup.Replace(events.Escape(s))) + `"`
+	text := markup.Replace(events.Escape(s))
+	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) + `"`
 }
 
 var markup = strings.NewReplacer(
 	`"`, `\"`, "<", `\x3c`, ">", `\x3e`, "&", `\x26`, "[", `\x5b`, "]", `\x5d`, "`", `\x60`, "://", `:\x2f/`,
 )
 
-// mention escapes every @ that does not follow a letter or digit, as the one in
-// an e-mail address does.
-func mention(s string) string {
-	var b strings.Builder
-	before := ' '
-	for _, r := range s {
-		if r == '@' && !wordRune(before) {
-			b.WriteString(`\x40`)
-		} else {
-			b.WriteRune(r)
-		}
-		before = r
-	}
-	return b.String()
-}
-
-func wordRune(r rune) bool {
-	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-}
+// mention is every @ that does not follow a letter or digit, as the one in an
+// e-mail address does.
+var mention = regexp.MustCompile(`(?:^|[^0-9A-Za-z])@+`)
 
 // titleText keeps a title to one line of ASCII: some senders write it into a
 // header as it is.

@@ -20,6 +20,7 @@ func TestR23NameDefusesWhatMailAndChatActOn(t *testing.T) {
 		"a\r\nBcc: all@example.org":   `"a\r\nBcc: all@example.org"`,
 		"@everyone":                   `"\x40everyone"`,
 		"hi @here":                    `"hi \x40here"`,
+		"a@@here":                     `"a\x40\x40here"`,
 		"<!channel>":                  `"\x3c!channel\x3e"`,
 		"[log in](https://evil.test)": `"\x5blog in\x5d(https:\x2f/evil.test)"`,
 		"<img src=x>&amp;":            `"\x3cimg src=x\x3e\x26amp;"`,

@@ -59,7 +59,7 @@ func (c tried) Write(line []byte) (int, error) {
 func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	h, failed := newHook(t), make(tried, 1)
-	cfg := DefaultConfig()
+	cfg := Config{PerHour: 20}
 	cfg.To = []string{"generic+http://" + h.address + "/top-secret?template=json"}
 	a, err := New(cfg, slog.New(slog.NewTextHandler(failed, nil)))
 	if err != nil {

@@ -1,10 +1,25 @@
+// Package audit keeps what happened, and what administrators did, in the
+// table "audit".
+//
+// [Log] is a sink of the event bus: it merges like events, writes them in
+// batches off the hot path, and bounds both the rows that a flood can cause
+// and the memory that a dead database can cost. It counts what it could not
+// write, and says so in the table itself or in the log. What administrators
+// do ([Log.Record]) is written at once, because they wait for it and must know
+// if it failed.
+//
+// Strangers' texts are stored as [events.Escape] returns them: a NUL or a
+// broken character would otherwise make PostgreSQL refuse the whole batch.
 package audit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,31 +28,24 @@ import (
 	"authguard/internal/events"
 )
 
-// Defaults of a Config.
 const (
-	DefaultBatch  = 500
-	DefaultRows   = 2000
-	DefaultBuffer = 20000
-	DefaultDrain  = 10 * time.Second
+	// fullBatch rows are written without waiting for the next tick of the bus.
+	fullBatch = 500
+	// mostRows is how many different rows the events between two ticks (one
+	// second) may cause, and how many one batch may have; one more row counts the
+	// rest.
+	mostRows = 2000
+	// mostWaiting rows may wait while the database fails. Beyond that, events are
+	// merged and counted in one more batch, which is written once there is room.
+	mostWaiting = 20_000
+	// drainFor is how long Run goes on trying to write what waits after its
+	// context has ended.
+	drainFor = 10 * time.Second
 )
 
-// Config holds the numbers of a Log.
+// Config configures a Log.
 type Config struct {
-	Realm string // written into every row
-	// Batch is how many rows are written without waiting for the next tick of
-	// the bus; default DefaultBatch.
-	Batch int
-	// Rows is how many different rows the events between two ticks (one second)
-	// may cause, and how many one batch may have; one more row counts the rest.
-	// Default DefaultRows.
-	Rows int
-	// Buffer is how many rows may wait while the database fails; default
-	// DefaultBuffer. Beyond that, events are merged and counted in one more
-	// batch, which is written once there is room.
-	Buffer int
-	// Drain is how long Run goes on trying to write what waits after its
-	// context has ended; default DefaultDrain.
-	Drain  time.Duration
+	Realm  string       // written into every row
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -46,7 +54,8 @@ type Config struct {
 type Log struct {
 	cfg   Config
 	db    *sql.DB
-	write func(context.Context, []Row) error // db, except in tests
+	write func(context.Context, []Row) error // insert, except in tests
+	drain time.Duration                      // drainFor, except in tests
 	seq   atomic.Uint32
 
 	mu      sync.Mutex
@@ -54,18 +63,8 @@ type Log struct {
 	caused  int     // rows since the last tick
 	queue   [][]Row // sealed batches, oldest first
 	waiting int     // rows in queue
-	stats   Stats
 
 	wake chan struct{} // a batch is in the queue
-}
-
-// Stats counts since the start.
-type Stats struct {
-	Written uint64 // rows
-	Skipped uint64 // events that got no row of their own, only a number
-	Retries uint64 // failed writes of a batch
-	Lost    uint64 // rows given up when Run ended
-	Waiting int    // rows that have yet to be written
 }
 
 var _ events.Sink = (*Log)(nil)
@@ -73,36 +72,11 @@ var _ events.Sink = (*Log)(nil)
 // New returns a log over a database that has the table already. The caller
 // closes the database, after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
-	l := newLog(cfg)
-	l.db = db
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(cfg.Realm), wake: make(chan struct{}, 1)}
 	l.write = l.insert
-	return l
-}
-
-func newLog(cfg Config) *Log {
-	cfg = cfg.withDefaults()
-	l := &Log{cfg: cfg, open: newBatch(cfg.Realm), wake: make(chan struct{}, 1)}
 	l.seq.Store(rand.Uint32())
 	return l
-}
-
-func (c Config) withDefaults() Config {
-	if c.Batch <= 0 {
-		c.Batch = DefaultBatch
-	}
-	if c.Rows <= 0 {
-		c.Rows = DefaultRows
-	}
-	if c.Buffer <= 0 {
-		c.Buffer = DefaultBuffer
-	}
-	if c.Drain <= 0 {
-		c.Drain = DefaultDrain
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return c
 }
 
 // Handle merges the events into the open batch.
@@ -117,13 +91,11 @@ func (l *Log) Handle(list []guard.Event) {
 }
 
 func (l *Log) add(e *guard.Event, ending events.Ending) {
-	room := l.caused < l.cfg.Rows && len(l.open.rows) < l.cfg.Rows
-	before := l.open.skipped
+	room := l.caused < mostRows && len(l.open.rows) < mostRows
 	if l.open.add(e, ending, room) {
 		l.caused++
 	}
-	l.stats.Skipped += uint64(l.open.skipped - before)
-	if len(l.open.rows) >= l.cfg.Batch {
+	if len(l.open.rows) >= fullBatch {
 		l.seal()
 	}
 }
@@ -146,7 +118,7 @@ func (l *Log) Tick(time.Time) {
 // seal queues the open batch if there is room; otherwise it stays open and keeps
 // merging. The caller holds the lock.
 func (l *Log) seal() {
-	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > l.cfg.Buffer {
+	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > mostWaiting {
 		return
 	}
 	rows := l.open.sealed()
@@ -159,11 +131,40 @@ func (l *Log) seal() {
 	}
 }
 
-// Stats tells how the log is doing.
-func (l *Log) Stats() Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.stats
-	s.Waiting = l.waiting + len(l.open.rows)
-	return s
+// An Action is something that an administrator did.
+type Action struct {
+	Who  string // required
+	What string // a stable code such as "unlock", "block" or "captcha-on"; required
+	// Subject is what it was done to. Filter finds an address or network by
+	// Address, anything else by Account. Empty means the whole site.
+	Subject string
+	Detail  string
+}
+
+// Record writes at once what an administrator did. An error means that it is not
+// on record.
+func (l *Log) Record(ctx context.Context, a Action) error {
+	if a.Who == "" || a.What == "" {
+		return errors.New("audit: an action needs who and what")
+	}
+	row := Row{
+		At: time.Now(), Realm: l.cfg.Realm, Kind: KindAdmin, Decision: events.Escape(a.What), Count: 1,
+		Who: events.Escape(a.Who), Detail: events.EscapeLines(a.Detail, 20, 500),
+	}
+	if address, ok := addressOrNetwork(a.Subject); ok {
+		row.Address = address
+	} else {
+		row.Account = events.Escape(a.Subject)
+	}
+	return l.write(ctx, []Row{row})
+}
+
+func addressOrNetwork(s string) (string, bool) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return events.AddressText(a), true
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return p.Masked().String(), true
+	}
+	return "", false
 }

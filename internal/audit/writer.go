@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -13,11 +14,11 @@ const (
 )
 
 // Run writes until ctx ends, and then what still waits: it goes on trying for
-// Config.Drain and logs what it had to give up. Stop the bus first.
+// ten seconds and logs what it had to give up. Stop the bus first.
 func (l *Log) Run(ctx context.Context) {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	context.AfterFunc(ctx, func() { time.AfterFunc(l.cfg.Drain, cancel) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(l.drain, cancel) })
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -36,30 +37,21 @@ func (l *Log) Run(ctx context.Context) {
 // writeAll writes the queue, and pauses between tries until retry ends.
 func (l *Log) writeAll(ctx, retry context.Context) {
 	for {
-		rows := l.next()
-		if rows == nil || !l.writeBatch(ctx, retry, rows) {
+		l.mu.Lock()
+		if len(l.queue) == 0 {
+			l.mu.Unlock()
 			return
 		}
-		l.written(rows)
+		rows := l.queue[0]
+		l.mu.Unlock()
+		if !l.writeBatch(ctx, retry, rows) {
+			return
+		}
+		l.mu.Lock()
+		l.queue = slices.Delete(l.queue, 0, 1)
+		l.waiting -= len(rows)
+		l.mu.Unlock()
 	}
-}
-
-func (l *Log) next() []Row {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		return nil
-	}
-	return l.queue[0]
-}
-
-func (l *Log) written(rows []Row) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
-	l.waiting -= len(rows)
-	l.stats.Written += uint64(len(rows))
 }
 
 // writeBatch tries until it works; false means that retry has ended. A try that
@@ -71,7 +63,10 @@ func (l *Log) writeBatch(ctx, retry context.Context, rows []Row) bool {
 		if err == nil {
 			return true
 		}
-		l.failed(err, len(rows), delay)
+		l.mu.Lock()
+		waiting := l.waiting
+		l.mu.Unlock()
+		l.cfg.Logger.Error("audit batch not written", "error", err, "rows", len(rows), "waiting", waiting, "retry_in", delay)
 		select {
 		case <-time.After(delay):
 		case <-retry.Done():
@@ -86,31 +81,17 @@ func (l *Log) try(ctx context.Context, rows []Row) error {
 	return l.write(ctx, rows)
 }
 
-func (l *Log) failed(err error, rows int, delay time.Duration) {
-	l.mu.Lock()
-	l.stats.Retries++
-	waiting := l.waiting
-	l.mu.Unlock()
-	l.cfg.Logger.Error("audit batch not written", "error", err, "rows", rows, "waiting", waiting, "retry_in", delay)
-}
-
 // giveUp counts and logs what could not be written before the end.
 func (l *Log) giveUp() {
 	l.mu.Lock()
-	lost := l.waiting + len(l.open.rows)
-	events := l.open.skipped
-	for _, rows := range l.queue {
-		for _, r := range rows {
-			events += r.Count
-		}
-	}
-	for _, r := range l.open.rows {
+	defer l.mu.Unlock()
+	lost := slices.Concat(append(l.queue, l.open.sealed())...)
+	l.queue, l.waiting, l.open = nil, 0, newBatch(l.cfg.Realm)
+	events := int64(0)
+	for _, r := range lost {
 		events += r.Count
 	}
-	l.queue, l.waiting, l.open = nil, 0, newBatch(l.cfg.Realm)
-	l.stats.Lost += uint64(lost)
-	l.mu.Unlock()
-	if lost > 0 {
-		l.cfg.Logger.Error("audit rows lost", "rows", lost, "events", events)
+	if len(lost) > 0 {
+		l.cfg.Logger.Error("audit rows lost", "rows", len(lost), "events", events)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
+	"authguard/internal/sqltx"
 )
 
 // The names of what changes.
@@ -135,21 +136,14 @@ func (w *Watcher) Poll(ctx context.Context) error {
 }
 
 func (w *Watcher) versions(ctx context.Context) (map[string]int64, error) {
-	rows, err := w.config.DB.QueryContext(ctx, `SELECT name, version FROM changes`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	all := make(map[string]int64)
-	for rows.Next() {
+	return all, sqltx.Each(ctx, w.config.DB, func(rows *sql.Rows) error {
 		var name string
 		var version int64
-		if err := rows.Scan(&name, &version); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&name, &version)
 		all[name] = version
-	}
-	return all, rows.Err()
+		return err
+	}, `SELECT name, version FROM changes`)
 }
 
 // Sure is when name was last known to be up to date here; zero: never. It waits

@@ -7,16 +7,19 @@
 // variable that it came from ([Problem]). Every value knows its origin
 // ([Loaded.Effective]). Secrets do not print ([Secret]).
 //
-// To add a setting, add a field to [Config], its bounds to validate.go and its
-// row to docs/configuration.md, which a test holds against the fields. The key
-// is the field's name in snake case, below those of the structs around it:
-// Site.Mode.CoolDown is site.cool_down. Tags say the rest:
+// To add a setting, add a field to [Config] and its row to
+// docs/configuration.md, which a test holds against the fields. The key is the
+// field's name in snake case, below those of the structs around it:
+// Site.Mode.CoolDown is site.cool_down. Tags say the rest; what they cannot say
+// stands in validate.go:
 //
 //   - key:"tls_ca" is the key where snake case would be wrong; key:"." puts the
 //     fields of a struct into the section around it.
 //   - reload:"live" lets [Diff] call the setting, and all below it, reloadable.
 //     Leave it out for what is built once: a listener, a database, a semaphore.
 //     bcrypt's cost is built once because R12's dummy hash must change with it.
+//   - within:"1m 366d" are the least and the most that a number, a size or a
+//     duration may be, and words:"auto always never" all that a word may be.
 //   - split:"," are the characters that separate a list's items in a variable,
 //     if they are not commas and white space.
 //   - text:"lines" allows a text several lines.
@@ -36,15 +39,15 @@ import (
 // A Config is every setting. Start from [Default]; the zero Config is refused.
 // It is a value: two copies share only their lists, which nobody changes.
 type Config struct {
-	Listen        string // host:port of the doors
-	Data          string // folder of the database, the snapshot, the secrets and the socket
-	SecureCookies SecureCookies
-	Session       time.Duration // how long a login lasts
+	Listen        string        // host:port of the doors
+	Data          string        // folder of the database, the snapshot, the secrets and the socket
+	SecureCookies SecureCookies `words:"auto always never"`
+	Session       time.Duration `within:"1m 366d"` // how long a login lasts
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
 
 	Admin     Admin
 	Proxies   []netip.Prefix  `reload:"live"` // whose forwarding header is believed; none by default
-	Forwarded ForwardedHeader `reload:"live" key:"forwarded_header"`
+	Forwarded ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
 
 	Database Secret // PostgreSQL's DSN; empty: SQLite in the data folder
 	KeysFile string // the secrets; empty: the file keys in the data folder
@@ -66,18 +69,18 @@ type Config struct {
 // Admin is the listener for pages, metrics and health.
 type Admin struct {
 	Listen  string        // host:port; empty: off
-	Session time.Duration // how long an administrator's login lasts
+	Session time.Duration `within:"1m 30d"` // how long an administrator's login lasts
 }
 
 // Redis is where the nodes of a site count together. Without Addresses there is
 // one node, which counts in its own memory.
 type Redis struct {
-	Addresses []string // host:port of the server, of any of a Cluster's nodes, or of the Sentinels
-	Mode      RedisMode
+	Addresses []string      // host:port of the server, of any of a Cluster's nodes, or of the Sentinels
+	Mode      RedisMode     `words:"standalone sentinel cluster"`
 	Master    string        // the Sentinels' name for the master
-	Database  int           // 0 in a Cluster
+	Database  int           `within:"0 1000000"` // 0 in a Cluster
 	Prefix    string        // of every key
-	Timeout   time.Duration // for one decision; after that the node decides alone
+	Timeout   time.Duration `within:"10ms 5s"` // for one decision; after that the node decides alone
 
 	Username         string // ACL user; empty: the default user
 	Password         Secret
@@ -95,20 +98,20 @@ func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 
 // Accounts says where passwords are looked up.
 type Accounts struct {
-	Source         AccountSource
-	Htpasswd       string // path of the file, for SourceHtpasswd
-	Database       Secret // DSN for the two queries
-	Query          string `text:"lines"` // SQL that finds an account's hash, for SourceQuery
-	CanonicalQuery string `text:"lines"` // SQL that finds the one name of an account with several; optional
-	CaseSensitive  bool   // whether Ann and ann are two accounts
+	Source         AccountSource `words:"table htpasswd query"`
+	Htpasswd       string        // path of the file, for SourceHtpasswd
+	Database       Secret        // DSN for the two queries
+	Query          string        `text:"lines"` // SQL that finds an account's hash, for SourceQuery
+	CanonicalQuery string        `text:"lines"` // SQL that finds the one name of an account with several; optional
+	CaseSensitive  bool          // whether Ann and ann are two accounts
 }
 
 // Passwords bounds the password check (rule R19).
 type Passwords struct {
-	Cost   int           // bcrypt's, for new hashes
-	AtOnce int           // checks at the same time; 0: as many as CPUs
-	Queue  int           // checks that may wait for one of those
-	Wait   time.Duration // how long they may wait
+	Cost   int           `within:"10 16"`    // bcrypt's, for new hashes
+	AtOnce int           `within:"0 1024"`   // checks at the same time; 0: as many as CPUs
+	Queue  int           `within:"0 100000"` // checks that may wait for one of those
+	Wait   time.Duration `within:"0s 1m"`    // how long they may wait
 }
 
 // Limits is the policy against guessing, and how attempts that come too early
@@ -120,9 +123,9 @@ type Limits struct {
 	Account        []guard.Limit `split:","` // strangers only
 	PrivilegedPair []guard.Limit `split:","`
 	LongestCheck   time.Duration // guard.Policy.PendingFor
-	Hold           time.Duration // how long an attempt may be held on a timer; 0: answer at once
-	Held           int           // attempts held at the same time
-	HeldPerAddress int           // of those, from one address
+	Hold           time.Duration `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
+	Held           int           `within:"1 1000000"` // attempts held at the same time
+	HeldPerAddress int           `within:"1 1000000"` // of those, from one address
 }
 
 // Site is the site-wide switch.
@@ -133,41 +136,41 @@ type Site struct {
 
 // Challenge is what a stranger is asked to solve.
 type Challenge struct {
-	Kind    ChallengeKind
-	TTL     time.Duration // how long there is time for it
-	PowCost int           // ALTCHA's maxnumber: twice the hashes that a solution takes on average
+	Kind    ChallengeKind `words:"image pow"`
+	TTL     time.Duration `within:"30s 1h"`        // how long there is time for it
+	PowCost int           `within:"1000 10000000"` // ALTCHA's maxnumber: twice the hashes that a solution takes on average
 }
 
 // Places bounds the privileged places of one account (rule R14).
 type Places struct {
 	PerAccount   int           // the least recently used goes first
-	TTL          time.Duration // since the last login from there
-	DeviceCookie bool          `reload:"live"` // remember browsers, too
+	TTL          time.Duration `within:"1h 1000d"` // since the last login from there
+	DeviceCookie bool          `reload:"live"`     // remember browsers, too
 }
 
 // Counters is the memory store of the exact windows.
 type Counters struct {
-	Memory    Size          // when it is used up, the guard gets stricter
-	SaveEvery time.Duration // what a power cut can lose
+	Memory    Size          `within:"8MiB 512GiB"` // when it is used up, the guard gets stricter
+	SaveEvery time.Duration `within:"100ms 1m"`    // what a power cut can lose
 }
 
 // Audit is the record of what was decided.
 type Audit struct {
-	Keep time.Duration
-	Rows int // at most; the oldest go first
+	Keep time.Duration `within:"1h 7320d"`
+	Rows int           `within:"1000 1000000000"` // at most; the oldest go first
 }
 
 // Log is the program's own log.
 type Log struct {
-	Format LogFormat
-	Level  LogLevel `reload:"live"`
+	Format LogFormat `words:"text json"`
+	Level  LogLevel  `words:"debug info warn error" reload:"live"`
 }
 
 // Alerts says whom to tell about an attack.
 type Alerts struct {
-	To      []Secret      `split:" \t\r\n"` // shoutrrr URLs, which may contain commas
-	PerHour int           // messages; the rest are counted and summed up
-	Bundle  time.Duration // what happens within this time goes into one message
+	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
+	PerHour int           `within:"1 10000"` // messages; the rest are counted and summed up
+	Bundle  time.Duration `within:"0s 1h"`   // what happens within this time goes into one message
 }
 
 // API is the decision API.

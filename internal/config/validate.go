@@ -1,12 +1,12 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,15 +39,26 @@ func (l *loader) check(path, text string, check func(string) error) {
 	}
 }
 
-// within names only the bound that was crossed: people need no more.
-func within[T cmp.Ordered](l *loader, path string, v, least, most T) {
-	l.unless(v >= least, path, "", "must be at least %s", show(least))
-	l.unless(v <= most, path, "", "must be at most %s", show(most))
+// bounds holds a setting against its tags, and names only the bound that was
+// crossed: people need no more.
+func (l *loader) bounds(s setting) {
+	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
+		l.unless(slices.Contains(words, s.at.String()), s.path, "",
+			"must be one of %s, not %.60q", strings.Join(words, ", "), s.at.String())
+	}
+	if least, most, ok := strings.Cut(s.tag.Get("within"), " "); ok {
+		l.unless(s.at.Int() >= s.number(least), s.path, "", "must be at least %s", least)
+		l.unless(s.at.Int() <= s.number(most), s.path, "", "must be at most %s", most)
+	}
 }
 
-func oneOf[T ~string](l *loader, path string, v T, words ...T) {
-	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(words), "[]"), " ", ", ")
-	l.unless(slices.Contains(words, v), path, "", "must be one of %s, not %.60q", list, string(v))
+// number is a tag's text as the setting would read it.
+func (s setting) number(text string) int64 {
+	one := setting{at: reflect.New(s.at.Type()).Elem()}
+	if err := one.set(text); err != nil {
+		panic(err) // a mistake in this package
+	}
+	return one.at.Int()
 }
 
 // validate looks at each setting by itself. Most of limits and site is left to
@@ -55,52 +66,29 @@ func oneOf[T ~string](l *loader, path string, v T, words ...T) {
 func (l *loader) validate() {
 	c := &l.loaded.Config
 	l.known = slices.Clone(l.problems)
+	for _, s := range l.settings {
+		l.bounds(s)
+	}
 	const empty = "must not be empty; leave it out for the default"
 	l.unless(c.Listen != "", "listen", "", empty)
 	l.unless(c.Data != "", "data", "", empty)
 	l.unless(c.Redis.Prefix != "", "redis.prefix", "", empty)
 	l.check("listen", c.Listen, listenable)
-	oneOf(l, "secure_cookies", c.SecureCookies, SecureAuto, SecureAlways, SecureNever)
-	within(l, "session", c.Session, time.Minute, 366*day)
 	l.check("origin", c.Origin, baseURL)
 	l.check("admin.listen", c.Admin.Listen, listenable)
-	within(l, "admin.session", c.Admin.Session, time.Minute, 30*day)
-	oneOf(l, "forwarded_header", c.Forwarded, XForwardedFor, Forwarded)
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
 		host, port, _ := net.SplitHostPort(address)
 		l.unless(listenable(address) == nil && host != "" && port != "0", fmt.Sprintf("redis.addresses[%d]", i), "",
 			"must be a host and a port such as redis.internal:6379, not %.60q", address)
 	}
-	oneOf(l, "redis.mode", c.Redis.Mode, RedisStandalone, RedisSentinel, RedisCluster)
-	within(l, "redis.database", c.Redis.Database, 0, 1_000_000)
 	// A brace would decide the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
-	within(l, "redis.timeout", c.Redis.Timeout, 10*time.Millisecond, 5*time.Second)
-	oneOf(l, "accounts.source", c.Accounts.Source, SourceTable, SourceHtpasswd, SourceQuery)
-	within(l, "passwords.cost", c.Passwords.Cost, 10, 16)
-	within(l, "passwords.at_once", c.Passwords.AtOnce, 0, 1024)
-	within(l, "passwords.queue", c.Passwords.Queue, 0, 100_000)
-	within(l, "passwords.wait", c.Passwords.Wait, 0, time.Minute)
-	within(l, "limits.hold", c.Limits.Hold, 0, time.Minute)
-	within(l, "limits.held", c.Limits.Held, 1, 1_000_000)
-	within(l, "limits.held_per_address", c.Limits.HeldPerAddress, 1, 1_000_000)
-	within(l, "site.cool_down", c.Site.Mode.CoolDown, time.Second, 7*day)
-	oneOf(l, "challenge.kind", c.Challenge.Kind, KindImage, KindPow)
-	within(l, "challenge.ttl", c.Challenge.TTL, 30*time.Second, time.Hour)
-	within(l, "challenge.pow_cost", c.Challenge.PowCost, 1000, 10_000_000)
-	within(l, "places.ttl", c.Places.TTL, time.Hour, 1000*day)
-	within(l, "counters.memory", c.Counters.Memory, 8*MiB, 512*GiB)
-	within(l, "counters.save_every", c.Counters.SaveEvery, 100*time.Millisecond, time.Minute)
-	within(l, "audit.keep", c.Audit.Keep, time.Hour, 20*366*day)
-	within(l, "audit.rows", c.Audit.Rows, 1000, 1_000_000_000)
-	oneOf(l, "log.format", c.Log.Format, FormatText, FormatJSON)
-	oneOf(l, "log.level", c.Log.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
+	l.unless(c.Site.Mode.CoolDown >= time.Second, "site.cool_down", "", "must be at least 1s")
+	l.unless(c.Site.Mode.CoolDown <= 7*day, "site.cool_down", "", "must be at most 7d")
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
-	within(l, "alerts.per_hour", c.Alerts.PerHour, 1, 10_000)
-	within(l, "alerts.bundle", c.Alerts.Bundle, 0, time.Hour)
 	for i, t := range c.API.Tokens {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
 			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")

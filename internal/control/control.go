@@ -1,3 +1,9 @@
+// Package control is the one service by which people steer a running server:
+// the admin pages, the admin API and the commands all call it and nothing else.
+//
+// Every change names who asks for it, such as "admin:ann" or "cli:root", and is
+// recorded in the audit log. Control decides no login and checks no permission:
+// the doors do.
 package control
 
 import (
@@ -39,7 +45,7 @@ type Config struct {
 	// Tops is also a sink of the event bus.
 	Tops *Tops
 	// Changes has the lists and account names read again when another node has
-	// changed them. Whoever makes it starts and stops it.
+	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
 	// Warn, if set, adds to what the overview warns of.
 	Warn func() []Warning

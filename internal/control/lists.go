@@ -11,8 +11,8 @@ import (
 	"authguard/internal/lists"
 )
 
-// List allows or blocks a range; who asks is filled in. It is in force when List
-// returns. Errors are those of lists.Request, wrapped in ErrAsked.
+// List allows or blocks a range; it fills in request.By. The entry is in force
+// when List returns. Errors are those of lists.Request, wrapped in ErrAsked.
 func (c *Control) List(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
 	request.By = who
 	if err := request.Validate(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"authguard/internal/changes"
 )
 
-// topRows is how many addresses and how many accounts an overview has.
+// topRows is how many addresses, and how many accounts, an overview has.
 const topRows = 10
 
 // listsStale is how old the lists in memory may be before somebody is warned.

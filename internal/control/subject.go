@@ -80,7 +80,7 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-// actionOn is on record under the account if there is one.
+// actionOn is recorded under the account if there is one.
 func actionOn(who, what, account string, address netip.Addr) audit.Action {
 	a := audit.Action{Who: who, What: what, Subject: account}
 	switch {

@@ -70,7 +70,7 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	if a.CaseSensitive {
 		normalise = guard.NormaliseExact
 	}
-	_, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, slog.New(slog.DiscardHandler))
+	_, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, func(int) {}, slog.New(slog.DiscardHandler))
 	n.check("accounts.htpasswd", fmt.Sprintf("The accounts in %s can be read.", a.Htpasswd),
 		problem(err != nil, "Mend the file, or let the user who runs authguard serve read it: nobody can log in without it.",
 			"The accounts cannot be read: %s.", why(err)))

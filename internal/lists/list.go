@@ -136,11 +136,7 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 // change runs one statement and tells all nodes if it changed anything.
 func (t *Table) change(ctx context.Context, statement string, args ...any) (rows int64, err error) {
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, statement, args...)
-		if err != nil {
-			return err
-		}
-		if rows, err = result.RowsAffected(); err != nil || rows == 0 {
+		if rows, err = sqltx.Exec(ctx, tx, statement, args...); err != nil || rows == 0 {
 			return err
 		}
 		return changes.Bump(ctx, tx, changes.Lists)
@@ -164,30 +160,26 @@ func (t *Table) Remove(ctx context.Context, prefix netip.Prefix) error {
 
 // All is every entry that is active at a time, oldest first.
 func (t *Table) All(ctx context.Context, now time.Time) ([]Entry, error) {
-	rows, err := t.db.QueryContext(ctx, `SELECT id, cidr, verdict, note, created_by, created_at, expires_at
+	var entries []Entry
+	err := sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+		e, err := scan(rows)
+		entries = append(entries, e)
+		return err
+	}, `SELECT id, cidr, verdict, note, created_by, created_at, expires_at
 		FROM lists WHERE expires_at = 0 OR expires_at > $1 ORDER BY created_at, id`, now.UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("lists: read: %w", err)
 	}
-	defer rows.Close()
-	var entries []Entry
-	for rows.Next() {
-		e, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("lists: read: %w", err)
-		}
-		entries = append(entries, e)
-	}
-	return entries, rows.Err()
+	return entries, nil
 }
 
 // Purge deletes what expired before a time and returns how many entries that was.
 func (t *Table) Purge(ctx context.Context, before time.Time) (int64, error) {
-	result, err := t.db.ExecContext(ctx, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
+	rows, err := sqltx.Exec(ctx, t.db, `DELETE FROM lists WHERE expires_at > 0 AND expires_at <= $1`, before.UnixMilli())
 	if err != nil {
 		return 0, fmt.Errorf("lists: purge: %w", err)
 	}
-	return result.RowsAffected()
+	return rows, nil
 }
 
 func scan(rows *sql.Rows) (e Entry, err error) {

@@ -242,11 +242,7 @@ func (s *Store) writeWord(ctx context.Context, tx *sql.Tx, e entry) error {
 // writeEnd notes that the word has run out. Every node does so by itself; the
 // first one writes the history.
 func (s *Store) writeEnd(ctx context.Context, tx *sql.Tx, e entry) (first bool, err error) {
-	result, err := tx.ExecContext(ctx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
+	rows, err := sqltx.Exec(ctx, tx, `UPDATE mode_words SET state = '' WHERE realm = $1 AND state <> '' AND until <= $2`,
 		s.config.Realm, e.At.UnixMilli())
-	if err != nil {
-		return false, err
-	}
-	rows, err := result.RowsAffected()
 	return rows > 0, err
 }

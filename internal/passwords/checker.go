@@ -77,9 +77,8 @@ func NewChecker(cost int, compare Compare) (*Checker, error) {
 }
 
 // Saw raises the cost of every check to that of a stored hash, if that is higher.
-// Call it at the start with the highest of all (accounts.Table.HighestCost):
-// otherwise the first such login stands out from those before it. More than
-// MaxCost counts as MaxCost.
+// Call it at the start with the highest of all: otherwise the first such login
+// stands out from those before it. More than MaxCost counts as MaxCost.
 func (c *Checker) Saw(cost int) {
 	for {
 		now := c.target.Load()

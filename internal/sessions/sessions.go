@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+
+	"authguard/internal/sqltx"
 )
 
 // DefaultAccountKey is the session value that names the account.
@@ -130,11 +132,11 @@ func (s *Store) Purge(ctx context.Context) (int64, error) {
 }
 
 func (s *Store) delete(ctx context.Context, query string, arg any) (int64, error) {
-	result, err := s.config.DB.ExecContext(ctx, query, arg)
+	rows, err := sqltx.Exec(ctx, s.config.DB, query, arg)
 	if err != nil {
 		return 0, fmt.Errorf("sessions: delete: %w", err)
 	}
-	return result.RowsAffected()
+	return rows, nil
 }
 
 // Find is FindCtx without a context.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"authguard/internal/sqltx"
 	"authguard/trusted"
 )
 
@@ -87,11 +88,10 @@ func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 		{`DELETE FROM places WHERE last_used <= $1`, []any{expired}},
 		{`DELETE FROM place_resets WHERE reset_at <= $1 AND changed_at < $2`, []any{expired, now.Add(-saveEvery).UnixMilli()}},
 	} {
-		result, err := s.config.DB.ExecContext(ctx, one.query, one.args...)
+		n, err := sqltx.Exec(ctx, s.config.DB, one.query, one.args...)
 		if err != nil {
 			return rows, fmt.Errorf("sqlplaces: purge: %w", err)
 		}
-		n, _ := result.RowsAffected()
 		rows += n
 	}
 	for i := range s.shards {

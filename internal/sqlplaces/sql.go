@@ -79,16 +79,11 @@ func add(record *trusted.Record, e trusted.Entry) {
 // each yields the rows of a query; a reset has the zero place, and its time is
 // Last. A row that is not ours is an error: somebody else writes to the tables.
 func (s *Store) each(ctx context.Context, query string, args []any, yield func(account trusted.Key, e trusted.Entry)) error {
-	rows, err := s.config.DB.QueryContext(ctx, query, args...)
-	if err != nil {
-		return fmt.Errorf("sqlplaces: read places: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var name, place string
 		var e trusted.Entry
 		if err := rows.Scan(&name, &place, &e.Status, &e.First, &e.Last); err != nil {
-			return fmt.Errorf("sqlplaces: read places: %w", err)
+			return err
 		}
 		account, err := parseKey(name)
 		if err == nil && place != "" {
@@ -99,8 +94,12 @@ func (s *Store) each(ctx context.Context, query string, args []any, yield func(a
 		}
 		e.Saved = e.Last
 		yield(account, e)
+		return nil
+	}, query, args...)
+	if err != nil {
+		return fmt.Errorf("sqlplaces: read places: %w", err)
 	}
-	return rows.Err()
+	return nil
 }
 
 // save writes the difference between two records in one transaction, or nothing
@@ -186,12 +185,10 @@ func find(record *trusted.Record, place trusted.Key) *trusted.Entry {
 
 func text(key trusted.Key) string { return hex.EncodeToString(key[:]) }
 
-func parseKey(text string) (key trusted.Key, err error) {
-	if len(text) == hex.EncodedLen(len(key)) {
-		_, err = hex.Decode(key[:], []byte(text))
+func parseKey(text string) (trusted.Key, error) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(trusted.Key{}) {
+		return trusted.Key{}, fmt.Errorf("%.40q is not a key", text)
 	}
-	if err != nil || len(text) != hex.EncodedLen(len(key)) {
-		return trusted.Key{}, fmt.Errorf("sqlplaces: %.40q is not a key", text)
-	}
-	return key, nil
+	return trusted.Key(raw), nil
 }

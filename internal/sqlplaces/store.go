@@ -12,6 +12,7 @@
 package sqlplaces
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -67,7 +68,12 @@ func New(ctx context.Context, config Config) (*Store, error) {
 	if config.Cache < 0 {
 		return nil, errors.New("sqlplaces: cache: must be at least 1")
 	}
-	s := &Store{config: config.withDefaults()}
+	config.Limits = config.Limits.WithDefaults()
+	config.Cache = cmp.Or(config.Cache, DefaultCache)
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	s := &Store{config: config}
 	for i := range s.shards {
 		s.shards[i].records = make(map[trusted.Key]*trusted.Record)
 	}
@@ -75,17 +81,6 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		return nil, err
 	}
 	return s, s.load(ctx)
-}
-
-func (c Config) withDefaults() Config {
-	c.Limits = c.Limits.WithDefaults()
-	if c.Cache == 0 {
-		c.Cache = DefaultCache
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
 }
 
 // Status implements trusted.Store. Answered from memory, it does not allocate

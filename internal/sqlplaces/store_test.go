@@ -11,8 +11,8 @@ import (
 
 	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
-	"authguard/trusted"
 	"authguard/internal/sqlplaces"
+	"authguard/trusted"
 	"authguard/trusted/trustedtest"
 )
 

@@ -1,5 +1,5 @@
-// Package sqltx runs transactions on either database, and hides where the two
-// report the same error differently. It links neither driver.
+// Package sqltx runs transactions and statements on either database, and hides
+// where the two report the same error differently. It links neither driver.
 package sqltx
 
 import (
@@ -51,6 +51,36 @@ func once(ctx context.Context, db Beginner, do func(*sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// A Runner is an *sql.DB, *sql.Conn or *sql.Tx.
+type Runner interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
+}
+
+// Exec runs one statement and returns how many rows it changed.
+func Exec(ctx context.Context, db Runner, statement string, args ...any) (int64, error) {
+	result, err := db.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Each calls row, which scans, for each row of a query until one fails.
+func Each(ctx context.Context, db Runner, row func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // conflict reports a serialization_failure or deadlock_detected: nothing was done.

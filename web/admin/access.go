@@ -46,7 +46,7 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// page is signedIn for those who have chosen their own password.
+// page is signedIn, and sends those with a one-time password to replace it.
 func (s *Site) page(h handler) echo.HandlerFunc {
 	return s.signedIn(func(c echo.Context, session *web.Session) error {
 		if session.Account.MustChange {
@@ -67,14 +67,17 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := admitted(c.Request(), session); err != nil {
 			return err
 		}
-		SetWho(c, who(session))
+		c.Set(whoKey, who(session))
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}
 }
 
-// admitted is nil if the API answers a request, and the reason why not
-// otherwise.
+// admitted is nil if the API answers a request, and why it does not otherwise.
+// What changes something has the session's token, or is JSON or a DELETE, which
+// no form can send: a browser asks (preflight) before it sends those elsewhere.
+// The login page may be the same host at another port, which is this site to
+// cookies; web.NewEcho has checked where the request comes from.
 func admitted(r *http.Request, s *web.Session) error {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -90,7 +93,7 @@ func admitted(r *http.Request, s *web.Session) error {
 			Type: "password-change-required", Title: "Choose your own password first", Status: http.StatusForbidden,
 			Detail: "replace the one-time password at /password",
 		}
-	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && !ownJSON(r):
+	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):
 		return web.Problem{
 			Type: "csrf", Title: "The request may come from another site", Status: http.StatusForbidden,
 			Detail: "send the header " + csrfHeader + " with the value that every answer of the API has, or JSON from this site",
@@ -99,16 +102,7 @@ func admitted(r *http.Request, s *web.Session) error {
 	return nil
 }
 
-// ownJSON reports whether a request is JSON, or a DELETE, that no other site's
-// page can have sent. The login page may be the same host at another port: to
-// cookies that is this site, to Sec-Fetch-Site and Origin it is not, and those
-// are checked for every request. A browser too old to send either asks
-// (preflight) before it sends JSON elsewhere.
-func ownJSON(r *http.Request) bool {
-	return (r.Method == http.MethodDelete || web.SentJSON(r)) && http.NewCrossOriginProtection().Check(r) == nil
-}
-
-// who is a session's person on record.
+// who is how the audit log names a session's person.
 func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
 // readForm reads the named fields of a form that carries the session's token.
@@ -153,7 +147,7 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 // noticeKey is where a session keeps the notice for its next overview.
 const noticeKey = "notice"
 
-// failed is an error that whoever sent the form can do something about.
+// failed turns an error that the sender can do something about into a notice.
 func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	p := problemOf(err)
 	switch {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,52 +32,53 @@ type API struct {
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths. admit lets in those who may ask, and calls SetWho.
+// Routes adds the API's paths. admit lets callers in or refuses them, and sets
+// whoKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(method, path string, h echo.HandlerFunc) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
 	add(http.MethodGet, "/status", a.overview)
 	add(http.MethodGet, "/mode", a.mode)
-	add(http.MethodPut, "/mode", a.setMode)
+	add(http.MethodPut, "/mode", asking(a.setMode))
 	add(http.MethodGet, "/explain", a.explain)
-	add(http.MethodPost, "/unlock", a.unlock)
-	add(http.MethodPost, "/forget", a.forget)
+	add(http.MethodPost, "/unlock", asking(a.unlock))
+	add(http.MethodPost, "/forget", asking(a.forget))
 	add(http.MethodGet, "/lists", a.lists)
-	add(http.MethodPost, "/lists", a.list)
+	add(http.MethodPost, "/lists", asking(a.list))
 	add(http.MethodDelete, "/lists", a.unlist)
 	add(http.MethodGet, "/users", a.users)
-	add(http.MethodPost, "/users", a.addUser)
-	add(http.MethodPost, "/users/passwd", a.setPassword)
-	add(http.MethodPost, "/users/disable", a.disableUser)
+	add(http.MethodPost, "/users", asking(a.addUser))
+	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
+	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/audit", a.recent)
 }
 
-// whoKey is where a request keeps who sent it.
+// whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".
+// The audit log has it with every change.
 const whoKey = "authguard.admin.who"
 
-// SetWho says who sent the request, such as "admin:ann" or "cli:root": it goes
-// on record with whatever is changed.
-func SetWho(c echo.Context, who string) { c.Set(whoKey, who) }
-
-// Who is what SetWho said; "unknown" if it was not called.
-func Who(c echo.Context) string {
-	if who, ok := c.Get(whoKey).(string); ok && who != "" {
-		return who
-	}
-	return "unknown"
+func sender(c echo.Context) string {
+	who, _ := c.Get(whoKey).(string)
+	return cmp.Or(who, "unknown")
 }
 
 // maxQuestion is the largest JSON body that is read, in bytes.
 const maxQuestion = 64 << 10
 
-// read reads the one JSON object of a request. Only what says that it is JSON is
-// read, which no other site's form can say.
-func read(c echo.Context, question any) error {
-	if !web.SentJSON(c.Request()) {
-		return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+// asking hands the one JSON object of a request to a handler. Only what says
+// that it is JSON is read, which no other site's form can say.
+func asking[Q any](h func(c echo.Context, question Q) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var question Q
+		if !web.SentJSON(c.Request()) {
+			return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+		}
+		if err := web.ReadJSON(c, maxQuestion, &question); err != nil {
+			return err
+		}
+		return h(c, question)
 	}
-	return web.ReadJSON(c, maxQuestion, question)
 }
 
 // address reads an address; empty is none.
@@ -124,11 +126,16 @@ func hold(text string) (time.Duration, error) {
 // listed is a list as JSON has it: [] if it is empty, not null.
 func listed[T any](all []T) []T { return append([]T{}, all...) }
 
-// done answers that something was done.
-func done(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) }
+// done answers that something was done, unless it was not.
+func done(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]bool{"ok": true})
+}
 
-// answering turns a handler's error into a problem. Who administers may read
-// what broke.
+// answering turns a handler's error into a problem. Administrators may read what
+// broke.
 func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := h(c)
@@ -137,7 +144,7 @@ func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p := problemOf(err)
 		if p.Status >= http.StatusInternalServerError {
-			a.Log.Error("administration failed", "path", c.Path(), "who", Who(c), "error", err)
+			a.Log.Error("administration failed", "path", c.Path(), "who", sender(c), "error", err)
 		}
 		return p
 	}
@@ -178,7 +185,7 @@ func asked(status int, detail string) web.Problem {
 	return web.Problem{Type: web.InvalidRequest, Title: "This cannot be done as it was asked", Status: status, Detail: detail}
 }
 
-// packagePrefix is what Go errors begin with and nobody else cares for.
+// packagePrefix is what our errors begin with, which only we can make sense of.
 var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|captchamode|audit|sessions|passwords|database): `)
 
 // words is an error's text without its package names and on one line.

@@ -24,19 +24,17 @@ func (a *API) lists(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"lists": listed(entries)})
 }
 
+type listQuestion struct {
+	CIDR    string        `json:"cidr"`
+	Verdict lists.Verdict `json:"verdict"`
+	For     string        `json:"for"`
+	Note    string        `json:"note"`
+	Force   bool          `json:"force"`
+}
+
 // list is POST /api/lists. "for" is a duration or "forever"; without one it is a
 // week. The answer is the entry.
-func (a *API) list(c echo.Context) error {
-	var q struct {
-		CIDR    string        `json:"cidr"`
-		Verdict lists.Verdict `json:"verdict"`
-		For     string        `json:"for"`
-		Note    string        `json:"note"`
-		Force   bool          `json:"force"`
-	}
-	if err := read(c, &q); err != nil {
-		return err
-	}
+func (a *API) list(c echo.Context, q listQuestion) error {
 	request := lists.Request{Verdict: q.Verdict, Note: q.Note, Force: q.Force, Forever: q.For == "forever"}
 	var err error
 	if request.Prefix, err = lists.ParsePrefix(q.CIDR); err != nil {
@@ -50,7 +48,7 @@ func (a *API) list(c echo.Context) error {
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
 		return web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
 	}
-	entry, err := a.Control.List(c.Request().Context(), Who(c), request)
+	entry, err := a.Control.List(c.Request().Context(), sender(c), request)
 	if err != nil {
 		return err
 	}
@@ -63,14 +61,11 @@ func (a *API) unlist(c echo.Context) error {
 	if err != nil {
 		return web.Invalid("cidr: %s", words(err))
 	}
-	err = a.Control.Unlist(c.Request().Context(), Who(c), prefix)
+	err = a.Control.Unlist(c.Request().Context(), sender(c), prefix)
 	if errors.Is(err, lists.ErrNotListed) {
 		return a.notListed(c, prefix)
 	}
-	if err != nil {
-		return err
-	}
-	return done(c)
+	return done(c, err)
 }
 
 // notListed says what is listed there instead.

@@ -53,21 +53,19 @@ func (a *API) mode(c echo.Context) error {
 	return c.JSON(http.StatusOK, a.Control.Overview(c.Request().Context()).State)
 }
 
+type modeQuestion struct {
+	Mode   string `json:"mode"`
+	For    string `json:"for"`
+	Reason string `json:"reason"`
+}
+
 // setMode is PUT /api/mode. "for" is a duration such as 2h; without one it is
 // two hours. The answer is the mode as it is then.
-func (a *API) setMode(c echo.Context) error {
-	var q struct {
-		Mode   string `json:"mode"`
-		For    string `json:"for"`
-		Reason string `json:"reason"`
-	}
-	if err := read(c, &q); err != nil {
-		return err
-	}
+func (a *API) setMode(c echo.Context, q modeQuestion) error {
 	if q.Reason == "" && q.Mode != "auto" {
 		return web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
 	}
-	if _, err := a.switchMode(c.Request().Context(), Who(c), q.Mode, q.For, q.Reason); err != nil {
+	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
 		return err
 	}
 	return a.mode(c)

@@ -60,7 +60,7 @@ func newCounter(t *testing.T) *counter {
 	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }})
 	e := web.NewEcho("", quiet)
 	site := &admin.Site{
-		API: c.api, Login: login, Accounts: c.accounts, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
+		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
 	}
 	site.Routes(e)
 	server := httptest.NewServer(e)

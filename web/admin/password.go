@@ -64,8 +64,8 @@ func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 	return problems
 }
 
-// current checks the current password like any login: whoever finds an open
-// session must not be able to guess here without limit. A right one leaves its
+// current checks the current password like any login: an open session must not
+// be a place to guess without limit. A right one leaves its
 // attempt to be settled; a wrong one leaves none.
 func (s *Site) current(c echo.Context, session *web.Session, password string) (*guard.Ticket, error) {
 	if password == "" || len(password) > passwords.MaxBytes {
@@ -120,7 +120,7 @@ func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *gua
 	} else if set != nil {
 		return set
 	}
-	login, found, err := s.Accounts.FindForLogin(ctx, name)
+	login, found, err := s.Login.Passwords.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return err
 	}

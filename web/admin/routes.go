@@ -1,3 +1,8 @@
+// Package admin is the administration: the pages for people, the JSON API for
+// programs, and the socket through which commands reach a running server.
+//
+// It shows what package control knows and asks it for every change. Logging in
+// and out is package web's.
 package admin
 
 import (
@@ -7,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/internal/accounts"
 	"authguard/web"
 )
 
@@ -15,8 +19,8 @@ import (
 const Door = "admin"
 
 // Directory is where administrators' accounts are counted, apart from those of
-// the other doors: a user of the site who is called like an administrator must
-// not vouch for the administrator's place.
+// the other doors: a user of the site with an administrator's name must not vouch
+// for the administrator's place.
 const Directory = "administration"
 
 // A Site is what the administration's listener is made of. All fields are
@@ -24,9 +28,8 @@ const Directory = "administration"
 type Site struct {
 	*API
 	// Login is the administration's own, with Admin set.
-	Login    *web.Login
-	Accounts *accounts.Table
-	Metrics  http.Handler
+	Login   *web.Login
+	Metrics http.Handler
 	// Ready says why the server cannot do its work; nil if it can.
 	Ready func(ctx context.Context) error
 }
@@ -51,7 +54,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	s.API.Routes(e, s.apiSession)
 }
 
-// readyWithin is how long finding out may take: whoever asks gives up soon.
+// readyWithin is how long finding out may take: load balancers give up soon.
 const readyWithin = 2 * time.Second
 
 // ready is GET /readyz: 200 if logins can be decided, 503 and why if not.

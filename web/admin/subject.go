@@ -54,16 +54,14 @@ type subject struct {
 	Address string `json:"address"`
 }
 
+type unlockQuestion struct {
+	subject
+	Place bool `json:"place"`
+}
+
 // unlock is POST /api/unlock. With place, the account's place at the address is
 // forgotten too, or all its places if no address is given.
-func (a *API) unlock(c echo.Context) error {
-	var q struct {
-		subject
-		Place bool `json:"place"`
-	}
-	if err := read(c, &q); err != nil {
-		return err
-	}
+func (a *API) unlock(c echo.Context, q unlockQuestion) error {
 	from, err := address(q.Address)
 	if err != nil {
 		return err
@@ -72,31 +70,22 @@ func (a *API) unlock(c echo.Context) error {
 		return web.Invalid("place needs an account: places belong to one")
 	}
 	ctx := c.Request().Context()
-	if err := a.Control.Unlock(ctx, Who(c), q.Account, from); err != nil {
+	if err := a.Control.Unlock(ctx, sender(c), q.Account, from); err != nil {
 		return err
 	}
 	if q.Place {
-		if err := a.Control.ForgetPlaces(ctx, Who(c), q.Account, from); err != nil {
-			return err
-		}
+		err = a.Control.ForgetPlaces(ctx, sender(c), q.Account, from)
 	}
-	return done(c)
+	return done(c, err)
 }
 
 // forget is POST /api/forget: an account's place at an address, or all of them.
-func (a *API) forget(c echo.Context) error {
-	var q subject
-	if err := read(c, &q); err != nil {
-		return err
-	}
+func (a *API) forget(c echo.Context, q subject) error {
 	from, err := address(q.Address)
 	if err != nil {
 		return err
 	}
-	if err := a.Control.ForgetPlaces(c.Request().Context(), Who(c), q.Account, from); err != nil {
-		return err
-	}
-	return done(c)
+	return done(c, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from))
 }
 
 // unlockForm is POST /unlock.

@@ -52,29 +52,20 @@ type Challenge struct {
 // PoW reports whether the browser can solve the challenge by itself.
 func (c Challenge) PoW() bool { return c.Kind == ChallengePoW }
 
-// RetrySeconds is the wait for the browser's countdown; 0 when there is none.
-func (v LoginView) RetrySeconds() string {
-	return v.or(slotSeconds, strconv.Itoa(ceil(max(v.Message.RetryAfter, 0), time.Second)))
-}
+// A wait is how long to wait: in seconds for the browser's countdown, in words,
+// and its end for programs and for people.
+type wait struct{ Seconds, Words, ISO, Clock string }
 
-// RetryWords is the wait in words.
-func (v LoginView) RetryWords() string { return v.or(slotWords, guard.Spell(v.Message.RetryAfter)) }
-
-// RetryISO is the end of the wait for programs.
-func (v LoginView) RetryISO() string {
-	return v.or(slotISO, v.Message.RetryAt.UTC().Format("2006-01-02T15:04:05Z"))
-}
-
-// RetryClock is the end of the wait for people.
-func (v LoginView) RetryClock() string {
-	return v.or(slotClock, v.Message.RetryAt.Format("15:04:05 MST"))
-}
-
-func (v LoginView) or(s slot, text string) string {
+// Wait is the message's wait.
+func (v LoginView) Wait() wait {
 	if v.marked {
-		return marks[s]
+		return wait{marks[slotSeconds], marks[slotWords], marks[slotISO], marks[slotClock]}
 	}
-	return text
+	m := v.Message
+	return wait{
+		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), guard.Spell(m.RetryAfter),
+		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
+	}
 }
 
 // FocusOn is the field that the page starts in: the message when the form

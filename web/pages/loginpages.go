@@ -113,7 +113,8 @@ func (s *skeleton) fill(v LoginView) []byte {
 		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON,
 	}
 	if v.Message.Waits() {
-		with[slotSeconds], with[slotWords], with[slotISO], with[slotClock] = v.RetrySeconds(), v.RetryWords(), v.RetryISO(), v.RetryClock()
+		w := v.Wait()
+		with[slotSeconds], with[slotWords], with[slotISO], with[slotClock] = w.Seconds, w.Words, w.ISO, w.Clock
 	}
 	size := s.size
 	for i, text := range with {

@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"time"
-
 	"authguard/guard"
 	"authguard/trusted"
 )
@@ -31,33 +29,24 @@ func (l LookUp) Summary() string {
 // Known reports whether the address is a known place of the account.
 func (l LookUp) Known() bool { return l.Result.Status == trusted.Privileged }
 
-// Limits are how the limits stand at a time. The pair's delay is none of them.
-func (l LookUp) Limits(now time.Time) (lines []limitLine) {
+// Limits are how the limits stand. The pair's delay is none of them.
+func (l LookUp) Limits() (lines []limitLine) {
 	for _, line := range l.Result.Lines {
 		if !line.Delay {
-			lines = append(lines, limitLine{Line: line, Name: l.Result.Whose(line.Subject), now: now})
+			lines = append(lines, limitLine{line, l.Result.Whose(line.Subject)})
 		}
 	}
 	return lines
 }
 
-// A limitLine is how one limit stands.
+// A limitLine is how one limit stands, and whose count it is.
 type limitLine struct {
 	guard.Line
-	Name string // whose count it is
-	now  time.Time
+	Name string
 }
-
-// FreesAt is when a full limit has room again.
-func (l limitLine) FreesAt() time.Time { return l.now.Add(l.FreeIn) }
 
 // Part is the filled part of the line's bar.
-func (l limitLine) Part() string {
-	if l.Limit.Failures <= 0 {
-		return percent(0)
-	}
-	return percent(float64(l.Used) / float64(l.Limit.Failures))
-}
+func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(l.Limit.Failures, 1))) }
 
 // Beyond is what happens beyond the limit, in words.
 func (l limitLine) Beyond() string {

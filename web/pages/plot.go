@@ -106,7 +106,7 @@ func modeWords(m captchamode.Minute) string {
 // total is all that counts as pressure.
 func total(m captchamode.Minute) int { return max(m.Failures, 0) + max(m.Unsolved, 0) + max(m.Shed, 0) }
 
-// describe is the plot for those who cannot see it.
+// describe puts the plot into words for people who cannot see it.
 func describe(c canvas, points []captchamode.Minute) string {
 	if len(points) == 0 {
 		return "Nothing has been counted yet."

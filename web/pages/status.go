@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"math"
 	"time"
 
 	"authguard/captchamode"
@@ -48,7 +47,7 @@ func (s status) Headline() string {
 	return "Quiet"
 }
 
-// Meaning is what the state means for the people who sign in.
+// Meaning is what the state means for people who sign in.
 func (s status) Meaning() string {
 	switch {
 	case s.On:
@@ -76,29 +75,13 @@ func (s status) Tone() string {
 	return "quiet"
 }
 
-// Gauge is the pressure and its thresholds on one scale.
-func (s status) Gauge() gauge {
-	top := math.Max(finite(s.Threshold)*1.25, float64(s.Pressure.Total()))
-	if top <= 0 {
-		return gauge{}
-	}
-	part := func(v float64) string { return percent(finite(v) / top) }
-	return gauge{
-		Fill: part(float64(s.Pressure.Total())),
-		Marks: []mark{
-			{Class: "slow", At: part(s.SlowAt)},
-			{Class: "leave", At: part(s.LeaveAt)},
-			{Class: "on", At: part(s.Threshold)},
-		},
-	}
+// Part is where a rate is on the gauge of pressure and thresholds.
+func (s status) Part(rate float64) string {
+	top := max(finite(s.Threshold)*1.25, float64(s.Pressure.Total()), 1)
+	return percent(finite(rate) / top)
 }
 
-// A gauge is a bar with marks, all in percent of its width.
-type gauge struct {
-	Fill  string
-	Marks []mark
-}
+// Now is where the pressure is.
+func (s status) Now() string { return s.Part(float64(s.Pressure.Total())) }
 
-type mark struct{ Class, At string }
-
-func percent(part float64) string { return coord(100*math.Min(part, 1)) + "%" }
+func percent(part float64) string { return coord(100*min(part, 1)) + "%" }

@@ -12,8 +12,6 @@ import (
 	"authguard/guard"
 )
 
-func ceil(d, unit time.Duration) int { return int((d + unit - 1) / unit) }
-
 // Sentence makes a sentence of words: a capital letter in front and a full stop
 // at the end.
 func Sentence(text string) string {

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"authguard/internal/events"
 	"authguard/internal/sqltx"
 )
 
@@ -72,6 +74,76 @@ func (l *Log) id(at int64) int64 {
 	return at<<sequenceBits | int64(l.seq.Add(1)&(1<<sequenceBits-1))
 }
 
+// Bounds of how many rows Recent reads.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// A Filter says which rows to read: those that match all of its fields that are
+// not zero.
+type Filter struct {
+	Account string // normalised, as events have it
+	Address netip.Addr
+	Kind    string
+	Since   time.Time
+	Before  int64 // only rows with a lower ID: the last one of the previous page
+	Limit   int   // default DefaultLimit, at most MaxLimit
+}
+
+// Recent returns the newest rows that match the filter, newest first. Rows that
+// have yet to be written, about a second's worth, are not among them.
+func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
+	query, args := f.query(l.cfg.Realm)
+	var list []Row
+	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+		var r Row
+		var at int64
+		err := rows.Scan(&r.ID, &at, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count, &r.Who, &r.Detail)
+		r.At = time.UnixMilli(at)
+		list = append(list, r)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("audit: read: %w", err)
+	}
+	return list, nil
+}
+
+func (f Filter) query(realm string) (string, []any) {
+	args := []any{realm}
+	where := []string{"realm = $1"}
+	and := func(condition string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf("%s $%d", condition, len(args)))
+	}
+	if f.Account != "" {
+		and("account =", events.Escape(f.Account))
+	}
+	if f.Address.IsValid() {
+		and("address =", events.AddressText(f.Address))
+	}
+	if f.Kind != "" {
+		and("kind =", f.Kind)
+	}
+	if !f.Since.IsZero() {
+		and("at >=", f.Since.UnixMilli())
+	}
+	if f.Before > 0 {
+		and("id <", f.Before)
+	}
+	args = append(args, f.limit())
+	return fmt.Sprintf("SELECT %s FROM audit WHERE %s ORDER BY at DESC, id DESC LIMIT $%d",
+		columns, strings.Join(where, " AND "), len(args)), args
+}
+
+func (f Filter) limit() int {
+	if f.Limit <= 0 {
+		return DefaultLimit
+	}
+	return min(f.Limit, MaxLimit)
+}
+
 // Purge deletes the rows from before a time and then the oldest beyond most, in
 // small steps so that nobody waits long for the table. It returns how many it
 // deleted.
@@ -83,19 +155,10 @@ func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (total in
 	}
 	last = max(last, max(before.UnixMilli(), 0)<<sequenceBits-1)
 	for n := int64(-1); n != 0 && err == nil; total += n {
-		n, err = l.deleteUpTo(ctx, last)
+		n, err = sqltx.Exec(ctx, l.db, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id <= $1 ORDER BY id LIMIT 1000)", last)
 	}
 	if err != nil {
 		return total, fmt.Errorf("audit: purge: %w", err)
 	}
 	return total, nil
-}
-
-func (l *Log) deleteUpTo(ctx context.Context, last int64) (int64, error) {
-	result, err := l.db.ExecContext(ctx,
-		"DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id <= $1 ORDER BY id LIMIT 1000)", last)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
