@@ -33,7 +33,7 @@ type sentinelView struct {
 // sentinels asks each, and returns every server that any of them knows.
 func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
-	checks, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)
+	n, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)
 	servers, sentinels, replicas := map[string]role{}, 0, 0
 	for _, v := range views {
 		for _, address := range v.replicas {
@@ -47,14 +47,13 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 		sentinels, replicas = max(sentinels, v.others+1), max(replicas, len(v.replicas))
 	}
 	for i, v := range views {
-		n := &notes{about: "Sentinel " + addresses[i]}
+		n.about = "Sentinel " + addresses[i]
 		r.judgeSentinel(n, v, len(servers) > 0)
-		checks = append(checks, n.checks()...)
 	}
 	if len(servers) == 0 {
-		return checks, nil
+		return n.checks(), nil
 	}
-	n := new(notes)
+	n.about = ""
 	masters := slices.DeleteFunc(inOrder(servers), func(address string) bool { return servers[address] != master })
 	n.check("redis.sentinels", "",
 		problem(len(masters) > 1, "Wait for a failover to end; otherwise SENTINEL RESET on those that are wrong.", "The Sentinels differ over who is master: %s.", strings.Join(masters, ", ")))
@@ -62,7 +61,7 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 		advice(sentinels < 3, "Run at least three, on machines that do not fail together.", "There are %d Sentinels: the loss of one can leave nobody to appoint a new master.", sentinels))
 	n.check("redis.replicas", fmt.Sprintf("The master has %d replicas.", replicas),
 		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.", "The master has no replica, so nobody can take over."))
-	return append(checks, n.checks()...), servers
+	return n.checks(), servers
 }
 
 func (r redisConfig) sentinel(ctx context.Context, address string, _ *notes) (v sentinelView) {
@@ -113,26 +112,24 @@ type clusterView struct {
 // that any of them knows.
 func (r redisConfig) cluster(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
-	checks, views := each(ctx, r, "redis.cluster", "Redis", addresses, r.view)
+	n, views := each(ctx, r, "redis.cluster", "Redis", addresses, r.view)
 	masters, replicas := map[string]role{}, map[string]int{}
 	for _, v := range views {
-		for address, n := range v.replicas {
-			masters[address], replicas[address] = master, max(replicas[address], n)
+		for address, has := range v.replicas {
+			masters[address], replicas[address] = master, max(replicas[address], has)
 		}
 	}
 	for i, v := range views {
-		n := &notes{about: "Redis " + addresses[i]}
+		n.about = "Redis " + addresses[i]
 		r.judgeNode(n, v, len(masters) > 0)
-		checks = append(checks, n.checks()...)
 	}
 	for _, address := range inOrder(masters) {
-		n := &notes{about: "Redis " + address}
+		n.about = "Redis " + address
 		n.check("redis.replicas", fmt.Sprintf("has %d replicas.", replicas[address]),
 			advice(replicas[address] == 0, "Add a replica: redis-cli --cluster add-node NEW "+address+" --cluster-slave.",
 				"is a master of the Cluster and has no replica: without it, its part of the accounts is counted by each node alone."))
-		checks = append(checks, n.checks()...)
 	}
-	return checks, masters
+	return n.checks(), masters
 }
 
 func (r redisConfig) view(ctx context.Context, address string, _ *notes) (v clusterView) {
