@@ -4,8 +4,8 @@
 // overrule it for a time (R21). What people are asked to solve is in
 // captchamode/challenge.
 //
-// Several nodes can be one site: see nodes.go. Something that all of them reach
-// has to carry reports and agreements between them; without it a Mode goes on by
+// Several nodes can be one site, if something that all of them reach carries
+// reports and agreements between them (nodes.go). Without it each Mode goes on by
 // itself (R22).
 package captchamode
 
@@ -34,7 +34,7 @@ type Mode struct {
 	minutes  minutes
 	force    Force
 	switches []Switch
-	last     Switch // as it was told
+	last     Switch // the newest that onSwitch was called with
 	fleet    fleet
 }
 
@@ -96,12 +96,14 @@ func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
 
 // TakeBack removes one sign that was counted, here or on another node, and has
 // turned out to be none: a challenge that was counted as unsolved and then
-// solved.
+// solved. If no such sign is left in the last minute there is nothing to remove.
 func (m *Mode) TakeBack(s Sign) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
-	m.window.takeBack(s)
+	if m.pressure()[s] > 0 {
+		m.window.takeBack(s)
+	}
 }
 
 // Tick lets time pass: minutes are learned from, cool-downs and forces run
@@ -200,7 +202,7 @@ func (m *Mode) see(now time.Time) {
 	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
 		m.switchTo(Force{}, ByExpiry, false, now)
 	case m.detector.Level == m.last.Level:
-	case m.fleet.together: // the agreement will tell whose switch it is
+	case m.fleet.together: // Apply tells of the switch: it knows whose it is
 		m.show()
 		m.fleet.hurry()
 	default:
@@ -208,7 +210,7 @@ func (m *Mode) see(now time.Time) {
 	}
 }
 
-// cause is why the level is not what was told.
+// cause is why the level is not that of the last switch.
 func (m *Mode) cause() Cause {
 	if m.detector.Level < m.last.Level {
 		return ByCoolDown

@@ -74,3 +74,22 @@ func TestAttackIsNotLearned(t *testing.T) {
 		t.Errorf("on %v, normal %v before and %v after ten hours of attack", s.On, before, s.Normal)
 	}
 }
+
+func TestTakingBackWhatIsOverHidesNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	m, err := captchamode.NewMode(captchamode.DefaultConfig(), func() time.Time { return now }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Observe(captchamode.Unsolved, [16]byte{1})
+	now = now.Add(2 * time.Minute)
+	m.TakeBack(captchamode.Unsolved)
+	for i := range 3 {
+		m.Observe(captchamode.Unsolved, [16]byte{2, byte(i)})
+	}
+	m.TakeBack(captchamode.Unsolved)
+	if got := m.State().Pressure[captchamode.Unsolved]; got != 2 {
+		t.Errorf("the pressure is %d, want 2", got)
+	}
+}

@@ -56,8 +56,7 @@ const windowSeconds = 60
 // each time: one that gets lost or arrives twice does no harm.
 type Report struct {
 	// Pressure is what was counted in the last minute, less what was taken back
-	// in it. That may have been counted earlier or by another node, so the
-	// numbers may be negative.
+	// in it. Another node may have counted that, so numbers may be negative.
 	Pressure Counts
 	Minute   time.Time // when the running minute began
 	Running  Counts    // in the running minute, also what was taken back

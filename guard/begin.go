@@ -70,8 +70,8 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
-	v.listed = g.config.Lists.Look(a.Address, v.Now)
 	address, network := g.digests.ofAddress(a.Address)
+	v.listed = g.config.Lists.Look(a.Address, v.Now)
 	v.suspect = g.proxies.suspect(address)
 	v.subjects(address, network)
 	v.badName = g.name(v, a) != nil
@@ -96,19 +96,6 @@ func (v *view) lifts() (l lift) {
 		l |= allowedAddress
 	}
 	return l
-}
-
-// name normalises a name, the one time that this is done (R11), and sets the
-// account.
-func (g *Guard) name(v *view, a *Attempt) error {
-	name, err := g.config.Normalise(a.Account)
-	if err != nil {
-		v.name = a.Account
-		return err
-	}
-	v.name = g.config.Canonical(a.Directory, name)
-	v.setAccount(g.digests.ofAccount(a.Directory, v.name))
-	return nil
 }
 
 // subjects lists what the attempt is charged to.
@@ -136,22 +123,6 @@ func (c *Charge) setAccount(account digest) {
 	of, pair := &c.Subjects[AccountSubject], &c.Subjects[PairSubject]
 	of.Shard, of.Key = failures.Key(account), failures.Key(account)
 	pair.Shard, pair.Key = failures.Key(account), c.Places[atAddress].Pair
-}
-
-// device looks for the cookie of a device that was issued for this account and
-// is not older than a privilege may be. Whether it was reset or spent since is
-// for the store to say.
-func (g *Guard) device(v *view, cookies []string) {
-	if g.config.Cookies == nil || !v.rules.policy.Devices {
-		return
-	}
-	for _, cookie := range cookies[:min(len(cookies), MaxDevices)] {
-		account, device, issued, err := g.config.Cookies.Parse(cookie)
-		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
-			v.Places[atDevice] = Place{Key: device, Pair: failures.Key(ofPair(account, device)), Issued: issued}
-			return
-		}
-	}
 }
 
 func (v *view) privileged() bool { return v.Status == trusted.Privileged }

@@ -5,37 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
 )
-
-// A Line is one limit as it stands for a subject.
-type Line struct {
-	Subject SubjectKind
-	Limit   Limit
-	Delay   bool // the pair's delay, not a limit
-	Used    int  // charges in the limit's window; at most the ladder's largest limit
-	Full    bool
-	FreeIn  time.Duration // if full
-}
-
-// An Explanation is what the guard knows of an account, an address or both.
-type Explanation struct {
-	Account string // normalised and canonical; empty if none was asked for
-	// Directory is the one of the account that is worst off, if several of the
-	// name could be kept in different ones.
-	Directory string
-	Address   netip.Addr
-	Listed    Verdict
-	Status    trusted.Status // of the address to the account, if both are known
-	Mode      bool           // CAPTCHA mode is on
-	Lines     []Line
-	// Decision is what an attempt would get now, with nothing charged: Proceed
-	// if there is room.
-	Decision Decision
-}
 
 // Explain reads what stands against an account, an address or the pair. It
 // changes nothing. An account name that is none is an error.

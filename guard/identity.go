@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
+	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -172,6 +173,35 @@ func asIPv4(a netip.Addr) (four [4]byte, ok bool) {
 	wellKnown := [8]byte(six[4:12]) == [8]byte{}
 	local := six[4] == 0 && six[5] == 1
 	return [4]byte(six[12:]), wellKnown || local
+}
+
+// name normalises a name, the one time that this is done (R11), and sets the
+// account.
+func (g *Guard) name(v *view, a *Attempt) error {
+	name, err := g.config.Normalise(a.Account)
+	if err != nil {
+		v.name = a.Account
+		return err
+	}
+	v.name = g.config.Canonical(a.Directory, name)
+	v.setAccount(g.digests.ofAccount(a.Directory, v.name))
+	return nil
+}
+
+// device looks for the cookie of a device that was issued for this account and
+// is not older than a privilege may be. Whether it was reset or spent since is
+// for the store to say.
+func (g *Guard) device(v *view, cookies []string) {
+	if g.config.Cookies == nil || !v.rules.policy.Devices {
+		return
+	}
+	for _, cookie := range cookies[:min(len(cookies), MaxDevices)] {
+		account, device, issued, err := g.config.Cookies.Parse(cookie)
+		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
+			v.Places[atDevice] = Place{Key: device, Pair: failures.Key(ofPair(account, device)), Issued: issued}
+			return
+		}
+	}
 }
 
 // Normalise gives a typed name the form under which it is counted and looked

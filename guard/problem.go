@@ -82,7 +82,7 @@ func (c *checker) reachable(at string, limits []Limit, this int) {
 		most := int64(e.Failures) * windows
 		c.check(most >= int64(l.Failures), at+".failures",
 			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
-			i, e.Failures, spell(e.Window), e.Failures, windows, most, spell(l.Window), l.Failures)
+			i, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 		last += max(p.Delay(int(most)), 0)
 	}
 	c.check(most >= int64(l.Failures), at+".failures",
-		"can never be reached: limits.pair_delay lets at most %d tries into %s, fewer than %d", most, spell(l.Window), l.Failures)
+		"can never be reached: limits.pair_delay lets at most %d tries into %s, fewer than %d", most, Spell(l.Window), l.Failures)
 }
 
 func (c *checker) delay(path string, d Delay) {

@@ -87,7 +87,7 @@ func (r Reason) Code() string {
 func (r Reason) String() string {
 	s := r.words()
 	if r.Wait > 0 {
-		s += fmt.Sprintf(" (for another %s)", roundUp(r.Wait))
+		s += fmt.Sprintf(" (for another %s)", Spell(r.Wait))
 	}
 	if r.Monitored {
 		s += "; only recorded, since this limit is on monitor"
@@ -98,7 +98,7 @@ func (r Reason) String() string {
 func (r Reason) words() string {
 	switch r.Cause {
 	case LimitReached:
-		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, spell(r.Limit.Window))
+		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
 	case PairDelayed:
 		return "this account was tried with wrong passwords from this address just now, so the next try has to wait"
 	case SiteSlowed:
@@ -129,32 +129,35 @@ func (r Reason) words() string {
 	return "no reason was recorded"
 }
 
-// roundUp writes a wait in whole seconds, minutes or hours, whichever a person
-// would say; never less than it is.
-func roundUp(d time.Duration) string {
-	unit := time.Second
+// Spell says a duration in at most two units, rounded up: after waiting for as
+// long as it says, one has waited long enough. Zero and less is "a moment".
+func Spell(d time.Duration) string {
 	switch {
-	case d > 2*time.Hour:
-		unit = time.Hour
-	case d > 2*time.Minute:
-		unit = time.Minute
+	case d <= 0:
+		return "a moment"
+	case d <= 90*time.Second && d != time.Minute:
+		return units(d, time.Second, 1, "second", "")
+	case d < time.Hour:
+		return units(d, time.Minute, 1, "minute", "")
+	case d < 48*time.Hour:
+		return units(d, time.Minute, 60, "hour", "minute")
 	}
-	return spell((d + unit - 1).Truncate(unit))
+	return units(d, time.Hour, 24, "day", "hour")
 }
 
-// spell writes a duration as a person would: "24 hours", "1 minute".
-func spell(d time.Duration) string {
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}, {time.Millisecond, "millisecond"}} {
-		if d >= unit.size && d%unit.size == 0 {
-			n := d / unit.size
-			if n == 1 {
-				return "1 " + unit.name
-			}
-			return fmt.Sprintf("%d %ss", n, unit.name)
-		}
+// units is so many of the smallest unit, per of which make a large one.
+func units(d, smallest time.Duration, per int, large, small string) string {
+	n := int((d + smallest - 1) / smallest)
+	words := plural(n/per, large)
+	if rest := n % per; rest > 0 {
+		words += " " + plural(rest, small)
 	}
-	return d.String()
+	return words
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gaissmai/bart"
+	"github.com/labstack/echo/v4"
 )
 
 // An Edge finds the client's address (R9). It is the only place that does. The
@@ -64,23 +65,24 @@ func (e *Edge) Client(r *http.Request) Client {
 	return Client{Address: t.walk(peer, hops(r.Header, t.header)), Secure: secure}
 }
 
-// Local keeps a listener on the loopback interface from being called by another
-// name than its own, unless a configured proxy calls: a page of somebody's whose
-// name suddenly means 127.0.0.1 (DNS rebinding) must not reach it. On another
-// interface it refuses nobody.
-func (e *Edge) Local(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// Local keeps a listener on the loopback interface from being called by any
+// name but its own, unless a configured proxy calls: a page whose name suddenly
+// means 127.0.0.1 (DNS rebinding) must not reach it. On another interface it
+// refuses nobody.
+func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
 		peer := peerOf(r)
 		if t := e.trust.Load(); peer.IsLoopback() && !(t != nil && t.believes(peer)) && !isLocal(r.Host) {
-			http.Error(w, "This listener is for this machine: open it as 127.0.0.1, or name the proxy in front of it in proxies.", http.StatusMisdirectedRequest)
-			return
+			return echo.NewHTTPError(http.StatusMisdirectedRequest,
+				"This listener is for this machine: open it as 127.0.0.1, or name the proxy in front of it in proxies.")
 		}
-		h.ServeHTTP(w, r)
-	})
+		return next(c)
+	}
 }
 
-// isLocal reports whether a Host header is an IP address or localhost: nobody
-// can make a name of his mean that.
+// isLocal reports whether a Host header is an IP address or localhost, which no
+// stranger's name can be made to mean.
 func isLocal(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -26,7 +26,7 @@ type backEnd struct {
 
 func newBackEnd(t *testing.T) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, world.Options{}), doors: echo.New()}
+	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho("", quiet)}
 	api := &web.API{
 		Guard: b.Guard, Settled: challenge.NewMemorySpent(0, b.Clock.Now),
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
@@ -111,23 +111,59 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 	}
 }
 
+// ask sends a body as it is, with the token and with HTML preferred.
+func (b *backEnd) ask(method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer token")
+	r.Header.Set("Accept", page)
+	w := httptest.NewRecorder()
+	b.doors.ServeHTTP(w, r)
+	return w
+}
+
 func TestR11AmbiguousJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBackEnd(t)
-	for _, body := range []string{
-		`{"account":"alice","account":"bob","address":"192.0.2.1"}`,
-		`{"account":"alice","ACCOUNT":"bob","address":"192.0.2.1"}`,
-		`{"Account":"alice","address":"192.0.2.1"}`,
-		`{"account":"alice","address":"192.0.2.1","challenge":{"id":"a","id":"b","answer":"c"}}`,
-		`{"account":["alice"],"address":"192.0.2.1"}`,
-		`["alice"]`, `"alice"`, `{"account":"alice","address":"192.0.2.1"} {}`,
+	for body, says := range map[string]string{
+		`{"account":"alice","account":"bob","address":"192.0.2.1"}`:                                  `Send the field "account" once.`,
+		`{"account":"alice","ACCOUNT":"bob","address":"192.0.2.1"}`:                                  `There is no field "ACCOUNT" here.`,
+		`{"Account":"alice","address":"192.0.2.1"}`:                                                  `There is no field "Account" here.`,
+		`{"account":"alice","addre\u017fs":"192.0.2.1"}`:                                             `There is no field "addreſs" here.`,
+		`{"account":"alice","address":"192.0.2.1","addre\u017fs":"192.0.2.2"}`:                       `There is no field "addreſs" here.`,
+		`{"account":"alice","address":"192.0.2.1","challenge":{"id":"a","id":"b","answer":"c"}}`:     `Send the field "id" once.`,
+		`{"account":"alice","address":"192.0.2.1","challenge":{"id":"a","answer":"c","strength":0}}`: `There is no field "strength" here.`,
+		`{"account":["alice"],"address":"192.0.2.1"}`:                                                `The field "account" cannot be a JSON list.`,
+		`{"account":"alice","address":7}`:                                                            `The field "address" cannot be a JSON number.`,
+		`["alice"]`:                                                                                  "Send one JSON object.",
+		`"alice"`:                                                                                    "Send one JSON object.",
+		`null`:                                                                                       "Send one JSON object.",
+		``:                                                                                           "Send one JSON object.",
+		`{"account":"alice","address":"192.0.2.1"} {}`:                                               "Send one JSON object and nothing after it.",
+		`{"account":"alice",`:                                                                        "The JSON cannot be read: unexpected EOF.",
+		`{"account":"alice","address":"nowhere"}`:                                                    "address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.",
+		`{"account":"","address":"192.0.2.1"}`:                                                       "account: send 1 to 256 bytes of UTF-8 without control characters.",
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/v1/attempts", strings.NewReader(body))
-		r.Header.Set("Authorization", "Bearer token")
-		w := httptest.NewRecorder()
-		b.doors.ServeHTTP(w, r)
-		if w.Code != http.StatusBadRequest || strings.Contains(w.Body.String(), "web.") {
-			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		if p := problem(t, b.ask("POST", "/v1/attempts", body), http.StatusBadRequest, web.InvalidRequest); p.Detail != says {
+			t.Errorf("%s: %q, not %q", body, p.Detail, says)
 		}
 	}
+}
+
+func TestEveryErrorOfTheDecisionAPIIsAProblem(t *testing.T) {
+	t.Parallel()
+	b := newBackEnd(t)
+	problem(t, b.ask("GET", "/v1/nothing", ""), http.StatusNotFound, "about:blank")
+	problem(t, b.ask("GET", "/v1/attempts", ""), http.StatusMethodNotAllowed, "about:blank")
+	problem(t, b.ask("POST", "/v1/attempts", `{"account":"`+strings.Repeat("x", 17<<10)+`"}`), http.StatusRequestEntityTooLarge, web.InvalidRequest)
+	problem(t, b.ask("POST", "/v1/attempts/settle", `{"ticket":"x","outcome":"failed"}`), http.StatusBadRequest, web.InvalidRequest)
+	r := httptest.NewRequest("POST", "/v1/attempts", nil)
+	r.Header.Set("Accept", page)
+	w := httptest.NewRecorder()
+	b.doors.ServeHTTP(w, r)
+	problem(t, w, http.StatusUnauthorized, "unauthorized")
+	b.doors.POST("/v1/broken", func(echo.Context) error { panic("on purpose") })
+	problem(t, b.ask("POST", "/v1/broken", ""), http.StatusInternalServerError, "about:blank")
+	ticket := b.begin(t)
+	b.settle(t, ticket, "failed")
+	problem(t, b.ask("POST", "/v1/attempts/settle", `{"ticket":"`+ticket+`","outcome":"failed"}`), http.StatusConflict, "already-settled")
 }

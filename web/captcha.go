@@ -24,8 +24,10 @@ func Media(challenges *challenge.Desk) echo.HandlerFunc {
 		case errors.Is(err, challenge.ErrGone):
 			return echo.NewHTTPError(http.StatusNotFound, "This challenge is over. Load the page again for a new one.")
 		case errors.Is(err, challenge.ErrBusy):
-			setRetryAfter(c.Response().Header(), time.Second)
-			return echo.NewHTTPError(http.StatusServiceUnavailable, "Too much to do right now. Try again in a second.")
+			return Problem{
+				Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable,
+				Detail: "Too much to do right now. Try again in a second.", RetryAfter: 1,
+			}
 		case err != nil:
 			return err
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -37,102 +37,44 @@ type Login struct {
 	Hold func() time.Duration
 	// Secure says whether a client's cookies are for TLS only.
 	Secure func(Client) bool
-	Site   pages.Site
-	Admin  bool
+	Admin  bool // the page says so
 	Log    *slog.Logger
+
+	pages pages.LoginPages
 }
 
-// Routes adds the door's paths.
-func (l *Login) Routes(e *echo.Echo) {
-	e.GET("/login", l.page)
-	e.POST("/login", l.attempt)
-	e.POST("/logout", l.leave)
+// A try is one POST /login on its way from the request to the answer.
+type try struct {
+	echo.Context
+	client   Client
+	form     Form
+	decision guard.Decision
 }
 
-// page is GET /login. While CAPTCHA mode is on the challenge is in it, unless
-// the browser has a device cookie: then nothing is asked before the account is
-// known.
-func (l *Login) page(c echo.Context) error {
-	client := l.Edge.Client(c.Request())
-	view := l.view(c.QueryParam("next"), "")
-	session, err := l.Sessions.Get(c)
-	if err != nil { // whoever has no session can try to log in all the same
-		l.Log.Error("the login page does not know whether somebody is logged in", "error", err)
-	}
-	if session != nil {
-		view.SignedInAs = session.Account.Account
-		return l.show(c, http.StatusOK, view)
-	}
-	if c.QueryParam("signed-out") != "" {
-		view.Message.Kind = pages.SignedOut
-	}
-	if l.Guard.NeedsChallenge(client.Address) && !l.recognised(c.Request()) {
-		challenge, err := l.Guard.Issue(c.Request().Context(), client.Address, false)
-		if err != nil {
-			return err
-		}
-		view.Challenge = shown(&challenge)
-		if view.Message.Kind == pages.NoMessage {
-			view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
-		}
-	}
-	return l.show(c, http.StatusOK, view)
-}
-
-func (l *Login) recognised(r *http.Request) bool {
-	for _, cookie := range devices(r) {
-		if l.Guard.RecognisesDevice(cookie) {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *Login) view(next, username string) pages.LoginView {
-	view := pages.LoginView{Site: l.Site, Admin: l.Admin, Username: username}
-	if next = localPath(next); next != "/" {
-		view.Next = next
-	}
-	return view
-}
-
-func (l *Login) show(c echo.Context, status int, view pages.LoginView) error {
-	return writePage(c, status, func(w io.Writer) error { return pages.RenderLogin(w, view) })
-}
-
-// leave is POST /logout.
-func (l *Login) leave(c echo.Context) error {
-	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
-		return err
-	}
-	return c.Redirect(http.StatusSeeOther, "/login?signed-out=1")
-}
-
-// attempt is POST /login, from the request to the answer.
-func (l *Login) attempt(c echo.Context) error {
-	r := c.Request()
-	client := l.Edge.Client(r)
-	f, err := readForm(c.Response(), r, "username", "password", "captcha_id", "captcha_answer", "next")
+// attempt is POST /login.
+func (l *Login) attempt(c echo.Context) (err error) {
+	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "next")
 	if err != nil {
-		return l.malformed(c, client, err)
+		return l.malformed(t, err)
 	}
-	a := guard.Attempt{
-		Account: f["username"], Directory: l.Directory, Address: client.Address, Devices: devices(r),
-		Solve:     challenge.Solve{ID: f["captcha_id"], Answer: f["captcha_answer"]},
-		Forwarded: client.Forwarded, Hold: l.Hold(), Door: l.Door,
+	// An attempt without a name is the guard's to refuse, and to count (R11).
+	if why := unusable(t.form["password"]); why != "" && strings.TrimSpace(t.form["username"]) != "" {
+		return l.invalid(t, Invalid("%s", why))
 	}
-	if why := unusable(f["password"]); why != "" && strings.TrimSpace(f["username"]) != "" {
-		return l.invalid(c, http.StatusBadRequest, f, why)
-	}
-	d, err := l.Guard.Begin(r.Context(), a)
+	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: devices(c.Request()),
+		Solve:     challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
+		Forwarded: t.client.Forwarded, Hold: l.Hold(), Door: l.Door,
+	})
 	if err != nil {
 		l.Log.Error("attempt could not be decided", "error", err)
-		return l.overloaded(c, f, time.Second)
+		return l.overloaded(t, time.Second)
 	}
-	if d.Action != guard.Proceed {
-		return l.stopped(c, client, f, &d)
+	if t.decision.Action != guard.Proceed {
+		return l.stopped(t)
 	}
-	return l.check(c, client, f, &d)
+	return l.check(t)
 }
 
 // unusable says why a password cannot be anybody's.
@@ -146,109 +88,142 @@ func unusable(password string) string {
 	return ""
 }
 
-// errRechecked ends the check of a password that may not be looked at after
-// all.
-var errRechecked = errors.New("web: the attempt has to solve a challenge first")
-
 // check looks at the password and settles.
-func (l *Login) check(c echo.Context, client Client, f form, d *guard.Decision) error {
-	ctx := c.Request().Context()
-	login, ok, err := l.compare(ctx, f, d)
-	if d.Action != guard.Proceed {
+func (l *Login) check(t *try) error {
+	ctx := t.Request().Context()
+	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.form["password"], t.decision.Privileged, func() error { return l.recheck(ctx, t) })
+	if t.decision.Action != guard.Proceed {
 		if !errors.Is(err, errRechecked) {
 			l.Log.Error("attempt could not be withdrawn", "error", err)
 		}
-		return l.stopped(c, client, f, d)
+		return l.stopped(t)
 	}
+	ok = ok && (l.Allowed == nil || l.Allowed(login))
 	outcome := guard.OutcomeOf(ok)
 	if err != nil {
 		outcome = guard.Abandoned
 	}
-	if err := l.Guard.Settle(ctx, d.Ticket, outcome); err != nil {
+	if err := l.Guard.Settle(ctx, t.decision.Ticket, outcome); err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", outcome, "error", err)
 	}
 	overload := new(passwords.Overload)
 	switch {
 	case errors.As(err, &overload):
-		l.Guard.Shed(client.Address)
-		return l.overloaded(c, f, overload.RetryAfter)
+		l.Guard.Shed(t.client.Address)
+		return l.overloaded(t, overload.RetryAfter)
 	case err != nil:
 		l.Log.Error("password could not be checked", "error", err)
-		return l.overloaded(c, f, time.Second)
+		return l.overloaded(t, time.Second)
 	case !ok:
-		return l.wrong(c, client, f)
+		return l.wrong(t)
 	}
-	if err := l.Sessions.Start(c, client, login); err != nil {
-		return err
-	}
-	device, tag := l.Guard.Device(d.Ticket)
-	setDevice(c, tag, device, l.Guard.Policy().Places.TTL, l.Secure(client))
-	return l.welcome(c, f, login)
+	return l.welcome(t, login)
 }
 
-func (l *Login) compare(ctx context.Context, f form, d *guard.Decision) (accounts.Login, bool, error) {
-	login, ok, err := l.Passwords.Check(ctx, d.Account, f["password"], d.Privileged, func() error {
-		err := l.Guard.Recheck(ctx, d)
-		if err == nil && d.Action != guard.Proceed {
-			err = errRechecked
+// errRechecked ends the check of a password that may not be looked at after
+// all.
+var errRechecked = errors.New("web: the attempt has to solve a challenge first")
+
+// recheck asks the guard again once the password's turn has come.
+func (l *Login) recheck(ctx context.Context, t *try) error {
+	err := l.Guard.Recheck(ctx, &t.decision)
+	if err == nil && t.decision.Action != guard.Proceed {
+		err = errRechecked
+	}
+	return err
+}
+
+func (l *Login) welcome(t *try, login accounts.Login) error {
+	if err := l.Sessions.Start(t, t.client, login); err != nil {
+		return err
+	}
+	device, tag := l.Guard.Device(t.decision.Ticket)
+	setDevice(t, tag, device, l.Guard.Policy().Places.TTL, l.Secure(t.client))
+	next := localPath(t.form["next"])
+	if WantsJSON(t.Request()) {
+		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
+	}
+	return t.Redirect(http.StatusSeeOther, next)
+}
+
+// Passwords checks passwords: looked up, bounded (R19), and alike for accounts
+// that exist and those that do not (R12).
+type Passwords struct {
+	Source  accounts.Source
+	Gate    *passwords.Gate
+	Checker *passwords.Checker
+	Log     *slog.Logger
+}
+
+// Check reports whether the password is the account's. For an unknown or
+// disabled account it does the same work and reports false. Once the password's
+// turn in the queue has come, Check calls still, unless that is nil, and gives
+// up with its error. Other errors are passwords.ErrTooLong, a
+// *passwords.Overload, and those of the source.
+func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool, still func() error) (accounts.Login, bool, error) {
+	if len(password) > passwords.MaxBytes {
+		return accounts.Login{}, false, passwords.ErrTooLong
+	}
+	leave, err := p.Gate.Enter(ctx, privileged)
+	if err != nil {
+		return accounts.Login{}, false, err
+	}
+	defer leave()
+	if still != nil {
+		if err := still(); err != nil {
+			return accounts.Login{}, false, err
 		}
-		return err
-	})
-	return login, ok && (l.Allowed == nil || l.Allowed(login)), err
-}
-
-func (l *Login) welcome(c echo.Context, f form, login accounts.Login) error {
-	next := localPath(f["next"])
-	if WantsJSON(c.Request()) {
-		return c.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}
-	return c.Redirect(http.StatusSeeOther, next)
+	login, _, err := p.Source.FindForLogin(ctx, name)
+	if err != nil {
+		return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)
+	}
+	ok, err := p.Checker.Check(login.Password, password)
+	if errors.Is(err, passwords.ErrHash) {
+		p.Log.Error("stored password hash cannot be checked", "account", login.Account)
+		return login, false, nil
+	}
+	return login, ok, err
 }
 
 // wrong is 401. While the site asks everybody for a challenge the next one
 // comes along.
-func (l *Login) wrong(c echo.Context, client Client, f form) error {
+func (l *Login) wrong(t *try) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong user name or password", Status: http.StatusUnauthorized}
-	view := l.view(f["next"], f["username"])
-	view.Message.Kind = pages.WrongCredentials
-	if l.Guard.NeedsChallenge(client.Address) && !l.recognised(c.Request()) {
-		challenge, err := l.Guard.Issue(c.Request().Context(), client.Address, false)
-		if err != nil {
-			return err
-		}
-		p.Challenge, view.Challenge = &challenge, shown(&challenge)
+	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
+		return err
 	}
-	return l.answer(c, p, view)
+	return l.answer(t, p, pages.Message{Kind: pages.WrongCredentials})
 }
 
-// stopped answers what the guard did not let through.
-func (l *Login) stopped(c echo.Context, client Client, f form, d *guard.Decision) error {
+// stopped answers what the guard did not let through. Whether one has to wait
+// or is refused looks the same.
+func (l *Login) stopped(t *try) error {
 	switch {
-	case d.Reasons.Has(guard.BadAccountName):
-		return l.invalid(c, http.StatusBadRequest, f, "Type your user name.")
-	case d.Action == guard.Challenge:
-		return l.challenge(c, client, f, d)
+	case t.decision.Reasons.Has(guard.BadAccountName):
+		return l.invalid(t, Invalid("Type your user name."))
+	case t.decision.Action == guard.Challenge:
+		return l.challenge(t)
 	}
-	return l.slowDown(c, f, d.RetryAfter)
+	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests}
+	return l.later(t, p, pages.SlowDown, t.decision.RetryAfter)
 }
 
 // challenge is 403 with a challenge.
-func (l *Login) challenge(c echo.Context, client Client, f form, d *guard.Decision) error {
-	challenge, err := l.Guard.Issue(c.Request().Context(), client.Address, d.Counted)
+func (l *Login) challenge(t *try) error {
+	issued, err := l.Guard.Issue(t.Request().Context(), t.client.Address, t.decision.Counted)
 	if err != nil {
 		return err
 	}
 	p := Problem{
 		Type: ChallengeRequired, Title: "Solve the challenge and try again", Status: http.StatusForbidden,
-		Detail: "The password was not looked at.", Challenge: &challenge,
+		Detail: "The password was not looked at.", Challenge: &issued,
 	}
-	view := l.view(f["next"], f["username"])
-	view.Message = pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(d)}
-	if d.Reasons.Has(guard.ChallengeFailed) {
-		view.Message.Kind = pages.ChallengeFailed
+	message := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(&t.decision)}
+	if t.decision.Reasons.Has(guard.ChallengeFailed) {
+		message.Kind = pages.ChallengeFailed
 	}
-	view.Challenge = shown(&challenge)
-	return l.answer(c, p, view)
+	return l.answer(t, p, message)
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
@@ -265,63 +240,53 @@ func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
 	return pages.WhyUnusual
 }
 
-// slowDown is 429. Whether one has to wait or is refused looks the same.
-func (l *Login) slowDown(c echo.Context, f form, after time.Duration) error {
-	p := Problem{
-		Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests,
-		Detail: "The password was not looked at.", RetryAfter: setRetryAfter(c.Response().Header(), after),
-	}
-	return l.answer(c, p, l.waiting(f, pages.SlowDown, after))
-}
-
 // overloaded is 503.
-func (l *Login) overloaded(c echo.Context, f form, after time.Duration) error {
-	p := Problem{
-		Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable,
-		Detail: "The password was not looked at.", RetryAfter: setRetryAfter(c.Response().Header(), after),
-	}
-	return l.answer(c, p, l.waiting(f, pages.Overloaded, after))
+func (l *Login) overloaded(t *try, after time.Duration) error {
+	p := Problem{Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable}
+	return l.later(t, p, pages.Overloaded, after)
 }
 
-func (l *Login) waiting(f form, kind pages.MessageKind, after time.Duration) pages.LoginView {
-	view := l.view(f["next"], f["username"])
-	view.Message = pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)}
-	return view
+// later asks to come back after some time.
+func (l *Login) later(t *try, p Problem, kind pages.MessageKind, after time.Duration) error {
+	p.Detail, p.RetryAfter = "The password was not looked at.", retryAfter(after)
+	return l.answer(t, p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)})
 }
 
 // malformed answers a request that is no form. It counts for the address like
 // an attempt without a name (R11).
-func (l *Login) malformed(c echo.Context, client Client, err error) error {
-	bad := new(badRequest)
-	if !errors.As(err, &bad) {
+func (l *Login) malformed(t *try, err error) error {
+	var p Problem
+	if !errors.As(err, &p) {
 		return err
 	}
-	if bad.status == http.StatusBadRequest {
-		d, err := l.Guard.Begin(c.Request().Context(), guard.Attempt{Address: client.Address, Forwarded: client.Forwarded, Door: l.Door})
-		if err == nil && d.Action != guard.Proceed && !d.Reasons.Has(guard.BadAccountName) {
-			return l.stopped(c, client, form{}, &d)
+	if p.Status == http.StatusBadRequest {
+		t.decision, err = l.Guard.Begin(t.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Door: l.Door})
+		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
+			return l.stopped(t)
 		}
 	}
-	return l.invalid(c, bad.status, form{}, bad.text)
+	return l.invalid(t, p)
 }
 
-func (l *Login) invalid(c echo.Context, status int, f form, detail string) error {
-	p := Problem{Type: InvalidRequest, Title: "The request cannot be used", Status: status, Detail: detail}
-	view := l.view(f["next"], f["username"])
-	view.Message = pages.Message{Kind: pages.InvalidInput, Detail: detail}
-	return l.answer(c, p, view)
+func (l *Login) invalid(t *try, p Problem) error {
+	return l.answer(t, p, pages.Message{Kind: pages.InvalidInput, Detail: p.Detail})
 }
 
-func (l *Login) answer(c echo.Context, p Problem, view pages.LoginView) error {
-	if WantsJSON(c.Request()) {
-		return WriteProblem(c, p)
-	}
-	return l.show(c, p.Status, view)
+// answer is a problem as JSON, or as the page with a message.
+func (l *Login) answer(t *try, p Problem, m pages.Message) error {
+	return answer(t, p, func() ([]byte, error) {
+		view := l.view(t.form["next"])
+		view.Username, view.Message, view.Challenge = t.form["username"], m, shown(p.Challenge)
+		return l.pages.Render(view)
+	})
 }
 
 // shown is a challenge as the page shows it.
-func shown(c *challenge.Challenge) *pages.Challenge {
-	view := &pages.Challenge{ID: c.ID, Kind: pages.ChallengeImage, Image: c.Image, Audio: c.Audio}
+func shown(c *challenge.Challenge) (view pages.Challenge) {
+	if c == nil {
+		return view
+	}
+	view = pages.Challenge{ID: c.ID, Kind: pages.ChallengeImage, Image: c.Image, Audio: c.Audio}
 	if c.PoW != nil {
 		var b strings.Builder
 		if err := json.NewEncoder(&b).Encode(c.PoW); err == nil {

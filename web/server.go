@@ -1,17 +1,22 @@
+// Package web holds the public doors: the login endpoint with its sessions,
+// the forward-auth check, the challenges' pictures and sounds, and the
+// decision API. Each door turns a request into a guard.Attempt and the
+// decision into an answer; nothing is decided here.
+//
+// Follow a POST /login through login.go: the client's address is found
+// (address.go), the form is read (request.go), the guard begins the attempt, the
+// password is checked, the guard settles, a session starts (session.go). What
+// goes wrong is answered in answer.go.
 package web
 
 import (
-	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
-	"authguard/web/pages"
 	"authguard/web/static"
 )
 
@@ -20,41 +25,30 @@ type Public struct {
 	Login      *Login
 	API        *API
 	Challenges *challenge.Desk
-	Site       pages.Site
-	Origin     string // where browsers find us; empty: where the request says
+	Origin     string // where browsers find us; empty: the request's own host
 	Log        *slog.Logger
 }
 
 // Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler {
-	e := NewEcho(p.Site, p.Log)
+	e := NewEcho(p.Origin, p.Log)
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
 	e.GET("/auth/verify", p.Login.verify)
 	e.GET("/captcha/:file", Media(p.Challenges))
 	p.API.Routes(e)
-	return SameOrigin(e, p.Origin)
-}
-
-// SameOrigin refuses what a browser sends here from another site: nobody is
-// logged in or out by a page that he only looked at. The origin is where
-// browsers find us if a proxy in front does not pass the host on; it may be
-// empty.
-func SameOrigin(h http.Handler, origin string) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	if origin != "" {
-		_ = protection.AddTrustedOrigin(origin) // the configuration has checked its form
-	}
-	return protection.Handler(h)
+	return e
 }
 
 // NewEcho returns an echo with what all our listeners share: headers, static
-// files and errors that people can read.
-func NewEcho(site pages.Site, log *slog.Logger) *echo.Echo {
+// files, errors that people can read, and a refusal of what a browser sends
+// from another site. The origin is where browsers find us if a proxy in front
+// does not pass the host on; it may be empty.
+func NewEcho(origin string, log *slog.Logger) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = errorHandler(site, log)
-	e.Use(SecureHeaders, recovered(log))
+	e.HTTPErrorHandler = errorHandler(log)
+	e.Use(secureHeaders, recovered(log), sameOrigin(origin))
 	files := http.StripPrefix("/static/", http.FileServerFS(static.Files))
 	e.GET("/static/*", func(c echo.Context) error {
 		if strings.HasSuffix(c.Request().URL.Path, "/") {
@@ -65,6 +59,41 @@ func NewEcho(site pages.Site, log *slog.Logger) *echo.Echo {
 		return nil
 	})
 	return e
+}
+
+// policy lets pages load nothing but our own files, and nobody frame them.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; media-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// secureHeaders sets what every answer carries.
+func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h["Content-Security-Policy"] = []string{policy}
+		h["X-Content-Type-Options"] = []string{"nosniff"}
+		h["X-Frame-Options"] = []string{"DENY"}
+		h["Referrer-Policy"] = []string{"same-origin"}
+		h["Cross-Origin-Opener-Policy"] = []string{"same-origin"}
+		h["Cache-Control"] = []string{"no-store"}
+		return next(c)
+	}
+}
+
+// sameOrigin refuses forms and JSON that a page of another site sends: nobody
+// is logged in or out by a page that they only looked at.
+func sameOrigin(origin string) echo.MiddlewareFunc {
+	protection := http.NewCrossOriginProtection()
+	if origin != "" {
+		_ = protection.AddTrustedOrigin(origin) // the configuration has checked its form
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if protection.Check(c.Request()) != nil {
+				return echo.NewHTTPError(http.StatusForbidden, "The request came from another site. Nothing was changed.")
+			}
+			return next(c)
+		}
+	}
 }
 
 // recovered turns a panic of a handler into an error.
@@ -81,40 +110,6 @@ func recovered(log *slog.Logger) echo.MiddlewareFunc {
 				}
 			}()
 			return next(c)
-		}
-	}
-}
-
-// errorHandler answers errors as a page or as problem+json, without telling
-// strangers what broke.
-func errorHandler(site pages.Site, log *slog.Logger) echo.HTTPErrorHandler {
-	return func(err error, c echo.Context) {
-		if c.Response().Committed {
-			return
-		}
-		status, detail := http.StatusInternalServerError, ""
-		if errors.Is(err, ErrSessions) {
-			status = http.StatusServiceUnavailable
-			setRetryAfter(c.Response().Header(), time.Second)
-		}
-		if he := new(echo.HTTPError); errors.As(err, &he) {
-			status = he.Code
-			if text, ok := he.Message.(string); ok && text != http.StatusText(status) {
-				detail = text
-			}
-		} else {
-			log.Error("request failed", "path", c.Path(), "error", err)
-		}
-		var failed error
-		if WantsJSON(c.Request()) {
-			failed = WriteProblem(c, Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
-		} else {
-			failed = writePage(c, status, func(w io.Writer) error {
-				return pages.RenderError(w, pages.ErrorView{Site: site, Status: status, Detail: detail})
-			})
-		}
-		if failed != nil {
-			log.Error("error page failed", "error", failed)
 		}
 	}
 }

@@ -7,23 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 )
 
 // Sessions are the logins of one door. A session of one door is none at
 // another, and ends when the account's password changes or it is disabled.
 type Sessions struct {
+	SessionConfig
 	manager *scs.SessionManager
-	door    string
-	cookie  string
-	source  accounts.Source
-	secure  func(Client) bool
-	changed func(ctx context.Context, account string)
 }
 
 // SessionConfig is what NewSessions needs.
@@ -36,18 +34,20 @@ type SessionConfig struct {
 	Lifetime time.Duration
 	// Secure says whether a client's cookies are for TLS only.
 	Secure func(Client) bool
-	// Changed is told of an account whose password has changed since one of its
-	// sessions began; nil: nobody is. That session is at its end.
+	// Changed, if set, is told of an account whose password has changed since
+	// one of its sessions began. That session has ended.
 	Changed func(ctx context.Context, account string)
 }
 
 // NewSessions returns the sessions of a door.
 func NewSessions(c SessionConfig) *Sessions {
 	m := scs.New()
-	m.Store = c.Store
-	m.Lifetime = c.Lifetime
-	return &Sessions{manager: m, door: c.Door, cookie: "authguard_" + c.Door, source: c.Source, secure: c.Secure, changed: c.Changed}
+	m.Store, m.Lifetime = c.Store, c.Lifetime
+	return &Sessions{c, m}
 }
+
+// cookie is the name of the door's cookie.
+func (s *Sessions) cookie() string { return "authguard_" + s.Door }
 
 // A Session is one running login.
 type Session struct {
@@ -74,7 +74,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	}
 	s.manager.Put(ctx, "account", login.Account)
 	s.manager.Put(ctx, "version", login.Version)
-	s.manager.Put(ctx, "door", s.door)
+	s.manager.Put(ctx, "door", s.Door)
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	return nil
 }
 
-// ErrSessions says that the database cannot say whether somebody is logged in:
-// an answer for now, not for good.
+// ErrSessions says that the database cannot say whether somebody is logged in.
+// It may be able to in a moment.
 var ErrSessions = errors.New("web: sessions cannot be looked up")
 
-// Get is the request's session; nil if there is none that is still good.
+// Get is the request's session; nil if there is none, or it has ended.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
-	if _, err := c.Cookie(s.cookie); err != nil {
+	if _, err := c.Cookie(s.cookie()); err != nil {
 		return nil, nil
 	}
 	ctx, err := s.load(c)
@@ -98,10 +98,10 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		return nil, err
 	}
 	name := s.manager.GetString(ctx, "account")
-	if name == "" || s.manager.GetString(ctx, "door") != s.door {
+	if name == "" || s.manager.GetString(ctx, "door") != s.Door {
 		return nil, nil
 	}
-	login, found, err := s.source.FindForLogin(ctx, name)
+	login, found, err := s.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the account: %w", ErrSessions, err)
 	}
@@ -112,8 +112,8 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		if err := s.manager.Destroy(ctx); err != nil {
 			return nil, fmt.Errorf("web: ending a session: %w", err)
 		}
-		if s.changed != nil {
-			s.changed(ctx, name)
+		if s.Changed != nil {
+			s.Changed(ctx, name)
 		}
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func (s *Sessions) Pop(session *Session, key string) (string, error) {
 
 // End ends the request's session, if there is one.
 func (s *Sessions) End(c echo.Context, client Client) error {
-	if _, err := c.Cookie(s.cookie); err != nil {
+	if _, err := c.Cookie(s.cookie()); err != nil {
 		return nil
 	}
 	ctx, err := s.load(c)
@@ -152,7 +152,7 @@ func (s *Sessions) End(c echo.Context, client Client) error {
 
 func (s *Sessions) load(c echo.Context) (context.Context, error) {
 	token := ""
-	if cookie, err := c.Cookie(s.cookie); err == nil {
+	if cookie, err := c.Cookie(s.cookie()); err == nil {
 		token = cookie.Value
 	}
 	ctx, err := s.manager.Load(c.Request().Context(), token)
@@ -164,7 +164,42 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie, Value: value, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: s.secure(client), SameSite: http.SameSiteLaxMode,
+		Name: s.cookie(), Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: s.Secure(client), SameSite: http.SameSiteLaxMode,
 	}
+}
+
+// deviceCookie begins the names of device cookies; the account's tag follows,
+// since several people may use one browser.
+const deviceCookie = "authguard_device_"
+
+// devices are the device cookies of the request, of all accounts.
+func devices(r *http.Request) (all []string) {
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, deviceCookie) {
+			all = append(all, cookie.Value)
+		}
+	}
+	return all
+}
+
+// setDevice gives the browser its device cookie for an account and takes the
+// oldest away beyond guard.MaxDevices.
+func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool) {
+	if value == "" {
+		return
+	}
+	others := 0
+	for _, cookie := range c.Request().Cookies() {
+		if !strings.HasPrefix(cookie.Name, deviceCookie) || cookie.Name == deviceCookie+tag {
+			continue
+		}
+		if others++; others >= guard.MaxDevices {
+			c.SetCookie(&http.Cookie{Name: cookie.Name, Path: "/", MaxAge: -1})
+		}
+	}
+	c.SetCookie(&http.Cookie{
+		Name: deviceCookie + tag, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
+	})
 }

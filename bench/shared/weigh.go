@@ -11,6 +11,7 @@ import (
 	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/redisstore"
+	"authguard/trusted"
 )
 
 // A Weight is how much memory Redis takes for failures (MEMORY USAGE).
@@ -27,11 +28,10 @@ type Weight struct {
 // set.
 func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 	client := s.asking
-	opened, err := redisstore.New(client, redisstore.Options{Prefix: "w:"})
+	store, err := redisstore.New(client, redisstore.Options{Prefix: "w:"})
 	if err != nil {
 		return nil, err
 	}
-	store := redisstore.Counters{Store: opened}
 	for n, c := range []struct{ failures, of int }{{10, 1}, {10, 10}, {100, 1}, {100, 100}} {
 		account, network := digest('a', n, 0), digest('n', n, 0)
 		for i := range c.failures {
@@ -61,17 +61,19 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 }
 
 // fail charges what a stranger's failed attempt is charged to.
-func fail(ctx context.Context, store failures.Store, account, network, pair, address failures.Key) error {
+func fail(ctx context.Context, store *redisstore.Store, account, network, pair, address failures.Key) error {
 	p := guard.DefaultPolicy()
 	delay := failures.Backoff{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
-	subjects := []failures.Subject{
+	c := guard.Charge{Now: time.Now(), Account: trusted.Key(account), Last: 4, Binds: new(guard.Binds)} // nothing binds
+	c.Places[1] = guard.Place{Key: trusted.Key(address), Pair: pair}
+	c.Subjects = [4]failures.Subject{
 		{Shard: network, Key: address, Ladder: ladder(failures.Backoff{}, p.Address)},
 		{Shard: network, Key: network, Ladder: ladder(failures.Backoff{}, p.Network)},
 		{Shard: account, Key: account, Ladder: ladder(failures.Backoff{}, p.Account)},
 		{Shard: account, Key: pair, Ladder: ladder(delay, p.PrivilegedPair)},
 	}
-	at, err := store.Charge(ctx, subjects, make([]failures.Usage, len(subjects)))
-	if err == nil && !at.Charged() {
+	c, err := store.Begin(ctx, c)
+	if err == nil && !c.ID.Charged() {
 		err = errRefused
 	}
 	return err

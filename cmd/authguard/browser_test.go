@@ -207,7 +207,10 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	done := make(chan error, 1)
-	product := &site{loaded: loaded, reloaded: loaded, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar), builtIn: known}
+	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.DiscardHandler), known)
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() { done <- product.serve(ctx, "", nil, in) }()
 	s.read(out)
 	for i := range 3 {

@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"authguard/internal/duration"
 )
 
 // captchaCmd is `authguard captcha`.
@@ -18,13 +21,13 @@ type captchaCmd struct {
 }
 
 type captchaOnCmd struct {
-	For    span   `default:"2h" help:"How long; then the mode is automatic again."`
-	Reason string `help:"Why, for whoever looks at it later."`
+	For    duration.Duration `default:"2h" help:"How long; then the mode is automatic again."`
+	Reason string            `help:"Why, for whoever looks at it later."`
 }
 
 type captchaOffCmd struct {
-	For    span   `default:"2h" help:"How long; then the mode is automatic again."`
-	Reason string `help:"Why, for whoever looks at it later."`
+	For    duration.Duration `default:"2h" help:"How long; then the mode is automatic again."`
+	Reason string            `help:"Why, for whoever looks at it later."`
 }
 
 type captchaAutoCmd struct {
@@ -43,12 +46,12 @@ func (c captchaAutoCmd) Run(g *globals) error {
 		"CAPTCHA mode follows the failure rate again.")
 }
 
-func (g *globals) force(word string, how span, reason string) error {
+func (g *globals) force(word string, how duration.Duration, reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return errors.New(`say why with --reason "…": whoever finds the mode forced later needs to know`)
 	}
 	return g.do(http.MethodPut, "/api/mode", nil,
-		map[string]string{"mode": word, "for": time.Duration(how).String(), "reason": reason},
+		map[string]string{"mode": word, "for": how.String(), "reason": reason},
 		"CAPTCHA mode is %s for %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word, how)
 }
 
@@ -78,22 +81,12 @@ type captchaStatusCmd struct{}
 
 // Run prints the mode.
 func (captchaStatusCmd) Run(g *globals) error {
-	c, err := g.client()
-	if err != nil {
-		return err
-	}
-	if g.JSON {
-		var raw any
-		if err := c.ask(http.MethodGet, "/api/mode", nil, nil, &raw); err != nil {
-			return err
-		}
-		return printJSON(g, raw)
-	}
 	var m modeAnswer
-	if err := c.ask(http.MethodGet, "/api/mode", nil, nil, &m); err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+	return g.show("/api/mode", nil, &m, func() error { return m.print(g.out) })
+}
+
+func (m *modeAnswer) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", onOff(m.On))
 	if m.Force.Word != "" {
 		fmt.Fprintf(w, "decided by\t%q until %s, because: %q\n", m.Force.Who, m.Force.Until.Local().Format(time.RFC1123), m.Force.Why)

@@ -20,19 +20,9 @@ import (
 // running server. Anybody who may open it may steer the server: mode 0600.
 const socketName = "authguard.sock"
 
-// maxSocket is the longest path that a unix socket can have (unix(7)).
-const maxSocket = 107
-
 // socketPath is where a server with this data folder listens for commands.
 func socketPath(data string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(data, socketName))
-	if err != nil {
-		return "", err
-	}
-	if len(path) > maxSocket {
-		return "", fmt.Errorf("the path of the data folder is too long for a socket: %s has %d bytes, at most %d are possible; set data: to a shorter one", path, len(path), maxSocket)
-	}
-	return path, nil
+	return filepath.Abs(filepath.Join(data, socketName))
 }
 
 // A client asks a running server.
@@ -151,4 +141,23 @@ func (g *globals) do(method, path string, query url.Values, question any, words 
 	}
 	fmt.Fprintf(g.out, words+"\n", args...)
 	return nil
+}
+
+// show asks for something and prints it: in JSON as it came, or in words, made
+// from what was read into answer.
+func (g *globals) show(path string, query url.Values, answer any, words func() error) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		answer = new(any)
+	}
+	if err := c.ask(http.MethodGet, path, query, nil, answer); err != nil {
+		return err
+	}
+	if g.JSON {
+		return printJSON(g, answer)
+	}
+	return words()
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,7 +72,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		all = append(all, listener{name, socket, httpServer(h, d.site.log)})
+		all = append(all, listener{name, &lastCall{TCPListener: socket.(*net.TCPListener), over: make(chan struct{})}, httpServer(h, d.site.log)})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
@@ -100,6 +102,38 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// A lastCall is a listener that, before it closes, lets everybody in who has
+// connected already: closing the socket would reset them, and a proxy that has
+// sent a login there could only answer 502, since it must not send it twice.
+type lastCall struct {
+	*net.TCPListener
+	over chan struct{}
+}
+
+// lastCallFor is how long a listener waits for one more connection.
+const lastCallFor = 20 * time.Millisecond
+
+// Accept implements net.Listener.
+func (l *lastCall) Accept() (net.Conn, error) {
+	c, err := l.TCPListener.Accept()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		close(l.over)
+		return nil, net.ErrClosed // the server closes the socket
+	}
+	return c, err
+}
+
+// end lets in those who are waiting, until ctx ends at the latest.
+func (l *lastCall) end(ctx context.Context) {
+	if l.SetDeadline(time.Now().Add(lastCallFor)) != nil {
+		return
+	}
+	select {
+	case <-l.over:
+	case <-ctx.Done():
+	}
+}
+
 func (d *doors) public() http.Handler {
 	login := d.login("login", d.at.Session, d.site.people.source)
 	// A one-time password of an administrator opens the administration only,
@@ -121,11 +155,11 @@ func (d *doors) administration() http.Handler {
 	login := d.login(admin.Door, d.at.Admin.Session, own)
 	login.Admin, login.Directory = true, admin.Directory
 	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
-	e := web.NewEcho(login.Site, "", d.site.log)
+	e := web.NewEcho("", d.site.log)
 	e.Use(d.edge.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
 	pages := admin.Site{
-		API: d.commands(), Login: login, Accounts: own, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
 	}
 	pages.Routes(e)
 	return e

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // explainCmd is `authguard explain`.
@@ -18,34 +19,13 @@ func (c explainCmd) Run(g *globals) error {
 	if c.Account == "" && c.Address == "" {
 		return errors.New("name what to explain: --account NAME, --address IP or both")
 	}
-	client, err := g.client()
-	if err != nil {
-		return err
-	}
-	query := url.Values{}
-	if c.Account != "" {
-		query.Set("account", c.Account)
-	}
-	if c.Address != "" {
-		query.Set("address", c.Address)
-	}
-	if g.JSON {
-		var raw any
-		if err := client.ask(http.MethodGet, "/api/explain", query, nil, &raw); err != nil {
-			return err
-		}
-		return printJSON(g, raw)
-	}
 	var answer struct {
 		Words []string `json:"words"`
 	}
-	if err := client.ask(http.MethodGet, "/api/explain", query, nil, &answer); err != nil {
+	return g.show("/api/explain", url.Values{"account": {c.Account}, "address": {c.Address}}, &answer, func() error {
+		_, err := fmt.Fprintln(g.out, strings.Join(answer.Words, "\n"))
 		return err
-	}
-	for _, line := range answer.Words {
-		fmt.Fprintln(g.out, line)
-	}
-	return nil
+	})
 }
 
 // unlockCmd is `authguard unlock`.

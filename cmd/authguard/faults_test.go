@@ -41,7 +41,7 @@ type attacked struct {
 const (
 	victims   = 400 // accounts; each is guessed at for a while, ten at a time
 	perVictim = 20  // guesses
-	people    = 6
+	regulars    = 6
 	limit     = 5 // passwords checked of a stranger's in a day
 )
 
@@ -99,11 +99,11 @@ func TestFaultsUnderLoad(t *testing.T) {
 
 func (l loss) run(t *testing.T) (row string) {
 	config, redis := l.redis(t)
-	users := make([]string, 0, victims+people)
+	users := make([]string, 0, victims+regulars)
 	for i := range victims {
 		users = append(users, fmt.Sprintf("victim%d", i))
 	}
-	for i := range people {
+	for i := range regulars {
 		users = append(users, fmt.Sprintf("person%d", i))
 	}
 	a := &attacked{redis: redis, stop: make(chan struct{})}
@@ -145,7 +145,7 @@ func (l loss) run(t *testing.T) (row string) {
 // node, and measures how long that takes.
 func (a *attacked) comeHome(t *testing.T) {
 	var took []time.Duration
-	for i := range people {
+	for i := range regulars {
 		for _, s := range a.nodes {
 			began := time.Now()
 			if got := from(home(i)).login(t, s, fmt.Sprintf("person%d", i), rightPassword); got.status != http.StatusOK {
@@ -178,7 +178,7 @@ func (a *attacked) begin(t *testing.T) {
 			}
 		})
 	}
-	for i := range people {
+	for i := range regulars {
 		a.running.Go(func() {
 			for n := i; a.goesOn(); n++ {
 				began, s := time.Now(), a.node(n)

@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // allowCmd is `authguard allow`.
@@ -40,16 +39,8 @@ func (c blockCmd) Run(g *globals) error {
 }
 
 func (f listFlags) list(g *globals, cidr, verdict, words string) error {
-	how := f.For
-	if how != "forever" {
-		var s span
-		if err := s.UnmarshalText([]byte(how)); err != nil {
-			return err
-		}
-		how = time.Duration(s).String()
-	}
 	return g.do(http.MethodPost, "/api/lists", nil,
-		map[string]any{"cidr": cidr, "verdict": verdict, "for": how, "note": f.Note, "force": f.Force}, words, cidr)
+		map[string]any{"cidr": cidr, "verdict": verdict, "for": f.For, "note": f.Note, "force": f.Force}, words, cidr)
 }
 
 // Run takes a range off the lists.

@@ -125,6 +125,9 @@ func (s *site) listen(ctx context.Context, out io.Writer, alongside func()) erro
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	for _, l := range listeners {
+		if socket, ok := l.socket.(*lastCall); ok {
+			socket.end(stopping)
+		}
 		err = errors.Join(err, l.server.Shutdown(stopping))
 	}
 	return err

@@ -123,12 +123,10 @@ func (s *site) stop() error {
 	return errors.Join(s.counting.shared.close(), s.storage.db.Close())
 }
 
-// reload puts a configuration in force as far as that needs no restart.
+// reload puts a configuration that was found good in force, as far as that needs
+// no restart.
 func (s *site) reload(loaded *config.Loaded) error {
 	policy := loaded.Policy()
-	if err := errors.Join(policy.Validate(), loaded.Mode().Validate(), alertConfig(loaded.Config).Validate()); err != nil {
-		return err
-	}
 	policy.Places = s.guard.Policy().Places // their store was made with them
 	changed, needRestart := config.Diff(s.loaded.Config, loaded.Config)
 	err := errors.Join(s.counting.reload(loaded), s.guard.SetPolicy(policy), s.mode.reload(loaded), s.watch.reload(loaded))

@@ -1,3 +1,9 @@
+// Package control is the one service by which people steer a running server:
+// the admin pages, the admin API and the commands all call it and nothing else.
+//
+// Every change names who asks for it, such as "admin:ann" or "cli:root", and is
+// recorded in the audit log. Control decides no login and checks no permission:
+// the doors do.
 package control
 
 import (
@@ -6,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"authguard/captchamode"
@@ -26,8 +31,7 @@ var (
 	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Changes, Warn, Now and Log are
-// required.
+// Config is what a Control steers. All but Warn, Now and Log are required.
 type Config struct {
 	Guard *guard.Guard
 	Mode  *captchamode.Mode
@@ -40,9 +44,8 @@ type Config struct {
 	Audit    *audit.Log
 	// Tops is also a sink of the event bus.
 	Tops *Tops
-	// Changes, if set, has the lists and account names read again as soon as
-	// another node has changed them. Start and Stop are Control's. Without it
-	// they are read every second.
+	// Changes has the lists and account names read again when another node has
+	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
 	// Warn, if set, adds to what the overview warns of.
 	Warn func() []Warning
@@ -53,14 +56,13 @@ type Config struct {
 // A Control steers one running server. It is safe for concurrent use.
 type Control struct {
 	config Config
-	loop   loop
 	// reading orders readings of the lists, so that an older one is never set
 	// after a newer one.
 	reading sync.Mutex
-	listed  atomic.Pointer[time.Time] // when the lists were read last
 }
 
-// New makes a Control and starts nothing.
+// New makes a Control. Call Reload before the first attempt is decided: a server
+// without its block list lets everybody in.
 func New(c Config) (*Control, error) {
 	var problems []error
 	for _, one := range []struct {
@@ -69,6 +71,7 @@ func New(c Config) (*Control, error) {
 	}{
 		{"Guard", c.Guard == nil}, {"Mode", c.Mode == nil}, {"Lists", c.Lists == nil}, {"Listings", c.Listings == nil},
 		{"Accounts", c.Accounts == nil}, {"Sessions", c.Sessions == nil}, {"Audit", c.Audit == nil}, {"Tops", c.Tops == nil},
+		{"Changes", c.Changes == nil},
 	} {
 		if one.missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", one.name))
@@ -84,15 +87,18 @@ func New(c Config) (*Control, error) {
 		c.Log = slog.Default()
 	}
 	control := &Control{config: c}
-	if c.Changes != nil {
-		c.Changes.On(changes.Lists, control.reloadLists)
-		c.Changes.On(changes.Accounts, c.Accounts.Refresh)
-	}
+	c.Changes.On(changes.Lists, control.reloadLists)
+	c.Changes.On(changes.Accounts, c.Accounts.Refresh)
 	return control, nil
 }
 
-// record puts a change on record. It is written although the client may have
-// hung up meanwhile: the change was made.
+// Reload reads what has changed in the database into memory.
+func (c *Control) Reload(ctx context.Context) error { return c.config.Changes.Poll(ctx) }
+
+const recordWithin = 10 * time.Second // how long writing the audit log may take
+
+// record puts a change on record, even if the client has hung up meanwhile: the
+// change was made.
 func (c *Control) record(ctx context.Context, a audit.Action) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -101,5 +107,3 @@ func (c *Control) record(ctx context.Context, a audit.Action) error {
 	}
 	return nil
 }
-
-const recordWithin = 10 * time.Second

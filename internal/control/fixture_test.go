@@ -34,14 +34,10 @@ type desk struct {
 	sessions *sessions.Store
 	audit    *audit.Log
 	tops     *control.Tops
+	changes  *changes.Watcher
 }
 
 func newDesk(t *testing.T, db *sql.DB) *desk {
-	t.Helper()
-	return newDeskWith(t, db, func(func() time.Time) *changes.Watcher { return nil })
-}
-
-func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *changes.Watcher) *desk {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -49,7 +45,7 @@ func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *c
 			t.Fatal(err)
 		}
 	}
-	d := &desk{db: db, tops: control.NewTops()}
+	d := &desk{db: db, tops: new(control.Tops)}
 	var err error
 	canonical := func(_, name string) string { return d.accounts.Canonical(name) }
 	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
@@ -62,9 +58,11 @@ func newDeskWith(t *testing.T, db *sql.DB, watcher func(now func() time.Time) *c
 	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
+	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
+	must(err)
 	d.Control, err = control.New(control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Changes: watcher(d.w.Clock.Now),
+		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	})
 	must(err)

@@ -10,14 +10,13 @@ import (
 	"authguard/internal/audit"
 )
 
-// DefaultForce is how long a person's word on CAPTCHA mode holds if nobody
-// says.
+// DefaultForce is how long a person's word on CAPTCHA mode holds by default.
 const DefaultForce = 2 * time.Hour
 
 // MaxReason is the longest reason, in bytes.
 const MaxReason = 500
 
-// noReason stands where a person gave none: the history has one all the same.
+// noReason stands in the history where a person gave none.
 const noReason = "no reason given"
 
 // Force makes a person's word the mode for a time (R21); 0 is DefaultForce. The

@@ -8,24 +8,11 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
-	"authguard/internal/changes"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
 )
 
-// newNode is a desk that is told of what others change, and polls when it is
-// told to: Reload is one round.
-func newNode(t *testing.T, db *sql.DB) *desk {
-	t.Helper()
-	return newDeskWith(t, db, func(now func() time.Time) *changes.Watcher {
-		w, err := changes.New(changes.Config{DB: db, Now: now, Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	})
-}
-
+// poll is one round of hearing what others have changed.
 func (d *desk) poll(t *testing.T) {
 	t.Helper()
 	if err := d.Reload(t.Context()); err != nil {
@@ -36,7 +23,7 @@ func (d *desk) poll(t *testing.T) {
 func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		a, b := newNode(t, db), newNode(t, db)
+		a, b := newDesk(t, db), newDesk(t, db)
 		a.poll(t)
 		b.poll(t)
 		host := netip.PrefixFrom(home, 32)
@@ -48,12 +35,12 @@ func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 				}
 			}
 		}
-		if _, err := a.Block(t.Context(), "admin:eve", lists.Request{Prefix: host}); err != nil {
+		if _, err := a.List(t.Context(), "admin:eve", lists.Request{Verdict: lists.Block, Prefix: host}); err != nil {
 			t.Fatal(err)
 		}
 		b.poll(t)
 		looks(guard.Blocked)
-		if _, err := b.Allow(t.Context(), "admin:eve", lists.Request{Prefix: host}); err != nil {
+		if _, err := b.List(t.Context(), "admin:eve", lists.Request{Verdict: lists.Allow, Prefix: host}); err != nil {
 			t.Fatal(err)
 		}
 		a.poll(t)
@@ -69,7 +56,7 @@ func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 func TestWhatIsDoneToAnAccountOnOneNodeHoldsOnTheOther(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		a, b := newNode(t, db), newNode(t, db)
+		a, b := newDesk(t, db), newDesk(t, db)
 		a.user(t, "ann", "ann@example.org")
 		a.openSession(t, "ann", "token")
 		b.poll(t)
@@ -98,7 +85,7 @@ func TestWhatIsDoneToAnAccountOnOneNodeHoldsOnTheOther(t *testing.T) {
 func TestListsThatHaveNotChangedAreNotStale(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		d := newNode(t, db)
+		d := newDesk(t, db)
 		d.poll(t)
 		d.w.Clock.Advance(11 * time.Second)
 		d.poll(t)
@@ -109,30 +96,5 @@ func TestListsThatHaveNotChangedAreNotStale(t *testing.T) {
 		if got := d.Overview(t.Context()).Warnings; len(got) != 1 || got[0].Code != "lists-stale" {
 			t.Errorf("%+v", got)
 		}
-	})
-}
-
-func TestANodeKeepsUpWhileItRuns(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		a, b := newNode(t, db), newNode(t, db)
-		for range 2 {
-			if err := b.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		if _, err := a.Block(t.Context(), "admin:eve", lists.Request{Prefix: netip.PrefixFrom(home, 32)}); err != nil {
-			t.Fatal(err)
-		}
-		for b.w.Lists.Look(home, b.w.Clock.Now()) != guard.Blocked {
-			if time.Since(began) > 20*time.Second {
-				t.Fatal("waited in vain")
-			}
-			<-time.After(10 * time.Millisecond)
-		}
-		t.Logf("in force after %v", time.Since(began).Round(10*time.Millisecond))
-		b.Stop()
-		b.Stop()
 	})
 }

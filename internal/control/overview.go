@@ -7,77 +7,83 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/guard"
 	"authguard/internal/changes"
 )
 
-// topRows is how many addresses and how many accounts an overview has.
+// topRows is how many addresses, and how many accounts, an overview has.
 const topRows = 10
 
 // listsStale is how old the lists in memory may be before somebody is warned.
-const listsStale = 10 * reloadEvery
+const listsStale = 10 * time.Second
 
-// An Overview is what is going on, at one moment.
+// An Overview is what is going on, at one moment. Its JSON is the answer of GET
+// /api/overview.
 type Overview struct {
-	Now      time.Time
-	State    captchamode.State
-	Minutes  []captchamode.Minute // the last hour, oldest first
-	Switches []captchamode.Switch // oldest first
+	Now      time.Time            `json:"now"`
+	State    captchamode.State    `json:"mode"`
+	Minutes  []captchamode.Minute `json:"minutes"`  // the last hour, oldest first
+	Switches []captchamode.Switch `json:"switches"` // oldest first
 	// Addresses and Accounts are those with the most failed and stopped
 	// attempts in the last hour, most first.
-	Addresses []Subject
-	Accounts  []Subject
-	Warnings  []Warning
-	Held      int // attempts that wait for their turn, or until they are due
+	Addresses []Subject `json:"addresses"`
+	Accounts  []Subject `json:"accounts"`
+	Warnings  []Warning `json:"warnings"`
+	Held      int       `json:"held"` // attempts that wait for their turn, or until they are due
 }
 
 // A Subject is one of the tops and what its next attempt would get.
 type Subject struct {
 	Top
-	Next guard.Decision
-	// Known is false where Next could not be found out.
-	Known bool
+	// Next is proceed, wait, challenge or refuse; empty if that could not be
+	// found out.
+	Next string        `json:"next,omitempty"`
+	Wait time.Duration `json:"-"` // for wait
 }
 
 // A Warning is something to mend. Code is stable; Text says what it means and
 // what to do, Setting is the line for the configuration, if one helps.
 type Warning struct {
-	Code, Title, Text, Setting string
+	Code    string `json:"code"`
+	Title   string `json:"title"`
+	Text    string `json:"text"`
+	Setting string `json:"setting,omitempty"`
 }
 
-// Overview tells everything at once. It fails in nothing: what cannot be found
-// out is left out.
+// Overview tells everything at once. It never fails: what cannot be found out is
+// left out.
 func (c *Control) Overview(ctx context.Context) Overview {
 	now := c.config.Now()
 	o := Overview{
-		Now: now, State: c.config.Mode.State(), Minutes: c.config.Mode.Minutes(), Switches: c.config.Mode.Switches(),
-		Warnings: c.warnings(now), Held: c.config.Guard.Held(),
+		Now: now, State: c.config.Mode.State(),
+		Minutes:   append([]captchamode.Minute{}, c.config.Mode.Minutes()...),
+		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
+		Addresses: []Subject{}, Accounts: []Subject{}, Warnings: c.warnings(now), Held: c.config.Guard.Held(),
 	}
-	for _, top := range c.config.Tops.Addresses(now, topRows) {
-		address, err := netip.ParseAddr(top.Name)
-		o.Addresses = append(o.Addresses, c.next(ctx, top, "", address, err))
+	addresses, accounts := c.config.Tops.First(now, topRows)
+	for _, top := range addresses {
+		address, _ := netip.ParseAddr(top.Name) // the zero address cannot be explained
+		o.Addresses = append(o.Addresses, c.next(ctx, top, "", address))
 	}
-	for _, top := range c.config.Tops.Accounts(now, topRows) {
-		o.Accounts = append(o.Accounts, c.next(ctx, top, top.Name, netip.Addr{}, nil))
+	for _, top := range accounts {
+		o.Accounts = append(o.Accounts, c.next(ctx, top, top.Name, netip.Addr{}))
 	}
 	return o
 }
 
-func (c *Control) next(ctx context.Context, top Top, account string, address netip.Addr, err error) Subject {
-	s := Subject{Top: top}
-	if err == nil {
-		var e guard.Explanation
-		e, err = c.config.Guard.Explain(ctx, account, address)
-		s.Next, s.Known = e.Decision, err == nil
+func (c *Control) next(ctx context.Context, top Top, account string, address netip.Addr) Subject {
+	e, err := c.config.Guard.Explain(ctx, account, address)
+	if err != nil {
+		return Subject{Top: top}
 	}
-	return s
+	return Subject{Top: top, Next: e.Decision.Action.String(), Wait: e.Decision.RetryAfter}
 }
 
-func (c *Control) warnings(now time.Time) (all []Warning) {
+func (c *Control) warnings(now time.Time) []Warning {
+	all := []Warning{}
 	if address, since, found := c.config.Guard.ForgottenProxy(); found {
 		all = append(all, forgottenProxy(address, since))
 	}
-	if listed := c.listedAt(); !listed.IsZero() && now.Sub(listed) > listsStale {
+	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
 			Code: "lists-stale", Title: "The database cannot be read",
 			Text: "The allow and block lists are those of " + listed.UTC().Format(time.RFC3339) +
@@ -88,20 +94,6 @@ func (c *Control) warnings(now time.Time) (all []Warning) {
 		all = append(all, c.config.Warn()...)
 	}
 	return all
-}
-
-// listedAt is when the lists in memory were known last to be those of the
-// database; zero if they have not been read yet.
-func (c *Control) listedAt() (at time.Time) {
-	if listed := c.listed.Load(); listed != nil {
-		at = *listed
-	}
-	if c.config.Changes != nil {
-		if sure := c.config.Changes.Sure(changes.Lists); sure.After(at) {
-			at = sure
-		}
-	}
-	return at
 }
 
 func forgottenProxy(address netip.Addr, since time.Time) Warning {

@@ -15,6 +15,16 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
+func topAddresses(t *control.Tops, now time.Time, n int) []control.Top {
+	all, _ := t.First(now, n)
+	return all
+}
+
+func topAccounts(t *control.Tops, now time.Time, n int) []control.Top {
+	_, all := t.First(now, n)
+	return all
+}
+
 func failed(account, address string, at time.Time) guard.Event {
 	e := guard.Event{At: at, Account: account, Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
 	if address != "" {
@@ -31,7 +41,7 @@ func refused(account, address string, at time.Time) guard.Event {
 
 func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	success := failed("ann", "192.0.2.1", noon)
 	success.Outcome = guard.Succeeded
 	undecided := failed("ann", "192.0.2.1", noon)
@@ -41,40 +51,40 @@ func TestTopsTellFailedFromStoppedAndLeaveSuccessesOut(t *testing.T) {
 		success, undecided,
 	})
 	ann, bob := control.Top{Name: "ann", Failures: 1, Stopped: 1, LastSeen: noon.Add(time.Second)}, control.Top{Name: "bob", Failures: 1, LastSeen: noon}
-	if got := tops.Accounts(noon, 9); len(got) != 2 || got[0] != ann || got[1] != bob {
+	if got := topAccounts(tops, noon, 9); len(got) != 2 || got[0] != ann || got[1] != bob {
 		t.Errorf("accounts: %+v", got)
 	}
-	if got := tops.Addresses(noon, 1); len(got) != 1 || got[0].Failures != 2 || got[0].Stopped != 1 {
+	if got := topAddresses(tops, noon, 1); len(got) != 1 || got[0].Failures != 2 || got[0].Stopped != 1 {
 		t.Errorf("addresses: %+v", got)
 	}
 }
 
 func TestTopsForgetAfterAnHour(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	for i := range 90 {
 		tops.Handle([]guard.Event{failed("ann", "192.0.2.1", noon.Add(time.Duration(i)*time.Minute))})
 	}
 	last := noon.Add(89 * time.Minute)
-	if got := tops.Accounts(last, 9); len(got) != 1 || got[0].Failures != 60 {
+	if got := topAccounts(tops, last, 9); len(got) != 1 || got[0].Failures != 60 {
 		t.Errorf("after 90 minutes: %+v", got)
 	}
-	if got := tops.Accounts(last.Add(30*time.Minute), 9); len(got) != 1 || got[0].Failures != 30 {
+	if got := topAccounts(tops, last.Add(30*time.Minute), 9); len(got) != 1 || got[0].Failures != 30 {
 		t.Errorf("half an hour later: %+v", got)
 	}
-	if got := tops.Addresses(last.Add(time.Hour), 9); len(got) != 0 {
+	if got := topAddresses(tops, last.Add(time.Hour), 9); len(got) != 0 {
 		t.Errorf("an hour later: %+v", got)
 	}
 }
 
 func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	for i := range 50 {
 		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("2001:db8::%x", i+1), noon)})
 	}
 	tops.Handle([]guard.Event{failed("ann", "::ffff:192.0.2.1", noon), failed("ann", "192.0.2.1", noon)})
-	got := tops.Addresses(noon, 9)
+	got := topAddresses(tops, noon, 9)
 	if len(got) != 2 || got[0].Failures != 50 || got[0].Name != "2001:db8::32" || got[1].Name != "192.0.2.1" || got[1].Failures != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -82,7 +92,7 @@ func TestAnIPv6NetworkOfOneCustomerIsOneAddress(t *testing.T) {
 
 func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	const flood, every = 60_000, 500 // 240 of 60,240 are ann's, all within a minute
 	for i := range flood {
 		tops.Handle([]guard.Event{failed(fmt.Sprintf("made-up-%d", i), "", noon.Add(time.Duration(i)*500*time.Microsecond))})
@@ -90,7 +100,7 @@ func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 			tops.Handle([]guard.Event{failed("ann", "192.0.2.1", noon), refused("ann", "192.0.2.1", noon)})
 		}
 	}
-	got := tops.Accounts(noon.Add(time.Minute), 1)
+	got := topAccounts(tops, noon.Add(time.Minute), 1)
 	if len(got) != 1 || got[0].Name != "ann" || got[0].Failures+got[0].Stopped < 160 || got[0].Failures > flood/every {
 		t.Errorf("%+v", got)
 	}
@@ -98,13 +108,13 @@ func TestAFloodOfNamesPushesNobodyHeavyOut(t *testing.T) {
 
 func TestAFloodOfNamesCannotGrowTheTops(t *testing.T) {
 	t.Parallel()
-	tops := control.NewTops()
+	tops := new(control.Tops)
 	long := strings.Repeat("x", 200)
 	for i := range 30_000 {
 		at := noon.Add(time.Duration(i) * 200 * time.Millisecond) // 100 minutes
 		tops.Handle([]guard.Event{failed(fmt.Sprint(long, i), fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff), at)})
 	}
-	if got := len(tops.Accounts(noon.Add(100*time.Minute), 1<<20)); got > 60*256 {
+	if got := len(topAccounts(tops, noon.Add(100*time.Minute), 1<<20)); got > 60*256 {
 		t.Errorf("%d accounts are remembered", got)
 	}
 }
@@ -117,7 +127,7 @@ func TestWhatIsNoAccountNameIsNoTop(t *testing.T) {
 			w.w.Wrong(t, name, "192.0.2.1")
 		}
 		w.tops.Handle(w.w.Events())
-		if got := w.tops.Accounts(w.w.Clock.Now(), 9); len(got) != 0 {
+		if got := topAccounts(w.tops, w.w.Clock.Now(), 9); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -93,7 +93,8 @@ func TestAWrongPasswordIsAProblemAndNeverTold(t *testing.T) {
 func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
-	all := "~ag:* +ping +time +get +mget +exists +set +incr +del +expire +pexpire +hget +hmget +hset +bitfield +eval +evalsha +script|load"
+	all := "~ag:* +ping +time +get +mget +exists +set +del +expire +pexpire +hdel +hget +hgetall +hmget +hset " +
+		"+zadd +zmscore +zrange +zrem +zremrangebyscore +zscore +eval +evalsha +script|load"
 	for name, one := range map[string]struct {
 		rights string
 		want   map[string]doctor.State
@@ -101,7 +102,7 @@ func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 		"whatitneeds": {all + " +info +config|get", map[string]doctor.State{"redis.acl": good, "redis.info": "", "redis.persistence": advice}},
 		"noinfo":      {all, map[string]doctor.State{"redis.acl": good, "redis.info": advice, "redis.policy": ""}},
 		"noconfig":    {all + " +info", map[string]doctor.State{"redis.acl": good, "redis.persistence": advice}},
-		"noincr":      {all + " -incr", map[string]doctor.State{"redis.acl": problem}},
+		"nozadd":      {all + " -zadd", map[string]doctor.State{"redis.acl": problem}},
 		"noscripts":   {all + " -eval", map[string]doctor.State{"redis.acl": problem}},
 		"noping":      {all + " -ping", map[string]doctor.State{"redis.acl": problem, "redis": ""}},
 		"otherkeys":   {strings.Replace(all, "~ag:", "~shop:", 1), map[string]doctor.State{"redis.acl": problem}},

@@ -134,8 +134,10 @@ func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 // permitted are the commands that authguard uses, by itself or in scripts, with
 // arguments as they come; KEY is one of its keys.
 var permitted = []string{
-	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "INCR KEY", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
-	"HGET KEY 1", "HMGET KEY 1", "HSET KEY 1 1", "BITFIELD KEY SET u8 0 1", "EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
+	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
+	"HDEL KEY 1", "HGET KEY 1", "HGETALL KEY", "HMGET KEY 1", "HSET KEY 1 1",
+	"ZADD KEY 1 1", "ZMSCORE KEY 1", "ZRANGE KEY 0 1", "ZREM KEY 1", "ZREMRANGEBYSCORE KEY 0 1", "ZSCORE KEY 1",
+	"EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
 }
 
 //go:embed redisacl.lua

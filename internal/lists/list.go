@@ -39,13 +39,13 @@ const (
 
 // An Entry is one range with a verdict.
 type Entry struct {
-	ID        string
-	Prefix    netip.Prefix
-	Verdict   Verdict
-	Note      string
-	CreatedBy string
-	CreatedAt time.Time
-	ExpiresAt time.Time // zero: never
+	ID        string       `json:"-"`
+	Prefix    netip.Prefix `json:"cidr"`
+	Verdict   Verdict      `json:"verdict"`
+	Note      string       `json:"note,omitempty"`
+	CreatedBy string       `json:"by"`
+	CreatedAt time.Time    `json:"created"`
+	ExpiresAt time.Time    `json:"expires,omitzero"` // zero: never
 }
 
 // Active reports whether an entry counts at a time.

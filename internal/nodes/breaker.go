@@ -165,13 +165,12 @@ func refuse(cmds []redis.Cmder) error {
 	return ErrDown
 }
 
-// refusals are the first words of the answers by which Redis says that it can
-// do nothing now.
+// refusals are the first words, after ERR if that is one, of the answers by which
+// Redis says that it can do nothing now.
 func refusals() []string {
 	return []string{
-		"LOADING", "READONLY", "OOM", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY",
-		"NOAUTH", "WRONGPASS", "NOPERM", "MAX", "ERR max number of clients", "ERR AUTH",
-		"ERR invalid password", "ERR Client sent AUTH",
+		"LOADING", "READONLY", "OOM", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "NOAUTH",
+		"WRONGPASS", "NOPERM", "max number of clients", "AUTH", "invalid password", "Client sent AUTH",
 	}
 }
 

@@ -21,9 +21,9 @@ import (
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
+	"authguard/internal/sqlplaces"
 	"authguard/internal/world"
 	"authguard/trusted"
-	"authguard/internal/sqlplaces"
 )
 
 // A node is one authguard without its doors.

@@ -113,7 +113,7 @@ func (s *Store) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		_ = s.probe(ctx, s.redis.Probe) // the breaker notes what came of it
-		for s.Up() && s.owed.pay(ctx) {
+		for s.Up() && s.owed.pay(ctx, s.Up) {
 		}
 		select {
 		case <-ctx.Done():
@@ -259,7 +259,7 @@ func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record,
 // tell tells Redis something now or, if it cannot be used, when it is back.
 func (s *Store) tell(ctx context.Context, do func(context.Context) error) error {
 	if s.together() {
-		if err := do(ctx); !unusable(err) {
+		if err := do(ctx); err == nil || s.Up() {
 			return err
 		}
 	}
@@ -273,13 +273,15 @@ const mostOwed = 10_000
 // owed is what Redis has yet to be told, in order.
 type owed struct {
 	mu    sync.Mutex
-	queue []func(context.Context) error
+	queue []*debt
 }
 
-func (o *owed) add(do func(context.Context) error) {
+type debt struct{ tell func(context.Context) error }
+
+func (o *owed) add(tell func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.queue = append(o.queue[max(0, len(o.queue)+1-mostOwed):], do)
+	o.queue = append(o.queue[max(0, len(o.queue)+1-mostOwed):], &debt{tell})
 }
 
 func (o *owed) len() int {
@@ -288,24 +290,23 @@ func (o *owed) len() int {
 	return len(o.queue)
 }
 
-// pay tells Redis the first thing that it is owed. It reports false if there is
-// none, or Redis is gone again.
-func (o *owed) pay(ctx context.Context) bool {
+// pay tells Redis the first thing that it is owed, and drops it unless Redis is
+// gone again. It reports false if nothing is owed.
+func (o *owed) pay(ctx context.Context, up func() bool) bool {
 	o.mu.Lock()
-	var first func(context.Context) error
-	if len(o.queue) > 0 {
-		first = o.queue[0]
-		o.queue = o.queue[1:]
+	if len(o.queue) == 0 {
+		o.mu.Unlock()
+		return false
 	}
+	first := o.queue[0]
 	o.mu.Unlock()
-	if first == nil {
-		return false
+	if err := first.tell(ctx); err != nil && (!up() || ctx.Err() != nil) {
+		return ctx.Err() == nil
 	}
-	if err := first(ctx); unusable(err) || ctx.Err() != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.queue = append([]func(context.Context) error{first}, o.queue...)
-		return false
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) > 0 && o.queue[0] == first { // it may have been pushed out
+		o.queue = o.queue[1:]
 	}
 	return true
 }

@@ -44,7 +44,7 @@ func digest(kind byte, n int) (k [16]byte) {
 // attempt is one on an account from an address, five of which share a network.
 func attempt(account, address int) *guard.Charge {
 	name, network, pair := digest('a', account), digest('n', address/5), digest('p', account<<20+address)
-	c := &guard.Charge{Now: time.Now(), Account: name, Last: len(guard.Charge{}.Subjects), Ends: 1}
+	c := &guard.Charge{Now: time.Now(), Account: name, Last: 4, Ends: 1}
 	c.Places[1] = guard.Place{Key: digest('i', address), Pair: pair}
 	c.Subjects = [4]failures.Subject{
 		{Shard: network, Key: digest('i', address), Ladder: wide}, {Shard: network, Key: network, Ladder: wide},
@@ -60,8 +60,14 @@ func attempt(account, address int) *guard.Charge {
 
 func begin(t testing.TB, s *redisstore.Store, c *guard.Charge) *guard.Charge {
 	t.Helper()
-	must(t, s.Begin(t.Context(), c))
+	must(t, ask(t.Context(), s, c))
 	return c
+}
+
+// ask is Begin, in place.
+func ask(ctx context.Context, s *redisstore.Store, c *guard.Charge) (err error) {
+	*c, err = s.Begin(ctx, *c)
+	return err
 }
 
 // end is an attempt from beginning to end; it must be let in.
@@ -70,7 +76,7 @@ func end(t testing.TB, s *redisstore.Store, c *guard.Charge, o guard.Outcome) *g
 	if !begin(t, s, c).ID.Charged() {
 		t.Fatalf("refused: %+v", c.Usage)
 	}
-	must(t, s.Settle(t.Context(), c, o))
+	must(t, s.Settle(t.Context(), *c, o))
 	return c
 }
 
@@ -118,7 +124,7 @@ func r1BurstOverThreeNodes(t *testing.T, on redisOf) {
 		var charged atomic.Int64
 		atOnce(500, func(n int) {
 			c := attempt(account, 1000*account+n)
-			if err := nodes[n%3].Begin(t.Context(), c); err != nil {
+			if err := ask(t.Context(), nodes[n%3], c); err != nil {
 				t.Errorf("guess %d: %v", n, err)
 			}
 			if !c.ID.Charged() {
@@ -126,7 +132,7 @@ func r1BurstOverThreeNodes(t *testing.T, on redisOf) {
 			}
 			charged.Add(1)
 			if account%2 == 0 {
-				if err := nodes[(n+1)%3].Settle(t.Context(), c, guard.Withdrawn); err != nil {
+				if err := nodes[(n+1)%3].Settle(t.Context(), *c, guard.Withdrawn); err != nil {
 					t.Error(err)
 				}
 			}
@@ -274,7 +280,7 @@ func closedAccountCostsNoTrip(t *testing.T, on redisOf) {
 	if seen.trips.Load() == before {
 		t.Error("believed for longer than a second")
 	}
-	must(t, s.Clear(t.Context(), attempt(1, 400)))
+	must(t, s.Clear(t.Context(), *attempt(1, 400)))
 	want(t, "charged at once when it was unlocked", begin(t, s, attempt(1, 400)).ID.Charged(), true)
 }
 
@@ -388,7 +394,7 @@ func r23KeysExpireAndHoldNoText(t *testing.T, on redisOf) {
 	for n := range 30 {
 		c := attempt(n/3, n)
 		begin(t, s, c)
-		must(t, s.Settle(t.Context(), c, []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned}[n%3]))
+		must(t, s.Settle(t.Context(), *c, []guard.Outcome{guard.Failed, guard.Succeeded, guard.Abandoned}[n%3]))
 	}
 	must(t, s.Forget(t.Context(), digest('a', 1), trusted.Key{}, time.Now()))
 	all := on.names(t, client)
@@ -432,7 +438,7 @@ func flushedScripts(t *testing.T, on redisOf) {
 	var charged atomic.Int64
 	atOnce(500, func(n int) {
 		c := attempt(1, n)
-		if err := s.Begin(t.Context(), c); err != nil {
+		if err := ask(t.Context(), s, c); err != nil {
 			t.Error(err)
 		}
 		if c.ID.Charged() {
@@ -461,7 +467,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 				default:
 				}
 				c := attempt(1, n)
-				if err := nodes[n%2].Begin(t.Context(), c); err != nil {
+				if err := ask(t.Context(), nodes[n%2], c); err != nil {
 					t.Errorf("guess %d: %v", n, err)
 				}
 				if c.ID.Charged() {
@@ -485,7 +491,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 func (on redisOf) scripted(t *testing.T) string {
 	client, seen := on.open(t), new(spy)
 	client.AddHook(seen)
-	_ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), attempt(1, 0))
+	_, _ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), *attempt(1, 0))
 	return seen.scripts()[0][0]
 }
 
@@ -525,7 +531,7 @@ func TestScriptsRunInRedisCLI(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
-	const home, ladder, pair = "0123456789abcdef", "2 2 60000 / 1 0 1 / 2 60000 / ", "2 2 60000 / 0 1 0 / 2 60000 / "
+	const home, ladder, pair = "0123456789abcdef", "2 2 / 1 0 1 / 2 60000 / ", "2 2 / 0 1 0 / 2 60000 / "
 	account := []string{"{a}", "{a}home", "{a}p", ",", "charge", "2", "5000", "61000", ladder, "61000", pair, "0", "0", home, "0"}
 	charge := func(now string) []string { return append(append([]string{"--eval", "charge.lua"}, account...), now) }
 	cli("1000\n0\n1\n0\n0\n0", charge("1000")...)

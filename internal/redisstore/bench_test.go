@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ func BenchmarkAttempt(b *testing.B) {
 	var n atomic.Int64
 	end := func(key int, o guard.Outcome) {
 		c := attempt(key, key)
-		must(b, store.Begin(b.Context(), c))
-		must(b, store.Settle(b.Context(), c, o))
+		must(b, ask(b.Context(), store, c))
+		must(b, store.Settle(b.Context(), *c, o))
 	}
 	for _, bench := range []struct {
 		name string
@@ -49,5 +50,45 @@ func BenchmarkAttempt(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkMemoryOfAnAttack is the example of docs/operations.md: what Redis
+// holds of 5,000 accounts with two known places each, and then of an attack from
+// 50,000 addresses, each in a network of its own and each guess on another
+// account: five failures an account, which is all that a botnet gets that solves
+// no challenge, and a hundred, which is all that any gets in a day. Run it with
+// -benchtime 1x.
+func BenchmarkMemoryOfAnAttack(b *testing.B) {
+	const accounts, addresses, guesses = 5_000, 50_000, 500_000
+	for range b.N {
+		server := redistest.Standalone(b)
+		client := server.Client(b)
+		store := newStore(b, client, "ag:", redisstore.Options{})
+		used := func() (bytes int) {
+			_, rest, _ := strings.Cut(client.Info(b.Context(), "memory").Val(), "used_memory:")
+			text, _, _ := strings.Cut(rest, "\r")
+			bytes, _ = strconv.Atoi(text)
+			return bytes
+		}
+		empty := used()
+		for i := range 2 * accounts {
+			must(b, redisstore.Places{Store: store}.Remember(b.Context(), digest('a', i/2), digest('h', i), time.Now()))
+		}
+		calm := used()
+		guess := func(i int) {
+			c := attempt((i+i/addresses)%accounts, 5*(i%addresses)) // each in a network of its own
+			c.Binds = new(guard.Binds)
+			c.Subjects[guard.PairSubject].Key = digest('p', i)
+			c.Places[1].Pair = digest('p', i)
+			must(b, ask(b.Context(), store, c))
+		}
+		atOnce(5*accounts, guess)
+		unsolved := used()
+		atOnce(guesses-5*accounts, func(i int) { guess(5*accounts + i) })
+		b.ReportMetric(float64(calm-empty), "bytes-of-places")
+		b.ReportMetric(float64(unsolved-calm), "bytes-of-5-an-account")
+		b.ReportMetric(float64(used()-calm), "bytes-of-100-an-account")
+		b.ReportMetric(float64(client.DBSize(b.Context()).Val()), "keys")
 	}
 }

@@ -71,43 +71,41 @@ func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 
 // try charges or reads once; or twice, if Redis had to be told first what it
 // has lost.
-func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) error {
+func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) (err error) {
 	sent := s.now()
-	network := s.networkPart(c, what, trusted.Stranger)
 	if c.Account == (trusted.Key{}) {
 		c.Found(0, trusted.Stranger)
+		network := s.networkPart(c, what, trusted.Stranger)
 		s.send(ctx, network)
-		return s.conclude(ctx, c, sent, network)
+		c.ID, err = s.combine(ctx, sent, network)
+		return err
 	}
-	account := s.accountPart(c, what)
-	parts := []*part{account, network}
-	if s.known.expects(c) {
-		parts = parts[:1]
+	account, network := s.accountPart(c, what), (*part)(nil)
+	if !s.known.expects(c) {
+		network = s.networkPart(c, what, trusted.Stranger)
 	}
-	s.send(ctx, parts...)
+	s.send(ctx, account, network)
 	if account.err != nil {
-		return errors.Join(account.err, s.undo(ctx, parts...))
+		return errors.Join(account.err, s.undo(ctx, network))
 	}
 	account.found(c)
 	if mayRestore && !account.known && s.options.Elsewhere != nil {
 		if record, ok := s.options.Elsewhere(ctx, c); ok {
-			if err := errors.Join(s.undo(ctx, parts...), s.merge(ctx, c.Account, &record, c.Now)); err != nil {
+			if err := errors.Join(s.undo(ctx, account, network), s.merge(ctx, c.Account, &record, c.Now)); err != nil {
 				return err
 			}
 			return s.try(ctx, c, what, false)
 		}
 	}
 	s.known.learn(c, account, sent)
-	return s.conclude(ctx, c, sent, s.rightly(ctx, c, parts)...)
+	c.ID, err = s.combine(ctx, sent, account, s.rightly(ctx, c, account, network))
+	return err
 }
 
-// rightly charges the network now if its part was missing, and takes it back if
-// the place's status wants none, or one that other rungs bind.
-func (s *Store) rightly(ctx context.Context, c *guard.Charge, parts []*part) []*part {
-	account, network := parts[0], (*part)(nil)
-	if len(parts) > 1 {
-		network = parts[1]
-	}
+// rightly returns the network's part as the place's status asks for it. It is
+// charged now if it was not, and taken back if the status wants none, or one
+// that other rungs bind.
+func (s *Store) rightly(ctx context.Context, c *guard.Charge, account, network *part) *part {
 	first, last := c.Counted()
 	wanted := first < min(last, guard.AccountSubject)
 	binds := c.Binds[c.Status]
@@ -121,16 +119,11 @@ func (s *Store) rightly(ctx context.Context, c *guard.Charge, parts []*part) []*
 		network = s.networkPart(c, account.what, c.Status)
 		s.send(ctx, network)
 	}
-	return []*part{account, network}
+	return network
 }
 
-// conclude fills the usages and makes one ID of what the parts did; or undoes
+// combine fills the usages and makes one ID of what the parts did; or undoes
 // that, if one of them refused or failed.
-func (s *Store) conclude(ctx context.Context, c *guard.Charge, sent time.Time, parts ...*part) (err error) {
-	c.ID, err = s.combine(ctx, sent, parts...)
-	return err
-}
-
 func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id failures.ChargeID, err error) {
 	refused := false
 	for _, p := range parts {

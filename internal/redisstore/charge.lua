@@ -13,7 +13,7 @@
 --                milliseconds
 --       +2       its ladder, numbers separated by spaces:
 --                  least, below which nothing is full; keep, the most that any
---                  rung asks for; the longest window
+--                  rung asks for
 --                  / masks of the rungs that bind a stranger, a privileged and
 --                  a spent place: bit i for rung i, bit 15 for the backoff
 --                  / failures and window of each rung
@@ -37,7 +37,7 @@
 -- of its milliseconds, little endian.
 
 local call, num, sub = redis.call, struct.unpack, string.sub
-local wrap, spare = 4294967296, 8
+local wrap, spare, slack = 4294967296, 8, 1000
 local n, now = tonumber(ARGV[2]), tonumber(ARGV[#ARGV])
 if not now then
   local t = call('TIME')
@@ -74,11 +74,15 @@ if #KEYS > n then
   end
 end
 
--- judge is how many charges lie in the longest window, these charges if any
--- rung is full, and whether one is that binds.
-local function judge(s, ladder)
-  local least, keep, longest, masks, rungs, backoff =
-    string.match(ladder, '^(%d+) (%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
+-- judge returns the charges to keep; how many lie in the longest window, or
+-- these themselves if any rung is full; and whether one is that binds.
+local function judge(s, lives, ladder)
+  local count, longest = #s / 4, lives - slack
+  if count < tonumber(string.match(ladder, '^%d+')) and (now - num('<I4', s)) % wrap <= longest then
+    return s, count, false
+  end
+  local least, keep, masks, rungs, backoff =
+    string.match(ladder, '^(%d+) (%d+) /([^/]*)/([^/]*)/ (.*)$')
 
   -- age is that of the nth newest charge, within how many are no older.
   local function age(nth) return (now - num('<I4', s, #s - 4 * nth + 1)) % wrap end
@@ -91,9 +95,8 @@ local function judge(s, ladder)
     return low
   end
 
-  longest = tonumber(longest)
-  if age(#s / 4) > longest then s = sub(s, #s - 4 * within(longest) + 1) end
-  local count = #s / 4
+  count = within(longest)
+  s = sub(s, #s - 4 * count + 1)
   if count < tonumber(least) then return s, count, false end
 
   local mask, bit, full, binds = nil, 1, false, false
@@ -141,7 +144,7 @@ for _, i in ipairs(counted) do
 end
 for k, i in ipairs(counted) do
   local s, before, binds = '', 0, false
-  if values[i] then s, before, binds = judge(values[i], ARGV[3 + 2 * i]) end
+  if values[i] then s, before, binds = judge(values[i], ARGV[2 + 2 * i], ARGV[3 + 2 * i]) end
   if ARGV[1] == 'read' then before = values[i] or '' end
   values[i], answer[4 + k], room = s, before, room and not binds
 end

@@ -228,7 +228,7 @@ func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
 	if made, ok := k.ladders.Get(key); ok {
 		return made
 	}
-	least, longest := math.MaxInt32, l.Longest().Milliseconds()
+	least := math.MaxInt32
 	var masks, rungs, backoff strings.Builder
 	for _, mask := range binds {
 		fmt.Fprintf(&masks, "%d ", mask)
@@ -241,7 +241,7 @@ func (k *known) ladder(l *failures.Ladder, binds []failures.Mask) ladderArgs {
 		least = min(least, b.After)
 		fmt.Fprintf(&backoff, "%d %d %d %d", b.After, b.First.Milliseconds(), b.Max.Milliseconds(), b.Window.Milliseconds())
 	}
-	made := ladderArgs{longest + slack, fmt.Sprintf("%d %d %d / %s/ %s/ %s", least, l.Keep(), longest, &masks, &rungs, &backoff)}
+	made := ladderArgs{l.Longest().Milliseconds() + slack, fmt.Sprintf("%d %d / %s/ %s/ %s", least, l.Keep(), &masks, &rungs, &backoff)}
 	k.ladders.Add(key, made)
 	return made
 }

@@ -28,71 +28,24 @@ type change struct {
 	at    int64
 }
 
-// Places are a Store's places as a trusted.Store.
-type Places struct{ *Store }
-
-var _ trusted.Store = Places{}
-
-// Status implements trusted.Store.
-func (p Places) Status(ctx context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
-	record, err := p.record(ctx, account)
-	return record.Status(place, now, p.limits), err
-}
-
-// ResetAt implements trusted.Store.
-func (p Places) ResetAt(ctx context.Context, account trusted.Key) (time.Time, error) {
-	record, err := p.record(ctx, account)
-	if err != nil || record.Reset == 0 {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(record.Reset), nil
-}
-
-// Remember implements trusted.Store.
-func (p Places) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{remember, place, now.UnixMilli()})
-}
-
-// Spend implements trusted.Store.
-func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{spend, place, now.UnixMilli()})
-}
-
-func (s *Store) record(ctx context.Context, account trusted.Key) (trusted.Record, error) {
-	all, err := s.client.ZRangeWithScores(ctx, s.placesKey(account), 0, -1).Result()
-	if err != nil {
-		return trusted.Record{}, fmt.Errorf("redisstore: reading places: %w", err)
-	}
-	var r trusted.Record
-	for _, z := range all {
-		member, _ := z.Member.(string)
-		addMember(&r, member, int64(z.Score))
-	}
-	return r, nil
-}
-
 // recordOf reads what charge.lua says of all places.
 func recordOf(told any) (r trusted.Record) {
 	list, _ := told.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
 		member, _ := list[i].(string)
-		text, _ := list[i+1].(string)
-		at, _ := strconv.ParseInt(text, 10, 64)
-		addMember(&r, member, at)
+		score, _ := list[i+1].(string)
+		at, _ := strconv.ParseInt(score, 10, 64)
+		e := trusted.Entry{Status: trusted.Privileged, First: at, Last: at}
+		switch {
+		case member == "r":
+			r.Reset = at
+			continue
+		case copy(e.Place[:], member) < len(member):
+			e.Status = trusted.Spent
+		}
+		r.Entries = append(r.Entries, e)
 	}
 	return r
-}
-
-func addMember(r *trusted.Record, member string, at int64) {
-	if member == "r" {
-		r.Reset = at
-		return
-	}
-	e := trusted.Entry{Status: trusted.Privileged, First: at, Last: at}
-	if copy(e.Place[:], member) < len(member) {
-		e.Status = trusted.Spent
-	}
-	r.Entries = append(r.Entries, e)
 }
 
 // merge takes in another copy of what is known of an account's places.

@@ -1,16 +1,18 @@
 package admin
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/web"
+	"authguard/web/pages"
 )
 
 // A handler answers a request of an administrator.
@@ -20,13 +22,10 @@ type handler func(c echo.Context, s *web.Session) error
 // has it.
 const csrfHeader = "X-CSRF-Token"
 
-// maxForm is the largest form that is read, in bytes.
-const maxForm = 16 << 10
-
 // signedIn lets administrators in and sends others to the login page.
-func (d Deps) signedIn(h handler) echo.HandlerFunc {
+func (s *Site) signedIn(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		session, err := d.Sessions.Get(c)
+		session, err := s.Login.Sessions.Get(c)
 		switch {
 		case err != nil:
 			return err
@@ -47,36 +46,40 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// page is signedIn for those who have chosen their own password.
-func (d Deps) page(h handler) echo.HandlerFunc {
-	return d.signedIn(func(c echo.Context, s *web.Session) error {
-		if s.Account.MustChange {
+// page is signedIn, and sends those with a one-time password to replace it.
+func (s *Site) page(h handler) echo.HandlerFunc {
+	return s.signedIn(func(c echo.Context, session *web.Session) error {
+		if session.Account.MustChange {
 			return c.Redirect(http.StatusSeeOther, "/password")
 		}
-		return h(c, s)
+		return h(c, session)
 	})
 }
 
 // apiSession lets the programs of administrators in: a browser's own pages, or
 // whatever carries a session's cookie.
-func (d Deps) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		session, err := d.Sessions.Get(c)
+		session, err := s.Login.Sessions.Get(c)
 		if err != nil {
-			d.Log.Error("session could not be looked up", "error", err)
-			return web.WriteProblem(c, web.Problem{Type: "failed", Title: "Something broke in the server", Status: http.StatusInternalServerError})
+			return err
 		}
-		if p := d.refusal(c.Request(), session); p.Status != 0 {
-			return web.WriteProblem(c, p)
+		if err := admitted(c.Request(), session); err != nil {
+			return err
 		}
-		SetWho(c, who(session))
+		c.Set(whoKey, who(session))
 		c.Response().Header().Set(csrfHeader, session.CSRF)
-		return unrouted(c, next(c))
+		return next(c)
 	}
 }
 
-// refusal is why the API does not answer; zero if it does.
-func (d Deps) refusal(r *http.Request, s *web.Session) web.Problem {
+// admitted is nil if the API answers a request, and why it does not otherwise.
+// What changes something has the session's token, or is JSON or a DELETE, which
+// no form can send: a browser asks (preflight) before it sends those elsewhere.
+// The login page may be the same host at another port, which is this site to
+// cookies; web.NewEcho has checked where the request comes from.
+func admitted(r *http.Request, s *web.Session) error {
+	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case s == nil:
 		return web.Problem{
@@ -90,62 +93,69 @@ func (d Deps) refusal(r *http.Request, s *web.Session) web.Problem {
 			Type: "password-change-required", Title: "Choose your own password first", Status: http.StatusForbidden,
 			Detail: "replace the one-time password at /password",
 		}
-	case !safe(r.Method) && !s.ValidCSRF(r.Header.Get(csrfHeader)) && !ownJSON(r):
+	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):
 		return web.Problem{
 			Type: "csrf", Title: "The request may come from another site", Status: http.StatusForbidden,
 			Detail: "send the header " + csrfHeader + " with the value that every answer of the API has, or JSON from this site",
 		}
 	}
-	return web.Problem{}
+	return nil
 }
 
-func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
-// ownJSON reports whether a request is JSON, or a DELETE, that no other site's
-// page has sent. The login page may be the same host at another port: to
-// cookies that is this site, to Sec-Fetch-Site and Origin it is not. A browser
-// so old that it sends neither asks (preflight) before it sends JSON elsewhere.
-func ownJSON(r *http.Request) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if r.Method != http.MethodDelete && (err != nil || kind != "application/json") {
-		return false
-	}
-	return http.NewCrossOriginProtection().Check(r) == nil
-}
-
-// unrouted answers what is no path of the API like the API does.
-func unrouted(c echo.Context, err error) error {
-	if he := new(echo.HTTPError); errors.As(err, &he) && !c.Response().Committed {
-		return web.WriteProblem(c, web.Problem{Type: "about:blank", Title: http.StatusText(he.Code), Status: he.Code})
-	}
-	return err
-}
-
-// who is a session's person on record.
+// who is how the audit log names a session's person.
 func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
-// fields are a form's, each once.
-type fields map[string]string
-
-// readFields reads the named fields of a form that carries the session's token.
-func readFields(c echo.Context, s *web.Session, names ...string) (fields, error) {
-	r := c.Request()
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		return nil, echo.NewHTTPError(http.StatusBadRequest, "The form could not be read. Nothing was changed. Go back and try again.")
+// readForm reads the named fields of a form that carries the session's token.
+func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error) {
+	f, err := web.ReadForm(c, append(names, "csrf")...)
+	if err != nil {
+		return nil, err
 	}
-	if !s.ValidCSRF(r.PostForm.Get("csrf")) {
+	if !s.ValidCSRF(f["csrf"]) {
 		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an older login. Nothing was changed. Go back, reload the page and try again.")
 	}
-	f := make(fields, len(names))
-	for _, name := range names {
-		values := r.PostForm[name]
-		if len(values) > 1 {
-			return nil, echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("The field %s came twice. Nothing was changed.", name))
-		}
-		if len(values) == 1 {
-			f[name] = values[0]
-		}
-	}
 	return f, nil
+}
+
+// A change does what a form asks for and says so.
+type change func(ctx context.Context, who string, f web.Form) (pages.Notice, error)
+
+// form carries a change out and shows its outcome on the overview, once.
+func (s *Site) form(do change, names ...string) echo.HandlerFunc {
+	return s.page(func(c echo.Context, session *web.Session) error {
+		f, err := readForm(c, session, names...)
+		if err != nil {
+			return err
+		}
+		notice, err := do(c.Request().Context(), who(session), f)
+		if err != nil {
+			if notice, err = s.failed(c, err); err != nil {
+				return err
+			}
+		}
+		text, err := json.Marshal(notice)
+		if err != nil {
+			return err
+		}
+		if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
+			return err
+		}
+		return c.Redirect(http.StatusSeeOther, "/")
+	})
+}
+
+// noticeKey is where a session keeps the notice for its next overview.
+const noticeKey = "notice"
+
+// failed turns an error that the sender can do something about into a notice.
+func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
+	p := problemOf(err)
+	switch {
+	case errors.Is(err, control.ErrUnrecorded):
+		s.Log.Error("administration failed", "path", c.Path(), "error", err)
+		return pages.Notice{Bad: true, Text: "It was done, but could not be recorded in the audit log. The server's log says why."}, nil
+	case p.Status >= http.StatusInternalServerError:
+		return pages.Notice{}, err
+	}
+	return pages.Notice{Bad: true, Text: "Nothing was changed. " + pages.Sentence(p.Detail)}, nil
 }

@@ -1,106 +1,84 @@
 package admin
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/netip"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/duration"
+	"authguard/internal/passwords"
+	"authguard/web"
 )
 
 // An API is the administration for programs: JSON in, JSON out, errors as
 // problem+json whatever Accept says. The administration's listener and the
-// commands' socket serve the same one. It asks nobody who he is: whoever mounts
-// it sees to that and calls SetWho.
+// commands' socket serve the same one.
 type API struct {
 	Control *control.Control
 	Audit   *audit.Log
 	Log     *slog.Logger
 }
 
-// Routes adds the API's paths to a group, which is /api by contract.
-func (a *API) Routes(g *echo.Group) {
-	add := func(method, path string, h echo.HandlerFunc) { g.Add(method, path, a.answering(h)) }
+// Routes adds the API's paths. admit lets callers in or refuses them, and sets
+// whoKey.
+func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
+	add := func(method, path string, h echo.HandlerFunc) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
 	add(http.MethodGet, "/status", a.overview)
 	add(http.MethodGet, "/mode", a.mode)
-	add(http.MethodPut, "/mode", a.setMode)
+	add(http.MethodPut, "/mode", asking(a.setMode))
 	add(http.MethodGet, "/explain", a.explain)
-	add(http.MethodPost, "/unlock", a.unlock)
-	add(http.MethodPost, "/forget", a.forget)
+	add(http.MethodPost, "/unlock", asking(a.unlock))
+	add(http.MethodPost, "/forget", asking(a.forget))
 	add(http.MethodGet, "/lists", a.lists)
-	add(http.MethodPost, "/lists", a.list)
+	add(http.MethodPost, "/lists", asking(a.list))
 	add(http.MethodDelete, "/lists", a.unlist)
 	add(http.MethodGet, "/users", a.users)
-	add(http.MethodPost, "/users", a.addUser)
-	add(http.MethodPost, "/users/passwd", a.setPassword)
-	add(http.MethodPost, "/users/disable", a.disableUser)
+	add(http.MethodPost, "/users", asking(a.addUser))
+	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
+	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/audit", a.recent)
 }
 
-// whoKey is where a request keeps who sent it.
+// whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".
+// The audit log has it with every change.
 const whoKey = "authguard.admin.who"
 
-// SetWho says who sent the request, such as "admin:ann" or "cli:root": it goes
-// on record with whatever is changed.
-func SetWho(c echo.Context, who string) { c.Set(whoKey, who) }
-
-// Who is what SetWho said; "unknown" if it was not called.
-func Who(c echo.Context) string {
-	if who, ok := c.Get(whoKey).(string); ok && who != "" {
-		return who
-	}
-	return "unknown"
-}
-
-// A badInput is what is wrong with a request, in words for whoever sent it.
-type badInput struct {
-	status int
-	text   string
-}
-
-func (b *badInput) Error() string { return b.text }
-
-func bad(format string, args ...any) error {
-	return &badInput{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+func sender(c echo.Context) string {
+	who, _ := c.Get(whoKey).(string)
+	return cmp.Or(who, "unknown")
 }
 
 // maxQuestion is the largest JSON body that is read, in bytes.
 const maxQuestion = 64 << 10
 
-// read reads the one JSON object of a request. A field that is not known is an
-// error: a misspelt "until" must not become a block for ever. Only what says
+// asking hands the one JSON object of a request to a handler. Only what says
 // that it is JSON is read, which no other site's form can say.
-func read(c echo.Context, question any) error {
-	r := c.Request()
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return &badInput{http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)"}
-	}
-	d := json.NewDecoder(http.MaxBytesReader(c.Response(), r.Body, maxQuestion))
-	d.DisallowUnknownFields()
-	err := d.Decode(question)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more than one JSON object")
+func asking[Q any](h func(c echo.Context, question Q) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var question Q
+		if !web.SentJSON(c.Request()) {
+			return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
 		}
+		if err := web.ReadJSON(c, maxQuestion, &question); err != nil {
+			return err
+		}
+		return h(c, question)
 	}
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return &badInput{http.StatusRequestEntityTooLarge, fmt.Sprintf("send at most %d bytes", maxQuestion)}
-	}
-	if err != nil {
-		return bad("the JSON cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
 }
 
 // address reads an address; empty is none.
@@ -111,10 +89,108 @@ func address(text string) (netip.Addr, error) {
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		return a, bad("%.60q is no IP address: write something like 192.0.2.7 or 2001:db8::7", text)
+		return a, web.Invalid("%.60q is no IP address: write something like 192.0.2.7 or 2001:db8::7", text)
 	}
 	return a.Unmap().WithZone(""), nil
 }
 
-// done answers that something was done.
-func done(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) }
+// number reads a whole number from the query.
+func number(c echo.Context, name string, otherwise int64) (int64, error) {
+	text := c.QueryParam(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 63)
+	if err != nil || n < 1 {
+		return 0, web.Invalid("%s: %.20q is no whole number above 0", name, text)
+	}
+	return n, nil
+}
+
+// hold reads how long something is to last; empty is 0, which leaves it to the
+// default.
+func hold(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := duration.Parse(text)
+	if err == nil && d == 0 {
+		err = errors.New("must be longer than nothing")
+	}
+	if err != nil {
+		return 0, web.Invalid("for: %s", err)
+	}
+	return d, nil
+}
+
+// listed is a list as JSON has it: [] if it is empty, not null.
+func listed[T any](all []T) []T { return append([]T{}, all...) }
+
+// done answers that something was done, unless it was not.
+func done(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]bool{"ok": true})
+}
+
+// answering turns a handler's error into a problem. Administrators may read what
+// broke.
+func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := h(c)
+		if err == nil || c.Response().Committed {
+			return err
+		}
+		p := problemOf(err)
+		if p.Status >= http.StatusInternalServerError {
+			a.Log.Error("administration failed", "path", c.Path(), "who", sender(c), "error", err)
+		}
+		return p
+	}
+}
+
+// problemOf is an error as it is told: what happened and what to do next.
+func problemOf(err error) (p web.Problem) {
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, control.ErrUnrecorded):
+		return web.Problem{Type: "unrecorded", Title: "It was done, but is not on record", Status: http.StatusInternalServerError, Detail: words(err)}
+	case errors.Is(err, control.ErrAsked):
+		return asked(http.StatusBadRequest, words(err))
+	case errors.Is(err, accounts.ErrUnknown):
+		return asked(http.StatusNotFound, "there is no such account; `authguard user list` shows all of them")
+	case errors.Is(err, accounts.ErrTaken):
+		return web.Problem{
+			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
+			Detail: "the user name or the e-mail address is an account's already, as either of the two; choose another one",
+		}
+	case errors.Is(err, accounts.ErrTooShort):
+		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
+	case errors.Is(err, passwords.ErrTooLong):
+		return asked(http.StatusBadRequest, "the password has more than 72 bytes, which is all that bcrypt reads; choose a shorter one")
+	case errors.Is(err, guard.ErrAccountName), errors.Is(err, accounts.ErrName):
+		return asked(http.StatusBadRequest, "that is no account name: a name has 1 to 256 bytes of UTF-8 text without control characters")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return web.Problem{Type: web.OverloadedProblem, Title: "It took too long", Status: http.StatusServiceUnavailable, Detail: words(err)}
+	}
+	return web.Problem{Type: "failed", Title: "Something broke in the server", Status: http.StatusInternalServerError, Detail: words(err)}
+}
+
+func asked(status int, detail string) web.Problem {
+	if status == http.StatusNotFound {
+		return web.Problem{Type: "not-found", Title: "There is no such thing", Status: status, Detail: detail}
+	}
+	return web.Problem{Type: web.InvalidRequest, Title: "This cannot be done as it was asked", Status: status, Detail: detail}
+}
+
+// packagePrefix is what our errors begin with, which only we can make sense of.
+var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|captchamode|audit|sessions|passwords|database): `)
+
+// words is an error's text without its package names and on one line.
+func words(err error) string {
+	text := strings.ReplaceAll(err.Error(), control.ErrAsked.Error()+": ", "")
+	text = packagePrefix.ReplaceAllString(text, "")
+	return strings.ReplaceAll(text, "\n", "; ")
+}

@@ -19,6 +19,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/changes"
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/lists"
@@ -45,7 +46,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Directories: []string{admin.Directory}}), tops: control.NewTops()}
+	o := &office{World: world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Directories: []string{admin.Directory}}), tops: new(control.Tops)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -68,9 +69,11 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
+	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
+	must(err)
 	o.control, err = control.New(control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Audit: record, Tops: o.tops, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	})
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}

@@ -58,13 +58,12 @@ func newCounter(t *testing.T) *counter {
 	}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }})
-	e := web.NewEcho(login.Site, quiet)
-	login.Routes(e)
-	admin.Routes(e, admin.Deps{
-		API: c.api, Control: c.control, Guard: c.Guard, Accounts: c.accounts, Sessions: held, Passwords: check, Edge: new(web.Edge),
-		Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady }, Log: quiet,
-	})
-	server := httptest.NewServer(web.SameOrigin(e, ""))
+	e := web.NewEcho("", quiet)
+	site := &admin.Site{
+		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
+	}
+	site.Routes(e)
+	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	c.base, c.browser = server.URL, newBrowser(t)
 	return c

@@ -79,8 +79,8 @@ func TestTheModeIsSwitchedByAFormAndSaidOnce(t *testing.T) {
 	if page = c.submit(t, "/mode", url.Values{"mode": {"auto"}}); !strings.Contains(page, "automatic again") || c.Mode.On() {
 		t.Error("not automatic")
 	}
-	if page = c.submit(t, "/mode", url.Values{"mode": {"on"}, "for": {"99h"}}); !strings.Contains(page, "Nothing was changed") || c.Mode.On() {
-		t.Error("forced for 99 hours")
+	if page = c.submit(t, "/mode", url.Values{"mode": {"on"}, "for": {"999h"}}); !strings.Contains(page, "Nothing was changed") || c.Mode.On() {
+		t.Error("forced for 999 hours")
 	}
 	if what, who, _ := c.recorded(t); what != "captcha-auto" || who != "admin:ann" {
 		t.Errorf("%s by %s is on record", what, who)
@@ -135,10 +135,10 @@ func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
 	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked:") {
 		t.Error("no word of it")
 	}
-	if e, err := c.control.Explain(t.Context(), `vic"><b>`, netip.Addr{}); err != nil || !e.Open {
+	if e, err := c.control.Explain(t.Context(), `vic"><b>`, netip.Addr{}); err != nil || !e.Open() {
 		t.Errorf("still locked: %v", err)
 	}
-	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed: &#34;nowhere&#34; is no IP address") {
+	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed. &#34;nowhere&#34; is no IP address") {
 		t.Errorf("an address that is none:\n%s", page)
 	}
 }
@@ -232,6 +232,9 @@ func TestAProgramNeedsASessionAndItsTokenOrOwnJSON(t *testing.T) {
 	}
 	if _, who, _ := c.recorded(t); who != "admin:ann" {
 		t.Errorf("on record as %s", who)
+	}
+	if status, _, body := c.send(t, c.request(t, http.MethodPut, "/api/explain", "{}", "application/json")); status != http.StatusMethodNotAllowed || !strings.HasPrefix(body, "{") {
+		t.Errorf("a method that the API has not: %d %s", status, body)
 	}
 	if status, _, body := c.get(t, "/api/nothing"); status != http.StatusNotFound || !strings.HasPrefix(body, "{") {
 		t.Errorf("no path of the API: %d %s", status, body)

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -18,38 +17,39 @@ import (
 )
 
 // passwordPage is GET /password.
-func (d Deps) passwordPage(c echo.Context, s *web.Session) error {
-	return d.showPassword(c, s, http.StatusOK)
+func (s *Site) passwordPage(c echo.Context, session *web.Session) error {
+	return s.showPassword(c, session, http.StatusOK)
 }
 
-func (d Deps) showPassword(c echo.Context, s *web.Session, status int, problems ...pages.PasswordProblem) error {
+func (s *Site) showPassword(c echo.Context, session *web.Session, status int, problems ...pages.PasswordProblem) error {
 	view := pages.PasswordView{
-		Site: d.Site, CSRF: s.CSRF, Username: s.Account.Account, OneTime: s.Account.MustChange, Problems: problems,
+		CSRF: session.CSRF, Username: session.Account.Account, OneTime: session.Account.MustChange, Problems: problems,
 	}
-	return show(c, status, func(w io.Writer) error { return pages.RenderPassword(w, view) })
+	page, err := pages.RenderPassword(view)
+	return web.WritePage(c, status, page, err)
 }
 
 // changePassword is POST /password. The new password is looked at first: what
 // is wrong with it costs no attempt.
-func (d Deps) changePassword(c echo.Context, s *web.Session) error {
-	f, err := readFields(c, s, "current_password", "new_password", "repeat_password")
+func (s *Site) changePassword(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session, "current_password", "new_password", "repeat_password")
 	if err != nil {
 		return err
 	}
 	if problems := newPasswordProblems(f); len(problems) > 0 {
-		return d.showPassword(c, s, http.StatusUnprocessableEntity, problems...)
+		return s.showPassword(c, session, http.StatusUnprocessableEntity, problems...)
 	}
-	ticket, right, err := d.current(c, s, f["current_password"])
+	ticket, err := s.current(c, session, f["current_password"])
 	if err != nil {
 		return err
 	}
-	if !right {
-		return d.showPassword(c, s, http.StatusUnprocessableEntity, pages.CurrentWrong)
+	if ticket == nil {
+		return s.showPassword(c, session, http.StatusUnprocessableEntity, pages.CurrentWrong)
 	}
-	return d.setPassword(c, s, ticket, f["new_password"])
+	return s.replacePassword(c, session, ticket, f["new_password"])
 }
 
-func newPasswordProblems(f fields) (problems []pages.PasswordProblem) {
+func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 	switch err := accounts.CheckPassword(f["new_password"]); {
 	case errors.Is(err, passwords.ErrTooLong):
 		problems = append(problems, pages.NewTooLong)
@@ -64,81 +64,70 @@ func newPasswordProblems(f fields) (problems []pages.PasswordProblem) {
 	return problems
 }
 
-// current checks the current password like any login: whoever finds an open
-// session must not be able to guess here without limit. A right one leaves its
-// attempt to be settled.
-func (d Deps) current(c echo.Context, s *web.Session, password string) (guard.Ticket, bool, error) {
+// current checks the current password like any login: an open session must not
+// be a place to guess without limit. A right one leaves its
+// attempt to be settled; a wrong one leaves none.
+func (s *Site) current(c echo.Context, session *web.Session, password string) (*guard.Ticket, error) {
 	if password == "" || len(password) > passwords.MaxBytes {
-		return guard.Ticket{}, false, nil
+		return nil, nil
 	}
-	ctx := c.Request().Context()
-	client := d.Edge.Client(c.Request())
-	decision, err := d.Guard.Begin(ctx, guard.Attempt{
-		Account: s.Account.Account, Directory: Directory, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
+	ctx, name := c.Request().Context(), session.Account.Account
+	client := s.Login.Edge.Client(c.Request())
+	d, err := s.Login.Guard.Begin(ctx, guard.Attempt{
+		Account: name, Directory: Directory, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
 	})
-	if err != nil {
-		return guard.Ticket{}, false, err
-	}
-	if decision.Action != guard.Proceed {
-		return guard.Ticket{}, false, stopped(&decision)
-	}
-	login, right, err := d.Passwords.Check(ctx, s.Account.Account, password, decision.Privileged, nil)
-	right = right && err == nil && login.Account == s.Account.Account
 	switch {
 	case err != nil:
-		d.settle(ctx, decision.Ticket, guard.Abandoned)
-		return guard.Ticket{}, false, d.unchecked(client, err)
-	case !right:
-		d.settle(ctx, decision.Ticket, guard.Failed)
-		return guard.Ticket{}, false, nil
-	}
-	return decision.Ticket, true, nil
-}
-
-// stopped is why the current password was not even looked at.
-func stopped(d *guard.Decision) error {
-	if d.Action == guard.Challenge {
-		return echo.NewHTTPError(http.StatusForbidden,
+		return nil, err
+	case d.Action == guard.Challenge:
+		return nil, echo.NewHTTPError(http.StatusForbidden,
 			"A CAPTCHA is needed first. Sign out and sign in again, where you can solve it, and change the password then.")
+	case d.Action != guard.Proceed:
+		return nil, echo.NewHTTPError(http.StatusTooManyRequests,
+			"There were too many wrong passwords. Try again in "+guard.Spell(max(d.RetryAfter, time.Second))+". The password is as it was.")
 	}
-	return echo.NewHTTPError(http.StatusTooManyRequests,
-		"There were too many wrong passwords. Try again in "+pages.DurationWords(max(d.RetryAfter, time.Second))+". The password is as it was.")
+	login, right, err := s.Login.Passwords.Check(ctx, name, password, d.Privileged, nil)
+	switch {
+	case err != nil:
+		s.settle(ctx, d.Ticket, guard.Abandoned)
+		if errors.Is(err, passwords.ErrOverloaded) {
+			s.Login.Guard.Shed(client.Address)
+			err = echo.NewHTTPError(http.StatusServiceUnavailable, "Too many passwords are being checked right now. Try again in a moment. The password is as it was.")
+		}
+		return nil, err
+	case !right || login.Account != name:
+		s.settle(ctx, d.Ticket, guard.Failed)
+		return nil, nil
+	}
+	return &d.Ticket, nil
 }
 
-func (d Deps) unchecked(client web.Client, err error) error {
-	if errors.Is(err, passwords.ErrOverloaded) {
-		d.Guard.Shed(client.Address)
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "Too many passwords are being checked right now. Try again in a moment. The password is as it was.")
-	}
-	return err
-}
-
-func (d Deps) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
-	if err := d.Guard.Settle(ctx, t, o); err != nil {
-		d.Log.Error("attempt could not be settled", "outcome", o, "error", err)
+func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
+	if err := s.Login.Guard.Settle(ctx, t, o); err != nil {
+		s.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 }
 
-// setPassword sets the new password and starts a session with it. The attempt
-// is settled only after that: the new password forgets all places, and the
-// success remembers the one where its owner is.
-func (d Deps) setPassword(c echo.Context, s *web.Session, ticket guard.Ticket, password string) error {
-	ctx := context.WithoutCancel(c.Request().Context())
-	set := d.Control.SetPassword(ctx, who(s), s.Account.Account, password, false)
-	d.settle(ctx, ticket, guard.Succeeded)
+// replacePassword sets the new password and starts a session with it. The
+// attempt is settled only after that: the new password forgets all places, and
+// the success remembers the one where its owner is.
+func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *guard.Ticket, password string) error {
+	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
+	set := s.Control.SetPassword(ctx, who(session), name, password, false)
+	s.settle(ctx, *ticket, guard.Succeeded)
 	if errors.Is(set, control.ErrUnrecorded) {
-		d.Log.Error("administration failed", "path", c.Path(), "error", set)
+		s.Log.Error("administration failed", "path", c.Path(), "error", set)
 	} else if set != nil {
 		return set
 	}
-	login, found, err := d.Accounts.FindForLogin(ctx, s.Account.Account)
+	login, found, err := s.Login.Passwords.Source.FindForLogin(ctx, name)
 	if err != nil {
 		return err
 	}
 	if !found {
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
-	if err := d.Sessions.Start(c, d.Edge.Client(c.Request()), login); err != nil {
+	if err := s.Login.Sessions.Start(c, s.Login.Edge.Client(c.Request()), login); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/?password=changed")

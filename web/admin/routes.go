@@ -1,61 +1,70 @@
+// Package admin is the administration: the pages for people, the JSON API for
+// programs, and the socket through which commands reach a running server.
+//
+// It shows what package control knows and asks it for every change. Logging in
+// and out is package web's.
 package admin
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/guard"
-	"authguard/internal/accounts"
-	"authguard/internal/control"
 	"authguard/web"
-	"authguard/web/pages"
 )
 
 // Door names the administration's login in events, and its sessions.
 const Door = "admin"
 
 // Directory is where administrators' accounts are counted, apart from those of
-// the other doors: a user of the site who is called like an administrator must
-// not vouch for the administrator's place.
+// the other doors: a user of the site with an administrator's name must not vouch
+// for the administrator's place.
 const Directory = "administration"
 
-// Deps are what the administration's listener is made of. All but Site are
+// A Site is what the administration's listener is made of. All fields are
 // required.
-type Deps struct {
-	API      *API
-	Control  *control.Control
-	Guard    *guard.Guard
-	Accounts *accounts.Table
-	// Sessions are those of the administration's login.
-	Sessions *web.Sessions
-	// Passwords check the current password of whoever changes his.
-	Passwords *web.Passwords
-	Edge      *web.Edge
-	Site      pages.Site
-	Metrics   http.Handler
+type Site struct {
+	*API
+	// Login is the administration's own, with Admin set.
+	Login   *web.Login
+	Metrics http.Handler
 	// Ready says why the server cannot do its work; nil if it can.
 	Ready func(ctx context.Context) error
-	Log   *slog.Logger
 }
 
-// Routes adds all paths of the administration but /login and /logout. Health
-// and metrics ask for no login; everything else is for administrators, and for
-// those whose password is a one-time password only /password.
-func Routes(e *echo.Echo, d Deps) {
-	e.GET("/healthz", healthy)
-	e.GET("/readyz", d.ready)
-	e.GET("/metrics", echo.WrapHandler(d.Metrics))
+// Routes adds all paths of the administration. Health and metrics ask for no
+// login; everything else is for administrators, and for those whose password is
+// a one-time password only /password.
+func (s *Site) Routes(e *echo.Echo) {
+	s.Login.Routes(e)
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	e.GET("/readyz", s.ready)
+	e.GET("/metrics", echo.WrapHandler(s.Metrics))
 
-	e.GET("/", d.page(d.overview))
-	e.GET("/fragment", d.page(d.fragment))
-	e.POST("/mode", d.form(d.switchMode, "mode", "for", "reason"))
-	e.POST("/unlock", d.form(d.unlock, "account", "address"))
-	e.POST("/forget", d.form(d.forget, "account", "address"))
-	e.GET("/password", d.signedIn(d.passwordPage))
-	e.POST("/password", d.signedIn(d.changePassword))
+	e.GET("/", s.page(s.overviewPage))
+	e.GET("/fragment", s.page(s.fragment))
+	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
+	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
+	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
+	e.GET("/password", s.signedIn(s.passwordPage))
+	e.POST("/password", s.signedIn(s.changePassword))
 
-	d.API.Routes(e.Group("/api", d.apiSession))
+	s.API.Routes(e, s.apiSession)
+}
+
+// readyWithin is how long finding out may take: load balancers give up soon.
+const readyWithin = 2 * time.Second
+
+// ready is GET /readyz: 200 if logins can be decided, 503 and why if not.
+func (s *Site) ready(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readyWithin)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		return web.Problem{
+			Type: "not-ready", Title: "The server cannot do its work", Status: http.StatusServiceUnavailable, Detail: words(err),
+		}.Write(c.Response())
+	}
+	return c.String(http.StatusOK, "ready\n")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/web"
-	"authguard/web/pages"
 )
 
 // MaxSocketPath is the longest path that a unix socket can have: sun_path has
@@ -70,18 +69,17 @@ func private(_, _ string, raw syscall.RawConn) error {
 }
 
 // SocketServer serves the API on the commands' socket. Being able to open it is
-// the login; who did is asked of the kernel and shown as "cli:" and the user's
-// name. Limits on the time of requests are left out: an import may be long.
+// the login; the kernel says which user did, and the audit log shows "cli:" and
+// the name. Requests have no time limit: an import may be long.
 func (a *API) SocketServer() *http.Server {
-	e := web.NewEcho(pages.Site{}, a.Log)
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+	e := web.NewEcho("", a.Log)
+	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)
-			SetWho(c, who)
+			c.Set(whoKey, who)
 			return next(c)
 		}
 	})
-	a.Routes(e.Group("/api"))
 	return &http.Server{
 		Handler: e, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -95,13 +93,14 @@ type peerKey struct{}
 
 // peer is the user at the other end of a socket (SO_PEERCRED).
 func peer(c net.Conn) string {
+	const unknown = "cli:unknown"
 	socket, ok := c.(*net.UnixConn)
 	if !ok {
-		return "cli:unknown"
+		return unknown
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return "cli:unknown"
+		return unknown
 	}
 	var credentials *syscall.Ucred
 	var failed error
@@ -109,11 +108,11 @@ func peer(c net.Conn) string {
 		credentials, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err != nil || failed != nil {
-		return "cli:unknown"
+		return unknown
 	}
 	id := strconv.FormatUint(uint64(credentials.Uid), 10)
 	if known, err := user.LookupId(id); err == nil {
-		return "cli:" + known.Username
+		id = known.Username
 	}
 	return "cli:" + id
 }

@@ -1,33 +1,27 @@
 package pages
 
 import (
-	"io"
-	"time"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/control"
 )
 
 // AdminView is the administrator's overview. Its forms post to /mode, /unlock
 // and /forget; the look-up is a GET of / with account and address.
 type AdminView struct {
-	Site Site
 	// CSRF goes into every form, as a hidden field named csrf.
 	CSRF string
 	// User is who is signed in.
 	User string
-	// Now is the moment of all numbers. Times are shown in its location.
-	Now time.Time
+	// Overview is what is going on. Times are shown in the location of its Now.
+	control.Overview
 	// Notice is the outcome of the form that was sent last; zero at first.
-	Notice   Notice
-	Warnings []Warning
-	Status   Status
-	// Minutes are the plot's numbers, oldest first: an hour, as a rule.
-	Minutes []MinutePoint
-	// Addresses and Accounts are the subjects with the most failures in the
-	// last hour, most first.
-	Addresses []Subject
-	Accounts  []Subject
-	// Switches is the history of CAPTCHA mode, newest first.
-	Switches []Switch
-	LookUp   LookUp
+	Notice Notice
+	LookUp LookUp
 }
 
 // A Notice is the outcome of a form.
@@ -41,51 +35,16 @@ type Notice struct {
 	Bad bool
 }
 
-// A Warning is something to mend, shown above everything else.
-type Warning struct {
-	Title string
-	// Text says what it means and what to do.
-	Text string
-	// Setting is the line to put into the configuration; empty leaves it out.
-	Setting string
-}
+// RenderAdmin draws the whole page.
+func RenderAdmin(v AdminView) ([]byte, error) { return render("admin", v) }
 
-// A Subject is one account or address in a table.
-type Subject struct {
-	// Name is the account or the address, exactly as the unlock form sends it
-	// back.
-	Name     string
-	Failures int
-	LastSeen time.Time
-	// Status says what happens to its next attempt, in a few words; empty is
-	// "free".
-	Status string
-	// Closed marks a status that keeps people out or asks them for more.
-	Closed bool
-}
-
-// A Switch is one change of CAPTCHA mode.
-type Switch struct {
-	At time.Time
-	// To is what it changed to, in words: "CAPTCHA mode on".
-	To string
-	// By is a person, or empty for the machine.
-	By     string
-	Reason string
-	// Until is when a person's word ends; zero for none.
-	Until time.Time
-}
-
-// RenderAdmin writes the whole page.
-func RenderAdmin(w io.Writer, v AdminView) error { return render(w, "admin", v) }
-
-// RenderLive writes the part of the page that changes by itself: what is inside
+// RenderLive draws the part of the page that changes by itself: what is inside
 // the section with the id live. GET /fragment answers with it.
-func RenderLive(w io.Writer, v AdminView) error { return render(w, "live", v) }
+func RenderLive(v AdminView) ([]byte, error) { return render("live", v) }
 
 // Frame is what surrounds the page.
 func (v AdminView) Frame() frame {
-	return frame{Site: v.Site, Title: v.Status.Headline() + " · Administration", Script: "admin.js", Wide: true}
+	return frame{Title: v.Status().Headline() + " · Administration", Script: "admin.js", Wide: true}
 }
 
 // Plots are the same numbers drawn twice, for wide and for narrow windows; the
@@ -94,22 +53,79 @@ func (v AdminView) Plots() []Plot {
 	return []Plot{NewPlot("wide", v.Now, v.Minutes), NewPlot("narrow", v.Now, v.Minutes)}
 }
 
-// Newest is the minutes with the newest first, for the table behind the plot.
-func (v AdminView) Newest() []MinutePoint {
-	rows := make([]MinutePoint, 0, len(v.Minutes))
-	for i := len(v.Minutes) - 1; i >= 0; i-- {
-		rows = append(rows, v.Minutes[i])
+// Status is what the page says first.
+func (v AdminView) Status() status {
+	s := status{State: v.State}
+	for _, one := range slices.Backward(v.Switches) {
+		if one.On != one.WasOn {
+			s.Since = one.At
+			break
+		}
 	}
+	return s
+}
+
+// Newest is the minutes with the newest first, for the table behind the plot.
+func (v AdminView) Newest() []captchamode.Minute {
+	rows := slices.Clone(v.Minutes)
+	slices.Reverse(rows)
 	return rows
 }
 
 // Zone is the abbreviation of the time zone of all times shown.
 func (v AdminView) Zone() string { return v.Now.Format("MST") }
 
-// a subjectTable is one of the two tables of subjects.
+// shownSwitches is how many changes of the mode the page lists.
+const shownSwitches = 20
+
+// History is the newest changes of CAPTCHA mode, newest first.
+func (v AdminView) History() (all []change) {
+	for _, s := range slices.Backward(v.Switches) {
+		if len(all) == shownSwitches {
+			break
+		}
+		all = append(all, change(s))
+	}
+	return all
+}
+
+// A change is one change of CAPTCHA mode.
+type change captchamode.Switch
+
+// To is what it changed to, in words.
+func (c change) To() string {
+	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Slowing strangers"}[captchamode.Switch(c).Now()]
+	to = cmp.Or(to, "CAPTCHA mode off")
+	if c.Cause == captchamode.ByExpiry || c.ByPerson() && c.Force.Word == captchamode.Automatic {
+		return to + ", automatic again"
+	}
+	return to
+}
+
+// ByPerson reports whether a person made the change, and not the detector.
+func (c change) ByPerson() bool { return c.Cause == captchamode.ByPerson }
+
+// A subjectTable is one of the two tables of subjects.
 type subjectTable struct {
-	Now  time.Time
-	CSRF string
+	AdminView
 	Kind string // "account" or "address": the name of the form field
-	Rows []Subject
+	Rows []control.Subject
+}
+
+// Table is the table of accounts or that of addresses.
+func (v AdminView) Table(kind string) subjectTable {
+	if kind == "address" {
+		return subjectTable{v, kind, v.Addresses}
+	}
+	return subjectTable{v, kind, v.Accounts}
+}
+
+// nextWords is what the next attempt of a subject gets.
+func nextWords(s control.Subject) string {
+	words := map[string]string{"": "not known", "proceed": "free", "challenge": "gets a CAPTCHA", "wait": "waits " + guard.Spell(s.Wait)}[s.Next]
+	words = cmp.Or(words, "refused")
+	if s.Stopped > 0 {
+		words += fmt.Sprintf("; %d stopped", s.Stopped)
+	}
+	return words
 }

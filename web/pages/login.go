@@ -1,20 +1,16 @@
 package pages
 
 import (
-	"io"
 	"strconv"
 	"time"
+
+	"authguard/guard"
 )
 
 // LoginView is the sign-in page, of the site and of the administration.
 type LoginView struct {
-	Site Site
 	// Admin puts "Administration" above the heading.
 	Admin bool
-	// Action is where the form is posted; /login when empty.
-	Action string
-	// CSRF goes into a hidden field named csrf; empty leaves the field out.
-	CSRF string
 	// Username is what was typed last, so that nobody types it twice.
 	Username string
 	// Next is where to go afterwards. The handler must have checked that it is
@@ -24,10 +20,10 @@ type LoginView struct {
 	// page offers to continue or to sign out (POST /logout) instead of a form.
 	SignedInAs string
 	Message    Message
-	// Challenge is nil where none is asked for.
-	Challenge *Challenge
+	// Challenge is zero where none is asked for.
+	Challenge Challenge
 
-	marked bool // marks stand for what differs between attempts, see skeleton.go
+	marked bool // marks stand for what differs between attempts, see LoginPages
 }
 
 // A ChallengeKind says how a challenge is solved.
@@ -41,7 +37,7 @@ const (
 	ChallengePoW ChallengeKind = "pow"
 )
 
-// A Challenge is one issued challenge.
+// A Challenge is one issued challenge. The zero Challenge is none.
 type Challenge struct {
 	// ID comes back as captcha_id, the solution as captcha_answer.
 	ID   string
@@ -54,42 +50,22 @@ type Challenge struct {
 }
 
 // PoW reports whether the browser can solve the challenge by itself.
-func (c *Challenge) PoW() bool { return c != nil && c.Kind == ChallengePoW }
+func (c Challenge) PoW() bool { return c.Kind == ChallengePoW }
 
-// RenderLogin writes the sign-in page.
-func RenderLogin(w io.Writer, v LoginView) error { return renderLogin(w, v) }
+// A wait is how long to wait: in seconds for the browser's countdown, in words,
+// and its end for programs and for people.
+type wait struct{ Seconds, Words, ISO, Clock string }
 
-// FormAction is where the form is posted.
-func (v LoginView) FormAction() string {
-	if v.Action == "" {
-		return "/login"
-	}
-	return v.Action
-}
-
-// RetrySeconds is the wait for the browser's countdown; 0 when there is none.
-func (v LoginView) RetrySeconds() string {
-	return v.or(slotSeconds, strconv.Itoa(ceil(max(v.Message.RetryAfter, 0), time.Second)))
-}
-
-// RetryWords is the wait in words.
-func (v LoginView) RetryWords() string { return v.or(slotWords, DurationWords(v.Message.RetryAfter)) }
-
-// RetryISO is the end of the wait for programs.
-func (v LoginView) RetryISO() string {
-	return v.or(slotISO, v.Message.RetryAt.UTC().Format("2006-01-02T15:04:05Z"))
-}
-
-// RetryClock is the end of the wait for people.
-func (v LoginView) RetryClock() string {
-	return v.or(slotClock, v.Message.RetryAt.Format("15:04:05 MST"))
-}
-
-func (v LoginView) or(s slot, text string) string {
+// Wait is the message's wait.
+func (v LoginView) Wait() wait {
 	if v.marked {
-		return s.mark()
+		return wait{marks[slotSeconds], marks[slotWords], marks[slotISO], marks[slotClock]}
 	}
-	return text
+	m := v.Message
+	return wait{
+		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), guard.Spell(m.RetryAfter),
+		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
+	}
 }
 
 // FocusOn is the field that the page starts in: the message when the form
@@ -116,5 +92,5 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Site: v.Site, Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
+	return frame{Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
 }

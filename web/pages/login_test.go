@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,7 @@ import (
 
 func loginDoc(t *testing.T, v LoginView) *html.Node {
 	t.Helper()
-	return parse(t, func(w io.Writer) error { return RenderLogin(w, v) })
+	return parse(t, func() ([]byte, error) { return new(LoginPages).Render(v) })
 }
 
 func named(doc *html.Node, name string) []*html.Node {
@@ -38,7 +37,7 @@ func TestTheNameIsKeptAndThePasswordIsNot(t *testing.T) {
 
 func TestWithoutScriptOneAnswerIsSent(t *testing.T) {
 	t.Parallel()
-	for _, c := range []*Challenge{image(), work()} {
+	for _, c := range []Challenge{image(), work()} {
 		doc := loginDoc(t, LoginView{Challenge: c})
 		if n := len(named(doc, "captcha_answer")); n != 1 {
 			t.Errorf("%s: %d inputs named captcha_answer", c.Kind, n)
@@ -66,7 +65,7 @@ func TestWorkIsHandedToTheScriptUnchanged(t *testing.T) {
 func TestWaitingIsSaidInWordsAndInSeconds(t *testing.T) {
 	t.Parallel()
 	v := LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: 1500 * time.Millisecond, RetryAt: noon}}
-	page := text(t, func(w io.Writer) error { return RenderLogin(w, v) })
+	page := text(t, func() ([]byte, error) { return new(LoginPages).Render(v) })
 	for _, want := range []string{`data-retry-after="2"`, "2 seconds", "12:00:30 UTC", `datetime="2026-03-14T12:00:30Z"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %s", want)
@@ -76,7 +75,7 @@ func TestWaitingIsSaidInWordsAndInSeconds(t *testing.T) {
 
 func TestEveryMessageSaysWhatHappenedAndWhatItMeans(t *testing.T) {
 	t.Parallel()
-	for kind := NoMessage + 1; kind <= Expired; kind++ {
+	for kind := NoMessage + 1; kind <= SignedOut; kind++ {
 		m := Message{Kind: kind}
 		if m.Tone() == "" || m.Title() == "" || len(m.Lines()) == 0 || m.Lines()[0] == "" {
 			t.Errorf("kind %d: %q %q %q", kind, m.Tone(), m.Title(), m.Lines())
@@ -86,8 +85,8 @@ func TestEveryMessageSaysWhatHappenedAndWhatItMeans(t *testing.T) {
 
 func TestWrongNeverSaysWhich(t *testing.T) {
 	t.Parallel()
-	known := text(t, func(w io.Writer) error {
-		return RenderLogin(w, LoginView{Username: "alice", Message: Message{Kind: WrongCredentials}})
+	known := text(t, func() ([]byte, error) {
+		return new(LoginPages).Render(LoginView{Username: "alice", Message: Message{Kind: WrongCredentials}})
 	})
 	for _, word := range []string{"exist", "unknown", "no such", "not found"} {
 		if strings.Contains(strings.ToLower(known), word) {
@@ -110,8 +109,8 @@ func TestSignedInOffersNoForm(t *testing.T) {
 
 func TestAScriptIsNoWayOn(t *testing.T) {
 	t.Parallel()
-	page := text(t, func(w io.Writer) error {
-		return RenderLogin(w, LoginView{SignedInAs: "alice", Next: "javascript:alert(1)"})
+	page := text(t, func() ([]byte, error) {
+		return new(LoginPages).Render(LoginView{SignedInAs: "alice", Next: "javascript:alert(1)"})
 	})
 	if strings.Contains(page, `href="javascript:`) {
 		t.Error("a link runs a script")
@@ -120,7 +119,7 @@ func TestAScriptIsNoWayOn(t *testing.T) {
 
 func TestAProblemIsTiedToItsField(t *testing.T) {
 	t.Parallel()
-	doc := parse(t, func(w io.Writer) error { return RenderPassword(w, refusedPassword()) })
+	doc := parse(t, func() ([]byte, error) { return RenderPassword(refusedPassword()) })
 	in := named(doc, "repeat_password")[0]
 	if attr(in, "aria-invalid") != "true" || !strings.Contains(attr(in, "aria-describedby"), "repeat_password_problem") {
 		t.Errorf("repeat_password: %v", in.Attr)

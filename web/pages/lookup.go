@@ -1,8 +1,8 @@
 package pages
 
 import (
-	"fmt"
-	"time"
+	"authguard/guard"
+	"authguard/trusted"
 )
 
 // LookUp is the form that explains one account or address, and its answer.
@@ -14,67 +14,49 @@ type LookUp struct {
 	// looked up.
 	Problem string
 	// Result is nil before anything was asked.
-	Result *Explain
+	Result *guard.Explanation
 }
 
-// Explain is what the guard knows about an account, an address, or both.
-type Explain struct {
-	// Summary is what would happen to the next attempt, in one sentence.
-	Summary string
-	// Open says that the next attempt would be let through to its password.
-	Open   bool
-	Limits []LimitLine
-	// Known says that the account has signed in from the address before.
-	Known bool
+// Summary is what would happen to the next attempt, and why.
+func (l LookUp) Summary() string {
+	text := l.Result.Summary()
+	for _, why := range l.Result.Why() {
+		text += " " + Sentence(why)
+	}
+	return text
 }
 
-// A LimitLine is how one limit stands.
-type LimitLine struct {
-	// Subject is what is counted: "account", "address", "network", "pair".
-	Subject string
-	// Name is whose count it is.
-	Name   string
-	Used   int
-	Limit  int
-	Window time.Duration
-	// Then is what happens beyond, in words: "a CAPTCHA", "refused until it
-	// frees".
-	Then string
-	// FreesAt is when the next attempt has room again; zero where it has room
-	// now.
-	FreesAt time.Time
-	// Monitor marks a limit that is recorded and not enforced.
-	Monitor bool
+// Known reports whether the address is a known place of the account.
+func (l LookUp) Known() bool { return l.Result.Status == trusted.Privileged }
+
+// Limits are how the limits stand. The pair's delay is none of them.
+func (l LookUp) Limits() (lines []limitLine) {
+	for _, line := range l.Result.Lines {
+		if !line.Delay {
+			lines = append(lines, limitLine{line, l.Result.Whose(line.Subject)})
+		}
+	}
+	return lines
 }
 
-// Asked reports whether there is an answer to show.
-func (l LookUp) Asked() bool { return l.Result != nil }
-
-// Full reports whether the limit has no room left.
-func (l LimitLine) Full() bool { return l.Limit > 0 && l.Used >= l.Limit }
-
-// Words is how the limit stands, in one sentence.
-func (l LimitLine) Words() string {
-	return fmt.Sprintf("%s of %s in any %s", comma(l.Used), countWords(l.Limit, "failure"), windowWords(l.Window))
+// A limitLine is how one limit stands, and whose count it is.
+type limitLine struct {
+	guard.Line
+	Name string
 }
 
 // Part is the filled part of the line's bar.
-func (l LimitLine) Part() string {
-	if l.Limit <= 0 {
-		return percent(0)
-	}
-	return percent(float64(max(l.Used, 0)) / float64(l.Limit))
-}
+func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(l.Limit.Failures, 1))) }
 
-// windowWords is "minute", "hour", "24 hours": the words after "any".
-func windowWords(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
+// Beyond is what happens beyond the limit, in words.
+func (l limitLine) Beyond() string {
+	switch l.Limit.Then {
+	case guard.Challenge:
+		return "a CAPTCHA"
+	case guard.Forget:
+		return "treated like a stranger's"
+	case guard.Wait:
+		return "told to wait"
 	}
-	return DurationWords(d)
+	return "refused until it frees"
 }

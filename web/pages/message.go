@@ -1,6 +1,9 @@
 package pages
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A MessageKind is what the sign-in page has to say.
 type MessageKind uint8
@@ -26,8 +29,6 @@ const (
 	InvalidInput
 	// SignedOut confirms the end of a session.
 	SignedOut
-	// Expired says that the form was too old to be believed (its CSRF token).
-	Expired
 )
 
 // A ChallengeWhy is the reason of a challenge.
@@ -58,73 +59,51 @@ type Message struct {
 	Detail string
 }
 
-// Waits reports whether nothing can be done before RetryAfter is over.
-func (m Message) Waits() bool { return m.Kind == SlowDown || m.Kind == Overloaded }
+// said is a message's tone and words.
+type said struct {
+	tone  string // "bad", "calm" or "good"
+	title string
+	lines []string
+}
+
+// said is what each kind says: what happened, what it means, what to do next.
+func (m Message) said() said {
+	switch m.Kind {
+	case WrongCredentials:
+		return said{"bad", "That did not match", []string{"The user name or the password is wrong. Check both, and Caps Lock, then try again."}}
+	case ChallengeAhead:
+		return said{"calm", "One more step", []string{m.Why.words(), "If you have signed in from here before, you may leave it empty."}}
+	case ChallengeRequired:
+		return said{"calm", "One more step", []string{m.Why.words(), "Solve the challenge below and enter your password again: it was not looked at."}}
+	case ChallengeFailed:
+		return said{"bad", "The digits did not match", []string{"Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."}}
+	case SlowDown:
+		return said{"calm", "Please wait before you try again", m.waitLines()}
+	case Overloaded:
+		return said{"calm", "Too busy at the moment", []string{"Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."}}
+	case InvalidInput:
+		return said{"bad", "Something is missing", []string{cmp.Or(m.Detail, "Enter your user name and your password, then try again.")}}
+	case SignedOut:
+		return said{"good", "You are signed out", []string{"This browser no longer acts for your account. On a computer that others use, close the window too."}}
+	}
+	return said{}
+}
 
 // Tone is "bad", "calm" or "good", and empty when there is nothing to say.
-func (m Message) Tone() string {
-	switch m.Kind {
-	case NoMessage:
-		return ""
-	case SignedOut:
-		return "good"
-	case ChallengeRequired, ChallengeAhead, SlowDown, Overloaded:
-		return "calm"
-	}
-	return "bad"
-}
+func (m Message) Tone() string { return m.said().tone }
+
+// Title is what happened, in a few words.
+func (m Message) Title() string { return m.said().title }
+
+// Lines is what it means and what to do next.
+func (m Message) Lines() []string { return m.said().lines }
+
+// Waits reports whether nothing can be done before RetryAfter is over.
+func (m Message) Waits() bool { return m.Kind == SlowDown || m.Kind == Overloaded }
 
 // ChallengeOptional reports whether the form may be sent without an answer:
 // before the account is named nobody knows whether it needs one.
 func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
-
-// Title is what happened, in a few words.
-func (m Message) Title() string {
-	switch m.Kind {
-	case WrongCredentials:
-		return "That did not match"
-	case ChallengeRequired, ChallengeAhead:
-		return "One more step"
-	case ChallengeFailed:
-		return "The digits did not match"
-	case SlowDown:
-		return "Please wait before you try again"
-	case Overloaded:
-		return "Too busy at the moment"
-	case InvalidInput:
-		return "Something is missing"
-	case SignedOut:
-		return "You are signed out"
-	case Expired:
-		return "This form was too old"
-	}
-	return ""
-}
-
-// Lines is what it means and what to do next.
-func (m Message) Lines() []string {
-	switch m.Kind {
-	case WrongCredentials:
-		return []string{"The user name or the password is wrong. Check both, and Caps Lock, then try again."}
-	case ChallengeAhead:
-		return []string{m.Why.words(), "If you have signed in from here before, you may leave it empty."}
-	case ChallengeRequired:
-		return []string{m.Why.words(), "Solve the challenge below and enter your password again: it was not looked at."}
-	case ChallengeFailed:
-		return []string{"Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."}
-	case SlowDown:
-		return m.waitLines()
-	case Overloaded:
-		return []string{"Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."}
-	case InvalidInput:
-		return []string{m.invalid()}
-	case SignedOut:
-		return []string{"This browser no longer acts for your account. On a computer that others use, close the window too."}
-	case Expired:
-		return []string{"It was opened too long ago, or in another session. Nothing was done. Please enter your password again."}
-	}
-	return nil
-}
 
 func (w ChallengeWhy) words() string {
 	switch w {
@@ -136,13 +115,6 @@ func (w ChallengeWhy) words() string {
 		return "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge."
 	}
 	return "Something about this sign-in is unusual."
-}
-
-func (m Message) invalid() string {
-	if m.Detail != "" {
-		return m.Detail
-	}
-	return "Enter your user name and your password, then try again."
 }
 
 // longWait is when waiting stops being the best advice.

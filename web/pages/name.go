@@ -35,7 +35,14 @@ func newName(s string) name {
 	}
 	shown, cut := cutRunes(s, shownRunes)
 	long, _ := cutRunes(s, titleRunes)
-	return name{Pieces: pieces(shown), Cut: cut, Full: flat(pieces(long))}
+	var full strings.Builder
+	for _, p := range pieces(long) {
+		if p.Hidden {
+			p.Text = "⟨" + p.Text + "⟩"
+		}
+		full.WriteString(p.Text)
+	}
+	return name{Pieces: pieces(shown), Cut: cut, Full: full.String()}
 }
 
 func cutRunes(s string, most int) (string, bool) {
@@ -49,30 +56,30 @@ func cutRunes(s string, most int) (string, bool) {
 	return s, false
 }
 
-func pieces(s string) []piece {
-	var out []piece
+func pieces(s string) (all []piece) {
 	plain := 0
+	add := func(end, next int, label string) {
+		if plain < end {
+			all = append(all, piece{Text: s[plain:end]})
+		}
+		if label != "" {
+			all = append(all, piece{label, true})
+		}
+		plain = next
+	}
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if label := hiddenLabel(r, size, s[i]); label != "" {
-			out = appendPlain(out, s[plain:i])
-			out = append(out, piece{label, true})
-			plain = i + size
+			add(i, i+size, label)
 		}
 		i += size
 	}
-	return appendPlain(out, s[plain:])
-}
-
-func appendPlain(out []piece, s string) []piece {
-	if s == "" {
-		return out
-	}
-	return append(out, piece{Text: s})
+	add(len(s), len(s), "")
+	return all
 }
 
 // hiddenLabel names a character that cannot be seen or that moves others
-// about; it is empty for all others.
+// about, and is empty for all others.
 func hiddenLabel(r rune, size int, first byte) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -83,16 +90,4 @@ func hiddenLabel(r rune, size int, first byte) string {
 		return fmt.Sprintf("U+%04X", r)
 	}
 	return ""
-}
-
-func flat(ps []piece) string {
-	var b strings.Builder
-	for _, p := range ps {
-		if p.Hidden {
-			b.WriteString("⟨" + p.Text + "⟩")
-			continue
-		}
-		b.WriteString(p.Text)
-	}
-	return b.String()
 }

@@ -1,13 +1,13 @@
 package pages
 
 import (
-	"errors"
-	"io"
 	"net/url"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"authguard/internal/control"
 )
 
 func TestNothingInlineThatThePolicyForbids(t *testing.T) {
@@ -116,7 +116,9 @@ func TestAtMostOneElementTakesTheFocus(t *testing.T) {
 	})
 }
 
-func TestEveryPostCarriesTheToken(t *testing.T) {
+// Signing in and out needs no token: where such a request comes from is checked
+// instead.
+func TestEveryOtherPostCarriesTheToken(t *testing.T) {
 	t.Parallel()
 	eachPage(t, func(t *testing.T, doc *html.Node) {
 		for _, form := range elements(doc, "form") {
@@ -126,8 +128,10 @@ func TestEveryPostCarriesTheToken(t *testing.T) {
 					tokens++
 				}
 			}
-			if want := attr(form, "method") == "post"; (tokens == 1) != want {
-				t.Errorf("form to %s: %d tokens", attr(form, "action"), tokens)
+			action := attr(form, "action")
+			free := attr(form, "method") != "post" || action == "/login" || action == "/logout"
+			if !free && tokens != 1 {
+				t.Errorf("form to %s: %d tokens", action, tokens)
 			}
 		}
 	})
@@ -161,8 +165,8 @@ func TestWhatStrangersTypeStaysData(t *testing.T) {
 func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	v.Accounts = []Subject{{Name: "bob\u202e\"<>&"}}
-	doc := parse(t, func(w io.Writer) error { return RenderAdmin(w, v) })
+	v.Accounts = []control.Subject{{Top: control.Top{Name: "bob\u202e\"<>&"}}}
+	doc := parse(t, func() ([]byte, error) { return RenderAdmin(v) })
 	for _, in := range elements(doc, "input") {
 		if attr(in, "name") == "account" && attr(in, "value") == "bob\u202e\"<>&" {
 			return
@@ -174,8 +178,8 @@ func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 func TestTheFragmentIsWhatThePageHasInside(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	page := text(t, func(w io.Writer) error { return RenderAdmin(w, v) })
-	fragment := text(t, func(w io.Writer) error { return RenderLive(w, v) })
+	page := text(t, func() ([]byte, error) { return RenderAdmin(v) })
+	fragment := text(t, func() ([]byte, error) { return RenderLive(v) })
 	if !strings.Contains(page, fragment) {
 		t.Error("the fragment is not a part of the page")
 	}
@@ -184,31 +188,12 @@ func TestTheFragmentIsWhatThePageHasInside(t *testing.T) {
 	}
 }
 
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
-func TestABrokenWriterIsReported(t *testing.T) {
-	t.Parallel()
-	if err := RenderError(broken{}, ErrorView{}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("err = %v", err)
-	}
-}
-
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{0, 400, 403, 404, 405, 413, 415, 418, 500, 503} {
 		v := ErrorView{Status: status}
-		if v.Title() == "" || v.Text() == "" || v.Way() != "/" {
-			t.Errorf("%d: %q, %q, %q", status, v.Title(), v.Text(), v.Way())
+		if v.Title() == "" || v.Text() == "" {
+			t.Errorf("%d: %q, %q", status, v.Title(), v.Text())
 		}
-	}
-}
-
-func TestAssetsCanMove(t *testing.T) {
-	t.Parallel()
-	page := text(t, func(w io.Writer) error { return RenderLogin(w, LoginView{Site: Site{Assets: "/authguard/static"}}) })
-	if !strings.Contains(page, `href="/authguard/static/authguard.css"`) || strings.Contains(page, `"/static/`) {
-		t.Error("an asset stayed where it was")
 	}
 }

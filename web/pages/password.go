@@ -1,11 +1,8 @@
 package pages
 
-import "io"
-
 // PasswordView is the page on which an administrator replaces a password. It posts
 // csrf, current_password, new_password and repeat_password to /password.
 type PasswordView struct {
-	Site Site
 	CSRF string
 	// Username is whose password it is; password managers file the new one
 	// under it.
@@ -28,33 +25,32 @@ const (
 	RepeatDiffers
 )
 
-// RenderPassword writes the change-password page.
-func RenderPassword(w io.Writer, v PasswordView) error { return render(w, "password", v) }
+// RenderPassword draws the change-password page.
+func RenderPassword(v PasswordView) ([]byte, error) { return render("password", v) }
 
-// Field is the name of the input that the problem is about.
-func (p PasswordProblem) Field() string {
-	switch p {
-	case NewTooShort, NewTooLong, NewSame:
-		return "new_password"
-	case RepeatDiffers:
-		return "repeat_password"
-	}
-	return "current_password"
-}
+// problem is the input that a problem is about, and what is wrong and what to do.
+type problem struct{ Field, Words string }
 
-// Words says what is wrong and what to do.
-func (p PasswordProblem) Words() string {
+func (p PasswordProblem) problem() problem {
 	switch p {
 	case NewTooShort:
-		return "The new password is too short. Use at least 8 characters."
+		return problem{"new_password", "The new password is too short. Use at least 8 characters."}
 	case NewTooLong:
-		return "The new password is too long. Use at most 72 bytes; accented letters take two or more."
+		return problem{"new_password", "The new password is too long. Use at most 72 bytes; accented letters take two or more."}
 	case NewSame:
-		return "The new password is the old one. Choose a different one."
+		return problem{"new_password", "The new password is the old one. Choose a different one."}
 	case RepeatDiffers:
-		return "The two new passwords differ. Type the same one twice."
+		return problem{"repeat_password", "The two new passwords differ. Type the same one twice."}
 	}
-	return "The current password is wrong. Enter the one you signed in with."
+	return problem{"current_password", "The current password is wrong. Enter the one you signed in with."}
+}
+
+// Wrong is what is wrong, for the list above the form.
+func (v PasswordView) Wrong() (all []problem) {
+	for _, p := range v.Problems {
+		all = append(all, p.problem())
+	}
+	return all
 }
 
 // A passwordField is one input with its words and its problem.
@@ -77,21 +73,14 @@ func (v PasswordView) Fields() []passwordField {
 	}
 	focus := 0
 	for i := len(fields) - 1; i >= 0; i-- {
-		if fields[i].Problem = v.problem(fields[i].ID); fields[i].Problem != "" {
-			focus = i
+		for _, p := range v.Wrong() {
+			if p.Field == fields[i].ID {
+				fields[i].Problem, focus = p.Words, i
+			}
 		}
 	}
 	fields[focus].Focus = true
 	return fields
-}
-
-func (v PasswordView) problem(field string) string {
-	for _, p := range v.Problems {
-		if p.Field() == field {
-			return p.Words()
-		}
-	}
-	return ""
 }
 
 // Frame is what surrounds the page.
@@ -100,5 +89,5 @@ func (v PasswordView) Frame() frame {
 	if len(v.Problems) > 0 {
 		title = "Not changed · " + title
 	}
-	return frame{Site: v.Site, Title: title, Script: "login.js"}
+	return frame{Title: title, Script: "login.js"}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"authguard/captchamode"
 )
 
 func number(t testing.TB, s string) float64 {
@@ -20,8 +22,8 @@ func number(t testing.TB, s string) float64 {
 
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
-	m := MinutePoint{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
-	c := newCanvas("wide", noon, []MinutePoint{m})
+	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
+	c := newCanvas("wide", noon, []captchamode.Minute{m})
 	bars := c.stack(m)
 	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
 		t.Fatalf("bars: %+v", bars)
@@ -29,7 +31,7 @@ func TestBarsStackToTheTotal(t *testing.T) {
 	if top := number(t, bars[2].Y); top != number(t, coord(c.y(100))) {
 		t.Errorf("the stack ends at %v, not at 100", top)
 	}
-	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.bottom {
+	if base := number(t, bars[0].Y) + number(t, bars[0].H); base != c.Bottom {
 		t.Errorf("the stack starts at %v, not on the axis", base)
 	}
 }
@@ -40,11 +42,11 @@ func TestTimeRunsFromLeftToRight(t *testing.T) {
 	c := newCanvas("wide", noon, points)
 	first, w := c.column(points[0])
 	last, _ := c.column(points[59])
-	if first != c.left || coord(last+w) != coord(c.right) {
+	if first != c.Left || coord(last+w) != coord(c.Right) {
 		t.Errorf("columns from %v to %v", first, last+w)
 	}
 	want := []string{"11:10", "11:20", "11:30", "11:40", "11:50", "12:00"}
-	for i, tick := range c.times() {
+	for i, tick := range c.Times() {
 		if tick.Text != want[i] {
 			t.Errorf("tick %d is %s", i, tick.Text)
 		}
@@ -55,7 +57,7 @@ func TestAfterAStartTheAxisIsStillAnHour(t *testing.T) {
 	t.Parallel()
 	points := hour(0)[58:]
 	c := newCanvas("wide", noon, points)
-	if _, w := c.column(points[1]); coord(w) != coord((c.right-c.left)/60) {
+	if _, w := c.column(points[1]); coord(w) != coord((c.Right-c.Left)/60) {
 		t.Errorf("a minute is %v wide", w)
 	}
 }
@@ -77,7 +79,7 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 	for i := 30; i < 60; i++ {
 		points[i].Threshold = 70
 	}
-	points[10].Slow = 0
+	points[10].SlowAt = 0
 	p := NewPlot("wide", noon, points)
 	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA on 70" {
 		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
@@ -90,9 +92,9 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 func TestSpansJoinNeighbours(t *testing.T) {
 	t.Parallel()
 	points := hour(1)
-	points[20].Mode = ModeSlow
+	points[20].Level = captchamode.Slow
 	p := NewPlot("wide", noon, points)
-	if len(p.Spans) != 2 || p.Spans[0].Class != ModeSlow || p.Spans[1].Class != ModeCAPTCHA {
+	if len(p.Spans) != 2 || p.Spans[0].Class != "slow" || p.Spans[1].Class != "captcha" {
 		t.Fatalf("spans: %+v", p.Spans)
 	}
 	if p.Spans[0].Label != "" || p.Spans[1].Label != "CAPTCHA mode" {
@@ -121,11 +123,11 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 		c, p := newCanvas(id, noon, points), NewPlot(id, noon, points)
 		for _, b := range p.Bars {
 			x, y, w, h := number(t, b.X), number(t, b.Y), number(t, b.W), number(t, b.H)
-			if x < c.left-0.1 || x+w > c.right+0.2 || y < c.top-0.1 || y+h > c.bottom+0.2 || w <= 0 || h < 0 {
+			if x < c.Left-0.1 || x+w > c.Right+0.2 || y < c.Top-0.1 || y+h > c.Bottom+0.2 || w <= 0 || h < 0 {
 				rt.Fatalf("bar outside: %+v", b)
 			}
 		}
-		lowest := c.bottom
+		lowest := c.Bottom
 		for i := len(p.Lines) - 1; i >= 0; i-- {
 			if y := number(t, p.Lines[i].LabelY); y > lowest+0.1 {
 				rt.Fatalf("label below the axis: %+v", p.Lines[i])
@@ -141,17 +143,17 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	})
 }
 
-func anyMinutes(rt *rapid.T) []MinutePoint {
+func anyMinutes(rt *rapid.T) []captchamode.Minute {
 	limit := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.SampledFrom([]float64{0, -1, notANumber}))
 	count := rapid.IntRange(-5, 1_000_000)
 	n := rapid.IntRange(0, 90).Draw(rt, "minutes")
-	points := make([]MinutePoint, n)
+	points := make([]captchamode.Minute, n)
 	for i := range points {
-		points[i] = MinutePoint{
+		points[i] = captchamode.Minute{
 			Start:    noon.Truncate(time.Minute).Add(time.Duration(i-n) * time.Minute),
 			Failures: count.Draw(rt, "failures"), Unsolved: count.Draw(rt, "unsolved"), Shed: count.Draw(rt, "shed"),
-			Threshold: limit.Draw(rt, "threshold"), Slow: limit.Draw(rt, "slow"), Leave: limit.Draw(rt, "leave"),
-			Mode: rapid.SampledFrom([]string{"", ModeQuiet, ModeSlow, ModeCAPTCHA, "other"}).Draw(rt, "mode"),
+			Threshold: limit.Draw(rt, "threshold"), SlowAt: limit.Draw(rt, "slow"), LeaveAt: limit.Draw(rt, "leave"),
+			On: rapid.Bool().Draw(rt, "on"), Level: captchamode.Level(rapid.IntRange(0, 3).Draw(rt, "level")),
 		}
 	}
 	return points

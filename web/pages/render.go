@@ -1,3 +1,23 @@
+// Package pages draws every page that a person sees: sign-in, change of
+// password, the administrator's overview with its plot, and plain errors.
+//
+// It is view code only. A handler fills a view struct and calls its Render
+// function; the package asks nobody anything and reads no clock: the moment that
+// counts as now is a field of the view. A page is drawn whole or not at all.
+//
+// Pages work without JavaScript and under
+//
+//	default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:;
+//	media-src 'self'; connect-src 'self'; form-action 'self';
+//	frame-ancestors 'none'; base-uri 'none'
+//
+// so they have no inline script, no inline style and no style attribute, not
+// even in the SVG. That is why the plot is drawn here: the charting library at
+// hand writes a style attribute on every shape.
+//
+// Account names, addresses and reasons are typed by strangers. They are escaped
+// by html/template, isolated from the text around them, cut where they are
+// long, and their invisible characters are shown by number.
 package pages
 
 import (
@@ -5,42 +25,37 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
+	"time"
 )
 
 //go:embed templates/*.html
 var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"name":     newName,
-	"moment":   newMoment,
-	"duration": DurationWords,
-	"count":    countWords,
-	"comma":    comma,
-	"rate":     rateWords,
-	"swatch":   swatches,
-	"pick":     pick,
+	"name":   newName,
+	"moment": newMoment,
+	"after":  func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
+	"next":   nextWords,
+	"count":  countWords,
+	"comma":  comma,
+	"rate":   rateWords,
+	"mode":   modeWords,
+	"xy":     coord,
 }).ParseFS(sources, "templates/*.html"))
 
-// render executes into memory first, so that an error in the middle of a page
-// leaves the response untouched.
-func render(w io.Writer, name string, view any) error {
+// render draws a whole page, or none.
+func render(name string, view any) ([]byte, error) {
 	var page bytes.Buffer
 	if err := templates.ExecuteTemplate(&page, name, view); err != nil {
-		return fmt.Errorf("pages: render %s: %w", name, err)
+		return nil, fmt.Errorf("pages: render %s: %w", name, err)
 	}
-	if _, err := page.WriteTo(w); err != nil {
-		return fmt.Errorf("pages: write %s: %w", name, err)
-	}
-	return nil
+	return page.Bytes(), nil
 }
 
-// pick is a table view with the kind of its rows, for the template that draws
-// both tables.
-func pick(view AdminView, kind string) subjectTable {
-	t := subjectTable{Now: view.Now, CSRF: view.CSRF, Kind: kind, Rows: view.Accounts}
-	if kind == "address" {
-		t.Rows = view.Addresses
-	}
-	return t
+// frame is what the templates "top" and "bottom" need.
+type frame struct {
+	Title  string
+	Script string
+	PoW    bool
+	Wide   bool
 }

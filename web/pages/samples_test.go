@@ -1,13 +1,17 @@
 package pages
 
 import (
-	"io"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/control"
+	"authguard/trusted"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 30, 0, time.UTC)
@@ -17,15 +21,14 @@ var noon = time.Date(2026, 3, 14, 12, 0, 30, 0, time.UTC)
 const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egpj\u200b\xff"
 
 // samples are the pages in every state that changes their markup.
-func samples() map[string]func(io.Writer) error {
-	login := func(v LoginView) func(io.Writer) error {
-		v.CSRF = "token"
-		return func(w io.Writer) error { return RenderLogin(w, v) }
+func samples() map[string]func() ([]byte, error) {
+	login := func(v LoginView) func() ([]byte, error) {
+		return func() ([]byte, error) { return new(LoginPages).Render(v) }
 	}
-	admin := func(v AdminView) func(io.Writer) error {
-		return func(w io.Writer) error { return RenderAdmin(w, v) }
+	admin := func(v AdminView) func() ([]byte, error) {
+		return func() ([]byte, error) { return RenderAdmin(v) }
 	}
-	return map[string]func(io.Writer) error{
+	return map[string]func() ([]byte, error){
 		"login":            login(LoginView{}),
 		"login wrong":      login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
 		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
@@ -33,19 +36,19 @@ func samples() map[string]func(io.Writer) error {
 		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
 		"login busy":       login(LoginView{Admin: true, Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
 		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
-		"password":         func(w io.Writer) error { return RenderPassword(w, PasswordView{CSRF: "token", OneTime: true}) },
-		"password refused": func(w io.Writer) error { return RenderPassword(w, refusedPassword()) },
-		"error":            func(w io.Writer) error { return RenderError(w, ErrorView{Status: 404}) },
-		"admin":            admin(AdminView{Now: noon, CSRF: "token"}),
+		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
+		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
+		"error":            func() ([]byte, error) { return RenderError(ErrorView{Status: 404}) },
+		"admin":            admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
 		"admin attacked":   admin(attacked()),
 	}
 }
 
-func image() *Challenge {
-	return &Challenge{ID: "c1", Kind: ChallengeImage, Image: "/captcha/c1.png", Audio: "/captcha/c1.wav"}
+func image() Challenge {
+	return Challenge{ID: "c1", Kind: ChallengeImage, Image: "/captcha/c1.png", Audio: "/captcha/c1.wav"}
 }
 
-func work() *Challenge {
+func work() Challenge {
 	c := image()
 	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
 	return c
@@ -58,45 +61,53 @@ func refusedPassword() PasswordView {
 // attacked is the overview with everything in it, and strangers' words
 // wherever they can appear.
 func attacked() AdminView {
-	subjects := []Subject{{Name: hostile, Failures: 1234, LastSeen: noon, Status: "gets a CAPTCHA", Closed: true}, {Name: "198.51.100.7"}}
+	subjects := []control.Subject{
+		{Top: control.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: control.Top{Name: "198.51.100.7"}, Next: "proceed"},
+	}
+	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return AdminView{
-		CSRF: "token", User: hostile, Now: noon, Minutes: hour(40),
-		Notice:    Notice{Text: "Unlocked:", Subject: hostile},
-		Warnings:  []Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
-		Status:    Status{Level: Attack, CAPTCHA: true, Control: ForcedOn, By: hostile, Reason: hostile, Until: noon.Add(time.Hour), Pressure: 80, Slow: 20, Leave: 30, Threshold: 60},
-		Addresses: subjects, Accounts: subjects,
-		Switches: []Switch{{At: noon, To: "CAPTCHA mode on", By: hostile, Reason: hostile, Until: noon.Add(time.Hour)}, {At: noon, To: "CAPTCHA mode off"}},
-		LookUp: LookUp{Account: hostile, Address: hostile, Result: &Explain{
-			Summary: "The next attempt is asked for a CAPTCHA.",
-			Limits:  []LimitLine{{Subject: "account", Name: hostile, Used: 5, Limit: 5, Window: 24 * time.Hour, Then: "a CAPTCHA", FreesAt: noon.Add(time.Hour), Monitor: true}},
-			Known:   true,
+		CSRF: "token", User: hostile, Notice: Notice{Text: "Unlocked:", Subject: hostile},
+		Overview: control.Overview{
+			Now: noon, Minutes: hour(40),
+			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
+			State: captchamode.State{
+				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
+			},
+			Addresses: subjects, Accounts: subjects,
+			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Force: forced}},
+		},
+		LookUp: LookUp{Account: hostile, Address: hostile, Result: &guard.Explanation{
+			Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
+			Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{
+				Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true,
+			}}},
 		}},
 	}
 }
 
 // hour is sixty minutes whose last twenty are an attack of so many a minute.
-func hour(attack int) []MinutePoint {
-	points := make([]MinutePoint, 60)
+func hour(attack int) []captchamode.Minute {
+	points := make([]captchamode.Minute, 60)
 	for i := range points {
-		points[i] = MinutePoint{Start: noon.Truncate(time.Minute).Add(time.Duration(i-59) * time.Minute),
-			Failures: 2 + i%3, Threshold: 60, Slow: 20, Leave: 30, Mode: ModeQuiet}
+		points[i] = captchamode.Minute{Start: noon.Truncate(time.Minute).Add(time.Duration(i-59) * time.Minute),
+			Failures: 2 + i%3, Threshold: 60, SlowAt: 20, LeaveAt: 30}
 		if i >= 40 {
-			points[i].Unsolved, points[i].Shed, points[i].Mode = attack, attack/4, ModeCAPTCHA
+			points[i].Unsolved, points[i].Shed, points[i].On, points[i].Level = attack, attack/4, true, captchamode.Attack
 		}
 	}
 	return points
 }
 
-func text(t *testing.T, draw func(io.Writer) error) string {
+func text(t *testing.T, draw func() ([]byte, error)) string {
 	t.Helper()
-	var b strings.Builder
-	if err := draw(&b); err != nil {
+	page, err := draw()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return string(page)
 }
 
-func parse(t *testing.T, draw func(io.Writer) error) *html.Node {
+func parse(t *testing.T, draw func() ([]byte, error)) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text(t, draw)))
 	if err != nil {

@@ -3,35 +3,24 @@ package pages
 import (
 	"math"
 	"strconv"
-	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
+
+	"authguard/guard"
 )
 
-// DurationWords says a duration in at most two units, rounded up: whoever
-// waits for as long as the words say has waited long enough. Zero and less is
-// "a moment".
-func DurationWords(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "a moment"
-	case d <= 90*time.Second:
-		return countWords(ceil(d, time.Second), "second")
-	case d < time.Hour:
-		return countWords(ceil(d, time.Minute), "minute")
-	case d < 48*time.Hour:
-		return twoUnits(ceil(d, time.Minute), 60, "hour", "minute")
+// Sentence makes a sentence of words: a capital letter in front and a full stop
+// at the end.
+func Sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if last, _ := utf8.DecodeLastRuneInString(text); unicode.IsPunct(last) {
+		return text
 	}
-	return twoUnits(ceil(d, time.Hour), 24, "day", "hour")
-}
-
-func ceil(d, unit time.Duration) int { return int((d + unit - 1) / unit) }
-
-func twoUnits(n, per int, large, small string) string {
-	words := countWords(n/per, large)
-	if rest := n % per; rest > 0 {
-		words += " " + countWords(rest, small)
-	}
-	return words
+	return text + "."
 }
 
 // countWords is "1 failure", "2 failures".
@@ -43,17 +32,7 @@ func countWords(n int, noun string) string {
 }
 
 // comma writes a number with a comma between thousands.
-func comma(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, c := range digits {
-		if left := len(digits) - i; i > 0 && left%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
+func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // rateWords writes a rate per minute: whole numbers from 10 on, one decimal
 // below.
@@ -100,7 +79,7 @@ func agoWords(now, t time.Time) string {
 	case d > -time.Second && d < 10*time.Second:
 		return "now"
 	case d < 0:
-		return "in " + DurationWords(-d)
+		return "in " + guard.Spell(-d)
 	case d < time.Minute:
 		return "under a minute ago"
 	case d < time.Hour:

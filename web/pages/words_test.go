@@ -6,20 +6,9 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-)
 
-func TestDurationsAreRoundedUp(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		-time.Second: "a moment", 0: "a moment", time.Millisecond: "1 second", 20 * time.Second: "20 seconds",
-		90 * time.Second: "90 seconds", 91 * time.Second: "2 minutes", time.Hour: "1 hour",
-		time.Hour + time.Second: "1 hour 1 minute", 24 * time.Hour: "24 hours", 50 * time.Hour: "2 days 2 hours",
-	} {
-		if got := DurationWords(d); got != want {
-			t.Errorf("%v is %q, not %q", d, got, want)
-		}
-	}
-}
+	"authguard/captchamode"
+)
 
 func TestNumbersHaveCommas(t *testing.T) {
 	t.Parallel()
@@ -84,19 +73,18 @@ func FuzzNamesNeverHideAnything(f *testing.F) {
 
 func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		s    Status
-		want string
-	}{
-		{Status{}, "Quiet"},
-		{Status{Level: Slowing}, "Slowing strangers"},
-		{Status{Level: Attack, CAPTCHA: true}, "Under attack — CAPTCHA mode on"},
-		{Status{CAPTCHA: true}, "Calming down — CAPTCHA mode still on"},
-		{Status{CAPTCHA: true, Control: ForcedOn}, "CAPTCHA mode on"},
-		{Status{Level: Attack, Control: ForcedOff}, "Under attack — CAPTCHA mode held off"},
+	on, off := captchamode.Force{Word: captchamode.ForcedOn}, captchamode.Force{Word: captchamode.ForcedOff}
+	for want, state := range map[string]captchamode.State{
+		"Quiet":                                {},
+		"Slowing strangers":                    {Level: captchamode.Slow},
+		"Under attack — CAPTCHA mode on":       {Level: captchamode.Attack, On: true},
+		"Calming down — CAPTCHA mode still on": {On: true},
+		"CAPTCHA mode on":                      {On: true, Force: on},
+		"Under attack — CAPTCHA mode held off": {Level: captchamode.Attack, Force: off},
 	} {
-		if got := tc.s.Headline(); got != tc.want || tc.s.Meaning() == "" || tc.s.Tone() == "" {
-			t.Errorf("%+v is %q", tc.s, got)
+		s := status{State: state}
+		if got := s.Headline(); got != want || s.Meaning() == "" || s.Tone() == "" {
+			t.Errorf("%+v is %q", s, got)
 		}
 	}
 }

@@ -3,9 +3,15 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"authguard/failures"
+	"authguard/trusted"
 )
+
+// The halves of a Store as the contracts of failures and trusted have them, over
+// the same scripts.
 
 // Counters are a Store's charges as a failures.Store. Subjects of one shard are
 // to stand together, and an attempt has two shards at most.
@@ -79,4 +85,43 @@ func (c Counters) Failed(_ context.Context, id failures.ChargeID, subjects []fai
 // Clear implements failures.Store.
 func (c Counters) Clear(ctx context.Context, subjects []failures.Subject) error {
 	return c.clear(ctx, subjects)
+}
+
+// Places are a Store's places as a trusted.Store.
+type Places struct{ *Store }
+
+var _ trusted.Store = Places{}
+
+// Status implements trusted.Store.
+func (p Places) Status(ctx context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
+	record, err := p.record(ctx, account)
+	return record.Status(place, now, p.limits), err
+}
+
+// ResetAt implements trusted.Store.
+func (p Places) ResetAt(ctx context.Context, account trusted.Key) (time.Time, error) {
+	record, err := p.record(ctx, account)
+	if err != nil || record.Reset == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(record.Reset), nil
+}
+
+// Remember implements trusted.Store.
+func (p Places) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
+	return p.changePlaces(ctx, account, now, change{remember, place, now.UnixMilli()})
+}
+
+// Spend implements trusted.Store.
+func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
+	return p.changePlaces(ctx, account, now, change{spend, place, now.UnixMilli()})
+}
+
+func (p Places) record(ctx context.Context, account trusted.Key) (trusted.Record, error) {
+	all, err := p.client.ZRangeWithScores(ctx, p.placesKey(account), 0, -1).Result()
+	var told []any
+	for _, z := range all {
+		told = append(told, z.Member, strconv.FormatInt(int64(z.Score), 10))
+	}
+	return recordOf(told), err
 }

@@ -4,31 +4,41 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"authguard/captchamode"
 )
 
 // A canvas turns minutes and numbers into coordinates.
 type canvas struct {
-	width, height            float64
-	left, right, top, bottom float64
-	narrow                   bool
+	ID                       string // "wide" or "narrow"; part of the ids in the SVG
+	Width, Height            float64
+	Left, Right, Top, Bottom float64
 	from, to                 time.Time
 	zone                     *time.Location
 	step, high               float64 // of the y axis: a tick each step, up to high
 }
 
-func newCanvas(id string, now time.Time, points []MinutePoint) canvas {
-	c := canvas{width: 960, height: 300, left: 46, right: 828, top: 26, bottom: 250, zone: now.Location()}
+func newCanvas(id string, now time.Time, points []captchamode.Minute) canvas {
+	c := canvas{ID: id, Width: 960, Height: 300, Left: 46, Right: 828, Top: 26, Bottom: 250, zone: now.Location()}
 	if id == "narrow" {
-		c = canvas{width: 340, height: 280, left: 32, right: 322, top: 26, bottom: 232, narrow: true, zone: now.Location()}
+		c = canvas{ID: id, Width: 340, Height: 280, Left: 32, Right: 322, Top: 26, Bottom: 232, zone: now.Location()}
 	}
 	c.from, c.to = timeRange(now, points)
 	c.step, c.high = niceScale(highest(points))
 	return c
 }
 
+// SpanHeight is the height of what is drawn, StripTop where the coloured strip
+// above a span begins, TickX where the numbers of the y axis end, and Middle that
+// of the x axis.
+func (c canvas) SpanHeight() float64 { return c.Bottom - c.Top }
+func (c canvas) StripTop() float64   { return c.Top - 4 }
+func (c canvas) TickX() float64      { return c.Left - 8 }
+func (c canvas) Middle() float64     { return (c.Left + c.Right) / 2 }
+
 // timeRange ends with the newest minute and is at least an hour long, so that
 // three minutes after a start do not look like three great blocks.
-func timeRange(now time.Time, points []MinutePoint) (from, to time.Time) {
+func timeRange(now time.Time, points []captchamode.Minute) (from, to time.Time) {
 	to = now.Truncate(time.Minute).Add(time.Minute)
 	if len(points) > 0 {
 		to = points[len(points)-1].Start.Add(time.Minute)
@@ -40,10 +50,10 @@ func timeRange(now time.Time, points []MinutePoint) (from, to time.Time) {
 	return from, to
 }
 
-func highest(points []MinutePoint) float64 {
+func highest(points []captchamode.Minute) float64 {
 	high := 0.0
 	for _, m := range points {
-		high = max(high, float64(m.Total()), finite(m.Threshold), finite(m.Slow), finite(m.Leave))
+		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
 	}
 	return high
 }
@@ -64,20 +74,21 @@ func niceScale(v float64) (step, high float64) {
 
 func (c canvas) x(t time.Time) float64 {
 	part := float64(t.Sub(c.from)) / float64(c.to.Sub(c.from))
-	return c.left + clamp(part)*(c.right-c.left)
+	return c.Left + clamp(part)*(c.Right-c.Left)
 }
 
 func (c canvas) y(v float64) float64 {
-	return c.bottom - clamp(finite(v)/c.high)*(c.bottom-c.top)
+	return c.Bottom - clamp(finite(v)/c.high)*(c.Bottom-c.Top)
 }
 
 // column is the left edge and the width of one minute.
-func (c canvas) column(m MinutePoint) (x, w float64) {
+func (c canvas) column(m captchamode.Minute) (x, w float64) {
 	x = c.x(m.Start)
 	return x, c.x(m.Start.Add(time.Minute)) - x
 }
 
-func (c canvas) ticks() []Tick {
+// Ticks are the labels of the y axis.
+func (c canvas) Ticks() []Tick {
 	var out []Tick
 	for v := 0.0; v <= c.high+c.step/2; v += c.step {
 		out = append(out, Tick{coord(c.y(v)), comma(int(math.Round(v)))})
@@ -85,10 +96,10 @@ func (c canvas) ticks() []Tick {
 	return out
 }
 
-// times are the round minutes: each tenth, or fewer where there is less room.
-func (c canvas) times() []Tick {
+// Times are the labels of the x axis, at round minutes: each tenth, or fewer where there is less room.
+func (c canvas) Times() []Tick {
 	every := 10 * time.Minute
-	if c.narrow {
+	if c.ID == "narrow" {
 		every = 20 * time.Minute
 	}
 	for c.to.Sub(c.from)/every > 10 {

@@ -2,19 +2,51 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
+	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/audit"
 )
+
+// Explain tells why somebody can or cannot log in. It changes nothing. The
+// error is ErrAsked if neither account nor address is given, and
+// guard.ErrAccountName for a name that is none.
+func (c *Control) Explain(ctx context.Context, account string, address netip.Addr) (guard.Explanation, error) {
+	if account == "" && !address.IsValid() {
+		return guard.Explanation{}, fmt.Errorf("%w: name an account, an address or both", ErrAsked)
+	}
+	e, err := c.config.Guard.Explain(ctx, account, address)
+	if err != nil || e.Account == "" {
+		return e, err
+	}
+	known, err := c.config.Accounts.Get(ctx, e.Account)
+	switch {
+	case errors.Is(err, accounts.ErrUnknown):
+		e.Notes = append(e.Notes, "authguard's own account table has no account of this name")
+		err = nil
+	case err != nil:
+	case known.Disabled:
+		e.Notes = append(e.Notes, "the account is disabled, so even its right password looks wrong")
+	case known.MustChange:
+		e.Notes = append(e.Notes, "the account's password is good for choosing another one only")
+	}
+	return e, err
+}
 
 // Unlock forgets the failures of an account, an address or, with both, also of
 // the pair; either may be missing. The error is ErrAsked if both are, and
 // guard.ErrAccountName for a name that is none.
-func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr) error {
-	account, err := c.subject(account, address)
-	if err != nil {
-		return err
+func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr) (err error) {
+	if account == "" && !address.IsValid() {
+		return fmt.Errorf("%w: name an account, an address or both", ErrAsked)
+	}
+	if account != "" {
+		if account, err = c.Canonical(account); err != nil {
+			return err
+		}
 	}
 	if err := c.config.Guard.Unlock(ctx, account, address); err != nil {
 		return err
@@ -28,7 +60,7 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 	if account == "" {
 		return fmt.Errorf("%w: name the account whose places are to be forgotten", ErrAsked)
 	}
-	account, err := c.subject(account, address)
+	account, err := c.Canonical(account)
 	if err != nil {
 		return err
 	}
@@ -36,17 +68,6 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 		return err
 	}
 	return c.record(ctx, actionOn(who, "forget-places", account, address))
-}
-
-// subject is the account in the form in which it is counted.
-func (c *Control) subject(account string, address netip.Addr) (string, error) {
-	if account == "" {
-		if !address.IsValid() {
-			return "", fmt.Errorf("%w: name an account, an address or both", ErrAsked)
-		}
-		return "", nil
-	}
-	return c.Canonical(account)
 }
 
 // Canonical is the one form of an account's name: normalised, and the user name
@@ -59,7 +80,7 @@ func (c *Control) Canonical(account string) (string, error) {
 	return c.config.Accounts.Canonical(name), nil
 }
 
-// actionOn is on record under the account if there is one.
+// actionOn is recorded under the account if there is one.
 func actionOn(who, what, account string, address netip.Addr) audit.Action {
 	a := audit.Action{Who: who, What: what, Subject: account}
 	switch {

@@ -6,25 +6,14 @@ import (
 	"net/netip"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/lists"
 )
 
-// Allow lists a range as allowed: request's verdict and who asks are filled in.
-// It is in force when Allow returns. Errors are those of lists.Request, wrapped
-// in ErrAsked.
-func (c *Control) Allow(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
-	request.Verdict = lists.Allow
-	return c.list(ctx, who, request)
-}
-
-// Block lists a range as blocked, like Allow.
-func (c *Control) Block(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
-	request.Verdict = lists.Block
-	return c.list(ctx, who, request)
-}
-
-func (c *Control) list(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
+// List allows or blocks a range; it fills in request.By. The entry is in force
+// when List returns. Errors are those of lists.Request, wrapped in ErrAsked.
+func (c *Control) List(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
 	request.By = who
 	if err := request.Validate(); err != nil {
 		return lists.Entry{}, fmt.Errorf("%w: %w", ErrAsked, err)
@@ -33,9 +22,14 @@ func (c *Control) list(ctx context.Context, who string, request lists.Request) (
 	if err != nil {
 		return lists.Entry{}, err
 	}
-	recorded := c.record(ctx, audit.Action{
-		Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: untilWords(entry) + note(entry.Note),
-	})
+	detail := "for ever"
+	if !entry.ExpiresAt.IsZero() {
+		detail = "until " + entry.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	if entry.Note != "" {
+		detail += ": " + entry.Note
+	}
+	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: detail})
 	if err := c.reloadLists(ctx); err != nil {
 		return entry, fmt.Errorf("control: the entry is saved and will be in force when the lists can be read again: %w", err)
 	}
@@ -63,16 +57,22 @@ func (c *Control) Listings(ctx context.Context) ([]lists.Entry, error) {
 	return c.config.Listings.All(ctx, c.config.Now())
 }
 
-func untilWords(e lists.Entry) string {
-	if e.ExpiresAt.IsZero() {
-		return "for ever"
+// reloadLists makes what the database lists the lists of the guard.
+func (c *Control) reloadLists(ctx context.Context) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	entries, err := c.Listings(ctx)
+	if err != nil {
+		return err
 	}
-	return "until " + e.ExpiresAt.UTC().Format(time.RFC3339)
-}
-
-func note(text string) string {
-	if text == "" {
-		return ""
+	listings := make([]guard.Listing, 0, len(entries))
+	for _, e := range entries {
+		verdict := guard.Blocked
+		if e.Verdict == lists.Allow {
+			verdict = guard.Allowed
+		}
+		listings = append(listings, guard.Listing{Prefix: e.Prefix, Verdict: verdict, Until: e.ExpiresAt})
 	}
-	return ": " + text
+	c.config.Lists.Set(listings)
+	return nil
 }

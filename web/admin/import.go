@@ -9,17 +9,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/web"
 )
 
 // maxImport is the largest file that is imported, in bytes.
 const maxImport = 4 << 30
 
-// A progress is one line of the account that an import gives of itself.
-type progress struct {
-	Done  int64 `json:"done"`
-	Total int64 `json:"total"`
-}
-
+// A badLine is why a line of the file was refused.
 type badLine struct {
 	Line int    `json:"line"`
 	Text string `json:"text"`
@@ -40,18 +36,18 @@ type finish struct {
 func (a *API) importUsers(c echo.Context) error {
 	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
 	if !ok {
-		return bad("format: say htpasswd or csv")
+		return web.Invalid("format: say htpasswd or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {
 		return err
 	}
-	lines := startLines(c)
-	n, err := a.Control.Import(c.Request().Context(), Who(c), accounts.ImportRequest{
+	write := startLines(c)
+	n, err := a.Control.Import(c.Request().Context(), sender(c), accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
-		Progress: func(done, total int64) { lines.write(progress{done, total}) },
+		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	})
-	lines.write(a.finished(c, n, err))
+	write(a.finished(c, n, err))
 	return nil
 }
 
@@ -68,34 +64,27 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 		return f
 	}
 	p := problemOf(err)
-	a.Log.Error("import failed", "who", Who(c), "error", err)
+	a.Log.Error("import failed", "who", sender(c), "error", err)
 	return finish{Error: p.Detail}
 }
 
-// jsonLines are written one by one while the request is still being read.
-type jsonLines struct {
-	to      *json.Encoder
-	control *http.ResponseController
-}
-
-// startLines begins the answer. The server's usual time limits are for small
-// requests: hashing a long file takes as long as it takes.
-func startLines(c echo.Context) jsonLines {
+// startLines begins an answer of JSON lines, which are written while the request
+// is still being read. The server's usual time limits are for small requests:
+// hashing a long file takes as long as it takes. Whether the client still reads
+// the lines makes no difference to the import: if it has gone, the file ends
+// there, and nothing is imported.
+func startLines(c echo.Context) (write func(line any)) {
 	control := http.NewResponseController(c.Response())
-	for _, lift := range []error{
-		control.EnableFullDuplex(), control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}),
-	} {
-		_ = lift // what the connection cannot do it does not limit either
-	}
+	// What the connection cannot do it does not limit either.
+	_ = control.EnableFullDuplex()
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
 	c.Response().Header().Set(echo.HeaderContentType, "application/x-ndjson")
 	c.Response().WriteHeader(http.StatusOK)
-	return jsonLines{json.NewEncoder(c.Response()), control}
-}
-
-// write writes one line. Whether the client still reads makes no difference to
-// the import: if it has gone, the file ends there, and nothing is imported.
-func (l jsonLines) write(line any) {
-	if l.to.Encode(line) == nil {
-		_ = l.control.Flush()
+	to := json.NewEncoder(c.Response())
+	return func(line any) {
+		if to.Encode(line) == nil {
+			_ = control.Flush()
+		}
 	}
 }

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/audit"
+	"authguard/internal/lists"
+	"authguard/web"
+)
+
+// lists is GET /api/lists.
+func (a *API) lists(c echo.Context) error {
+	entries, err := a.Control.Listings(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"lists": listed(entries)})
+}
+
+type listQuestion struct {
+	CIDR    string        `json:"cidr"`
+	Verdict lists.Verdict `json:"verdict"`
+	For     string        `json:"for"`
+	Note    string        `json:"note"`
+	Force   bool          `json:"force"`
+}
+
+// list is POST /api/lists. "for" is a duration or "forever"; without one it is a
+// week. The answer is the entry.
+func (a *API) list(c echo.Context, q listQuestion) error {
+	request := lists.Request{Verdict: q.Verdict, Note: q.Note, Force: q.Force, Forever: q.For == "forever"}
+	var err error
+	if request.Prefix, err = lists.ParsePrefix(q.CIDR); err != nil {
+		return web.Invalid("cidr: %s", words(err))
+	}
+	if !request.Forever {
+		if request.For, err = hold(q.For); err != nil {
+			return err
+		}
+	}
+	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
+		return web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+	}
+	entry, err := a.Control.List(c.Request().Context(), sender(c), request)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, entry)
+}
+
+// unlist is DELETE /api/lists?cidr=.
+func (a *API) unlist(c echo.Context) error {
+	prefix, err := lists.ParsePrefix(c.QueryParam("cidr"))
+	if err != nil {
+		return web.Invalid("cidr: %s", words(err))
+	}
+	err = a.Control.Unlist(c.Request().Context(), sender(c), prefix)
+	if errors.Is(err, lists.ErrNotListed) {
+		return a.notListed(c, prefix)
+	}
+	return done(c, err)
+}
+
+// notListed says what is listed there instead.
+func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
+	entries, err := a.Control.Listings(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	var near []string
+	for _, e := range entries {
+		if e.Prefix.Overlaps(prefix) && len(near) < 5 {
+			near = append(near, e.Prefix.String())
+		}
+	}
+	if len(near) == 0 {
+		return asked(http.StatusNotFound, fmt.Sprintf("%s is on no list, and no range around or within it is", prefix))
+	}
+	return asked(http.StatusNotFound, fmt.Sprintf("%s itself is on no list; listed there: %s", prefix, strings.Join(near, ", ")))
+}
+
+// recent is GET /api/audit?account=&address=&kind=&since=&before=&limit=, newest
+// first. An account is found by any of its names.
+func (a *API) recent(c echo.Context) error {
+	filter, err := a.filter(c)
+	if err != nil {
+		return err
+	}
+	rows, err := a.Audit.Recent(c.Request().Context(), filter)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"audit": listed(rows)})
+}
+
+func (a *API) filter(c echo.Context) (f audit.Filter, err error) {
+	f.Kind = c.QueryParam("kind")
+	if name := c.QueryParam("account"); name != "" {
+		if f.Account, err = a.Control.Canonical(name); err != nil {
+			return f, err
+		}
+	}
+	if f.Address, err = address(c.QueryParam("address")); err != nil {
+		return f, err
+	}
+	if text := c.QueryParam("since"); text != "" {
+		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return f, web.Invalid("since: write a time such as 2026-03-01T12:00:00Z")
+		}
+	}
+	limit, err := number(c, "limit", audit.DefaultLimit)
+	if err != nil {
+		return f, err
+	}
+	f.Limit = int(min(limit, audit.MaxLimit))
+	if c.QueryParam("before") != "" {
+		f.Before, err = number(c, "before", 0)
+	}
+	return f, err
+}

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/control"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// overview is GET /api/overview.
+func (a *API) overview(c echo.Context) error {
+	return c.JSON(http.StatusOK, a.Control.Overview(c.Request().Context()))
+}
+
+// overviewPage is GET /, with ?account= and ?address= also the look-up.
+func (s *Site) overviewPage(c echo.Context, session *web.Session) error {
+	view := s.view(c, session)
+	view.LookUp = s.lookUp(c)
+	notice, err := s.Login.Sessions.Pop(session, noticeKey)
+	if err != nil {
+		return err
+	}
+	if notice != "" {
+		if err := json.Unmarshal([]byte(notice), &view.Notice); err != nil {
+			return err
+		}
+	} else if c.QueryParam("password") == "changed" {
+		view.Notice.Text = "Your password is changed. Every other session of yours has ended."
+	}
+	page, err := pages.RenderAdmin(view)
+	return web.WritePage(c, http.StatusOK, page, err)
+}
+
+// fragment is GET /fragment: the part of the overview that changes by itself.
+func (s *Site) fragment(c echo.Context, session *web.Session) error {
+	part, err := pages.RenderLive(s.view(c, session))
+	return web.WritePage(c, http.StatusOK, part, err)
+}
+
+func (s *Site) view(c echo.Context, session *web.Session) pages.AdminView {
+	return pages.AdminView{CSRF: session.CSRF, User: session.Account.Account, Overview: s.Control.Overview(c.Request().Context())}
+}
+
+// mode is GET /api/mode.
+func (a *API) mode(c echo.Context) error {
+	return c.JSON(http.StatusOK, a.Control.Overview(c.Request().Context()).State)
+}
+
+type modeQuestion struct {
+	Mode   string `json:"mode"`
+	For    string `json:"for"`
+	Reason string `json:"reason"`
+}
+
+// setMode is PUT /api/mode. "for" is a duration such as 2h; without one it is
+// two hours. The answer is the mode as it is then.
+func (a *API) setMode(c echo.Context, q modeQuestion) error {
+	if q.Reason == "" && q.Mode != "auto" {
+		return web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
+	}
+	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
+		return err
+	}
+	return a.mode(c)
+}
+
+// modeForm is POST /mode.
+func (s *Site) modeForm(ctx context.Context, who string, f web.Form) (pages.Notice, error) {
+	done, err := s.switchMode(ctx, who, f["mode"], f["for"], f["reason"])
+	return pages.Notice{Text: done}, err
+}
+
+// switchMode does what was asked of CAPTCHA mode, and says so.
+func (a *API) switchMode(ctx context.Context, who, mode, how, reason string) (done string, err error) {
+	hold, err := hold(how)
+	if err != nil {
+		return "", err
+	}
+	switch mode {
+	case "auto":
+		return "CAPTCHA mode is automatic again.", a.Control.Release(ctx, who, reason)
+	case "on", "off":
+		if hold == 0 {
+			hold = control.DefaultForce
+		}
+		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", a.Control.Force(ctx, who, captchamode.Word(mode), hold, reason)
+	}
+	return "", web.Invalid("mode: say on, off or auto, not %.20q", mode)
+}

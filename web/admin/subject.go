@@ -1,0 +1,123 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// explain is GET /api/explain?account=&address=.
+func (a *API) explain(c echo.Context) error {
+	from, err := address(c.QueryParam("address"))
+	if err != nil {
+		return err
+	}
+	e, err := a.Control.Explain(c.Request().Context(), c.QueryParam("account"), from)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, e)
+}
+
+// lookUp is the answer to the page's ?account= and ?address=; nothing if neither
+// came.
+func (s *Site) lookUp(c echo.Context) pages.LookUp {
+	l := pages.LookUp{Account: strings.TrimSpace(c.QueryParam("account")), Address: strings.TrimSpace(c.QueryParam("address"))}
+	if l.Account == "" && l.Address == "" {
+		return l
+	}
+	from, err := address(l.Address)
+	if err == nil {
+		e, failed := s.Control.Explain(c.Request().Context(), l.Account, from)
+		l.Result, err = &e, failed
+	}
+	if err != nil {
+		p := problemOf(err)
+		l.Result, l.Problem = nil, pages.Sentence(p.Detail)
+		if p.Status >= http.StatusInternalServerError {
+			s.Log.Error("look-up failed", "error", err)
+			l.Problem = "It could not be looked up. The server's log says why."
+		}
+	}
+	return l
+}
+
+// A subject is an account, an address or both, as it was sent.
+type subject struct {
+	Account string `json:"account"`
+	Address string `json:"address"`
+}
+
+type unlockQuestion struct {
+	subject
+	Place bool `json:"place"`
+}
+
+// unlock is POST /api/unlock. With place, the account's place at the address is
+// forgotten too, or all its places if no address is given.
+func (a *API) unlock(c echo.Context, q unlockQuestion) error {
+	from, err := address(q.Address)
+	if err != nil {
+		return err
+	}
+	if q.Place && q.Account == "" {
+		return web.Invalid("place needs an account: places belong to one")
+	}
+	ctx := c.Request().Context()
+	if err := a.Control.Unlock(ctx, sender(c), q.Account, from); err != nil {
+		return err
+	}
+	if q.Place {
+		err = a.Control.ForgetPlaces(ctx, sender(c), q.Account, from)
+	}
+	return done(c, err)
+}
+
+// forget is POST /api/forget: an account's place at an address, or all of them.
+func (a *API) forget(c echo.Context, q subject) error {
+	from, err := address(q.Address)
+	if err != nil {
+		return err
+	}
+	return done(c, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from))
+}
+
+// unlockForm is POST /unlock.
+func (s *Site) unlockForm(ctx context.Context, who string, f web.Form) (n pages.Notice, err error) {
+	account, from, err := subjectOf(f)
+	if err != nil {
+		return n, err
+	}
+	n = pages.Notice{Text: "Unlocked:", Subject: account}
+	switch {
+	case account == "":
+		n = pages.Notice{Text: "Unlocked the address", Subject: from.String()}
+	case from.IsValid():
+		n.Text = "Unlocked at " + from.String() + ":"
+	}
+	return n, s.Control.Unlock(ctx, who, account, from)
+}
+
+// forgetForm is POST /forget.
+func (s *Site) forgetForm(ctx context.Context, who string, f web.Form) (n pages.Notice, err error) {
+	account, from, err := subjectOf(f)
+	if err != nil {
+		return n, err
+	}
+	n = pages.Notice{Text: "Forgotten: all places of", Subject: account}
+	if from.IsValid() {
+		n.Text = "Forgotten: the place " + from.String() + " of"
+	}
+	return n, s.Control.ForgetPlaces(ctx, who, account, from)
+}
+
+func subjectOf(f web.Form) (account string, from netip.Addr, err error) {
+	from, err = address(f["address"])
+	return strings.TrimSpace(f["account"]), from, err
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/accounts"
+)
+
+// usersPage is how many accounts one answer has by default.
+const usersPage = 200
+
+// users is GET /api/users?after=&limit=: a page, and as "next" what to ask for
+// after it, if there may be more.
+func (a *API) users(c echo.Context) error {
+	limit, err := number(c, "limit", usersPage)
+	if err != nil {
+		return err
+	}
+	all, err := a.Control.Users(c.Request().Context(), c.QueryParam("after"), int(limit))
+	if err != nil {
+		return err
+	}
+	answer := map[string]any{"users": listed(all)}
+	if len(all) > 0 && len(all) == int(limit) {
+		answer["next"] = all[len(all)-1].Username
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+type addQuestion struct {
+	Username   string        `json:"username"`
+	Email      string        `json:"email"`
+	Password   string        `json:"password"`
+	Role       accounts.Role `json:"role"`
+	MustChange bool          `json:"must_change"`
+}
+
+// addUser is POST /api/users.
+func (a *API) addUser(c echo.Context, q addQuestion) error {
+	account, err := a.Control.AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusCreated, account)
+}
+
+type passwordQuestion struct {
+	Username   string `json:"username"`
+	Password   string `json:"password"`
+	MustChange bool   `json:"must_change"`
+}
+
+// setPassword is POST /api/users/passwd: the account's sessions end and its
+// places are forgotten.
+func (a *API) setPassword(c echo.Context, q passwordQuestion) error {
+	return done(c, a.Control.SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange))
+}
+
+type disableQuestion struct {
+	Username string `json:"username"`
+	Enable   bool   `json:"enable"`
+}
+
+// disableUser is POST /api/users/disable; with enable it undoes that.
+func (a *API) disableUser(c echo.Context, q disableQuestion) error {
+	change := a.Control.Disable
+	if q.Enable {
+		change = a.Control.Enable
+	}
+	return done(c, change(c.Request().Context(), sender(c), q.Username))
+}

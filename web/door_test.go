@@ -1,0 +1,162 @@
+package web_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alexedwards/scs/v2/memstore"
+	"golang.org/x/crypto/bcrypt"
+
+	"authguard/captchamode/challenge"
+	"authguard/internal/accounts"
+	"authguard/internal/passwords"
+	"authguard/internal/world"
+	"authguard/web"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+const (
+	right = "correct horse"
+	page  = "text/html,*/*"
+)
+
+// A house is the public listener over memory stores.
+type house struct {
+	*world.World
+	http.Handler
+	gate     *passwords.Gate
+	people   *people
+	sessions *memory
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
+	must(err)
+	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 1, Queue: 1})
+	must(err)
+	hash, err := checker.Hash(right)
+	must(err)
+	h := &house{World: world.New(t, world.Options{}), gate: gate, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}}
+	h.people = &people{all: map[string]accounts.Login{
+		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
+		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
+	}}
+	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
+	api.SetTokens([]string{"token"})
+	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: api, Log: quiet}).Handler()
+	return h
+}
+
+func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Checker) *web.Login {
+	secure := func(c web.Client) bool { return c.Secure }
+	return &web.Login{
+		Guard: h.Guard, Edge: new(web.Edge), Door: door, Secure: secure, Log: quiet, Hold: func() time.Duration { return 0 },
+		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
+		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour, Secure: secure}),
+	}
+}
+
+// people are the accounts; fail makes the table one that cannot be asked.
+type people struct {
+	mu   sync.Mutex
+	all  map[string]accounts.Login
+	fail error
+}
+
+func (p *people) FindForLogin(_ context.Context, name string) (accounts.Login, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	login, found := p.all[name]
+	return login, found, p.fail
+}
+
+func (p *people) change(do func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	do()
+}
+
+// memory is scs's store in memory, with a context.
+type memory struct {
+	*memstore.MemStore
+	fail error
+}
+
+func (m *memory) FindCtx(_ context.Context, token string) ([]byte, bool, error) {
+	if m.fail != nil {
+		return nil, false, m.fail
+	}
+	return m.Find(token)
+}
+
+func (m *memory) CommitCtx(_ context.Context, token string, b []byte, expiry time.Time) error {
+	return m.Commit(token, b, expiry)
+}
+
+func (m *memory) DeleteCtx(_ context.Context, token string) error { return m.Delete(token) }
+
+// A browser keeps cookies and sends what it is told to.
+type browser struct {
+	to      http.Handler
+	from    string
+	accept  string
+	cookies map[string]*http.Cookie
+}
+
+func (h *house) browser(accept string) *browser {
+	return &browser{to: h, from: "192.0.2.1", accept: accept, cookies: map[string]*http.Cookie{}}
+}
+
+func (b *browser) do(method, path, kind, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr = b.from + ":1234"
+	r.Header.Set("Accept", b.accept)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	for _, c := range b.cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	b.to.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if b.cookies[c.Name] = c; c.Value == "" {
+			delete(b.cookies, c.Name)
+		}
+	}
+	return w
+}
+
+func (b *browser) get(path string) *httptest.ResponseRecorder { return b.do("GET", path, "", "") }
+
+func (b *browser) post(path string, fields ...string) *httptest.ResponseRecorder {
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Add(fields[i], fields[i+1])
+	}
+	return b.do("POST", path, "application/x-www-form-urlencoded", form.Encode())
+}
+
+func (b *browser) login(name, password string, more ...string) *httptest.ResponseRecorder {
+	return b.post("/login", append([]string{"username", name, "password", password}, more...)...)
+}
+
+// says is the answer without what differs from one request to the next.
+func says(w *httptest.ResponseRecorder, name string) string {
+	return w.Result().Status + strings.ReplaceAll(w.Body.String(), name, "NAME")
+}

@@ -1,0 +1,248 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/world"
+	"authguard/trusted"
+	"authguard/web"
+)
+
+func want(t *testing.T, w *httptest.ResponseRecorder, status int, parts ...string) {
+	t.Helper()
+	if w.Code != status {
+		t.Errorf("%d, not %d: %s", w.Code, status, w.Body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(w.Body.String(), part) {
+			t.Errorf("%q is not in %s", part, w.Body)
+		}
+	}
+}
+
+func problem(t *testing.T, w *httptest.ResponseRecorder, status int, kind string) (p web.Problem) {
+	t.Helper()
+	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("%d is %q: %s", w.Code, got, w.Body)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != status || p.Status != status || p.Type != kind || p.Title == "" {
+		t.Errorf("%d %s, %v; want %d %s", w.Code, w.Body, err, status, kind)
+	}
+	return p
+}
+
+func TestTheRightPasswordStartsASession(t *testing.T) {
+	t.Parallel()
+	b := newHouse(t).browser(page)
+	w := b.login(" ALICE", right, "next", "/account?tab=1")
+	if want(t, w, http.StatusSeeOther); w.Header().Get("Location") != "/account?tab=1" {
+		t.Errorf("to %s", w.Header().Get("Location"))
+	}
+	want(t, b.get("/login"), http.StatusOK, "You are signed in", "alice")
+	asJSON := newHouse(t).browser("application/json").login("alice", right, "next", "//evil.example")
+	want(t, asJSON, http.StatusOK, `"account":"alice"`, `"next":"/"`)
+}
+
+func TestASessionsCookieIsForThisSiteOnlyAndNoScriptReadsIt(t *testing.T) {
+	t.Parallel()
+	b := newHouse(t).browser(page)
+	b.login("alice", right)
+	c := b.cookies["authguard_login"]
+	if c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.Secure {
+		t.Errorf("%+v", c)
+	}
+	if in := time.Until(c.Expires); in < 59*time.Minute || in > time.Hour {
+		t.Errorf("it lasts %v", in)
+	}
+	r := httptest.NewRequest("POST", "https://login.example/login", strings.NewReader("username=alice&password=correct+horse"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	b.to.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if !c.Secure {
+			t.Errorf("over TLS: %+v", c)
+		}
+	}
+}
+
+func TestR12AWrongPasswordAndAnUnknownOrDisabledAccountLookAlike(t *testing.T) {
+	t.Parallel()
+	for _, accept := range []string{page, "application/json"} {
+		h := newHouse(t)
+		wrong := h.browser(accept).login("alice", "wrong")
+		want(t, wrong, http.StatusUnauthorized)
+		for name, password := range map[string]string{"nobody": right, "gone": right} {
+			if got := h.browser(accept).login(name, password); says(got, name) != says(wrong, "alice") {
+				t.Errorf("%s: %s\nnot %s", name, says(got, name), says(wrong, "alice"))
+			}
+		}
+	}
+}
+
+var challengeID = regexp.MustCompile(`name="captcha_id" value="([^"]+)"`)
+
+func TestAChallengeIsAskedForShownAndSolvedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Force(t)
+	b := h.browser(page)
+	if ahead := b.get("/login"); !challengeID.MatchString(ahead.Body.String()) {
+		t.Error("the page has no challenge in it")
+	}
+	asked := b.login("alice", right)
+	want(t, asked, http.StatusForbidden, "One more step", `value="alice"`)
+	id := challengeID.FindStringSubmatch(asked.Body.String())[1]
+	want(t, b.login("alice", right, "captcha_id", id, "captcha_answer", "41"), http.StatusForbidden, "did not match")
+	want(t, b.login("alice", right, "captcha_id", id, "captcha_answer", world.Answer), http.StatusForbidden) // burnt
+	p := problem(t, h.browser("application/json").login("alice", right), http.StatusForbidden, web.ChallengeRequired)
+	if p.Challenge == nil || p.Challenge.Image == "" {
+		t.Fatalf("no challenge in %+v", p)
+	}
+	want(t, b.login("alice", right, "captcha_id", p.Challenge.ID, "captcha_answer", world.Answer), http.StatusSeeOther)
+	if got := h.Status(t, "alice", "192.0.2.1"); got != trusted.Privileged {
+		t.Errorf("the place is %v", got)
+	}
+	other := h.browser(page)
+	want(t, other.login("alice", right), http.StatusSeeOther) // known now
+}
+
+func TestWaitAndRefuseAreOneAnswer(t *testing.T) {
+	t.Parallel()
+	answer := func(prepare func(h *house)) (string, string) {
+		h := newHouse(t)
+		prepare(h)
+		w := h.browser("application/json").login("alice", right)
+		p := problem(t, w, http.StatusTooManyRequests, web.SlowDown)
+		if p.RetryAfter < 1 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%+v, %v", p, w.Header())
+		}
+		p.RetryAfter = 0
+		text, _ := json.Marshal(p)
+		page := h.browser(page).login("alice", right)
+		want(t, page, http.StatusTooManyRequests, "Please wait before you try again")
+		return string(text), page.Result().Status
+	}
+	a, aPage := answer(func(h *house) {
+		for range 4 {
+			h.browser(page).login("alice", "wrong")
+		}
+	})
+	b, bPage := answer(func(h *house) {
+		h.Lists.Set([]guard.Listing{{Prefix: prefix("192.0.2.0/24"), Verdict: guard.Blocked}})
+	})
+	if a != b || aPage != bPage {
+		t.Errorf("wait: %s\nrefuse: %s", a, b)
+	}
+}
+
+func TestR19OverloadIs503AndNobodysFailure(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	leave, err := h.gate.Enter(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, done := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { _, _ = h.gate.Enter(waiting, false); close(ended) }()
+	for queued := 0; queued == 0; _, _, queued = h.gate.Waiting() {
+		runtime.Gosched()
+	}
+	w := h.browser("application/json").login("alice", right)
+	if p := problem(t, w, http.StatusServiceUnavailable, web.OverloadedProblem); p.RetryAfter < 1 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%+v", p)
+	}
+	want(t, h.browser(page).login("alice", right), http.StatusServiceUnavailable, "Too busy at the moment")
+	done()
+	<-ended
+	leave()
+	want(t, h.browser(page).login("alice", right), http.StatusSeeOther)
+}
+
+func TestR27AnAccountTableThatFailsIs503ForRightAndWrong(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.people.change(func() { h.people.fail = errors.New("the disk is gone") })
+	for _, password := range []string{right, "wrong"} {
+		w := h.browser("application/json").login("alice", password)
+		if problem(t, w, http.StatusServiceUnavailable, web.OverloadedProblem); strings.Contains(w.Body.String(), "disk") {
+			t.Errorf("a stranger is told what broke: %s", w.Body)
+		}
+	}
+}
+
+func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
+	t.Parallel()
+	const form, text = "application/x-www-form-urlencoded", "application/json"
+	for _, one := range []struct {
+		kind, body string
+		status     int
+		says       string
+	}{
+		{form, "username=alice", 400, "Type your password."},
+		{form, "password=x", 400, "Type your user name."},
+		{form, "username=alice&password=" + strings.Repeat("x", 73), 400, "at most 72 bytes"},
+		{form, "username=alice&username=bob&password=x", 400, "Send the field username once."},
+		{form, "username=%zz", 400, "could not be read"},
+		{form, "username=" + strings.Repeat("x", 17<<10), 413, "at most 16384 bytes"},
+		{"text/plain", "username=alice&password=x", 415, "Send a form"},
+		{"", "username=alice&password=x", 415, "Send a form"},
+		{text, `{"username":"alice","username":"bob","password":"x"}`, 400, "once"},
+		{text, `{"username":["alice"],"password":"x"}`, 400, "The field username must be a JSON string."},
+		{text, `{"username":null,"password":"x"}`, 400, "The field username must be a JSON string."},
+		{text, `{"username":"alice","password":1}`, 400, "The field password must be a JSON string."},
+		{text, `{"USERNAME":"alice","password":"x"}`, 400, "Type your user name."},
+		{text, `{"u\u017fername":"alice","password":"x"}`, 400, "Type your user name."},
+		{text, `["alice"]`, 400, "Send one JSON object."},
+		{text, `{"username":"alice","password":"x"} {}`, 400, "nothing after it"},
+		{text, `{"username":"alice"`, 400, "cannot be read"},
+		{text, `{"username":"` + "\xff" + `","password":"x"}`, 400, "cannot be read"},
+	} {
+		h := newHouse(t)
+		b := h.browser("application/json")
+		w := b.do("POST", "/login", one.kind, one.body)
+		if p := problem(t, w, one.status, web.InvalidRequest); !strings.Contains(p.Detail, one.says) {
+			t.Errorf("%s: %q, not %q", one.body, p.Detail, one.says)
+		}
+		b.accept = page
+		want(t, b.do("POST", "/login", one.kind, one.body), one.status, "Something is missing")
+	}
+}
+
+func TestR11AFormThatIsNoneCountsForTheAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	b := h.browser("application/json")
+	for range 10 {
+		problem(t, b.do("POST", "/login", "application/json", `[]`), http.StatusBadRequest, web.InvalidRequest)
+	}
+	problem(t, b.do("POST", "/login", "application/json", `[]`), http.StatusForbidden, web.ChallengeRequired)
+}
+
+func TestAnotherSitesPageLogsNobodyInOrOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, path := range []string{"/login", "/logout", "/v1/attempts"} {
+		r := httptest.NewRequest("POST", path, strings.NewReader("username=alice&password=correct+horse"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		if json := strings.HasPrefix(path, "/v1/"); json != strings.Contains(w.Header().Get("Content-Type"), "json") {
+			t.Errorf("%s is answered as %s", path, w.Header().Get("Content-Type"))
+		}
+	}
+}

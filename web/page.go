@@ -1,0 +1,95 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode/challenge"
+	"authguard/web/pages"
+)
+
+// Routes adds the door's paths.
+func (l *Login) Routes(e *echo.Echo) {
+	e.GET("/login", l.page)
+	e.POST("/login", l.attempt)
+	e.POST("/logout", l.leave)
+}
+
+// page is GET /login.
+func (l *Login) page(c echo.Context) error {
+	view := l.view(c.QueryParam("next"))
+	session, err := l.Sessions.Get(c)
+	if err != nil { // whoever has no session can try to log in all the same
+		l.Log.Error("the login page does not know whether somebody is logged in", "error", err)
+	}
+	if session != nil {
+		view.SignedInAs = session.Account.Account
+		return l.show(c, view)
+	}
+	ahead, err := l.ahead(c.Request(), l.Edge.Client(c.Request()))
+	if err != nil {
+		return err
+	}
+	view.Challenge = shown(ahead)
+	switch {
+	case c.QueryParam("signed-out") != "":
+		view.Message.Kind = pages.SignedOut
+	case ahead != nil:
+		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
+	}
+	return l.show(c, view)
+}
+
+// ahead is the challenge that everybody gets while CAPTCHA mode is on; nil
+// otherwise. A browser with a device cookie gets none before it names its
+// account, which may need none.
+func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, error) {
+	if !l.Guard.NeedsChallenge(client.Address) {
+		return nil, nil
+	}
+	for _, device := range devices(r) {
+		if l.Guard.RecognisesDevice(device) {
+			return nil, nil
+		}
+	}
+	issued, err := l.Guard.Issue(r.Context(), client.Address, false)
+	return &issued, err
+}
+
+// view is the page, leading to next.
+func (l *Login) view(next string) pages.LoginView {
+	view := pages.LoginView{Admin: l.Admin}
+	if next = localPath(next); next != "/" {
+		view.Next = next
+	}
+	return view
+}
+
+func (l *Login) show(c echo.Context, view pages.LoginView) error {
+	page, err := l.pages.Render(view)
+	return WritePage(c, http.StatusOK, page, err)
+}
+
+// leave is POST /logout.
+func (l *Login) leave(c echo.Context) error {
+	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/login?signed-out=1")
+}
+
+// verify is GET /auth/verify, which nginx's auth_request and the forward_auth
+// of Caddy and Traefik ask: 200 with the account's name for a request with a
+// session, 401 otherwise.
+func (l *Login) verify(c echo.Context) error {
+	session, err := l.Sessions.Get(c)
+	if err != nil {
+		return err
+	}
+	if session == nil {
+		return c.NoContent(http.StatusUnauthorized)
+	}
+	c.Response().Header().Set("Remote-User", session.Account.Account)
+	return c.NoContent(http.StatusOK)
+}

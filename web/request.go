@@ -1,0 +1,153 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+)
+
+// MaxBody is the largest form, and the largest body of the decision API, that
+// is read, in bytes.
+const MaxBody = 16 << 10
+
+// ReadJSON reads a request's body, one JSON object of at most limit bytes, into
+// a struct. Every door reads JSON here, so that all of them mean the same by
+// it: encoding/json takes the last of two equal names and folds case, so that
+// "ADDRESS" and "addre\u017fs" (with a long s) are an address to it and something
+// else to the proxy in front of us (R11). Names that the struct does not have
+// are refused too: a misspelt "until" must not become a block for ever. The
+// error is a Problem.
+func ReadJSON(c echo.Context, limit int64, into any) error {
+	body, err := readBody(c, limit)
+	if err != nil {
+		return err
+	}
+	if jsontext.Value(body).Kind() != '{' {
+		return Invalid("Send one JSON object.")
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if err := json.UnmarshalDecode(d, into, json.RejectUnknownMembers(true)); err != nil {
+		return Invalid("%s", jsonWords(err))
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return Invalid("Send one JSON object and nothing after it.")
+	}
+	return nil
+}
+
+func readBody(c echo.Context, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, limit))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return nil, invalid(http.StatusRequestEntityTooLarge, "Send at most %d bytes.", limit)
+	}
+	if err != nil {
+		return nil, Invalid("The body could not be read.")
+	}
+	return body, nil
+}
+
+// jsonWords says what is wrong with a JSON text, without Go's words for it.
+func jsonWords(err error) string {
+	var syntax *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Sprintf("Send the field %.40q once.", syntax.JSONPointer.LastToken())
+	case errors.As(err, &syntax):
+		return "The JSON cannot be read: " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ") + "."
+	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &meaning):
+		return fmt.Sprintf("There is no field %.40q here.", meaning.JSONPointer.LastToken())
+	case errors.As(err, &meaning):
+		kind := map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '{': "object", '[': "list"}
+		return fmt.Sprintf("The field %.40q cannot be a JSON %s.", meaning.JSONPointer.LastToken(), kind[meaning.JSONKind])
+	}
+	return "The JSON cannot be read."
+}
+
+// SentJSON reports whether a request says that its body is JSON, which a form
+// of another site cannot say.
+func SentJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}
+
+// A Form is what a client filled in: every field once, and text.
+type Form map[string]string
+
+// ReadForm reads the named fields of a form or of a JSON object; others are
+// ignored. A field that comes twice or is no text is an error: what one parser
+// takes for the name must not be something else to another (R11). The error is
+// a Problem.
+func ReadForm(c echo.Context, fields ...string) (Form, error) {
+	if SentJSON(c.Request()) {
+		return readJSONForm(c, fields)
+	}
+	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return nil, invalid(http.StatusUnsupportedMediaType, "Send a form (application/x-www-form-urlencoded) or JSON (application/json).")
+	}
+	body, err := readBody(c, MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	values, err := url.ParseQuery(string(body)) // the body alone: a name in the path's query is none
+	if err != nil {
+		return nil, Invalid("The form could not be read.")
+	}
+	f := make(Form, len(fields))
+	for _, name := range fields {
+		switch all := values[name]; len(all) {
+		case 0:
+		case 1:
+			f[name] = all[0]
+		default:
+			return nil, Invalid("Send the field %s once.", name)
+		}
+	}
+	return f, nil
+}
+
+func readJSONForm(c echo.Context, fields []string) (Form, error) {
+	var all map[string]jsontext.Value
+	if err := ReadJSON(c, MaxBody, &all); err != nil {
+		return nil, err
+	}
+	f := make(Form, len(fields))
+	for _, name := range fields {
+		value, sent := all[name]
+		if !sent {
+			continue
+		}
+		var text string
+		if value.Kind() != '"' || json.Unmarshal(value, &text) != nil {
+			return nil, Invalid("The field %s must be a JSON string.", name)
+		}
+		f[name] = text
+	}
+	return f, nil
+}
+
+// localPath is where to go after logging in: next if it is a path of this
+// site, and "/" otherwise. Browsers take "//host", "/\host" and paths with
+// control characters in front for other sites.
+func localPath(next string) string {
+	if len(next) > 2048 || !strings.HasPrefix(next, "/") || strings.ContainsFunc(next, unicode.IsControl) ||
+		strings.Contains(next, `\`) || strings.HasPrefix(next, "//") {
+		return "/"
+	}
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.HasPrefix(u.Path, "//") {
+		return "/"
+	}
+	return next
+}
