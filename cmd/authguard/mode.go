@@ -27,7 +27,7 @@ type mode struct {
 
 func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, bus *events.Bus, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
 	m = &mode{bus: bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
-	if m.Mode, err = captchamode.NewMode(loaded.Mode(), nil, m.switched); err != nil {
+	if m.Mode, err = captchamode.NewMode(loaded.Site.Mode, nil, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
@@ -82,7 +82,7 @@ func (m *mode) start(group *background.Group) {
 
 func (m *mode) reload(loaded *config.Loaded) error {
 	return errors.Join(
-		m.SetConfig(loaded.Mode()), m.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
+		m.SetConfig(loaded.Site.Mode), m.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
 		m.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
 	)
 }

@@ -1,10 +1,10 @@
-// Package accounts says who may log in: authguard's own table, or somebody
-// else's table or htpasswd file behind the same look-up, [Source].
+// Package accounts says who may log in: authguard's own table, or another
+// program's table or htpasswd file behind the same look-up, [Source].
 //
-// It promises that a user name and an e-mail address lead to one account and
-// never to two, that passwords are kept as bcrypt only, and that an import takes
-// all of a file or nothing. Package passwords compares passwords; guard defines
-// the one form of a name and hands in its normaliser.
+// A user name and an e-mail address always lead to the same account, passwords
+// are stored as bcrypt only, and an import takes all of a file or nothing.
+// Package passwords compares passwords; package guard defines the canonical form
+// of a name and passes in its normaliser.
 package accounts
 
 import (
@@ -21,19 +21,19 @@ import (
 const MinPassword = 8
 
 var (
-	// ErrUnknown says that there is no such account.
+	// ErrUnknown means that there is no such account.
 	ErrUnknown = errors.New("accounts: no such account")
-	// ErrTaken says that a user name or e-mail address already belongs to an
-	// account, as either of the two.
+	// ErrTaken means that a user name or e-mail address is already the user name
+	// or e-mail address of an account.
 	ErrTaken = errors.New("accounts: the name is taken")
-	// ErrName says that a name cannot be one.
+	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")
-	// ErrTooShort says that a new password has fewer than MinPassword
-	// characters. One that is too long is passwords.ErrTooLong.
+	// ErrTooShort means that a new password has fewer than MinPassword
+	// characters. One that is too long gets passwords.ErrTooLong.
 	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
 )
 
-// A Role says what an account may do. The zero Role is User when adding.
+// A Role is what an account may do. When adding, the zero Role means User.
 type Role string
 
 // The roles.
@@ -57,7 +57,7 @@ type Account struct {
 
 // A Login is what a look-up finds: enough to check a password.
 type Login struct {
-	// Account is the canonical name, whichever name was typed.
+	// Account is the canonical name, whichever name was entered.
 	Account    string
 	Password   passwords.Stored
 	Role       Role
@@ -66,14 +66,14 @@ type Login struct {
 	Version int64
 }
 
-// A Source looks accounts up by any of their names. An unknown one is false and
-// no error; an error means that the source could not be asked.
+// A Source looks up an account by any of its names. For an unknown name it
+// returns false and no error; an error means that the lookup failed.
 type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }
 
-// CheckPassword says whether a new password may be one: nil, ErrTooShort, or
-// passwords.ErrTooLong.
+// CheckPassword checks the length of a new password. It returns nil,
+// ErrTooShort or passwords.ErrTooLong.
 func CheckPassword(password string) error {
 	switch {
 	case len(password) > passwords.MaxBytes:

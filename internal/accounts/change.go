@@ -59,8 +59,7 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	}, nil
 }
 
-// names normalises both names. An e-mail address that is the user name is
-// dropped.
+// names normalises both names and drops an e-mail address equal to the user name.
 func (t *Table) names(username, email string) (string, string, error) {
 	user, err := t.config.Normalise(username)
 	if err == nil && user == "" {
@@ -99,9 +98,9 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 	})
 }
 
-// SetPassword gives an account a new password and ends its sessions by a new
-// version. With mustChange the password is only good for choosing another one.
-// The caller forgets the account's places. Errors are ErrUnknown and
+// SetPassword sets an account's password and raises its version, which ends its
+// sessions. With mustChange the password is only good for choosing another one.
+// Forgetting the account's places is up to the caller. Errors are ErrUnknown and
 // CheckPassword's.
 func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
 	if err := CheckPassword(password); err != nil {
@@ -114,12 +113,12 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 	return t.update(ctx, name, `password_hash = $3, must_change = $4, version = version + 1`, hash, mustChange)
 }
 
-// Disable makes an account's passwords wrong and ends its sessions.
+// Disable makes every password of an account wrong and ends its sessions.
 func (t *Table) Disable(ctx context.Context, name string) error {
 	return t.update(ctx, name, `disabled = $3, version = version + 1`, true)
 }
 
-// Enable undoes Disable; the sessions that it ended stay ended.
+// Enable undoes Disable, but does not bring back the sessions.
 func (t *Table) Enable(ctx context.Context, name string) error {
 	return t.update(ctx, name, `disabled = $3`, false)
 }
@@ -144,8 +143,8 @@ func (t *Table) update(ctx context.Context, name, set string, args ...any) error
 	return nil
 }
 
-// change runs do in a transaction and tells all nodes of it. A name that is
-// taken at the same time is ErrTaken.
+// change runs do in a transaction and announces it to all nodes. If another
+// transaction takes the same name first, the error is ErrTaken.
 func (t *Table) change(ctx context.Context, db sqltx.Beginner, do func(*sql.Tx) error) error {
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
 		if err := do(tx); err != nil {

@@ -12,28 +12,28 @@ import (
 	"authguard/internal/passwords"
 )
 
-// A Format is how a file of accounts is written. The zero Format is none.
+// A Format is a file format of accounts. The zero Format is invalid.
 type Format uint8
 
-// The formats. Both may have Windows line ends and a byte order mark.
+// The formats. Both may have Windows line endings and a byte order mark.
 const (
 	NoFormat Format = iota
 	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
 	Htpasswd
 	// CSV has a header that names, in any order, username, optionally email, and
-	// either password_hash (bcrypt) or password (plain; hashing one takes a good
-	// fifth of a second).
+	// either password_hash (bcrypt) or password (plain text, which takes about a
+	// fifth of a second each to hash).
 	CSV
 )
 
 // maxLine bounds a line of a file, in bytes.
 const maxLine = 64 << 10
 
-// errHeader says what the first line of a CSV file must be.
+// errHeader describes the required first line of a CSV file.
 var errHeader = errors.New("the header must name username, optionally email, and one of password_hash and password, each once")
 
-// An entry is one line of a file: somebody with a hash, or with a password yet
-// to be hashed.
+// An entry is one line of a file: a user with a hash, or with a password that is
+// yet to be hashed.
 type entry struct {
 	line     int
 	offset   int64 // of its end in the file, bytes
@@ -43,9 +43,9 @@ type entry struct {
 	password string
 }
 
-// eachHtpasswd reads "name:hash" lines and skips empty ones and those that begin
-// with #. It yields a bad line with what is wrong with it. The error is the
-// reader's, or yield's, which ends it.
+// eachHtpasswd reads "name:hash" lines and skips empty ones and comments (#). A
+// bad line is yielded together with what is wrong with it. The error is the
+// reader's, or the first that yield returns.
 func eachHtpasswd(r io.Reader, yield func(entry, error) error) error {
 	lines := bufio.NewScanner(withoutBOM(r))
 	lines.Buffer(nil, maxLine)
@@ -83,7 +83,7 @@ func parseHtpasswd(text string) (entry, error) {
 	return entry{username: name, hash: hash}, err
 }
 
-// withoutBOM drops the mark that Windows editors put in front of UTF-8.
+// withoutBOM drops the byte order mark that Windows editors write before UTF-8.
 func withoutBOM(r io.Reader) io.Reader {
 	buffered := bufio.NewReader(r)
 	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
@@ -126,10 +126,10 @@ func eachCSV(r io.Reader, yield func(entry, error) error) error {
 	}
 }
 
-// columns are where the fields of a record are, by the names in the header.
+// columns maps the names in the header to the indexes of the fields.
 type columns map[string]int
 
-// columnsOf is nil if the header is not what errHeader asks for.
+// columnsOf returns nil unless the header is what errHeader asks for.
 func columnsOf(header []string) columns {
 	c := make(columns)
 	for i, name := range header {

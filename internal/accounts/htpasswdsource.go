@@ -13,10 +13,10 @@ import (
 	"authguard/internal/passwords"
 )
 
-// HtpasswdSource is a Source in an Apache htpasswd file, bcrypt only. It looks at
-// the file's time and size at every look-up and reads it again when they change;
-// a broken file is logged once and changes nothing. It is safe for concurrent
-// use.
+// HtpasswdSource is a Source backed by an Apache htpasswd file, bcrypt only. Each
+// look-up compares the file's time and size and reads it again if they changed.
+// A broken file is logged once, and the last good content stays in use. It is
+// safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
@@ -37,16 +37,17 @@ type stamp struct {
 	size    int64
 }
 
-// NewHtpasswdSource reads the file for the first time; only here is a broken one
-// an error: an *ImportError for bad lines. normalise is guard's. saw is told the
-// bcrypt costs in the file: passwords.Checker.Saw.
+// NewHtpasswdSource reads the file. A broken one is an error only here (an
+// *ImportError for bad lines). normalise is guard's; saw, such as
+// passwords.Checker.Saw, is called with the bcrypt cost of each line.
 func NewHtpasswdSource(path string, normalise func(string) (string, error), saw func(cost int), log *slog.Logger) (*HtpasswdSource, error) {
 	h := &HtpasswdSource{path: path, normalise: normalise, saw: saw, log: log}
 	h.refresh()
 	return h, h.broken
 }
 
-// FindForLogin implements Source. It never fails: the last good content counts.
+// FindForLogin implements Source. It never fails: it falls back on the last good
+// content.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
 	name, err := h.normalise(name)
 	if err != nil {
@@ -67,9 +68,9 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 	}, true, nil
 }
 
-// OnChange sets a function that is told, whenever the file has changed, of the
-// accounts that are gone or have another password. It is called in a goroutine
-// of its own.
+// OnChange sets a function to call when the file has changed, with the names of
+// the accounts that were removed or have another password. Each call runs in a
+// new goroutine.
 func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// progressEvery is how many bytes pass between two reports of progress; a
-	// line whose password must be hashed gets a report of its own.
+	// progressEvery is the number of bytes between two reports of progress. A line
+	// whose password must be hashed is always reported.
 	progressEvery = 1 << 16
 	// maxProblems is how many bad lines are reported one by one.
 	maxProblems = 100
@@ -25,17 +25,17 @@ type ImportRequest struct {
 	File   io.Reader
 	Format Format
 	Size   int64 // of the file in bytes, for Progress; 0: not known
-	// Progress, if set, is told now and then, and at the end, how many bytes of
-	// Size are done. It is called from the importing goroutine.
+	// Progress, if set, is called now and then, and at the end, with the number of
+	// bytes done. It runs in the importing goroutine.
 	Progress func(done, total int64)
 }
 
 // Import adds the accounts of a file, all or none, and returns how many. The
 // error is an *ImportError if lines are bad: unreadable, with another kind of
-// hash, or with a name that is taken in the file or in the table.
+// hash, or with a name that is already taken in the file or in the table.
 //
-// The file is read once, into a temporary table beside the accounts, so that
-// its size does not matter and logins are not held up until the last moment.
+// The file is read once, into a temporary table, so that its size does not
+// matter and logins only wait for the final copy.
 func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int, err error) {
 	s := &stage{table: t}
 	if err := s.run(ctx, request); err != nil {
@@ -99,7 +99,8 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close drops the tables, even when ctx has ended: the connection lives on.
+// close drops the tables even when ctx has ended: the connection goes back to
+// its pool.
 func (s *stage) close() {
 	for _, statement := range []*sql.Stmt{s.reserved, s.stored} {
 		if statement != nil {
@@ -131,8 +132,8 @@ func (s *stage) fill(ctx context.Context, request ImportRequest) error {
 	return err
 }
 
-// take stages one line, or notes what is wrong with it. Its error is the
-// database's.
+// take stages one line or records what is wrong with it. An error means that the
+// database failed.
 func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -155,7 +156,7 @@ func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	return s.keep(ctx, e)
 }
 
-// reserve notes that a line uses a name; taken says who had it before.
+// reserve claims a name for a line; taken says where it is used already.
 func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err error) {
 	if name == "" {
 		return nil, nil
@@ -175,7 +176,8 @@ func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err 
 	return fmt.Errorf("%.60q is in line %d already", name, first), err
 }
 
-// keep hashes a plain password only as long as the file may be imported.
+// keep stores the entry. Once a line was bad, nothing will be imported, so no
+// more passwords are hashed.
 func (s *stage) keep(ctx context.Context, e entry) (err error) {
 	if s.bad.err() != nil {
 		return nil
@@ -190,8 +192,8 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 	return err
 }
 
-// commit moves everything in one transaction. A name that was taken in the
-// meantime undoes it.
+// commit copies everything in one transaction, which fails if a name was taken in
+// the meantime.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
@@ -208,12 +210,12 @@ func (s *stage) commit(ctx context.Context) error {
 // A LineProblem is what is wrong with one line of a file. It holds no password
 // and no hash.
 type LineProblem struct {
-	Line int // from 1
-	Text string
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"`
 }
 
-// An ImportError says why nothing of a file was imported: its bad lines, in
-// order, but at most a hundred.
+// An ImportError says why nothing was imported: the bad lines of the file in
+// order, a hundred at most.
 type ImportError struct {
 	Problems []LineProblem
 	More     int // bad lines beyond those

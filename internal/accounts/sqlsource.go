@@ -16,8 +16,7 @@ import (
 
 // SQLSourceConfig configures an SQLSource.
 type SQLSourceConfig struct {
-	// DB is somebody else's; open it so that it cannot write
-	// (database.OpenReadOnly).
+	// DB belongs to another program; open it read-only (database.OpenReadOnly).
 	DB *sql.DB
 	// Query selects the bcrypt hash of a name, e.g.
 	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
@@ -29,8 +28,8 @@ type SQLSourceConfig struct {
 	Canonical string
 }
 
-// SQLSource is a Source in somebody else's database. It never writes. It is safe
-// for concurrent use; the caller closes the database.
+// SQLSource is a Source in another program's database. It never writes. It is
+// safe for concurrent use; the caller closes the database.
 type SQLSource struct {
 	db               *sql.DB
 	query, canonical string // with $1 for the name, which both databases know
@@ -57,8 +56,8 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	return s, nil
 }
 
-// FindForLogin implements Source. A name that leads to two rows is an error: one
-// of them would be let in with the password of the other.
+// FindForLogin implements Source. Two rows for one name are an error: one user
+// could log in as the other.
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	hash, found, err := s.one(ctx, s.query, name)
 	if err != nil || !found {
@@ -76,8 +75,8 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 	}, true, nil
 }
 
-// CanonicalOf is the one name of the account that a name belongs to; the name
-// itself if there is no such account or no query for it. It asks the database.
+// CanonicalOf asks the database for the canonical name of an account. It is the
+// name itself if there is no such account or no query for it.
 func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error) {
 	if s.canonical == "" {
 		return name, nil
@@ -139,8 +138,8 @@ func readable(query string) (string, error) {
 	}), nil
 }
 
-// versionOf changes when the password does. It is a digest of a salted hash, cut
-// to 63 bits: nothing can be recovered from it.
+// versionOf changes with the password. It is a digest of a salted hash, cut to 63
+// bits: nothing can be recovered from it.
 func versionOf(hash string) int64 {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 1)

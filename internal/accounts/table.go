@@ -16,30 +16,30 @@ const (
 	// queryTime bounds a look-up while somebody waits to log in, the wait for a
 	// connection included.
 	queryTime = 3 * time.Second
-	// overlap is how far back Refresh looks again: a row carries the time at
-	// which its change began and becomes visible when it is committed. An import
-	// of a large file takes that long.
+	// overlap is how far back Refresh looks again: a row is stamped when its change
+	// begins but becomes visible only when it is committed, and an import of a
+	// large file takes that long.
 	overlap = time.Minute
 )
 
-// Config configures a Table. DB, Normalise and Hash are required; the database
-// has been migrated.
+// Config configures a Table. DB, Normalise and Hash are required; DB must have
+// been migrated.
 type Config struct {
 	DB *sql.DB
-	// Normalise gives a name its one form, or says why it cannot be a name. It
+	// Normalise returns the canonical form of a name, or why it is not a name. It
 	// is guard's, and idempotent.
 	Normalise func(string) (string, error)
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
-	// Saw is told the highest bcrypt cost, by New and after an import, so that no
-	// check of such a hash takes longer than others: passwords.Checker.Saw.
-	// Optional.
+	// Saw, if set, is called with the highest bcrypt cost by New and after an
+	// import, so that no hash takes longer to check than others:
+	// passwords.Checker.Saw.
 	Saw func(cost int)
 }
 
-// Table is authguard's own accounts. It is safe for concurrent use, also by
-// several processes; Refresh tells Canonical what the others did.
+// Table is authguard's own table of accounts. It is safe for concurrent use, also
+// by several processes; Refresh shows Canonical what the others did.
 type Table struct {
 	config Config
 
@@ -66,8 +66,8 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	return t, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
 }
 
-// FindForLogin implements Source: by user name or e-mail address. What cannot be
-// a name is unknown.
+// FindForLogin implements Source: by user name or e-mail address. A text that is
+// not a valid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -90,9 +90,8 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	return l, true, nil
 }
 
-// Canonical is the one name of the account that a normalised name belongs to:
-// its user name. A name that belongs to no account is its own. It asks memory
-// only.
+// Canonical returns the user name of the account that a normalised name belongs
+// to, or the name itself if there is none. It only looks in memory.
 func (t *Table) Canonical(name string) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -102,8 +101,8 @@ func (t *Table) Canonical(name string) string {
 	return name
 }
 
-// Refresh tells Canonical of the accounts that other processes have added since
-// it was last called. Call it whenever changes.Accounts has a new number.
+// Refresh reads the accounts that other processes have added since the last call,
+// for Canonical. Call it whenever changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	t.mu.RLock()
@@ -133,8 +132,7 @@ func (t *Table) alias(email, username string) {
 	t.usernames[email] = username
 }
 
-// Get is an account by user name or e-mail address. The error is ErrUnknown if
-// there is none.
+// Get returns an account by user name or e-mail address, or ErrUnknown.
 func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -150,7 +148,7 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	return all[0], nil
 }
 
-// List is at most limit accounts in the byte order of their user names, starting
+// List returns at most limit accounts in byte order of their user names, starting
 // after the given one; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, sqltx.Clean(after), limit)
@@ -172,7 +170,7 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 	return all, nil
 }
 
-// tellCost tells Saw the highest bcrypt cost in the table.
+// tellCost calls Saw with the highest bcrypt cost in the table.
 func (t *Table) tellCost(ctx context.Context) error {
 	var hash sql.NullString
 	err := t.config.DB.QueryRowContext(ctx, `SELECT MAX(SUBSTR(password_hash, 5)) FROM accounts`).Scan(&hash)

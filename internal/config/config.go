@@ -34,6 +34,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/trusted"
 )
 
 // A Config is every setting. Start from [Default]; the zero Config is refused.
@@ -205,5 +206,25 @@ func Default() Config {
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
+	}
+}
+
+// Policy is the settings that a decision depends on. A pair delay whose first
+// is zero delays nothing.
+func (c Config) Policy() guard.Policy {
+	l := c.Limits
+	if l.PairDelay.First == 0 {
+		l.PairDelay = guard.Delay{}
+	}
+	return guard.Policy{
+		PairDelay:      l.PairDelay,
+		Address:        l.Address,
+		Network:        l.Network,
+		Account:        l.Account,
+		PrivilegedPair: l.PrivilegedPair,
+		SiteSlow:       c.Site.Slow,
+		PendingFor:     l.LongestCheck,
+		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL},
+		Devices:        c.Places.DeviceCookie,
 	}
 }

@@ -32,7 +32,7 @@ func TestDefaultsAreThePolicyOutOfTheBox(t *testing.T) {
 	if got, want := c.Policy(), guard.DefaultPolicy(); !reflect.DeepEqual(got, want) {
 		t.Errorf("policy: got %+v, want %+v", got, want)
 	}
-	if got, want := c.Mode(), captchamode.DefaultConfig(); got != want {
+	if got, want := c.Site.Mode, captchamode.DefaultConfig(); got != want {
 		t.Errorf("mode: got %+v, want %+v", got, want)
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
-	store "github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
 
+	"authguard/internal/sqltx"
 	"authguard/migrations"
 )
 
@@ -33,27 +33,37 @@ var ErrTooNew = errors.New("database: written by a newer authguard; this one is 
 // each other, until ctx ends. A file that fails leaves the database as it was
 // before that file.
 func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
+	if applied, err = migrate(ctx, db); err != nil {
+		return applied, fmt.Errorf("database: migrate: %w", err)
+	}
+	return applied, nil
+}
+
+func migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
 	slow, done, err := Unhurried(ctx, db)
 	if err != nil {
-		return nil, fmt.Errorf("database: migrate: %w", err)
+		return nil, err
 	}
 	defer done()
 	provider, err := newProvider(ctx, slow)
 	if err != nil {
-		return nil, fmt.Errorf("database: migrate: %w", err)
+		return nil, err
 	}
 	results, err := provider.Up(ctx)
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		results = partial.Applied
 	}
 	for _, result := range results {
 		applied = append(applied, filepath.Base(result.Source.Path))
 	}
 	if err != nil {
-		return applied, fmt.Errorf("database: migrate: %w", err)
+		return applied, err
 	}
-	return applied, checkVersion(ctx, provider)
+	current, target, err := provider.GetVersions(ctx)
+	if err == nil && current > target {
+		err = fmt.Errorf("%w: tables are at %d, this program knows %d", ErrTooNew, current, target)
+	}
+	return applied, err
 }
 
 func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
@@ -91,17 +101,6 @@ func (l folderLock) Lock(ctx context.Context, _ *sql.DB) error {
 // Unlock lets the next one in.
 func (l folderLock) Unlock(context.Context, *sql.DB) error { return l.folder.Unlock() }
 
-func checkVersion(ctx context.Context, provider *goose.Provider) error {
-	current, target, err := provider.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("database: migrate: %w", err)
-	}
-	if current > target {
-		return fmt.Errorf("%w: tables are at %d, this program knows %d", ErrTooNew, current, target)
-	}
-	return nil
-}
-
 // A State is how far the tables of a database are.
 type State struct {
 	// Missing names the migrations that have not been applied, oldest first;
@@ -116,10 +115,10 @@ type State struct {
 // StateOf compares the tables with what this program knows. It only reads.
 func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 	provider, err := newProvider(ctx, db)
-	if err != nil {
-		return s, fmt.Errorf("database: which migrations it has: %w", err)
+	var applied []int64
+	if err == nil {
+		applied, err = versions(ctx, db)
 	}
-	applied, err := versions(ctx, db)
 	if err != nil {
 		return s, fmt.Errorf("database: which migrations it has: %w", err)
 	}
@@ -140,21 +139,19 @@ func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 
 // versions are the migrations on record. There is no record before the first.
 func versions(ctx context.Context, db *sql.DB) (all []int64, err error) {
-	dialect, question := goose.DialectSQLite3, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
+	question := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
 	if IsPostgres(db) {
-		dialect, question = goose.DialectPostgres, "SELECT count(to_regclass($1))"
+		question = "SELECT count(to_regclass($1))"
 	}
 	var tables int
 	if err := db.QueryRowContext(ctx, question, goose.DefaultTablename).Scan(&tables); err != nil || tables == 0 {
 		return nil, err
 	}
-	record, err := store.NewStore(dialect, goose.DefaultTablename)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := record.ListMigrations(ctx, db)
-	for _, row := range rows {
-		all = append(all, row.Version)
-	}
+	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+		var version int64
+		err := rows.Scan(&version)
+		all = append(all, version)
+		return err
+	}, "SELECT version_id FROM "+goose.DefaultTablename)
 	return all, err
 }

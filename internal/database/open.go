@@ -42,7 +42,7 @@ var ErrUnsupported = errors.New("database: only SQLite files and PostgreSQL are 
 // (milliseconds) in the URL change that. No error repeats the password.
 func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 	if isPostgres(dsn) {
-		return openPostgres(ctx, dsn, nil)
+		return openPostgres(ctx, dsn, false)
 	}
 	path, err := filePath(dsn)
 	if err != nil {
@@ -61,19 +61,13 @@ func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 // writing to it: for accounts.SQLSource. The caller closes it.
 func OpenReadOnly(ctx context.Context, dsn string) (*sql.DB, error) {
 	if isPostgres(dsn) {
-		return openPostgres(ctx, dsn, map[string]string{"default_transaction_read_only": "on"})
+		return openPostgres(ctx, dsn, true)
 	}
 	path, err := filePath(dsn)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkHeader(path); err != nil {
-		return nil, err
-	}
-	return openSQLite(ctx, path, url.Values{
-		"mode":    {"ro"},
-		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
-	})
+	return openToRead(ctx, path, false)
 }
 
 // filePath turns a DSN into an absolute path, so that a later change of the

@@ -51,15 +51,14 @@ func IsPostgres(db *sql.DB) bool {
 	return ok
 }
 
-// openPostgres makes a pool and tries one connection. It adds settings to those
-// of the DSN.
-func openPostgres(ctx context.Context, dsn string, settings map[string]string) (*sql.DB, error) {
+// openPostgres makes a pool and tries one connection.
+func openPostgres(ctx context.Context, dsn string, readOnly bool) (*sql.DB, error) {
 	config, err := parsePostgres(dsn)
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range settings {
-		config.RuntimeParams[name] = value
+	if readOnly {
+		config.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(config.Tracer.(patience).dead))
 	db.SetMaxOpenConns(postgresConnections)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"modernc.org/sqlite" // registers the driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -25,6 +26,9 @@ const (
 	// beyond it that would take seconds, and only the header and the size are.
 	checkedBytes = 256 << 20
 )
+
+// damages are the result codes of a file that is none of SQLite's, or broken.
+var damages = []int{sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
 func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}).String()
@@ -113,24 +117,17 @@ func checkPages(ctx context.Context, db *sql.DB, path string) error {
 		query = "PRAGMA quick_check(1)"
 	}
 	var verdict string
-	if err := db.QueryRowContext(ctx, query).Scan(&verdict); err != nil {
-		return explain(path, err)
-	}
-	if verdict != "ok" {
+	err = db.QueryRowContext(ctx, query).Scan(&verdict)
+	var failed *sqlite.Error
+	switch {
+	case errors.As(err, &failed) && slices.Contains(damages, failed.Code()&0xff):
+		return fmt.Errorf("%w: %s: %w; move it away, or restore a backup", ErrDamaged, path, err)
+	case err != nil:
+		return fmt.Errorf("database: open %s: %w", path, err)
+	case verdict != "ok":
 		return fmt.Errorf("%w: %s: %s", ErrDamaged, path, verdict)
 	}
 	return nil
-}
-
-func explain(path string, err error) error {
-	var failed *sqlite.Error
-	if errors.As(err, &failed) {
-		switch failed.Code() & 0xff {
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return fmt.Errorf("%w: %s: %w; move it away, or restore a backup", ErrDamaged, path, err)
-		}
-	}
-	return fmt.Errorf("database: open %s: %w", path, err)
 }
 
 // Inspect opens a SQLite file that may be in use or damaged, and neither creates
@@ -141,10 +138,10 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	inUse := hasLog(path)
-	db, err := inspect(ctx, path, inUse)
-	if errors.Is(err, ErrDamaged) && !inUse && hasLog(path) { // somebody has just begun to use it
-		return inspect(ctx, path, true)
+	unused := !hasLog(path)
+	db, err := openToRead(ctx, path, unused)
+	if errors.Is(err, ErrDamaged) && unused && hasLog(path) { // somebody has just begun to use it
+		return openToRead(ctx, path, false)
 	}
 	return db, err
 }
@@ -156,14 +153,14 @@ func hasLog(path string) bool {
 	return err == nil
 }
 
-// inspect declares a file that nobody uses immutable: otherwise SQLite makes a
+// openToRead declares a file that nobody uses immutable: otherwise SQLite makes a
 // log beside it and leaves it there.
-func inspect(ctx context.Context, path string, inUse bool) (*sql.DB, error) {
+func openToRead(ctx context.Context, path string, unused bool) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err
 	}
-	params := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(1000)", "query_only(1)"}}
-	if !inUse {
+	params := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"}}
+	if unused {
 		params.Set("immutable", "1")
 	}
 	return openSQLite(ctx, path, params)

@@ -69,20 +69,21 @@ func (r redisConfig) client(address string) *redis.Client {
 	return redis.NewClient(o)
 }
 
-// each examines several servers at the same time and returns their answers in
-// order. A server that hangs gives the zero answer.
-func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context, string, *notes) T) ([]Check, []T) {
+// each examines several servers at the same time and returns what was found and
+// their answers, in order. A server that hangs gives the zero answer.
+func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context, string, *notes) T) (*notes, []T) {
 	answers := make([]T, len(addresses))
-	return together(len(addresses), func(i int) (found []Check) {
+	all := together(len(addresses), func(i int) (found []Check) {
 		found, answers[i] = look(ctx, r.Within, name, kind+" "+addresses[i], func(ctx context.Context, n *notes) T { return do(ctx, addresses[i], n) })
 		return found
-	}), answers
+	})
+	return &notes{all: all}, answers
 }
 
 // servers looks at each, masters first, and then at their clocks together.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
 	addresses := inOrder(roles)
-	checks, clocks := each(ctx, r, "redis", "Redis", addresses, func(ctx context.Context, address string, n *notes) *time.Duration {
+	n, clocks := each(ctx, r, "redis", "Redis", addresses, func(ctx context.Context, address string, n *notes) *time.Duration {
 		client := r.client(address)
 		defer client.Close()
 		if !r.ping(ctx, client, roles[address], n) {
@@ -98,13 +99,12 @@ func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check
 	if r.Settings.Redis.Mode == config.RedisCluster && len(clocks) > 1 {
 		const mostApart = 8 * time.Second // beyond it the stores refuse charges
 		ahead := func(a, b *time.Duration) int { return cmp.Compare(*a, *b) }
-		n, by := new(notes), (*slices.MaxFunc(clocks, ahead) - *slices.MinFunc(clocks, ahead)).Round(time.Millisecond)
+		by := (*slices.MaxFunc(clocks, ahead) - *slices.MinFunc(clocks, ahead)).Round(time.Millisecond)
 		n.check("redis.clocks", "The Cluster's masters have the same time.",
 			problem(by > mostApart, "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
 				"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by, mostApart))
-		checks = append(checks, n.checks()...)
 	}
-	return checks
+	return n.checks()
 }
 
 // ping checks that the server answers, and how fast: the median of several, so

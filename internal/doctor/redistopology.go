@@ -27,13 +27,12 @@ type sentinelView struct {
 	master   string   // its address
 	replicas []string // their addresses
 	others   int      // Sentinels that it knows
-	quorum   error    // why it could not get a failover done; nil: it could
 }
 
 // sentinels asks each, and returns every server that any of them knows.
 func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
-	checks, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)
+	n, views := each(ctx, r, "redis.sentinel", "Sentinel", addresses, r.sentinel)
 	servers, sentinels, replicas := map[string]role{}, 0, 0
 	for _, v := range views {
 		for _, address := range v.replicas {
@@ -47,14 +46,14 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 		sentinels, replicas = max(sentinels, v.others+1), max(replicas, len(v.replicas))
 	}
 	for i, v := range views {
-		n := &notes{about: "Sentinel " + addresses[i]}
-		r.judgeSentinel(n, v, len(servers) > 0)
-		checks = append(checks, n.checks()...)
+		if n.about = "Sentinel " + addresses[i]; v.err != nil {
+			r.silentSentinel(n, v.err, len(servers) > 0)
+		}
 	}
 	if len(servers) == 0 {
-		return checks, nil
+		return n.checks(), nil
 	}
-	n := new(notes)
+	n.about = ""
 	masters := slices.DeleteFunc(inOrder(servers), func(address string) bool { return servers[address] != master })
 	n.check("redis.sentinels", "",
 		problem(len(masters) > 1, "Wait for a failover to end; otherwise SENTINEL RESET on those that are wrong.", "The Sentinels differ over who is master: %s.", strings.Join(masters, ", ")))
@@ -62,10 +61,10 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 		advice(sentinels < 3, "Run at least three, on machines that do not fail together.", "There are %d Sentinels: the loss of one can leave nobody to appoint a new master.", sentinels))
 	n.check("redis.replicas", fmt.Sprintf("The master has %d replicas.", replicas),
 		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.", "The master has no replica, so nobody can take over."))
-	return append(checks, n.checks()...), servers
+	return n.checks(), servers
 }
 
-func (r redisConfig) sentinel(ctx context.Context, address string, _ *notes) (v sentinelView) {
+func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v sentinelView) {
 	set := r.Settings.Redis
 	client := redis.NewSentinelClient(r.options(address, set.SentinelUsername, set.SentinelPassword.Reveal()))
 	defer client.Close()
@@ -82,30 +81,27 @@ func (r redisConfig) sentinel(ctx context.Context, address string, _ *notes) (v 
 	}
 	v.master = net.JoinHostPort(one["ip"], one["port"])
 	v.others, _ = strconv.Atoi(one["num-other-sentinels"])
-	v.quorum = client.CkQuorum(ctx, set.Master).Err()
+	quorum := client.CkQuorum(ctx, set.Master).Err()
+	n.check("redis.sentinel", fmt.Sprintf("knows the master, %s.", v.master),
+		problem(quorum != nil, "Start the Sentinels that are missing.", "could not get a failover done: %s.", why(quorum)).as("redis.quorum"))
 	return v
 }
 
-// judgeSentinel says what is wrong with one Sentinel; others: another one told
-// of the servers.
-func (r redisConfig) judgeSentinel(n *notes, v sentinelView, others bool) {
-	if v.err == nil && v.master == "" {
-		return // it hung, which has been said
-	}
-	n.check("redis.sentinel", fmt.Sprintf("knows the master, %s.", v.master),
-		problem(v.quorum != nil, "Start the Sentinels that are missing.", "could not get a failover done: %s.", why(v.quorum)).as("redis.quorum"),
-		problem(says(v.err, "No such master"), "Set redis.master to the name after `sentinel monitor` in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
-		problem(says(v.err, "unknown command"), "Name the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.", "is not a Sentinel.").as("redis.mode"),
-		problem(says(v.err, "NOAUTH", "WRONGPASS", "NOPERM"), "Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "does not accept its user: %s.", why(v.err)),
-		advice(v.err != nil && others, "Start it, or name another one in redis.addresses.", "cannot be asked: %s.", why(v.err)),
-		problem(v.err != nil, "Start it, and see that its address and every firewall on the way let this machine in.", "cannot be asked: %s.", why(v.err)))
+// silentSentinel says why a Sentinel cannot be asked; others: another one told of
+// the servers.
+func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
+	n.check("redis.sentinel", "",
+		problem(says(err, "No such master"), "Set redis.master to the name after `sentinel monitor` in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
+		problem(says(err, "unknown command"), "Name the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.", "is not a Sentinel.").as("redis.mode"),
+		problem(says(err, "NOAUTH", "WRONGPASS", "NOPERM"), "Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "does not accept its user: %s.", why(err)),
+		advice(others, "Start it, or name another one in redis.addresses.", "cannot be asked: %s.", why(err)),
+		problem(true, "Start it, and see that its address and every firewall on the way let this machine in.", "cannot be asked: %s.", why(err)))
 }
 
 // A clusterView is what one node knows of its Cluster. It is zero if the node
 // hung.
 type clusterView struct {
 	err      error
-	state    string         // "ok", or not
 	replicas map[string]int // of each master that has slots
 }
 
@@ -113,32 +109,31 @@ type clusterView struct {
 // that any of them knows.
 func (r redisConfig) cluster(ctx context.Context) ([]Check, map[string]role) {
 	addresses := r.Settings.Redis.Addresses
-	checks, views := each(ctx, r, "redis.cluster", "Redis", addresses, r.view)
+	n, views := each(ctx, r, "redis.cluster", "Redis", addresses, r.view)
 	masters, replicas := map[string]role{}, map[string]int{}
 	for _, v := range views {
-		for address, n := range v.replicas {
-			masters[address], replicas[address] = master, max(replicas[address], n)
+		for address, has := range v.replicas {
+			masters[address], replicas[address] = master, max(replicas[address], has)
 		}
 	}
 	for i, v := range views {
-		n := &notes{about: "Redis " + addresses[i]}
-		r.judgeNode(n, v, len(masters) > 0)
-		checks = append(checks, n.checks()...)
+		if n.about = "Redis " + addresses[i]; v.err != nil {
+			r.silentNode(n, v.err, len(masters) > 0)
+		}
 	}
 	for _, address := range inOrder(masters) {
-		n := &notes{about: "Redis " + address}
+		n.about = "Redis " + address
 		n.check("redis.replicas", fmt.Sprintf("has %d replicas.", replicas[address]),
 			advice(replicas[address] == 0, "Add a replica: redis-cli --cluster add-node NEW "+address+" --cluster-slave.",
 				"is a master of the Cluster and has no replica: without it, its part of the accounts is counted by each node alone."))
-		checks = append(checks, n.checks()...)
 	}
-	return checks, masters
+	return n.checks(), masters
 }
 
-func (r redisConfig) view(ctx context.Context, address string, _ *notes) (v clusterView) {
+func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clusterView) {
 	client := r.client(address)
 	defer client.Close()
-	state, err := client.ClusterInfo(ctx).Result()
+	info, err := client.ClusterInfo(ctx).Result()
 	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") { // the slots will do
 		return clusterView{err: err}
 	}
@@ -147,7 +142,12 @@ func (r redisConfig) view(ctx context.Context, address string, _ *notes) (v clus
 	if err != nil {
 		return clusterView{err: err}
 	}
-	v = clusterView{state: parseInfo(state)["cluster_state"], replicas: map[string]int{}}
+	state := parseInfo(info)["cluster_state"]
+	n.check("redis.cluster", "says that its Cluster is well.",
+		advice(state == "", "Grant it +cluster|info.", "does not tell whether its Cluster is well."),
+		problem(state != "ok", "Start the masters that are missing (CLUSTER NODES names them), or let a replica take over: CLUSTER FAILOVER TAKEOVER on it.",
+			"says that its Cluster is not well (cluster_state:%s): attempts are counted by each node alone.", state))
+	v.replicas = map[string]int{}
 	// CLUSTER SLOTS leaves out the replicas of an idle Cluster until they have
 	// had something to copy, so CLUSTER NODES is better if it may be asked.
 	listed, err := client.ClusterNodes(ctx).Result()
@@ -155,14 +155,14 @@ func (r redisConfig) view(ctx context.Context, address string, _ *notes) (v clus
 		if len(s.Nodes) == 0 {
 			continue
 		}
-		m, n := s.Nodes[0], len(s.Nodes)-1
+		m, replicas := s.Nodes[0], len(s.Nodes)-1
 		if err == nil {
-			n = replicasOf(listed, m.ID)
+			replicas = replicasOf(listed, m.ID)
 		}
 		if host, port, err := net.SplitHostPort(m.Addr); err == nil && host == "" { // it does not know its own
 			m.Addr = net.JoinHostPort(hostOf(address), port)
 		}
-		v.replicas[m.Addr] = n
+		v.replicas[m.Addr] = replicas
 	}
 	return v
 }
@@ -180,20 +180,15 @@ func replicasOf(listed, id string) (n int) {
 	return n
 }
 
-// judgeNode says what is wrong with one of the configured nodes; others:
-// another one told of the masters.
-func (r redisConfig) judgeNode(n *notes, v clusterView, others bool) {
-	disabled := says(v.err, "cluster support disabled")
-	switch {
-	case v.err == nil && v.replicas == nil: // it hung, which has been said
-	case v.err != nil && !others && !disabled:
-		r.silent(n, master, v.err)
-	default:
-		n.check("redis.cluster", "says that its Cluster is well.",
-			problem(disabled, "Set redis.mode: standalone, or name nodes of the Cluster.", "is not a node of a Cluster.").as("redis.mode"),
-			advice(v.err != nil, "Start it, or take it out of redis.addresses.", "is a node of the Cluster and cannot be asked: %s.", why(v.err)),
-			advice(v.state == "", "Grant it +cluster|info.", "does not tell whether its Cluster is well."),
-			problem(v.state != "ok", "Start the masters that are missing (CLUSTER NODES names them), or let a replica take over: CLUSTER FAILOVER TAKEOVER on it.",
-				"says that its Cluster is not well (cluster_state:%s): attempts are counted by each node alone.", v.state))
+// silentNode says why one of the configured nodes cannot be asked; others: another
+// one told of the masters.
+func (r redisConfig) silentNode(n *notes, err error, others bool) {
+	disabled := says(err, "cluster support disabled")
+	if !others && !disabled {
+		r.silent(n, master, err)
+		return
 	}
+	n.check("redis.cluster", "",
+		problem(disabled, "Set redis.mode: standalone, or name nodes of the Cluster.", "is not a node of a Cluster.").as("redis.mode"),
+		advice(true, "Start it, or take it out of redis.addresses.", "is a node of the Cluster and cannot be asked: %s.", why(err)))
 }

@@ -16,17 +16,12 @@ import (
 const maxImport = 4 << 30
 
 // A badLine is why a line of the file was refused.
-type badLine struct {
-	Line int    `json:"line"`
-	Text string `json:"text"`
-}
-
 // A finish is the last line: imported, or why not.
 type finish struct {
-	Imported *int      `json:"imported,omitempty"`
-	Error    string    `json:"error,omitempty"`
-	Problems []badLine `json:"problems,omitempty"`
-	More     int       `json:"more,omitempty"`
+	Imported *int                   `json:"imported,omitempty"`
+	Error    string                 `json:"error,omitempty"`
+	Problems []accounts.LineProblem `json:"problems,omitempty"`
+	More     int                    `json:"more,omitempty"`
 }
 
 // importUsers is POST /api/users/import?format=htpasswd|csv&size=BYTES with the
@@ -57,11 +52,11 @@ func (a *API) finished(c echo.Context, n int, err error) finish {
 	case err == nil:
 		return finish{Imported: &n}
 	case errors.As(err, &refused):
-		f := finish{More: refused.More}
-		for _, p := range refused.Problems {
-			f.Problems = append(f.Problems, badLine{p.Line, packagePrefix.ReplaceAllString(p.Text, "")})
+		for i := range refused.Problems {
+			p := &refused.Problems[i]
+			p.Text = packagePrefix.ReplaceAllString(p.Text, "")
 		}
-		return f
+		return finish{Problems: refused.Problems, More: refused.More}
 	}
 	p := problemOf(err)
 	a.Log.Error("import failed", "who", sender(c), "error", err)
