@@ -122,7 +122,9 @@ func (sh *shard) insert(key *Key) *slot {
 
 // remove empties a slot and moves back what was probed past it.
 func (sh *shard) remove(s *slot) {
-	sh.slab.give(s.class(), s.body[0])
+	if s.class() != 0 {
+		sh.slab.give(s.class(), s.body[0])
+	}
 	if keyIsShared(&s.key) {
 		sh.shared--
 	}

@@ -2,7 +2,6 @@ package failures
 
 import (
 	"context"
-	"encoding/binary"
 	"time"
 )
 
@@ -53,44 +52,6 @@ type Usage struct {
 	// FreeIn is how long until the last of the binding rungs in Over has room
 	// again if nothing else happens. Zero if none of them is full.
 	FreeIn time.Duration
-}
-
-// A ChargeID stands for one charge. Only the store that made it can read it; a
-// caller keeps it and may compare it. The zero ChargeID stands for none.
-type ChargeID struct {
-	// At is when the charge was made, in milliseconds since the Unix epoch, by
-	// the store's clock.
-	At int64
-	// Shard and There are of a store whose shards have clocks of their own: the
-	// shard that was charged by another clock, and when. Zero if there is none.
-	Shard uint64
-	There int64
-	// Node is the node that counted the charge by itself; 0: the store that all
-	// nodes share, or there are none.
-	Node uint64
-}
-
-// ChargeIDSize is how many bytes AppendTo appends.
-const ChargeIDSize = 32
-
-// Charged reports whether anything was charged.
-func (id ChargeID) Charged() bool { return id.At != 0 }
-
-// Time is when the charge was made.
-func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
-
-// AppendTo appends the ID to b, for ReadChargeID.
-func (id ChargeID) AppendTo(b []byte) []byte {
-	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node} {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-// ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
-func ReadChargeID(b []byte) ChargeID {
-	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3)}
 }
 
 // A Store counts charges. All methods are safe for concurrent use. An error

@@ -87,11 +87,3 @@ func (o Outcome) String() string {
 	}
 	return outcomeNames[Failed]
 }
-
-// OutcomeOf is Succeeded for true and Failed for false.
-func OutcomeOf(ok bool) Outcome {
-	if ok {
-		return Succeeded
-	}
-	return Failed
-}

@@ -147,7 +147,11 @@ func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 // long as that is of use.
 func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var waiting *waiter
-	defer func() { waiting.leave() }()
+	defer func() {
+		if waiting != nil {
+			waiting.leave()
+		}
+	}()
 	for patient := true; ; *d = (Decision{}) {
 		if err := g.charge(ctx, v); err != nil {
 			return err
@@ -250,8 +254,10 @@ func afterwards(ctx context.Context) context.Context {
 
 // wake lets those look again who wait for the attempt's subjects.
 func (g *Guard) wake(c *Charge) {
-	first, last := c.Counted()
-	g.waiting.wake(c.Subjects[first:last])
+	if g.waiting.waiting.Load() > 0 {
+		first, last := c.Counted()
+		g.waiting.wake(c.Subjects[first:last])
+	}
 }
 
 // tell tells the observer, if there is one.

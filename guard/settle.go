@@ -5,9 +5,94 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
+	"time"
 
 	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/trusted"
 )
+
+// A Ticket stands for one attempt that may proceed, until it is settled. Its
+// copies stand for the same attempt: only one of them can be settled. The zero
+// Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
+type Ticket struct {
+	ended *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
+
+	rules   *rules
+	id      failures.ChargeID
+	account digest
+	address digest
+	network digest
+	place   digest // the address, or the device that vouches for it
+	status  trusted.Status
+	began   time.Time // zero once it has travelled
+
+	// For the event.
+	name      string
+	directory string
+	door      string
+	from      netip.Addr
+	reasons   Reasons
+	failures  int
+	forwarded bool
+
+	nonce [16]byte // of the text that it was turned into
+}
+
+func newTicket(a *Attempt, v *view, d *Decision) Ticket {
+	return Ticket{
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
+		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status, began: v.Now,
+		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
+		failures: v.accountFailures(), forwarded: a.Forwarded,
+	}
+}
+
+// charge is what the attempt was charged.
+func (t *Ticket) charge() (c Charge) {
+	c.ID, c.Last, c.Binds = t.id, subjectCount, &t.rules.binds[0]
+	for i, r := range t.rules.calm {
+		c.Subjects[i].Ladder = r.ladder
+	}
+	c.setAddress(t.address, t.network)
+	c.setAccount(t.account)
+	at := atAddress
+	if t.place != t.address {
+		at, c.Places[atDevice] = atDevice, Place{Key: t.place, Pair: failures.Key(ofPair(t.account, t.place))}
+	}
+	c.Found(at, t.status)
+	return c
+}
+
+// end settles the ticket, once.
+func (t *Ticket) end(o Outcome) error {
+	switch {
+	case t.ended == nil:
+		return ErrTicket
+	case !t.ended.CompareAndSwap(0, 1+int32(o)):
+		return ErrSettled
+	}
+	return nil
+}
+
+func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
+
+func (t *Ticket) event(now time.Time, o Outcome) Event {
+	privileged := t.status == trusted.Privileged
+	return Event{
+		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: t.failures,
+	}
+}
+
+// OutcomeOf is Succeeded for true and Failed for false.
+func OutcomeOf(ok bool) Outcome {
+	if ok {
+		return Succeeded
+	}
+	return Failed
+}
 
 // Settle says how an attempt ended. It does its work although ctx may be
 // cancelled. A ticket is settled once, whatever copies there are of it; the

@@ -122,7 +122,7 @@ func (w *waiter) enter() bool {
 // leave gives back what enter and join took, and lets the next in the queue
 // look.
 func (w *waiter) leave() {
-	if w == nil || !w.admitted {
+	if !w.admitted {
 		return
 	}
 	s := w.in
@@ -174,9 +174,6 @@ func (s *waitQueue) quit(w *waiter) {
 // wake lets the first in each subject's queue look again: something about the
 // subject was settled.
 func (s *waitQueue) wake(subjects []failures.Subject) {
-	if s.waiting.Load() == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range subjects {
