@@ -3,14 +3,15 @@
 // attack, a login succeeded after many wrong passwords.
 //
 // [Alerter] watches the event bus for these edges, logs each at once, and sends
-// it to every channel (any shoutrrr URL). Channels are independent: each bundles
-// alerts that come close together, keeps to a ceiling per hour, and retries until
-// it gets through. The backlog is bounded; beyond the bound alerts are only
-// counted. So a dead mail server delays no login and loses no alert while the
-// process lives. What is undelivered when the process ends is in the log only.
+// it to every channel (any shoutrrr URL). Channels are independent: each
+// bundles alerts that come close together, keeps to a ceiling per hour, and
+// retries until it gets through. The backlog is bounded; beyond the bound
+// alerts are only counted. So a dead mail server delays no login and loses no
+// alert while the process lives. What is undelivered when the process ends is
+// in the log only.
 //
-// Titles are constant text. A stranger's input appears only in bodies, escaped by
-// [Name].
+// Titles are constant text. A stranger's input appears only in bodies, escaped
+// by [Name].
 package alerts
 
 import (
@@ -26,8 +27,8 @@ import (
 	"authguard/internal/events"
 )
 
-// A Kind is a stable code for what an alert is about. Callers of [Alerter.Raise]
-// add their own, such as "redis-lost".
+// A Kind is a stable code for what an alert is about. Callers of
+// [Alerter.Raise] add their own, such as "redis-lost".
 type Kind string
 
 // The kinds that the Alerter finds in the events.
@@ -72,15 +73,15 @@ type Config struct {
 	// To are shoutrrr addresses, one for each channel. They hold secrets and
 	// are never printed. None: alerts go to the log only.
 	To []string
-	// Bundle is how long the first alert of a message waits for others; 0: not at
-	// all. CAPTCHA mode going on never waits.
+	// Bundle is how long the first alert of a message waits for others; 0: not
+	// at all. CAPTCHA mode going on never waits.
 	Bundle time.Duration
 	// PerHour is the most messages to one channel in any hour; at least 1.
 	PerHour int
 }
 
-// An Alerter watches the event bus and notifies people. Make one with [New]. Its
-// methods are safe for concurrent use, and only Run waits for the network.
+// An Alerter watches the event bus and notifies people. Make one with [New].
+// Its methods are safe for concurrent use, and only Run waits for the network.
 type Alerter struct {
 	logger  *slog.Logger
 	dial    func(url string) (sender, error)
@@ -168,8 +169,8 @@ func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
 }
 
 // Run sends until ctx ends, starting with what was raised before. Then each
-// channel tries once more, for a few seconds at most, and logs what it could not
-// deliver. Stop the bus first.
+// channel tries once more, for a few seconds at most, and logs what it could
+// not deliver. Stop the bus first.
 func (a *Alerter) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -199,8 +200,8 @@ func (a *Alerter) Handle(batch []guard.Event) {
 	}
 }
 
-// HandleSwitch raises alerts for CAPTCHA mode going on or off and for attacks that
-// begin or end with it.
+// HandleSwitch raises alerts for CAPTCHA mode going on or off and for attacks
+// that begin or end with it.
 func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,8 +212,8 @@ func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 func (a *Alerter) Tick(time.Time) {}
 
 // Raise sends an alert of the caller's. The kind is a stable code and groups
-// alerts in a message; the title is constant text; the body may have several lines
-// and must pass a stranger's input through [Name].
+// alerts in a message; the title is constant text; the body may have several
+// lines and must pass a stranger's input through [Name].
 func (a *Alerter) Raise(kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

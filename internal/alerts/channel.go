@@ -24,8 +24,8 @@ type sender interface {
 	send(ctx context.Context, m message) error
 }
 
-// A channel sends to one address. While that fails, alerts wait in its digest and
-// go out together later.
+// A channel sends to one address. While that fails, alerts wait in its digest
+// and go out together later.
 type channel struct {
 	url    string
 	label  string // stands for the URL in logs
@@ -159,8 +159,8 @@ func (c *channel) lose() {
 }
 
 // A ceiling limits the messages in any hour. A quarter of them is reserved for
-// important ones, so that a stream of ordinary alerts cannot use it up before the
-// attack ends.
+// important ones, so that a stream of ordinary alerts cannot use it up before
+// the attack ends.
 type ceiling struct {
 	perHour int
 	sent    []time.Time // the last perHour, oldest first

@@ -23,8 +23,9 @@ type digest struct {
 	since   time.Time    // when the first of those was raised
 }
 
-// add keeps the alert. Without room it demotes one alert to a count: an ordinary
-// one if there is any, so that a flood of those cannot hide the end of an attack.
+// add keeps the alert. Without room it demotes one alert to a count: an
+// ordinary one if there is any, so that a flood of those cannot hide the end of
+// an attack.
 func (d *digest) add(a alert) {
 	d.kept = append(d.kept, a)
 	if len(d.kept) <= maxKept {

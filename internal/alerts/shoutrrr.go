@@ -135,8 +135,9 @@ func label(index int, address string) string {
 	return fmt.Sprintf("to[%d] (%s)", index, strings.ToLower(scheme))
 }
 
-// expand splits a mail address with several recipients into one address for each.
-// Otherwise, while one recipient is refused, every retry would go to all of them.
+// expand splits a mail address with several recipients into one address for
+// each. Otherwise, while one recipient is refused, every retry would go to all
+// of them.
 func expand(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "smtp" {

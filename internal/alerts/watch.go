@@ -17,8 +17,8 @@ const (
 	// failuresBefore is how many wrong passwords from strangers make a success
 	// from a new place worth an alert.
 	failuresBefore = 5
-	// maxAccounts is how many accounts under attack get an alert in a day; one more
-	// alert stands for all the others.
+	// maxAccounts is how many accounts under attack get an alert in a day; one
+	// more alert stands for all the others.
 	maxAccounts  = 10000
 	accountQuiet = 24 * time.Hour
 	sweepEvery   = time.Minute
@@ -84,9 +84,9 @@ func (w *watcher) told(name string, at time.Time) bool {
 	return ok && at.Sub(last) < accountQuiet
 }
 
-// room reports whether another account fits. It forgets entries older than a day,
-// at most once a minute: a flood of names must not cost a walk over the whole map
-// for each.
+// room reports whether another account fits. It forgets entries older than a
+// day, at most once a minute: a flood of names must not cost a walk over the
+// whole map for each.
 func (w *watcher) room(at time.Time) bool {
 	if len(w.attacked) >= maxAccounts && at.Sub(w.swept) >= sweepEvery {
 		w.swept = at

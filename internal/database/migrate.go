@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// lockSeconds is how long a node waits for another one's migrations, polling
-	// every second.
+	// lockSeconds is how long a node waits for another one's migrations,
+	// polling every second.
 	lockSeconds = 300
 	lockRetry   = 20 * time.Millisecond
 )
@@ -112,7 +112,8 @@ type State struct {
 	Newer int64
 }
 
-// StateOf compares the tables with the migrations in this program. It only reads.
+// StateOf compares the tables with the migrations in this program. It only
+// reads.
 func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 	provider, err := newProvider(ctx, db)
 	var applied []int64

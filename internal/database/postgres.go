@@ -23,11 +23,11 @@ var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 const (
 	connectWithin   = 5 * time.Second
 	statementWithin = 8 * time.Second
-	// overhead is how much longer than its statement an answer may take before the
-	// server, or the network in between, counts as dead.
+	// overhead is how much longer than its statement an answer may take before
+	// the server, or the network in between, counts as dead.
 	overhead = 2 * time.Second
-	// idleInTransaction ends the transactions of a node that hangs, which may hold
-	// a row that every other node waits for.
+	// idleInTransaction ends the transactions of a node that hangs, which may
+	// hold a row that every other node waits for.
 	idleInTransaction = 10 * time.Second
 )
 
@@ -44,8 +44,8 @@ func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// IsPostgres reports whether a database is PostgreSQL, for the few statements that
-// must differ. It does not ask the server.
+// IsPostgres reports whether a database is PostgreSQL, for the few statements
+// that must differ. It does not ask the server.
 func IsPostgres(db *sql.DB) bool {
 	_, ok := db.Driver().(*stdlib.Driver)
 	return ok
@@ -122,8 +122,8 @@ func statementTimeout(params map[string]string) (time.Duration, error) {
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // checkURL refuses a URL that parses, but not as intended: in
-// postgres://u:12/34@host/db the host is "u", and an error about it would reveal
-// half of the password.
+// postgres://u:12/34@host/db the host is "u", and an error about it would
+// reveal half of the password.
 func checkURL(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err == nil && u.Fragment == "" && (strings.Count(dsn, "@") == 0 || strings.Count(dsn, "@") == 1 && u.User != nil) {
@@ -142,8 +142,8 @@ func secretsOf(dsn string) (all []string) {
 	return all
 }
 
-// scrub removes secrets from the text of an error. errors.Is and errors.As still
-// find the original.
+// scrub removes secrets from the text of an error. errors.Is and errors.As
+// still find the original.
 func scrub(err error, secrets ...string) error {
 	text := err.Error()
 	for _, secret := range secrets {
@@ -166,9 +166,9 @@ func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.err }
 
 // A patience limits the time from a statement to the end of its answer. A live
-// server ends a long statement itself; this limit catches one that has died or can
-// no longer be reached. Without it a query waits until the kernel gives up, a
-// quarter of an hour later. It is a pgx.QueryTracer because pgx runs each
+// server ends a long statement itself; this limit catches one that has died or
+// can no longer be reached. Without it a query waits until the kernel gives up,
+// a quarter of an hour later. It is a pgx.QueryTracer because pgx runs each
 // statement with the context that its tracer returns.
 type patience time.Duration
 
@@ -185,9 +185,10 @@ func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 	ctx.Value(cancelKey{}).(context.CancelFunc)()
 }
 
-// dead pings a connection that has been idle for a second; pgx's own ping is not a
-// statement, so it would wait forever. A connection that does not answer is closed
-// by then, and true makes pgx ping it again, which fails at once and drops it.
+// dead pings a connection that has been idle for a second; pgx's own ping is
+// not a statement, so it would wait forever. A connection that does not answer
+// is closed by then, and true makes pgx ping it again, which fails at once and
+// drops it.
 func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool {
 	if params.IdleDuration < time.Second {
 		return false
@@ -198,9 +199,9 @@ func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool
 }
 
 // Unhurried returns another pool of the same database, without a limit on
-// statements: for migrations and large imports, never while someone waits to log
-// in. Call done when finished with it. SQLite has no such limit, so there it is db
-// itself.
+// statements: for migrations and large imports, never while someone waits to
+// log in. Call done when finished with it. SQLite has no such limit, so there
+// it is db itself.
 func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err error) {
 	if !IsPostgres(db) {
 		return db, func() {}, nil
@@ -226,8 +227,8 @@ type Way struct {
 	Encrypted bool
 }
 
-// Ways lists the ways of a DSN in the order in which they are tried: for example,
-// sslmode=prefer falls back to a plain connection. SQLite has none.
+// Ways lists the ways of a DSN in the order in which they are tried: for
+// example, sslmode=prefer falls back to a plain connection. SQLite has none.
 func Ways(dsn string) ([]Way, error) {
 	if !isPostgres(dsn) {
 		return nil, nil
