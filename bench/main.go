@@ -135,7 +135,7 @@ func race(keys int, p plan) ([]round, error) {
 	rounds := make([][]round, len(all))
 	for n := range p.rounds {
 		for i := range all {
-			rounds[i] = append(rounds[i], run(stores[i], attempts[i], p.times, uint64(n)))
+			rounds[i] = append(rounds[i], run(stores[i], workersFor(keys), attempts[i], p.times, uint64(n)))
 		}
 	}
 	medians := make([]round, len(all))

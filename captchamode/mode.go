@@ -82,9 +82,15 @@ func (m *Mode) Slowing() bool { return m.slow.Load() }
 // address contributes no more than its share. The switch goes on before Observe
 // returns if that crossed the threshold.
 func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
+	return m.ObserveAt(s, address, m.now())
+}
+
+// ObserveAt is Observe for a caller that has read the clock, at most some
+// seconds ago. A sign that is older than the running second counts in it.
+func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.advance()
+	now := m.advanceTo(at)
 	share := m.config.AddressShare * m.detector.threshold(&m.config) / float64(m.fleet.nodes)
 	if !m.shares.take(&address, share, uint32(m.window.now/60)) {
 		return false
@@ -175,9 +181,13 @@ func (m *Mode) SetConfig(c Config) error {
 
 // advance lets what is too old fall out, once a second, and returns the site's
 // time.
-func (m *Mode) advance() (now time.Time) {
-	now = m.now().Add(m.fleet.ahead)
-	if now.Unix() != m.window.now {
+func (m *Mode) advance() (now time.Time) { return m.advanceTo(m.now()) }
+
+// advanceTo goes no further back than the running second, unless the clock was
+// set back.
+func (m *Mode) advanceTo(at time.Time) (now time.Time) {
+	now = at.Add(m.fleet.ahead)
+	if late := m.window.now - now.Unix(); late != 0 && (late < 0 || late > windowSeconds) {
 		m.pass(now)
 		m.window.advance(now)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"authguard/captchamode"
 )
@@ -18,21 +17,23 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if err := t.end(o); err != nil {
 		return err
 	}
-	c, now := t.charge(), g.config.Now()
+	c := t.charge()
 	switch {
 	case o == Succeeded:
-		c.Now = now
-	case o != Abandoned && o != Withdrawn && !t.late(now):
-		g.config.Mode.Observe(captchamode.Failure, t.address)
+		c.Now = g.config.Now()
+	case o != Abandoned && o != Withdrawn:
+		g.failed(&t)
 	}
 	err := g.config.Store.Settle(afterwards(ctx), c, o)
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	} else if o == Succeeded {
-		g.proxies.succeeded(&t, now)
+		g.proxies.succeeded(&t, c.Now)
 	}
 	g.wake(&c)
-	g.tell(t.event(now, o))
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(t.event(g.config.Now(), o))
+	}
 	return err
 }
 
@@ -44,9 +45,15 @@ func (g *Guard) Unsettled(address netip.Addr) {
 	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
 }
 
-// late reports whether Unsettled was called for the attempt's ticket.
-func (t *Ticket) late(now time.Time) bool {
-	return t.travelled && now.Sub(t.id.Time()) > t.rules.policy.PendingFor
+// failed is pressure on the site, unless Unsettled was called for the ticket.
+func (g *Guard) failed(t *Ticket) {
+	at := t.began
+	if at.IsZero() {
+		if at = g.config.Now(); at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
+			return
+		}
+	}
+	g.config.Mode.ObserveAt(captchamode.Failure, t.address, at)
 }
 
 // Recheck looks again at a decision to proceed whose password had to wait for

@@ -31,6 +31,7 @@ type Ticket struct {
 	network digest
 	place   digest // the address, or the device that vouches for it
 	status  trusted.Status
+	began   time.Time // zero once it has travelled
 
 	// For the event.
 	name      string
@@ -41,14 +42,13 @@ type Ticket struct {
 	failures  int
 	forwarded bool
 
-	travelled bool     // it was text in between
-	nonce     [16]byte // of that text
+	nonce [16]byte // of the text that it was turned into
 }
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
 		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
-		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status,
+		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
 		failures: v.accountFailures(), forwarded: a.Forwarded,
 	}
@@ -188,7 +188,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
-	t = Ticket{ended: new(atomic.Int32), rules: g.rules.Load(), id: id, door: "api", travelled: true, forwarded: flagged&2 != 0}
+	t = Ticket{ended: new(atomic.Int32), rules: g.rules.Load(), id: id, door: "api", forwarded: flagged&2 != 0}
 	if flagged&1 != 0 {
 		t.status = trusted.Privileged
 	}

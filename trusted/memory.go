@@ -1,24 +1,21 @@
 package trusted
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
-	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // DefaultAccounts is how many accounts a Memory remembers.
 const DefaultAccounts = 100_000
 
-const shards = 64
-
 // A MemoryConfig configures a Memory. The zero MemoryConfig is the default.
 type MemoryConfig struct {
 	Limits Limits
-	// Accounts is how many are remembered, about; default DefaultAccounts. The
+	// Accounts is how many are remembered; default DefaultAccounts. The
 	// one unchanged for longest goes first, and is a stranger everywhere then.
 	Accounts int
 }
@@ -28,16 +25,23 @@ type MemoryConfig struct {
 // no closing.
 type Memory struct {
 	limits Limits
-	shards [shards]memoryShard
+	room   int
+
+	mu       sync.RWMutex
+	accounts map[Key]*list.Element // of memoryRecord
+	order    list.List             // last changed first
+	floor    int64                 // the latest reset of the records that were dropped
+}
+
+type memoryRecord struct {
+	Record
+	account Key
 }
 
 var _ Store = (*Memory)(nil)
 
 // NewMemory makes an empty Memory.
 func NewMemory(config MemoryConfig) (*Memory, error) {
-	if config.Accounts == 0 {
-		config.Accounts = DefaultAccounts
-	}
 	problems := []error{config.Limits.Validate()}
 	if config.Accounts < 0 {
 		problems = append(problems, errors.New("accounts: must be at least 1"))
@@ -45,17 +49,26 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	m := &Memory{limits: config.Limits.WithDefaults()}
-	for i := range m.shards {
-		m.shards[i].room = (config.Accounts + shards - 1) / shards
-	}
-	return m, nil
+	return &Memory{
+		limits: config.Limits.WithDefaults(), room: cmp.Or(config.Accounts, DefaultAccounts), accounts: make(map[Key]*list.Element),
+	}, nil
 }
 
-// Status implements Store. It does not allocate, takes no lock and never fails.
+// find is what is kept of an account; nil if that is nothing. The caller holds
+// the lock.
+func (m *Memory) find(account Key) *memoryRecord {
+	if element := m.accounts[account]; element != nil {
+		return element.Value.(*memoryRecord)
+	}
+	return nil
+}
+
+// Status implements Store. It does not allocate and never fails.
 func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
-	if of := m.shard(account).find(account); of != nil {
-		return of.record.Load().Status(place, now, m.limits), nil
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if of := m.find(account); of != nil {
+		return of.Status(place, now, m.limits), nil
 	}
 	return Stranger, nil
 }
@@ -84,106 +97,34 @@ func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) er
 // ResetAt implements Store. Of an account that was dropped to make room it is
 // the last reset of any that was: too late for its own cookies, never too early.
 func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
-	shard := m.shard(account)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if of := shard.find(account); of != nil {
-		return resetTime(of.record.Load().Reset), nil
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	reset := m.floor
+	if of := m.find(account); of != nil {
+		reset = of.Reset
 	}
-	return resetTime(shard.floor), nil
+	if reset == 0 {
+		return time.Time{}, nil
+	}
+	return time.UnixMilli(reset), nil
 }
 
+// change applies a rule to an account's record, and moves it to the front.
 func (m *Memory) change(account Key, apply func(*Record)) error {
 	if account == (Key{}) {
 		return ErrNoKey
 	}
-	shard := m.shard(account)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	of := shard.of(account)
-	changed := of.record.Load().Clone()
-	apply(&changed)
-	of.record.Store(&changed)
-	return nil
-}
-
-// shard spreads by two bytes of a digest, which are as good as random.
-func (m *Memory) shard(account Key) *memoryShard {
-	return &m.shards[(account[0]^account[15])%shards]
-}
-
-// A memoryShard is read without its lock: what was stored is never changed, but
-// replaced. Its accounts are in many small maps, so that little is replaced.
-type memoryShard struct {
-	index [buckets]atomic.Pointer[map[Key]*memoryRecord]
-
-	mu    sync.Mutex
-	order list.List // of *memoryRecord, last changed first
-	size  int       // accounts
-	room  int
-	floor int64 // the latest reset of the records that were dropped
-}
-
-const buckets = 64
-
-func (s *memoryShard) bucket(account Key) *atomic.Pointer[map[Key]*memoryRecord] {
-	return &s.index[account[1]%buckets]
-}
-
-func (s *memoryShard) find(account Key) *memoryRecord {
-	if bucket := s.bucket(account).Load(); bucket != nil {
-		return (*bucket)[account]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.accounts[account] == nil {
+		m.accounts[account] = m.order.PushFront(&memoryRecord{Record{Reset: m.floor}, account})
+	}
+	m.order.MoveToFront(m.accounts[account])
+	apply(&m.find(account).Record)
+	if m.order.Len() > m.room {
+		last := m.order.Remove(m.order.Back()).(*memoryRecord)
+		m.floor = max(m.floor, last.Floor())
+		delete(m.accounts, last.account)
 	}
 	return nil
-}
-
-// put replaces an account's bucket by one with this record for it; nil: none.
-func (s *memoryShard) put(account Key, of *memoryRecord) {
-	changed := make(map[Key]*memoryRecord)
-	if bucket := s.bucket(account).Load(); bucket != nil {
-		maps.Copy(changed, *bucket)
-	}
-	if of == nil {
-		delete(changed, account)
-	} else {
-		changed[account] = of
-	}
-	s.bucket(account).Store(&changed)
-}
-
-type memoryRecord struct {
-	account Key
-	record  atomic.Pointer[Record]
-	element *list.Element
-}
-
-// of finds or makes what is kept of an account and moves it to the front.
-func (s *memoryShard) of(account Key) *memoryRecord {
-	if of := s.find(account); of != nil {
-		s.order.MoveToFront(of.element)
-		return of
-	}
-	of := &memoryRecord{account: account}
-	of.record.Store(&Record{Reset: s.floor})
-	of.element = s.order.PushFront(of)
-	s.put(account, of)
-	s.size++
-	s.makeRoom()
-	return of
-}
-
-func (s *memoryShard) makeRoom() {
-	for s.size > s.room {
-		last := s.order.Remove(s.order.Back()).(*memoryRecord)
-		s.floor = max(s.floor, last.record.Load().Floor())
-		s.put(last.account, nil)
-		s.size--
-	}
-}
-
-func resetTime(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

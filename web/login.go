@@ -58,9 +58,12 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	if err != nil {
 		return l.malformed(t, err)
 	}
-	// An attempt without a name is the guard's to refuse, and to count (R11).
-	if why := unusable(t.form["password"]); why != "" && strings.TrimSpace(t.form["username"]) != "" {
-		return l.invalid(t, Invalid("%s", why))
+	if why := unusable(t.form["password"]); why != "" {
+		// A name that cannot be an account's is the guard's to refuse, and to
+		// count (R11).
+		if _, err := l.Guard.Normalise(t.form["username"]); err == nil {
+			return l.invalid(t, Invalid("%s", why))
+		}
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: devices(c.Request()),

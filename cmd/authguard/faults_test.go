@@ -41,7 +41,7 @@ type attacked struct {
 const (
 	victims   = 400 // accounts; each is guessed at for a while, ten at a time
 	perVictim = 20  // guesses
-	regulars    = 6
+	regulars  = 6
 	limit     = 5 // passwords checked of a stranger's in a day
 )
 

@@ -57,7 +57,8 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 	}, r.Timeout)
 	policy := loaded.Policy()
 	s.store, err = nodes.New(nodes.Config{
-		Client: s.client, Counters: c.counters, Places: c.places, Nodes: s.nodes, Budget: r.Timeout, Log: c.log, OnChange: s.changed,
+		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
+		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places},
 	})
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"))

@@ -82,7 +82,7 @@ func (s *site) join(t *testing.T, n int) *node {
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
 		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places},
-		Counters: own, Places: made.places, Nodes: func() int { return n }, Budget: s.budget,
+		Counters: own, Places: made.places, Peek: made.places.Peek, Nodes: func() int { return n }, Budget: s.budget,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	must(err)

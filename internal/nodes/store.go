@@ -6,16 +6,16 @@
 // pairs and places is told to Redis when it is back. What was charged alone
 // stays in this node's memory.
 //
-// What a loss costs, of a limit of N over all nodes: alone they let at most N/2
-// more be checked, or one each, than Redis has counted; so in an outage 1.5 N
-// at most, and 2 N after a Redis that forgot everything. A node alone starts
-// from the failures that it has settled itself, which are mirrored in its
-// memory.
+// What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
+// each, on top of what Redis has counted. So in an outage at most 1.5 N passwords
+// are checked, and at most 2 N when Redis has forgotten everything. The failures
+// that a node has settled itself are mirrored in its memory and count against
+// its part, so that usually there is less.
 //
-// A Redis that has lost its memory looks healthy. It is noticed where it
-// matters, account by account: Redis knows nothing of an account of which this
-// node does, and is told again before the attempt is decided. So nobody is a
-// stranger at home, and no place comes back that a new password had ended.
+// A Redis that has lost its memory looks healthy. The loss is noticed account by
+// account: Redis knows nothing of an account, this node does, and Redis is told
+// before the attempt is decided. So nobody is a stranger at home, and no place
+// comes back that a new password had ended.
 package nodes
 
 import (
@@ -36,15 +36,6 @@ import (
 	"authguard/trusted"
 )
 
-// Places are this node's copy of the known places: in SQL, behind a memory
-// cache.
-type Places interface {
-	trusted.Store
-	// Peek is what memory holds of an account; false if that is nothing. It
-	// does not ask the database: anybody can make names up.
-	Peek(account trusted.Key) (trusted.Record, bool)
-}
-
 // Config is what a Store needs: all but Budget, Log and OnChange.
 type Config struct {
 	Client redis.UniversalClient
@@ -52,7 +43,12 @@ type Config struct {
 	Redis redisstore.Options
 	// Counters are this node's own. Nobody else may charge them.
 	Counters *failures.Memory
-	Places   Places
+	// Places are this node's copy of the known places: in SQL, behind a memory
+	// cache.
+	Places trusted.Store
+	// Peek is what the cache holds of an account; false if that is nothing. It
+	// must not ask the database: anybody can make names up.
+	Peek func(account trusted.Key) (trusted.Record, bool)
 	// Nodes is how many were last seen, this one included.
 	Nodes func() int
 	// Budget is how long one trip to Redis may take; default DefaultBudget.
@@ -70,7 +66,8 @@ type Store struct {
 	redis    *redisstore.Store
 	local    *guard.Local
 	counters *failures.Memory
-	places   Places
+	places   trusted.Store
+	peek     func(trusted.Key) (trusted.Record, bool)
 	nodes    func() int
 	node     uint64 // marks what this process charged alone
 	owed     owed
@@ -80,14 +77,14 @@ var _ guard.Store = (*Store)(nil)
 
 // New makes the store and the client's breaker. Nothing is sent to Redis yet.
 func New(c Config) (*Store, error) {
-	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Nodes == nil {
-		return nil, errors.New("nodes: Client, Counters, Places and Nodes must be set")
+	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Peek == nil || c.Nodes == nil {
+		return nil, errors.New("nodes: Client, Counters, Places, Peek and Nodes must be set")
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	s := &Store{
-		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, nodes: c.Nodes,
+		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, peek: c.Peek, nodes: c.Nodes,
 	}
 	var number [8]byte
 	rand.Read(number[:])
@@ -191,6 +188,9 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	if c.ID.Node != 0 {
 		told.ID = failures.ChargeID{At: 1} // there is no such charge in Redis
 	}
+	if o == guard.Failed { // nothing is written
+		return s.redis.Settle(ctx, told, o)
+	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
 }
 
@@ -247,7 +247,7 @@ func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.
 // elsewhere is what this node knows of an account of which Redis knows nothing.
 // A cookie that is genuine is worth asking the database whether it was voided.
 func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
-	record, _ := s.places.Peek(c.Account)
+	record, _ := s.peek(c.Account)
 	if device := &c.Places[0]; !device.Issued.IsZero() {
 		if reset, err := s.places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
 			record.Reset = max(record.Reset, reset.UnixMilli())

@@ -1,8 +1,6 @@
 package redisstore
 
-import (
-	"encoding/base64"
-)
+import "encoding/base64"
 
 // Every key that authguard has in Redis, each after the realm's prefix ("ag:"
 // unless configured):
@@ -28,10 +26,9 @@ import (
 // What stands in braces is a key's hash tag: all keys of an account lie in one
 // slot of a Cluster, as do all of a network, and an attempt touches two slots.
 //
-// Charges are a string of the newest charges (charge.lua) that lives as long as
-// its ladder's longest window and a second; one read, one written by one SET.
-// Places are a sorted set (places.lua) that lives as long as a privilege. The
-// others are strings.
+// Charges are a string of the newest (charge.lua), which lives as long as its
+// ladder's longest window and a second. Places are a sorted set (places.lua),
+// which lives as long as a privilege; an account that is known always has one.
 const (
 	shardBytes   = 12
 	subjectBytes = 9
