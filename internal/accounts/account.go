@@ -3,8 +3,8 @@
 //
 // A user name and an e-mail address always lead to the same account, passwords
 // are stored as bcrypt only, and an import takes all of a file or nothing.
-// Package passwords compares passwords; package guard defines the canonical form
-// of a name and passes in its normaliser.
+// Package passwords compares passwords; package guard defines the canonical
+// form of a name and passes in its normaliser.
 package accounts
 
 import (
@@ -23,8 +23,8 @@ const MinPassword = 8
 var (
 	// ErrUnknown means that there is no such account.
 	ErrUnknown = errors.New("accounts: no such account")
-	// ErrTaken means that a user name or e-mail address is already the user name
-	// or e-mail address of an account.
+	// ErrTaken means that a user name or e-mail address is already the user
+	// name or e-mail address of an account.
 	ErrTaken = errors.New("accounts: the name is taken")
 	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")

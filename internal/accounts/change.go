@@ -59,7 +59,8 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	}, nil
 }
 
-// names normalises both names and drops an e-mail address equal to the user name.
+// names normalises both names and drops an e-mail address equal to the user
+// name.
 func (t *Table) names(username, email string) (string, string, error) {
 	user, err := t.config.Normalise(username)
 	if err == nil && user == "" {
@@ -100,8 +101,8 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 
 // SetPassword sets an account's password and raises its version, which ends its
 // sessions. With mustChange the password is only good for choosing another one.
-// Forgetting the account's places is up to the caller. Errors are ErrUnknown and
-// CheckPassword's.
+// Forgetting the account's places is up to the caller. Errors are ErrUnknown
+// and CheckPassword's.
 func (t *Table) SetPassword(ctx context.Context, name, password string, mustChange bool) error {
 	if err := CheckPassword(password); err != nil {
 		return err

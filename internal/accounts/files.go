@@ -20,9 +20,9 @@ const (
 	NoFormat Format = iota
 	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
 	Htpasswd
-	// CSV has a header that names, in any order, username, optionally email, and
-	// either password_hash (bcrypt) or password (plain text, which takes about a
-	// fifth of a second each to hash).
+	// CSV has a header that names, in any order, username, optionally email,
+	// and either password_hash (bcrypt) or password (plain text, which takes
+	// about a fifth of a second each to hash).
 	CSV
 )
 
@@ -32,8 +32,8 @@ const maxLine = 64 << 10
 // errHeader describes the required first line of a CSV file.
 var errHeader = errors.New("the header must name username, optionally email, and one of password_hash and password, each once")
 
-// An entry is one line of a file: a user with a hash, or with a password that is
-// yet to be hashed.
+// An entry is one line of a file: a user with a hash, or with a password that
+// is yet to be hashed.
 type entry struct {
 	line     int
 	offset   int64 // of its end in the file, bytes

@@ -13,10 +13,10 @@ import (
 	"authguard/internal/passwords"
 )
 
-// HtpasswdSource is a Source backed by an Apache htpasswd file, bcrypt only. Each
-// look-up compares the file's time and size and reads it again if they changed.
-// A broken file is logged once, and the last good content stays in use. It is
-// safe for concurrent use.
+// HtpasswdSource is a Source backed by an Apache htpasswd file, bcrypt only.
+// Each look-up compares the file's time and size and reads it again if they
+// changed. A broken file is logged once, and the last good content stays in
+// use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
@@ -46,8 +46,8 @@ func NewHtpasswdSource(path string, normalise func(string) (string, error), saw 
 	return h, h.broken
 }
 
-// FindForLogin implements Source. It never fails: it falls back on the last good
-// content.
+// FindForLogin implements Source. It never fails: it falls back on the last
+// good content.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
 	name, err := h.normalise(name)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// progressEvery is the number of bytes between two reports of progress. A line
-	// whose password must be hashed is always reported.
+	// progressEvery is the number of bytes between two reports of progress. A
+	// line whose password must be hashed is always reported.
 	progressEvery = 1 << 16
 	// maxProblems is how many bad lines are reported one by one.
 	maxProblems = 100
@@ -25,8 +25,8 @@ type ImportRequest struct {
 	File   io.Reader
 	Format Format
 	Size   int64 // of the file in bytes, for Progress; 0: not known
-	// Progress, if set, is called now and then, and at the end, with the number of
-	// bytes done. It runs in the importing goroutine.
+	// Progress, if set, is called now and then, and at the end, with the number
+	// of bytes done. It runs in the importing goroutine.
 	Progress func(done, total int64)
 }
 
@@ -132,8 +132,8 @@ func (s *stage) fill(ctx context.Context, request ImportRequest) error {
 	return err
 }
 
-// take stages one line or records what is wrong with it. An error means that the
-// database failed.
+// take stages one line or records what is wrong with it. An error means that
+// the database failed.
 func (s *stage) take(ctx context.Context, e entry, problem error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -192,8 +192,8 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 	return err
 }
 
-// commit copies everything in one transaction, which fails if a name was taken in
-// the meantime.
+// commit copies everything in one transaction, which fails if a name was taken
+// in the meantime.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)

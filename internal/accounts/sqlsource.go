@@ -115,8 +115,8 @@ var (
 	dollar = regexp.MustCompile(`\$1\b`)
 )
 
-// readable checks that a query reads, and writes $1 for every ? in it. The check
-// is for mistakes, not for malice: the query is the operator's own.
+// readable checks that a query reads, and writes $1 for every ? in it. The
+// check is for mistakes, not for malice: the query is the operator's own.
 func readable(query string) (string, error) {
 	bare := strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
 	word, _, _ := strings.Cut(strings.ToUpper(bare), " ")
@@ -138,8 +138,8 @@ func readable(query string) (string, error) {
 	}), nil
 }
 
-// versionOf changes with the password. It is a digest of a salted hash, cut to 63
-// bits: nothing can be recovered from it.
+// versionOf changes with the password. It is a digest of a salted hash, cut to
+// 63 bits: nothing can be recovered from it.
 func versionOf(hash string) int64 {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 1)

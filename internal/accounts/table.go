@@ -16,9 +16,9 @@ const (
 	// queryTime bounds a look-up while somebody waits to log in, the wait for a
 	// connection included.
 	queryTime = 3 * time.Second
-	// overlap is how far back Refresh looks again: a row is stamped when its change
-	// begins but becomes visible only when it is committed, and an import of a
-	// large file takes that long.
+	// overlap is how far back Refresh looks again: a row is stamped when its
+	// change begins but becomes visible only when it is committed, and an
+	// import of a large file takes that long.
 	overlap = time.Minute
 )
 
@@ -26,8 +26,8 @@ const (
 // been migrated.
 type Config struct {
 	DB *sql.DB
-	// Normalise returns the canonical form of a name, or why it is not a name. It
-	// is guard's, and idempotent.
+	// Normalise returns the canonical form of a name, or why it is not a name.
+	// It is guard's, and idempotent.
 	Normalise func(string) (string, error)
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
@@ -38,8 +38,8 @@ type Config struct {
 	Saw func(cost int)
 }
 
-// Table is authguard's own table of accounts. It is safe for concurrent use, also
-// by several processes; Refresh shows Canonical what the others did.
+// Table is authguard's own table of accounts. It is safe for concurrent use,
+// also by several processes; Refresh shows Canonical what the others did.
 type Table struct {
 	config Config
 
@@ -66,8 +66,8 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	return t, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
 }
 
-// FindForLogin implements Source: by user name or e-mail address. A text that is
-// not a valid name is unknown.
+// FindForLogin implements Source: by user name or e-mail address. A text that
+// is not a valid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	name, err := t.config.Normalise(name)
 	if err != nil {
@@ -101,8 +101,8 @@ func (t *Table) Canonical(name string) string {
 	return name
 }
 
-// Refresh reads the accounts that other processes have added since the last call,
-// for Canonical. Call it whenever changes.Accounts has a new number.
+// Refresh reads the accounts that other processes have added since the last
+// call, for Canonical. Call it whenever changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
 	t.mu.RLock()
@@ -148,8 +148,8 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	return all[0], nil
 }
 
-// List returns at most limit accounts in byte order of their user names, starting
-// after the given one; "" for the first page.
+// List returns at most limit accounts in byte order of their user names,
+// starting after the given one; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, sqltx.Clean(after), limit)
 }

@@ -1,17 +1,17 @@
-// Package alerts tells people about the few moments that matter (rule R24):
+// Package alerts notifies people of the few moments that matter (rule R24):
 // CAPTCHA mode went on or off, an attack began or ended, an account is under
-// attack, somebody got in after many wrong passwords.
+// attack, a login succeeded after many wrong passwords.
 //
 // [Alerter] watches the event bus for these edges, logs each at once, and sends
-// it to every channel (any shoutrrr URL). Each channel works by itself: it
+// it to every channel (any shoutrrr URL). Channels are independent: each
 // bundles alerts that come close together, keeps to a ceiling per hour, and
-// tries again until it gets through. What waits meanwhile is bounded, and
-// counted beyond the bound. So a dead mail server delays no login and loses no
-// alert while the process lives; when the process ends, whatever was not
-// delivered is only in the log.
+// retries until it gets through. The backlog is bounded; beyond the bound
+// alerts are only counted. So a dead mail server delays no login and loses no
+// alert while the process lives. What is undelivered when the process ends is
+// in the log only.
 //
-// Titles are constant text. What a stranger typed stands only in bodies, as
-// [Name] makes it.
+// Titles are constant text. A stranger's input appears only in bodies, escaped
+// by [Name].
 package alerts
 
 import (
@@ -27,11 +27,11 @@ import (
 	"authguard/internal/events"
 )
 
-// A Kind is what an alert is about: a stable code. The wiring may raise kinds
-// of its own, such as "redis-lost".
+// A Kind is a stable code for what an alert is about. Callers of
+// [Alerter.Raise] add their own, such as "redis-lost".
 type Kind string
 
-// The kinds that the Alerter raises by itself.
+// The kinds that the Alerter finds in the events.
 const (
 	ModeOn            Kind = "captcha-mode-on"
 	ModeOff           Kind = "captcha-mode-off"
@@ -50,16 +50,16 @@ var titles = map[Kind]string{
 	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
 }
 
-// atOnce kinds do not wait for a bundle.
+// atOnce reports whether the kind does not wait for a bundle.
 func (k Kind) atOnce() bool { return k == ModeOn }
 
-// important kinds may use the whole ceiling, part of which is theirs alone, and
-// are the last to be counted instead of kept.
+// important reports whether the kind may use the part of the ceiling that is
+// reserved. Such alerts are also the last to be counted instead of kept.
 func (k Kind) important() bool {
 	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
 }
 
-// An alert is one thing to tell. IDs ascend.
+// An alert is one notification. IDs ascend.
 type alert struct {
 	id    uint64
 	at    time.Time
@@ -68,24 +68,24 @@ type alert struct {
 	body  string
 }
 
-// Config says whom to tell and how often.
+// Config says whom to notify and how often.
 type Config struct {
 	// To are shoutrrr addresses, one for each channel. They hold secrets and
 	// are never printed. None: alerts go to the log only.
 	To []string
-	// Bundle is how long the first alert of a message waits for others; 0: not at
-	// all. CAPTCHA mode going on never waits.
+	// Bundle is how long the first alert of a message waits for others; 0: not
+	// at all. CAPTCHA mode going on never waits.
 	Bundle time.Duration
 	// PerHour is the most messages to one channel in any hour; at least 1.
 	PerHour int
 }
 
-// An Alerter watches the event bus and tells people. Make one with [New]. Its
-// methods are safe for concurrent use, and none but Run waits for the network.
+// An Alerter watches the event bus and notifies people. Make one with [New].
+// Its methods are safe for concurrent use, and only Run waits for the network.
 type Alerter struct {
 	logger  *slog.Logger
 	dial    func(url string) (sender, error)
-	changed chan struct{} // there are channels that do not run yet
+	changed chan struct{} // some channels may not be running yet
 
 	mu       sync.Mutex
 	watcher  watcher
@@ -109,10 +109,10 @@ func newAlerter(cfg Config, logger *slog.Logger, dial func(string) (sender, erro
 	return a, nil
 }
 
-// Reconfigure adopts a new configuration as a whole or, with an error, not at
-// all. Channels that stay keep what waits in them and what they sent; what
-// waits in a channel that goes passes to the new ones, since a changed address
-// is often a corrected one.
+// Reconfigure adopts a configuration as a whole or, with an error, not at all.
+// Channels that stay keep their backlog and their ceiling. The backlog of a
+// removed channel passes to the new ones, since a changed address is often a
+// corrected one.
 func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,8 +142,8 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	return nil
 }
 
-// build returns the channels of a configuration, the present ones where they
-// stay. It changes nothing.
+// build returns the channels of a configuration and reuses present ones. It
+// changes nothing.
 func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
 	if cfg.Bundle < 0 || cfg.PerHour < 1 {
 		return nil, errors.New("alerts: bundle must not be negative, and per_hour must be at least 1")
@@ -168,9 +168,9 @@ func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
 	return channels, nil
 }
 
-// Run sends, first what was raised before, until ctx ends. Then each channel
-// tries once more, for a few seconds at most, and logs what it could not
-// deliver. Stop the bus first.
+// Run sends until ctx ends, starting with what was raised before. Then each
+// channel tries once more, for a few seconds at most, and logs what it could
+// not deliver. Stop the bus first.
 func (a *Alerter) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -200,8 +200,8 @@ func (a *Alerter) Handle(batch []guard.Event) {
 	}
 }
 
-// HandleSwitch tells of CAPTCHA mode going on or off and of attacks that begin
-// or end with it.
+// HandleSwitch raises alerts for CAPTCHA mode going on or off and for attacks
+// that begin or end with it.
 func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,16 +211,16 @@ func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 // Tick does nothing: channels have timers of their own.
 func (a *Alerter) Tick(time.Time) {}
 
-// Raise tells of something that the wiring found out. The kind is a stable code
-// and decides what is bundled; the title is constant text; the body may have
-// several lines and must hold what a stranger typed only as [Name] makes it.
+// Raise sends an alert of the caller's. The kind is a stable code and groups
+// alerts in a message; the title is constant text; the body may have several
+// lines and must pass a stranger's input through [Name].
 func (a *Alerter) Raise(kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tell(alert{at: time.Now(), kind: kind, title: titleText(title), body: bodyText(body)})
 }
 
-// raise serves the watcher; the caller holds the lock.
+// raise is the watcher's way to raise an alert; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, kind Kind, body string) {
 	a.tell(alert{at: at, kind: kind, title: titles[kind], body: body})
 }

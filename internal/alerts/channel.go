@@ -24,11 +24,11 @@ type sender interface {
 	send(ctx context.Context, m message) error
 }
 
-// A channel tells one place. While it cannot, everything waits in its digest
-// and is told together later.
+// A channel sends to one address. While that fails, alerts wait in its digest
+// and go out together later.
 type channel struct {
 	url    string
-	label  string // the URL as logs may show it
+	label  string // stands for the URL in logs
 	sender sender
 	logger *slog.Logger
 	wake   chan struct{}
@@ -52,7 +52,7 @@ func newChannel(url, label string, s sender, logger *slog.Logger) *channel {
 	return c
 }
 
-// configure adopts new numbers, also while the channel runs.
+// configure adopts new numbers, even while the channel runs.
 func (c *channel) configure(cfg Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,7 @@ func (c *channel) add(a alert) {
 	poke(c.wake)
 }
 
-// close ends the channel, whatever it is sending, and returns what it had not
-// told.
+// close ends the channel, even while it is sending, and returns its backlog.
 func (c *channel) close() digest {
 	c.cancel()
 	c.mu.Lock()
@@ -79,7 +78,7 @@ func (c *channel) close() digest {
 	return rest
 }
 
-// poke wakes the one who waits for wake, now or soon.
+// poke wakes the goroutine that waits for wake, now or at its next wait.
 func poke(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -122,7 +121,7 @@ func (c *channel) pause() time.Duration {
 	return time.Until(slices.MaxFunc([]time.Time{due, free, c.retryAt}, time.Time.Compare))
 }
 
-// try sends what waits, if anything does.
+// try sends the backlog, if there is any.
 func (c *channel) try() {
 	c.mu.Lock()
 	batch := c.digest.snapshot()
@@ -148,7 +147,7 @@ func (c *channel) try() {
 	c.logger.Info("alert sent", "channel", c.label, "alerts", batch.len())
 }
 
-// lose logs what nobody will be told.
+// lose logs the alerts that will never be sent.
 func (c *channel) lose() {
 	rest := c.close()
 	for _, one := range rest.kept {
@@ -159,9 +158,9 @@ func (c *channel) lose() {
 	}
 }
 
-// A ceiling allows so many messages in any hour. A quarter of them is reserved
-// for important ones, so that a stream of ordinary alerts cannot use it up
-// before the attack ends.
+// A ceiling limits the messages in any hour. A quarter of them is reserved for
+// important ones, so that a stream of ordinary alerts cannot use it up before
+// the attack ends.
 type ceiling struct {
 	perHour int
 	sent    []time.Time // the last perHour, oldest first
@@ -189,7 +188,7 @@ func (c *ceiling) trim() {
 	c.sent = slices.Delete(c.sent, 0, max(0, len(c.sent)-c.perHour))
 }
 
-// note tells the reader why alerts come late.
+// note explains to the reader why alerts come late.
 func (c *ceiling) note(held int) string {
 	if held == 0 {
 		return ""

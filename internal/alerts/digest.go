@@ -16,16 +16,16 @@ const (
 	maxListed = 20
 )
 
-// A digest is what one channel still has to tell. It is not safe for
-// concurrent use.
+// A digest is the backlog of one channel. It is not safe for concurrent use.
 type digest struct {
 	kept    []alert      // oldest first
 	counted map[Kind]int // alerts for which there was no room
 	since   time.Time    // when the first of those was raised
 }
 
-// add keeps the alert or, without room, counts one: an ordinary one if there is
-// any, so that a flood of those cannot hide that the attack ended.
+// add keeps the alert. Without room it demotes one alert to a count: an
+// ordinary one if there is any, so that a flood of those cannot hide the end of
+// an attack.
 func (d *digest) add(a alert) {
 	d.kept = append(d.kept, a)
 	if len(d.kept) <= maxKept {
@@ -66,7 +66,7 @@ func (d *digest) snapshot() digest {
 	return digest{kept: slices.Clone(d.kept), counted: maps.Clone(d.counted), since: d.since}
 }
 
-// delivered removes what was in a snapshot.
+// delivered removes the content of a snapshot.
 func (d *digest) delivered(s digest) {
 	d.kept = slices.DeleteFunc(d.kept, func(a alert) bool {
 		return slices.ContainsFunc(s.kept, func(sent alert) bool { return sent.id == a.id })
@@ -88,7 +88,7 @@ func (d *digest) len() int {
 	return n
 }
 
-// upTo is how many kept alerts are no newer than the one with this ID.
+// upTo counts the kept alerts that are no newer than the one with this ID.
 func (d *digest) upTo(id uint64) (n int) {
 	for n < len(d.kept) && d.kept[n].id <= id {
 		n++
@@ -100,7 +100,7 @@ func (d *digest) important() bool {
 	return slices.ContainsFunc(d.kept, func(a alert) bool { return a.kind.important() })
 }
 
-// due is when the digest should go out, as far as the bundling is concerned.
+// due is when the bundling lets the digest go out.
 func (d *digest) due(window time.Duration) time.Time {
 	if len(d.kept) == 0 {
 		return d.since.Add(window)
@@ -117,8 +117,8 @@ type message struct {
 	body  string // plain text; begins with the title's words
 }
 
-// message is the digest as one message, kind by kind in the order in which they
-// began. The note, if there is one, is its last line.
+// message renders the digest as one message, grouped by kind in order of first
+// appearance. The note, if any, is its last line.
 func (d *digest) message(note string) message {
 	var titles []string
 	var b strings.Builder
@@ -136,7 +136,7 @@ func (d *digest) message(note string) message {
 	return message{title: "authguard: " + subject, body: strings.TrimSpace(b.String()) + "\n"}
 }
 
-// kinds are those of the kept alerts, then those of which none was kept.
+// kinds lists the kinds of the kept alerts, then those that were only counted.
 func (d *digest) kinds() (kinds []Kind) {
 	add := func(kind Kind) {
 		if !slices.Contains(kinds, kind) {

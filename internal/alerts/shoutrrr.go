@@ -18,7 +18,7 @@ import (
 )
 
 // maxHanging is how many sends of a channel may hang at the same time. Shoutrrr
-// knows no contexts and some of its services no time limit, so a send that
+// takes no context, and some of its services have no time limit, so a send that
 // takes too long is abandoned; it ends with its connection.
 const maxHanging = 4
 
@@ -27,7 +27,7 @@ var (
 	errHanging = errors.New("alerts: the channel never answers; earlier messages still hang")
 )
 
-// A target is a channel's parsed address, and sends there.
+// A target is a channel's parsed address and its sender.
 type target struct {
 	raw     string
 	url     *url.URL
@@ -38,7 +38,7 @@ type target struct {
 func dial(url string) (sender, error) { return parse(url) }
 
 // Check reports whether a channel's address can be used, without sending
-// anything. The error names no more of the address than its scheme.
+// anything. The error reveals no more of the address than its scheme.
 func Check(address string) error {
 	_, err := parse(address)
 	return err
@@ -127,8 +127,8 @@ func deliveredAllTheSame(err error) bool {
 	return strings.Contains(text, "error closing session") && !strings.Contains(text, "error sending message to recipient")
 }
 
-// label names a channel in the log by nothing of its address but the kind: in
-// some kinds even the host is a secret.
+// label names a channel in the log by its index and its kind only: for some
+// kinds even the host is a secret.
 func label(index int, address string) string {
 	scheme, _, _ := strings.Cut(address, ":")
 	scheme, _, _ = strings.Cut(scheme, "+")
@@ -136,8 +136,8 @@ func label(index int, address string) string {
 }
 
 // expand splits a mail address with several recipients into one address for
-// each. Otherwise one recipient who is refused would have every try repeated to
-// all the others.
+// each. Otherwise, while one recipient is refused, every retry would go to all
+// of them.
 func expand(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "smtp" {
@@ -166,8 +166,8 @@ var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 // discord or ifttt, it is part of the key.
 var hostIsPublic = []string{"smtp", "generic", "gotify", "ntfy", "mattermost", "matrix", "rocketchat", "zulip"}
 
-// redact is an error's text on one line, without any part of the address that
-// could be a secret: services put whole addresses into their errors.
+// redact returns an error's text on one line, without any part of the address
+// that could be a secret: services put whole addresses into their errors.
 func (t *target) redact(err error) string {
 	text := anyURL.ReplaceAllString(err.Error(), "(address)")
 	for _, secret := range t.secrets() {

@@ -17,7 +17,7 @@ const (
 // Name makes a stranger's text safe for a message, in quotes: one line, no
 // markup of HTML or chat, no link with a hidden target, and nothing that calls
 // a whole channel ("@everyone", "<!here>"). Ordinary names and e-mail addresses
-// stay as they are.
+// are left alone.
 func Name(s string) string {
 	text := markup.Replace(events.Escape(s))
 	return `"` + mention.ReplaceAllStringFunc(text, func(m string) string { return strings.ReplaceAll(m, "@", `\x40`) }) + `"`
@@ -27,8 +27,8 @@ var markup = strings.NewReplacer(
 	`"`, `\"`, "<", `\x3c`, ">", `\x3e`, "&", `\x26`, "[", `\x5b`, "]", `\x5d`, "`", `\x60`, "://", `:\x2f/`,
 )
 
-// mention is every @ that does not follow a letter or digit, as the one in an
-// e-mail address does.
+// mention matches every @ that does not follow a letter or digit, as the one in
+// an e-mail address does.
 var mention = regexp.MustCompile(`(?:^|[^0-9A-Za-z])@+`)
 
 // titleText keeps a title to one line of ASCII: some senders write it into a

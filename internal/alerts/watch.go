@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// failuresBefore is how many wrong passwords of strangers make a success
+	// failuresBefore is how many wrong passwords from strangers make a success
 	// from a new place worth an alert.
 	failuresBefore = 5
-	// maxAccounts is how many accounts under attack are told apart in a day;
-	// those beyond are told once, as a whole.
+	// maxAccounts is how many accounts under attack get an alert in a day; one
+	// more alert stands for all the others.
 	maxAccounts  = 10000
 	accountQuiet = 24 * time.Hour
 	sweepEvery   = time.Minute
@@ -27,11 +27,11 @@ const (
 	tooMany = "\n"
 )
 
-// A watcher finds the edges in what happens. It has no clock and is not safe
-// for concurrent use.
+// A watcher finds the edges in the stream of events. It has no clock and is not
+// safe for concurrent use.
 type watcher struct {
 	attack   *attack              // nil while there is none
-	attacked map[string]time.Time // accounts under attack, and when that was told
+	attacked map[string]time.Time // accounts under attack, and the time of their alert
 	swept    time.Time            // when old ones were last deleted
 	raise    func(at time.Time, kind Kind, body string)
 }
@@ -64,7 +64,7 @@ func underAttack(e *guard.Event) bool {
 	return false
 }
 
-// account tells that an account is under attack, once a day.
+// account raises at most one alert a day for an account under attack.
 func (w *watcher) account(e *guard.Event) {
 	name := events.Escape(e.Account)
 	switch {
@@ -84,8 +84,9 @@ func (w *watcher) told(name string, at time.Time) bool {
 	return ok && at.Sub(last) < accountQuiet
 }
 
-// room forgets what is older than a day, at most once a minute: a flood of
-// names must not cost a walk over the whole memory for each.
+// room reports whether another account fits. It forgets entries older than a
+// day, at most once a minute: a flood of names must not cost a walk over the
+// whole map for each.
 func (w *watcher) room(at time.Time) bool {
 	if len(w.attacked) >= maxAccounts && at.Sub(w.swept) >= sweepEvery {
 		w.swept = at
@@ -137,13 +138,13 @@ const (
 	maxStrangersKept = 20
 )
 
-// An attack collects what its summary will say, in bounded memory.
+// An attack collects the numbers for its summary, in bounded memory.
 type attack struct {
 	began     time.Time
 	counts    map[events.Ending]int
 	addresses crowd
 	accounts  crowd
-	newPlaces int      // logins from places that nobody had used before
+	newPlaces int      // logins from places never used before
 	strangers []string // the first of them: the attacker may be among them
 }
 
@@ -197,7 +198,7 @@ func (a *attack) successes() string {
 	return text + "."
 }
 
-// A crowd is the addresses, or the accounts, of an attack.
+// A crowd counts the addresses, or the accounts, of an attack.
 type crowd struct {
 	distinct *tops.Distinct
 	busiest  *tops.Top[int]

@@ -2,11 +2,11 @@
 // table "audit".
 //
 // [Log] is a sink of the event bus: it merges like events, writes them in
-// batches off the hot path, and bounds both the rows that a flood can cause
-// and the memory that a dead database can cost. It counts what it could not
-// write, and says so in the table itself or in the log. What administrators
-// do ([Log.Record]) is written at once, because they wait for it and must know
-// if it failed.
+// batches off the hot path, and bounds both the rows that a flood can cause and
+// the memory that a dead database can cost. It counts what it could not write,
+// and reports it in the table itself or in the log. Administrators' actions
+// ([Log.Record]) are written at once, because they wait for it and must know if
+// it failed.
 //
 // Strangers' texts are stored as [events.Escape] returns them: a NUL or a
 // broken character would otherwise make PostgreSQL refuse the whole batch.
@@ -32,11 +32,12 @@ const (
 	// fullBatch rows are written without waiting for the next tick of the bus.
 	fullBatch = 500
 	// mostRows is how many different rows the events between two ticks (one
-	// second) may cause, and how many one batch may have; one more row counts the
-	// rest.
+	// second) may cause, and how many one batch may have; one more row counts
+	// the rest.
 	mostRows = 2000
-	// mostWaiting rows may wait while the database fails. Beyond that, events are
-	// merged and counted in one more batch, which is written once there is room.
+	// mostWaiting rows may wait while the database fails. Beyond that, events
+	// are merged and counted in one more batch, which is written once there is
+	// room.
 	mostWaiting = 20_000
 	// drainFor is how long Run goes on trying to write what waits after its
 	// context has ended.
@@ -115,8 +116,8 @@ func (l *Log) Tick(time.Time) {
 	l.seal()
 }
 
-// seal queues the open batch if there is room; otherwise it stays open and keeps
-// merging. The caller holds the lock.
+// seal queues the open batch if there is room; otherwise it stays open and
+// keeps merging. The caller holds the lock.
 func (l *Log) seal() {
 	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > mostWaiting {
 		return
@@ -141,8 +142,8 @@ type Action struct {
 	Detail  string
 }
 
-// Record writes at once what an administrator did. An error means that it is not
-// on record.
+// Record writes an administrator's action at once. An error means that it is
+// not on record.
 func (l *Log) Record(ctx context.Context, a Action) error {
 	if a.Who == "" || a.What == "" {
 		return errors.New("audit: an action needs who and what")

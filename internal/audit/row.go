@@ -33,7 +33,7 @@ type Row struct {
 	Detail   string    `json:"detail,omitempty"`
 }
 
-// A likeness is what events have in common that share a row.
+// A likeness is what events that share a row have in common.
 type likeness struct {
 	ending  events.Ending
 	account string

@@ -67,9 +67,9 @@ func (l *Log) values(rows []Row) []any {
 	return args
 }
 
-// id grows with time and is new at each try, so that a row of another node with
-// the same one costs a retry and not a row. The sequence starts at random for the
-// same reason.
+// id grows with time and differs at each try, so that a collision with another
+// node's row costs a retry and not a row. The sequence starts at a random
+// number for the same reason.
 func (l *Log) id(at int64) int64 {
 	return at<<sequenceBits | int64(l.seq.Add(1)&(1<<sequenceBits-1))
 }
@@ -80,8 +80,7 @@ const (
 	MaxLimit     = 1000
 )
 
-// A Filter says which rows to read: those that match all of its fields that are
-// not zero.
+// A Filter selects the rows that match all of its nonzero fields.
 type Filter struct {
 	Account string // normalised, as events have it
 	Address netip.Addr
@@ -144,9 +143,8 @@ func (f Filter) limit() int {
 	return min(f.Limit, MaxLimit)
 }
 
-// Purge deletes the rows from before a time and then the oldest beyond most, in
-// small steps so that nobody waits long for the table. It returns how many it
-// deleted.
+// Purge deletes the rows from before a time and the oldest ones beyond most, in
+// small steps so that others can use the table. It returns how many it deleted.
 func (l *Log) Purge(ctx context.Context, before time.Time, most int64) (total int64, err error) {
 	var last int64 // the newest row to delete
 	err = l.db.QueryRowContext(ctx, "SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET $1", most).Scan(&last)

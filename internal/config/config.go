@@ -1,28 +1,27 @@
-// Package config reads authguard's settings: built-in defaults, over them one
-// YAML file, over that environment variables.
+// Package config reads authguard's settings: built-in defaults, overridden by a
+// YAML file, overridden by environment variables.
 //
 // Nothing is guessed. An unknown key or variable, a key set twice, a value of
 // the wrong type or out of range, and a limit that can never be reached (rule
-// R8) are errors, all of them reported at once, each with the line or the
-// variable that it came from ([Problem]). Every value knows its origin
-// ([Loaded.Effective]). Secrets do not print ([Secret]).
+// R8) are errors. All are reported at once, each with its line or variable
+// ([Problem]). Every value knows its origin ([Loaded.Effective]). Secrets do
+// not print ([Secret]).
 //
-// To add a setting, add a field to [Config] and its row to
-// docs/configuration.md, which a test holds against the fields. The key is the
-// field's name in snake case, below those of the structs around it:
-// Site.Mode.CoolDown is site.cool_down. Tags say the rest; what they cannot say
-// stands in validate.go:
+// To add a setting, add a field to [Config] and a row to docs/configuration.md;
+// a test compares the two. The key is the field's name in snake case, inside
+// the keys of the enclosing structs: Site.Mode.CoolDown is site.cool_down.
+// Checks that tags cannot express belong in validate.go. The tags:
 //
 //   - key:"tls_ca" is the key where snake case would be wrong; key:"." puts the
-//     fields of a struct into the section around it.
-//   - reload:"live" lets [Diff] call the setting, and all below it, reloadable.
+//     fields of a struct into the enclosing section.
+//   - reload:"live" makes the setting, and all below it, reloadable for [Diff].
 //     Leave it out for what is built once: a listener, a database, a semaphore.
 //     bcrypt's cost is built once because R12's dummy hash must change with it.
-//   - within:"1m 366d" are the least and the most that a number, a size or a
-//     duration may be, and words:"auto always never" all that a word may be.
+//   - within:"1m 366d" is the range of a number, a size or a duration, and
+//     words:"auto always never" lists the values of a word.
 //   - split:"," are the characters that separate a list's items in a variable,
-//     if they are not commas and white space.
-//   - text:"lines" allows a text several lines.
+//     if not commas and white space.
+//   - text:"lines" allows several lines in a text.
 //
 // The package does not watch the file: to reload, call [Load] again and ask
 // [Diff] what may change without a restart.
@@ -38,7 +37,7 @@ import (
 )
 
 // A Config is every setting. Start from [Default]; the zero Config is refused.
-// It is a value: two copies share only their lists, which nobody changes.
+// Copies share their lists, which must not be changed.
 type Config struct {
 	Listen        string        // host:port of the doors
 	Data          string        // folder of the database, the snapshot, the secrets and the socket
@@ -167,7 +166,7 @@ type Log struct {
 	Level  LogLevel  `words:"debug info warn error" reload:"live"`
 }
 
-// Alerts says whom to tell about an attack.
+// Alerts says whom to notify of an attack.
 type Alerts struct {
 	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
 	PerHour int           `within:"1 10000"` // messages; the rest are counted and summed up
@@ -181,7 +180,7 @@ type API struct {
 
 const day = 24 * time.Hour
 
-// Default is authguard without a file and without variables.
+// Default returns the settings without a file and without variables.
 func Default() Config {
 	policy := guard.DefaultPolicy()
 	return Config{
@@ -209,8 +208,8 @@ func Default() Config {
 	}
 }
 
-// Policy is the settings that a decision depends on. A pair delay whose first
-// is zero delays nothing.
+// Policy returns the settings that a decision depends on. A pair delay whose
+// first delay is zero delays nothing.
 func (c Config) Policy() guard.Policy {
 	l := c.Limits
 	if l.PairDelay.First == 0 {

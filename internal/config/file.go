@@ -15,20 +15,21 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxFile is the largest settings file that is read, in bytes. The YAML
-// library was measured to take 12 s over a file of 1 MiB with 20,000 keys.
+// MaxFile is the largest accepted settings file, in bytes. The YAML library
+// took 12 s for a file of 1 MiB with 20,000 keys.
 const MaxFile = 64 << 10
 
-// line is a line of the file.
+// line is the origin of what stands on a line of the file.
 func (l *loader) line(n int) Origin { return Origin{Source: l.file, Line: n} }
 
-// readFile sets what one YAML document says. An empty one is fine.
+// readFile applies one YAML document, which may be empty.
 //
-// The library's strict decoder would stop at the first problem. So it only
-// parses, and the settings are read from its nodes, which know their lines.
+// The library's strict decoder would stop at the first problem, so the library
+// only parses, and the settings are read from its nodes, which know their
+// lines.
 func (l *loader) readFile(data []byte) {
 	// The parser has panicked on odd input before; a typing mistake must not
-	// look like a crash of ours.
+	// look like a crash.
 	defer func() {
 		if p := recover(); p != nil {
 			l.problem(l.line(0), "", "cannot be read as YAML: %v", p)
@@ -43,7 +44,7 @@ func (l *loader) readFile(data []byte) {
 		l.problem(l.line(1+bytes.Count(data[:i], []byte("\n"))), "", "is not text: byte 0x%02x", data[i])
 		return
 	}
-	// Keys set twice are for us to report, all of them, with both lines.
+	// Duplicate keys are reported below: all of them, with both lines.
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		l.syntax(err)
@@ -70,7 +71,7 @@ func (l *loader) syntax(err error) {
 	}
 }
 
-// section reads the settings below path. One whose keys are all comments is
+// section reads the settings below path. A section with nothing but comments is
 // fine.
 func (l *loader) section(n ast.Node, line int, path string, known []setting) {
 	switch m, ok := n.(ast.MapNode); {
@@ -145,8 +146,8 @@ func (l *loader) value(n ast.Node, line int, s setting) {
 	}
 }
 
-// scalar is the text of a single value, and whether it was quoted: then it is
-// text, whatever it looks like.
+// scalar is the text of a single value, and whether it was quoted: a quoted
+// value is text, whatever it looks like.
 func scalar(n ast.Node) (text string, quoted, ok bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -160,7 +161,7 @@ func scalar(n ast.Node) (text string, quoted, ok bool) {
 	}
 }
 
-// kindOf says what a value is instead of what was wanted.
+// kindOf names what a value is instead of what was wanted.
 func kindOf(n ast.Node) string {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:

@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Loaded is a Config that is known to be right, and where it came from.
+// Loaded is a valid Config, and where its values came from.
 type Loaded struct {
 	Config
-	// origins of the settings that are not at their default, of the items of
-	// their lists and of what is inside those.
+	// origins of the settings that are not at their default, of their lists'
+	// items and of the fields of those.
 	origins map[string]Origin
 }
 
-// Load reads the settings: defaults, over them the file at path, over that the
-// variables of environ, which are like [os.Environ]. An empty path is no file;
-// a file that is named must be there.
+// Load reads the settings: the defaults, overridden by the file at path,
+// overridden by the variables in environ, which is like [os.Environ]. With an
+// empty path there is no file; otherwise the file must exist.
 //
-// The error is everything that is wrong; see [Problems].
+// The error holds everything that is wrong; see [Problems].
 func Load(path string, environ []string) (*Loaded, error) {
 	if path == "" {
 		return Parse("", nil, environ)
@@ -77,9 +77,9 @@ const Prefix = "AUTHGUARD_"
 // and is ignored here.
 const FileVariable = Prefix + "CONFIG"
 
-// Kubernetes and Docker's links put these into every container beside a
-// service called authguard or authguard-something. Refusing to start over them
-// would be an outage that nobody caused.
+// Kubernetes and Docker's links set these variables in every container next to
+// a service called authguard or authguard-something. Refusing to start because
+// of them would be an outage for no reason.
 var serviceVariable = regexp.MustCompile(`^[A-Z0-9_]+_(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
 	`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|PORT=(tcp|udp|sctp)://)`)
 

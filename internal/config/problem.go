@@ -50,8 +50,8 @@ type invalid []Problem
 // maxProblems is how many problems are reported at once.
 const maxProblems = 100
 
-// sorted is the problems as they are reported: the file's by line, then the
-// variables' by name.
+// sorted returns the problems in the order of the report: the file's by line,
+// then the variables' by name.
 func (all invalid) sorted() invalid {
 	variable := func(p Problem) int { return strings.Index(p.Source, Prefix) } // 0, or -1 for the file
 	slices.SortStableFunc(all, func(a, b Problem) int {
@@ -72,9 +72,9 @@ func (all invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problems lists what [Load] found wrong, in the order of the file and then of
-// the variables. An error of another kind becomes a Problem without a place;
-// nil has none.
+// Problems lists what [Load] found wrong: first in the file, then in the
+// variables. Any other error becomes one Problem without an origin; nil has
+// none.
 func Problems(err error) []Problem {
 	if all, ok := errors.AsType[invalid](err); ok || err == nil {
 		return all
@@ -83,8 +83,8 @@ func Problems(err error) []Problem {
 }
 
 // locate finds the origin of the most specific part of path that was set. If
-// the setting is at its default, the culprit is another: the first one at or
-// below because that was set.
+// the setting is at its default, another one is to blame: the first at or below
+// because that was set.
 func (l *loader) locate(path, because string) Origin {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if o, ok := l.loaded.origins[p]; ok {
@@ -111,8 +111,9 @@ func touches(a, b string) bool { return partOf(a, b) || partOf(b, a) }
 // join appends a key to a path.
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// suggestKey names the key that was probably meant: a neighbour with nearly
-// the same name, else the only setting elsewhere with exactly this one.
+// suggestKey suggests the key that was probably meant: one in the same section
+// with a similar name, or else the only setting elsewhere with exactly this
+// name.
 func suggestKey(section, name string, known []setting) string {
 	if near := didYouMean(name, below(known, section)); near != "" {
 		return near
@@ -137,9 +138,8 @@ func below(known []setting, section string) []string {
 	return slices.Compact(keys)
 }
 
-// didYouMean names the candidate that word is most likely a slip of, if one is
-// close: a third of its letters may differ. Words longer than any name cost
-// nothing.
+// didYouMean suggests the candidate nearest to word, if at most a third of the
+// letters differ. Words longer than any name are not compared.
 func didYouMean(word string, candidates []string) string {
 	best, least := "", max(1, len(strings.TrimPrefix(word, Prefix))/3)+1
 	for _, c := range candidates {

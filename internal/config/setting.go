@@ -55,8 +55,8 @@ func fields(section setting) []setting {
 	return all
 }
 
-// resize empties the list, gives it n items and returns them. An empty list is
-// nil, however it was written.
+// resize replaces the list by one of n zero items and returns those. An empty
+// list is nil, however it was written.
 func (s setting) resize(n int) []setting {
 	s.at.SetZero()
 	if n > 0 {
@@ -69,8 +69,8 @@ func (s setting) resize(n int) []setting {
 	return items
 }
 
-// set reads a single value. Its error does not repeat texts, which may be
-// secrets.
+// set parses a single value. Its error does not repeat a text, which may be a
+// secret.
 func (s setting) set(text string) (err error) {
 	var want string
 	switch to := s.at.Addr().Interface().(type) {
@@ -118,13 +118,13 @@ func checkText(text string, lines bool) error {
 	return nil
 }
 
-// isJunk reports whether r has no place in a text.
+// isJunk reports whether r does not belong in a text.
 func isJunk(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-// show is the setting as one would write it in a variable, or "(set)" for a
-// secret.
+// show formats the setting as it would be written in a variable, or as "(set)"
+// if it is a secret.
 func (s setting) show() string {
 	if s.at.Kind() != reflect.Slice {
 		return show(s.at.Interface())
@@ -171,13 +171,12 @@ func (l *Loaded) Effective() []Setting {
 	return all
 }
 
-// Diff lists the settings that differ, in the order of
-// docs/configuration.md: those that a running service takes over on reload,
-// and those that it takes over only when it is restarted. If needsRestart is
-// not empty, the reloadable ones may still be taken over.
+// Diff lists the settings that differ, in the order of docs/configuration.md:
+// those that a running service can adopt on reload, and those that need a
+// restart. The former may be adopted even if there are some of the latter.
 //
-// Limits are reloadable because counters keep times, not answers: new limits
-// judge the old failures.
+// Limits are reloadable because counters keep times, not verdicts: new limits
+// apply to old failures.
 func Diff(old, new Config) (reloadable, needsRestart []string) {
 	before, after := settings(&old), settings(&new)
 	for i, s := range after {

@@ -16,9 +16,9 @@ import (
 	"authguard/internal/alerts"
 )
 
-// unless reports the setting at path if it is not ok. Where another setting
-// makes it wrong, because is the path of that. It says nothing about a setting,
-// or because of one, that could not be read: its value is not known.
+// unless reports a problem with the setting at path if ok is false. If another
+// setting makes it wrong, because is that one's path. It is silent if either
+// could not be read, since the value is unknown then.
 func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	if ok {
 		return
@@ -39,8 +39,8 @@ func (l *loader) check(path, text string, check func(string) error) {
 	}
 }
 
-// bounds holds a setting against its tags, and names only the bound that was
-// crossed: people need no more.
+// bounds checks a setting against its tags. It reports only the bound that was
+// crossed.
 func (l *loader) bounds(s setting) {
 	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
 		l.unless(slices.Contains(words, s.at.String()), s.path, "",
@@ -52,7 +52,7 @@ func (l *loader) bounds(s setting) {
 	}
 }
 
-// number is a tag's text as the setting would read it.
+// number parses a bound the way the setting's own text is parsed.
 func (s setting) number(text string) int64 {
 	one := setting{at: reflect.New(s.at.Type()).Elem()}
 	if err := one.set(text); err != nil {
@@ -61,7 +61,7 @@ func (s setting) number(text string) int64 {
 	return one.at.Int()
 }
 
-// validate looks at each setting by itself. Most of limits and site is left to
+// validate checks each setting by itself. Most of limits and site is left to
 // the guard and the site-wide mode, which know their bounds: see conflicts.
 func (l *loader) validate() {
 	c := &l.loaded.Config
@@ -82,7 +82,7 @@ func (l *loader) validate() {
 		l.unless(listenable(address) == nil && host != "" && port != "0", fmt.Sprintf("redis.addresses[%d]", i), "",
 			"must be a host and a port such as redis.internal:6379, not %.60q", address)
 	}
-	// A brace would decide the key's slot in a Cluster.
+	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
 	l.unless(c.Site.Mode.CoolDown >= time.Second, "site.cool_down", "", "must be at least 1s")
 	l.unless(c.Site.Mode.CoolDown <= 7*day, "site.cool_down", "", "must be at most 7d")
@@ -100,7 +100,7 @@ var (
 	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
-// listenable wants a host and port to listen on.
+// listenable checks a host and port to listen on.
 func listenable(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -117,7 +117,7 @@ func listenable(s string) error {
 	return nil
 }
 
-// baseURL wants the address at which browsers find the service.
+// baseURL checks the address at which browsers find the service.
 func baseURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Scheme+"://"+u.Host != s {
@@ -126,7 +126,7 @@ func baseURL(s string) error {
 	return nil
 }
 
-// postgres wants a DSN of PostgreSQL, and does not repeat it.
+// postgres checks a PostgreSQL DSN. The error does not repeat it.
 func postgres(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
@@ -156,8 +156,8 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	}
 }
 
-// conflicts looks at the settings together, and asks the guard and the
-// site-wide mode about theirs (rule R8 above all).
+// conflicts checks the settings together, and has the guard and the site-wide
+// mode check theirs (rule R8 above all).
 func (l *loader) conflicts() {
 	c := &l.loaded.Config
 	l.known = slices.Clone(l.problems)
@@ -175,8 +175,9 @@ func (l *loader) conflicts() {
 	}
 }
 
-// because is the setting that may make the one at path a problem: the delay's
-// numbers bound each other, and how fast a place's budget is used up.
+// because returns the setting that may make the one at path a problem: the
+// numbers of the delay limit each other, and how fast a place's budget is used
+// up.
 func because(path string) string {
 	switch {
 	case partOf(path, "limits.pair_delay"), partOf(path, "limits.privileged_pair"):

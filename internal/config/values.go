@@ -10,11 +10,11 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// hidden stands wherever a secret would be printed.
+// hidden is printed in place of a secret.
 const hidden = "(set)"
 
 // A Secret prints as "(set)", or as nothing if it is empty, however it is
-// formatted, logged or marshalled: a Config in a log line gives nothing away.
+// formatted, logged or marshalled: a Config in a log line reveals nothing.
 type Secret string
 
 // Reveal is the secret itself.
@@ -63,7 +63,7 @@ func parseSize(text string) (Size, error) {
 	return Size(n), nil
 }
 
-// Types of the settings that are one of a few words.
+// Types of the settings whose values are words.
 type (
 	SecureCookies   string // when cookies carry the Secure attribute
 	ForwardedHeader string // in which the configured proxies name the client

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// lockSeconds is how long a node waits for the migrations of another one,
-	// asking every second.
+	// lockSeconds is how long a node waits for another one's migrations,
+	// polling every second.
 	lockSeconds = 300
 	lockRetry   = 20 * time.Millisecond
 )
 
-// ErrTooNew says that a newer authguard has already changed the tables.
+// ErrTooNew means that a newer authguard has already changed the tables.
 var ErrTooNew = errors.New("database: written by a newer authguard; this one is too old for it")
 
 // Migrate brings the tables up to date and names the files it applied, oldest
@@ -98,10 +98,10 @@ func (l folderLock) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock lets the next one in.
+// Unlock lets the next process in.
 func (l folderLock) Unlock(context.Context, *sql.DB) error { return l.folder.Unlock() }
 
-// A State is how far the tables of a database are.
+// A State is how up to date the tables of a database are.
 type State struct {
 	// Missing names the migrations that have not been applied, oldest first;
 	// all of them in a database without tables.
@@ -112,7 +112,8 @@ type State struct {
 	Newer int64
 }
 
-// StateOf compares the tables with what this program knows. It only reads.
+// StateOf compares the tables with the migrations in this program. It only
+// reads.
 func StateOf(ctx context.Context, db *sql.DB) (s State, err error) {
 	provider, err := newProvider(ctx, db)
 	var applied []int64

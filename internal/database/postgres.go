@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ErrUnreachable says that PostgreSQL did not answer, or did not let us in.
+// ErrUnreachable means that PostgreSQL did not answer, or refused the login.
 var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 
 // A DSN may change the first two, as connect_timeout (seconds) and
@@ -23,11 +23,11 @@ var ErrUnreachable = errors.New("database: PostgreSQL cannot be used")
 const (
 	connectWithin   = 5 * time.Second
 	statementWithin = 8 * time.Second
-	// overhead is how much longer than its statement an answer may take: after
-	// that the server, or the way to it, is dead.
+	// overhead is how much longer than its statement an answer may take before
+	// the server, or the network in between, counts as dead.
 	overhead = 2 * time.Second
-	// idleInTransaction ends the transactions of a node that hangs: it may hold
-	// a row that every other node waits for.
+	// idleInTransaction ends the transactions of a node that hangs, which may
+	// hold a row that every other node waits for.
 	idleInTransaction = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ func isPostgres(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
-// IsPostgres reports whether a database is PostgreSQL, for the rare statement
+// IsPostgres reports whether a database is PostgreSQL, for the few statements
 // that must differ. It does not ask the server.
 func IsPostgres(db *sql.DB) bool {
 	_, ok := db.Driver().(*stdlib.Driver)
@@ -121,9 +121,9 @@ func statementTimeout(params map[string]string) (time.Duration, error) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// checkURL refuses a URL that parses, but not as it was meant: in
-// postgres://u:12/34@host/db the host is "u", and an error about it would reveal
-// half of the password.
+// checkURL refuses a URL that parses, but not as intended: in
+// postgres://u:12/34@host/db the host is "u", and an error about it would
+// reveal half of the password.
 func checkURL(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err == nil && u.Fragment == "" && (strings.Count(dsn, "@") == 0 || strings.Count(dsn, "@") == 1 && u.User != nil) {
@@ -142,8 +142,8 @@ func secretsOf(dsn string) (all []string) {
 	return all
 }
 
-// scrub removes secrets from the text of an error. errors.Is and errors.As still
-// find the original.
+// scrub removes secrets from the text of an error. errors.Is and errors.As
+// still find the original.
 func scrub(err error, secrets ...string) error {
 	text := err.Error()
 	for _, secret := range secrets {
@@ -165,11 +165,11 @@ type scrubbed struct {
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.err }
 
-// A patience is how long a statement may take until its answer has been read. The
-// server ends a long statement by itself; this is for a server that has died or
-// can no longer be reached, and says nothing. Without it a query waits until the
-// kernel gives up, a quarter of an hour later. It is a pgx.QueryTracer because
-// pgx runs each statement with the context that its tracer returns.
+// A patience limits the time from a statement to the end of its answer. A live
+// server ends a long statement itself; this limit catches one that has died or
+// can no longer be reached. Without it a query waits until the kernel gives up,
+// a quarter of an hour later. It is a pgx.QueryTracer because pgx runs each
+// statement with the context that its tracer returns.
 type patience time.Duration
 
 type cancelKey struct{}
@@ -185,9 +185,10 @@ func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 	ctx.Value(cancelKey{}).(context.CancelFunc)()
 }
 
-// dead pings a connection that has been idle for a second; pgx's own ping is no
-// statement, so it would wait for ever. One that does not answer is closed then,
-// and true makes pgx ping it again, which fails at once and drops it.
+// dead pings a connection that has been idle for a second; pgx's own ping is
+// not a statement, so it would wait forever. A connection that does not answer
+// is closed by then, and true makes pgx ping it again, which fails at once and
+// drops it.
 func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool {
 	if params.IdleDuration < time.Second {
 		return false
@@ -197,10 +198,10 @@ func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool
 	return params.Conn.Ping(ctx) != nil
 }
 
-// Unhurried is another pool of the same database whose statements take as long
-// as they need: for migrations and large imports, never while somebody waits to
-// log in. The caller calls done when it needs the pool no longer. SQLite has no
-// such limit: for it, it is db itself.
+// Unhurried returns another pool of the same database, without a limit on
+// statements: for migrations and large imports, never while someone waits to
+// log in. Call done when finished with it. SQLite has no such limit, so there
+// it is db itself.
 func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err error) {
 	if !IsPostgres(db) {
 		return db, func() {}, nil
@@ -220,14 +221,14 @@ func Unhurried(ctx context.Context, db *sql.DB) (slow *sql.DB, done func(), err 
 	return slow, func() { _ = slow.Close() }, err
 }
 
-// A Way is one of the connections to PostgreSQL that a DSN allows.
+// A Way is one of the ways to connect that a PostgreSQL DSN allows.
 type Way struct {
 	Host      string // an address, a name, or a folder of sockets: /run/postgresql
 	Encrypted bool
 }
 
-// Ways are those of a DSN, in the order in which they are tried: sslmode=prefer,
-// for one, falls back to a plain connection. SQLite has none.
+// Ways lists the ways of a DSN in the order in which they are tried: for
+// example, sslmode=prefer falls back to a plain connection. SQLite has none.
 func Ways(dsn string) ([]Way, error) {
 	if !isPostgres(dsn) {
 		return nil, nil

@@ -19,15 +19,16 @@ import (
 const (
 	magic      = "SQLite format 3\x00"
 	headerSize = 100
-	// Eight connections let readers go on beside the one writer that SQLite
-	// allows; more of them would only queue for the same lock.
+	// Eight connections let readers go on while the one writer that SQLite
+	// allows is busy; more would only queue for the same lock.
 	maxConnections = 8
-	// checkedBytes is the largest file whose pages are all checked at the start:
-	// beyond it that would take seconds, and only the header and the size are.
+	// checkedBytes is the largest file whose pages are all checked at the
+	// start. For a larger one that would take seconds, so only header and size
+	// are.
 	checkedBytes = 256 << 20
 )
 
-// damages are the result codes of a file that is none of SQLite's, or broken.
+// damages are the result codes for a file that is not SQLite's, or is broken.
 var damages = []int{sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
 func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, error) {
@@ -45,9 +46,9 @@ func openSQLite(ctx context.Context, path string, params url.Values) (*sql.DB, e
 	return db, nil
 }
 
-// prepareFile creates the file, or makes sure that what is there is a database.
-// SQLite gives its -wal and -shm files the mode of the database, so setting it
-// here, before SQLite sees the file, covers all three.
+// prepareFile creates the file, or makes sure that the existing one is a
+// database. SQLite gives its -wal and -shm files the mode of the database, so
+// setting it here, before SQLite sees the file, covers all three.
 func prepareFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("database: create the folder: %w", err)
@@ -88,9 +89,9 @@ func checkHeader(path string) error {
 	return checkSize(path, header, info.Size())
 }
 
-// checkSize notices a file that was cut short. The page count in the header is
-// valid only if the two change counters agree (SQLite file format, 1.3.7), and
-// with a write-ahead log beside it the file may lag behind.
+// checkSize detects a truncated file. The page count in the header is valid
+// only if the two change counters agree (SQLite file format, 1.3.7), and a file
+// with a write-ahead log may lag behind.
 func checkSize(path string, header []byte, size int64) error {
 	if hasLog(path) {
 		return nil
@@ -130,9 +131,9 @@ func checkPages(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// Inspect opens a SQLite file that may be in use or damaged, and neither creates
-// nor writes anything. Its errors are Open's and fs.ErrNotExist. The caller closes
-// it soon: it may not see what others write.
+// Inspect opens a SQLite file that may be in use or damaged, and neither
+// creates nor writes anything. Its errors are Open's and fs.ErrNotExist. Close
+// it soon: it may not see what other processes write.
 func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	path, err := filePath(path)
 	if err != nil {
@@ -146,15 +147,15 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 	return db, err
 }
 
-// hasLog reports whether there is a write-ahead log beside the file. Without one
-// nobody is using it.
+// hasLog reports whether the file has a write-ahead log. Without one it is not
+// in use.
 func hasLog(path string) bool {
 	_, err := os.Stat(path + "-wal")
 	return err == nil
 }
 
-// openToRead declares a file that nobody uses immutable: otherwise SQLite makes a
-// log beside it and leaves it there.
+// openToRead opens a file read-only. An unused one is declared immutable:
+// otherwise SQLite would make a log next to it and leave it there.
 func openToRead(ctx context.Context, path string, unused bool) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err

@@ -36,20 +36,20 @@ type Check struct {
 	Mend  string `json:"mend"` // what to do; empty if OK
 }
 
-// Well reports whether nothing is wrong: advice is not.
+// Well reports whether there is no problem; advice does not count.
 func Well(checks []Check) bool {
 	return !slices.ContainsFunc(checks, func(c Check) bool { return c.State == Problem })
 }
 
-// notes are the findings about one thing. They are locked, since what hangs may
-// still write when nobody waits for it any more.
+// notes are the findings about one thing. They are locked because an
+// examination that was abandoned may still write.
 type notes struct {
 	about string // in front of every text; may be empty
 	mu    sync.Mutex
 	all   []Check
 }
 
-// A fault is what may be wrong, and whether it is.
+// A fault is a possible finding, and whether it applies.
 type fault struct {
 	found bool
 	Check
@@ -63,14 +63,14 @@ func advice(found bool, mend, text string, args ...any) fault {
 	return fault{found, Check{State: Advice, Mend: mend, Text: fmt.Sprintf(text, args...)}}
 }
 
-// as gives the finding another name than its neighbours have.
+// as gives the finding a name that differs from its neighbours'.
 func (f fault) as(name string) fault {
 	f.Name = name
 	return f
 }
 
-// check notes the first fault that was found or, without one, that all is well,
-// unless well is empty. It reports whether all is well.
+// check notes the first fault found or, if there is none, the text well, unless
+// that is empty. It reports whether all is well.
 func (n *notes) check(name, well string, faults ...fault) bool {
 	made := Check{State: OK, Text: well}
 	if i := slices.IndexFunc(faults, func(f fault) bool { return f.found }); i >= 0 {
@@ -95,8 +95,8 @@ func (n *notes) checks() []Check {
 	return slices.Clone(n.all)
 }
 
-// clean is a text on one line, not too long and without what steers a terminal:
-// part of it may come from a server that is not what it should be.
+// clean returns a text on one line, of limited length and without control
+// characters: part of it may come from a hostile server.
 func clean(text string) string {
 	const longest = 600
 	text = strings.Map(func(r rune) rune {

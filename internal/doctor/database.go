@@ -31,7 +31,7 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 }
 
 // tables checks that the tables are the ones this program knows. It reports
-// whether they are there.
+// whether they exist and are usable.
 func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 	state, err := database.StateOf(ctx, db)
 	if err == nil && state.Newer == 0 && state.Applied == 0 {
@@ -88,13 +88,13 @@ func postgresVersion(n *notes, number int, version string) {
 		problem(number < 120000, "Update it to a version that is still maintained.", "is version %s; authguard needs 12.", version))
 }
 
-// encryption checks that nobody on the way can read the password hashes.
+// encryption checks that no one on the network can read the password hashes.
 func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 	ways, err := database.Ways(dsn)
 	if err != nil {
 		return // opening it says so
 	}
-	var plain string // a host that is talked to in public
+	var plain string // a host on a public network that is reached unencrypted
 	for _, w := range ways {
 		if !w.Encrypted && c.reachOf(ctx, w.Host) == public {
 			plain = w.Host
@@ -105,7 +105,7 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 			"may be talked to without encryption, and %s is on no private network.", plain))
 }
 
-// fingerprint checks that this node has the keys of the others.
+// fingerprint checks that this node has the same keys as the others.
 func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	file := c.keysFile()
 	keys, err := secrets.Read(file)
@@ -120,7 +120,7 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 		problem(err != nil, "Let authguard's role read the table settings.", "does not tell which keys it is used with: %s.", why(err)))
 }
 
-// queries asks the operator's own queries for an account that does not exist.
+// queries runs the operator's queries for an account that does not exist.
 func queries(ctx context.Context, c Config, n *notes) {
 	const (
 		mend   = "See that the database runs, that the DSN is right, and that its role may read what the queries ask for."
@@ -147,8 +147,8 @@ func queries(ctx context.Context, c Config, n *notes) {
 	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
 }
 
-// clock judges how far a server's clock is from this machine's. The answer took
-// rtt, so the server read its clock at some time within that.
+// clock judges how far a server's clock is from this machine's. The server read
+// its clock at some moment of the round trip.
 func clock(n *notes, name string, off, rtt time.Duration) {
 	const mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true, or chrony)."
 	apart, way := max(0, off.Abs()-rtt/2).Round(time.Millisecond), "ahead of"
@@ -160,7 +160,7 @@ func clock(n *notes, name string, off, rtt time.Duration) {
 		advice(apart > time.Second, mend, "has a clock %v %s this machine's.", apart, way))
 }
 
-// offset is how far ahead of ours a server's clock is, now being our time just
+// offset is how far a server's clock is ahead of ours; now is our time just
 // after its answer.
 func offset(told, now time.Time, rtt time.Duration) time.Duration {
 	return told.Sub(now.Add(-rtt / 2))

@@ -1,10 +1,10 @@
 // Package doctor examines everything that a configuration names: Redis, the
-// database, files, listeners. It says in plain words what hurts, or may hurt
-// later, and how to mend it.
+// database, files, listeners. It says in plain words what is wrong, or may go
+// wrong later, and how to mend it.
 //
-// It changes nothing: it only reads, and what it asks servers writes nothing.
-// It reveals no secret. Whatever hangs is a finding: each examination has a
-// time limit of its own. It does not matter whether authguard is running.
+// It only reads, on this machine and on servers, and reveals no secret. Each
+// examination has its own time limit, so something that hangs is a finding,
+// too. authguard may be running or not.
 package doctor
 
 import (
@@ -24,9 +24,11 @@ import (
 // A Config says what to look at. Only Settings, or Invalid, is needed.
 type Config struct {
 	Settings config.Config
-	// Invalid is why the settings cannot be used. Little else is examined then.
+	// Invalid is why the settings cannot be used, if so; then little else is
+	// examined.
 	Invalid error
-	// RedisTLS makes the encryption that the settings ask for; nil: none.
+	// RedisTLS makes the TLS configuration that the settings ask for; nil:
+	// none.
 	RedisTLS func(config.Redis) (*tls.Config, error)
 	// Within is the time limit of one examination. 0: 5 s.
 	Within time.Duration
@@ -78,13 +80,13 @@ func (c Config) sqliteFile() string { return filepath.Join(c.Settings.Data, "aut
 
 // A subject is one thing to examine.
 type subject struct {
-	name   string // of the problem that it hangs
+	name   string // of the finding that it hangs
 	about  string // in front of every text
 	look   func(context.Context, Config, *notes)
 	within time.Duration
 }
 
-// subjects are all that the settings name, but Redis.
+// subjects lists everything that the settings name, except Redis.
 func (c Config) subjects() []subject {
 	all := []subject{{"config", "", settings, c.Within}, {"machine.files", "", machine, c.Within}}
 	if c.Invalid != nil {
@@ -105,8 +107,8 @@ func (c Config) subjects() []subject {
 	return all
 }
 
-// Examine looks at everything at the same time and returns what it found,
-// always in the same order.
+// Examine looks at everything concurrently and returns the findings, always in
+// the same order.
 func Examine(ctx context.Context, c Config) []Check {
 	c = c.complete()
 	subjects := c.subjects()
@@ -123,7 +125,7 @@ func Examine(ctx context.Context, c Config) []Check {
 	})
 }
 
-// together does several things at the same time and joins what they find.
+// together runs n examinations concurrently and joins their findings.
 func together(n int, do func(i int) []Check) []Check {
 	found := make([][]Check, n)
 	var all sync.WaitGroup
@@ -138,12 +140,12 @@ func together(n int, do func(i int) []Check) []Check {
 	return joined
 }
 
-// grace is how much longer than its context a call may take to return.
+// grace is how long a call may go on after the end of its context.
 const grace = 500 * time.Millisecond
 
-// look does one thing that must end within a time. If it does not, that is a
-// problem, the zero value is the answer, and whatever still hangs is left
-// behind.
+// look runs one examination with a time limit. If it does not end in time, that
+// is a problem, the answer is the zero value, and the hanging goroutine is
+// abandoned.
 func look[T any](ctx context.Context, within time.Duration, name, about string, do func(context.Context, *notes) T) ([]Check, T) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

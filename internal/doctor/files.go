@@ -25,7 +25,7 @@ const (
 	accessAll      = 4 | 2 | 1 // R_OK, W_OK and X_OK of access(2)
 )
 
-// machine looks at what the system grants a process.
+// machine checks the limits that the system sets a process.
 func machine(_ context.Context, c Config, n *notes) {
 	most, err := c.Descriptors()
 	n.check("machine.files", fmt.Sprintf("A process may have %d files and connections open.", most),
@@ -87,7 +87,7 @@ type tlsFiles struct {
 	ca, cert, key string
 }
 
-// certificates looks at every file with certificates that the settings name.
+// certificates checks every certificate file that the settings name.
 func certificates(_ context.Context, c Config, n *notes) {
 	r := c.Settings.Redis
 	tlsFiles{"redis", r.TLSCA, r.TLSCert, r.TLSKey}.look(c, n)
@@ -126,7 +126,7 @@ func (f tlsFiles) look(c Config, n *notes) {
 			"%s: the certificate %s and the key %s cannot be used together: %s.", f.setting, f.cert, f.key, why(err)))
 }
 
-// valid looks at the dates of every certificate in a file.
+// valid checks the dates of every certificate in a file.
 func (f tlsFiles) valid(c Config, n *notes, file string) {
 	const soon = 14 * 24 * time.Hour
 	if file == "" {

@@ -14,7 +14,7 @@ import (
 	"authguard/internal/config"
 )
 
-// A role is what the configuration takes a server for.
+// A role is what the configuration expects a server to be.
 type role uint8
 
 const (
@@ -28,7 +28,7 @@ type redisConfig struct {
 	tls *tls.Config
 }
 
-// redisServers looks at all that there are.
+// redisServers examines all Redis servers.
 func redisServers(ctx context.Context, c Config) []Check {
 	if !c.Settings.Redis.On() {
 		return nil
@@ -52,7 +52,7 @@ func redisServers(ctx context.Context, c Config) []Check {
 	return append(found, r.servers(ctx, servers)...)
 }
 
-// options are those of a connection to one server.
+// options returns the options for a connection to one server.
 func (r redisConfig) options(address, username, password string) *redis.Options {
 	return &redis.Options{
 		Addr: address, Username: username, Password: password, TLSConfig: r.tls.Clone(),
@@ -69,8 +69,8 @@ func (r redisConfig) client(address string) *redis.Client {
 	return redis.NewClient(o)
 }
 
-// each examines several servers at the same time and returns what was found and
-// their answers, in order. A server that hangs gives the zero answer.
+// each examines several servers concurrently and returns the findings and the
+// answers, in order. The answer of a server that hangs is zero.
 func each[T any](ctx context.Context, r redisConfig, name, kind string, addresses []string, do func(context.Context, string, *notes) T) (*notes, []T) {
 	answers := make([]T, len(addresses))
 	all := together(len(addresses), func(i int) (found []Check) {
@@ -80,7 +80,7 @@ func each[T any](ctx context.Context, r redisConfig, name, kind string, addresse
 	return &notes{all: all}, answers
 }
 
-// servers looks at each, masters first, and then at their clocks together.
+// servers examines each server, masters first, and then compares their clocks.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
 	addresses := inOrder(roles)
 	n, clocks := each(ctx, r, "redis", "Redis", addresses, func(ctx context.Context, address string, n *notes) *time.Duration {
@@ -107,8 +107,8 @@ func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check
 	return n.checks()
 }
 
-// ping checks that the server answers, and how fast: the median of several, so
-// that one slow answer does not count.
+// ping checks that the server answers, and how fast. It takes the median of
+// several pings, so that one slow answer does not count.
 func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n *notes) bool {
 	const pings = 5
 	var took []time.Duration
@@ -143,7 +143,8 @@ func (r redisConfig) silent(n *notes, is role, err error) {
 			"cannot be used: %s.", why(err)))
 }
 
-// says reports whether an error has one of these words: Redis has no codes.
+// says reports whether an error contains one of these texts: Redis has no
+// codes.
 func says(err error, words ...string) bool {
 	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 }

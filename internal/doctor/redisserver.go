@@ -13,7 +13,7 @@ import (
 	"authguard/internal/config"
 )
 
-// parseInfo is the answer of INFO, by field.
+// parseInfo splits the answer of INFO into its fields.
 func parseInfo(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -24,7 +24,7 @@ func parseInfo(text string) map[string]string {
 	return all
 }
 
-// info looks at what the server tells about itself.
+// info checks what the server reports about itself.
 func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n *notes) {
 	text, err := client.Info(ctx).Result()
 	if !n.check("redis.info", "",
@@ -39,7 +39,7 @@ func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n 
 	r.role(n, is, info)
 }
 
-// version needs Redis 6.2, for what the scripts use.
+// version checks for Redis 6.2, which the scripts need.
 func version(n *notes, text string) {
 	var major, minor int
 	_, err := fmt.Sscanf(text, "%d.%d", &major, &minor)
@@ -48,7 +48,7 @@ func version(n *notes, text string) {
 		problem(major < 6 || major == 6 && minor < 2, "Update it to a version that is still maintained.", "is version %s; authguard needs 6.2.", text))
 }
 
-// memory looks whether counters can be dropped, or refused.
+// memory checks whether counters could be evicted, or refused.
 func memory(n *notes, info map[string]string) {
 	const noEviction = "noeviction"
 	most, _ := strconv.ParseInt(info["maxmemory"], 10, 64)
@@ -69,7 +69,7 @@ func memory(n *notes, info map[string]string) {
 		advice(part > 80, mend, "has used %.0f %% of its memory (%d of %d MiB).", part, used>>20, most>>20))
 }
 
-// persistence looks at what a restart would forget.
+// persistence checks what a restart would lose.
 func persistence(ctx context.Context, client *redis.Client, n *notes, info map[string]string) {
 	for field, what := range map[string]string{"rdb_last_bgsave_status": "its last snapshot", "aof_last_write_status": "its append-only file", "aof_last_bgrewrite_status": "its append-only file"} {
 		if !n.check("redis.persistence", "",
@@ -89,7 +89,7 @@ func persistence(ctx context.Context, client *redis.Client, n *notes, info map[s
 			"keeps nothing on disk: known places and counters are lost when it restarts."))
 }
 
-// role checks that the server is what the configuration takes it for.
+// role checks that the server is what the configuration expects.
 func (r redisConfig) role(n *notes, is role, info map[string]string) {
 	mode := r.Settings.Redis.Mode
 	n.check("redis.mode", "",
@@ -107,15 +107,15 @@ func (r redisConfig) role(n *notes, is role, info map[string]string) {
 		advice(slave && info["master_link_status"] != "up", "See its log: masterauth and the network between the two.", "is a replica that does not hear its master, so it would take over with old counters."))
 }
 
-// open checks that nobody else can use the server: they could write counters
-// and known places as they like.
+// open checks that a stranger cannot use the server: they could write counters
+// and known places at will.
 func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 	if r.reachOf(ctx, hostOf(address)) <= loopback {
 		n.ok("redis.open", "is on this machine.")
 		return
 	}
 	if r.Settings.Redis.TLSCert != "" {
-		return // the certificate lets us in as well, so a stranger cannot be played
+		return // the certificate alone may let us in, so this cannot be tried
 	}
 	stranger := redis.NewClient(r.options(address, "", ""))
 	defer stranger.Close()
@@ -124,15 +124,15 @@ func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 			"lets everybody in who reaches it, without a password: they could forge known places and forget failures."))
 }
 
-// plain checks that nobody on the way can listen.
+// plain checks that no one on the network can listen.
 func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 	n.check("redis.tls", "is talked to with encryption, or on a private network.",
 		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public, "Switch on TLS in Redis (tls-port) and here (redis.tls: true), or keep the way to it private.",
 			"is on no private network and talked to without encryption: the password and every key can be read on the way."))
 }
 
-// permitted are the commands that authguard uses, by itself or in scripts, with
-// arguments as they come; KEY is one of its keys.
+// permitted lists the commands that authguard uses, directly or in scripts,
+// with typical arguments; KEY is one of its keys.
 var permitted = []string{
 	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
 	"HDEL KEY 1", "HGET KEY 1", "HGETALL KEY", "HMGET KEY 1", "HSET KEY 1 1",
@@ -143,8 +143,8 @@ var permitted = []string{
 //go:embed redisacl.lua
 var aclScript string
 
-// commands checks that the ACL user may do what authguard does. It asks by a
-// script: the right to run those is needed anyway.
+// commands checks that the ACL user may do what authguard does. It uses a
+// script, which the user must be able to run anyway.
 func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *notes) {
 	set, args := r.Settings.Redis, []any{}
 	for _, line := range permitted {
@@ -164,7 +164,7 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 		problem(len(missing) > 0, r.grant(), "does not let its user run %s on keys that begin with %q.", strings.Join(missing, ", "), set.Prefix))
 }
 
-// grant is how to let the user do what it must.
+// grant says how to give the user the rights it needs.
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
 	rights := "+script|load"

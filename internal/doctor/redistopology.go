@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// inOrder are the servers' addresses, masters first, so that two runs tell the
-// same.
+// inOrder returns the servers' addresses, masters first, so that two runs
+// report the same.
 func inOrder(servers map[string]role) []string {
 	return slices.SortedFunc(maps.Keys(servers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(servers[a], servers[b]), strings.Compare(a, b))
@@ -87,8 +87,8 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 	return v
 }
 
-// silentSentinel says why a Sentinel cannot be asked; others: another one told of
-// the servers.
+// silentSentinel notes why a Sentinel cannot be asked; others is whether
+// another one named the servers.
 func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
 	n.check("redis.sentinel", "",
 		problem(says(err, "No such master"), "Set redis.master to the name after `sentinel monitor` in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
@@ -149,7 +149,7 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 			"says that its Cluster is not well (cluster_state:%s): attempts are counted by each node alone.", state))
 	v.replicas = map[string]int{}
 	// CLUSTER SLOTS leaves out the replicas of an idle Cluster until they have
-	// had something to copy, so CLUSTER NODES is better if it may be asked.
+	// had something to copy, so CLUSTER NODES is better where it is permitted.
 	listed, err := client.ClusterNodes(ctx).Result()
 	for _, s := range slots {
 		if len(s.Nodes) == 0 {
@@ -180,8 +180,8 @@ func replicasOf(listed, id string) (n int) {
 	return n
 }
 
-// silentNode says why one of the configured nodes cannot be asked; others: another
-// one told of the masters.
+// silentNode notes why one of the configured nodes cannot be asked; others is
+// whether another one named the masters.
 func (r redisConfig) silentNode(n *notes, err error, others bool) {
 	disabled := says(err, "cluster support disabled")
 	if !others && !disabled {

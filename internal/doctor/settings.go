@@ -10,7 +10,7 @@ import (
 	"authguard/internal/config"
 )
 
-// settings looks at the configuration itself.
+// settings checks the configuration itself.
 func settings(ctx context.Context, c Config, n *notes) {
 	if c.Invalid != nil {
 		for _, p := range config.Problems(c.Invalid) {
@@ -46,7 +46,7 @@ func doors(ctx context.Context, c Config, n *notes) {
 			"The doors listen beyond this machine (%s) and no proxy is named: behind one, everybody would have the proxy's address.", s.Listen))
 }
 
-// A reach is from how far away an address can be reached.
+// A reach is how widely an address can be reached.
 type reach uint8
 
 const (

@@ -1,5 +1,5 @@
 // Package secrets keeps the keys of a data folder: one for the digests of the
-// counters, one for challenges, and those of device cookies, the newest first.
+// counters, one for challenges, and those for device cookies, newest first.
 //
 // The file is made at the first start, readable by its owner only:
 //
@@ -8,9 +8,9 @@
 //	cookie 90d1…      (the first cookie key signs, all of them verify)
 //
 // Nodes that share a database need the same keys, but the keys do not belong in
-// that database: a leaked backup would be enough to forge cookies. Make the file
-// on one node and copy it to the others, or mount it; [Read] takes such a file,
-// and [Agree] notices nodes whose files differ.
+// that database: a leaked backup would be enough to forge cookies. Make the
+// file on one node and copy it to the others, or mount it; [Read] reads such a
+// file, and [Agree] detects nodes whose files differ.
 package secrets
 
 import (
@@ -45,11 +45,11 @@ const (
 	setting  = "keys" // the fingerprint's row in the table settings
 )
 
-// ErrDiffer says that this node's keys are not those of the others.
+// ErrDiffer means that this node's keys are not those of the others.
 var ErrDiffer = errors.New("secrets: the keys files of the nodes differ")
 
-// Load reads the file, or makes it if there is none. A file that others can
-// read, or that has a line which is no key, is an error: nothing is guessed.
+// Load reads the file, or makes it if there is none. A file that other users
+// can read, or with a line that is not a key, is an error: nothing is guessed.
 func Load(path string) (Keys, error) {
 	k, err := read(path, 0o077)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,9 +58,9 @@ func Load(path string) (Keys, error) {
 	return k, err
 }
 
-// Read reads a file that was made elsewhere and may be read-only. It never makes
-// one: a node with keys of its own would work against the others. The file's
-// group may read it, as is usual for mounted files; nobody else may.
+// Read reads a file that was made elsewhere and may be read-only. It never
+// makes one: a node with different keys would work against the others. The
+// file's group may read it, as is usual for mounted files, but no one else.
 func Read(path string) (Keys, error) {
 	k, err := read(path, 0o037)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,9 +152,9 @@ func fresh() []byte {
 }
 
 // Agree compares the fingerprint of this node's keys with the one in the
-// database, which the first node to start has set. A file that only differs by
-// newer cookie keys becomes the one to compare with. The error is ErrDiffer, with
-// what to do; path names the file that the keys were read from.
+// database, which the first node to start has stored. If only newer cookie keys
+// differ, this node's fingerprint replaces it. Otherwise the error is
+// ErrDiffer, with what to do; path is the file that the keys were read from.
 func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	own, theirs := keys.Fingerprint(), ""
 	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
@@ -179,8 +179,8 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	return differ(own, theirs, path)
 }
 
-// Compare is a read-only Agree: a database that no node has used yet agrees with
-// any keys.
+// Compare is a read-only Agree: a database that no node has used yet agrees
+// with any keys.
 func Compare(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	own := keys.Fingerprint()
 	theirs := own
@@ -204,9 +204,9 @@ func differ(own, theirs, path string) error {
 		ErrDiffer, path, own, theirs, path)
 }
 
-// Fingerprint is a short text by which nodes compare their keys; it reveals none
-// of them. The first part stands for the keys of counters and challenges; then
-// comes one part for each cookie key, the newest first:
+// Fingerprint is a short text by which nodes compare their keys without
+// revealing them. The first part stands for the keys of counters and
+// challenges; one part for each cookie key follows, newest first:
 //
 //	5f0c2b6e9d1a7734-c41fe02a
 func (k Keys) Fingerprint() string {
@@ -226,9 +226,9 @@ func digest(key []byte, of string) []byte {
 	return h.Sum(nil)
 }
 
-// Agrees reports whether nodes with these fingerprints can work together: while
-// cookie keys are rotated node by node, one in common is enough; the other keys
-// must be the same.
+// Agrees reports whether nodes with these fingerprints can work together. One
+// cookie key in common is enough, since those are rotated node by node; the
+// other keys must be the same.
 func Agrees(a, b string) bool {
 	x, y := strings.Split(a, "-"), strings.Split(b, "-")
 	return x[0] == y[0] && slices.ContainsFunc(x[1:], func(part string) bool { return slices.Contains(y[1:], part) })

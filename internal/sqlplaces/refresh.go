@@ -9,9 +9,9 @@ import (
 	"authguard/trusted"
 )
 
-// overlap is how far back Refresh looks again: a row carries the time at which
-// its change began, by the clock of the node that made it, and becomes visible
-// when it is committed. Nodes' clocks may differ by as much.
+// overlap is how far back Refresh looks again: a row is stamped when its change
+// begins, by the clock of its node, but becomes visible only when it is
+// committed. Nodes' clocks may differ by as much.
 const overlap = time.Minute
 
 // Refresh reads what other nodes have changed since it last looked. Rows that
@@ -39,8 +39,8 @@ func (s *Store) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// knows reports whether memory agrees with a row. Of a reset's row it cannot say:
-// that is also written when single places go, and is rare.
+// knows reports whether memory agrees with a row. For the row of a reset it
+// says no: that is also written when single places go, and is rare.
 func (s *Store) knows(account trusted.Key, row trusted.Entry) bool {
 	record := s.shard(account).get(account)
 	if record == nil || row.Place == (trusted.Key{}) {
@@ -51,8 +51,8 @@ func (s *Store) knows(account trusted.Key, row trusted.Entry) bool {
 }
 
 // reload replaces a record by what the tables say, except for what has not been
-// written yet: uses less than an hour after the last one, and places spent while
-// the database was away.
+// written yet: uses less than an hour after the last one, and places spent
+// while the database was away.
 func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	sh := s.shard(account)
 	sh.change.Lock()
@@ -78,9 +78,9 @@ func (s *Store) reload(ctx context.Context, account trusted.Key) error {
 	return nil
 }
 
-// Purge deletes places that nobody has used for their time to live, and resets
-// so old that no device cookie can be older. It returns how many rows it
-// deleted. Call it now and then.
+// Purge deletes places that were not used for their time to live, and resets so
+// old that no device cookie can be older. It returns how many rows it deleted.
+// Call it now and then.
 func (s *Store) Purge(ctx context.Context) (rows int64, err error) {
 	now := s.config.Now()
 	expired := now.Add(-s.config.Limits.TTL).UnixMilli()

@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	// saveEvery is how stale the last use in the table may be: a place that is
-	// used all day costs 24 writes and not one per login.
+	// saveEvery is how stale the last use in the table may be: a place in use
+	// all day costs 24 writes, not one per login.
 	saveEvery = time.Hour
-	// queryTime bounds what an attempt waits for, the wait for a connection
-	// included.
+	// queryTime limits how long an attempt waits, including for a connection.
 	queryTime = 3 * time.Second
 )
 
@@ -77,7 +76,7 @@ func add(record *trusted.Record, e trusted.Entry) {
 }
 
 // each yields the rows of a query; a reset has the zero place, and its time is
-// Last. A row that is not ours is an error: somebody else writes to the tables.
+// Last. A malformed row is an error: something else writes to the tables.
 func (s *Store) each(ctx context.Context, query string, args []any, yield func(account trusted.Key, e trusted.Entry)) error {
 	err := sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var name, place string
@@ -105,12 +104,12 @@ func (s *Store) each(ctx context.Context, query string, args []any, yield func(a
 // save writes the difference between two records in one transaction, or nothing
 // if that is only a use that may wait, and notes in after what was written.
 //
-// Other nodes are told of what they must know within a second: places that are
-// new, spent, or gone. The number that tells them is one row, locked until the
-// commit, so those changes commit one after the other over all nodes: at 2 ms
-// for a commit, 500 a second, while bcrypt lets five logins a second through per
-// core. Using a known place again, which is nearly every login, does not move
-// the number; other nodes notice with their watcher's next full reload.
+// Other nodes must learn within a second of places that are new, spent, or
+// gone. The number that announces them is one row, locked until the commit, so
+// those changes are serialised over all nodes: at 2 ms for a commit, 500 a
+// second, while bcrypt lets five logins a second through per core. Using a
+// known place again, which is nearly every login, does not raise the number;
+// other nodes see it at their watcher's next full reload.
 func (s *Store) save(ctx context.Context, c change, before, after *trusted.Record) error {
 	statements, tell := c.statements(before, after)
 	if len(statements) == 0 {

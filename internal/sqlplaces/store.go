@@ -1,13 +1,13 @@
 // Package sqlplaces is the trusted.Store in the SQL database, answered from
 // memory.
 //
-// As long as all places fit into its cache (a million by default), all of them
-// are in it: a place that is not there is certainly a stranger's, and a flood of
-// made-up names costs no query. Beyond that a miss asks the database. Every
-// change is written through before it is believed, except that a place that is
-// used again is written at most once an hour.
+// As long as all places fit into its cache (a million by default), the cache is
+// complete: a place that is missing is a stranger's, and a flood of made-up
+// names costs no query. Beyond that a miss asks the database. Every change is
+// written through before it takes effect, except that repeated use of a place
+// is written at most once an hour.
 //
-// Other nodes share the tables. Whatever they must know soon moves the number
+// Other nodes share the tables. What they must learn soon raises the number
 // changes.Places; have the changes.Watcher call [Store.Refresh].
 package sqlplaces
 
@@ -102,9 +102,9 @@ func (s *Store) ResetAt(ctx context.Context, account trusted.Key) (time.Time, er
 	return time.UnixMilli(record.Reset), nil
 }
 
-// Peek is what memory holds of an account; false if that is nothing. It never
-// asks the database and does not allocate. The caller must not change the
-// record's entries: they are shared.
+// Peek returns an account's record if it is in memory. It never asks the
+// database and does not allocate. The record's entries are shared and must not
+// be changed.
 func (s *Store) Peek(account trusted.Key) (trusted.Record, bool) {
 	if record := s.shard(account).get(account); record != nil {
 		return *record, true
@@ -120,8 +120,8 @@ func (s *Store) Remember(ctx context.Context, account, place trusted.Key, now ti
 	})
 }
 
-// Spend implements trusted.Store. If it cannot be written, the place is spent on
-// this node all the same, and the error says that others do not know.
+// Spend implements trusted.Store. If it cannot be written, the place is spent
+// on this node all the same; the error means that other nodes do not know.
 func (s *Store) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	return s.change(ctx, change{account: account, place: place, now: now, stricter: true}, func(r *trusted.Record) {
 		r.Spend(place, now, s.config.Limits)
@@ -129,8 +129,8 @@ func (s *Store) Spend(ctx context.Context, account, place trusted.Key, now time.
 }
 
 // Forget implements trusted.Store. If it cannot be written, the place is
-// forgotten on this node all the same, and the error says that the table still
-// has it.
+// forgotten on this node all the same; the error means that the table still has
+// it.
 func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
 	return s.change(ctx, change{account: account, place: place, now: now, stricter: true, forget: true}, func(r *trusted.Record) {
 		r.Forget(place, now)
@@ -140,9 +140,10 @@ func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time
 type change struct {
 	account, place trusted.Key
 	now            time.Time
-	stricter       bool // believed even if it cannot be written
+	stricter       bool // takes effect even if it cannot be written
 	// forget deletes the rows of place (all of the account's, if it is zero)
-	// whether memory knows them or not: another node may just have written them.
+	// whether memory knows them or not: another node may just have written
+	// them.
 	forget bool
 }
 
@@ -206,10 +207,10 @@ func (sh *shard) get(account trusted.Key) *trusted.Record {
 	return sh.records[account]
 }
 
-// publish puts a record into the cache, or takes an empty one out. The caller
-// holds sh.change. While memory holds too much, other accounts of the shard are
-// dropped as Go's map order has them: anything cleverer would cost a write on
-// every Status, and a dropped account only costs its next login a query.
+// publish puts a record into the cache, or removes an empty one. The caller
+// holds sh.change. While the cache is too full, other accounts of the shard are
+// dropped in Go's map order: anything cleverer would cost a write on every
+// Status, and a dropped account only costs its next login a query.
 func (s *Store) publish(sh *shard, account trusted.Key, record *trusted.Record) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
