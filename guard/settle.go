@@ -168,11 +168,11 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 // Device issues a device cookie for the account of a ticket that was settled
 // as succeeded; empty if devices are not remembered. The tag tells the cookies
 // of accounts apart in one browser: 8 characters, the same for all names of an
-// account.
-func (g *Guard) Device(t Ticket) (cookie, tag string) {
-	if g.config.Cookies == nil || !g.Policy().Devices || !t.succeeded() {
-		return "", ""
+// account. The cookie is good for ttl.
+func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
+	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+		return "", "", 0
 	}
 	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
-	return cookie, hex.EncodeToString(t.account[12:])
+	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.Places.TTL
 }

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -121,21 +120,6 @@ func answer(c echo.Context, p Problem, draw func() ([]byte, error)) error {
 
 // retryAfter is a wait in whole seconds, rounded up, at least one.
 func retryAfter(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
-
-// WantsJSON reports whether the answer should be JSON: the path is one of the
-// APIs', Accept names JSON before HTML, or the request was JSON and did not ask
-// for HTML.
-func WantsJSON(r *http.Request) bool {
-	if strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/") {
-		return true
-	}
-	accept := r.Header.Get("Accept")
-	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")
-	if json >= 0 {
-		return html < 0 || json < html
-	}
-	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
-}
 
 // WritePage answers with a page, unless it could not be drawn.
 func WritePage(c echo.Context, status int, page []byte, err error) error {

@@ -197,7 +197,7 @@ func (a *API) settle(c echo.Context) error {
 	if err := a.Guard.Settle(ctx, ticket, outcome); err != nil {
 		return unavailable()
 	}
-	if device, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
+	if device, _, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
 		c.Response().Header().Set("Authguard-Device", device)
 	}
 	return c.NoContent(http.StatusNoContent)

@@ -140,8 +140,8 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 	if err := l.Sessions.Start(t, t.client, login); err != nil {
 		return err
 	}
-	device, tag := l.Guard.Device(t.decision.Ticket)
-	setDevice(t, tag, device, l.Guard.Policy().Places.TTL, l.Secure(t.client))
+	device, tag, ttl := l.Guard.Device(t.decision.Ticket)
+	setDevice(t, tag, device, ttl, l.Secure(t.client))
 	next := localPath(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})

@@ -151,3 +151,18 @@ func localPath(next string) string {
 	}
 	return next
 }
+
+// WantsJSON reports whether the answer should be JSON: the path is one of the
+// APIs', Accept names JSON before HTML, or the request was JSON and did not ask
+// for HTML.
+func WantsJSON(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/") {
+		return true
+	}
+	accept := r.Header.Get("Accept")
+	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")
+	if json >= 0 {
+		return html < 0 || json < html
+	}
+	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+}

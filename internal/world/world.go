@@ -309,6 +309,6 @@ func (w *World) Device(t testing.TB, account, address string) string {
 	if err := w.Settle(context.Background(), d.Ticket, guard.Succeeded); err != nil {
 		t.Fatal(err)
 	}
-	cookie, _ := w.Guard.Device(d.Ticket)
+	cookie, _, _ := w.Guard.Device(d.Ticket)
 	return cookie
 }
