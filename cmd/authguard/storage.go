@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 
@@ -28,7 +27,7 @@ type storage struct {
 func openStorage(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data}
 	file := cmp.Or(loaded.KeysFile, s.path("keys"))
-	if s.keys, err = loadKeys(file); err != nil {
+	if s.keys, err = secrets.Load(file); err != nil {
 		return nil, err
 	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
@@ -57,16 +56,6 @@ func dsn(loaded *config.Loaded) string {
 
 // path is a file in the data folder.
 func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
-
-// loadKeys reads the secrets, or makes them where there are none: the first
-// node does so for all that share the file.
-func loadKeys(file string) (secrets.Keys, error) {
-	keys, err := secrets.Read(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return secrets.Load(file)
-	}
-	return keys, err
-}
 
 // start reads everything that is held in memory before the first attempt is
 // decided, and then whatever changes.

@@ -42,18 +42,18 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	if config.DB == nil {
 		return nil, errors.New("accounts: sql: DB is missing")
 	}
-	s := &SQLSource{db: config.DB}
-	var problem error
-	if s.query, problem = readable(config.Query); problem != nil {
-		return nil, fmt.Errorf("accounts: sql: query: %w", problem)
+	query, err := readable(config.Query)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: sql: query: %w", err)
 	}
-	if config.Canonical == "" {
-		return s, nil
+	canonical := ""
+	if config.Canonical != "" {
+		canonical, err = readable(config.Canonical)
 	}
-	if s.canonical, problem = readable(config.Canonical); problem != nil {
-		return nil, fmt.Errorf("accounts: sql: canonical: %w", problem)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: sql: canonical: %w", err)
 	}
-	return s, nil
+	return &SQLSource{config.DB, query, canonical}, nil
 }
 
 // FindForLogin implements Source. Two rows for one name are an error: one user

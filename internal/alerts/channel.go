@@ -125,14 +125,14 @@ func (c *channel) pause() time.Duration {
 func (c *channel) try() {
 	c.mu.Lock()
 	batch := c.digest.snapshot()
-	m := batch.message(c.ceiling.note(batch.upTo(c.heldTo)))
+	note := c.ceiling.note(batch.upTo(c.heldTo))
 	c.mu.Unlock()
 	if batch.len() == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.life, sendTimeout)
 	defer cancel()
-	err := c.sender.send(ctx, m)
+	err := c.sender.send(ctx, batch.message(note))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {

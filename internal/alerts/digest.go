@@ -117,39 +117,28 @@ type message struct {
 	body  string // plain text; begins with the title's words
 }
 
-// message renders the digest as one message, grouped by kind in order of first
-// appearance. The note, if any, is its last line.
+// message renders a digest that is not empty as one message: the kinds of the kept
+// alerts in order of first appearance, then those that were only counted. The
+// note, if any, is its last line.
 func (d *digest) message(note string) message {
+	var kinds []Kind
+	for _, a := range d.kept {
+		kinds = append(kinds, a.kind)
+	}
+	kinds = append(kinds, slices.Sorted(maps.Keys(d.counted))...)
 	var titles []string
 	var b strings.Builder
-	for _, kind := range d.kinds() {
-		titles = append(titles, d.write(&b, kind))
+	for i, kind := range kinds {
+		if slices.Index(kinds, kind) == i {
+			titles = append(titles, d.write(&b, kind))
+		}
 	}
 	b.WriteString(note)
-	subject := "nothing to tell"
-	if len(titles) > 0 {
-		subject = titles[0]
-	}
+	subject := "authguard: " + titles[0]
 	if more := len(titles) - 1; more > 0 {
 		subject += fmt.Sprintf(" (and %d more)", more)
 	}
-	return message{title: "authguard: " + subject, body: strings.TrimSpace(b.String()) + "\n"}
-}
-
-// kinds lists the kinds of the kept alerts, then those that were only counted.
-func (d *digest) kinds() (kinds []Kind) {
-	add := func(kind Kind) {
-		if !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	for _, a := range d.kept {
-		add(a.kind)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(d.counted)) {
-		add(kind)
-	}
-	return kinds
+	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n"}
 }
 
 // write spells out the alerts of one kind and returns their title.

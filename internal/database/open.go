@@ -67,7 +67,7 @@ func OpenReadOnly(ctx context.Context, dsn string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openToRead(ctx, path, false)
+	return openToRead(ctx, path, "busy_timeout(5000)", false)
 }
 
 // filePath turns a DSN into an absolute path, so that changing the working

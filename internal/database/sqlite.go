@@ -140,9 +140,9 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 		return nil, err
 	}
 	unused := !hasLog(path)
-	db, err := openToRead(ctx, path, unused)
+	db, err := openToRead(ctx, path, "busy_timeout(1000)", unused)
 	if errors.Is(err, ErrDamaged) && unused && hasLog(path) { // somebody has just begun to use it
-		return openToRead(ctx, path, false)
+		return openToRead(ctx, path, "busy_timeout(1000)", false)
 	}
 	return db, err
 }
@@ -156,11 +156,11 @@ func hasLog(path string) bool {
 
 // openToRead opens a file read-only. An unused one is declared immutable:
 // otherwise SQLite would make a log next to it and leave it there.
-func openToRead(ctx context.Context, path string, unused bool) (*sql.DB, error) {
+func openToRead(ctx context.Context, path, wait string, unused bool) (*sql.DB, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, err
 	}
-	params := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"}}
+	params := url.Values{"mode": {"ro"}, "_pragma": {wait, "query_only(1)"}}
 	if unused {
 		params.Set("immutable", "1")
 	}

@@ -48,28 +48,29 @@ const (
 // ErrDiffer means that this node's keys are not those of the others.
 var ErrDiffer = errors.New("secrets: the keys files of the nodes differ")
 
-// Load reads the file, or makes it if there is none. A file that other users
-// can read, or with a line that is not a key, is an error: nothing is guessed.
+// Load reads the file, or makes it if there is none: of nodes that share it, the
+// first one does. A file that other users can read, or with a line that is not a
+// key, is an error: nothing is guessed. The file's group may read it, as is usual
+// for mounted files.
 func Load(path string) (Keys, error) {
-	k, err := read(path, 0o077)
+	k, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return create(path)
 	}
 	return k, err
 }
 
-// Read reads a file that was made elsewhere and may be read-only. It never
-// makes one: a node with different keys would work against the others. The
-// file's group may read it, as is usual for mounted files, but no one else.
+// Read is Load for a file that was made elsewhere. It never makes one: a node with
+// different keys would work against the others.
 func Read(path string) (Keys, error) {
-	k, err := read(path, 0o037)
+	k, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, fmt.Errorf("%w; copy the file from a node that has it", err)
 	}
 	return k, err
 }
 
-func read(path string, forbidden fs.FileMode) (k Keys, err error) {
+func read(path string) (k Keys, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)
@@ -79,7 +80,7 @@ func read(path string, forbidden fs.FileMode) (k Keys, err error) {
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)
 	}
-	if info.Mode().Perm()&forbidden != 0 {
+	if info.Mode().Perm()&0o037 != 0 {
 		return k, fmt.Errorf("secrets: %s can be used by others (mode %v): chmod 600 it", path, info.Mode().Perm())
 	}
 	text, err := io.ReadAll(f)
@@ -137,7 +138,7 @@ func create(path string) (Keys, error) {
 		err = os.Link(temporary.Name(), path) // fails if somebody else was first
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return read(path, 0o077)
+		return read(path)
 	}
 	if err != nil {
 		return k, fmt.Errorf("secrets: %w", err)

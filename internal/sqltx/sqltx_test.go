@@ -82,6 +82,28 @@ func bump(tx *sql.Tx, n int) error {
 	return err
 }
 
+func TestRowsAreCountedAndReadUntilOneFails(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		insert := `INSERT INTO settings (name, value, changed_at) VALUES ('a', '', 0), ('b', '', 0), ('c', '', 0)`
+		if n, err := sqltx.Exec(t.Context(), db, insert); n != 3 || err != nil {
+			t.Errorf("%d rows, %v", n, err)
+		}
+		enough, names := errors.New("enough"), ""
+		err := sqltx.Each(t.Context(), db, func(rows *sql.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			if names += name; name == "b" {
+				return enough
+			}
+			return err
+		}, `SELECT name FROM settings WHERE name <= $1 ORDER BY name`, "c")
+		if !errors.Is(err, enough) || names != "ab" {
+			t.Errorf("read %q, %v", names, err)
+		}
+	})
+}
+
 func TestTextThatNotBothCanHold(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"": "", "ä\n": "ä\n", "a\x00b": "a\uFFFDb", "a\xffb": "a\uFFFDb"} {
