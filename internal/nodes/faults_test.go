@@ -317,7 +317,7 @@ func TestR14AResetOutlivesRedissMemory(t *testing.T) {
 		if err := s.nodes[0].Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil {
 			t.Fatal(err)
 		}
-		cookie, _ := s.nodes[0].Device(d.Ticket)
+		cookie, _, _ := s.nodes[0].Device(d.Ticket)
 		if err := s.nodes[0].ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
