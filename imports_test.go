@@ -41,6 +41,7 @@ var mayImport = map[string]string{
 	"internal/events":     below,
 	"internal/lists":      below,
 	"internal/modestore":  below,
+	"internal/nodes":      below,
 	"internal/passwords":  below,
 	"internal/redisstore": below,
 	"internal/secrets":    below,
@@ -77,15 +78,6 @@ const (
 	helper  = "helper"
 )
 
-// going are the packages that are about to go, or to get another name. The
-// table holds neither for them nor for those who import them. Delete the list
-// with the last of them.
-var going = []string{
-	"captchamode/challengetest", "captchamode/image", "captchamode/image/ocrrate", "captchamode/pow", // → captchamode/challenge/…
-	"failures/redisfailures", "trusted/redisplaces", "captchamode/redisspent", "captchamode/redismode", // → internal/redisstore
-	"internal/nodes", "internal/redisepoch", "internal/redisscript", // → internal/redisstore
-}
-
 // A listed package is what `go list` says about one of ours.
 type listed struct {
 	ImportPath, Dir  string
@@ -94,7 +86,7 @@ type listed struct {
 
 func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, "authguard/") }
 func (p listed) excluded() bool {
-	return mayImport[p.name()] == helper || slices.Contains(going, p.name())
+	return mayImport[p.name()] == helper
 }
 
 func goList(t *testing.T, args ...string) []byte {
@@ -128,7 +120,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		may, known := mayImport[p.name()]
-		if !known && !slices.Contains(going, p.name()) {
+		if !known {
 			t.Errorf("%s is not in the table of imports_test.go", p.name())
 		}
 		if p.excluded() {
@@ -136,7 +128,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		}
 		for _, path := range p.Imports {
 			other, ours := strings.CutPrefix(path, "authguard/")
-			if !ours || slices.Contains(going, other) {
+			if !ours {
 				continue
 			}
 			if mayImport[other] == helper || !slices.ContainsFunc(strings.Fields(may), func(allowed string) bool {

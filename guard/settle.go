@@ -151,8 +151,11 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	if g.config.Lists.Look(t.from, now) == Allowed || t.end(Withdrawn) != nil {
+	if g.config.Lists.Look(t.from, now) == Allowed {
 		return nil
+	}
+	if err := t.end(Withdrawn); err != nil {
+		return err
 	}
 	*d = Decision{Action: Challenge, Account: d.Account}
 	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, t.address)
