@@ -132,13 +132,15 @@ type ChargeID struct {
 	// shard that was charged by another clock, and when. Zero if there is none.
 	Shard uint64
 	There int64
-	// Node is the node that counted the charge by itself; 0: the store that all
-	// nodes share, or there are none.
+	// Node is the node that has counted the charge in a memory of its own, and
+	// Here when; Here is 0 if it counted it there alone. Node is 0 if there are
+	// no nodes.
 	Node uint64
+	Here int64
 }
 
 // ChargeIDSize is how many bytes AppendTo appends.
-const ChargeIDSize = 32
+const ChargeIDSize = 40
 
 // Charged reports whether anything was charged.
 func (id ChargeID) Charged() bool { return id.At != 0 }
@@ -148,7 +150,7 @@ func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
 
 // AppendTo appends the ID to b, for ReadChargeID.
 func (id ChargeID) AppendTo(b []byte) []byte {
-	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node} {
+	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node, uint64(id.Here)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
@@ -157,5 +159,5 @@ func (id ChargeID) AppendTo(b []byte) []byte {
 // ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
 func ReadChargeID(b []byte) ChargeID {
 	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3)}
+	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3), Here: int64(n(4))}
 }

@@ -35,7 +35,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 3
+	ticketVersion = 4
 	// version, flags, charge, epoch, nonce, place, address; then directory, 0, name
 	ticketFixed = 1 + 1 + failures.ChargeIDSize + 16 + 16 + 16 + 16
 )

@@ -127,11 +127,29 @@ func (s *Store) together() bool { return s.Up() && s.owed.len() == 0 }
 // charged, the attempt may be counted twice; never not at all.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if s.together() {
-		if charged, err := s.redis.Begin(ctx, c); err == nil || ctx.Err() != nil {
+		charged, err := s.redis.Begin(ctx, c)
+		if err == nil && charged.ID.Charged() {
+			s.mirror(ctx, &charged)
+		}
+		if err == nil || ctx.Err() != nil {
 			return charged, err
 		}
 	}
 	return s.alone(ctx, c)
+}
+
+// mirror counts here what Redis has charged, for when this node is alone. What
+// fails is missing only then.
+func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
+	unbound := c.Subjects
+	for i := range unbound {
+		unbound[i].Bind = 0
+	}
+	first, last := c.Counted()
+	var unread [len(unbound)]failures.Usage
+	if id, err := s.counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
+		c.ID.Node, c.ID.Here = s.node, id.At
+	}
 }
 
 // alone decides by this node's own count, against its part of the limits.
@@ -166,55 +184,34 @@ func divide(l *failures.Ladder, nodes int) *failures.Ladder {
 	return failures.MustLadder(l.Backoff(), rungs...) // valid, as the whole one is
 }
 
-// Settle implements guard.Store.
+// Settle implements guard.Store. What another node has counted in its own memory
+// it alone can take back.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
 	if !c.ID.Charged() {
 		return nil
 	}
-	told := c
-	switch c.ID.Node {
-	case 0:
-		s.mirror(ctx, &c, o)
-	case s.node:
-		if err := s.local.Settle(ctx, c, o); err != nil || o != guard.Succeeded {
+	none := failures.ChargeID{At: 1} // charged somewhere else
+	alone, mine := c.ID.Node != 0 && c.ID.Here == 0, c.ID.Node == s.node
+	own, told := c, c
+	if !mine {
+		own.ID = none
+	} else if !alone {
+		own.ID = failures.ChargeID{At: c.ID.Here}
+	}
+	if mine || o == guard.Succeeded {
+		if err := s.local.Settle(ctx, own, o); err != nil && alone {
 			return err
 		}
-	default: // what another node charged alone it alone can take back
-		if o != guard.Succeeded {
-			return nil
-		}
-		s.mirror(ctx, &c, o)
 	}
-	if c.ID.Node != 0 {
-		told.ID = failures.ChargeID{At: 1} // there is no such charge in Redis
-	}
-	if o == guard.Failed { // nothing is written
+	switch {
+	case alone && o != guard.Succeeded:
+		return nil
+	case alone:
+		told.ID = none
+	case o == guard.Failed: // nothing is written
 		return s.redis.Settle(ctx, told, o)
 	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
-}
-
-// mirror does here what settling an attempt does in Redis. What fails is
-// missing only while Redis is gone.
-func (s *Store) mirror(ctx context.Context, c *guard.Charge, o guard.Outcome) {
-	first, last := c.Counted()
-	switch o {
-	case guard.Succeeded:
-		_ = s.counters.Clear(ctx, c.Subjects[guard.PairSubject:])
-		_ = s.places.Remember(ctx, c.Account, c.Places[len(c.Places)-1].Key, c.Now)
-		return
-	case guard.Withdrawn:
-		return
-	case guard.Abandoned:
-		last = max(first, min(last, guard.AccountSubject))
-	}
-	failed := c.Subjects // a copy
-	for i := range failed {
-		failed[i].Bind = 0
-	}
-	var unread [len(failed)]failures.Usage
-	id, _ := s.counters.Charge(ctx, failed[first:last], unread[first:last])
-	_ = s.counters.Failed(ctx, id, failed[first:last])
 }
 
 // Read implements guard.Store.
