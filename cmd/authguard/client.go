@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"authguard/internal/config"
+	"authguard/web/admin"
 )
 
 // socketName is the file in the data folder through which commands reach the
@@ -22,7 +23,11 @@ const socketName = "authguard.sock"
 
 // socketPath is where a server with this data folder listens for commands.
 func socketPath(data string) (string, error) {
-	return filepath.Abs(filepath.Join(data, socketName))
+	path, err := filepath.Abs(filepath.Join(data, socketName))
+	if err == nil {
+		err = admin.CheckSocketPath(path)
+	}
+	return path, err
 }
 
 // A client asks a running server.

@@ -23,16 +23,24 @@ import (
 const MaxSocketPath = 107
 
 // ErrSocketPath says that a path is too long for a socket.
-var ErrSocketPath = errors.New("admin: the path is too long for a unix socket")
+var ErrSocketPath = errors.New("the path of the data folder is too long for a socket")
+
+// CheckSocketPath is ErrSocketPath, with what to do, for a path that is too long.
+func CheckSocketPath(path string) error {
+	if len(path) <= MaxSocketPath {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %d bytes, at most %d are possible; set data: to a folder with a shorter path",
+		ErrSocketPath, path, len(path), MaxSocketPath)
+}
 
 // Listen opens the commands' socket, which only the user who runs the server
 // (and root) may open. A file that an earlier server left there is replaced, so
 // the caller makes sure that no other one is running: it holds the data
 // folder's lock. Closing the listener removes the file.
 func Listen(path string) (net.Listener, error) {
-	if len(path) > MaxSocketPath {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible; set data: to a folder with a shorter path",
-			ErrSocketPath, path, len(path), MaxSocketPath)
+	if err := CheckSocketPath(path); err != nil {
+		return nil, err
 	}
 	if err := removeSocket(path); err != nil {
 		return nil, fmt.Errorf("admin: socket: %w", err)
