@@ -3,14 +3,14 @@
 // Store is the guard's store: Redis while that can be used, and else this
 // node's own counters and places, with its part of the limits. A Breaker stops
 // asking Redis after one failed trip; Run probes it. What happens meanwhile to
-// pairs and places is told to Redis when it is back. What was charged alone
-// stays in this node's memory.
+// pairs and places is told to Redis when it is back, and so are the failures
+// that were counted alone.
 //
 // What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
 // each, on top of what Redis has counted. So in an outage at most 1.5 N passwords
-// are checked, and at most 2 N when Redis has forgotten everything. The failures
-// that a node has settled itself are mirrored in its memory and count against
-// its part, so that usually there is less.
+// are checked, and at most 2 N when Redis has forgotten everything. What a node
+// charges in Redis it mirrors in its memory, where it counts against its part,
+// so that usually there is less.
 //
 // A Redis that has lost its memory looks healthy. The loss is noticed account by
 // account: Redis knows nothing of an account, this node does, and Redis is told
@@ -204,6 +204,8 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 		}
 	}
 	switch {
+	case alone && mine && o == guard.Failed:
+		return s.tell(ctx, func(ctx context.Context) error { return s.recount(ctx, told) })
 	case alone && o != guard.Succeeded:
 		return nil
 	case alone:
@@ -212,6 +214,14 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 		return s.redis.Settle(ctx, told, o)
 	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
+}
+
+// recount charges a failure in Redis that was counted here alone, whether there
+// is room or not.
+func (s *Store) recount(ctx context.Context, c guard.Charge) error {
+	c.Binds, c.KnownOnly = new(guard.Binds), false
+	_, err := s.redis.Begin(ctx, c)
+	return err
 }
 
 // Read implements guard.Store.

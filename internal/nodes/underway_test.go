@@ -40,3 +40,46 @@ func TestR22WhatIsUnderWayCountsAgainstTheNodesPart(t *testing.T) {
 		t.Errorf("%d passwords were checked, want 7", checked)
 	}
 }
+
+// What nodes counted alone counts in Redis when it is back: a guess on each of
+// three nodes, without Redis, leaves two of five with it.
+func TestR22WhatWasCountedAloneCountsAfterwards(t *testing.T) {
+	t.Parallel()
+	r := redistest.Standalone(t)
+	s := newSite(t, 3, redisstore.Server{Addresses: []string{r.Addr}}, policy(), 0)
+	guess := func(n, from int) bool {
+		d, err := s.nodes[n].Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(fmt.Sprintf("198.51.%d.1", from))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Action != guard.Proceed {
+			return false
+		}
+		if err := s.nodes[n].Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	r.Kill()
+	checked := 0
+	for i := range 30 {
+		if guess(i%3, i) {
+			checked++
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d passwords were checked without Redis, want one a node", checked)
+	}
+	r.Start(t)
+	for _, n := range s.nodes {
+		redistest.Until(t, "the nodes to count together", func() bool { return n.store.Up() && n.store.Unheard() == 0 })
+	}
+	for i := range 30 {
+		if guess(i%3, 100+i) {
+			checked++
+		}
+	}
+	if checked != 5 {
+		t.Errorf("%d passwords were checked in all, want 5", checked)
+	}
+}
