@@ -83,7 +83,10 @@ func (w *waiter) hold(ctx context.Context, due time.Duration) bool {
 	if due <= 0 || !w.enter() {
 		return false
 	}
-	w.woken = nil
+	w.in.mu.Lock()
+	w.in.quit(w)
+	w.woken = nil // nobody wakes it: it is not in a queue
+	w.in.mu.Unlock()
 	return w.sleep(ctx, due)
 }
 

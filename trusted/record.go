@@ -67,8 +67,12 @@ func (r *Record) Status(place Key, now time.Time, limits Limits) Status {
 }
 
 // Remember makes a place privileged; the least recently used beyond
-// limits.Places go.
+// limits.Places go. A login that ended before all places were forgotten, and is
+// told late, changes nothing.
 func (r *Record) Remember(place Key, now time.Time, limits Limits) {
+	if now.UnixMilli() < r.Reset {
+		return
+	}
 	r.put(place, Privileged, now, limits)
 	for r.count(Privileged) > limits.Places {
 		r.drop(r.oldest(Privileged, place))

@@ -183,7 +183,8 @@ func (a *API) settle(c echo.Context) error {
 	case err != nil:
 		return Invalid("ticket: send the ticket that the attempt was answered with.")
 	}
-	ctx := c.Request().Context()
+	// A back end that hangs up must find, when it asks again, all done or nothing.
+	ctx := context.WithoutCancel(c.Request().Context())
 	first, err := a.Settled.Spend(ctx, ticket.ID(), ticket.Expires())
 	if err != nil {
 		return unavailable()

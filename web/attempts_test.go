@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -24,11 +25,21 @@ type backEnd struct {
 	later []func()
 }
 
+// away is a store on the network: it does nothing for a caller who has gone.
+type away struct{ challenge.Spent }
+
+func (a away) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	return a.Spent.Spend(ctx, id, until)
+}
+
 func newBackEnd(t *testing.T) *backEnd {
 	t.Helper()
 	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho("", quiet)}
 	api := &web.API{
-		Guard: b.Guard, Settled: challenge.NewMemorySpent(0, b.Clock.Now),
+		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)},
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
 	}
 	api.SetTokens([]string{"token"})
@@ -108,6 +119,29 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 				t.Errorf("the pressure is %d, not %d", got, c.pressure)
 			}
 		})
+	}
+}
+
+// A back end that is cut off and asks again must find all done or nothing.
+func TestACutOffSettleIsSettled(t *testing.T) {
+	t.Parallel()
+	b := newBackEnd(t)
+	body, err := json.Marshal(map[string]string{"ticket": b.begin(t), "outcome": "succeeded"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(gone, "POST", "/v1/attempts/settle", bytes.NewReader(body))
+	r.Header.Set("Authorization", "Bearer token")
+	w := httptest.NewRecorder()
+	b.doors.ServeHTTP(w, r)
+	if w.Code != http.StatusNoContent {
+		t.Errorf("answered %d: %s", w.Code, w.Body)
+	}
+	b.pass()
+	if got := b.Mode.State().Pressure[captchamode.Failure]; got != 0 {
+		t.Errorf("the success counts as %d failures", got)
 	}
 }
 

@@ -156,8 +156,10 @@ func localPath(next string) string {
 // APIs', Accept names JSON before HTML, or the request was JSON and did not ask
 // for HTML.
 func WantsJSON(r *http.Request) bool {
-	if strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/") {
-		return true
+	for _, api := range []string{"/v1", "/api"} {
+		if rest, ok := strings.CutPrefix(r.URL.Path, api); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
 	}
 	accept := r.Header.Get("Accept")
 	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")

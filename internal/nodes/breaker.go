@@ -88,6 +88,9 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	}
 	b.mu.Lock()
 	was, why := b.since, b.why
+	if why == nil { // the client panicked
+		why = errors.New("nodes: a trip to Redis did not end")
+	}
 	b.since = time.Now()
 	b.mu.Unlock()
 	if to == gobreaker.StateClosed {

@@ -7,7 +7,8 @@
 // that were counted alone.
 //
 // What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
-// each, on top of what Redis has counted. So in an outage at most 1.5 N passwords
+// each, on top of what Redis has counted. So does a node that saw no other: those
+// that were stopped may have used up the limit before. So in an outage at most 1.5 N passwords
 // are checked, and at most 2 N when Redis has forgotten everything. What a node
 // charges in Redis it mirrors in its memory, where it counts against its part,
 // so that usually there is less.
@@ -152,10 +153,12 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 	}
 }
 
-// alone decides by this node's own count, against its part of the limits.
+// alone decides by this node's own count, against its part of the limits. The
+// budget of a known place stays whole: people at home must not pay for what
+// Redis does, and guessing there gets nobody further at other places.
 func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	whole := c.Subjects
-	for i := range c.Subjects {
+	for i := range c.Subjects[:guard.PairSubject] {
 		c.Subjects[i].Ladder = divide(c.Subjects[i].Ladder, s.nodes())
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
@@ -173,7 +176,7 @@ func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error)
 // divide is the part of a ladder that one of several nodes has while each is
 // alone: together half of every rung, or one each. Delays stay whole.
 func divide(l *failures.Ladder, nodes int) *failures.Ladder {
-	if nodes <= 1 || len(l.Rungs()) == 0 {
+	if len(l.Rungs()) == 0 {
 		return l
 	}
 	var rungs []failures.Rung

@@ -12,6 +12,10 @@ import (
 // Redis has work while answers to other work are being read.
 const flushes = 4
 
+// together is how many callers' commands one pipeline carries at most: a flood
+// must not make one so long that it looks as if Redis hung.
+const together = 64
+
 // A batcher sends the commands of many callers in shared pipelines. A caller
 // that finds few of them under way sends one at once; later ones wait, and one
 // of them sends what has gathered when a pipeline ends. So the busier a node
@@ -77,21 +81,25 @@ func (b *batcher) flush(own *request) {
 	for _, r := range own.others {
 		cmds = append(cmds, r.cmds...)
 	}
-	for _, cmd := range cmds {
-		cmd.SetErr(errUnsent) // if the client should panic
-	}
+	sent := false
 	defer func() {
+		if !sent { // the client panics
+			for _, cmd := range cmds {
+				cmd.SetErr(errUnsent)
+			}
+		}
 		for _, r := range own.others {
 			r.turn <- false
 		}
 		b.next()
 	}()
-	_ = b.send(context.Background(), cmds)
+	_ = b.send(context.Background(), cmds) // each command has its own error
+	sent = true
 }
 
 var errUnsent = errors.New("redisstore: not sent")
 
-// next hands the pipeline, and all that wait, to the first of them.
+// next hands the pipeline to the first that waits, with those next in line.
 func (b *batcher) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +107,7 @@ func (b *batcher) next() {
 		b.running--
 		return
 	}
-	first := b.waiting[0]
-	first.others, b.waiting = b.waiting[1:], nil
+	first, n := b.waiting[0], min(len(b.waiting), together)
+	first.others, b.waiting = b.waiting[1:n:n], b.waiting[n:]
 	first.turn <- true
 }

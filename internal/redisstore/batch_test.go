@@ -16,6 +16,7 @@ import (
 // A gate is a hook that lets pipelines of scripts through once it is open.
 type gate struct {
 	waiting, trips atomic.Int64
+	longest        atomic.Int64 // pipeline, in commands
 	open           chan struct{}
 }
 
@@ -29,6 +30,8 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			return next(ctx, cmds) // a new connection says hello
 		}
 		g.trips.Add(1)
+		for n := g.longest.Load(); int64(len(cmds)) > n && !g.longest.CompareAndSwap(n, int64(len(cmds))); n = g.longest.Load() {
+		}
 		g.waiting.Add(1)
 		<-g.open
 		g.waiting.Add(-1)
@@ -122,6 +125,38 @@ func TestThoseWhoComeMeanwhileShareAPipeline(t *testing.T) {
 		t.Errorf("%d pipelines, want %d", got, flushes+1)
 	}
 	b.sum(t, "sum", fmt.Sprint(flushes+54))
+}
+
+// A pipeline of thousands takes longer than a trip may, which looks like a lost
+// Redis.
+func TestAFloodIsNotOnePipeline(t *testing.T) {
+	t.Parallel()
+	b := newGated(t, redistest.Standalone(t).Client(t))
+	ended := b.fill(t, "sum")
+	const flood = 10 * together
+	numbers := make([]any, flood)
+	for i := range numbers {
+		numbers[i] = 1
+	}
+	rest := b.adds(t.Context(), "sum", numbers...)
+	b.queued(t, flood)
+	close(b.open)
+	none(t, append(ended, rest)...)
+	if got := b.longest.Load(); got != together {
+		t.Errorf("%d in one pipeline, want %d at most", got, together)
+	}
+	b.sum(t, "sum", fmt.Sprint(flushes+flood))
+}
+
+// An error of the connection is not taken for a pipeline that was never sent.
+func TestTheClientsErrorIsTold(t *testing.T) {
+	t.Parallel()
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer away.Close()
+	one := &call{script: add(), keys: []any{"sum"}, args: []any{1}}
+	if err := run(t.Context(), newBatcher(away).enqueue, one); err == nil || errors.Is(err, errUnsent) {
+		t.Errorf("%v", err)
+	}
 }
 
 // Whoever was charged has to know it, to take it back; whoever came too late was

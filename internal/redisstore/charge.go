@@ -136,8 +136,8 @@ func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id
 		}
 		s.fill(p, sent)
 		refused = refused || p.refused
-		if p.made && !stamp(&id, p) {
-			err = errors.Join(err, errClocks)
+		if p.made {
+			stamp(&id, p)
 		}
 	}
 	if err == nil && !refused {
@@ -146,22 +146,14 @@ func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id
 	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, parts...))
 }
 
-var errClocks = errors.New("an attempt is charged in two shards at most")
-
 // stamp notes in the ID when a part was charged. The clocks of a Cluster's
 // masters differ, and so do two scripts of one server by a millisecond.
-func stamp(id *failures.ChargeID, p *part) bool {
-	number := shardNumber(p.subjects[0].Shard)
-	switch {
-	case id.At == 0:
+func stamp(id *failures.ChargeID, p *part) {
+	if id.At == 0 {
 		id.At = p.at
-	case id.At == p.at:
-	case id.Shard == 0:
-		id.Shard, id.There = number, p.at
-	default:
-		return id.Shard == number && id.There == p.at
+	} else if id.At != p.at { // an attempt has two parts at most
+		id.Shard, id.There = shardNumber(p.subjects[0].Shard), p.at
 	}
-	return true
 }
 
 // stampOf is when a shard was charged.

@@ -71,7 +71,7 @@ for i = 5, #ARGV, 3 do
   elseif what == 'merge-reset' then
     call('ZREMRANGEBYSCORE', key, '-inf', at)
     void(at)
-  else
+  elseif what ~= 'remember' or at >= reset then -- else it is told late
     put(place, at, what == 'spend' or what == 'merge-spent', what == 'merge' or what == 'merge-spent')
   end
 end
