@@ -72,8 +72,7 @@ func (d *Detector) threshold(c *Config) float64 {
 	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
 }
 
-// see moves to the level that the pressure asks for, where the threshold is on
-// (R20): up at once, down only after the pressure has stayed below a lower
+// see moves to the level that the pressure asks for; on is the threshold (R20): up at once, down only after the pressure has stayed below a lower
 // threshold for a cool-down. rising is the part of the pressure that may raise
 // the level; all of it has to be low to lower it.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {

@@ -55,7 +55,7 @@ func (m minutes) running() time.Time {
 
 // pass moves the minutes on to now, and learns from those that have ended if
 // there is a lesson in them. r is what was counted; a minute never becomes less,
-// also if the count begins anew after a restart.
+// not even if the count begins anew after a restart.
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
 	open := m.advance(now)
 	for i := range open {

@@ -194,7 +194,7 @@ func (m *Mode) advanceTo(at time.Time) (now time.Time) {
 	return now
 }
 
-// pass moves the minutes on. Of several nodes none learns by itself.
+// pass moves the minutes on. A node among several does not learn by itself.
 func (m *Mode) pass(now time.Time) {
 	if !m.fleet.together {
 		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone() && m.mayLearn(m.detector.Level), &m.window.Report, now)
@@ -262,7 +262,7 @@ func (m *Mode) threshold() float64 {
 	return on
 }
 
-// pressure is that of the last minute, of the whole site as far as is known.
+// pressure is the last minute's, of the whole site as far as this node knows.
 func (m *Mode) pressure() Counts {
 	p := m.window.Pressure
 	if m.fleet.together {

@@ -51,8 +51,8 @@ type fleet struct {
 // alone reports whether the node was one of several and gets no answer any more.
 func (f *fleet) alone() bool { return !f.together && f.agreed.Version != "" }
 
-// Merge returns what holds of what the nodes have agreed on and what one of them
-// would say. apart means that its own level came about without the others.
+// Merge decides between what the nodes have agreed on and what one of them would
+// say. apart means that its own level came about without the others.
 func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	switch {
 	case agreed == nil: // lost, or never there
@@ -97,8 +97,8 @@ func (m *Mode) Report() Report {
 }
 
 // Merge takes in the answer to a report. It returns what the nodes should agree on
-// now: write it in the place of what was read, then Apply it. It returns nil if
-// there is nothing to write.
+// now, which is to replace what was read and then to be given to Apply; nil if there
+// is nothing to write.
 func (m *Mode) Merge(n Answer) *Agreed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +175,8 @@ func (a *Agreed) valid() bool {
 	return a.Version != "" && a.Detector.valid() && len(a.Minutes) <= keepMinutes
 }
 
-// follows reports whether a came after b, rather than beside it: two nodes may
-// have written to a server that had lost something.
+// follows reports whether a was made from b. It was not if two nodes have written
+// to a server that had lost something.
 func (a *Agreed) follows(b *Agreed) bool {
 	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }

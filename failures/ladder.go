@@ -135,9 +135,8 @@ func (p Backoff) validate() error {
 	return errors.Join(append(errs, validWindow("window", p.Window))...)
 }
 
-// keep is how many moments tell the longest delay apart, and some to spare: a
-// backoff lets charges in beyond that number, and each of them that is taken back
-// uncovers an older one that must still be there.
+// keep is how many moments the longest delay is computed from, and some to spare:
+// each charge that is taken back uncovers an older one, which must still be there.
 func (p Backoff) keep() int {
 	if p.First <= 0 {
 		return 0

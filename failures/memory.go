@@ -33,10 +33,10 @@ const (
 	maxSubjects     = 8   // in one call
 )
 
-// Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is bounded (R6): a key is
-// dropped when its last charge is older than Retain and never before. At the
-// bound, a key that is not in memory yet shares its count with others, so it
-// finds less room than it has, never more.
+// Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is
+// bounded (R6): a key is dropped when its last charge is older than Retain and
+// never before. At the bound, a key that is not in memory yet shares its count with
+// others, so it finds less room than it has, never more.
 type Memory struct {
 	shards  [shardCount]shard
 	bytes   atomic.Int64

@@ -190,8 +190,8 @@ func (sh *shard) pushInline(s *slot, at uint32) bool {
 	return true
 }
 
-// push adds a moment to a slot. Only where that takes more room are those
-// older than retain forgotten and, beyond keep of them, the oldest: dropping
+// push adds a moment to a slot. Only if that takes more room, moments older than
+// retain are forgotten, and then the oldest beyond keep: dropping
 // one at a time would move all the others each time, and the largest block
 // holds more than a slot can count. Those that may yet be taken back are kept
 // beside keep: what they would push out would be missing afterwards. It reports

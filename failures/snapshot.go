@@ -117,8 +117,8 @@ func (sh *shard) encode(number byte, to []byte) []byte {
 // Load adds what a snapshot holds to an empty store and reports how many keys
 // that was. The checksum is read first: from a damaged file nothing is taken,
 // and the error is ErrBadSnapshot. Charges older than Retain are left out, and
-// a snapshot from
-// the future (the wall clock was set back meanwhile) counts as saved just now.
+// a snapshot from the future (the wall clock was set back meanwhile) counts as
+// saved just now.
 func (m *Memory) Load(path string) (keys int, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -22,7 +22,7 @@ type Subject struct {
 	Bind Mask
 }
 
-// A Mask is a set of a ladder's rungs, bit i for rung i, and PaceBit.
+// A Mask is a set of a ladder's rungs, bit i for rung i, and BackoffBit.
 type Mask uint16
 
 // BackoffBit stands for the ladder's backoff in a Mask.
@@ -38,7 +38,7 @@ func (m Mask) Has(i int) bool { return m&(1<<i) != 0 }
 // asked for it.
 type Usage struct {
 	// Over is the set of rungs, binding or not, without room for one more
-	// charge; PaceBit means that the next is not due yet.
+	// charge; BackoffBit means that the next is not due yet.
 	Over Mask
 	// Failed is what of Over would still be without room if every undecided
 	// charge were taken back. Over without Failed is worth waiting for (R3).
@@ -65,13 +65,14 @@ type Store interface {
 	Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error)
 	// Read fills usages and changes nothing.
 	Read(ctx context.Context, subjects []Subject, usages []Usage) error
-	// TakeBack removes the charge from each subject. It is
-	// to be called at most once for a charge and subject; a charge that is
-	// gone already (expired, cleared) is no error.
+	// TakeBack removes the charge from each subject. It is to be called at most
+	// once for a charge and subject; a charge that is gone already (expired,
+	// cleared) is no error.
 	TakeBack(ctx context.Context, id ChargeID, subjects []Subject) error
-	// Failed tells the store that the charge is decided: a failure. A store may make nothing of it, since a charge counts as a
-	// failure anyway once it is older than the longest password check; one
-	// that does spares the next attempt the wait.
+	// Failed tells the store that the charge is decided: a failure. A store may
+	// make nothing of it, since a charge counts as a failure anyway once it is
+	// older than the longest password check; one that does spares the next attempt
+	// the wait.
 	Failed(ctx context.Context, id ChargeID, subjects []Subject) error
 	// Clear forgets every charge of the subjects.
 	Clear(ctx context.Context, subjects []Subject) error

@@ -218,6 +218,9 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	if g.config.Challenges != nil {
 		d.Solve, err = g.config.Challenges.Check(ctx, v.Places[atAddress].Key, a.Solve)
 	}
+	if err != nil {
+		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
+	}
 	if d.Solve.Solved && d.Solve.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
 	}

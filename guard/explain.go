@@ -29,8 +29,8 @@ func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr)
 	return worst, err
 }
 
-// worse reports whether more is known of an account than of another one of its
-// name: failures or a place, and of both, whether it stands worse.
+// worse compares two accounts of one name: the one of which anything is known, a
+// failure or a place, comes first, and of two such the one that is treated worse.
 func (e *Explanation) worse(than *Explanation) bool {
 	mine, other := e.known(), than.known()
 	if mine && other {

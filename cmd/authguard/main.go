@@ -94,7 +94,7 @@ func run(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
-// answered is an error of which the answer in JSON has told already.
+// answered is an error that was printed as JSON already.
 type answered struct{ error }
 
 // failed tells programs what went wrong, where they look for the answer.

@@ -65,8 +65,8 @@ func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, 
 	return p.accounts, nil
 }
 
-// canonical makes one name of an account's several: in the administration's
-// directory by our own table, elsewhere by the source.
+// canonical looks up the one name that stands for all names of an account: in our
+// own table for the administration, else in the source.
 func (p *people) canonical(ctx context.Context) func(directory, name string) string {
 	return func(directory, name string) string {
 		source, query := p.source.(*accounts.SQLSource)
@@ -85,8 +85,8 @@ func (p *people) canonical(ctx context.Context) func(directory, name string) str
 	}
 }
 
-// onNewPassword has the places of an account forgotten whose password was
-// changed outside of authguard (R14). Our own table says so itself.
+// onNewPassword calls forget for an account whose password was changed outside of
+// authguard (R14). What changes in our own table is told there.
 func (p *people) onNewPassword(forget func(ctx context.Context, account string)) (changed func(context.Context, string)) {
 	switch source := p.source.(type) {
 	case *accounts.HtpasswdSource:

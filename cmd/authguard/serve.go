@@ -58,7 +58,7 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
 	err := s.start(ctx)
 	if err == nil {
-		err = s.listen(ctx, out, func() { s.reloadOn(ctx, path, hangup) })
+		err = s.listen(ctx, out, func(ctx context.Context) { s.reloadOn(ctx, path, hangup) })
 	}
 	return errors.Join(err, s.stop())
 }
@@ -100,7 +100,7 @@ func lockData(folder string) (unlock func(), err error) {
 
 // listen opens the listeners, says where to click, and serves until ctx ends
 // or a listener breaks.
-func (s *site) listen(ctx context.Context, out io.Writer, alongside func()) error {
+func (s *site) listen(ctx context.Context, out io.Writer, alongside func(context.Context)) error {
 	listeners, err := s.doors.listen(ctx)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *site) listen(ctx context.Context, out io.Writer, alongside func()) erro
 			}
 		}()
 	}
-	go alongside()
+	s.running.Start(alongside)
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -142,11 +142,12 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 			return
 		case <-hangup:
 			loaded, err := config.Load(path, os.Environ())
-			if err == nil {
-				err = s.reload(loaded)
-			}
 			if err != nil {
 				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+				continue
+			}
+			if err := s.reload(loaded); err != nil {
+				s.log.Error("configuration reloaded only in part", "error", err)
 			}
 		}
 	}

@@ -104,10 +104,18 @@ func readNodes(path string) int64 {
 
 func (s *shared) saveNodes() error {
 	n := int64(s.nodes())
-	if n == s.before.Swap(n) {
+	if n == s.before.Load() {
 		return nil
 	}
-	return os.WriteFile(s.file, []byte(strconv.FormatInt(n, 10)+"\n"), 0o600)
+	written := s.file + ".new" // a full disk must not leave half a number
+	if err := os.WriteFile(written, []byte(strconv.FormatInt(n, 10)+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(written, s.file); err != nil {
+		return err
+	}
+	s.before.Store(n)
+	return nil
 }
 
 // start begins to look after the connection and to share the mode.

@@ -49,7 +49,7 @@ func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, 
 		return nil, err
 	}
 	if err := s.open(ctx, builtIn); err != nil {
-		return nil, errors.Join(err, s.storage.db.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -102,16 +102,16 @@ func (s *site) openGuard(ctx context.Context, settled challenge.Spent) error {
 	return err
 }
 
-// start sets everything going that runs by itself: what is fed before what feeds
-// it.
+// start starts what runs in the background. What receives is started before what
+// sends, so that it is stopped after it.
 func (s *site) start(ctx context.Context) error {
 	if err := s.storage.start(ctx, &s.running); err != nil {
 		return err
 	}
+	s.watch.start(&s.running)
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err
 	}
-	s.watch.start(&s.running)
 	s.mode.start(&s.running)
 	s.running.Start(s.upkeep)
 	return nil
@@ -120,7 +120,14 @@ func (s *site) start(ctx context.Context) error {
 // stop ends what start began, saves, and closes what was opened.
 func (s *site) stop() error {
 	s.running.Stop()
-	return errors.Join(s.counting.shared.close(), s.storage.db.Close())
+	return s.close()
+}
+
+func (s *site) close() (err error) {
+	if s.counting != nil {
+		err = s.counting.shared.close()
+	}
+	return errors.Join(err, s.storage.db.Close())
 }
 
 // reload puts a configuration that was found good in force, as far as that needs

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -80,30 +79,21 @@ func each[T any](ctx context.Context, r redisConfig, name, kind string, addresse
 	return &notes{all: all}, answers
 }
 
-// servers examines each server, masters first, and then compares their clocks.
+// servers examines each server, masters first.
 func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check {
-	addresses := inOrder(roles)
-	n, clocks := each(ctx, r, "redis", "Redis", addresses, func(ctx context.Context, address string, n *notes) *time.Duration {
+	n, _ := each(ctx, r, "redis", "Redis", inOrder(roles), func(ctx context.Context, address string, n *notes) (none struct{}) {
 		client := r.client(address)
 		defer client.Close()
 		if !r.ping(ctx, client, roles[address], n) {
-			return nil
+			return none
 		}
 		r.info(ctx, client, roles[address], n)
 		r.open(ctx, address, n)
 		r.plain(ctx, address, n)
 		r.commands(ctx, client, n)
-		return r.clock(ctx, client, n)
+		r.clock(ctx, client, n)
+		return none
 	})
-	clocks = slices.DeleteFunc(clocks, func(off *time.Duration) bool { return off == nil })
-	if r.Settings.Redis.Mode == config.RedisCluster && len(clocks) > 1 {
-		const mostApart = 8 * time.Second // beyond it the stores refuse charges
-		ahead := func(a, b *time.Duration) int { return cmp.Compare(*a, *b) }
-		by := (*slices.MaxFunc(clocks, ahead) - *slices.MinFunc(clocks, ahead)).Round(time.Millisecond)
-		n.check("redis.clocks", "The Cluster's masters have the same time.",
-			problem(by > mostApart, "Set the clocks of all masters by NTP (timedatectl set-ntp true, or chrony).",
-				"The clocks of the Cluster's masters are %v apart: beyond %v attempts cannot be counted, and every node counts alone.", by, mostApart))
-	}
 	return n.checks()
 }
 
@@ -149,16 +139,12 @@ func says(err error, words ...string) bool {
 	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
-// clock compares the server's clock with this machine's, and returns how far
-// ahead it is.
-func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) *time.Duration {
+// clock compares the server's clock with this machine's.
+func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) {
 	began := time.Now()
 	told, err := client.Time(ctx).Result()
 	rtt, now := time.Since(began), r.Now()
-	if !n.check("redis.clock", "", problem(err != nil, r.grant(), "does not tell its time: %s.", why(err))) {
-		return nil
+	if n.check("redis.clock", "", problem(err != nil, r.grant(), "does not tell its time: %s.", why(err))) {
+		clock(n, "redis.clock", offset(told, now, rtt), rtt)
 	}
-	off := offset(told, now, rtt)
-	clock(n, "redis.clock", off, rtt)
-	return &off
 }

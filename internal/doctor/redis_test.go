@@ -250,7 +250,7 @@ func TestEveryMasterOfAClusterIsLookedAt(t *testing.T) {
 	var r report
 	redistest.Until(t, "the nodes to have heard of the replicas", func() bool { r = examine(t, c); return r.state("redis.replicas") == good })
 	r.nothingWrong("data", "keys", "redis.persistence")
-	r.wants(map[string]doctor.State{"redis.cluster": good, "redis.replicas": good, "redis.clocks": good, "redis.acl": good})
+	r.wants(map[string]doctor.State{"redis.cluster": good, "redis.replicas": good, "redis.acl": good})
 	for _, s := range cluster.Nodes[:3] {
 		if !strings.Contains(r.String(), fmt.Sprintf("Redis %s answers", s.Addr)) {
 			t.Errorf("the master %s was not looked at: %s", s.Addr, r)
@@ -262,7 +262,7 @@ func TestEveryMasterOfAClusterIsLookedAt(t *testing.T) {
 	jumping := c
 	var asked atomic.Int64
 	jumping.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * 10 * time.Second) }
-	examine(t, jumping).wants(map[string]doctor.State{"redis.clocks": problem, "redis.clock": problem})
+	examine(t, jumping).wants(map[string]doctor.State{"redis.clock": problem})
 
 	cluster.Nodes[5].Kill() // a replica of the third master
 	redistest.Until(t, "the cluster to miss the replica", func() bool { return examine(t, c).state("redis.replicas") == advice })

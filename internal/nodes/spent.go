@@ -7,9 +7,9 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// Spent remembers used challenges, or settled tickets, for all nodes; while
-// Redis is gone for this one only. A challenge can then be used once at each node, and never twice at
-// one.
+// Spent remembers used challenges, or settled tickets, for all nodes; while Redis
+// is gone for this one only. A challenge can then be used once at each node, and
+// never twice at one.
 type Spent struct {
 	// Strict has Seen say so if Redis does not answer, where not to know must
 	// not pass for no.

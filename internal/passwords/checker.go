@@ -92,9 +92,8 @@ func (c *Checker) Saw(cost int) {
 
 // Check reports whether a password is the account's. Every call does the work of
 // one bcrypt at the highest cost seen, 2^C rounds: a hash of a lower cost c is
-// followed by dummies of the costs c, c+1 … C-1, and
-// 2^c + (2^c + 2^(c+1) + … + 2^(C-1)) = 2^C. Errors are ErrTooLong, at once, and
-// ErrHash.
+// followed by dummies of the costs c, c+1 … C-1, and 2^c + (2^c + 2^(c+1) + … +
+// 2^(C-1)) = 2^C. Errors are ErrTooLong, at once, and ErrHash.
 func (c *Checker) Check(stored Stored, password string) (bool, error) {
 	if len(password) > MaxBytes {
 		return false, ErrTooLong

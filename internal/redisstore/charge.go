@@ -69,8 +69,8 @@ func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 	}
 }
 
-// try charges or reads once; or twice, if Redis had to be told first what it
-// has lost.
+// try charges or reads. If Redis knows nothing of the account and this node does,
+// it tells Redis and does so again.
 func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) (err error) {
 	sent := s.now()
 	if c.Account == (trusted.Key{}) {

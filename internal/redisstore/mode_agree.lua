@@ -1,4 +1,4 @@
--- Puts what the nodes shall agree on in the place of what one of them has read.
+-- Replaces what one node has read by what the nodes are to agree on.
 --
 -- KEYS  1 agreed   a hash: v the version, s the state
 -- ARGV  1 the version that was read, empty for none  2 the new version

@@ -35,9 +35,8 @@ type call struct {
 }
 
 const (
-	// movedWithin is how long a call is repeated whose keys are on their way
-	// from one server to another: a Cluster that is resharded runs it on
-	// neither, and says so.
+	// movedWithin is how long a call is repeated while its keys move between two
+	// servers of a Cluster: neither runs it then, and says so.
 	movedWithin = 250 * time.Millisecond
 	movedAgain  = 2 * time.Millisecond
 )

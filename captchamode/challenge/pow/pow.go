@@ -14,7 +14,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"github.com/altcha-org/altcha-lib-go"
+	"github.com/go-json-experiment/json" // a field that comes twice is an error
 
 	"authguard/captchamode/challenge"
 )
