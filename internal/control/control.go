@@ -92,9 +92,6 @@ func New(c Config) (*Control, error) {
 	return control, nil
 }
 
-// Reload reads what has changed in the database into memory.
-func (c *Control) Reload(ctx context.Context) error { return c.config.Changes.Poll(ctx) }
-
 const recordWithin = 10 * time.Second // how long writing the audit log may take
 
 // record puts a change on record, even if the client has hung up meanwhile: the

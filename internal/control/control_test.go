@@ -193,7 +193,7 @@ func TestWhatOthersListedIsInForceAfterAReload(t *testing.T) {
 		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.NotListed {
 			t.Error("known already")
 		}
-		if err := d.Reload(t.Context()); err != nil {
+		if err := d.changes.Poll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if d.w.Lists.Look(home, d.w.Clock.Now()) != guard.Blocked {
@@ -207,7 +207,7 @@ func TestAServerThatCannotReadItsListsSaysSo(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		d.db.Close()
-		if err := d.Reload(t.Context()); err == nil {
+		if err := d.changes.Poll(t.Context()); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -217,7 +217,7 @@ func TestListsThatCannotBeReadForLongAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
-		if err := d.Reload(t.Context()); err != nil || len(d.Overview(t.Context()).Warnings) != 0 {
+		if err := d.changes.Poll(t.Context()); err != nil || len(d.Overview(t.Context()).Warnings) != 0 {
 			t.Fatal("a warning too early")
 		}
 		d.w.Clock.Advance(11 * time.Second)

@@ -15,7 +15,7 @@ import (
 // poll is one round of hearing what others have changed.
 func (d *desk) poll(t *testing.T) {
 	t.Helper()
-	if err := d.Reload(t.Context()); err != nil {
+	if err := d.changes.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
