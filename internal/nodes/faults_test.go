@@ -450,6 +450,35 @@ func TestR14ALoginToldLateIsNotLaterThanAReset(t *testing.T) {
 	}
 }
 
+// A botnet that guesses on while Redis is away makes Redis forget no reset.
+func TestR14FailuresPushNoResetOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	s := newSite(t, 1, redisstore.Server{Addresses: []string{server.Addr}}, policy(), 0)
+	s.login(t, 0, "alice", home)
+	server.Stop(t)
+	s.guess(t, 0, "nobody", address(1))
+	n := s.nodes[0]
+	if err := n.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 25_000 { // each from a network of its own
+		from := netip.AddrFrom4([4]byte{11, byte(i >> 8), byte(i), 1})
+		d, err := n.Begin(t.Context(), guard.Attempt{Account: fmt.Sprint("nobody", i), Address: from})
+		if err != nil || d.Action != guard.Proceed {
+			t.Fatalf("guess %d: %v, %v", i, d.Action, err)
+		}
+		if err := n.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Continue(t)
+	redistest.Until(t, "Redis to be told", func() bool { return n.store.Up() && n.store.Unheard() == 0 })
+	if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(home)); err != nil || e.Status != trusted.Stranger {
+		t.Errorf("%v, %v", e.Status, err)
+	}
+}
+
 func TestScriptFlushCostsNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)

@@ -208,6 +208,9 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	}
 	switch {
 	case alone && mine && o == guard.Failed:
+		if s.owed.len() >= mostOwed {
+			return nil // strangers' failures push out no reset
+		}
 		return s.tell(ctx, func(ctx context.Context) error { return s.recount(ctx, told) })
 	case alone && o != guard.Succeeded:
 		return nil
@@ -277,7 +280,9 @@ func (s *Store) tell(ctx context.Context, do func(context.Context) error) error 
 	return nil
 }
 
-// mostOwed bounds what Redis has yet to be told; beyond it the oldest goes.
+// mostOwed bounds what Redis has yet to be told. Beyond it failures are not added,
+// and beyond as much again the oldest goes: anybody can make failures, but logins
+// and resets take a password.
 const mostOwed = 10_000
 
 // owed is what Redis has yet to be told, in order.
@@ -291,7 +296,7 @@ type debt struct{ tell func(context.Context) error }
 func (o *owed) add(tell func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.queue = append(o.queue[max(0, len(o.queue)+1-mostOwed):], &debt{tell})
+	o.queue = append(o.queue[max(0, len(o.queue)+1-2*mostOwed):], &debt{tell})
 }
 
 func (o *owed) len() int {
