@@ -65,6 +65,7 @@ var mayImport = map[string]string{
 	"captchamode/challenge/image/ocrrate": helper,
 	"failures/failurestest":               helper,
 	"trusted/trustedtest":                 helper,
+	"internal/clocktest":                  helper,
 	"internal/database/databasetest":      helper,
 	"internal/postgrestest":               helper,
 	"internal/redistest":                  helper,

@@ -8,36 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"authguard/failures"
 	"authguard/failures/failurestest"
+	"authguard/internal/clocktest"
 )
 
-// A clock stands still until it is advanced.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
+func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) }
 
-func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func newMemory(t *testing.T, c *clock, maxBytes int64) *failures.Memory {
+func newMemory(t *testing.T, c *clocktest.Clock, maxBytes int64) *failures.Memory {
 	t.Helper()
 	m, err := failures.NewMemory(failures.Config{
 		MaxBytes: maxBytes, Retain: failurestest.Retain, PendingFor: failurestest.PendingFor, Now: c.Now,

@@ -124,7 +124,7 @@ func (shared) Epoch() [16]byte { return [16]byte{} }
 
 func TestNodesWithASharedStoreSolveEachOthers(t *testing.T) {
 	t.Parallel()
-	store := shared{challenge.NewMemorySpent(0, newChallengeClock().Now)}
+	store := shared{challenge.NewMemorySpent(0, newClock().Now)}
 	share := func(c *challenge.Config) { c.Spent = store }
 	one, two := newDesk(t, share), newDesk(t, share)
 	c := one.issue(t)
@@ -134,7 +134,7 @@ func TestNodesWithASharedStoreSolveEachOthers(t *testing.T) {
 
 func TestAnotherSecretOpensNothing(t *testing.T) {
 	t.Parallel()
-	store := shared{challenge.NewMemorySpent(0, newChallengeClock().Now)}
+	store := shared{challenge.NewMemorySpent(0, newClock().Now)}
 	one := newDesk(t, func(c *challenge.Config) { c.Spent = store })
 	two := newDesk(t, func(c *challenge.Config) {
 		c.Spent, c.Secret = store, []byte("another secret of at least 32 bytes")

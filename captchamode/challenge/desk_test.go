@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge"
+	"authguard/internal/clocktest"
 )
 
 var (
@@ -66,7 +67,7 @@ func (p *plainKind) Render(w io.Writer, seed challenge.Seed, ext string) error {
 type desk struct {
 	*challenge.Desk
 	image, pow *plainKind
-	clock      *challengeClock
+	clock      *clocktest.Clock
 	spent      challenge.Spent
 	fallbacks  atomic.Int64
 }
@@ -75,7 +76,7 @@ func newDesk(t testing.TB, change ...func(*challenge.Config)) *desk {
 	t.Helper()
 	d := &desk{
 		image: &plainKind{kind: "image"}, pow: &plainKind{kind: "pow", orImage: true},
-		clock: newChallengeClock(),
+		clock: newClock(),
 	}
 	d.spent = challenge.NewMemorySpent(0, d.clock.Now)
 	config := challenge.Config{

@@ -4,35 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/challengetest"
+	"authguard/internal/clocktest"
 )
 
-// challengeClock is a clock that stands still until it is moved.
-type challengeClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newChallengeClock() *challengeClock {
-	return &challengeClock{now: time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)}
-}
-
-func (c *challengeClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *challengeClock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)) }
 
 func spentID(n int) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[8:], uint64(n))
@@ -42,7 +22,7 @@ func spentID(n int) (id [16]byte) {
 func TestMemorySpentKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	challengetest.RunSpent(t, func(*testing.T) challengetest.Fixture {
-		clock := newChallengeClock()
+		clock := newClock()
 		return challengetest.Fixture{
 			Store: challenge.NewMemorySpent(0, clock.Now),
 			Now:   clock.Now, Advance: clock.Advance,
@@ -52,7 +32,7 @@ func TestMemorySpentKeepsTheContract(t *testing.T) {
 
 func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
 	t.Parallel()
-	clock := newChallengeClock()
+	clock := newClock()
 	const limit = 100
 	store := challenge.NewMemorySpent(limit, clock.Now)
 	until := clock.Now().Add(5 * time.Minute)
@@ -74,7 +54,7 @@ func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
 
 func TestAFullStoreHasRoomAgainWhenTheMinuteIsOver(t *testing.T) {
 	t.Parallel()
-	clock := newChallengeClock()
+	clock := newClock()
 	store := challenge.NewMemorySpent(10, clock.Now)
 	for n := range 10 {
 		store.Spend(t.Context(), spentID(n), clock.Now().Add(10*time.Second))

@@ -13,6 +13,7 @@ import (
 	"authguard/captchamode/challenge/challengetest"
 	"authguard/failures"
 	"authguard/failures/failurestest"
+	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 	"authguard/trusted"
@@ -24,6 +25,8 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"CountersContract": countersContract,
 	"PlacesContract":   placesContract,
 	"SpentContract":    spentContract,
+
+	"SpentKeysLiveUntilTheEnd": spentKeysLiveUntilTheEnd,
 
 	"AgreesWithMemory":                    agreesWithMemory,
 	"R1BurstOverThreeNodes":               r1BurstOverThreeNodes,
@@ -98,25 +101,7 @@ func newStore(t testing.TB, client redis.UniversalClient, prefix string, o redis
 	return s
 }
 
-// A clock stands still until it is advanced.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }
 
 // names are the names of all keys of the realm.
 func (on redisOf) names(t testing.TB, client redis.UniversalClient) (all []string) {
@@ -182,6 +167,25 @@ func spentContract(t *testing.T, on redisOf) {
 	challengetest.RunSpent(t, func(*testing.T) challengetest.Fixture {
 		return challengetest.Fixture{Store: redisstore.NewSpent(client, on.realm().prefix)}
 	})
+}
+
+// Redis's clock cannot be moved, so this stands in for the claims of the contract
+// that move it: the key is there for as long as the ID may be tried, and not for
+// ever.
+func spentKeysLiveUntilTheEnd(t *testing.T, on redisOf) {
+	client, on := on.open(t), on.realm()
+	const life = 10 * time.Minute
+	until := time.Now().Add(life)
+	if first, err := redisstore.NewSpent(client, on.prefix).Spend(t.Context(), [16]byte{1}, until); !first || err != nil {
+		t.Fatal(first, err)
+	}
+	names := on.names(t, client)
+	want(t, "keys", len(names), 1)
+	ends, err := client.PExpireTime(t.Context(), names[0]).Result() // Unix time
+	must(t, err)
+	if after := ends - time.Duration(until.UnixMilli())*time.Millisecond; after < 0 || after > 2*time.Second {
+		t.Errorf("the key goes %v after the ID has expired", after)
+	}
 }
 
 // What was decided of a charge says nothing of another one with its stamp.

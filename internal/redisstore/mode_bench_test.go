@@ -18,7 +18,7 @@ func BenchmarkFlush(b *testing.B) {
 					s.nodes[0].mode.Observe(captchamode.Failure, address())
 				}
 				s.nodes[0].flush(b)
-				s.siteClock.pass(250e6)
+				s.Advance(250e6)
 			}
 		})
 	}

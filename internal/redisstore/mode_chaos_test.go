@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/captchamode"
+	"authguard/internal/clocktest"
 	"authguard/internal/redistest"
 )
 
@@ -24,7 +25,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 				_ = c.Close()
 			}
 		}()
-		s := &site{siteClock: &siteClock{now: start}, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+		s := &site{Clock: clocktest.At(start), prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
 		s.open = func(t testing.TB) redis.UniversalClient {
 			clients = append(clients, on(server)(t))
 			return clients[len(clients)-1]
@@ -69,7 +70,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 				note(n)
 			},
 			"time": func(rt *rapid.T) {
-				s.siteClock.pass(time.Duration(rapid.IntRange(1, 2000).Draw(rt, "seconds")) * time.Second)
+				s.Advance(time.Duration(rapid.IntRange(1, 2000).Draw(rt, "seconds")) * time.Second)
 			},
 			"together": func(rt *rapid.T) {
 				for range 3 {

@@ -21,7 +21,7 @@ func (s *site) outage(t testing.TB) {
 func (s *site) passAlone(t testing.TB, d, step time.Duration) {
 	t.Helper()
 	for ; d > 0; d -= step {
-		s.siteClock.pass(min(d, step))
+		s.Advance(min(d, step))
 		s.outage(t)
 	}
 }
@@ -53,7 +53,7 @@ func failedFlushKeeps(t *testing.T, open opener) {
 	for range 3 {
 		s.nodes[0].fail(2)
 		s.nodes[0].lost(t)
-		s.siteClock.pass(time.Second)
+		s.Advance(time.Second)
 	}
 	s.nodes[0].flush(t)
 	s.nodes[1].flush(t)
@@ -68,10 +68,10 @@ func olderIsNotTold(t *testing.T, open opener) {
 	s := newSite(t, open, 2)
 	s.nodes[0].fail(9)
 	s.nodes[0].lost(t)
-	s.siteClock.pass(30 * time.Second)
+	s.Advance(30 * time.Second)
 	s.nodes[0].fail(4)
 	s.nodes[0].lost(t)
-	s.siteClock.pass(31 * time.Second)
+	s.Advance(31 * time.Second)
 	s.nodes[0].flush(t)
 	s.nodes[1].flush(t)
 	s.nodes[1].wantPressure(t, 4)
@@ -251,7 +251,7 @@ func toldAgain(t *testing.T, open opener) {
 	s.nodes[0].mode.TakeBack(captchamode.Failure)
 	s.nodes[1].fail(4)
 	s.round(t)
-	s.siteClock.pass(5 * time.Second)
+	s.Advance(5 * time.Second)
 	s.empty(t)
 	s.round(t)
 	s.round(t)
@@ -288,7 +288,7 @@ func unknownWhether(t *testing.T, open opener) {
 	s.wantRecorded(t, 1, 0, 2)
 	s.pass(t, 61*time.Second+2*time.Hour-time.Minute, time.Second*61)
 	s.want(t, true)
-	s.siteClock.pass(time.Minute)
+	s.Advance(time.Minute)
 	s.nodes[1].unanswered(t, 1) // and neither is the switch off
 	s.nodes[0].flush(t)
 	s.nodes[1].flush(t)
@@ -305,7 +305,7 @@ func TestServerThatDiesInAnAttack(t *testing.T) {
 	s.round(t)
 	server.Kill()
 	for range 8 {
-		s.siteClock.pass(10 * time.Minute)
+		s.Advance(10 * time.Minute)
 		for _, n := range s.nodes {
 			if n.Flush(context.Background()) == nil {
 				t.Fatal("a dead server answers")

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/captchamode"
+	"authguard/internal/clocktest"
 	"authguard/internal/redistest"
 )
 
@@ -24,7 +25,7 @@ func TestNodesAgreeWithOneThatSeesEverything(t *testing.T) {
 				_ = c.Close()
 			}
 		}()
-		s := &site{siteClock: &siteClock{now: start}, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+		s := &site{Clock: clocktest.At(start), prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
 		s.open = func(t testing.TB) redis.UniversalClient {
 			clients = append(clients, on(server)(t))
 			return clients[len(clients)-1]
@@ -48,8 +49,8 @@ func TestNodesAgreeWithOneThatSeesEverything(t *testing.T) {
 			},
 			"time": func(rt *rapid.T) {
 				d := time.Duration(rapid.IntRange(1, 50).Draw(rt, "seconds")) * time.Second
-				s.siteClock.pass(d)
-				now.pass(d)
+				s.Advance(d)
+				now.Advance(d)
 				whole.Tick()
 				s.round(t)
 				s.round(t)

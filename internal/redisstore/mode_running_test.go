@@ -8,6 +8,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/internal/background"
+	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
@@ -51,7 +52,7 @@ func TestRunReportsOnceMoreAndGoesAlone(t *testing.T) {
 // Nothing is lost or counted twice between an Observe and a Flush at once.
 func TestFlushWhileManyObserve(t *testing.T) {
 	t.Parallel()
-	s := &site{siteClock: &siteClock{now: start}, open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
+	s := &site{Clock: clocktest.At(start), open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
 	s.config.Floor, s.config.Ceiling = 100_000, 100_000
 	for range 3 {
 		s.add(t)

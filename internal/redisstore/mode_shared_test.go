@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
@@ -257,7 +258,7 @@ func allRestart(t *testing.T, open opener) {
 	s.nodes[0].fail(40)
 	s.round(t)
 	s.nodes = nil
-	s.siteClock.pass(10*time.Minute + 2*time.Second)
+	s.Advance(10*time.Minute + 2*time.Second)
 	for range 3 {
 		s.add(t)
 	}
@@ -294,7 +295,7 @@ func clocksApart(t *testing.T, open opener) {
 	s.round(t)
 	s.pass(t, 61*time.Second, time.Second)
 	s.round(t)
-	for i, n := range s.nodes { // each by its own siteClock
+	for i, n := range s.nodes { // each by its own clock
 		if got, want := n.mode.State().Low, s.Now().Add(time.Duration(i-1)*3*time.Second); !got.Equal(want) {
 			t.Errorf("node %d: the cool-down began at %v, want %v", i, got, want)
 		}
@@ -331,12 +332,12 @@ func nodesOfThreeSeconds(t *testing.T, open opener) {
 			t.Errorf("node %d sees %d nodes, want 3", i, got)
 		}
 	}
-	s.siteClock.pass(3 * time.Second)
+	s.Advance(3 * time.Second)
 	s.nodes[0].flush(t)
 	if got := s.nodes[0].Nodes(); got != 3 {
 		t.Errorf("after 3 s it sees %d, want 3", got)
 	}
-	s.siteClock.pass(time.Millisecond)
+	s.Advance(time.Millisecond)
 	s.nodes[0].flush(t)
 	if got := s.nodes[0].Nodes(); got != 1 {
 		t.Errorf("after more it sees %d, want 1", got)
@@ -437,7 +438,7 @@ func minutesAreTheSites(t *testing.T, open opener) {
 	s.nodes[1].fail(5)
 	s.pass(t, 59*time.Second, time.Second)
 	s.nodes[1].fail(2)
-	s.siteClock.pass(2 * time.Second)
+	s.Advance(2 * time.Second)
 	s.round(t) // a little late, and yet in its minute
 	s.nodes[0].fail(1)
 	s.pass(t, 2*time.Second, time.Second)
@@ -463,7 +464,7 @@ func siteLearnsOnce(t *testing.T, open opener) {
 			whole.Observe(captchamode.Failure, address())
 		}
 		s.pass(t, time.Minute, 20*time.Second)
-		now.pass(time.Minute)
+		now.Advance(time.Minute)
 		whole.Tick()
 	}
 	s.pass(t, 2*time.Second, time.Second)
@@ -474,10 +475,10 @@ func siteLearnsOnce(t *testing.T, open opener) {
 	}
 }
 
-// whole is one Mode that is to see everything, and its siteClock.
-func (s *site) whole(t testing.TB) (*captchamode.Mode, *siteClock) {
+// whole is one Mode that is to see everything, and its clock.
+func (s *site) whole(t testing.TB) (*captchamode.Mode, *clocktest.Clock) {
 	t.Helper()
-	now := &siteClock{now: s.Now()}
+	now := clocktest.At(s.Now())
 	m, err := captchamode.NewMode(s.config, now.Now, nil)
 	must(t, err)
 	return m, now

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"crypto/rand"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,35 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
 )
 
-// A siteClock is a time that only a test moves.
-type siteClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *siteClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *siteClock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // A site is some nodes over one Redis.
 type site struct {
-	*siteClock // Redis's
-	open       func(testing.TB) redis.UniversalClient
-	prefix     string
-	config     captchamode.Config
-	nodes      []*node
+	*clocktest.Clock // Redis's
+	open             func(testing.TB) redis.UniversalClient
+	prefix           string
+	config           captchamode.Config
+	nodes            []*node
 }
 
 // A node is one process of a site.
@@ -54,7 +36,7 @@ var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 func newSite(t testing.TB, open func(testing.TB) redis.UniversalClient, nodes int) *site {
 	t.Helper()
-	s := &site{siteClock: &siteClock{now: start}, open: open, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+	s := &site{Clock: clocktest.At(start), open: open, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
 	for range nodes {
 		s.add(t)
 	}
@@ -103,7 +85,7 @@ func (s *site) round(t testing.TB) {
 func (s *site) pass(t testing.TB, d, step time.Duration) {
 	t.Helper()
 	for ; d > 0; d -= step {
-		s.siteClock.pass(min(d, step))
+		s.Advance(min(d, step))
 		s.round(t)
 	}
 }

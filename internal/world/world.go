@@ -19,6 +19,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/clocktest"
 	"authguard/internal/redisstore"
 	"authguard/trusted"
 )
@@ -26,7 +27,7 @@ import (
 // A World is one site. Right is every account's password.
 type World struct {
 	*guard.Guard
-	Clock  *Clock
+	Clock  *clocktest.Clock
 	Mode   *captchamode.Mode
 	Counts *failures.Memory
 	Cookie *trusted.Cookies
@@ -43,37 +44,6 @@ type World struct {
 
 // Right is the password that is right for every account.
 const Right = "right"
-
-// A Clock stands still until it is advanced; running, it is time.Now.
-type Clock struct {
-	mu      sync.Mutex
-	now     time.Time
-	running bool
-}
-
-// Now is the clock's time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running {
-		return time.Now()
-	}
-	return c.now
-}
-
-// Advance lets time pass.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-// Set sets the time.
-func (c *Clock) Set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
-}
 
 // Options change what New makes; each field's zero value leaves the default.
 type Options struct {
@@ -103,7 +73,10 @@ func New(t testing.TB, o Options) *World {
 	if o.Start.IsZero() {
 		o.Start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	}
-	w := &World{Clock: &Clock{now: o.Start, running: o.Running}, Lists: new(guard.Lists), checked: map[string]int{}}
+	w := &World{Clock: clocktest.At(o.Start), Lists: new(guard.Lists), checked: map[string]int{}}
+	if o.Running {
+		w.Clock = clocktest.Running()
+	}
 	var err error
 	must := func(e error) {
 		t.Helper()
