@@ -177,6 +177,24 @@ func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 	})
 }
 
+func TestR4TheOwnersLoginOpensNothingToAGuesser(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		checked := 0
+		for i := range 20 {
+			if i == 4 {
+				w.Right(t, "alice", address(100)) // from a new place: charged, and taken back
+			}
+			if w.Wrong(t, "alice", address(i)).Action == guard.Proceed {
+				checked++
+			}
+		}
+		if checked != 5 {
+			t.Errorf("%d guesses were checked, want 5: the account's limit", checked)
+		}
+	})
+}
+
 func TestR5KnockingOnAClosedDoorDoesNotKeepItClosed(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {

@@ -187,6 +187,8 @@ func TestEveryErrorOfTheDecisionAPIIsAProblem(t *testing.T) {
 	t.Parallel()
 	b := newBackEnd(t)
 	problem(t, b.ask("GET", "/v1/nothing", ""), http.StatusNotFound, "about:blank")
+	problem(t, b.ask("GET", "/v1", ""), http.StatusNotFound, "about:blank")
+	problem(t, b.ask("GET", "/api", ""), http.StatusNotFound, "about:blank")
 	problem(t, b.ask("GET", "/v1/attempts", ""), http.StatusMethodNotAllowed, "about:blank")
 	problem(t, b.ask("POST", "/v1/attempts", `{"account":"`+strings.Repeat("x", 17<<10)+`"}`), http.StatusRequestEntityTooLarge, web.InvalidRequest)
 	problem(t, b.ask("POST", "/v1/attempts/settle", `{"ticket":"x","outcome":"failed"}`), http.StatusBadRequest, web.InvalidRequest)

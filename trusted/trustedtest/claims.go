@@ -136,6 +136,12 @@ func olderReset(t *testing.T, s subject) {
 	}
 }
 
+func toldLate(t *testing.T, s subject) {
+	s.forget(t, account(1), trusted.Key{}, at(day))
+	s.remember(t, account(1), place(1), at(day-time.Millisecond))
+	s.want(t, account(1), place(1), at(day), trusted.Stranger)
+}
+
 func zeroKey(t *testing.T, s subject) {
 	none := trusted.Key{}
 	for name, err := range map[string]error{

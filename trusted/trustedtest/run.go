@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) trusted.Store) {
 		{"one forgotten place leaves the others alone", forgetOne},
 		{"a reset forgets everything and tells when", reset},
 		{"a reset is never taken back by an older one", olderReset},
+		{"a login before a reset that is told after it changes nothing", toldLate},
 		{"the zero key is refused", zeroKey},
 		{"parallel use loses nothing", parallel},
 		{"random histories agree with the model", histories},

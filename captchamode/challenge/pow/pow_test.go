@@ -173,6 +173,23 @@ func TestWhatIsNoPayloadIsWrongAndNoError(t *testing.T) {
 	}
 }
 
+// R11: what one parser takes for the number must not be another to the next.
+func TestAFieldThatComesTwiceIsWrong(t *testing.T) {
+	t.Parallel()
+	p, seed := provider(t, 1000), challenge.Seed{7}
+	right, err := json.Marshal(solve(t, issue(t, p, seed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := `{"number":0,` + string(right[1:])
+	if !check(t, p, seed, base64.StdEncoding.EncodeToString(right)) {
+		t.Error("the solution was not accepted")
+	}
+	if check(t, p, seed, base64.StdEncoding.EncodeToString([]byte(twice))) {
+		t.Errorf("accepted %s", twice)
+	}
+}
+
 func FuzzAnswer(f *testing.F) {
 	p := provider(f, 1000)
 	seed := challenge.Seed{5}

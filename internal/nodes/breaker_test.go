@@ -1,0 +1,30 @@
+package nodes
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An alert says why Redis was lost, whatever happened.
+func TestWhoeverHearsOfALossHearsWhy(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer client.Close()
+	heard := false
+	b := NewBreaker(client, 0, slog.New(slog.DiscardHandler), func(up bool, why error) {
+		if heard = true; up || why == nil {
+			t.Errorf("up %v, %v", up, why)
+		}
+	})
+	hook := b.ProcessHook(func(context.Context, redis.Cmder) error { panic("on purpose") })
+	func() {
+		defer func() { _ = recover() }()
+		_ = hook(t.Context(), redis.NewCmd(t.Context(), "ping"))
+	}()
+	if !heard {
+		t.Error("nobody was told")
+	}
+}
