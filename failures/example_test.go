@@ -45,7 +45,7 @@ func ExampleMemory_TakeBack() {
 	if err := m.TakeBack(ctx, id, subjects); err != nil {
 		log.Fatal(err)
 	}
-	err = m.Read(ctx, subjects, usage)
+	err = m.Read(ctx, subjects, usage, nil)
 	fmt.Println(usage[0].Count, err)
 	// Output: 0 <nil>
 }

@@ -111,7 +111,7 @@ func (m *Memory) shard(key *Key) uint8 { return key[8] }
 
 // Charge implements Store.
 func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
-	if err := check(subjects, usages, true); err != nil {
+	if err := check(subjects, len(usages)); err != nil {
 		return ChargeID{}, err
 	}
 	var l lockSet
@@ -141,21 +141,18 @@ func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (
 }
 
 // Read implements Store.
-func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage) error {
-	if err := check(subjects, usages, true); err != nil {
+func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage, used []Used) error {
+	if err := check(subjects, len(usages)); err != nil {
 		return err
 	}
 	var l lockSet
 	m.lock(&l, subjects)
 	defer l.unlock(m)
 	at, _ := m.use(subjects, usages, &l)
-	for i := range subjects {
-		if l.slots[i] == nil {
-			continue
-		}
-		all := l.shards[i].moments(l.slots[i])
-		for j, r := range subjects[i].Ladder.rungs {
-			usages[i].Used[j] = uint16(all.within(uint32(at), millis(r.Window)))
+	for i := range used {
+		used[i] = Used{}
+		if l.slots[i] != nil {
+			subjects[i].Tally(l.shards[i].moments(l.slots[i]), uint32(at), &used[i])
 		}
 	}
 	return nil
@@ -174,7 +171,7 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 	if !id.Charged() {
 		return nil
 	}
-	if err := check(subjects, nil, false); err != nil {
+	if err := check(subjects, len(subjects)); err != nil {
 		return err
 	}
 	var l lockSet
@@ -201,7 +198,7 @@ func (m *Memory) Clear(_ context.Context, subjects []Subject) error {
 
 // each calls do with the slot of every subject that has one.
 func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
-	if err := check(subjects, nil, false); err != nil {
+	if err := check(subjects, len(subjects)); err != nil {
 		return err
 	}
 	var l lockSet
@@ -288,10 +285,10 @@ func (m *Memory) Size() (keys int, bytes int64) {
 	return keys, m.bytes.Load()
 }
 
-func check(subjects []Subject, usages []Usage, asked bool) error {
-	if len(subjects) > maxSubjects || asked && len(usages) < len(subjects) {
+func check(subjects []Subject, usages int) error {
+	if len(subjects) > maxSubjects || usages < len(subjects) {
 		return fmt.Errorf("failures: %d subjects with %d usages; at most %d subjects, with as many usages",
-			len(subjects), len(usages), maxSubjects)
+			len(subjects), usages, maxSubjects)
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 		k := nameKey(n)
 		s := []failures.Subject{{Shard: k, Key: k, Ladder: nameLadder, Bind: failures.Every}}
 		var before, after [1]failures.Usage
-		if err := errors.Join(m.Read(t.Context(), s, before[:]), again.Read(t.Context(), s, after[:])); err != nil {
+		if err := errors.Join(m.Read(t.Context(), s, before[:], nil), again.Read(t.Context(), s, after[:], nil)); err != nil {
 			t.Fatal(err)
 		}
 		if before[0].Over != after[0].Over || before[0].Count != after[0].Count || before[0].FreeIn != after[0].FreeIn {

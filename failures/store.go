@@ -45,14 +45,15 @@ type Usage struct {
 	Failed Mask
 	// Count is how many charges lie in the ladder's longest window, at most
 	// as many as the largest rung asks for.
-	Count int
-	// Used is how many lie in each rung's window, at most as many as the
-	// largest rung asks for. Only Read fills it in.
-	Used [MaxRungs]uint16
+	Count int32
 	// FreeIn is how long until the last of the binding rungs in Over has room
 	// again if nothing else happens. Zero if none of them is full.
 	FreeIn time.Duration
 }
+
+// Used is how many charges lie in each rung's window, at most as many as the
+// largest rung asks for.
+type Used [MaxRungs]uint16
 
 // A Store counts charges. All methods are safe for concurrent use. An error
 // means that the store could not do its work; what was asked for may or may
@@ -63,8 +64,9 @@ type Store interface {
 	// must be as long as subjects, with what was true before the charge. Check
 	// and change are one step.
 	Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error)
-	// Read fills usages and changes nothing.
-	Read(ctx context.Context, subjects []Subject, usages []Usage) error
+	// Read fills usages and, unless that is nil, used; both must be as long as
+	// subjects. It changes nothing.
+	Read(ctx context.Context, subjects []Subject, usages []Usage, used []Used) error
 	// TakeBack removes the charge from each subject. It is to be called at most
 	// once for a charge and subject; a charge that is gone already (expired,
 	// cleared) is no error.

@@ -57,7 +57,7 @@ func (m moments) backedOff(p Backoff, now uint32, skip int) uint32 {
 // the milliseconds until every binding rung has room; the caller knows what
 // time it is.
 func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, out *Usage) (free uint32) {
-	*out = Usage{Count: min(m.within(now, s.Ladder.longest), s.Ladder.keep)}
+	*out = Usage{Count: int32(min(m.within(now, s.Ladder.longest), s.Ladder.keep))}
 	if len(m) < s.Ladder.quiet {
 		return 0
 	}
@@ -102,11 +102,10 @@ func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 // backoff.
 func (l *Ladder) Keep() int { return l.keep }
 
-// Use writes into out what a key's charges mean to the subject, all but Used.
-// charges are oldest first, each the low 32 bits of its moment in
-// milliseconds, and now is the same of the time at which out shall hold.
-// Undecided is how many of them are neither failed nor older than the longest
-// password check.
+// Use writes into out what a key's charges mean to the subject. charges are
+// oldest first, each the low 32 bits of its moment in milliseconds, and now is
+// the same of the time at which out shall hold. Undecided is how many of them
+// are neither failed nor older than the longest password check.
 func (s *Subject) Use(charges []uint32, now uint32, undecided int, out *Usage) {
 	m := moments(charges)
 	free := m.usage(s, now, undecided, millis(MaxWindow), out)
@@ -115,10 +114,10 @@ func (s *Subject) Use(charges []uint32, now uint32, undecided int, out *Usage) {
 	}
 }
 
-// Tally writes into out's Used how many of the charges each rung's window holds.
-func (s *Subject) Tally(charges []uint32, now uint32, out *Usage) {
+// Tally writes into out how many of the charges each rung's window holds.
+func (s *Subject) Tally(charges []uint32, now uint32, out *Used) {
 	for i := range s.Ladder.rungs {
-		out.Used[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
+		out[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
 	}
 }
 

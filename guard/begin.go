@@ -25,12 +25,6 @@ type view struct {
 	claimed bool // an answer to a challenge came along
 }
 
-// The Places of a Charge.
-const (
-	atDevice = iota
-	atAddress
-)
-
 // Begin decides an attempt. Only if the decision is Proceed may the password
 // be looked at, and Settle must then be told how that ended. An error means
 // that the counters failed; the decision then refuses.
@@ -56,7 +50,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		return d, nil
 	}
 	if d.Action == Challenge {
-		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Places[atAddress].Key)
+		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
@@ -70,10 +64,14 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
-	address, network := g.digests.ofAddress(a.Address)
+	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed = g.config.Lists.Look(a.Address, v.Now)
-	v.suspect = g.proxies.suspect(address)
-	v.subjects(address, network)
+	v.suspect = g.proxies.suspect(v.Address)
+	of := &v.rules.calm
+	if v.slowing {
+		of = &v.rules.slowed
+	}
+	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
 	v.badName = g.name(v, a) != nil
 	if v.badName {
 		v.Last = AccountSubject
@@ -98,33 +96,6 @@ func (v *view) lifts() (l lift) {
 	return l
 }
 
-// subjects lists what the attempt is charged to.
-func (v *view) subjects(address, network digest) {
-	v.Last, v.rule = subjectCount, &v.rules.calm
-	if v.slowing {
-		v.rule = &v.rules.slowed
-	}
-	for i := range v.Subjects {
-		v.Subjects[i].Ladder = v.rule[i].ladder
-	}
-	v.setAddress(address, network)
-}
-
-func (c *Charge) setAddress(address, network digest) {
-	c.Places[atAddress].Key = address
-	of, around := &c.Subjects[AddressSubject], &c.Subjects[NetworkSubject]
-	of.Shard, of.Key = failures.Key(network), failures.Key(address)
-	around.Shard, around.Key = failures.Key(network), failures.Key(network)
-}
-
-func (c *Charge) setAccount(account digest) {
-	c.Account = account
-	c.Places[atAddress].Pair = failures.Key(ofPair(account, c.Places[atAddress].Key))
-	of, pair := &c.Subjects[AccountSubject], &c.Subjects[PairSubject]
-	of.Shard, of.Key = failures.Key(account), failures.Key(account)
-	pair.Shard, pair.Key = failures.Key(account), c.Places[atAddress].Pair
-}
-
 func (v *view) privileged() bool { return v.Status == trusted.Privileged }
 
 // modeAsks reports whether CAPTCHA mode asks for a challenge.
@@ -136,7 +107,7 @@ func (v *view) modeAsks() bool {
 // its address and stays so.
 func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
-	g.config.Mode.Observe(captchamode.Failure, v.Places[atAddress].Key)
+	g.config.Mode.Observe(captchamode.Failure, v.Address)
 	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
@@ -199,8 +170,8 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 func (v *view) blockedBy() failures.Key {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
-		if v.Usage[i].Over&v.Subjects[i].Bind != 0 {
-			return v.Subjects[i].Key
+		if v.Usage[i].Over&v.Bind(i) != 0 {
+			return v.Subjects()[i].Key
 		}
 	}
 	return failures.Key{}
@@ -216,7 +187,7 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	}
 	var err error
 	if g.config.Challenges != nil {
-		d.Solve, err = g.config.Challenges.Check(ctx, v.Places[atAddress].Key, a.Solve)
+		d.Solve, err = g.config.Challenges.Check(ctx, v.Address, a.Solve)
 	}
 	if err != nil {
 		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
@@ -259,7 +230,8 @@ func afterwards(ctx context.Context) context.Context {
 func (g *Guard) wake(c *Charge) {
 	if g.waiting.waiting.Load() > 0 {
 		first, last := c.Counted()
-		g.waiting.wake(c.Subjects[first:last])
+		subjects := c.Subjects()
+		g.waiting.wake(subjects[first:last])
 	}
 }
 
@@ -274,7 +246,7 @@ func (g *Guard) tell(e Event) {
 // place was privileged.
 func (v *view) accountFailures() int {
 	if first, last := v.Counted(); first <= AccountSubject && AccountSubject < last {
-		return v.Usage[AccountSubject].Count
+		return int(v.Usage[AccountSubject].Count)
 	}
 	return 0
 }

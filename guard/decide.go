@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -43,7 +44,7 @@ func (d *Decision) refuse(why Reason, retry time.Duration) {
 func (v *view) worthWaiting() bool {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
-		if v.Usage[i].Failed&v.Subjects[i].Bind != 0 {
+		if v.Usage[i].Failed&v.Bind(i) != 0 {
 			return false
 		}
 	}
@@ -61,7 +62,7 @@ func (v *view) stop(d *Decision, patient bool) {
 			if patient {
 				over = v.Usage[i].Failed
 			}
-			v.stopAt(d, i, action, over&v.Subjects[i].Bind)
+			v.stopAt(d, i, action, over&v.Bind(i))
 		}
 	}
 	if d.Action == Proceed { // nothing was full, and yet nothing was charged
@@ -113,7 +114,7 @@ func (v *view) explain(d *Decision) {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]
-		over := v.Usage[i].Over &^ v.Subjects[i].Bind
+		over := v.Usage[i].Over &^ v.Bind(i)
 		if over == 0 {
 			continue
 		}
@@ -158,45 +159,25 @@ func (v *view) needsSolve(d *Decision) bool {
 	return needed
 }
 
-// Reasons are at most four reasons, kept without allocating.
-type Reasons struct {
-	list [4]Reason
-	n    uint8
-}
-
-// ReasonsOf are the first four of a list.
-func ReasonsOf(list ...Reason) (r Reasons) {
-	for _, one := range list {
-		r.add(one)
-	}
-	return r
-}
-
-// All returns the reasons, strongest first.
-func (r *Reasons) All() []Reason { return r.list[:r.n] }
+// Reasons are at most four reasons, strongest first.
+type Reasons []Reason
 
 // Codes returns the code of every reason.
-func (r *Reasons) Codes() []string {
-	codes := make([]string, 0, r.n)
-	for _, one := range r.All() {
+func (r Reasons) Codes() []string {
+	codes := make([]string, 0, len(r))
+	for _, one := range r {
 		codes = append(codes, one.Code())
 	}
 	return codes
 }
 
 // Has reports whether a cause is among the reasons.
-func (r *Reasons) Has(c Cause) bool {
-	for _, one := range r.All() {
-		if one.Cause == c {
-			return true
-		}
-	}
-	return false
+func (r Reasons) Has(c Cause) bool {
+	return slices.ContainsFunc(r, func(one Reason) bool { return one.Cause == c })
 }
 
 func (r *Reasons) add(one Reason) {
-	if int(r.n) < len(r.list) {
-		r.list[r.n] = one
-		r.n++
+	if len(*r) < 4 {
+		*r = append(*r, one)
 	}
 }

@@ -68,11 +68,12 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	}
 	v.KnownOnly = false
 	var err error
-	if v.Charge, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+	var used Used
+	if v.Charge, used, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
 	e.Listed, e.Status = v.listed, v.Status
-	e.Lines = v.lines()
+	e.Lines = v.lines(&used)
 	e.Decision = v.foretell()
 	return e, nil
 }
@@ -84,24 +85,24 @@ func (v *view) only(account string, address netip.Addr) {
 		v.First, v.Last = AddressSubject, AccountSubject
 	} else if !address.IsValid() {
 		v.First, v.Last = AccountSubject, PairSubject
-		v.Places[atAddress] = Place{}
+		v.Address = digest{}
 	}
 }
 
-func (v *view) lines() (lines []Line) {
+func (v *view) lines(used *Used) (lines []Line) {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r, use := v.rule[i], v.Usage[i]
 		if i == PairSubject {
 			if r.ladder.Backoff().First > 0 {
-				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: use.Count, Full: use.Over&failures.BackoffBit != 0, FreeIn: use.FreeIn})
+				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0, FreeIn: use.FreeIn})
 			}
 			if !v.privileged() {
 				continue
 			}
 		}
 		for j, l := range r.limits {
-			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(use.Used[j]), Full: use.Over.Has(j), FreeIn: use.FreeIn})
+			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(used[i][j]), Full: use.Over.Has(j), FreeIn: use.FreeIn})
 		}
 	}
 	return lines
@@ -113,7 +114,7 @@ func (v *view) foretell() (d Decision) {
 	room := !v.modeAsks() && v.listed != Blocked
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
-		room = room && v.Usage[i].Over&v.Subjects[i].Bind == 0
+		room = room && v.Usage[i].Over&v.Bind(i) == 0
 	}
 	if room {
 		v.ID = failures.ChargeID{At: 1}

@@ -61,7 +61,7 @@ func (e *Explanation) Summary() string {
 
 // Why is what leads to the summary, a sentence each without its full stop.
 func (e *Explanation) Why() (words []string) {
-	for _, r := range e.Decision.Reasons.All() {
+	for _, r := range e.Decision.Reasons {
 		words = append(words, r.String())
 	}
 	if e.Account != "" && e.Address.IsValid() {
@@ -172,7 +172,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	if e.Account != "" && e.Address.IsValid() {
 		wire.Place = map[trusted.Status]string{trusted.Privileged: "privileged", trusted.Spent: "spent", trusted.Stranger: "stranger"}[e.Status]
 	}
-	for _, r := range e.Decision.Reasons.All() {
+	for _, r := range e.Decision.Reasons {
 		wire.Reasons = append(wire.Reasons, reason{r.Code(), r.String()})
 	}
 	return json.Marshal(wire)

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
-	"authguard/failures"
 	"authguard/trusted"
 )
 
@@ -108,18 +107,19 @@ func newDigester(secret []byte, realm string) (digester, error) {
 	return d, nil
 }
 
-func sum(key *[2]uint64, b []byte) (d digest) {
+// sum writes the digest where it is wanted: one that is returned and copied at
+// once is read in other pieces than it was written in, which CPUs are slow at.
+func sum(key *[2]uint64, b []byte, d *digest) {
 	lo, hi := siphash.Hash128(key[0], key[1], b)
 	binary.LittleEndian.PutUint64(d[:8], lo)
 	binary.LittleEndian.PutUint64(d[8:], hi)
-	return d
 }
 
-func (d *digester) ofAccount(directory, name string) digest {
+func (d *digester) ofAccount(directory, name string, account *digest) {
 	if directory != "" {
 		name = directory + "\x00" + name // no name has a control character
 	}
-	return sum(&d.account, []byte(name))
+	sum(&d.account, []byte(name), account)
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so
@@ -137,7 +137,7 @@ func ofPair(account, place digest) (pair digest) {
 // with the family in front. Addresses behind the well-known NAT64 prefixes (RFC
 // 6052, RFC 8215) are the IPv4 addresses in them: all of the IPv4 internet
 // would share one /64 otherwise.
-func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
+func (d *digester) ofAddress(a netip.Addr, address, network *digest) {
 	var b [9]byte
 	of, around := 0, 0
 	if four, ok := asIPv4(a); ok {
@@ -150,12 +150,14 @@ func (d *digester) ofAddress(a netip.Addr) (address, network digest) {
 		copy(b[1:], six[:8])
 		of, around = 9, 7
 	}
-	return sum(&d.address, b[:of]), sum(&d.network, b[:around])
+	sum(&d.address, b[:of], address)
+	sum(&d.network, b[:around], network)
 }
 
 // addressKey is the digest of an address alone.
-func (d *digester) addressKey(a netip.Addr) digest {
-	address, _ := d.ofAddress(a)
+func (d *digester) addressKey(a netip.Addr) (address digest) {
+	var network digest
+	d.ofAddress(a, &address, &network)
 	return address
 }
 
@@ -184,7 +186,7 @@ func (g *Guard) name(v *view, a *Attempt) error {
 		return err
 	}
 	v.name = g.config.Canonical(a.Directory, name)
-	v.setAccount(g.digests.ofAccount(a.Directory, v.name))
+	g.digests.ofAccount(a.Directory, v.name, &v.Account)
 	return nil
 }
 
@@ -198,7 +200,7 @@ func (g *Guard) device(v *view, cookies []string) {
 	for _, cookie := range cookies[:min(len(cookies), MaxDevices)] {
 		account, device, issued, err := g.config.Cookies.Parse(cookie)
 		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
-			v.Places[atDevice] = Place{Key: device, Pair: failures.Key(ofPair(account, device)), Issued: issued}
+			v.Device, v.Issued = device, issued
 			return
 		}
 	}

@@ -11,9 +11,22 @@ import (
 // them stop an attempt.
 type rules struct {
 	policy Policy
-	calm   [subjectCount]*rule
-	slowed [subjectCount]*rule // while strangers are slowed: the address has a backoff
+	calm   ruleSet
+	slowed ruleSet // while strangers are slowed: the address has a backoff
 	binds  [lifted + 1]Binds
+}
+
+// A ruleSet is a rule for each subject, and their ladders as stores want them.
+type ruleSet struct {
+	rules   [subjectCount]*rule
+	ladders Ladders
+}
+
+func newRuleSet(rules ...*rule) (s ruleSet) {
+	for i, r := range rules {
+		s.rules[i], s.ladders[i] = r, r.ladder
+	}
+	return s
 }
 
 // A lift is a set of things that lift rungs from an attempt.
@@ -49,15 +62,15 @@ func compile(p Policy) (*rules, error) {
 	if p.PairDelay.Monitor {
 		pair.enforce &^= failures.BackoffBit
 	}
-	r := &rules{policy: p, calm: [subjectCount]*rule{
-		newRule(OnAddress, p.Address, failures.Backoff{}), newRule(OnNetwork, p.Network, failures.Backoff{}),
-		newRule(OnAccount, p.Account, failures.Backoff{}), pair,
-	}}
-	r.slowed = r.calm
-	r.slowed[AddressSubject] = newRule(OnAddress, p.Address, slow)
+	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
+	r := &rules{
+		policy: p,
+		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
+		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
+	}
 	for l := range r.binds {
 		for status := range r.binds[l] {
-			for i, one := range r.calm { // a slowed address has the same rungs
+			for i, one := range r.calm.rules { // a slowed address has the same rungs
 				r.binds[l][status][i] = one.binds(trusted.Status(status), lift(l))
 			}
 		}

@@ -17,8 +17,7 @@ import (
 // copies stand for the same attempt: only one of them can be settled. The zero
 // Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
 type Ticket struct {
-	ended *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
-
+	*settlement
 	rules   *rules
 	id      failures.ChargeID
 	account digest
@@ -34,41 +33,40 @@ type Ticket struct {
 	door      string
 	from      netip.Addr
 	reasons   Reasons
-	failures  int
+	failures  int32
 	forwarded bool
+}
 
-	nonce [16]byte // of the text that it was turned into
+// A settlement is what all copies of a ticket share.
+type settlement struct {
+	ended atomic.Int32 // 0, or 1 plus the outcome
+	nonce [16]byte     // of the text that the ticket was turned into
 }
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
-		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
-		address: v.Places[atAddress].Key, network: digest(v.Subjects[NetworkSubject].Key), place: v.Place, status: v.Status, began: v.Now,
+		settlement: new(settlement), rules: v.rules, id: v.ID, account: v.Account,
+		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
-		failures: v.accountFailures(), forwarded: a.Forwarded,
+		failures: int32(v.accountFailures()), forwarded: a.Forwarded,
 	}
 }
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
-	c.ID, c.Last, c.Binds = t.id, subjectCount, &t.rules.binds[0]
-	for i, r := range t.rules.calm {
-		c.Subjects[i].Ladder = r.ladder
-	}
-	c.setAddress(t.address, t.network)
-	c.setAccount(t.account)
-	at := atAddress
+	c.ID, c.Status, c.Last = t.id, t.status, subjectCount
+	c.Ladders, c.Binds = &t.rules.calm.ladders, &t.rules.binds[0]
+	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
-		at, c.Places[atDevice] = atDevice, Place{Key: t.place, Pair: failures.Key(ofPair(t.account, t.place))}
+		c.Device, c.AtDevice = t.place, true
 	}
-	c.Found(at, t.status)
 	return c
 }
 
 // end settles the ticket, once.
 func (t *Ticket) end(o Outcome) error {
 	switch {
-	case t.ended == nil:
+	case t.settlement == nil:
 		return ErrTicket
 	case !t.ended.CompareAndSwap(0, 1+int32(o)):
 		return ErrSettled
@@ -76,13 +74,13 @@ func (t *Ticket) end(o Outcome) error {
 	return nil
 }
 
-func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
+func (t *Ticket) succeeded() bool { return t.settlement != nil && t.ended.Load() == 1+int32(Succeeded) }
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
 	privileged := t.status == trusted.Privileged
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
-		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: t.failures,
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: int(t.failures),
 	}
 }
 

@@ -23,17 +23,17 @@ type Store interface {
 	// place, or none if a rung that binds has no room. Check and change are one
 	// step. A place that has used up its budget is spent on the way, and the
 	// attempt charged as a stranger's (R14). It returns the charge with ID,
-	// Status, Place and Usage filled in; the usage is that before the charge.
+	// Status, AtDevice and Usage filled in; the usage is that before the charge.
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
 	// no other (R4), clears the pair and makes the place privileged. Abandoned
 	// takes back what account and pair were charged, Withdrawn everything.
 	Settle(ctx context.Context, c Charge, o Outcome) error
-	// Read fills in Status, Place and Usage as Begin does, with Used, and changes
-	// nothing.
-	Read(ctx context.Context, c Charge) (Charge, error)
-	// Clear forgets every charge of Subjects[First:Last].
+	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
+	// used, and changes nothing.
+	Read(ctx context.Context, c Charge) (Charge, Used, error)
+	// Clear forgets every charge of Subjects()[First:Last].
 	Clear(ctx context.Context, c Charge) error
 	// Forget ends the privilege of one place of an account or, with the zero
 	// place, of all its places and devices, whose cookies are void from then on.
@@ -56,32 +56,33 @@ type Charge struct {
 	// Now is the guard's clock. Stores go by it for the age of places, and by
 	// clocks of their own for windows.
 	Now time.Time
-	// Account is the account's digest; zero if no name was given.
-	Account trusted.Key
-	// Places are where the attempt comes from: a device whose cookie is genuine,
-	// if one came along, and the address. The first that is privileged counts,
-	// else the last. A Place with the zero Key is none.
-	Places [2]Place
-	// Subjects are the address, the network, the account and the pair; First and
-	// Last say which of them count for a stranger. For a privileged place only
-	// the pair does.
-	Subjects    [subjectCount]failures.Subject
+	// Account, Address and Network are digests; zero if there is none.
+	Account, Address, Network trusted.Key
+	// Device is one whose cookie is genuine, if one came along, and Issued when
+	// that was issued. A device is privileged by its cookie, unless it was spent
+	// or the account's places were all forgotten since. If it is not, the address
+	// counts as the attempt's place.
+	Device trusted.Key
+	Issued time.Time
+	// Ladders are those of the subjects. Binds are the rungs that stop the
+	// attempt.
+	Ladders *Ladders
+	Binds   *Binds
+	// First and Last say which subjects count for a stranger: Subjects()[First:Last].
+	// For a privileged place only the pair does.
 	First, Last uint8
-	// Binds are the rungs that stop the attempt. Found puts those into Subjects
-	// that go with the place's status.
-	Binds *Binds
 	// Ends are the pair's rungs beyond which a place is no longer privileged.
 	Ends failures.Mask
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool
 
+	// AtDevice says that the device counted as the attempt's place, not the
+	// address, and Status what the place is to the account.
+	AtDevice bool
+	Status   trusted.Status
 	// ID stands for the charge; zero if nothing was charged.
 	ID failures.ChargeID
-	// Status is what the place is to the account.
-	Status trusted.Status
-	// Place is the one of Places that counted.
-	Place trusted.Key
 	// Usage is the usage of each subject that counted. If one subject refused the
 	// charge, that of the others may be zero.
 	Usage [subjectCount]failures.Usage
@@ -90,33 +91,43 @@ type Charge struct {
 	PlaceErr error
 }
 
+// Ladders are ladders by subject.
+type Ladders [subjectCount]*failures.Ladder
+
 // Binds are sets of rungs by a place's status and by subject.
 type Binds [3][subjectCount]failures.Mask
 
-// A Place is where an attempt comes from: an address or a device.
-type Place struct {
-	Key trusted.Key
-	// Pair is the key of the account at this place.
-	Pair failures.Key
-	// Issued is when a device's cookie was issued; zero for an address. A device
-	// is privileged by its cookie, unless it was spent or the account's places
-	// were all forgotten since.
-	Issued time.Time
-}
+// Used is how much of each rung is used, by subject.
+type Used [subjectCount]failures.Used
 
-// Found notes which of the places counts and what it is to the account, and
-// returns the subjects to charge, with the rungs that bind.
-func (c *Charge) Found(place int, status trusted.Status) []failures.Subject {
-	c.Status, c.Place = status, c.Places[place].Key
-	c.Subjects[PairSubject].Key = c.Places[place].Pair
-	for i := range c.Subjects {
-		c.Subjects[i].Bind = c.Binds[status][i]
+// Place is the place that counted: the device or the address.
+func (c *Charge) Place() trusted.Key {
+	if c.AtDevice {
+		return c.Device
 	}
-	first, last := c.Counted()
-	return c.Subjects[first:last]
+	return c.Address
 }
 
-// Counted says which subjects the attempt is charged to: Subjects[first:last].
+// Pair is the key of the account at a place.
+func (c *Charge) Pair(place trusted.Key) failures.Key { return failures.Key(ofPair(c.Account, place)) }
+
+// Bind are the rungs of a subject that stop the attempt.
+func (c *Charge) Bind(subject uint8) failures.Mask { return c.Binds[c.Status][subject] }
+
+// Subjects are what the attempt is charged to if all of it counts; see Counted.
+func (c *Charge) Subjects() (all [subjectCount]failures.Subject) {
+	pair, network, account := c.Pair(c.Place()), failures.Key(c.Network), failures.Key(c.Account)
+	all[AddressSubject].Shard, all[AddressSubject].Key = network, failures.Key(c.Address)
+	all[NetworkSubject].Shard, all[NetworkSubject].Key = network, network
+	all[AccountSubject].Shard, all[AccountSubject].Key = account, account
+	all[PairSubject].Shard, all[PairSubject].Key = account, pair
+	for i := range all {
+		all[i].Ladder, all[i].Bind = c.Ladders[i], c.Binds[c.Status][i]
+	}
+	return all
+}
+
+// Counted says which subjects the attempt is charged to: Subjects()[first:last].
 // None are if only known places may go on.
 func (c *Charge) Counted() (first, last uint8) {
 	switch {
@@ -152,52 +163,56 @@ func NewLocal(counters *failures.Memory, places trusted.Store) *Local {
 
 // Begin implements Store.
 func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
-	err := l.charge(ctx, &c, l.find(ctx, &c))
+	l.find(ctx, &c)
+	err := l.charge(ctx, &c)
 	if err != nil || !c.BudgetSpent() {
 		return c, err
 	}
-	if err = l.places.Spend(ctx, c.Account, c.Place, c.Now); err != nil {
+	if err = l.places.Spend(ctx, c.Account, c.Place(), c.Now); err != nil {
 		c.PlaceErr = fmt.Errorf("ending a spent privilege: %w", err)
-		return c, l.charge(ctx, &c, c.Found(atAddress, trusted.Spent))
+		c.AtDevice, c.Status = false, trusted.Spent
+	} else {
+		l.find(ctx, &c)
 	}
-	return c, l.charge(ctx, &c, l.find(ctx, &c))
+	return c, l.charge(ctx, &c)
 }
 
-func (l *Local) charge(ctx context.Context, c *Charge, subjects []failures.Subject) (err error) {
-	if len(subjects) > 0 {
-		first, last := c.Counted()
-		c.ID, err = l.counters.Charge(ctx, subjects, c.Usage[first:last])
+func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
+	if first, last := c.Counted(); first < last {
+		subjects := c.Subjects()
+		c.ID, err = l.counters.Charge(ctx, subjects[first:last], c.Usage[first:last])
 	}
 	return err
 }
 
 // find asks for the places, the device before the address: others behind the
 // address can use up its budget, but not the device's.
-func (l *Local) find(ctx context.Context, c *Charge) []failures.Subject {
-	counts, found := 0, trusted.Stranger
-	for i := range c.Places {
-		p := &c.Places[i]
-		if p.Key == (trusted.Key{}) || c.Account == (trusted.Key{}) {
-			continue
-		}
-		status, err := l.status(ctx, c, p)
-		if err != nil {
-			c.PlaceErr = err
-		}
-		if counts, found = i, status; status == trusted.Privileged {
-			break
+func (l *Local) find(ctx context.Context, c *Charge) {
+	c.AtDevice, c.Status = false, trusted.Stranger
+	if c.Account == (trusted.Key{}) {
+		return
+	}
+	if c.Device != (trusted.Key{}) {
+		if c.Status, c.PlaceErr = l.device(ctx, c); c.Status == trusted.Privileged {
+			c.AtDevice = true
+			return
 		}
 	}
-	return c.Found(counts, found)
+	if c.Address != (trusted.Key{}) {
+		var err error
+		if c.Status, err = l.places.Status(ctx, c.Account, c.Address, c.Now); err != nil {
+			c.PlaceErr = err
+		}
+	}
 }
 
-func (l *Local) status(ctx context.Context, c *Charge, p *Place) (trusted.Status, error) {
-	status, err := l.places.Status(ctx, c.Account, p.Key, c.Now)
-	if p.Issued.IsZero() || status == trusted.Spent || err != nil {
+func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
+	status, err := l.places.Status(ctx, c.Account, c.Device, c.Now)
+	if status == trusted.Spent || err != nil {
 		return status, err
 	}
 	reset, err := l.places.ResetAt(ctx, c.Account)
-	if err != nil || !p.Issued.After(reset) {
+	if err != nil || !c.Issued.After(reset) {
 		return trusted.Stranger, err
 	}
 	return trusted.Privileged, nil
@@ -209,19 +224,20 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 		return nil
 	}
 	first, last := c.Counted()
-	subjects := c.Subjects[first:last]
+	all := c.Subjects()
+	subjects := all[first:last]
 	switch o {
 	case Succeeded:
 		return errors.Join(
 			l.counters.TakeBack(ctx, c.ID, subjects),
-			l.counters.Clear(ctx, c.Subjects[PairSubject:]),
-			l.places.Remember(ctx, c.Account, c.Places[atAddress].Key, c.Now),
+			l.counters.Clear(ctx, all[PairSubject:]),
+			l.places.Remember(ctx, c.Account, c.Address, c.Now),
 		)
 	case Abandoned:
 		ofAccount := max(first, min(last, AccountSubject))
 		return errors.Join(
-			l.counters.TakeBack(ctx, c.ID, c.Subjects[ofAccount:last]),
-			l.counters.Failed(ctx, c.ID, c.Subjects[first:ofAccount]),
+			l.counters.TakeBack(ctx, c.ID, all[ofAccount:last]),
+			l.counters.Failed(ctx, c.ID, all[first:ofAccount]),
 		)
 	case Withdrawn:
 		return l.counters.TakeBack(ctx, c.ID, subjects)
@@ -230,15 +246,19 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 }
 
 // Read implements Store.
-func (l *Local) Read(ctx context.Context, c Charge) (Charge, error) {
-	subjects := l.find(ctx, &c)
+func (l *Local) Read(ctx context.Context, c Charge) (Charge, Used, error) {
+	var used Used
+	l.find(ctx, &c)
 	first, last := c.Counted()
-	return c, l.counters.Read(ctx, subjects, c.Usage[first:last])
+	subjects := c.Subjects()
+	err := l.counters.Read(ctx, subjects[first:last], c.Usage[first:last], used[first:last])
+	return c, used, err
 }
 
 // Clear implements Store.
 func (l *Local) Clear(ctx context.Context, c Charge) error {
-	return l.counters.Clear(ctx, c.Subjects[c.First:c.Last])
+	subjects := c.Subjects()
+	return l.counters.Clear(ctx, subjects[c.First:c.Last])
 }
 
 // Forget implements Store.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"authguard/failures"
@@ -74,7 +73,7 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 // Seal turns a ticket into text that any guard with the same secret can open.
 // Nobody else can read or change it. A ticket that was settled gives no text.
 func (g *Guard) Seal(t *Ticket) string {
-	if t.ended == nil || t.ended.Load() != 0 {
+	if t.settlement == nil || t.ended.Load() != 0 {
 		return ""
 	}
 	rand.Read(t.nonce[:])
@@ -115,14 +114,14 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
-	t = Ticket{ended: new(atomic.Int32), rules: g.rules.Load(), id: id, door: "api", forwarded: flagged&2 != 0}
+	t = Ticket{settlement: &settlement{nonce: [16]byte(b[16:])}, rules: g.rules.Load(), id: id, door: "api", forwarded: flagged&2 != 0}
 	if flagged&1 != 0 {
 		t.status = trusted.Privileged
 	}
-	t.nonce, t.place = [16]byte(b[16:]), digest(b[32:])
+	t.place = digest(b[32:])
 	t.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
 	t.directory, t.name, _ = strings.Cut(string(b[64:]), "\x00")
-	t.address, t.network = g.digests.ofAddress(t.from)
-	t.account = g.digests.ofAccount(t.directory, t.name)
+	g.digests.ofAddress(t.from, &t.address, &t.network)
+	g.digests.ofAccount(t.directory, t.name, &t.account)
 	return t, nil
 }

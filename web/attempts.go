@@ -113,7 +113,7 @@ func (a *API) begin(c echo.Context) error {
 		return Invalid("account: send 1 to %d bytes of UTF-8 without control characters.", guard.MaxAccount)
 	}
 	out := attemptAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
-	for _, r := range d.Reasons.All() {
+	for _, r := range d.Reasons {
 		out.Words = append(out.Words, r.String())
 	}
 	switch d.Action {

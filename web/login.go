@@ -230,7 +230,7 @@ func (l *Login) challenge(t *try) error {
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
-	for _, r := range d.Reasons.All() {
+	for _, r := range d.Reasons {
 		switch {
 		case r.Cause == guard.ModeOn:
 			return pages.WhySite

@@ -35,14 +35,14 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 	for n, c := range []struct{ failures, of int }{{10, 1}, {10, 10}, {100, 1}, {100, 100}} {
 		account, network := digest('a', n, 0), digest('n', n, 0)
 		for i := range c.failures {
-			if err := fail(ctx, store, account, network, digest('p', n, i%c.of), digest('i', n, i%c.of)); err != nil {
+			if err := fail(ctx, store, account, network, digest('i', n, i%c.of)); err != nil {
 				return nil, err
 			}
 		}
 		for _, of := range []struct {
 			what  string
 			place failures.Key
-		}{{"an account with its pairs", account}, {"a network with its addresses", network}} {
+		}{{"an account with its pairs", failures.Key(account)}, {"a network with its addresses", failures.Key(network)}} {
 			w := Weight{What: of.what, Failures: c.failures, Of: c.of}
 			if err := w.weigh(ctx, client, "w:{"+base64.RawURLEncoding.EncodeToString(of.place[:12])+"}"); err != nil {
 				return nil, err
@@ -61,18 +61,17 @@ func weigh(ctx context.Context, s *server) (all []Weight, err error) {
 }
 
 // fail charges what a stranger's failed attempt is charged to.
-func fail(ctx context.Context, store *redisstore.Store, account, network, pair, address failures.Key) error {
+func fail(ctx context.Context, store *redisstore.Store, account, network, address trusted.Key) error {
 	p := guard.DefaultPolicy()
 	delay := failures.Backoff{After: p.PairDelay.After, First: p.PairDelay.First, Max: p.PairDelay.Max, Window: p.PairDelay.Window}
-	c := guard.Charge{Now: time.Now(), Account: trusted.Key(account), Last: 4, Binds: new(guard.Binds)} // nothing binds
-	c.Places[1] = guard.Place{Key: trusted.Key(address), Pair: pair}
-	c.Subjects = [4]failures.Subject{
-		{Shard: network, Key: address, Ladder: ladder(failures.Backoff{}, p.Address)},
-		{Shard: network, Key: network, Ladder: ladder(failures.Backoff{}, p.Network)},
-		{Shard: account, Key: account, Ladder: ladder(failures.Backoff{}, p.Account)},
-		{Shard: account, Key: pair, Ladder: ladder(delay, p.PrivilegedPair)},
-	}
-	c, err := store.Begin(ctx, c)
+	c, err := store.Begin(ctx, guard.Charge{
+		Now: time.Now(), Account: account, Address: address, Network: network, Last: 4,
+		Ladders: &guard.Ladders{
+			ladder(failures.Backoff{}, p.Address), ladder(failures.Backoff{}, p.Network),
+			ladder(failures.Backoff{}, p.Account), ladder(delay, p.PrivilegedPair),
+		},
+		Binds: new(guard.Binds), // nothing binds
+	})
 	if err == nil && !c.ID.Charged() {
 		err = errRefused
 	}
@@ -87,8 +86,8 @@ func ladder(pace failures.Backoff, limits []guard.Limit) *failures.Ladder {
 	return failures.MustLadder(pace, rungs...)
 }
 
-func digest(kind byte, of, n int) failures.Key {
-	return failures.Key{kind, byte(of), byte(n), 0x9e, 0x37, 0x79, 0xb9, 0x7f, 0x4a, 0x7c, 0x15, 0xf3, 0x9c, 0xc0, 0x60, 0x5c}
+func digest(kind byte, of, n int) trusted.Key {
+	return trusted.Key{kind, byte(of), byte(n), 0x9e, 0x37, 0x79, 0xb9, 0x7f, 0x4a, 0x7c, 0x15, 0xf3, 0x9c, 0xc0, 0x60, 0x5c}
 }
 
 // weigh weighs a key and those whose names begin with its.

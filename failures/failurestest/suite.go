@@ -79,10 +79,19 @@ func (f Fixture) charge(t *testing.T, subjects ...failures.Subject) (failures.Ch
 func (f Fixture) read(t *testing.T, s failures.Subject) failures.Usage {
 	t.Helper()
 	var out [1]failures.Usage
-	if err := f.Store.Read(t.Context(), []failures.Subject{s}, out[:]); err != nil {
+	if err := f.Store.Read(t.Context(), []failures.Subject{s}, out[:], nil); err != nil {
 		t.Fatalf("Read: %v", err)
 	}
 	return out[0]
+}
+
+// used is how much of each rung is.
+func (f Fixture) used(t *testing.T, s failures.Subject) failures.Used {
+	t.Helper()
+	var usage [1]failures.Usage
+	var used [1]failures.Used
+	must(t, f.Store.Read(t.Context(), []failures.Subject{s}, usage[:], used[:]))
+	return used[0]
 }
 
 // fail charges and tells at once that it was a failure.
@@ -201,7 +210,7 @@ func ladder(t *testing.T, f Fixture) {
 	_, st = f.charge(t, s)
 	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
 	want(t, "count", st[0].Count, 3)
-	want(t, "in the minute, in the hour", f.read(t, s).Used, [failures.MaxRungs]uint16{1, 3})
+	want(t, "in the minute, in the hour", f.used(t, s), failures.Used{1, 3})
 	f.Advance(time.Hour - time.Minute)
 	want(t, "room when the first two have left the hour", f.fail(t, s), true)
 }

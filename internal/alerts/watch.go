@@ -56,7 +56,7 @@ func underAttack(e *guard.Event) bool {
 	if e.Privileged {
 		return false
 	}
-	for _, r := range e.Reasons.All() {
+	for _, r := range e.Reasons {
 		if r.Cause == guard.LimitReached && r.Subject == guard.OnAccount {
 			return true
 		}

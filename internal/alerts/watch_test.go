@@ -32,9 +32,9 @@ func watching() (*watcher, *[]raised) {
 func fullAccount(name string, at time.Time) *guard.Event {
 	return &guard.Event{
 		At: at, Account: name, Address: client, Action: guard.Challenge, AccountFailures: 5,
-		Reasons: guard.ReasonsOf(guard.Reason{
+		Reasons: guard.Reasons{{
 			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Then: guard.Challenge},
-		}),
+		}},
 	}
 }
 

@@ -65,7 +65,7 @@ func TestLikeEventsShareARowWithTheirNumber(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{Realm: "shop"})
 		e := refusal("alice")
-		e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
+		e.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
 		l.Handle([]guard.Event{e, e, e})
 		rows := written(t, l, Filter{})
 		if len(rows) != 1 {
@@ -92,7 +92,7 @@ func TestEventsThatDifferDoNotShareARow(t *testing.T) {
 		list[2].Address = netip.MustParseAddr("192.0.2.8")
 		list[3].Action = guard.Challenge
 		list[4].Settled = true
-		list[5].Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.ModeOn})
+		list[5].Reasons = guard.Reasons{guard.Reason{Cause: guard.ModeOn}}
 		list[6].Privileged = true
 		l.Handle(list)
 		if rows := written(t, l, Filter{}); len(rows) != len(list) {

@@ -110,7 +110,7 @@ func (m *Metrics) Tick(time.Time) {}
 
 // causeOf is the strongest reason that was not only recorded.
 func causeOf(e *guard.Event) guard.Cause {
-	for _, r := range e.Reasons.All() {
+	for _, r := range e.Reasons {
 		if !r.Monitored {
 			return r.Cause
 		}

@@ -72,7 +72,7 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	e := refusal("alice")
-	e.Reasons = guard.ReasonsOf(guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn})
+	e.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
 	textLog(&out).Handle([]guard.Event{e})
 	const want = `time=2026-11-21T12:00:00.000Z level=INFO msg="attempt refused" address=192.0.2.7 door=login ` +
 		"account=alice reasons=limit:account,captcha-mode privileged=false account_failures=0\n"

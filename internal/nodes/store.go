@@ -142,7 +142,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 // mirror counts here what Redis has charged, for when this node is alone. What
 // fails is missing only then.
 func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
-	unbound := c.Subjects
+	unbound := c.Subjects()
 	for i := range unbound {
 		unbound[i].Bind = 0
 	}
@@ -157,16 +157,15 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 // budget of a known place stays whole: people at home must not pay for what
 // Redis does, and guessing there gets nobody further at other places.
 func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	whole := c.Subjects
-	for i := range c.Subjects[:guard.PairSubject] {
-		c.Subjects[i].Ladder = divide(c.Subjects[i].Ladder, s.nodes())
+	whole, part := c.Ladders, *c.Ladders
+	for i, l := range part[:guard.PairSubject] {
+		part[i] = divide(l, s.nodes())
 	}
+	c.Ladders = &part
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
 	defer cancel()
 	c, err := s.local.Begin(ctx, c)
-	for i := range c.Subjects {
-		c.Subjects[i].Ladder = whole[i].Ladder
-	}
+	c.Ladders = whole
 	if c.ID.Charged() {
 		c.ID.Node = s.node
 	}
@@ -231,10 +230,10 @@ func (s *Store) recount(ctx context.Context, c guard.Charge) error {
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
 	if s.together() {
-		if read, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
-			return read, err
+		if read, used, err := s.redis.Read(ctx, c); err == nil || ctx.Err() != nil {
+			return read, used, err
 		}
 	}
 	return s.local.Read(ctx, c)
@@ -261,7 +260,7 @@ func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.
 // A cookie that is genuine is worth asking the database whether it was voided.
 func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
 	record, _ := s.peek(c.Account)
-	if device := &c.Places[0]; !device.Issued.IsZero() {
+	if c.Device != (trusted.Key{}) {
 		if reset, err := s.places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
 			record.Reset = max(record.Reset, reset.UnixMilli())
 		}

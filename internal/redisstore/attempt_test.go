@@ -43,14 +43,10 @@ func digest(kind byte, n int) (k [16]byte) {
 
 // attempt is one on an account from an address, five of which share a network.
 func attempt(account, address int) *guard.Charge {
-	name, network, pair := digest('a', account), digest('n', address/5), digest('p', account<<20+address)
-	c := &guard.Charge{Now: time.Now(), Account: name, Last: 4, Ends: 1}
-	c.Places[1] = guard.Place{Key: digest('i', address), Pair: pair}
-	c.Subjects = [4]failures.Subject{
-		{Shard: network, Key: digest('i', address), Ladder: wide}, {Shard: network, Key: network, Ladder: wide},
-		{Shard: name, Key: name, Ladder: ofAccount}, {Shard: name, Key: pair, Ladder: ofPair},
+	c := &guard.Charge{
+		Now: time.Now(), Account: digest('a', account), Address: digest('i', address), Network: digest('n', address/5),
+		Last: 4, Ends: 1, Ladders: &guard.Ladders{wide, wide, ofAccount, ofPair}, Binds: new(guard.Binds),
 	}
-	c.Binds = new(guard.Binds)
 	for status := range c.Binds {
 		c.Binds[status] = [4]failures.Mask{failures.Every, failures.Every, failures.Every, 0}
 	}
@@ -84,9 +80,10 @@ func end(t testing.TB, s *redisstore.Store, c *guard.Charge, o guard.Outcome) *g
 func counts(t testing.TB, s *redisstore.Store, c *guard.Charge) (n [4]int) {
 	t.Helper()
 	var usages [4]failures.Usage
-	must(t, redisstore.Counters{Store: s}.Read(t.Context(), c.Subjects[:], usages[:]))
+	subjects := c.Subjects()
+	must(t, redisstore.Counters{Store: s}.Read(t.Context(), subjects[:], usages[:], nil))
 	for i := range usages {
-		n[i] = usages[i].Count
+		n[i] = int(usages[i].Count)
 	}
 	return n
 }
@@ -200,15 +197,15 @@ func deviceVouchesUntilAReset(t *testing.T, on redisOf) {
 	s := on.node(t, redisstore.Options{})
 	at := func(address int, issued time.Time) *guard.Charge {
 		c := attempt(1, address)
-		c.Places[0] = guard.Place{Key: digest('d', 1), Pair: digest('e', 1), Issued: issued}
+		c.Device, c.Issued = digest('d', 1), issued
 		return c
 	}
 	issued := time.Now().Add(-time.Minute)
-	want(t, "place", begin(t, s, at(1, issued)).Place, trusted.Key(digest('d', 1)))
+	want(t, "place", begin(t, s, at(1, issued)).Place(), trusted.Key(digest('d', 1)))
 	must(t, s.Forget(t.Context(), digest('a', 1), trusted.Key{}, time.Now().Add(-time.Second)))
 	c := begin(t, s, at(2, issued))
 	want(t, "status after a reset", c.Status, trusted.Stranger)
-	want(t, "place after a reset", c.Place, trusted.Key(digest('i', 2)))
+	want(t, "place after a reset", c.Place(), trusted.Key(digest('i', 2)))
 	want(t, "status of a newer cookie", begin(t, s, at(3, time.Now())).Status, trusted.Privileged)
 	must(t, redisstore.Places{Store: s}.Spend(t.Context(), digest('a', 1), digest('d', 1), time.Now()))
 	want(t, "status of a spent device", begin(t, s, at(4, time.Now())).Status, trusted.Stranger)
@@ -491,7 +488,7 @@ func resharding(t *testing.T, on redisOf, cluster *redistest.ClusterOf) {
 func (on redisOf) scripted(t *testing.T) string {
 	client, seen := on.open(t), new(spy)
 	client.AddHook(seen)
-	_, _ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), *attempt(1, 0))
+	_, _, _ = newStore(t, client, on.prefix, redisstore.Options{}).Read(t.Context(), *attempt(1, 0))
 	return seen.scripts()[0][0]
 }
 
@@ -505,8 +502,8 @@ func TestMemoryOfAnAccountAndAnAddress(t *testing.T) {
 	for failed, most := range map[int]int64{1: 120, 10: 200, 100: 600} {
 		on.expire(t, client)
 		c := attempt(1, 1)
-		for i := range c.Subjects {
-			c.Subjects[i].Ladder = wide
+		for i := range c.Ladders {
+			c.Ladders[i] = wide
 		}
 		for range failed {
 			end(t, s, c, guard.Failed)

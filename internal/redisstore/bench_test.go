@@ -79,8 +79,6 @@ func BenchmarkMemoryOfAnAttack(b *testing.B) {
 		guess := func(i int) {
 			c := attempt((i+i/addresses)%accounts, 5*(i%addresses)) // each in a network of its own
 			c.Binds = new(guard.Binds)
-			c.Subjects[guard.PairSubject].Key = digest('p', i)
-			c.Places[1].Pair = digest('p', i)
 			must(b, ask(b.Context(), store, c))
 		}
 		atOnce(5*accounts, guess)

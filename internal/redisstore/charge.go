@@ -28,6 +28,7 @@ type part struct {
 	what     string
 	subjects []failures.Subject // that count; of an account, once its place is known
 	usages   []failures.Usage
+	used     []failures.Used // if reading
 
 	at      int64 // by the shard's clock
 	made    bool
@@ -54,58 +55,58 @@ func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 		if s.known.refuses(c, s.limits, s.now()) {
 			return nil
 		}
-		if err := s.try(ctx, c, charging, true); err != nil {
+		if err := s.try(ctx, c, nil, true); err != nil {
 			return fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.BudgetSpent() {
 			return nil
 		}
-		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place, c.Now.UnixMilli()}); err != nil {
+		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place(), c.Now.UnixMilli()}); err != nil {
 			return err
 		}
 		if s.options.Spent != nil {
-			s.options.Spent(ctx, c.Account, c.Place, c.Now)
+			s.options.Spent(ctx, c.Account, c.Place(), c.Now)
 		}
 	}
 }
 
-// try charges or reads. If Redis knows nothing of the account and this node does,
-// it tells Redis and does so again.
-func (s *Store) try(ctx context.Context, c *guard.Charge, what string, mayRestore bool) (err error) {
+// try charges or, if it is asked what is used, reads. If Redis knows nothing of
+// the account and this node does, it tells Redis and does so again.
+func (s *Store) try(ctx context.Context, c *guard.Charge, used *guard.Used, mayRestore bool) (err error) {
 	sent := s.now()
 	if c.Account == (trusted.Key{}) {
-		c.Found(0, trusted.Stranger)
-		network := s.networkPart(c, what, trusted.Stranger)
+		c.AtDevice, c.Status = false, trusted.Stranger
+		network := s.networkPart(c, used, trusted.Stranger)
 		s.send(ctx, network)
 		c.ID, err = s.combine(ctx, sent, network)
 		return err
 	}
-	account, network := s.accountPart(c, what), (*part)(nil)
+	account, network := s.accountPart(c, used), (*part)(nil)
 	if !s.known.expects(c) {
-		network = s.networkPart(c, what, trusted.Stranger)
+		network = s.networkPart(c, used, trusted.Stranger)
 	}
 	s.send(ctx, account, network)
 	if account.err != nil {
 		return errors.Join(account.err, s.undo(ctx, network))
 	}
-	account.found(c)
+	account.found(c, used)
 	if mayRestore && !account.known && s.options.Elsewhere != nil {
 		if record, ok := s.options.Elsewhere(ctx, c); ok {
 			if err := errors.Join(s.undo(ctx, account, network), s.merge(ctx, c.Account, &record, c.Now)); err != nil {
 				return err
 			}
-			return s.try(ctx, c, what, false)
+			return s.try(ctx, c, used, false)
 		}
 	}
 	s.known.learn(c, account, sent)
-	c.ID, err = s.combine(ctx, sent, account, s.rightly(ctx, c, account, network))
+	c.ID, err = s.combine(ctx, sent, account, s.rightly(ctx, c, used, account, network))
 	return err
 }
 
 // rightly returns the network's part as the place's status asks for it. It is
 // charged now if it was not, and taken back if the status wants none, or one
 // that other rungs bind.
-func (s *Store) rightly(ctx context.Context, c *guard.Charge, account, network *part) *part {
+func (s *Store) rightly(ctx context.Context, c *guard.Charge, used *guard.Used, account, network *part) *part {
 	first, last := c.Counted()
 	wanted := first < min(last, guard.AccountSubject)
 	binds := c.Binds[c.Status]
@@ -116,7 +117,7 @@ func (s *Store) rightly(ctx context.Context, c *guard.Charge, account, network *
 		network = nil
 	}
 	if wanted && network == nil && !account.refused {
-		network = s.networkPart(c, account.what, c.Status)
+		network = s.networkPart(c, used, c.Status)
 		s.send(ctx, network)
 	}
 	return network
@@ -186,13 +187,13 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 
 // networkPart is what the attempt's network is charged for a place of this
 // status; nil if nothing.
-func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status) *part {
+func (s *Store) networkPart(c *guard.Charge, used *guard.Used, status trusted.Status) *part {
 	last := min(c.Last, guard.AccountSubject)
 	if c.KnownOnly || c.First >= last {
 		return nil
 	}
-	p := s.newPart(what, int(last-c.First))
-	p.subjects, p.usages = c.Subjects[c.First:last], c.Usage[c.First:last]
+	p := s.newPart(used, int(last-c.First))
+	p.counts(c, used, c.First, last)
 	for i := range p.subjects {
 		s.add(p, &p.subjects[i], p.subjects[i].Key, c.Binds[status][int(c.First)+i])
 	}
@@ -200,13 +201,13 @@ func (s *Store) networkPart(c *guard.Charge, what string, status trusted.Status)
 }
 
 // accountPart is what an account is charged, whatever its place turns out to be.
-func (s *Store) accountPart(c *guard.Charge, what string) *part {
+func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
 	places := placesOf(c)
-	p := s.newPart(what, 1+len(places))
-	of, pair := guard.AccountSubject, guard.PairSubject
-	s.add(p, &c.Subjects[of], c.Subjects[of].Key, c.Binds[0][of], c.Binds[1][of], c.Binds[2][of])
+	p := s.newPart(used, 1+len(places))
+	all, of, pair := c.Subjects(), guard.AccountSubject, guard.PairSubject
+	s.add(p, &all[of], all[of].Key, c.Binds[0][of], c.Binds[1][of], c.Binds[2][of])
 	for i := range places {
-		s.add(p, &c.Subjects[pair], places[i].Pair, c.Binds[0][pair], c.Binds[1][pair], c.Binds[2][pair])
+		s.add(p, &all[pair], c.Pair(places[i].key), c.Binds[0][pair], c.Binds[1][pair], c.Binds[2][pair])
 	}
 	only := 0
 	if c.KnownOnly {
@@ -215,37 +216,52 @@ func (s *Store) accountPart(c *guard.Charge, what string) *part {
 	p.keys = append(p.keys, s.placesKey(c.Account))
 	p.args = append(p.args, only, s.since(c.Now))
 	for i := range places {
-		issued := int64(0)
-		if !places[i].Issued.IsZero() {
-			issued = places[i].Issued.UnixMilli()
-		}
-		p.args = append(p.args, places[i].Key[:], issued)
+		p.args = append(p.args, places[i].key[:], places[i].issued)
 	}
 	return s.end(p)
 }
 
-// placesOf are the places that the attempt has.
-func placesOf(c *guard.Charge) []guard.Place {
-	if c.Places[0].Key == (trusted.Key{}) {
-		return c.Places[1:]
+// A place is a device or an address.
+type place struct {
+	key    trusted.Key
+	issued int64 // when a device's cookie was; 0 for an address
+}
+
+// placesOf are the places that the attempt has, the device first.
+func placesOf(c *guard.Charge) []place {
+	address := place{key: c.Address}
+	if c.Device == (trusted.Key{}) {
+		return []place{address}
 	}
-	return c.Places[:]
+	return []place{{c.Device, c.Issued.UnixMilli()}, address}
 }
 
 // found notes what the account's part says of the place.
-func (p *part) found(c *guard.Charge) {
-	c.Found(len(c.Places)-len(placesOf(c))+p.place-1, p.status)
+func (p *part) found(c *guard.Charge, used *guard.Used) {
+	c.AtDevice, c.Status = p.place < len(placesOf(c)), p.status
 	first, last := c.Counted()
 	if first = max(first, guard.AccountSubject); first < last {
-		p.subjects, p.usages = c.Subjects[first:last], c.Usage[first:last]
+		p.counts(c, used, first, last)
 	}
 }
 
-func (s *Store) newPart(what string, subjects int) *part {
-	p := &part{what: what}
+// counts says which subjects the part is charged.
+func (p *part) counts(c *guard.Charge, used *guard.Used, first, last uint8) {
+	all := c.Subjects()
+	p.subjects, p.usages = all[first:last], c.Usage[first:last]
+	if used != nil {
+		p.used = used[first:last]
+	}
+}
+
+func (s *Store) newPart(used *guard.Used, subjects int) *part {
+	p := &part{what: charging}
+	if used != nil {
+		p.what = reading
+	}
 	p.script = chargeScript
 	p.keys = make([]any, 0, subjects+1)
-	p.args = append(make([]any, 0, 10+2*subjects), what, subjects, s.pending.Load())
+	p.args = append(make([]any, 0, 10+2*subjects), p.what, subjects, s.pending.Load())
 	return p
 }
 
@@ -301,14 +317,14 @@ func (s *Store) fill(p *part, sent time.Time) {
 		text, full := p.told[i].(string)
 		if !full {
 			count, _ := p.told[i].(int64)
-			*out = failures.Usage{Count: min(int(count), subject.Ladder.Keep())}
+			*out = failures.Usage{Count: int32(min(int(count), subject.Ladder.Keep()))}
 			continue
 		}
 		charges := chargesOf(text)
 		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
 		subject.Use(charges, uint32(p.at), len(charges)-len(certain), out)
 		if p.what == reading {
-			subject.Tally(charges, uint32(p.at), out)
+			subject.Tally(charges, uint32(p.at), &p.used[i])
 		} else if out.Failed&subject.Bind != 0 {
 			s.known.close(subject, certain, uint32(p.at), sent)
 		}

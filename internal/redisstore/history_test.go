@@ -151,8 +151,8 @@ func (p *pair) offer() {
 // compare asks both stores for everything.
 func (p *pair) compare() {
 	a, b := make([]failures.Usage, len(p.subjects)), make([]failures.Usage, len(p.subjects))
-	must(p.t, p.redis.Read(p.t.Context(), p.subjects, a))
-	must(p.t, p.memory.Read(p.t.Context(), p.subjects, b))
+	must(p.t, p.redis.Read(p.t.Context(), p.subjects, a, nil))
+	must(p.t, p.memory.Read(p.t.Context(), p.subjects, b, nil))
 	if !p.equal(a, b) {
 		p.rt.Fatalf("Read at %v: Redis %+v\nmemory %+v", p.now, a, b)
 	}

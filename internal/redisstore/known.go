@@ -80,13 +80,13 @@ func cache[K comparable, V any]() *lru.Cache[K, V] {
 
 // expects reports whether the attempt's place was privileged before.
 func (k *known) expects(c *guard.Charge) bool {
-	return k.privileged.Contains(placeOf{c.Account, placesOf(c)[0].Key})
+	return k.privileged.Contains(placeOf{c.Account, placesOf(c)[0].key})
 }
 
 // learn notes what an answer says of the attempt's place and, if there was no
 // room, of all of the account's.
 func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
-	if place := (placeOf{c.Account, c.Place}); c.Status == trusted.Privileged {
+	if place := (placeOf{c.Account, c.Place()}); c.Status == trusted.Privileged {
 		k.privileged.Add(place, struct{}{})
 	} else {
 		k.privileged.Remove(place)
@@ -99,19 +99,19 @@ func (k *known) learn(c *guard.Charge, account *part, sent time.Time) {
 // refuses answers for a key that is known to be closed, if it is known what the
 // attempt's place is.
 func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) bool {
-	place, status := 0, trusted.Stranger
+	c.AtDevice, c.Status = false, trusted.Stranger
 	if c.Account != (trusted.Key{}) {
 		account, ok := k.accounts.Get(c.Account)
 		if !ok || now.Sub(account.read) >= believeFor {
 			return false
 		}
-		place, status = find(c, &account.record, limits)
+		find(c, &account.record, limits)
 	}
 	refused := false
-	subjects := c.Found(place, status)
-	first, _ := c.Counted()
-	for i := range subjects {
-		refused = k.shut(&subjects[i], &c.Usage[int(first)+i], now) || refused
+	all := c.Subjects()
+	first, last := c.Counted()
+	for i := first; i < last; i++ {
+		refused = k.shut(&all[i], &c.Usage[i], now) || refused
 	}
 	if refused {
 		k.answered.Add(1)
@@ -120,18 +120,17 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 }
 
 // find says of a record what charge.lua says of the places.
-func find(c *guard.Charge, record *trusted.Record, limits trusted.Limits) (place int, status trusted.Status) {
-	for place = len(c.Places) - len(placesOf(c)); place < len(c.Places); place++ {
-		p := &c.Places[place]
-		status = record.Status(p.Key, c.Now, limits)
-		if status == trusted.Stranger && p.Issued.UnixMilli() > record.Reset {
-			status = trusted.Privileged
+func find(c *guard.Charge, record *trusted.Record, limits trusted.Limits) {
+	places := placesOf(c)
+	for i, p := range places {
+		c.AtDevice, c.Status = i < len(places)-1, record.Status(p.key, c.Now, limits)
+		if c.Status == trusted.Stranger && p.issued > record.Reset {
+			c.Status = trusted.Privileged
 		}
-		if status == trusted.Privileged {
-			return place, status
+		if c.Status == trusted.Privileged {
+			return
 		}
 	}
-	return len(c.Places) - 1, status
 }
 
 // shut writes what is known of a closed key into out.

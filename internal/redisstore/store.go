@@ -158,19 +158,20 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	if !c.ID.Charged() {
 		return nil
 	}
+	all := c.Subjects()
 	first, last := c.Counted()
 	ofAccount := max(first, min(last, guard.AccountSubject))
 	var err error
 	switch o {
 	case guard.Succeeded:
-		err = s.succeeded(ctx, &c, c.Subjects[first:min(last, guard.PairSubject)])
+		err = s.succeeded(ctx, &c, &all[guard.PairSubject], all[first:min(last, guard.PairSubject)])
 	case guard.Abandoned:
-		s.known.fail(c.ID, c.Subjects[first:ofAccount], s.pendingFor())
-		err = s.takeBack(ctx, c.ID, c.Subjects[ofAccount:last])
+		s.known.fail(c.ID, all[first:ofAccount], s.pendingFor())
+		err = s.takeBack(ctx, c.ID, all[ofAccount:last])
 	case guard.Withdrawn:
-		err = s.takeBack(ctx, c.ID, c.Subjects[first:last])
+		err = s.takeBack(ctx, c.ID, all[first:last])
 	default:
-		s.known.fail(c.ID, c.Subjects[first:last], s.pendingFor())
+		s.known.fail(c.ID, all[first:last], s.pendingFor())
 	}
 	if err != nil {
 		return fmt.Errorf("redisstore: settling: %w", err)
@@ -179,33 +180,33 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 }
 
 // succeeded is one trip. The pair's charge goes with all others of the pair.
-func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject) error {
-	pair := &c.Subjects[guard.PairSubject]
-	from := &c.Places[len(c.Places)-1]
+func (s *Store) succeeded(ctx context.Context, c *guard.Charge, pair *failures.Subject, charged []failures.Subject) error {
 	calls := append(s.takingBack(c.ID, charged), s.deleting(pair),
-		s.changing(c.Account, c.Now, change{remember, from.Key, c.Now.UnixMilli()}))
+		s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
 	s.known.opened(charged...)
 	s.known.cleared(*pair)
 	s.known.accounts.Remove(c.Account)
-	s.known.privileged.Add(placeOf{c.Account, from.Key}, struct{}{})
+	s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
 	return nil
 }
 
 // Read implements guard.Store.
-func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, error) {
+func (s *Store) Read(ctx context.Context, c guard.Charge) (guard.Charge, guard.Used, error) {
+	var used guard.Used
 	c.Usage = [len(c.Usage)]failures.Usage{}
-	if err := s.try(ctx, &c, reading, true); err != nil {
-		return c, fmt.Errorf("redisstore: reading: %w", err)
+	if err := s.try(ctx, &c, &used, true); err != nil {
+		return c, used, fmt.Errorf("redisstore: reading: %w", err)
 	}
-	return c, nil
+	return c, used, nil
 }
 
 // Clear implements guard.Store. Another node may still refuse for a second.
 func (s *Store) Clear(ctx context.Context, c guard.Charge) error {
-	return s.clear(ctx, c.Subjects[c.First:c.Last])
+	all := c.Subjects()
+	return s.clear(ctx, all[c.First:c.Last])
 }
 
 // Forget implements guard.Store.

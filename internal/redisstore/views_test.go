@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"authguard/failures"
+	"authguard/guard"
 	"authguard/trusted"
 )
 
@@ -23,7 +24,7 @@ const maxSubjects = 8 // in one call
 
 // Charge implements failures.Store.
 func (c Counters) Charge(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
-	id, err := c.each(ctx, charging, subjects, usages)
+	id, err := c.each(ctx, subjects, usages, nil)
 	if err != nil {
 		return id, fmt.Errorf("redisstore: charging: %w", err)
 	}
@@ -31,15 +32,19 @@ func (c Counters) Charge(ctx context.Context, subjects []failures.Subject, usage
 }
 
 // Read implements failures.Store.
-func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages []failures.Usage) error {
-	if _, err := c.each(ctx, reading, subjects, usages); err != nil {
+func (c Counters) Read(ctx context.Context, subjects []failures.Subject, usages []failures.Usage, used []failures.Used) error {
+	if used == nil {
+		used = make([]failures.Used, len(subjects))
+	}
+	if _, err := c.each(ctx, subjects, usages, used); err != nil {
 		return fmt.Errorf("redisstore: reading: %w", err)
 	}
 	return nil
 }
 
-// each makes a part of the subjects of each shard.
-func (c Counters) each(ctx context.Context, what string, subjects []failures.Subject, usages []failures.Usage) (failures.ChargeID, error) {
+// each makes a part of the subjects of each shard. It charges them or, if it is
+// asked what is used, reads.
+func (c Counters) each(ctx context.Context, subjects []failures.Subject, usages []failures.Usage, used []failures.Used) (failures.ChargeID, error) {
 	if len(subjects) > maxSubjects || len(usages) < len(subjects) {
 		return failures.ChargeID{}, fmt.Errorf("%d subjects with %d usages; at most %d subjects, with as many usages",
 			len(subjects), len(usages), maxSubjects)
@@ -51,8 +56,15 @@ func (c Counters) each(ctx context.Context, what string, subjects []failures.Sub
 		for to < len(subjects) && subjects[to].Shard == subjects[from].Shard {
 			to++
 		}
-		p := c.newPart(what, to-from)
+		var reads *guard.Used
+		if used != nil {
+			reads = new(guard.Used)
+		}
+		p := c.newPart(reads, to-from)
 		p.subjects, p.usages = subjects[from:to], usages[from:to]
+		if used != nil {
+			p.used = used[from:to]
+		}
 		for i := range p.subjects {
 			c.add(p, &p.subjects[i], p.subjects[i].Key, p.subjects[i].Bind)
 		}
