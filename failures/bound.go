@@ -10,12 +10,6 @@ import "encoding/binary"
 // room again, a key that gets a slot of its own starts with a copy of what it
 // shared, so it is never forgotten on the way back either.
 
-// sharedMark begins the key of every shared slot. A keyed digest begins with
-// it once in 2⁶⁴; such a key would share, which is harmless.
-var sharedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
-func keyIsShared(k *Key) bool { return [8]byte(k[:8]) == sharedMark }
-
 // keyShared is the key that a subject shares at the bound. Ladders of another
 // shape share other keys, so that a flood of names does not fill the addresses'
 // counts.

@@ -33,6 +33,12 @@ func (s *slot) set(count, pending int, class uint32) {
 	s.meta = uint32(count) | uint32(min(pending, countMask))<<countBits | class<<classShift
 }
 
+// sharedMark begins the key of every shared slot. A keyed digest begins with
+// it once in 2⁶⁴; such a key would share, which is harmless.
+var sharedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+func keyIsShared(k *Key) bool { return [8]byte(k[:8]) == sharedMark }
+
 // A shard is a part of the keys behind a lock of its own: an open-addressed
 // table with linear probing and the blocks of its larger keys.
 type shard struct {

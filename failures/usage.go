@@ -1,9 +1,6 @@
 package failures
 
-import (
-	"encoding/binary"
-	"time"
-)
+import "time"
 
 // moments are the charges of one key, oldest first, as the low 32 bits of
 // their Unix milliseconds. Differences are taken modulo 2³², so nothing may
@@ -119,44 +116,4 @@ func (s *Subject) Tally(charges []uint32, now uint32, out *Used) {
 	for i := range s.Ladder.rungs {
 		out[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
 	}
-}
-
-// A ChargeID stands for one charge. Only the store that made it can read it; a
-// caller keeps it and may compare it. The zero ChargeID stands for none.
-type ChargeID struct {
-	// At is when the charge was made, in milliseconds since the Unix epoch, by
-	// the store's clock.
-	At int64
-	// Shard and There are of a store whose shards have clocks of their own: the
-	// shard that was charged by another clock, and when. Zero if there is none.
-	Shard uint64
-	There int64
-	// Node is the node that has counted the charge in a memory of its own, and
-	// Here when; Here is 0 if it counted it there alone. Node is 0 if there are
-	// no nodes.
-	Node uint64
-	Here int64
-}
-
-// ChargeIDSize is how many bytes AppendTo appends.
-const ChargeIDSize = 40
-
-// Charged reports whether anything was charged.
-func (id ChargeID) Charged() bool { return id.At != 0 }
-
-// Time is when the charge was made.
-func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
-
-// AppendTo appends the ID to b, for ReadChargeID.
-func (id ChargeID) AppendTo(b []byte) []byte {
-	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node, uint64(id.Here)} {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-// ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
-func ReadChargeID(b []byte) ChargeID {
-	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3), Here: int64(n(4))}
 }

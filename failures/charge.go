@@ -1,0 +1,288 @@
+package failures
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Charge implements Store.
+func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
+	if err := check(subjects, len(usages)); err != nil {
+		return ChargeID{}, err
+	}
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
+
+	at, room := m.use(subjects, usages, &l)
+	if !room {
+		return ChargeID{}, nil
+	}
+	for i := range subjects {
+		own := l.slots[i]
+		if own != nil && keyIsShared(&own.key) {
+			own = nil // it may get a slot of its own now
+		}
+		if !m.chargeOne(l.shards[i], &subjects[i], own, uint32(at)) {
+			l.refund(subjects[:i], uint32(at))
+			usages[i].Over |= subjects[i].Bind
+			usages[i].Failed |= subjects[i].Bind
+			return ChargeID{}, nil
+		}
+		if own == nil {
+			l.slots = [maxSubjects]*slot{} // they may have been moved
+		}
+	}
+	return ChargeID{At: at}, nil
+}
+
+// Read implements Store.
+func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage, used []Used) error {
+	if err := check(subjects, len(usages)); err != nil {
+		return err
+	}
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
+	at, _ := m.use(subjects, usages, &l)
+	for i := range used {
+		used[i] = Used{}
+		if l.slots[i] != nil {
+			subjects[i].Tally(l.shards[i].moments(l.slots[i]), uint32(at), &used[i])
+		}
+	}
+	return nil
+}
+
+// TakeBack implements Store.
+func (m *Memory) TakeBack(_ context.Context, id ChargeID, subjects []Subject) error {
+	if !id.Charged() {
+		return nil
+	}
+	return m.each(subjects, func(sh *shard, s *slot) { sh.pull(s, uint32(id.At)) })
+}
+
+// Failed implements Store.
+func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) error {
+	if !id.Charged() {
+		return nil
+	}
+	if err := check(subjects, len(subjects)); err != nil {
+		return err
+	}
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
+	for i := range subjects {
+		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil && slot.pending() > 0 {
+			slot.meta -= 1 << countBits
+		}
+	}
+	return nil
+}
+
+// Clear implements Store. A key that shares its count is not cleared: the
+// count is not its own.
+func (m *Memory) Clear(_ context.Context, subjects []Subject) error {
+	return m.each(subjects, func(sh *shard, s *slot) {
+		if !keyIsShared(&s.key) {
+			sh.changed = true
+			sh.remove(s)
+		}
+	})
+}
+
+// each calls do with the slot of every subject that has one.
+func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
+	if err := check(subjects, len(subjects)); err != nil {
+		return err
+	}
+	var l lockSet
+	m.lock(&l, subjects)
+	defer l.unlock(m)
+	for i := range subjects {
+		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil {
+			do(l.shards[i], slot)
+		}
+	}
+	return nil
+}
+
+// use fills the usages and tells the moment at which they hold: now, or
+// that of the newest charge if the clock went back or two readers of it came
+// in the other order. A moment is never in the future.
+func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, room bool) {
+	at = m.clock()
+	for i := range subjects {
+		sh := l.shards[i]
+		if slot := sh.lookUp(&subjects[i]); slot != nil {
+			l.slots[i] = slot
+			at += int64(max(0, int32(sh.newest(slot)-uint32(at))))
+		}
+	}
+	room = true
+	pendingFor := m.pending.Load()
+	for i := range subjects {
+		s, slot, out := &subjects[i], l.slots[i], &usages[i]
+		if slot == nil {
+			*out = Usage{}
+			continue
+		}
+		free := l.shards[i].moments(slot).usage(s, uint32(at), slot.pending(), pendingFor, out)
+		if out.Over&s.Bind != 0 {
+			room = false
+			out.FreeIn = time.Duration(free) * time.Millisecond
+		}
+	}
+	return at, room
+}
+
+// chargeOne adds a moment to a subject, whose own slot is known or nil. It
+// reports false if that took memory beyond the bound.
+func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
+	if slot == nil {
+		slot = sh.lookUp(s)
+	}
+	if slot == nil && sh.used*100 < len(sh.slots)*fullPercent {
+		slot = sh.insert(&s.Key)
+	} else if slot == nil || keyIsShared(&slot.key) {
+		slot = m.admit(sh, s, slot, at)
+	}
+	if slot == nil {
+		return false
+	}
+	if sh.pushInline(slot, at) {
+		return true
+	}
+	ok := sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve)
+	if !ok && slot.count() == 0 {
+		sh.drop(slot)
+	}
+	return ok
+}
+
+// reserve takes bytes from what the bound leaves, or nothing.
+func (m *Memory) reserve(bytes int64) bool {
+	if m.bytes.Add(bytes) > m.max {
+		m.bytes.Add(-bytes)
+		return false
+	}
+	return true
+}
+
+func check(subjects []Subject, usages int) error {
+	if len(subjects) > maxSubjects || usages < len(subjects) {
+		return fmt.Errorf("failures: %d subjects with %d usages; at most %d subjects, with as many usages",
+			len(subjects), usages, maxSubjects)
+	}
+	return nil
+}
+
+// A lockSet is what one call works on: the shards that it has locked, in
+// ascending order so that two calls never wait for each other, and for every
+// subject its shard and, once that was looked up, its slot.
+type lockSet struct {
+	locked [maxSubjects]uint8
+	n      uint8
+	shards [maxSubjects]*shard
+	slots  [maxSubjects]*slot
+}
+
+func (l *lockSet) unlock(m *Memory) {
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Unlock()
+	}
+}
+
+func (m *Memory) lock(l *lockSet, subjects []Subject) {
+	for i := range subjects {
+		if i > 0 && subjects[i].Shard == subjects[i-1].Shard {
+			l.shards[i] = l.shards[i-1]
+			continue
+		}
+		number := m.shard(&subjects[i].Shard)
+		l.shards[i] = &m.shards[number]
+		l.add(number)
+	}
+	for _, i := range l.locked[:l.n] {
+		m.shards[i].mu.Lock()
+	}
+}
+
+// add inserts a shard where it belongs, once.
+func (l *lockSet) add(shard uint8) {
+	for _, locked := range l.locked[:l.n] {
+		if locked == shard {
+			return
+		}
+	}
+	at := l.n
+	for ; at > 0 && l.locked[at-1] > shard; at-- {
+		l.locked[at] = l.locked[at-1]
+	}
+	l.locked[at] = shard
+	l.n++
+}
+
+// refund takes a charge back from the first subjects.
+func (l *lockSet) refund(subjects []Subject, at uint32) {
+	for i := range subjects {
+		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
+			l.shards[i].pull(s, at)
+		}
+	}
+}
+
+// clock is the store's own time in Unix milliseconds. It follows the monotonic
+// clock, so that a wall clock set back or forth opens no window.
+func (m *Memory) clock() int64 {
+	if m.now == nil {
+		return m.epoch + time.Since(m.started).Milliseconds() // half of a time.Now
+	}
+	return m.epoch + m.now().Sub(m.started).Milliseconds()
+}
+
+// shard is the number of the shard in which keys of this shard are kept.
+func (m *Memory) shard(key *Key) uint8 { return key[8] }
+
+// A ChargeID stands for one charge. Only the store that made it can read it; a
+// caller keeps it and may compare it. The zero ChargeID stands for none.
+type ChargeID struct {
+	// At is when the charge was made, in milliseconds since the Unix epoch, by
+	// the store's clock.
+	At int64
+	// Shard and There are of a store whose shards have clocks of their own: the
+	// shard that was charged by another clock, and when. Zero if there is none.
+	Shard uint64
+	There int64
+	// Node is the node that has counted the charge in a memory of its own, and
+	// Here when; Here is 0 if it counted it there alone. Node is 0 if there are
+	// no nodes.
+	Node uint64
+	Here int64
+}
+
+// ChargeIDSize is how many bytes AppendTo appends.
+const ChargeIDSize = 40
+
+// Charged reports whether anything was charged.
+func (id ChargeID) Charged() bool { return id.At != 0 }
+
+// Time is when the charge was made.
+func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
+
+// AppendTo appends the ID to b, for ReadChargeID.
+func (id ChargeID) AppendTo(b []byte) []byte {
+	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node, uint64(id.Here)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
+func ReadChargeID(b []byte) ChargeID {
+	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3), Here: int64(n(4))}
+}
