@@ -1,89 +1,445 @@
 package guard
 
 import (
+	"context"
+	"encoding/hex"
+	"fmt"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"time"
 
-	"authguard/captchamode/challenge"
+	"authguard/captchamode"
+	"authguard/failures"
+	"authguard/trusted"
 )
 
-// An Attempt is somebody offering a password for an account from an address.
-// It never holds the password.
-type Attempt struct {
-	// Account is the name as it was typed.
-	Account string
-	// Directory is where the account is kept, if that is not where the site's
-	// accounts are: one of Config.Directories. Accounts of one name in two
-	// directories are two accounts, and where the one logs in from is no place
-	// of the other.
-	Directory string
-	// Address is the client's, decided by the door; invalid counts as one
-	// shared address, so that what cannot be parsed is never unlimited.
-	Address netip.Addr
-	// Devices are the device cookies that came along, of whichever accounts; at
-	// most MaxDevices are looked at.
-	Devices []string
-	// Solve is the answer to a challenge, if one came along.
-	Solve challenge.Solve
-	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
-	// It is recorded nowhere yet.
-	Fingerprint uint64
-	// Forwarded says that the peer is no configured proxy and yet sent a
-	// forwarding header (R9).
-	Forwarded bool
-	// Hold is how long the door lets an attempt wait on a timer until it is due;
-	// zero: it is told to wait (R15).
-	Hold time.Duration
-	// Door names where the attempt came in: "login", "admin", "api", "library".
-	Door string
+// A view is all that is known of one attempt until it is decided.
+type view struct {
+	Charge
+	rules   *rules
+	rule    *[subjectCount]*rule
+	name    string // the account, normalised and canonical
+	badName bool
+	listed  Verdict
+	suspect bool // the address may be a proxy that nobody configured (R9)
+	modeOn  bool
+	slowing bool
+	claimed bool // an answer to a challenge came along
 }
 
-// MaxDevices is how many device cookies of one attempt are looked at.
-const MaxDevices = 8
-
-// A Decision is the answer to an attempt. The zero Decision refuses.
-type Decision struct {
-	// Action is Proceed, Wait, Challenge or Refuse.
-	Action Action
-	// RetryAfter is how long to wait before the next try: for Wait until the
-	// attempt is due, for Refuse until there may be room again.
-	RetryAfter time.Duration
-	// Reasons say why, strongest first; also what a monitored limit would have
-	// done. Proceed may have reasons too.
-	Reasons Reasons
-	// Solve is what became of the challenge's answer that came along.
-	Solve challenge.Verdict
-	// Privileged says that the attempt came from a privileged place.
-	Privileged bool
-	// Counted says that a Challenge is pressure on the site until it is solved.
-	Counted bool
-	// Account is the name, normalised and canonical; empty if it was unusable.
-	Account string
-	// Ticket is what Settle wants; it is of use only for Proceed.
-	Ticket Ticket
-}
-
-// An Outcome is how an attempt ended. The zero Outcome is Failed.
-type Outcome uint8
-
-const (
-	// Failed: the password was wrong, or nobody said otherwise.
-	Failed Outcome = iota
-	// Succeeded: the password was right and the person is let in.
-	Succeeded
-	// Abandoned: the check itself broke and said nothing of the password.
-	Abandoned
-	// Withdrawn: the attempt was stopped after all, before its password was
-	// looked at. The guard says so itself; nobody else needs to.
-	Withdrawn
-)
-
-var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn"}
-
-// String is the outcome's stable name.
-func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
-		return outcomeNames[o]
+// Begin decides an attempt. Only if the decision is Proceed may the password
+// be looked at, and Settle must then be told how that ended. An error means
+// that the counters failed; the decision then refuses.
+//
+// An attempt that finds the room taken only by undecided ones waits for its
+// turn, at most twice Policy.PendingFor, unless ctx ends before (R3).
+func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
+	var v view
+	g.look(&a, &v)
+	if err = g.decide(ctx, &a, &v, &d); err != nil {
+		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
+		d = Decision{}
+		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
-	return outcomeNames[Failed]
+	if d.Action == Proceed && v.badName {
+		d, err = g.nameless(ctx, &v)
+	}
+	if !v.badName {
+		d.Account = v.name
+	}
+	if d.Action == Proceed {
+		d.Ticket = newTicket(&a, &v, &d)
+		return d, nil
+	}
+	if d.Action == Challenge {
+		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
+	}
+	g.tell(Event{
+		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		Privileged: d.Privileged, AccountFailures: v.accountFailures(),
+	})
+	return d, err
+}
+
+// look fills in what is known before anything is counted.
+func (g *Guard) look(a *Attempt, v *view) {
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
+	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
+	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
+	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
+	v.listed = g.config.Lists.Look(a.Address, v.Now)
+	v.suspect = g.proxies.suspect(v.Address)
+	of := &v.rules.calm
+	if v.slowing {
+		of = &v.rules.slowed
+	}
+	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
+	v.badName = g.name(v, a) != nil
+	if v.badName {
+		v.Last = AccountSubject
+	} else {
+		g.device(v, a.Devices)
+	}
+	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
+	v.Binds = &v.rules.binds[v.lifts()]
+	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
+}
+
+func (v *view) lifts() (l lift) {
+	if v.claimed {
+		l |= claimedSolve
+	}
+	if v.suspect {
+		l |= likelyProxy
+	}
+	if v.listed == Allowed {
+		l |= allowedAddress
+	}
+	return l
+}
+
+func (v *view) privileged() bool { return v.Status == trusted.Privileged }
+
+// modeAsks reports whether CAPTCHA mode asks for a challenge.
+func (v *view) modeAsks() bool {
+	return v.modeOn && !v.privileged() && v.listed != Allowed
+}
+
+// nameless refuses an attempt without a usable name. It has been charged to
+// its address and stays so.
+func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
+	d.refuse(Reason{Cause: BadAccountName}, 0)
+	g.config.Mode.Observe(captchamode.Failure, v.Address)
+	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
+		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
+	}
+	return d, nil
+}
+
+// decide charges the attempt and, if there is no room, waits for its turn as
+// long as that is of use.
+func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
+	var waiting *waiter
+	defer func() {
+		if waiting != nil {
+			waiting.leave()
+		}
+	}()
+	for patient := true; ; *d = (Decision{}) {
+		if err := g.charge(ctx, v); err != nil {
+			return err
+		}
+		if decide(v, patient, d) {
+			waiting = g.waiting.waiter(waiting, v)
+			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
+			v.Now = g.config.Now()
+			continue
+		}
+		switch {
+		case d.Action == Proceed && v.claimed:
+			return g.checkSolve(ctx, a, v, d)
+		case d.Action == Forget: // undecided attempts alone fill the budget
+			d.Action, d.RetryAfter = Wait, time.Second
+		case d.Action == Wait && d.RetryAfter <= a.Hold:
+			waiting = g.waiting.waiter(waiting, v)
+			if waiting.hold(ctx, d.RetryAfter) {
+				v.Now = g.config.Now()
+				continue
+			}
+		}
+		return nil
+	}
+}
+
+// charge charges the attempt as if it had failed (R1), unless it is blocked.
+func (g *Guard) charge(ctx context.Context, v *view) error {
+	if v.listed == Blocked {
+		return nil
+	}
+	var err error
+	v.ID = failures.ChargeID{}
+	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
+		return fmt.Errorf("guard: charging an attempt: %w", err)
+	}
+	if v.PlaceErr != nil {
+		g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", v.PlaceErr))
+		v.PlaceErr = nil
+	}
+	return nil
+}
+
+// blockedBy is the key of the first subject without room.
+func (v *view) blockedBy() failures.Key {
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		if v.Usage[i].Over&v.Bind(i) != 0 {
+			return v.Subjects()[i].Key
+		}
+	}
+	return failures.Key{}
+}
+
+// checkSolve uses up the challenge's answer if the attempt needs one at all.
+// It is the last thing before proceeding: nobody burns a solved challenge only
+// to be told to wait.
+func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
+	var why Decision
+	if !v.needsSolve(&why) {
+		return nil
+	}
+	var err error
+	if g.config.Challenges != nil {
+		d.Solve, err = g.config.Challenges.Check(ctx, v.Address, a.Solve)
+	}
+	if err != nil {
+		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
+	}
+	if d.Solve.Solved && d.Solve.Counted {
+		g.config.Mode.TakeBack(captchamode.Unsolved)
+	}
+	if d.Solve.Solved && err == nil {
+		d.Reasons.add(Reason{Cause: ChallengeSolved})
+		return nil
+	}
+	why.Action, why.Solve, why.Privileged = Challenge, d.Solve, d.Privileged
+	why.Reasons.add(Reason{Cause: ChallengeFailed})
+	*d = why
+	return g.withdraw(ctx, &v.Charge)
+}
+
+// withdraw takes back every charge of an attempt whose password was not looked
+// at.
+func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
+	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	g.wake(c)
+	if err != nil {
+		return fmt.Errorf("guard: taking back a charge: %w", err)
+	}
+	return nil
+}
+
+// afterwards is a context for what must be written although the client may have
+// hung up: a client that hangs up has still guessed. How long that may take is
+// the store's business.
+func afterwards(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// wake lets those look again who wait for the attempt's subjects.
+func (g *Guard) wake(c *Charge) {
+	if g.waiting.waiting.Load() > 0 {
+		first, last := c.Counted()
+		subjects := c.Subjects()
+		g.waiting.wake(subjects[first:last])
+	}
+}
+
+// tell tells the observer, if there is one.
+func (g *Guard) tell(e Event) {
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(e)
+	}
+}
+
+// accountFailures is how many failures of strangers the account had; 0 if its
+// place was privileged.
+func (v *view) accountFailures() int {
+	if first, last := v.Counted(); first <= AccountSubject && AccountSubject < last {
+		return int(v.Usage[AccountSubject].Count)
+	}
+	return 0
+}
+
+// A Ticket stands for one attempt that may proceed, until it is settled. Its
+// copies stand for the same attempt: only one of them can be settled. The zero
+// Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
+type Ticket struct {
+	*settlement
+	rules   *rules
+	id      failures.ChargeID
+	account digest
+	address digest
+	network digest
+	place   digest // the address, or the device that vouches for it
+	status  trusted.Status
+	began   time.Time // zero once it has travelled
+
+	// For the event.
+	name      string
+	directory string
+	door      string
+	from      netip.Addr
+	reasons   Reasons
+	failures  int32
+	forwarded bool
+}
+
+// A settlement is what all copies of a ticket share.
+type settlement struct {
+	ended atomic.Int32 // 0, or 1 plus the outcome
+	nonce [16]byte     // of the text that the ticket was turned into
+}
+
+func newTicket(a *Attempt, v *view, d *Decision) Ticket {
+	return Ticket{
+		settlement: new(settlement), rules: v.rules, id: v.ID, account: v.Account,
+		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
+		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
+		failures: int32(v.accountFailures()), forwarded: a.Forwarded,
+	}
+}
+
+// charge is what the attempt was charged.
+func (t *Ticket) charge() (c Charge) {
+	c.ID, c.Status, c.Last = t.id, t.status, subjectCount
+	c.Ladders, c.Binds = &t.rules.calm.ladders, &t.rules.binds[0]
+	c.Account, c.Address, c.Network = t.account, t.address, t.network
+	if t.place != t.address {
+		c.Device, c.AtDevice = t.place, true
+	}
+	return c
+}
+
+// end settles the ticket, once.
+func (t *Ticket) end(o Outcome) error {
+	switch {
+	case t.settlement == nil:
+		return ErrTicket
+	case !t.ended.CompareAndSwap(0, 1+int32(o)):
+		return ErrSettled
+	}
+	return nil
+}
+
+func (t *Ticket) succeeded() bool { return t.settlement != nil && t.ended.Load() == 1+int32(Succeeded) }
+
+func (t *Ticket) event(now time.Time, o Outcome) Event {
+	privileged := t.status == trusted.Privileged
+	return Event{
+		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: int(t.failures),
+	}
+}
+
+// OutcomeOf is Succeeded for true and Failed for false.
+func OutcomeOf(ok bool) Outcome {
+	if ok {
+		return Succeeded
+	}
+	return Failed
+}
+
+// Settle says how an attempt ended. It does its work although ctx may be
+// cancelled. A ticket is settled once, whatever copies there are of it; the
+// second time is ErrSettled and changes nothing. Another error means that the
+// store failed: the attempt then counts as failed.
+func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	if err := t.end(o); err != nil {
+		return err
+	}
+	c := t.charge()
+	switch {
+	case o == Succeeded:
+		c.Now = g.config.Now()
+	case o != Abandoned && o != Withdrawn:
+		g.failed(&t)
+	}
+	err := g.config.Store.Settle(afterwards(ctx), c, o)
+	if err != nil {
+		err = fmt.Errorf("guard: settling as %v: %w", o, err)
+	} else if o == Succeeded {
+		g.proxies.succeeded(&t, c.Now)
+	}
+	g.wake(&c)
+	if g.config.Observer != nil {
+		g.config.Observer.Observe(t.event(g.config.Now(), o))
+	}
+	return err
+}
+
+// Unsettled tells the guard that nobody has settled a ticket that travels for
+// Policy.PendingFor. It counts as failed from then on, and so it is pressure
+// (R20). The door that sealed it calls this at most once, with the attempt's
+// address. If it is settled as failed later, that is no further pressure.
+func (g *Guard) Unsettled(address netip.Addr) {
+	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
+}
+
+// failed is pressure on the site, unless Unsettled was called for the ticket.
+func (g *Guard) failed(t *Ticket) {
+	at := t.began
+	if at.IsZero() {
+		if at = g.config.Now(); at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
+			return
+		}
+	}
+	g.config.Mode.ObserveAt(captchamode.Failure, t.address, at)
+}
+
+// Recheck looks again at a decision to proceed whose password had to wait for
+// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
+// would be challenged now, nothing of it stays charged and d becomes that
+// challenge: the password must not be looked at. The error means that a charge
+// could not be taken back.
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
+	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
+		return nil
+	}
+	t, now := d.Ticket, g.config.Now()
+	if g.config.Lists.Look(t.from, now) == Allowed {
+		return nil
+	}
+	if err := t.end(Withdrawn); err != nil {
+		return err
+	}
+	*d = Decision{Action: Challenge, Account: d.Account}
+	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Reasons.add(Reason{Cause: ModeOn})
+	c := t.charge()
+	err := g.withdraw(ctx, &c)
+	e := t.event(now, Withdrawn)
+	e.Action, e.Settled, e.Reasons = Challenge, false, d.Reasons
+	g.tell(e)
+	return err
+}
+
+// Device issues a device cookie for the account of a ticket that was settled
+// as succeeded; empty if devices are not remembered. The tag tells the cookies
+// of accounts apart in one browser: 8 characters, the same for all names of an
+// account. The cookie is good for ttl.
+func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
+	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+		return "", "", 0
+	}
+	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
+	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.Places.TTL
+}
+
+// Login takes one attempt from beginning to end: it begins it, calls verify if
+// and only if the password may be checked, and settles. An error or a panic of
+// verify abandons the attempt; the error is returned, the panic goes on.
+//
+// The attempt succeeded if and only if ok is true.
+func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
+	d, err = g.Begin(ctx, a)
+	if err != nil || d.Action != Proceed {
+		return d, false, err
+	}
+	outcome := Abandoned
+	defer func() {
+		if settled := g.Settle(ctx, d.Ticket, outcome); settled != nil && err == nil {
+			err = settled
+			ok = ok && outcome == Succeeded
+		}
+	}()
+	ok, err = verify(ctx)
+	if err != nil {
+		return d, false, fmt.Errorf("guard: checking the password: %w", err)
+	}
+	outcome = OutcomeOf(ok)
+	return d, ok, nil
 }
