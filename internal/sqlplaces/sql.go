@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
-	"authguard/internal/changes"
 	"authguard/internal/sqltx"
 	"authguard/trusted"
 )
@@ -100,89 +98,6 @@ func (s *Store) each(ctx context.Context, query string, args []any, yield func(a
 	}
 	return nil
 }
-
-// save writes the difference between two records in one transaction, or nothing
-// if that is only a use that may wait, and notes in after what was written.
-//
-// Other nodes must learn within a second of places that are new, spent, or
-// gone. The number that announces them is one row, locked until the commit, so
-// those changes are serialised over all nodes: at 2 ms for a commit, 500 a
-// second, while bcrypt lets five logins a second through per core. Using a
-// known place again, which is nearly every login, does not raise the number;
-// other nodes see it at their watcher's next full reload.
-func (s *Store) save(ctx context.Context, c change, before, after *trusted.Record) error {
-	statements, tell := c.statements(before, after)
-	if len(statements) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, queryTime)
-	defer cancel()
-	err := sqltx.Run(ctx, s.config.DB, func(tx *sql.Tx) error {
-		for _, one := range statements {
-			if _, err := tx.ExecContext(ctx, one.query, one.args...); err != nil {
-				return err
-			}
-		}
-		if !tell {
-			return nil
-		}
-		return changes.Bump(ctx, tx, changes.Places)
-	})
-	if err != nil {
-		for i := range after.Entries {
-			after.Entries[i].Saved = 0 // the next change writes them all
-		}
-		return fmt.Errorf("sqlplaces: write places: %w", err)
-	}
-	return nil
-}
-
-type statement struct {
-	query string
-	args  []any
-}
-
-// statements lists what turns the rows of before into those of after, and marks
-// in after what it writes. tell is whether other nodes must know.
-func (c change) statements(before, after *trusted.Record) (todo []statement, tell bool) {
-	account := text(c.account)
-	lost := c.forget || before.Reset != after.Reset
-	if c.forget && c.place == (trusted.Key{}) {
-		todo = append(todo, statement{`DELETE FROM places WHERE account = $1`, []any{account}})
-	} else if c.forget {
-		todo = append(todo, statement{deletePlace, []any{account, text(c.place)}})
-	}
-	for i := range before.Entries {
-		if place := before.Entries[i].Place; find(after, place) == nil {
-			lost = true
-			todo = append(todo, statement{deletePlace, []any{account, text(place)}})
-		}
-	}
-	tell = lost
-	for i := range after.Entries {
-		e := &after.Entries[i]
-		was := find(before, e.Place)
-		isNew := was == nil || was.Status != e.Status
-		if isNew || e.Last-e.Saved >= saveEvery.Milliseconds() {
-			todo = append(todo, statement{upsertPlace, []any{account, text(e.Place), e.Status, e.First, e.Last}})
-			e.Saved, tell = e.Last, tell || isNew
-		}
-	}
-	if lost {
-		todo = append(todo, statement{upsertReset, []any{account, after.Reset, c.now.UnixMilli()}})
-	}
-	return todo, tell
-}
-
-func find(record *trusted.Record, place trusted.Key) *trusted.Entry {
-	i := slices.IndexFunc(record.Entries, func(e trusted.Entry) bool { return e.Place == place })
-	if i < 0 {
-		return nil
-	}
-	return &record.Entries[i]
-}
-
-func text(key trusted.Key) string { return hex.EncodeToString(key[:]) }
 
 func parseKey(text string) (trusted.Key, error) {
 	raw, err := hex.DecodeString(text)
