@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,11 +64,10 @@ func newHouse(t *testing.T) *house {
 }
 
 func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Checker) *web.Login {
-	secure := func(c web.Client) bool { return c.Secure }
 	return &web.Login{
-		Guard: h.Guard, Edge: new(web.Edge), Door: door, Secure: secure, Log: quiet, Hold: func() time.Duration { return 0 },
+		Guard: h.Guard, Edge: new(web.Edge), Door: door, Log: quiet, Hold: new(atomic.Int64),
 		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
-		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour, Secure: secure}),
+		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour}),
 	}
 }
 

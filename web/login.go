@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -30,15 +31,13 @@ type Login struct {
 	Door string
 	// Directory is where its accounts are kept; see guard.Attempt.
 	Directory string
-	// Allowed says which accounts may enter here; nil: all. Others look
-	// unknown.
-	Allowed func(accounts.Login) bool
-	// Hold is how long an attempt may be held until it is due (R15).
-	Hold func() time.Duration
-	// Secure says whether a client's cookies are for TLS only.
-	Secure func(Client) bool
-	Admin  bool // the page says so
-	Log    *slog.Logger
+	// Hold is how long an attempt may be held until it is due (R15), in
+	// nanoseconds.
+	Hold   *atomic.Int64
+	Secure CookieSecurity // of device cookies
+	// Admin says that only administrators may enter here.
+	Admin bool
+	Log   *slog.Logger
 
 	pages pages.LoginPages
 }
@@ -68,7 +67,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: devices(c.Request()),
 		Solve:     challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
-		Forwarded: t.client.Forwarded, Hold: l.Hold(), Door: l.Door,
+		Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
 	if err != nil {
 		l.Log.Error("attempt could not be decided", "error", err)
@@ -101,7 +100,7 @@ func (l *Login) check(t *try) error {
 		}
 		return l.stopped(t)
 	}
-	ok = ok && (l.Allowed == nil || l.Allowed(login))
+	ok = ok && l.opensTo(login)
 	outcome := guard.OutcomeOf(ok)
 	if err != nil {
 		outcome = guard.Abandoned
@@ -123,6 +122,14 @@ func (l *Login) check(t *try) error {
 	return l.welcome(t, login)
 }
 
+// opensTo reports whether an account may enter here; if not, it looks unknown. A
+// one-time password of an administrator opens the administration only, which
+// asks for another one at once.
+func (l *Login) opensTo(login accounts.Login) bool {
+	administrator := login.Role == accounts.Admin
+	return administrator == l.Admin || administrator && !login.MustChange
+}
+
 // errRechecked ends the check of a password that may not be looked at after
 // all.
 var errRechecked = errors.New("web: the attempt has to solve a challenge first")
@@ -141,7 +148,7 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 		return err
 	}
 	device, tag, ttl := l.Guard.Device(t.decision.Ticket)
-	setDevice(t, tag, device, ttl, l.Secure(t.client))
+	setDevice(t, tag, device, ttl, l.Secure.of(t.client))
 	next := localPath(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})

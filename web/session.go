@@ -32,11 +32,24 @@ type SessionConfig struct {
 	Door string
 	// Lifetime is how long a session lasts, used or not.
 	Lifetime time.Duration
-	// Secure says whether a client's cookies are for TLS only.
-	Secure func(Client) bool
+	Secure   CookieSecurity
 	// Changed, if set, is told of an account whose password has changed since
 	// one of its sessions began. That session has ended.
 	Changed func(ctx context.Context, account string)
+}
+
+// CookieSecurity says whose cookies are for TLS only. The zero CookieSecurity is
+// SecureLikeRequest.
+type CookieSecurity uint8
+
+const (
+	SecureLikeRequest CookieSecurity = iota // those of clients that came over TLS
+	SecureAlways
+	SecureNever
+)
+
+func (s CookieSecurity) of(c Client) bool {
+	return s == SecureAlways || s == SecureLikeRequest && c.Secure
 }
 
 // NewSessions returns the sessions of a door.
@@ -165,7 +178,7 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
 		Name: s.cookie(), Value: value, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: s.Secure(client), SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: s.Secure.of(client), SameSite: http.SameSiteLaxMode,
 	}
 }
 

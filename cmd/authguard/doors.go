@@ -136,9 +136,6 @@ func (l *lastCall) end(ctx context.Context) {
 
 func (d *doors) public() http.Handler {
 	login := d.login("login", d.at.Session, d.site.people.source)
-	// A one-time password of an administrator opens the administration only,
-	// which asks for another one at once.
-	login.Allowed = func(l accounts.Login) bool { return !(l.Role == accounts.Admin && l.MustChange) }
 	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Log: d.site.log}
 	return public.Handler()
 }
@@ -154,7 +151,6 @@ func (d *doors) administration() http.Handler {
 	own := d.site.people.accounts
 	login := d.login(admin.Door, d.at.Admin.Session, own)
 	login.Admin, login.Directory = true, admin.Directory
-	login.Allowed = func(l accounts.Login) bool { return l.Role == accounts.Admin }
 	e := web.NewEcho("", d.site.log)
 	e.Use(d.edge.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
@@ -168,7 +164,7 @@ func (d *doors) administration() http.Handler {
 // login is the login door of one listener.
 func (d *doors) login(door string, session time.Duration, source accounts.Source) *web.Login {
 	p, log := d.site.people, d.site.log
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure()}
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = d.forget
 	}
@@ -176,18 +172,17 @@ func (d *doors) login(door string, session time.Duration, source accounts.Source
 		Guard: d.site.guard, Edge: &d.edge, Door: door, Log: log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
 		Sessions:  web.NewSessions(sessions),
-		Hold:      func() time.Duration { return time.Duration(d.hold.Load()) },
-		Secure:    d.secure,
+		Hold:      &d.hold,
+		Secure:    sessions.Secure,
 	}
 }
 
-// secure reports whether a client's cookies are for TLS only.
-func (d *doors) secure(c web.Client) bool {
-	switch d.at.SecureCookies {
-	case config.SecureAlways:
-		return true
-	case config.SecureNever:
-		return false
+func (d *doors) secure() web.CookieSecurity {
+	switch {
+	case d.at.SecureCookies == config.SecureNever:
+		return web.SecureNever
+	case d.at.SecureCookies == config.SecureAlways || strings.HasPrefix(d.at.Config.Origin, "https://"):
+		return web.SecureAlways
 	}
-	return c.Secure || strings.HasPrefix(d.at.Config.Origin, "https://")
+	return web.SecureLikeRequest
 }

@@ -68,10 +68,13 @@ func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, 
 // canonical looks up the one name that stands for all names of an account: in our
 // own table for the administration, else in the source.
 func (p *people) canonical(ctx context.Context) func(directory, name string) string {
+	if p.source == accounts.Source(p.accounts) {
+		return p.accounts.CanonicalIn
+	}
+	source, query := p.source.(*accounts.SQLSource)
 	return func(directory, name string) string {
-		source, query := p.source.(*accounts.SQLSource)
 		switch {
-		case directory == admin.Directory || p.source == accounts.Source(p.accounts):
+		case directory == admin.Directory:
 			return p.accounts.Canonical(name)
 		case !query:
 			return name

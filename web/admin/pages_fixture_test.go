@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,12 +50,11 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never := func(web.Client) bool { return false }
 	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
-	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: never})
+	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever})
 	login := &web.Login{
-		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Secure: never, Admin: true, Log: quiet,
-		Hold: func() time.Duration { return 0 },
+		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Secure: web.SecureNever, Admin: true, Log: quiet,
+		Hold: new(atomic.Int64),
 	}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }})

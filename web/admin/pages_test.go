@@ -37,11 +37,25 @@ func TestWithoutALoginThereIsNothingButTheLoginPage(t *testing.T) {
 func TestWhoIsNoAdministratorSeesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
-	c.admit(t, "eve", accounts.User, false)
+	c.admit(t, "eve", accounts.Admin, false)
+	if _, err := c.db.ExecContext(t.Context(), `UPDATE accounts SET role = 'user'`); err != nil { // not even the session ends
+		t.Fatal(err)
+	}
 	for _, path := range []string{"/", "/fragment", "/password", "/api/status"} {
 		if status, _, _ := c.get(t, path); status != http.StatusForbidden {
 			t.Errorf("%s: %d", path, status)
 		}
+	}
+}
+
+func TestOnlyAdministratorsLogInToTheAdministration(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	if _, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "eve", Password: rightPassword}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := c.post(t, "/login", url.Values{"username": {"eve"}, "password": {rightPassword}}); status != http.StatusUnauthorized {
+		t.Errorf("a user with the right password: %d, want what a wrong one gets", status)
 	}
 }
 
