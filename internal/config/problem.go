@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hbollon/go-edlib"
 )
 
 // An Origin is where a value came from. The zero Origin is the built-in
@@ -139,39 +141,17 @@ func below(known []setting, section string) []string {
 }
 
 // didYouMean suggests the candidate nearest to word, if at most a third of the
-// letters differ. Words longer than any name are not compared.
+// letters have to be added, dropped, replaced or swapped with their neighbour.
+// Words longer than any name are not compared.
 func didYouMean(word string, candidates []string) string {
 	best, least := "", max(1, len(strings.TrimPrefix(word, Prefix))/3)+1
 	for _, c := range candidates {
 		if len(word) > 80 {
 			break
 		}
-		if d := distance(word, c); d < least {
+		if d := edlib.OSADamerauLevenshteinDistance(word, c); d < least {
 			best, least = "; did you mean "+c+"?", d
 		}
 	}
 	return best
-}
-
-// distance is how many letters have to be added, dropped, replaced or swapped
-// with their neighbour to get from a to b (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		for j := range rows[i] {
-			switch {
-			case i == 0 || j == 0:
-				rows[i][j] = i + j
-			case a[i-1] == b[j-1]:
-				rows[i][j] = rows[i-1][j-1]
-			default:
-				rows[i][j] = 1 + min(rows[i-1][j], rows[i][j-1], rows[i-1][j-1])
-			}
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }
