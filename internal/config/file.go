@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"reflect"
 	"regexp"
@@ -19,8 +18,11 @@ import (
 // took 12 s for a file of 1 MiB with 20,000 keys.
 const MaxFile = 64 << 10
 
-// line is the origin of what stands on a line of the file.
+// line is the origin of what stands on a line of the file; 0 is all of it.
 func (l *loader) line(n int) Origin { return Origin{Source: l.file, Line: n} }
+
+// at is the origin of a node.
+func (l *loader) at(n ast.Node) Origin { return l.line(n.GetToken().Position.Line) }
 
 // readFile applies one YAML document, which may be empty.
 //
@@ -53,9 +55,9 @@ func (l *loader) readFile(data []byte) {
 	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
 	switch {
 	case len(docs) > 1:
-		l.problem(l.line(lineOf(docs[1].Body)), "", "holds a second document (after ---): all settings belong in one")
+		l.problem(l.at(docs[1].Body), "", "holds a second document (after ---): all settings belong in one")
 	case len(docs) == 1:
-		l.section(docs[0].Body, lineOf(docs[0].Body), "", l.settings)
+		l.section(docs[0].Body, l.at(docs[0].Body), "", l.settings)
 	}
 }
 
@@ -71,70 +73,66 @@ func (l *loader) syntax(err error) {
 	}
 }
 
-// section reads the settings below path. A section with nothing but comments is
-// fine.
-func (l *loader) section(n ast.Node, line int, path string, known []setting) {
-	switch m, ok := n.(ast.MapNode); {
-	case ok:
-		l.mapping(m, path, known)
-	case n.Type() != ast.NullType:
-		l.problem(l.line(line), path, "must hold keys such as %s, not %s", below(known, path)[0], kindOf(n))
-	}
-}
-
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// mapping reads the keys of one mapping and returns the line of each.
-func (l *loader) mapping(m ast.MapNode, section string, known []setting) map[string]int {
+// section reads the keys of a section, which may be one limit of a list. A
+// section with nothing but comments is fine.
+func (l *loader) section(n ast.Node, from Origin, section string, known []setting) {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		if n.Type() != ast.NullType {
+			l.problem(from, section, "must hold keys such as %s, not %s", below(known, section)[0], kindOf(n))
+		}
+		return
+	}
 	seen := map[string]int{}
 	for pairs := m.MapRange(); pairs.Next(); {
 		name, _, _ := scalar(pairs.Key())
-		path, line := join(section, name), lineOf(pairs.Key()) // not the value's line: people look for the key
-		first := cmp.Or(seen[name], line)
+		path, from := join(section, name), l.at(pairs.Key()) // not the value's line: people look for the key
 		i := slices.IndexFunc(known, func(s setting) bool { return s.path == path })
 		switch {
 		case pairs.Key().IsMergeKey():
-			l.problem(l.line(line), section, "merges (<<) are not read here: write the values out")
+			l.problem(from, section, "merges (<<) are not read here: write the values out")
 		case strings.Contains(name, ".") && i >= 0:
-			l.problem(l.line(line), section, "write %s as keys inside each other", name)
+			l.problem(from, section, "write %s as keys inside each other", name)
 		case !namePattern.MatchString(name):
 			// Not repeated: a list's item without its dash may be a secret.
-			l.problem(l.line(line), section, "has a key that is not a name")
+			l.problem(from, section, "has a key that is not a name")
 		case seen[name] > 0:
-			l.problem(l.line(line), path, "is already set on line %d", first)
+			l.problem(from, path, "is already set on line %d", seen[name])
+			continue
 		case i >= 0:
-			l.value(pairs.Value(), line, known[i])
+			l.value(pairs.Value(), from, known[i])
 		case len(below(known, path)) > 0:
-			l.section(pairs.Value(), line, path, known)
+			l.section(pairs.Value(), from, path, known)
 		default:
-			l.problem(l.line(line), path, "unknown key%s", suggestKey(section, name, known))
+			l.problem(from, path, "unknown key%s", suggestKey(section, name, known))
 		}
-		seen[name] = first
+		seen[name] = from.Line
 	}
-	return seen
 }
 
 // value sets a setting or an item of a list.
-func (l *loader) value(n ast.Node, line int, s setting) {
-	from, kind := l.line(line), s.at.Kind()
+func (l *loader) value(n ast.Node, from Origin, s setting) {
 	l.loaded.origins[s.path] = from
 	text, quoted, single := scalar(n)
-	m, isMap := n.(ast.MapNode)
+	_, isMap := n.(ast.MapNode)
 	list, isList := n.(*ast.SequenceNode)
+	kind := s.at.Kind()
 	switch {
 	case n.Type() == ast.NullType:
 		l.problem(from, s.path, "has no value: write one ([] for an empty list), or leave it out")
 	case isList && kind == reflect.Slice:
 		for i, item := range s.resize(len(list.Values)) {
-			l.value(list.Values[i], lineOf(list.Values[i]), item)
+			l.value(list.Values[i], l.at(list.Values[i]), item)
 		}
 	case kind == reflect.Slice:
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
 	case isMap && s.at.Type() == rungType:
-		seen := l.mapping(m, s.path, fields(s))
-		for _, name := range []string{"failures", "window", "then"} {
-			if seen[name] == 0 {
-				l.problem(from, join(s.path, name), "must be set")
+		l.section(n, from, s.path, fields(s))
+		for _, part := range fields(s)[:3] { // all but monitor
+			if _, set := l.loaded.origins[part.path]; !set {
+				l.problem(from, part.path, "must be set")
 			}
 		}
 	case !single:
@@ -149,13 +147,12 @@ func (l *loader) value(n ast.Node, line int, s setting) {
 // scalar is the text of a single value, and whether it was quoted: a quoted
 // value is text, whatever it looks like.
 func scalar(n ast.Node) (text string, quoted, ok bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, false, true
+	switch n.Type() {
+	case ast.StringType, ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
+		t := n.GetToken()
+		return t.Value, t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType, true
+	case ast.LiteralType:
+		return n.(*ast.LiteralNode).Value.Value, true, true
 	default:
 		return "", false, false
 	}
@@ -174,5 +171,3 @@ func kindOf(n ast.Node) string {
 		return "a single value"
 	}
 }
-
-func lineOf(n ast.Node) int { return n.GetToken().Position.Line }

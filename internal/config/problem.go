@@ -117,14 +117,12 @@ func join(path, key string) string { return strings.TrimPrefix(path+"."+key, "."
 // with a similar name, or else the only setting elsewhere with exactly this
 // name.
 func suggestKey(section, name string, known []setting) string {
-	if near := didYouMean(name, below(known, section)); near != "" {
-		return near
-	}
+	near := didYouMean(name, below(known, section))
 	elsewhere := slices.DeleteFunc(slices.Clone(known), func(s setting) bool { return !strings.HasSuffix(s.path, "."+name) })
-	if len(elsewhere) != 1 {
-		return ""
+	if near == "" && len(elsewhere) == 1 {
+		near = "; did you mean " + elsewhere[0].path + "?"
 	}
-	return didYouMean(elsewhere[0].path, []string{elsewhere[0].path})
+	return near
 }
 
 // below lists the keys that a section may have.
