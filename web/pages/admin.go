@@ -44,7 +44,7 @@ func RenderLive(v AdminView) ([]byte, error) { return render("live", v) }
 
 // Frame is what surrounds the page.
 func (v AdminView) Frame() frame {
-	return frame{Title: v.Status().Headline() + " · Administration", Script: "admin.js", Wide: true}
+	return frame{Title: v.Status().Verdict().Headline + " · Administration", Script: "admin.js", Wide: true}
 }
 
 // Plots are the same numbers drawn twice, for wide and for narrow windows; the

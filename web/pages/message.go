@@ -59,44 +59,50 @@ type Message struct {
 	Detail string
 }
 
-// said is a message's tone and words.
-type said struct {
-	tone  string // "bad", "calm" or "good"
-	title string
-	lines []string
+// said is what each kind of message says: its tone, what happened, and what it
+// means and what to do next.
+var said = [...]struct{ tone, title, text string }{
+	NoMessage:         {},
+	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again."},
+	ChallengeAhead:    {"calm", "One more step", "If you have signed in from here before, you may leave it empty."},
+	ChallengeRequired: {"calm", "One more step", "Solve the challenge below and enter your password again: it was not looked at."},
+	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
+	SlowDown: {"calm", "Please wait before you try again", "There were several failed sign-ins, so the next one has to wait. Your password was not looked at. " +
+		"Trying earlier does no harm, but it does not help."},
+	Overloaded:   {"calm", "Too busy at the moment", "Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."},
+	InvalidInput: {"bad", "Something is missing", "Enter your user name and your password, then try again."},
+	SignedOut:    {"good", "You are signed out", "This browser no longer acts for your account. On a computer that others use, close the window too."},
 }
 
-// said is what each kind says: what happened, what it means, what to do next.
-func (m Message) said() said {
-	switch m.Kind {
-	case WrongCredentials:
-		return said{"bad", "That did not match", []string{"The user name or the password is wrong. Check both, and Caps Lock, then try again."}}
-	case ChallengeAhead:
-		return said{"calm", "One more step", []string{m.Why.words(), "If you have signed in from here before, you may leave it empty."}}
-	case ChallengeRequired:
-		return said{"calm", "One more step", []string{m.Why.words(), "Solve the challenge below and enter your password again: it was not looked at."}}
-	case ChallengeFailed:
-		return said{"bad", "The digits did not match", []string{"Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."}}
-	case SlowDown:
-		return said{"calm", "Please wait before you try again", m.waitLines()}
-	case Overloaded:
-		return said{"calm", "Too busy at the moment", []string{"Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."}}
-	case InvalidInput:
-		return said{"bad", "Something is missing", []string{cmp.Or(m.Detail, "Enter your user name and your password, then try again.")}}
-	case SignedOut:
-		return said{"good", "You are signed out", []string{"This browser no longer acts for your account. On a computer that others use, close the window too."}}
-	}
-	return said{}
+var whySaid = [...]string{
+	WhyUnusual: "Something about this sign-in is unusual.",
+	WhyAccount: "There were too many failed sign-ins for this account. Somebody may be guessing its password.",
+	WhyNetwork: "There were too many failed sign-ins from your network. It may not have been you.",
+	WhySite:    "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge.",
 }
+
+// longWait is when waiting stops being the best advice.
+const longWait = 5 * time.Minute
 
 // Tone is "bad", "calm" or "good", and empty when there is nothing to say.
-func (m Message) Tone() string { return m.said().tone }
+func (m Message) Tone() string { return said[m.Kind].tone }
 
 // Title is what happened, in a few words.
-func (m Message) Title() string { return m.said().title }
+func (m Message) Title() string { return said[m.Kind].title }
 
 // Lines is what it means and what to do next.
-func (m Message) Lines() []string { return m.said().lines }
+func (m Message) Lines() []string {
+	text := said[m.Kind].text
+	switch {
+	case m.Kind == ChallengeAhead || m.Kind == ChallengeRequired:
+		return []string{whySaid[m.Why], text}
+	case m.Kind == SlowDown && m.RetryAfter > longWait:
+		return []string{text, "In a hurry? Use a device and a connection from which you have signed in before, or ask whoever runs this site to unlock you."}
+	case m.Kind == InvalidInput:
+		return []string{cmp.Or(m.Detail, text)}
+	}
+	return []string{text}
+}
 
 // Waits reports whether nothing can be done before RetryAfter is over.
 func (m Message) Waits() bool { return m.Kind == SlowDown || m.Kind == Overloaded }
@@ -104,26 +110,3 @@ func (m Message) Waits() bool { return m.Kind == SlowDown || m.Kind == Overloade
 // ChallengeOptional reports whether the form may be sent without an answer:
 // before the account is named nobody knows whether it needs one.
 func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
-
-func (w ChallengeWhy) words() string {
-	switch w {
-	case WhyAccount:
-		return "There were too many failed sign-ins for this account. Somebody may be guessing its password."
-	case WhyNetwork:
-		return "There were too many failed sign-ins from your network. It may not have been you."
-	case WhySite:
-		return "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge."
-	}
-	return "Something about this sign-in is unusual."
-}
-
-// longWait is when waiting stops being the best advice.
-const longWait = 5 * time.Minute
-
-func (m Message) waitLines() []string {
-	lines := []string{"There were several failed sign-ins, so the next one has to wait. Your password was not looked at. Trying earlier does no harm, but it does not help."}
-	if m.RetryAfter > longWait {
-		lines = append(lines, "In a hurry? Use a device and a connection from which you have signed in before, or ask whoever runs this site to unlock you.")
-	}
-	return lines
-}

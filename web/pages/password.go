@@ -14,44 +14,21 @@ type PasswordView struct {
 	Problems []PasswordProblem
 }
 
-// A PasswordProblem is why a new password was not taken.
-type PasswordProblem uint8
+// A PasswordProblem is why a new password was not taken: the input that it is
+// about, and what is wrong and what to do.
+type PasswordProblem struct{ Field, Words string }
 
-const (
-	CurrentWrong PasswordProblem = iota
-	NewTooShort
-	NewTooLong
-	NewSame
-	RepeatDiffers
+// The problems that there can be.
+var (
+	CurrentWrong  = PasswordProblem{"current_password", "The current password is wrong. Enter the one you signed in with."}
+	NewTooShort   = PasswordProblem{"new_password", "The new password is too short. Use at least 8 characters."}
+	NewTooLong    = PasswordProblem{"new_password", "The new password is too long. Use at most 72 bytes; accented letters take two or more."}
+	NewSame       = PasswordProblem{"new_password", "The new password is the old one. Choose a different one."}
+	RepeatDiffers = PasswordProblem{"repeat_password", "The two new passwords differ. Type the same one twice."}
 )
 
 // RenderPassword draws the change-password page.
 func RenderPassword(v PasswordView) ([]byte, error) { return render("password", v) }
-
-// problem is the input that a problem is about, and what is wrong and what to do.
-type problem struct{ Field, Words string }
-
-func (p PasswordProblem) problem() problem {
-	switch p {
-	case NewTooShort:
-		return problem{"new_password", "The new password is too short. Use at least 8 characters."}
-	case NewTooLong:
-		return problem{"new_password", "The new password is too long. Use at most 72 bytes; accented letters take two or more."}
-	case NewSame:
-		return problem{"new_password", "The new password is the old one. Choose a different one."}
-	case RepeatDiffers:
-		return problem{"repeat_password", "The two new passwords differ. Type the same one twice."}
-	}
-	return problem{"current_password", "The current password is wrong. Enter the one you signed in with."}
-}
-
-// Wrong is what is wrong, for the list above the form.
-func (v PasswordView) Wrong() (all []problem) {
-	for _, p := range v.Problems {
-		all = append(all, p.problem())
-	}
-	return all
-}
 
 // A passwordField is one input with its words and its problem.
 type passwordField struct {
@@ -73,7 +50,7 @@ func (v PasswordView) Fields() []passwordField {
 	}
 	focus := 0
 	for i := len(fields) - 1; i >= 0; i-- {
-		for _, p := range v.Wrong() {
+		for _, p := range v.Problems {
 			if p.Field == fields[i].ID {
 				fields[i].Problem, focus = p.Words, i
 			}

@@ -28,51 +28,29 @@ func (s status) OffAt() time.Time {
 	return s.Low.Add(s.CoolDown)
 }
 
-// Headline is the state in a few words.
-func (s status) Headline() string {
-	switch {
-	case s.On && s.Level == captchamode.Attack:
-		return "Under attack — CAPTCHA mode on"
-	case s.On && !s.Forced():
-		return "Calming down — CAPTCHA mode still on"
-	case s.On:
-		return "CAPTCHA mode on"
-	case s.Level == captchamode.Attack && s.Force.Word == captchamode.ForcedOff:
-		return "Under attack — CAPTCHA mode held off"
-	case s.Level == captchamode.Attack:
-		return "Under attack"
-	case s.Level == captchamode.Slow:
-		return "Slowing strangers"
-	}
-	return "Quiet"
-}
+// What a state is called, what it means for people who sign in, and its tone
+// for the colours: "quiet", "slow", "attack" or "on".
+type verdict struct{ Headline, Meaning, Tone string }
 
-// Meaning is what the state means for people who sign in.
-func (s status) Meaning() string {
-	switch {
+// Verdict puts the state into words.
+func (s status) Verdict() verdict {
+	const solve = "Everyone who signs in from a new place solves a CAPTCHA first. People at places they have used before notice nothing."
+	switch attack := s.Level == captchamode.Attack; {
+	case s.On && attack:
+		return verdict{"Under attack — CAPTCHA mode on", solve, "attack"}
+	case s.CoolingDown():
+		return verdict{"Calming down — CAPTCHA mode still on", solve, "on"}
 	case s.On:
-		return "Everyone who signs in from a new place solves a CAPTCHA first. People at places they have used before notice nothing."
-	case s.Level == captchamode.Attack && s.Force.Word == captchamode.ForcedOff:
-		return "Failures are above the threshold, but nobody is asked for a CAPTCHA because a person has switched it off. The limits of every account and address still hold."
-	case s.Level == captchamode.Attack:
-		return "Failures are above the threshold. CAPTCHA mode goes on in a moment."
+		return verdict{"CAPTCHA mode on", solve, "on"}
+	case attack && s.Force.Word == captchamode.ForcedOff:
+		return verdict{"Under attack — CAPTCHA mode held off", "Failures are above the threshold, but nobody is asked for a CAPTCHA because a person has switched it off. " +
+			"The limits of every account and address still hold.", "attack"}
+	case attack:
+		return verdict{"Under attack", "Failures are above the threshold. CAPTCHA mode goes on in a moment.", "attack"}
 	case s.Level == captchamode.Slow:
-		return "There are more failures than usual. Strangers wait a little between two attempts; people at places they have used before notice nothing."
+		return verdict{"Slowing strangers", "There are more failures than usual. Strangers wait a little between two attempts; people at places they have used before notice nothing.", "slow"}
 	}
-	return "Failures are in the normal range. Nobody is slowed or asked for a CAPTCHA because of the site as a whole."
-}
-
-// Tone is "quiet", "slow", "attack" or "on", for the colours.
-func (s status) Tone() string {
-	switch {
-	case s.Level == captchamode.Attack:
-		return "attack"
-	case s.On:
-		return "on"
-	case s.Level == captchamode.Slow:
-		return "slow"
-	}
-	return "quiet"
+	return verdict{"Quiet", "Failures are in the normal range. Nobody is slowed or asked for a CAPTCHA because of the site as a whole.", "quiet"}
 }
 
 // Part is where a rate is on the gauge of pressure and thresholds.

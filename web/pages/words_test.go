@@ -82,9 +82,8 @@ func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 		"CAPTCHA mode on":                      {On: true, Force: on},
 		"Under attack — CAPTCHA mode held off": {Level: captchamode.Attack, Force: off},
 	} {
-		s := status{State: state}
-		if got := s.Headline(); got != want || s.Meaning() == "" || s.Tone() == "" {
-			t.Errorf("%+v is %q", s, got)
+		if got := (status{State: state}).Verdict(); got.Headline != want || got.Meaning == "" || got.Tone == "" {
+			t.Errorf("%+v is %q", state, got)
 		}
 	}
 }
