@@ -59,7 +59,7 @@ type wait struct{ Seconds, Words, ISO, Clock string }
 // Wait is the message's wait.
 func (v LoginView) Wait() wait {
 	if v.marked {
-		return wait{marks[slotSeconds], marks[slotWords], marks[slotISO], marks[slotClock]}
+		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark()}
 	}
 	m := v.Message
 	return wait{

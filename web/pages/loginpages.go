@@ -14,7 +14,7 @@ import (
 // marks; filling that in takes 1 µs. The zero LoginPages is ready to use, and
 // safe for concurrent use.
 type LoginPages struct {
-	skeletons sync.Map // a LoginView with marks → skeleton
+	skeletons sync.Map // a LoginView with marks → its page, taken apart at them
 }
 
 // Render draws the sign-in page. Pages that lead somewhere, belong to a session
@@ -31,11 +31,14 @@ func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		kept = cut(page)
+		kept = strings.Split(string(page), mark)
 		p.skeletons.Store(key, kept)
 	}
-	return kept.(*skeleton).fill(v), nil
+	return fill(kept.([]string), v), nil
 }
+
+// pageSize is more than most pages have, in bytes.
+const pageSize = 4 << 10
 
 // A slot is a part of the sign-in page that differs between attempts. It
 // stands in an attribute with quotes or in plain text, so one way of escaping
@@ -55,12 +58,11 @@ const (
 	slots
 )
 
-// marks stand for the slots while a skeleton is drawn. Nothing that a stranger
-// typed is on the page then, and the templates have no such words.
-var marks = [slots]string{
-	"slot-a-goes-here", "slot-b-goes-here", "slot-c-goes-here", "slot-d-goes-here", "slot-e-goes-here",
-	"slot-f-goes-here", "slot-g-goes-here", "slot-h-goes-here", "slot-i-goes-here",
-}
+// mark stands in front of a slot's letter while a skeleton is drawn. Nothing that
+// a stranger typed is on the page then, and the templates have no such word.
+const mark = "slot-goes-here-"
+
+func (s slot) mark() string { return mark + string(rune('a'+s)) }
 
 // withMarks is the view with a mark in every slot that it fills.
 func (v LoginView) withMarks() LoginView {
@@ -68,7 +70,7 @@ func (v LoginView) withMarks() LoginView {
 	c, m := &v.Challenge, &v.Message
 	for s, text := range [...]*string{slotUsername: &v.Username, slotID: &c.ID, slotImage: &c.Image, slotAudio: &c.Audio, slotPoW: &c.PoWJSON} {
 		if *text != "" {
-			*text = marks[s]
+			*text = slot(s).mark()
 		}
 	}
 	if m.RetryAfter > longWait { // which has words of its own
@@ -82,33 +84,9 @@ func (v LoginView) withMarks() LoginView {
 	return v
 }
 
-// A skeleton is text, slot, text, slot and so on, ending in text.
-type skeleton struct {
-	texts []string
-	slots []slot
-	size  int // of all texts
-}
-
-// cut takes a page apart at its marks.
-func cut(drawn []byte) *skeleton {
-	s, page := new(skeleton), string(drawn)
-	for {
-		next, at := slots, len(page)
-		for one, mark := range marks {
-			if i := strings.Index(page, mark); i >= 0 && i < at {
-				next, at = slot(one), i
-			}
-		}
-		s.texts, s.size = append(s.texts, page[:at]), s.size+at
-		if next == slots {
-			return s
-		}
-		s.slots = append(s.slots, next)
-		page = page[at+len(marks[next]):]
-	}
-}
-
-func (s *skeleton) fill(v LoginView) []byte {
+// fill puts a view into a skeleton: a page taken apart at its marks, so that all
+// parts but the first begin with a slot's letter.
+func fill(skeleton []string, v LoginView) []byte {
 	with := [slots]string{
 		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON,
 	}
@@ -116,14 +94,13 @@ func (s *skeleton) fill(v LoginView) []byte {
 		w := v.Wait()
 		with[slotSeconds], with[slotWords], with[slotISO], with[slotClock] = w.Seconds, w.Words, w.ISO, w.Clock
 	}
-	size := s.size
 	for i, text := range with {
 		with[i] = template.HTMLEscapeString(text)
-		size += 2 * len(with[i]) // paths stand on the page twice
 	}
-	page := make([]byte, 0, size)
-	for i, one := range s.slots {
-		page = append(append(page, s.texts[i]...), with[one]...)
+	page := make([]byte, 0, pageSize)
+	page = append(page, skeleton[0]...)
+	for _, part := range skeleton[1:] {
+		page = append(append(page, with[part[0]-'a']...), part[1:]...)
 	}
-	return append(page, s.texts[len(s.slots)]...)
+	return page
 }
