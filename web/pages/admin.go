@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"authguard/captchamode"
@@ -66,11 +67,7 @@ func (v AdminView) Status() status {
 }
 
 // Newest is the minutes with the newest first, for the table behind the plot.
-func (v AdminView) Newest() []captchamode.Minute {
-	rows := slices.Clone(v.Minutes)
-	slices.Reverse(rows)
-	return rows
-}
+func (v AdminView) Newest() iter.Seq2[int, captchamode.Minute] { return slices.Backward(v.Minutes) }
 
 // Zone is the abbreviation of the time zone of all times shown.
 func (v AdminView) Zone() string { return v.Now.Format("MST") }
@@ -80,10 +77,7 @@ const shownSwitches = 20
 
 // History is the newest changes of CAPTCHA mode, newest first.
 func (v AdminView) History() (all []change) {
-	for _, s := range slices.Backward(v.Switches) {
-		if len(all) == shownSwitches {
-			break
-		}
+	for _, s := range slices.Backward(v.Switches[max(0, len(v.Switches)-shownSwitches):]) {
 		all = append(all, change(s))
 	}
 	return all

@@ -46,35 +46,29 @@ func newName(s string) name {
 }
 
 func cutRunes(s string, most int) (string, bool) {
-	n := 0
 	for i := range s {
-		if n == most {
+		if most == 0 {
 			return s[:i], true
 		}
-		n++
+		most--
 	}
 	return s, false
 }
 
 func pieces(s string) (all []piece) {
-	plain := 0
-	add := func(end, next int, label string) {
-		if plain < end {
-			all = append(all, piece{Text: s[plain:end]})
-		}
-		if label != "" {
+	for size := 0; len(s) > 0; s = s[size:] {
+		var r rune
+		r, size = utf8.DecodeRuneInString(s)
+		label, last := hiddenLabel(r, size, s[0]), len(all)-1
+		switch {
+		case label != "":
 			all = append(all, piece{label, true})
+		case last >= 0 && !all[last].Hidden:
+			all[last].Text += s[:size]
+		default:
+			all = append(all, piece{Text: s[:size]})
 		}
-		plain = next
 	}
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if label := hiddenLabel(r, size, s[i]); label != "" {
-			add(i, i+size, label)
-		}
-		i += size
-	}
-	add(len(s), len(s), "")
 	return all
 }
 

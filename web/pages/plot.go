@@ -1,9 +1,10 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,21 +14,23 @@ import (
 // A Plot is everything the SVG is made of, in its own coordinates: texts and
 // shapes, no style.
 type Plot struct {
-	Canvas      canvas
-	Title, Desc string
-	Zone        string
-	Empty       bool
-	Bars        []Bar
-	Lines       []Line
-	Spans       []Span
-	Hits        []Hit
+	Canvas     canvas
+	Desc, Zone string
+	Bars       []Bar
+	Lines      []Line
+	Spans      []Span
+	Hits       []Hit
 }
 
 // A Bar is one part of one minute's stack.
 type Bar struct{ Class, X, Y, W, H string }
 
 // A Line is one threshold over time, with its name at the newest end.
-type Line struct{ Class, Path, Label, LabelX, LabelY, Anchor string }
+type Line struct {
+	Class, Path, Label, LabelX, LabelY string
+
+	labelY float64 // where the label would be if it were alone
+}
 
 // A Span is a stretch of minutes in one mode.
 type Span struct {
@@ -47,10 +50,7 @@ type Hit struct{ X, W, Text string }
 // are.
 func NewPlot(id string, now time.Time, points []captchamode.Minute) Plot {
 	c := newCanvas(id, now, points)
-	p := Plot{
-		Canvas: c, Title: "Failed sign-ins per minute", Desc: describe(c, points), Zone: now.Format("MST"), Empty: len(points) == 0,
-		Spans: c.spans(points), Lines: c.lines(points),
-	}
+	p := Plot{Canvas: c, Desc: describe(c, points), Zone: now.Format("MST"), Spans: c.spans(points), Lines: c.lines(points)}
 	for _, m := range points {
 		p.Bars = append(p.Bars, c.stack(m)...)
 		p.Hits = append(p.Hits, c.hit(m))
@@ -129,13 +129,11 @@ func describe(c canvas, points []captchamode.Minute) string {
 		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
 }
 
-// A threshold is one of the lines, and how to read it from a minute.
-type threshold struct {
+// thresholds are the lines, and how to read each from a minute.
+var thresholds = [...]struct {
 	class, label string
 	of           func(captchamode.Minute) float64
-}
-
-var thresholds = [...]threshold{
+}{
 	{"on", "CAPTCHA on", func(m captchamode.Minute) float64 { return m.Threshold }},
 	{"leave", "may go off", func(m captchamode.Minute) float64 { return m.LeaveAt }},
 	{"slow", "slowing", func(m captchamode.Minute) float64 { return m.SlowAt }},
@@ -147,17 +145,17 @@ const labelGap = 14
 // lines draws each threshold as steps, minute by minute, since it moves with
 // what the site has learned.
 func (c canvas) lines(points []captchamode.Minute) []Line {
-	var out []Line
-	var heights []float64
-	for _, t := range thresholds {
-		path, last := c.steps(points, t.of)
-		if path == "" {
-			continue
-		}
-		out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + rateWords(last)})
-		heights = append(heights, c.y(last))
+	x, down := c.Right+8, 4.0
+	if c.ID == "narrow" { // above the line, not beside its end
+		x, down = c.Left+4, -4
 	}
-	c.placeLabels(out, heights)
+	var out []Line
+	for _, t := range thresholds {
+		if path, last := c.steps(points, t.of); path != "" {
+			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + rateWords(last), LabelX: coord(x), labelY: c.y(last) + down})
+		}
+	}
+	c.placeLabels(out)
 	return out
 }
 
@@ -184,26 +182,17 @@ func (c canvas) steps(points []captchamode.Minute, of func(captchamode.Minute) f
 	return strings.TrimSpace(b.String()), last
 }
 
-// placeLabels puts the names beside the ends of their lines, or above them
-// where the plot is narrow, and moves them apart.
-func (c canvas) placeLabels(lines []Line, heights []float64) {
-	order := make([]int, len(lines))
-	at := make([]float64, len(lines))
+// placeLabels moves the names of the lines apart, from the lowest up.
+func (c canvas) placeLabels(lines []Line) {
+	order := make([]*Line, 0, len(lines))
 	for i := range lines {
-		order[i] = i
-		at[i] = heights[i] + 4
-		lines[i].LabelX, lines[i].Anchor = coord(c.Right+8), "start"
-		if c.ID == "narrow" {
-			at[i] = heights[i] - 4
-			lines[i].LabelX, lines[i].Anchor = coord(c.Left+4), "start"
-		}
+		order = append(order, &lines[i])
 	}
-	sort.SliceStable(order, func(a, b int) bool { return at[order[a]] > at[order[b]] })
+	slices.SortStableFunc(order, func(a, b *Line) int { return cmp.Compare(b.labelY, a.labelY) })
 	floor := c.Bottom
-	for _, i := range order {
-		at[i] = min(at[i], floor)
-		floor = at[i] - labelGap
-		lines[i].LabelY = coord(at[i])
+	for _, l := range order {
+		y := min(l.labelY, floor)
+		l.LabelY, floor = coord(y), y-labelGap
 	}
 }
 
@@ -211,34 +200,23 @@ func (c canvas) placeLabels(lines []Line, heights []float64) {
 const labelRoom = 92
 
 // spans joins neighbouring minutes of one mode. Quiet ones are not drawn.
-func (c canvas) spans(points []captchamode.Minute) []Span {
-	var out []Span
-	for i := 0; i < len(points); {
-		j := i + 1
-		for j < len(points) && modeWords(points[j]) == modeWords(points[i]) {
-			j++
+func (c canvas) spans(points []captchamode.Minute) (out []Span) {
+	for i, next := 0, 0; i < len(points); i = next {
+		mode := modeWords(points[i])
+		for next = i + 1; next < len(points) && modeWords(points[next]) == mode; {
+			next++
 		}
-		if s, ok := c.span(points[i:j]); ok {
-			out = append(out, s)
+		class := map[string]string{slowing: "slow", captcha: "captcha"}[mode]
+		if class == "" {
+			continue
 		}
-		i = j
+		x := c.x(points[i].Start)
+		w := c.x(points[next-1].Start.Add(time.Minute)) - x
+		s := Span{Class: class, X: coord(x), W: coord(w), LabelX: coord(x + 6)}
+		if w >= labelRoom {
+			s.Label = mode
+		}
+		out = append(out, s)
 	}
 	return out
-}
-
-func (c canvas) span(run []captchamode.Minute) (Span, bool) {
-	class := "captcha"
-	switch modeWords(run[0]) {
-	case quiet:
-		return Span{}, false
-	case slowing:
-		class = "slow"
-	}
-	x := c.x(run[0].Start)
-	w := c.x(run[len(run)-1].Start.Add(time.Minute)) - x
-	s := Span{Class: class, X: coord(x), W: coord(w), LabelX: coord(x + 6)}
-	if w >= labelRoom {
-		s.Label = modeWords(run[0])
-	}
-	return s, true
 }
