@@ -3,21 +3,13 @@ package main
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/alecthomas/kong"
 )
 
-// allowCmd is `authguard allow`.
-type allowCmd struct {
-	CIDR string `arg:"" help:"An address or a range, such as 192.0.2.0/24."`
-	listFlags
-}
-
-// blockCmd is `authguard block`.
-type blockCmd struct {
-	CIDR string `arg:"" help:"An address or a range, such as 192.0.2.0/24."`
-	listFlags
-}
-
-type listFlags struct {
+// listCmd is `authguard allow` and `authguard block`.
+type listCmd struct {
+	CIDR  string `arg:"" help:"An address or a range, such as 192.0.2.0/24."`
 	For   string `default:"168h" help:"How long: a duration, or forever."`
 	Note  string `help:"Why, for whoever looks at it later."`
 	Force bool   `help:"Also where the range is everybody."`
@@ -28,19 +20,16 @@ type unlistCmd struct {
 	CIDR string `arg:"" help:"The address or range as it was listed."`
 }
 
-// Run allows a range.
-func (c allowCmd) Run(g *globals) error {
-	return c.list(g, c.CIDR, "allow", "%s is allowed: the limits of address and network and CAPTCHA mode do not apply there. `authguard unlist %[1]s` takes it back.")
-}
-
-// Run blocks a range.
-func (c blockCmd) Run(g *globals) error {
-	return c.list(g, c.CIDR, "block", "%s is blocked: every attempt from there is refused. `authguard unlist %[1]s` takes it back.")
-}
-
-func (f listFlags) list(g *globals, cidr, verdict, words string) error {
+// Run allows or blocks a range, as the command is called.
+func (c listCmd) Run(g *globals, command *kong.Context) error {
+	words := "%s is allowed: the limits of address and network and CAPTCHA mode do not apply there."
+	verdict := command.Selected().Name
+	if verdict == "block" {
+		words = "%s is blocked: every attempt from there is refused."
+	}
 	return g.do(http.MethodPost, "/api/lists", nil,
-		map[string]any{"cidr": cidr, "verdict": verdict, "for": f.For, "note": f.Note, "force": f.Force}, words, cidr)
+		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Note, "force": c.Force},
+		words+" `authguard unlist %[1]s` takes it back.", c.CIDR)
 }
 
 // Run takes a range off the lists.

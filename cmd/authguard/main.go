@@ -24,8 +24,8 @@ type commandLine struct {
 	Serve   serveCmd   `cmd:"" help:"Serve the login page, the API and the administration."`
 	Captcha captchaCmd `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
 	User    userCmd    `cmd:"" help:"Add, change and list accounts."`
-	Allow   allowCmd   `cmd:"" help:"Lift the limits of an address or range."`
-	Block   blockCmd   `cmd:"" help:"Refuse every attempt from an address or range."`
+	Allow   listCmd    `cmd:"" help:"Lift the limits of an address or range."`
+	Block   listCmd    `cmd:"" help:"Refuse every attempt from an address or range."`
 	Unlist  unlistCmd  `cmd:"" help:"Take an address or range off the lists."`
 	Explain explainCmd `cmd:"" help:"Say what stands against an account or address, and why."`
 	Unlock  unlockCmd  `cmd:"" help:"Forget the failures of an account or address."`
