@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"authguard/internal/config"
+	"authguard/web"
 	"authguard/web/admin"
 )
 
@@ -52,20 +53,6 @@ func (g *globals) client() (*client, error) {
 	return &client{http: http.Client{Transport: &http.Transport{DialContext: dial}}, socket: path}, nil
 }
 
-// A refusal is a problem that the server answered with.
-type refusal struct {
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Status int    `json:"status"`
-}
-
-func (r *refusal) Error() string {
-	if r.Detail != "" {
-		return r.Detail
-	}
-	return r.Title
-}
-
 // send asks for something; the caller closes the body.
 func (c *client) send(method, path string, query url.Values, contentType string, body io.Reader) (*http.Response, error) {
 	target := url.URL{Scheme: "http", Host: "authguard", Path: path, RawQuery: query.Encode()}
@@ -85,8 +72,8 @@ func (c *client) send(method, path string, query url.Values, contentType string,
 		return response, nil
 	}
 	defer response.Body.Close()
-	bad := &refusal{Title: response.Status, Status: response.StatusCode}
-	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(bad); err != nil {
+	bad := web.Problem{Title: response.Status, Status: response.StatusCode}
+	if err := json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&bad); err != nil {
 		return nil, fmt.Errorf("the server answered %s", response.Status)
 	}
 	return nil, bad
@@ -102,7 +89,7 @@ func (c *client) unreachable(err error) error {
 	return fmt.Errorf("the server does not answer at %s: %w", c.socket, err)
 }
 
-// ask sends JSON, if any, and reads JSON into answer, if any.
+// ask sends JSON, if any, and reads JSON into answer.
 func (c *client) ask(method, path string, query url.Values, question, answer any) error {
 	var body io.Reader
 	contentType := ""
@@ -118,39 +105,28 @@ func (c *client) ask(method, path string, query url.Values, question, answer any
 		return err
 	}
 	defer response.Body.Close()
-	if answer == nil || response.StatusCode == http.StatusNoContent {
-		return nil
-	}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return nil
 }
 
-// do is ask for a command whose answer, in JSON, is what was asked, or in
-// words.
+// do asks for something to be done and prints that it was.
 func (g *globals) do(method, path string, query url.Values, question any, words string, args ...any) error {
-	c, err := g.client()
-	if err != nil {
+	return g.print(method, path, query, question, new(any), func() error {
+		_, err := fmt.Fprintf(g.out, words+"\n", args...)
 		return err
-	}
-	var answer any
-	if err := c.ask(method, path, query, question, &answer); err != nil {
-		return err
-	}
-	if g.JSON {
-		if answer == nil {
-			answer = map[string]bool{"ok": true}
-		}
-		return printJSON(g, answer)
-	}
-	fmt.Fprintf(g.out, words+"\n", args...)
-	return nil
+	})
 }
 
-// show asks for something and prints it: in JSON as it came, or in words, made
-// from what was read into answer.
+// show asks for something and prints it, in words made from what was read into
+// answer.
 func (g *globals) show(path string, query url.Values, answer any, words func() error) error {
+	return g.print(http.MethodGet, path, query, nil, answer, words)
+}
+
+// print prints an answer: in JSON as it came, or in words.
+func (g *globals) print(method, path string, query url.Values, question, answer any, words func() error) error {
 	c, err := g.client()
 	if err != nil {
 		return err
@@ -158,7 +134,7 @@ func (g *globals) show(path string, query url.Values, answer any, words func() e
 	if g.JSON {
 		answer = new(any)
 	}
-	if err := c.ask(http.MethodGet, path, query, nil, answer); err != nil {
+	if err := c.ask(method, path, query, question, answer); err != nil {
 		return err
 	}
 	if g.JSON {

@@ -24,25 +24,14 @@ type configCheckCmd struct{}
 func (configCheckCmd) Run(g *globals) error {
 	_, err := config.Load(g.configPath(), os.Environ())
 	if g.JSON {
-		problems := config.Problems(err)
-		if problems == nil {
-			problems = []config.Problem{}
-		}
-		return errors.Join(printJSON(g, map[string]any{"ok": err == nil, "problems": problems}), quietly(err))
+		problems := append([]config.Problem{}, config.Problems(err)...)
+		return g.judged(map[string]any{"ok": err == nil, "problems": problems}, err == nil, "the configuration cannot be used")
 	}
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	fmt.Fprintln(g.out, "The configuration is good.")
 	return nil
-}
-
-// quietly is an error that has been printed already.
-func quietly(err error) error {
-	if err == nil {
-		return nil
-	}
-	return answered{errors.New("the configuration cannot be used")}
 }
 
 type configShowCmd struct{}
@@ -96,4 +85,13 @@ func printJSON(g *globals, v any) error {
 	e := json.NewEncoder(g.out)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// judged prints JSON that says whether all is well, and fails if it is not.
+func (g *globals) judged(v any, well bool, words string) error {
+	err := printJSON(g, v)
+	if !well {
+		err = errors.Join(err, answered{errors.New(words)})
+	}
+	return err
 }

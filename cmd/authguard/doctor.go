@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -24,11 +23,7 @@ func (doctorCmd) Run(g *globals) error {
 	checks := doctor.Examine(context.Background(), c)
 	well := doctor.Well(checks)
 	if g.JSON {
-		err := printJSON(g, map[string]any{"ok": well, "checks": checks})
-		if !well {
-			err = errors.Join(err, answered{errors.New("something is wrong")})
-		}
-		return err
+		return g.judged(map[string]any{"ok": well, "checks": checks}, well, "something is wrong")
 	}
 	return tell(g, checks)
 }

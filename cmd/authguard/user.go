@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"authguard/internal/accounts"
 )
 
 // userCmd is `authguard user`.
@@ -74,7 +76,7 @@ func (g *globals) account(path string, question map[string]any, name, password s
 	if err != nil {
 		return err
 	}
-	if err := c.ask(http.MethodPost, path, nil, question, nil); err != nil {
+	if err := c.ask(http.MethodPost, path, nil, question, new(any)); err != nil {
 		return err
 	}
 	if g.JSON {
@@ -226,15 +228,12 @@ func (c userImportCmd) Run(g *globals) error {
 
 // importLine is one line of the server's running account.
 type importLine struct {
-	Done     int64 `json:"done"`
-	Total    int64 `json:"total"`
-	Imported *int  `json:"imported"`
-	Problems []struct {
-		Line int    `json:"line"`
-		Text string `json:"text"`
-	} `json:"problems"`
-	More  int    `json:"more"`
-	Error string `json:"error"`
+	Done     int64                  `json:"done"`
+	Total    int64                  `json:"total"`
+	Imported *int                   `json:"imported"`
+	Problems []accounts.LineProblem `json:"problems"`
+	More     int                    `json:"more"`
+	Error    string                 `json:"error"`
 }
 
 func (g *globals) follow(body io.Reader) error {
@@ -263,7 +262,7 @@ func (g *globals) follow(body io.Reader) error {
 
 func (l importLine) refused(g *globals) error {
 	if g.JSON {
-		return errors.Join(printJSON(g, l), answered{errors.New("nothing was imported")})
+		return g.judged(l, false, "nothing was imported")
 	}
 	var b strings.Builder
 	for _, p := range l.Problems {
