@@ -35,7 +35,7 @@ type API struct {
 // Routes adds the API's paths. admit lets callers in or refuses them, and sets
 // whoKey.
 func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
-	add := func(method, path string, h echo.HandlerFunc) { e.Add(method, "/api"+path, a.answering(h), admit) }
+	add := func(method, path string, h question) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
 	add(http.MethodGet, "/status", a.overview)
 	add(http.MethodGet, "/mode", a.mode)
@@ -63,21 +63,28 @@ func sender(c echo.Context) string {
 	return cmp.Or(who, "unknown")
 }
 
+// A question is answered with what it returns, as JSON, unless it has written an
+// answer of its own.
+type question func(c echo.Context) (answer any, err error)
+
+// done is the answer that something was done.
+var done = map[string]bool{"ok": true}
+
 // maxQuestion is the largest JSON body that is read, in bytes.
 const maxQuestion = 64 << 10
 
 // asking hands the one JSON object of a request to a handler. Only what says
 // that it is JSON is read, which no other site's form can say.
-func asking[Q any](h func(c echo.Context, question Q) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		var question Q
+func asking[Q any](h func(c echo.Context, q Q) (any, error)) question {
+	return func(c echo.Context) (any, error) {
+		var q Q
 		if !web.SentJSON(c.Request()) {
-			return asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+			return nil, asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
 		}
-		if err := web.ReadJSON(c, maxQuestion, &question); err != nil {
-			return err
+		if err := web.ReadJSON(c, maxQuestion, &q); err != nil {
+			return nil, err
 		}
-		return h(c, question)
+		return h(c, q)
 	}
 }
 
@@ -126,21 +133,16 @@ func hold(text string) (time.Duration, error) {
 // listed is a list as JSON has it: [] if it is empty, not null.
 func listed[T any](all []T) []T { return append([]T{}, all...) }
 
-// done answers that something was done, unless it was not.
-func done(c echo.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]bool{"ok": true})
-}
-
-// answering turns a handler's error into a problem. Administrators may read what
-// broke.
-func (a *API) answering(h echo.HandlerFunc) echo.HandlerFunc {
+// answering writes the answer to a question, or a problem in its place.
+// Administrators may read what broke.
+func (a *API) answering(h question) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		err := h(c)
-		if err == nil || c.Response().Committed {
+		answer, err := h(c)
+		switch {
+		case c.Response().Committed:
 			return err
+		case err == nil:
+			return c.JSON(http.StatusOK, answer)
 		}
 		p := problemOf(err)
 		if p.Status >= http.StatusInternalServerError {

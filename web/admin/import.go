@@ -15,7 +15,6 @@ import (
 // maxImport is the largest file that is imported, in bytes.
 const maxImport = 4 << 30
 
-// A badLine is why a line of the file was refused.
 // A finish is the last line: imported, or why not.
 type finish struct {
 	Imported *int                   `json:"imported,omitempty"`
@@ -28,14 +27,14 @@ type finish struct {
 // file as the body. The answer is 200 and lines of JSON: {"done","total"} while
 // it goes on, and a last one with "imported", "problems" or "error". All of the
 // file is imported or nothing.
-func (a *API) importUsers(c echo.Context) error {
+func (a *API) importUsers(c echo.Context) (any, error) {
 	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
 	if !ok {
-		return web.Invalid("format: say htpasswd or csv")
+		return nil, web.Invalid("format: say htpasswd or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	write := startLines(c)
 	n, err := a.Control.Import(c.Request().Context(), sender(c), accounts.ImportRequest{
@@ -43,7 +42,7 @@ func (a *API) importUsers(c echo.Context) error {
 		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	})
 	write(a.finished(c, n, err))
-	return nil
+	return nil, nil
 }
 
 func (a *API) finished(c echo.Context, n int, err error) finish {

@@ -16,12 +16,9 @@ import (
 )
 
 // lists is GET /api/lists.
-func (a *API) lists(c echo.Context) error {
+func (a *API) lists(c echo.Context) (any, error) {
 	entries, err := a.Control.Listings(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]any{"lists": listed(entries)})
+	return map[string]any{"lists": listed(entries)}, err
 }
 
 type listQuestion struct {
@@ -34,38 +31,34 @@ type listQuestion struct {
 
 // list is POST /api/lists. "for" is a duration or "forever"; without one it is a
 // week. The answer is the entry.
-func (a *API) list(c echo.Context, q listQuestion) error {
+func (a *API) list(c echo.Context, q listQuestion) (any, error) {
 	request := lists.Request{Verdict: q.Verdict, Note: q.Note, Force: q.Force, Forever: q.For == "forever"}
 	var err error
 	if request.Prefix, err = lists.ParsePrefix(q.CIDR); err != nil {
-		return web.Invalid("cidr: %s", words(err))
+		return nil, web.Invalid("cidr: %s", words(err))
 	}
 	if !request.Forever {
 		if request.For, err = hold(q.For); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
-		return web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+		return nil, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
 	}
-	entry, err := a.Control.List(c.Request().Context(), sender(c), request)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, entry)
+	return a.Control.List(c.Request().Context(), sender(c), request)
 }
 
 // unlist is DELETE /api/lists?cidr=.
-func (a *API) unlist(c echo.Context) error {
+func (a *API) unlist(c echo.Context) (any, error) {
 	prefix, err := lists.ParsePrefix(c.QueryParam("cidr"))
 	if err != nil {
-		return web.Invalid("cidr: %s", words(err))
+		return nil, web.Invalid("cidr: %s", words(err))
 	}
 	err = a.Control.Unlist(c.Request().Context(), sender(c), prefix)
 	if errors.Is(err, lists.ErrNotListed) {
-		return a.notListed(c, prefix)
+		err = a.notListed(c, prefix)
 	}
-	return done(c, err)
+	return done, err
 }
 
 // notListed says what is listed there instead.
@@ -88,16 +81,13 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 
 // recent is GET /api/audit?account=&address=&kind=&since=&before=&limit=, newest
 // first. An account is found by any of its names.
-func (a *API) recent(c echo.Context) error {
+func (a *API) recent(c echo.Context) (any, error) {
 	filter, err := a.filter(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := a.Audit.Recent(c.Request().Context(), filter)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]any{"audit": listed(rows)})
+	return map[string]any{"audit": listed(rows)}, err
 }
 
 func (a *API) filter(c echo.Context) (f audit.Filter, err error) {

@@ -15,8 +15,8 @@ import (
 )
 
 // overview is GET /api/overview.
-func (a *API) overview(c echo.Context) error {
-	return c.JSON(http.StatusOK, a.Control.Overview(c.Request().Context()))
+func (a *API) overview(c echo.Context) (any, error) {
+	return a.Control.Overview(c.Request().Context()), nil
 }
 
 // overviewPage is GET /, with ?account= and ?address= also the look-up.
@@ -49,8 +49,8 @@ func (s *Site) view(c echo.Context, session *web.Session) pages.AdminView {
 }
 
 // mode is GET /api/mode.
-func (a *API) mode(c echo.Context) error {
-	return c.JSON(http.StatusOK, a.Control.Overview(c.Request().Context()).State)
+func (a *API) mode(c echo.Context) (any, error) {
+	return a.Control.Overview(c.Request().Context()).State, nil
 }
 
 type modeQuestion struct {
@@ -61,12 +61,12 @@ type modeQuestion struct {
 
 // setMode is PUT /api/mode. "for" is a duration such as 2h; without one it is
 // two hours. The answer is the mode as it is then.
-func (a *API) setMode(c echo.Context, q modeQuestion) error {
+func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	if q.Reason == "" && q.Mode != "auto" {
-		return web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
+		return nil, web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
 	}
 	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
-		return err
+		return nil, err
 	}
 	return a.mode(c)
 }

@@ -101,22 +101,16 @@ type peerKey struct{}
 
 // peer is the user at the other end of a socket (SO_PEERCRED).
 func peer(c net.Conn) string {
-	const unknown = "cli:unknown"
-	socket, ok := c.(*net.UnixConn)
-	if !ok {
-		return unknown
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return unknown
-	}
 	var credentials *syscall.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		credentials, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err != nil || failed != nil {
-		return unknown
+	if socket, ok := c.(*net.UnixConn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) {
+				credentials, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+			})
+		}
+	}
+	if credentials == nil {
+		return "cli:unknown"
 	}
 	id := strconv.FormatUint(uint64(credentials.Uid), 10)
 	if known, err := user.LookupId(id); err == nil {

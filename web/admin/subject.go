@@ -13,16 +13,12 @@ import (
 )
 
 // explain is GET /api/explain?account=&address=.
-func (a *API) explain(c echo.Context) error {
+func (a *API) explain(c echo.Context) (any, error) {
 	from, err := address(c.QueryParam("address"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e, err := a.Control.Explain(c.Request().Context(), c.QueryParam("account"), from)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, e)
+	return a.Control.Explain(c.Request().Context(), c.QueryParam("account"), from)
 }
 
 // lookUp is the answer to the page's ?account= and ?address=; nothing if neither
@@ -61,31 +57,31 @@ type unlockQuestion struct {
 
 // unlock is POST /api/unlock. With place, the account's place at the address is
 // forgotten too, or all its places if no address is given.
-func (a *API) unlock(c echo.Context, q unlockQuestion) error {
+func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if q.Place && q.Account == "" {
-		return web.Invalid("place needs an account: places belong to one")
+		return nil, web.Invalid("place needs an account: places belong to one")
 	}
 	ctx := c.Request().Context()
 	if err := a.Control.Unlock(ctx, sender(c), q.Account, from); err != nil {
-		return err
+		return nil, err
 	}
 	if q.Place {
 		err = a.Control.ForgetPlaces(ctx, sender(c), q.Account, from)
 	}
-	return done(c, err)
+	return done, err
 }
 
 // forget is POST /api/forget: an account's place at an address, or all of them.
-func (a *API) forget(c echo.Context, q subject) error {
+func (a *API) forget(c echo.Context, q subject) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return done(c, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from))
+	return done, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from)
 }
 
 // unlockForm is POST /unlock.

@@ -13,20 +13,17 @@ const usersPage = 200
 
 // users is GET /api/users?after=&limit=: a page, and as "next" what to ask for
 // after it, if there may be more.
-func (a *API) users(c echo.Context) error {
+func (a *API) users(c echo.Context) (any, error) {
 	limit, err := number(c, "limit", usersPage)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all, err := a.Control.Users(c.Request().Context(), c.QueryParam("after"), int(limit))
-	if err != nil {
-		return err
-	}
 	answer := map[string]any{"users": listed(all)}
 	if len(all) > 0 && len(all) == int(limit) {
 		answer["next"] = all[len(all)-1].Username
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answer, err
 }
 
 type addQuestion struct {
@@ -38,12 +35,12 @@ type addQuestion struct {
 }
 
 // addUser is POST /api/users.
-func (a *API) addUser(c echo.Context, q addQuestion) error {
+func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
 	account, err := a.Control.AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.JSON(http.StatusCreated, account)
+	return nil, c.JSON(http.StatusCreated, account)
 }
 
 type passwordQuestion struct {
@@ -54,8 +51,8 @@ type passwordQuestion struct {
 
 // setPassword is POST /api/users/passwd: the account's sessions end and its
 // places are forgotten.
-func (a *API) setPassword(c echo.Context, q passwordQuestion) error {
-	return done(c, a.Control.SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange))
+func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
+	return done, a.Control.SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
 }
 
 type disableQuestion struct {
@@ -64,10 +61,10 @@ type disableQuestion struct {
 }
 
 // disableUser is POST /api/users/disable; with enable it undoes that.
-func (a *API) disableUser(c echo.Context, q disableQuestion) error {
+func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	change := a.Control.Disable
 	if q.Enable {
 		change = a.Control.Enable
 	}
-	return done(c, change(c.Request().Context(), sender(c), q.Username))
+	return done, change(c.Request().Context(), sender(c), q.Username)
 }
