@@ -113,22 +113,15 @@ func NewBus(cfg Config, sinks ...Sink) *Bus {
 
 // Observe queues a copy of the event, or counts it as dropped if the queue is
 // full or the bus has stopped. It is safe for concurrent use, also before Run.
-func (b *Bus) Observe(e guard.Event) {
-	if !b.stopped.Load() {
-		select {
-		case b.queue <- e:
-			return
-		default:
-		}
-	}
-	b.dropped.Add(1)
-}
+func (b *Bus) Observe(e guard.Event) { offer(b, b.queue, e) }
 
 // Switched queues a change of CAPTCHA mode. Like Observe it does not block.
-func (b *Bus) Switched(s ModeSwitch) {
+func (b *Bus) Switched(s ModeSwitch) { offer(b, b.switches, s) }
+
+func offer[T any](b *Bus, queue chan<- T, one T) {
 	if !b.stopped.Load() {
 		select {
-		case b.switches <- s:
+		case queue <- one:
 			return
 		default:
 		}

@@ -28,8 +28,12 @@ func escape(s string, most int) string {
 			b.WriteRune('…')
 			break
 		}
-		r, size := utf8.DecodeRuneInString(s)
-		b.WriteString(escapeRune(r, s[:size]))
+		_, size := utf8.DecodeRuneInString(s)
+		one := s[:size]
+		if one != `"` && one != `\` {
+			one = strings.Trim(strconv.Quote(one), `"`)
+		}
+		b.WriteString(one)
 		s = s[size:]
 	}
 	return b.String()
@@ -52,18 +56,6 @@ func EscapeLines(s string, lines, length int) string {
 func plain(s string, most int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most &&
 		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
-}
-
-func escapeRune(r rune, raw string) string {
-	switch {
-	case r == utf8.RuneError && len(raw) == 1:
-		return `\x` + strconv.FormatUint(uint64(raw[0]), 16)
-	case strconv.IsPrint(r):
-		return raw
-	default:
-		quoted := strconv.QuoteRuneToASCII(r)
-		return quoted[1 : len(quoted)-1]
-	}
 }
 
 // AddressText is the address as logs and tables show it, "unknown" if there is
