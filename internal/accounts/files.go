@@ -13,17 +13,16 @@ import (
 )
 
 // A Format is a file format of accounts. The zero Format is invalid.
-type Format uint8
+type Format string
 
 // The formats. Both may have Windows line endings and a byte order mark.
 const (
-	NoFormat Format = iota
 	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
-	Htpasswd
+	Htpasswd Format = "htpasswd"
 	// CSV has a header that names, in any order, username, optionally email,
 	// and either password_hash (bcrypt) or password (plain text, which takes
 	// about a fifth of a second each to hash).
-	CSV
+	CSV Format = "csv"
 )
 
 // maxLine bounds a line of a file, in bytes.

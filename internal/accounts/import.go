@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -67,8 +68,9 @@ func (s *stage) run(ctx context.Context, request ImportRequest) error {
 	if s.conn, err = slow.Conn(ctx); err != nil {
 		return err
 	}
-	defer s.conn.Close()
-	defer s.close()
+	// A connection that is told to be bad does not go back to its pool, even when
+	// ctx has ended. With it go its tables and statements.
+	defer s.conn.Raw(func(any) error { return driver.ErrBadConn })
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -97,19 +99,6 @@ func (s *stage) open(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// close drops the tables even when ctx has ended: the connection goes back to
-// its pool.
-func (s *stage) close() {
-	for _, statement := range []*sql.Stmt{s.reserved, s.stored} {
-		if statement != nil {
-			statement.Close()
-		}
-	}
-	for _, name := range []string{"import_accounts", "import_names"} {
-		s.conn.ExecContext(context.Background(), `DROP TABLE IF EXISTS `+name)
-	}
 }
 
 func (s *stage) fill(ctx context.Context, request ImportRequest) error {

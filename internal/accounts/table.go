@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"authguard/internal/passwords"
@@ -42,10 +43,10 @@ type Config struct {
 // also by several processes; Refresh shows Canonical what the others did.
 type Table struct {
 	config Config
+	seen   atomic.Int64 // up to when the table was read, ms
 
 	mu        sync.RWMutex
 	usernames map[string]string // by e-mail address
-	seen      int64             // up to when the table was read, ms
 }
 
 var _ Source = (*Table)(nil)
@@ -109,9 +110,7 @@ func (t *Table) CanonicalIn(_, name string) string { return t.Canonical(name) }
 // call, for Canonical. Call it whenever changes.Accounts has a new number.
 func (t *Table) Refresh(ctx context.Context) error {
 	now := t.config.Now().UnixMilli()
-	t.mu.RLock()
-	since := min(t.seen, now) - overlap.Milliseconds()
-	t.mu.RUnlock()
+	since := min(t.seen.Load(), now) - overlap.Milliseconds()
 	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var email, username string
 		err := rows.Scan(&email, &username)
@@ -121,9 +120,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seen = now
+	t.seen.Store(now)
 	return nil
 }
 

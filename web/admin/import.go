@@ -28,8 +28,8 @@ type finish struct {
 // it goes on, and a last one with "imported", "problems" or "error". All of the
 // file is imported or nothing.
 func (a *API) importUsers(c echo.Context) (any, error) {
-	format, ok := map[string]accounts.Format{"htpasswd": accounts.Htpasswd, "csv": accounts.CSV}[c.QueryParam("format")]
-	if !ok {
+	format := accounts.Format(c.QueryParam("format"))
+	if format != accounts.Htpasswd && format != accounts.CSV {
 		return nil, web.Invalid("format: say htpasswd or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
