@@ -33,13 +33,11 @@ var ErrTooNew = errors.New("database: written by a newer authguard; this one is 
 // each other, until ctx ends. A file that fails leaves the database as it was
 // before that file.
 func Migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
-	if applied, err = migrate(ctx, db); err != nil {
-		return applied, fmt.Errorf("database: migrate: %w", err)
-	}
-	return applied, nil
-}
-
-func migrate(ctx context.Context, db *sql.DB) (applied []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("database: migrate: %w", err)
+		}
+	}()
 	slow, done, err := Unhurried(ctx, db)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -91,32 +92,19 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectWithin
 	}
-	within, err := statementTimeout(config.RuntimeParams)
-	if err != nil {
-		return nil, err
+	for name, value := range map[string]string{
+		"application_name":                    "authguard",
+		"statement_timeout":                   milliseconds(statementWithin),
+		"idle_in_transaction_session_timeout": milliseconds(idleInTransaction),
+	} {
+		config.RuntimeParams[name] = cmp.Or(config.RuntimeParams[name], value)
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "authguard"
-	}
-	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
-		config.RuntimeParams["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
-	}
-	config.Tracer = patience(within + overhead)
-	return config, nil
-}
-
-// statementTimeout is the DSN's, or ours, which it sets.
-func statementTimeout(params map[string]string) (time.Duration, error) {
-	text := params["statement_timeout"]
-	if text == "" {
-		params["statement_timeout"] = milliseconds(statementWithin)
-		return statementWithin, nil
-	}
-	ms, err := strconv.Atoi(text)
+	ms, err := strconv.Atoi(config.RuntimeParams["statement_timeout"])
 	if err != nil || ms < 1 || ms > 3_600_000 {
-		return 0, errors.New("database: statement_timeout: must be a number of milliseconds, from 1 to 3600000")
+		return nil, errors.New("database: statement_timeout: must be a number of milliseconds, from 1 to 3600000")
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	config.Tracer = patience(time.Duration(ms)*time.Millisecond + overhead)
+	return config, nil
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
