@@ -80,7 +80,7 @@ func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	postgresVersion(n, number, version)
 	n.check("postgres.standby", "",
 		problem(standby, "Name the primary in database:, or add target_session_attrs=read-write with all hosts.", "is a standby, which cannot be written to."))
-	clock(n, "postgres.clock", offset(time.UnixMilli(int64(seconds*1000)), now, rtt), rtt)
+	clock(n, "postgres.clock", time.UnixMilli(int64(seconds*1000)), now, rtt)
 }
 
 func postgresVersion(n *notes, number int, version string) {
@@ -147,10 +147,12 @@ func queries(ctx context.Context, c Config, n *notes) {
 	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
 }
 
-// clock judges how far a server's clock is from this machine's. The server read
-// its clock at some moment of the round trip.
-func clock(n *notes, name string, off, rtt time.Duration) {
+// clock judges how far what a server's clock told is from now, the time on this
+// machine just after the answer. The server read its clock at some moment of the
+// round trip.
+func clock(n *notes, name string, told, now time.Time, rtt time.Duration) {
 	const mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true, or chrony)."
+	off := told.Sub(now.Add(-rtt / 2))
 	apart, way := max(0, off.Abs()-rtt/2).Round(time.Millisecond), "ahead of"
 	if off < 0 {
 		way = "behind"
@@ -158,10 +160,4 @@ func clock(n *notes, name string, off, rtt time.Duration) {
 	n.check(name, "has the same time as this machine.",
 		problem(apart > 5*time.Second, mend, "has a clock %v %s this machine's: windows, places and alerts tell different times.", apart, way),
 		advice(apart > time.Second, mend, "has a clock %v %s this machine's.", apart, way))
-}
-
-// offset is how far a server's clock is ahead of ours; now is our time just
-// after its answer.
-func offset(told, now time.Time, rtt time.Duration) time.Duration {
-	return told.Sub(now.Add(-rtt / 2))
 }

@@ -145,6 +145,6 @@ func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) 
 	told, err := client.Time(ctx).Result()
 	rtt, now := time.Since(began), r.Now()
 	if n.check("redis.clock", "", problem(err != nil, r.grant(), "does not tell its time: %s.", why(err))) {
-		clock(n, "redis.clock", offset(told, now, rtt), rtt)
+		clock(n, "redis.clock", told, now, rtt)
 	}
 }
