@@ -62,7 +62,7 @@ func (captchaStatusCmd) Run(g *globals) error {
 
 func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", onOff(m.On))
+	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", map[bool]string{true: "on", false: "off"}[m.On])
 	if m.Force.Word != "" {
 		fmt.Fprintf(w, "decided by\t%q until %s, because: %q\n", m.Force.Who, m.Force.Until.Local().Format(time.RFC1123), m.Force.Why)
 	} else {
@@ -73,11 +73,4 @@ func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int)
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, strangers slowed above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "normal here\t%.1f a minute\n", m.Normal)
 	return w.Flush()
-}
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
 }

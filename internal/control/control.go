@@ -65,16 +65,12 @@ type Control struct {
 // without its block list lets everybody in.
 func New(c Config) (*Control, error) {
 	var problems []error
-	for _, one := range []struct {
-		name    string
-		missing bool
-	}{
-		{"Guard", c.Guard == nil}, {"Mode", c.Mode == nil}, {"Lists", c.Lists == nil}, {"Listings", c.Listings == nil},
-		{"Accounts", c.Accounts == nil}, {"Sessions", c.Sessions == nil}, {"Audit", c.Audit == nil}, {"Tops", c.Tops == nil},
-		{"Changes", c.Changes == nil},
+	for name, missing := range map[string]bool{
+		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
+		"Sessions": c.Sessions == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
-		if one.missing {
-			problems = append(problems, fmt.Errorf("control: %s: must be set", one.name))
+		if missing {
+			problems = append(problems, fmt.Errorf("control: %s: must be set", name))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

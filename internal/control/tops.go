@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -108,24 +109,19 @@ func (h *hour) add(key string, one Top) {
 }
 
 func (h *hour) first(now time.Time, n int) []Top {
-	sums := map[string]*Top{}
+	sums := map[string]Top{}
 	oldest := now.Unix()/60 - topMinutes
 	for _, place := range h {
 		if place.tops == nil || place.minute <= oldest {
 			continue
 		}
 		for key, t := range place.tops.All() {
-			if sums[key] == nil {
-				sums[key] = new(Top)
-			}
-			sums[key].add(*t)
+			sum := sums[key]
+			sum.add(*t)
+			sums[key] = sum
 		}
 	}
-	all := make([]Top, 0, len(sums))
-	for _, top := range sums {
-		all = append(all, *top)
-	}
-	slices.SortFunc(all, func(a, b Top) int {
+	all := slices.SortedFunc(maps.Values(sums), func(a, b Top) int {
 		return cmp.Or(cmp.Compare(b.Failures+b.Stopped, a.Failures+a.Stopped), strings.Compare(a.Name, b.Name))
 	})
 	return all[:min(n, len(all))]

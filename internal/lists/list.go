@@ -48,11 +48,6 @@ type Entry struct {
 	ExpiresAt time.Time    `json:"expires,omitzero"` // zero: never
 }
 
-// Active reports whether an entry counts at a time.
-func (e Entry) Active(now time.Time) bool {
-	return e.ExpiresAt.IsZero() || now.Before(e.ExpiresAt)
-}
-
 // A Request asks for an entry.
 type Request struct {
 	Prefix  netip.Prefix // see ParsePrefix
