@@ -3,6 +3,7 @@
 package lists
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -64,36 +65,25 @@ type Request struct {
 // Validate names everything that is wrong with a request; for a range of every
 // address that includes ErrTooWide.
 func (r Request) Validate() error {
+	all := unmap(r.Prefix).Bits() == 0
 	var problems []error
-	if !r.Prefix.IsValid() {
-		problems = append(problems, ErrPrefix)
-	}
-	if r.Verdict != Allow && r.Verdict != Block {
-		problems = append(problems, fmt.Errorf("lists: verdict: must be allow or block, is %.20q", r.Verdict))
-	}
-	if r.For < 0 || r.For > 0 && r.Forever {
-		problems = append(problems, errors.New("lists: for: must be more than 0, or for ever, not both"))
-	}
-	if len(r.Note) > MaxNote || len(r.By) > MaxNote {
-		problems = append(problems, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote))
-	}
-	if !sqltx.Holds(r.Note) || !sqltx.Holds(r.By) {
-		problems = append(problems, errors.New("lists: note: must be text"))
-	}
-	if r.Prefix.IsValid() && unmap(r.Prefix).Bits() == 0 {
-		problems = append(problems, r.tooWide())
+	for _, one := range []struct {
+		wrong bool
+		err   error
+	}{
+		{!r.Prefix.IsValid(), ErrPrefix},
+		{r.Verdict != Allow && r.Verdict != Block, fmt.Errorf("lists: verdict: must be allow or block, is %.20q", r.Verdict)},
+		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or for ever, not both")},
+		{len(r.Note) > MaxNote || len(r.By) > MaxNote, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote)},
+		{!sqltx.Holds(r.Note) || !sqltx.Holds(r.By), errors.New("lists: note: must be text")},
+		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha off` or monitored limits", ErrTooWide)},
+		{all && r.Verdict != Allow && !r.Force, fmt.Errorf("%w: blocking it locks everybody out, you too; force it if you mean it", ErrTooWide)},
+	} {
+		if one.wrong {
+			problems = append(problems, one.err)
+		}
 	}
 	return errors.Join(problems...)
-}
-
-func (r Request) tooWide() error {
-	switch {
-	case r.Verdict == Allow:
-		return fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha off` or monitored limits", ErrTooWide)
-	case !r.Force:
-		return fmt.Errorf("%w: blocking it locks everybody out, you too; force it if you mean it", ErrTooWide)
-	}
-	return nil
 }
 
 // Table is the lists table. It is safe for concurrent use, also by several
@@ -112,11 +102,8 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 		ID: rand.Text(), Prefix: unmap(r.Prefix).Masked(), Verdict: r.Verdict,
 		Note: r.Note, CreatedBy: r.By, CreatedAt: now.Truncate(time.Millisecond),
 	}
-	if r.For == 0 {
-		r.For = DefaultFor
-	}
 	if !r.Forever {
-		e.ExpiresAt = e.CreatedAt.Add(r.For)
+		e.ExpiresAt = e.CreatedAt.Add(cmp.Or(r.For, DefaultFor))
 	}
 	_, err := t.change(ctx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
