@@ -121,13 +121,11 @@ func (c *counting) reload(loaded *config.Loaded) (err error) {
 // the time.
 func (c *counting) saveAgain(ctx context.Context) {
 	for pause := c.saveEvery; ; {
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			c.save()
 			return
-		case <-timer.C:
+		case <-time.After(pause):
 			pause = max(c.saveEvery, 9*c.save())
 		}
 	}

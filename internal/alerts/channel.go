@@ -91,13 +91,10 @@ func poke(wake chan struct{}) {
 func (c *channel) run(ctx context.Context) {
 	defer c.cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, c.cancel) })()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for ctx.Err() == nil && c.life.Err() == nil {
-		timer.Reset(c.pause())
 		select {
 		case <-c.wake:
-		case <-timer.C:
+		case <-time.After(c.pause()):
 			c.try()
 		case <-c.life.Done():
 		case <-ctx.Done():

@@ -151,12 +151,10 @@ func look[T any](ctx context.Context, within time.Duration, name, about string, 
 	defer cancel()
 	n, done := &notes{about: about}, make(chan T, 1)
 	go func() { done <- do(ctx, n) }()
-	timer := time.NewTimer(within + grace)
-	defer timer.Stop()
 	select {
 	case answer := <-done:
 		return n.checks(), answer
-	case <-timer.C:
+	case <-time.After(within + grace):
 		n.check(name, "", problem(true, "Find out what hangs there: a disk, a mount, the network.", "could not be looked at within %v.", within))
 		var none T
 		return n.checks(), none
