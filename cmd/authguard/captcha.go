@@ -57,7 +57,9 @@ func (captchaStatusCmd) Run(g *globals) error {
 		captchamode.State
 		Pressure struct{ Failures, Unsolved, Shed int } `json:"pressure"`
 	}
-	return g.show("/api/mode", nil, &m, func() error { return printMode(g.out, m.State, m.Pressure.Failures, m.Pressure.Unsolved, m.Pressure.Shed) })
+	return g.show("/api/mode", nil, &m, func() error {
+		return printMode(g.out, m.State, m.Pressure.Failures, m.Pressure.Unsolved, m.Pressure.Shed)
+	})
 }
 
 func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int) error {

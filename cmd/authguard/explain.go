@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,10 +44,8 @@ func (c unlockCmd) Run(g *globals) error {
 	case c.Place && c.Account == "":
 		return errors.New("--place needs --account: places belong to an account")
 	}
-	what := c.Account
-	if what == "" {
-		what = c.Address
-	} else if c.Address != "" {
+	what := cmp.Or(c.Account, c.Address)
+	if c.Account != "" && c.Address != "" {
 		what += " from " + c.Address
 	}
 	return g.do(http.MethodPost, "/api/unlock", nil,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -107,25 +108,19 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 	case !term.IsTerminal(int(in.Fd())):
 		return "", false, errors.New("there is no terminal to ask for the password: use --password-stdin or --generate")
 	}
-	first, err := ask(in, prompt, "Password: ")
-	if err != nil {
-		return "", false, err
+	var typed [2][]byte
+	for i, words := range []string{"Password: ", "Once more: "} {
+		fmt.Fprint(prompt, words)
+		typed[i], err = term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(prompt)
+		if err != nil {
+			return "", false, err
+		}
 	}
-	again, err := ask(in, prompt, "Once more: ")
-	if err != nil {
-		return "", false, err
-	}
-	if first != again {
+	if !bytes.Equal(typed[0], typed[1]) {
 		return "", false, errors.New("the two passwords differ: nothing was changed")
 	}
-	return first, false, nil
-}
-
-func ask(in *os.File, prompt io.Writer, words string) (string, error) {
-	fmt.Fprint(prompt, words)
-	typed, err := term.ReadPassword(int(in.Fd()))
-	fmt.Fprintln(prompt)
-	return string(typed), err
+	return string(typed[0]), false, nil
 }
 
 type userDisableCmd struct {

@@ -24,8 +24,7 @@ type watch struct {
 	metrics *control.Metrics
 	log     *slog.Logger
 
-	keep atomic.Int64 // nanoseconds that the audit log is kept
-	rows atomic.Int64 // that it may have
+	keep atomic.Pointer[config.Audit] // how much of the audit log
 }
 
 func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
@@ -55,12 +54,12 @@ func (w *watch) start(group *background.Group) {
 }
 
 func (w *watch) reload(loaded *config.Loaded) error {
-	w.keep.Store(int64(loaded.Audit.Keep))
-	w.rows.Store(int64(loaded.Audit.Rows))
+	w.keep.Store(&loaded.Audit)
 	return w.alerts.Reconfigure(alertConfig(loaded.Config))
 }
 
 // purge deletes rows of the audit log that are too old or too many.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
-	return w.audit.Purge(ctx, time.Now().Add(-time.Duration(w.keep.Load())), w.rows.Load())
+	keep := w.keep.Load()
+	return w.audit.Purge(ctx, time.Now().Add(-keep.Keep), int64(keep.Rows))
 }

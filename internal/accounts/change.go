@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -46,10 +47,7 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	if a.Role == "" {
-		a.Role = User
-	}
-	if a.Role != User && a.Role != Admin {
+	if a.Role = cmp.Or(a.Role, User); a.Role != User && a.Role != Admin {
 		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
 	}
 	now := t.config.Now().Truncate(time.Millisecond)

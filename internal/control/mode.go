@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,10 +31,7 @@ func (c *Control) Force(ctx context.Context, who string, word captchamode.Word, 
 	if word != captchamode.ForcedOn && word != captchamode.ForcedOff {
 		return fmt.Errorf("%w: say on, off or auto", ErrAsked)
 	}
-	if hold == 0 {
-		hold = DefaultForce
-	}
-	if hold < 0 || hold > captchamode.MaxForce {
+	if hold = cmp.Or(hold, DefaultForce); hold < 0 || hold > captchamode.MaxForce {
 		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxForce)
 	}
 	now := c.config.Now()
@@ -58,8 +56,5 @@ func reason(why string) (string, error) {
 	if len(why) > MaxReason {
 		return "", fmt.Errorf("%w: shorten the reason to at most %d bytes", ErrAsked, MaxReason)
 	}
-	if why == "" {
-		return noReason, nil
-	}
-	return why, nil
+	return cmp.Or(why, noReason), nil
 }

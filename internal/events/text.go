@@ -42,13 +42,12 @@ func escape(s string, most int) string {
 // EscapeLines escapes a text of several lines: at most that many lines, each of
 // at most length characters.
 func EscapeLines(s string, lines, length int) string {
-	var kept []string
-	for line := range strings.SplitSeq(s, "\n") {
-		if len(kept) == lines {
-			kept = append(kept, "…")
-			break
-		}
-		kept = append(kept, escape(line, length))
+	kept := strings.SplitN(s, "\n", lines+1)
+	for i, line := range kept[:min(lines, len(kept))] {
+		kept[i] = escape(line, length)
+	}
+	if len(kept) > lines {
+		kept[lines] = "…"
 	}
 	return strings.Join(kept, "\n")
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -87,9 +88,7 @@ func (a *API) switchMode(ctx context.Context, who, mode, how, reason string) (do
 	case "auto":
 		return "CAPTCHA mode is automatic again.", a.Control.Release(ctx, who, reason)
 	case "on", "off":
-		if hold == 0 {
-			hold = control.DefaultForce
-		}
+		hold = cmp.Or(hold, control.DefaultForce)
 		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", a.Control.Force(ctx, who, captchamode.Word(mode), hold, reason)
 	}
 	return "", web.Invalid("mode: say on, off or auto, not %.20q", mode)

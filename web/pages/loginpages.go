@@ -37,9 +37,6 @@ func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 	return fill(kept.([]string), v), nil
 }
 
-// pageSize is more than most pages have, in bytes.
-const pageSize = 4 << 10
-
 // A slot is a part of the sign-in page that differs between attempts. It
 // stands in an attribute with quotes or in plain text, so one way of escaping
 // is right for all.
@@ -97,8 +94,7 @@ func fill(skeleton []string, v LoginView) []byte {
 	for i, text := range with {
 		with[i] = template.HTMLEscapeString(text)
 	}
-	page := make([]byte, 0, pageSize)
-	page = append(page, skeleton[0]...)
+	page := append(make([]byte, 0, 4<<10), skeleton[0]...) // more than most pages have
 	for _, part := range skeleton[1:] {
 		page = append(append(page, with[part[0]-'a']...), part[1:]...)
 	}

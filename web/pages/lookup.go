@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"cmp"
+
 	"authguard/guard"
 	"authguard/trusted"
 )
@@ -50,13 +52,6 @@ func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(
 
 // Beyond is what happens beyond the limit, in words.
 func (l limitLine) Beyond() string {
-	switch l.Limit.Then {
-	case guard.Challenge:
-		return "a CAPTCHA"
-	case guard.Forget:
-		return "treated like a stranger's"
-	case guard.Wait:
-		return "told to wait"
-	}
-	return "refused until it frees"
+	words := map[guard.Action]string{guard.Challenge: "a CAPTCHA", guard.Forget: "treated like a stranger's", guard.Wait: "told to wait"}
+	return cmp.Or(words[l.Limit.Then], "refused until it frees")
 }
