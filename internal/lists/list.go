@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"authguard/internal/changes"
@@ -23,6 +24,8 @@ const DefaultFor = 168 * time.Hour
 const MaxNote = 500
 
 var (
+	// ErrPrefix says that a text is neither an address nor a range.
+	ErrPrefix = errors.New("lists: not an address or range")
 	// ErrTooWide says that a range covers the whole internet.
 	ErrTooWide = errors.New("lists: the range is every address there is")
 	// ErrNotListed says that there is no such entry.
@@ -102,13 +105,15 @@ func (t *Table) Add(ctx context.Context, r Request, now time.Time) (Entry, error
 		ID: rand.Text(), Prefix: unmap(r.Prefix).Masked(), Verdict: r.Verdict,
 		Note: r.Note, CreatedBy: r.By, CreatedAt: now.Truncate(time.Millisecond),
 	}
+	expires := int64(0)
 	if !r.Forever {
 		e.ExpiresAt = e.CreatedAt.Add(cmp.Or(r.For, DefaultFor))
+		expires = e.ExpiresAt.UnixMilli()
 	}
 	_, err := t.change(ctx, `INSERT INTO lists (id, cidr, verdict, note, created_by, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (cidr) DO UPDATE SET id = excluded.id, verdict = excluded.verdict,
 		note = excluded.note, created_by = excluded.created_by, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(), milli(e.ExpiresAt))
+		e.ID, e.Prefix.String(), string(e.Verdict), e.Note, e.CreatedBy, e.CreatedAt.UnixMilli(), expires)
 	if err != nil {
 		return Entry{}, fmt.Errorf("lists: add %v: %w", e.Prefix, err)
 	}
@@ -178,9 +183,30 @@ func scan(rows *sql.Rows) (e Entry, err error) {
 	return e, err
 }
 
-func milli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// ParsePrefix reads an address (one host: /32 or /128) or a range in CIDR form.
+// Host bits are cleared, and an IPv4-mapped IPv6 address is the IPv4 address. A
+// zone is refused: it means something on one machine only. The error is
+// ErrPrefix.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	text = strings.TrimSpace(text)
+	prefix, err := netip.ParsePrefix(text)
+	if !strings.Contains(text, "/") {
+		var addr netip.Addr
+		if addr, err = netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
 	}
-	return t.UnixMilli()
+	if err != nil || !prefix.IsValid() {
+		return netip.Prefix{}, fmt.Errorf("%w: %.60q; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48", ErrPrefix, text)
+	}
+	return unmap(prefix).Masked(), nil
+}
+
+// unmap leaves a range alone that is wider than ::ffff:0:0/96: it does not hold
+// IPv4 addresses only.
+func unmap(prefix netip.Prefix) netip.Prefix {
+	if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+	}
+	return prefix
 }
