@@ -60,12 +60,7 @@ func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bo
 	if !found {
 		return Login{}, false, nil
 	}
-	return Login{
-		Account:  name,
-		Password: passwords.Stored{Hash: hash, Usable: true},
-		Role:     User,
-		Version:  versionOf(hash),
-	}, true, nil
+	return foreign(name, hash), true, nil
 }
 
 // OnChange sets a function to call when the file has changed, with the names of

@@ -67,12 +67,7 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 	if err != nil {
 		return Login{}, false, err
 	}
-	return Login{
-		Account:  account,
-		Password: passwords.Stored{Hash: hash, Usable: hash != ""},
-		Role:     User,
-		Version:  versionOf(hash),
-	}, true, nil
+	return foreign(account, hash), true, nil
 }
 
 // CanonicalOf asks the database for the canonical name of an account. It is the
@@ -138,9 +133,11 @@ func readable(query string) (string, error) {
 	}), nil
 }
 
-// versionOf changes with the password. It is a digest of a salted hash, cut to
-// 63 bits: nothing can be recovered from it.
-func versionOf(hash string) int64 {
+// foreign is the login of an account that another program keeps. Its version
+// changes with the password: a digest of a salted hash, cut to 63 bits. Nothing
+// can be recovered from it.
+func foreign(account, hash string) Login {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
-	return int64(binary.BigEndian.Uint64(sum[:]) >> 1)
+	version := int64(binary.BigEndian.Uint64(sum[:]) >> 1)
+	return Login{Account: account, Password: passwords.Stored{Hash: hash, Usable: hash != ""}, Role: User, Version: version}
 }
