@@ -57,7 +57,7 @@ func (captchaStatusCmd) Run(g *globals) error {
 		captchamode.State
 		Pressure struct{ Failures, Unsolved, Shed int } `json:"pressure"`
 	}
-	return g.show("/api/mode", nil, &m, func() error {
+	return g.show(http.MethodGet, "/api/mode", nil, nil, &m, func() error {
 		return printMode(g.out, m.State, m.Pressure.Failures, m.Pressure.Unsolved, m.Pressure.Shed)
 	})
 }

@@ -113,20 +113,15 @@ func (c *client) ask(method, path string, query url.Values, question, answer any
 
 // do asks for something to be done and prints that it was.
 func (g *globals) do(method, path string, query url.Values, question any, words string, args ...any) error {
-	return g.print(method, path, query, question, new(any), func() error {
+	return g.show(method, path, query, question, new(any), func() error {
 		_, err := fmt.Fprintf(g.out, words+"\n", args...)
 		return err
 	})
 }
 
-// show asks for something and prints it, in words made from what was read into
-// answer.
-func (g *globals) show(path string, query url.Values, answer any, words func() error) error {
-	return g.print(http.MethodGet, path, query, nil, answer, words)
-}
-
-// print prints an answer: in JSON as it came, or in words.
-func (g *globals) print(method, path string, query url.Values, question, answer any, words func() error) error {
+// show prints an answer: in JSON as it came, or in words, made from what was read
+// into answer.
+func (g *globals) show(method, path string, query url.Values, question, answer any, words func() error) error {
 	c, err := g.client()
 	if err != nil {
 		return err

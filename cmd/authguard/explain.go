@@ -23,7 +23,7 @@ func (c explainCmd) Run(g *globals) error {
 	var answer struct {
 		Words []string `json:"words"`
 	}
-	return g.show("/api/explain", url.Values{"account": {c.Account}, "address": {c.Address}}, &answer, func() error {
+	return g.show(http.MethodGet, "/api/explain", url.Values{"account": {c.Account}, "address": {c.Address}}, nil, &answer, func() error {
 		_, err := fmt.Fprintln(g.out, strings.Join(answer.Words, "\n"))
 		return err
 	})

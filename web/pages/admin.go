@@ -108,10 +108,7 @@ type subjectTable struct {
 
 // Table is the table of accounts or that of addresses.
 func (v AdminView) Table(kind string) subjectTable {
-	if kind == "address" {
-		return subjectTable{v, kind, v.Addresses}
-	}
-	return subjectTable{v, kind, v.Accounts}
+	return subjectTable{v, kind, map[string][]control.Subject{"account": v.Accounts, "address": v.Addresses}[kind]}
 }
 
 // nextWords is what the next attempt of a subject gets.
