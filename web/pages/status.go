@@ -28,8 +28,8 @@ func (s status) OffAt() time.Time {
 	return s.Low.Add(s.CoolDown)
 }
 
-// What a state is called, what it means for people who sign in, and its tone
-// for the colours: "quiet", "slow", "attack" or "on".
+// A verdict is what a state is called, what it means for people who sign in, and
+// its tone for the colours: "quiet", "slow", "attack" or "on".
 type verdict struct{ Headline, Meaning, Tone string }
 
 // Verdict puts the state into words.
