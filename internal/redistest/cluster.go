@@ -18,13 +18,14 @@ type ClusterOf struct {
 
 const slots = 16384
 
-// Cluster starts three masters and three replicas.
+// Cluster starts three masters and three replicas. Nobody in it counts as gone,
+// however slow the machine is, before Hasty.
 func Cluster(t testing.TB) *ClusterOf {
 	t.Helper()
 	c := &ClusterOf{}
 	for range 6 {
 		s := newServer(t, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes",
-			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+			"--cluster-node-timeout", "600000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 		s.Start(t)
 		c.Nodes = append(c.Nodes, s)
 	}
@@ -55,6 +56,22 @@ func Cluster(t testing.TB) *ClusterOf {
 	return c
 }
 
+// Hasty makes whoever is silent for a second count as gone, for tests in which
+// somebody is.
+func (c *ClusterOf) Hasty(t testing.TB) {
+	t.Helper()
+	for _, s := range c.Nodes {
+		s.Do(t, "CONFIG", "SET", "cluster-node-timeout", 1000)
+	}
+}
+
+// TakeOver makes a master's replica the master of its slots, as the Cluster does
+// when the master is gone.
+func (c *ClusterOf) TakeOver(t testing.TB, master int) {
+	t.Helper()
+	c.Nodes[3+master].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+}
+
 // settled waits until every node knows all others and all slots are served.
 func (c *ClusterOf) settled(t testing.TB, nodes int) {
 	t.Helper()
@@ -81,7 +98,9 @@ func (c *ClusterOf) Addrs() (addrs []string) {
 // Client connects to the cluster.
 func (c *ClusterOf) Client(t testing.TB) *redis.ClusterClient {
 	t.Helper()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: c.Addrs(), DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -104,7 +123,7 @@ func (c *ClusterOf) Move(t testing.TB, slot, to int) {
 		if len(keys) == 0 {
 			break
 		}
-		a.Do(t, append([]any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}, keys...)...)
+		a.Do(t, append([]any{"MIGRATE", host, port, "", 0, forever.Milliseconds(), "KEYS"}, keys...)...)
 	}
 	for _, s := range []*Server{b, a, c.Nodes[3-from-to]} {
 		s.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", idB)

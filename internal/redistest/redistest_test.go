@@ -50,6 +50,7 @@ func TestSentinelsReplaceADeadMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Master.Kill()
+	w.Hasty(t)
 	redistest.Until(t, "a new master", func() bool { return client.Set(ctx, "k2", "v", 0).Err() == nil })
 	if got := client.Get(ctx, "k").Val(); got != "v" {
 		t.Errorf("got %q", got)

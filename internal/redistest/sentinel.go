@@ -18,7 +18,8 @@ type Watched struct {
 	Sentinels       []*Server
 }
 
-// Sentinel starts them. A master that is gone for half a second is replaced.
+// Sentinel starts them. Nobody counts as gone, however slow the machine is, before
+// Hasty.
 func Sentinel(t testing.TB) *Watched {
 	t.Helper()
 	w := &Watched{Master: Standalone(t, "--repl-diskless-sync-delay", "0")}
@@ -26,7 +27,7 @@ func Sentinel(t testing.TB) *Watched {
 	w.Replica = Standalone(t, "--replicaof", host+" "+port)
 	for range 3 {
 		s := newServer(t)
-		config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 500\n"+
+		config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 3600000\n"+
 			"sentinel failover-timeout %[1]s 2000\n", MasterName, host, port)
 		if err := os.WriteFile(s.File("sentinel.conf"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
@@ -48,6 +49,15 @@ func Sentinel(t testing.TB) *Watched {
 	return w
 }
 
+// Hasty makes whoever is silent for half a second count as gone: the Sentinels
+// replace a master that is.
+func (w *Watched) Hasty(t testing.TB) {
+	t.Helper()
+	for _, s := range w.Sentinels {
+		s.Do(t, "SENTINEL", "SET", MasterName, "down-after-milliseconds", 500)
+	}
+}
+
 // Addrs are the addresses of the Sentinels.
 func (w *Watched) Addrs() (addrs []string) {
 	for _, s := range w.Sentinels {
@@ -59,7 +69,10 @@ func (w *Watched) Addrs() (addrs []string) {
 // Client connects to whoever is master.
 func (w *Watched) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: w.Addrs()})
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: MasterName, SentinelAddrs: w.Addrs(),
+		DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

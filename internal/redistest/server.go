@@ -3,7 +3,6 @@ package redistest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -24,10 +23,15 @@ type Server struct {
 	args []string
 	dir  string
 
-	mu  sync.Mutex
-	cmd *exec.Cmd
-	out *bytes.Buffer
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	out  *bytes.Buffer
+	gone chan struct{} // closed when the process has ended
 }
+
+// forever is longer than any suite runs: no timeout of a client or of a server
+// decides a test.
+const forever = time.Hour
 
 // Standalone starts a server with these arguments on top of: no saving.
 func Standalone(t testing.TB, args ...string) *Server {
@@ -108,16 +112,38 @@ func (s *Server) Start(t testing.TB, more ...string) {
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := s.cmd.Start()
-	s.mu.Unlock()
 	if err != nil {
+		s.cmd = nil
+		s.mu.Unlock()
 		t.Fatal(err)
 	}
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, Protocol: 2, DisableIdentity: true, Password: s.password()})
+	cmd, gone, out := s.cmd, make(chan struct{}), s.out
+	s.gone = gone
+	s.mu.Unlock()
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	o := s.options(s.password())
+	o.MaxRetries, o.Protocol, o.DisableIdentity = -1, 2, true
+	c := redis.NewClient(o)
 	defer c.Close()
 	Until(t, "redis-server to answer", func() bool {
-		err := c.Ping(context.Background()).Err()
-		return err == nil
+		select {
+		case <-gone:
+			t.Fatalf("redis-server has ended:\n%s", out)
+		default:
+		}
+		return c.Ping(context.Background()).Err() == nil
 	})
+}
+
+// options are those of a client that is as patient as the test.
+func (s *Server) options(password string) *redis.Options {
+	return &redis.Options{
+		Addr: s.Addr, Password: password,
+		DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+	}
 }
 
 func (s *Server) password() string {
@@ -132,7 +158,7 @@ func (s *Server) password() string {
 // Client connects to the server.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: s.password()})
+	c := redis.NewClient(s.options(s.password()))
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -146,7 +172,7 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 // DoAs is Do with another password than the server was started with.
 func (s *Server) DoAs(t testing.TB, password string, args ...any) any {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, Password: password})
+	c := redis.NewClient(s.options(password))
 	defer c.Close()
 	answer, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
@@ -180,22 +206,31 @@ func (s *Server) end() {
 		return
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.gone
 	s.cmd = nil
 }
 
 // File is the path of a file in the server's folder.
 func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
 
-// Until polls until something outside the process is true; half a minute is
-// long enough for anything here.
+// Until waits until something is true. It has no deadline of its own: only the
+// suite's ends it (go test -timeout), a little early, to say what was waited for.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatal(fmt.Sprintf("waited in vain for %s", what))
+	const early = 10 * time.Second
+	var suite <-chan time.Time
+	if of, has := t.(interface{ Deadline() (time.Time, bool) }); has {
+		if end, set := of.Deadline(); set {
+			suite = time.After(time.Until(end) - early)
 		}
-		<-time.After(10 * time.Millisecond)
+	}
+	for !ok() {
+		select {
+		case <-suite:
+			t.Fatalf("waited in vain for %s, until go test's -timeout", what)
+		case <-t.Context().Done():
+			t.Fatalf("waited in vain for %s: the test is over", what)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
