@@ -16,7 +16,7 @@ import (
 func TestR22WhatIsUnderWayCountsAgainstTheNodesPart(t *testing.T) {
 	t.Parallel()
 	r := redistest.Standalone(t)
-	s := newSite(t, 3, redisstore.Server{Addresses: []string{r.Addr}}, policy(), 0)
+	s := newSite(t, 3, redisstore.Server{Addresses: []string{r.Addr}}, policy())
 	try := func(n, from int) guard.Action {
 		d, err := s.nodes[n].Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(fmt.Sprintf("198.51.%d.1", from))})
 		if err != nil {
@@ -46,7 +46,7 @@ func TestR22WhatIsUnderWayCountsAgainstTheNodesPart(t *testing.T) {
 func TestR22WhatWasCountedAloneCountsAfterwards(t *testing.T) {
 	t.Parallel()
 	r := redistest.Standalone(t)
-	s := newSite(t, 3, redisstore.Server{Addresses: []string{r.Addr}}, policy(), 0)
+	s := newSite(t, 3, redisstore.Server{Addresses: []string{r.Addr}}, policy())
 	guess := func(n, from int) bool {
 		d, err := s.nodes[n].Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr(fmt.Sprintf("198.51.%d.1", from))})
 		if err != nil {
