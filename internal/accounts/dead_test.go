@@ -2,7 +2,15 @@ package accounts_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"authguard/internal/accounts"
@@ -10,8 +18,24 @@ import (
 	"authguard/internal/postgrestest"
 )
 
-// More look-ups than the pool has connections: those that get none must not
-// wait for one after the other either.
+// lookUps makes a hundred at once, of both kinds, and hands over how each ended.
+func lookUps(t *testing.T, db *sql.DB, table *accounts.Table, ended func(error)) {
+	t.Helper()
+	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT password_hash FROM accounts WHERE username = ?"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 100 {
+		from := []accounts.Source{table, source}[n%2]
+		all.Go(func() {
+			_, _, err := from.FindForLogin(context.Background(), "ann")
+			ended(err)
+		})
+	}
+	all.Wait()
+}
+
 func TestALoginDoesNotHangOnADeadDatabase(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Own(t)
@@ -25,27 +49,63 @@ func TestALoginDoesNotHangOnADeadDatabase(t *testing.T) {
 	}
 	table := mustTable(t, db)
 	mustAdd(t, table, "ann", "")
-	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT password_hash FROM accounts WHERE username = ?"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	server.Stop(t)
 	defer server.Continue(t)
-	began := time.Now()
-	done := make(chan error)
-	for n := range 100 {
-		from := []accounts.Source{table, source}[n%2]
-		go func() {
-			_, _, err := from.FindForLogin(context.Background(), "ann")
-			done <- err
-		}()
-	}
-	for range 100 {
-		if err := <-done; err == nil {
+	lookUps(t, db, table, func(err error) {
+		if err == nil {
 			t.Error("a dead database answered")
 		}
+	})
+}
+
+// More look-ups than the pool has connections: those that get none must not
+// wait for one after the other either.
+func TestALookUpWaitsThreeSecondsAConnectionIncluded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		db := sql.OpenDB(hanging{&hangs})
+		defer db.Close()
+		db.SetMaxOpenConns(16)
+		table := mustTable(t, db)
+		hangs.Store(true)
+		began := time.Now()
+		lookUps(t, db, table, func(err error) {
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
+				t.Errorf("after %v: %v", took, err)
+			}
+		})
+	})
+}
+
+// hanging is a database without accounts that may stop to answer.
+type hanging struct{ hangs *atomic.Bool }
+
+func (h hanging) Connect(context.Context) (driver.Conn, error) { return h, nil }
+func (h hanging) Driver() driver.Driver                        { return nil }
+func (h hanging) Prepare(string) (driver.Stmt, error)          { return nil, driver.ErrSkip }
+func (h hanging) Begin() (driver.Tx, error)                    { return nil, driver.ErrSkip }
+func (h hanging) Close() error                                 { return nil }
+
+func (h hanging) QueryContext(ctx context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
+	return &nulls{strings.Count(query, "MAX(")}, nil
+}
+
+// nulls are so many rows of one NULL.
+type nulls struct{ left int }
+
+func (*nulls) Columns() []string { return []string{"max"} }
+func (*nulls) Close() error      { return nil }
+
+func (n *nulls) Next(row []driver.Value) error {
+	if n.left == 0 {
+		return io.EOF
 	}
+	n.left--
+	row[0] = nil
+	return nil
 }
