@@ -12,10 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"authguard/internal/database"
 	"authguard/internal/postgrestest"
+	"authguard/internal/redistest"
 )
 
 func TestMain(m *testing.M) { postgrestest.Main(m) }
@@ -108,21 +108,17 @@ func TestPostgresIsAskedWithTimeouts(t *testing.T) {
 
 func TestOnlyTheUnhurriedPoolTakesItsTime(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, postgrestest.Shared(t).Database(t)+"&statement_timeout=200")
-	const long = "SELECT pg_sleep(0.6)"
+	db := opened(t, postgrestest.Shared(t).Database(t)+"&statement_timeout=200")
 	slow, done, err := database.Unhurried(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer done()
-	if _, err := slow.ExecContext(t.Context(), long); err != nil {
+	if _, err := slow.ExecContext(t.Context(), "SELECT pg_sleep(2.5)"); err != nil { // longer than the other pool has patience
 		t.Errorf("cut off: %v", err)
 	}
-	if _, err := db.ExecContext(t.Context(), long); err == nil {
+	if _, err := db.ExecContext(t.Context(), "SELECT pg_sleep(3600)"); err == nil {
 		t.Error("not cut off")
-	}
-	if got := setting(t, db, "statement_timeout"); got != "200ms" {
-		t.Errorf("statement_timeout is %q", got)
 	}
 	file := mustOpen(t, t.TempDir()+"/x.db")
 	same, done, err := database.Unhurried(t.Context(), file)
@@ -239,25 +235,23 @@ func silent(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
+// That it ends is the claim; after how long, TestTheTimeoutsAreTheURLsOrOurs says.
 func TestASilentServerIsAnErrorWithinTheConnectTimeout(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
 	_, err := database.Open(t.Context(), "postgres://u:p@"+silent(t)+"/db?sslmode=disable&connect_timeout=1")
-	if took := time.Since(began); !errors.Is(err, database.ErrUnreachable) || took > 4*time.Second {
-		t.Errorf("after %v: %v", took, err)
+	if !errors.Is(err, database.ErrUnreachable) {
+		t.Error(err)
 	}
 }
 
 func TestAServerThatHangsFailsItsStatementsAndIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Own(t)
-	db := mustOpen(t, server.URL("postgres")+"&statement_timeout=300&connect_timeout=1")
+	db := opened(t, server.URL("postgres")+"&statement_timeout=300&connect_timeout=5")
 	server.Stop(t)
-	began := time.Now()
 	var one int
-	err := db.QueryRowContext(context.Background(), "SELECT 1").Scan(&one)
-	if took := time.Since(began); err == nil || took > 8*time.Second {
-		t.Errorf("after %v: %v", took, err)
+	if err := db.QueryRowContext(context.Background(), "SELECT 1").Scan(&one); err == nil {
+		t.Error("a server that hangs answered")
 	}
 	server.Continue(t)
 	untilAnswered(t, db)
@@ -269,27 +263,46 @@ func TestAServerThatHangsFailsItsStatementsAndIsUsedAgain(t *testing.T) {
 	untilAnswered(t, db)
 }
 
-func untilAnswered(t *testing.T, db *sql.DB) {
+// opened is mustOpen for a database that is given so little time that a busy
+// machine may need several tries.
+func opened(t *testing.T, dsn string) (db *sql.DB) {
 	t.Helper()
-	var one int
-	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if err = db.QueryRowContext(t.Context(), "SELECT 1").Scan(&one); err == nil {
-			return
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	t.Fatal(err)
+	redistest.Until(t, "the database to open", func() (ok bool) {
+		var err error
+		db, err = database.Open(t.Context(), dsn)
+		return err == nil
+	})
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
-func TestAnEndedContextEndsAStatementAtOnce(t *testing.T) {
+func untilAnswered(t *testing.T, db *sql.DB) {
+	t.Helper()
+	redistest.Until(t, "PostgreSQL to answer", func() bool {
+		var one int
+		return db.QueryRowContext(t.Context(), "SELECT 1").Scan(&one) == nil
+	})
+}
+
+func TestAnEndedContextEndsAStatement(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, postgrestest.Shared(t).Database(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := db.ExecContext(ctx, "SELECT pg_sleep(6)")
-	if took := time.Since(began); err == nil || took > 3*time.Second {
-		t.Errorf("after %v: %v", took, err)
+	dsn := postgrestest.Shared(t).Database(t)
+	db := mustOpen(t, dsn+"&statement_timeout=3600000")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := db.ExecContext(ctx, "SELECT pg_sleep(3600)")
+		ended <- err
+	}()
+	other := mustOpen(t, dsn)
+	redistest.Until(t, "the statement to run", func() bool {
+		var running int
+		err := other.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event = 'PgSleep'`).Scan(&running)
+		return err == nil && running == 1
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

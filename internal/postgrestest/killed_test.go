@@ -8,9 +8,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"authguard/internal/postgrestest"
+	"authguard/internal/redistest"
 )
 
 // victim is set in a process that starts a server to be killed with it.
@@ -41,16 +41,13 @@ func TestAProcessThatIsKilledLeavesNoServerRunning(t *testing.T) {
 	if address == "" {
 		t.Fatal("no server was started")
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	redistest.Until(t, "the server to end", func() bool {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return
+		if err == nil {
+			_ = conn.Close()
 		}
-		_ = conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("the server still runs")
-		}
-	}
+		return err != nil
+	})
 }
 
 // openFolder takes what the killed process could not remove. PostgreSQL's own

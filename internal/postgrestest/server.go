@@ -12,9 +12,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"authguard/internal/redistest"
 )
 
 // Password is that of the role "guarded", the only one that needs one.
@@ -26,9 +27,9 @@ type Server struct {
 	folder string
 	as     *syscall.Credential // nil: whoever runs the test
 
-	mu  sync.Mutex
-	cmd *exec.Cmd
-	out *bytes.Buffer
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the process has ended
 }
 
 // Own starts a server for one test, which may stop and kill it.
@@ -39,7 +40,7 @@ func Own(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.remove)
-	if err := s.start(); err != nil {
+	if err := s.start(t); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -100,41 +101,48 @@ func (s *Server) run(name string, args ...string) error {
 // Start starts the server again, on the same port, after Kill.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	if err := s.start(); err != nil {
+	if err := s.start(t); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *Server) start() error {
+func (s *Server) start(t testing.TB) error {
+	t.Helper()
 	server, err := binary("postgres")
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = new(bytes.Buffer)
+	out, gone := new(bytes.Buffer), make(chan struct{})
 	s.cmd = exec.Command(server, "-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "full_page_writes=off",
 		"-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off", "-c", "log_min_messages=fatal")
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.folder, s.out, s.out
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.folder, out, out
 	// SIGQUIT makes the server take its children along.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Pdeathsig: syscall.SIGQUIT, Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
 		return err
 	}
-	return s.awaitReady()
-}
-
-// awaitReady polls: a server that has just started refuses connections until
-// it has recovered.
-func (s *Server) awaitReady() (err error) {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		if err = s.do("postgres", "SELECT 1"); err == nil {
-			return nil
+	cmd := s.cmd
+	s.gone = gone
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	// A server that has just started refuses connections until it has recovered.
+	redistest.Until(t, "postgres to answer", func() bool {
+		select {
+		case <-gone:
+			err = fmt.Errorf("postgres has ended:\n%s", out)
+			return true
+		default:
+			err = s.do("postgres", "SELECT 1")
+			return err == nil
 		}
-		<-time.After(10 * time.Millisecond)
-	}
-	return fmt.Errorf("postgres does not answer: %w", err)
+	})
+	return err
 }
 
 // URL is how to connect to a database as a role that needs no password.
@@ -154,8 +162,7 @@ func (s *Server) Do(t testing.TB, database, statement string) {
 }
 
 func (s *Server) do(database, statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
+	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL(database))
 	if err != nil {
 		return err
@@ -211,7 +218,7 @@ func (s *Server) Kill() {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
-	_ = s.cmd.Wait()
+	<-s.gone
 	s.cmd = nil
 }
 

@@ -39,14 +39,15 @@ func Run(m *testing.M) (code int) {
 // the first who asks.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	shared.once.Do(startShared)
+	shared.once.Do(func() { startShared(t) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
 	return shared.one
 }
 
-func startShared() {
+func startShared(t testing.TB) {
+	t.Helper()
 	if !shared.main.Load() {
 		shared.err = errors.New("postgrestest: the package needs func TestMain(m *testing.M) { postgrestest.Main(m) }")
 		return
@@ -54,7 +55,7 @@ func startShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.one, shared.err = newServer(); shared.err == nil {
-		shared.err = shared.one.start()
+		shared.err = shared.one.start(t)
 	}
 }
 

@@ -56,8 +56,12 @@ const templateName = "migrated"
 // Postgres is a new database of the shared server.
 func Postgres(t testing.TB) *sql.DB {
 	t.Helper()
-	return opened(t, PostgresURL(t))
+	return opened(t, PostgresURL(t)+patient)
 }
+
+// patient is for tests that are not about timeouts: an hour for a connection and
+// for a statement, which is longer than any suite runs.
+const patient = "&connect_timeout=3600&statement_timeout=3600000"
 
 // PostgresURL is how to connect to a new, migrated database.
 func PostgresURL(t testing.TB) string {
@@ -74,7 +78,7 @@ func PostgresURL(t testing.TB) string {
 }
 
 func migrate(url string) error {
-	db, err := database.Open(context.Background(), url)
+	db, err := database.Open(context.Background(), url+patient)
 	if err != nil {
 		return err
 	}
