@@ -191,12 +191,11 @@ func TestAPostgresThatIsAwayOrHangsIsAProblem(t *testing.T) {
 	})
 	c.Within = 2 * time.Second
 	server.Stop(t)
-	began := time.Now()
 	r := examine(t, c)
 	server.Continue(t)
 	r.wants(map[string]doctor.State{"postgres": problem, "postgres.version": ""})
-	if took := time.Since(began); took > 20*time.Second || strings.Contains(r.String(), secret) {
-		t.Errorf("after %v: %s", took, r)
+	if strings.Contains(r.String(), secret) {
+		t.Errorf("the password is told: %s", r)
 	}
 	server.Kill()
 	r = examine(t, c)

@@ -131,6 +131,7 @@ func TestAReplicaAsTheConfiguredAddressIsAProblem(t *testing.T) {
 	examine(t, withRedis(t, master.Addr)).wants(map[string]doctor.State{"redis.role": good})
 }
 
+// That it ends is the claim.
 func TestARedisThatHangsIsAFindingNotAHang(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
@@ -138,11 +139,7 @@ func TestARedisThatHangsIsAFindingNotAHang(t *testing.T) {
 	c.Within = time.Second
 	s.Stop(t)
 	defer s.Continue(t)
-	began := time.Now()
 	examine(t, c).wants(map[string]doctor.State{"redis": problem, "redis.version": ""})
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
-	}
 }
 
 func TestARedisThatIsAwayIsAProblem(t *testing.T) {
@@ -264,6 +261,7 @@ func TestEveryMasterOfAClusterIsLookedAt(t *testing.T) {
 	jumping.Now = func() time.Time { return time.Now().Add(time.Duration(asked.Add(1)) * 10 * time.Second) }
 	examine(t, jumping).wants(map[string]doctor.State{"redis.clock": problem})
 
+	cluster.Hasty(t)
 	cluster.Nodes[5].Kill() // a replica of the third master
 	redistest.Until(t, "the cluster to miss the replica", func() bool { return examine(t, c).state("redis.replicas") == advice })
 	cluster.Nodes[2].Kill()
@@ -300,6 +298,7 @@ func TestEveryServerThatSentinelsKnowIsLookedAt(t *testing.T) {
 	w.Sentinels[2].Kill()
 	examine(t, c).wants(map[string]doctor.State{"redis.sentinel": advice})
 	w.Sentinels[1].Kill()
+	w.Hasty(t)
 	redistest.Until(t, "the last Sentinel to miss the others", func() bool { return examine(t, c).state("redis.quorum") == problem })
 	host, port, _ := net.SplitHostPort(w.Master.Addr)
 	w.Sentinels[0].Do(t, "SENTINEL", "REMOVE", redistest.MasterName)

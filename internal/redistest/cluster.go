@@ -60,7 +60,7 @@ func Cluster(t testing.TB) *ClusterOf {
 // somebody is.
 func (c *ClusterOf) Hasty(t testing.TB) {
 	t.Helper()
-	for _, s := range c.Nodes {
+	for _, s := range running(c.Nodes) {
 		s.Do(t, "CONFIG", "SET", "cluster-node-timeout", 1000)
 	}
 }

@@ -53,7 +53,7 @@ func Sentinel(t testing.TB) *Watched {
 // replace a master that is.
 func (w *Watched) Hasty(t testing.TB) {
 	t.Helper()
-	for _, s := range w.Sentinels {
+	for _, s := range running(w.Sentinels) {
 		s.Do(t, "SENTINEL", "SET", MasterName, "down-after-milliseconds", 500)
 	}
 }

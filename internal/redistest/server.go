@@ -210,6 +210,15 @@ func (s *Server) end() {
 	s.cmd = nil
 }
 
+// running are those that were not killed.
+func running(all []*Server) []*Server {
+	return slices.DeleteFunc(slices.Clone(all), func(s *Server) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.cmd == nil
+	})
+}
+
 // File is the path of a file in the server's folder.
 func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
 
