@@ -24,7 +24,7 @@ const users = `CREATE TABLE users (id INTEGER, login TEXT, email TEXT, password_
 func eachOfTheirs(t *testing.T, run func(t *testing.T, db *sql.DB)) {
 	t.Helper()
 	for name, dsn := range map[string]string{
-		"sqlite": filepath.Join(t.TempDir(), "theirs.db"), "postgres": postgrestest.Shared(t).Database(t),
+		"sqlite": filepath.Join(t.TempDir(), "theirs.db"), "postgres": postgrestest.Shared(t).Database(t) + "&connect_timeout=3600&statement_timeout=3600000",
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, err := database.Open(t.Context(), dsn)

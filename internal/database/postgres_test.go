@@ -18,11 +18,14 @@ import (
 	"authguard/internal/redistest"
 )
 
+// patient is for what is not about timeouts.
+const patient = "&connect_timeout=3600&statement_timeout=3600000"
+
 func TestMain(m *testing.M) { postgrestest.Main(m) }
 
 func TestPostgresMigrationsAreAppliedOnce(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, postgrestest.Shared(t).Database(t))
+	db := mustOpen(t, postgrestest.Shared(t).Database(t)+patient)
 	first, err := database.Migrate(t.Context(), db)
 	if err != nil || len(first) != migrationFiles(t) {
 		t.Fatalf("%v, %v", first, err)
@@ -46,7 +49,7 @@ func TestNodesThatStartAtOnceMigrateOnce(t *testing.T) {
 	var files [20]atomic.Int64
 	var all sync.WaitGroup
 	for n := range files {
-		dsn := server.Database(t)
+		dsn := server.Database(t) + patient
 		for range 3 {
 			all.Go(func() { files[n].Add(int64(len(migrate(t, dsn)))) })
 		}
@@ -86,7 +89,7 @@ func setting(t *testing.T, db interface {
 
 func TestPostgresIsAskedWithTimeouts(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t).Database(t)
+	dsn := postgrestest.Shared(t).Database(t) + "&connect_timeout=3600"
 	db := mustOpen(t, dsn)
 	for name, want := range map[string]string{
 		"statement_timeout": "8s", "idle_in_transaction_session_timeout": "10s", "application_name": "authguard",
@@ -130,7 +133,7 @@ func TestOnlyTheUnhurriedPoolTakesItsTime(t *testing.T) {
 
 func TestPostgresReadOnlyNeverWrites(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t).Database(t)
+	dsn := postgrestest.Shared(t).Database(t) + patient
 	if _, err := mustOpen(t, dsn).Exec("CREATE TABLE users (name TEXT)"); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +162,7 @@ func TestThePasswordIsInNoError(t *testing.T) {
 	server := postgrestest.Shared(t)
 	server.Do(t, "postgres", fmt.Sprintf("CREATE ROLE guarded LOGIN PASSWORD '%s'", postgrestest.Password))
 	dsn := server.Database(t)
-	mustOpen(t, withUser(dsn, "guarded", postgrestest.Password)) // or the others would prove nothing
+	mustOpen(t, withUser(dsn, "guarded", postgrestest.Password)+patient) // or the others would prove nothing
 	closed := withUser("postgres://127.0.0.1:1/db?sslmode=disable", "guarded", secret)
 	for name, dsn := range map[string]string{
 		"wrong password":    withUser(dsn, "guarded", secret),
@@ -286,8 +289,8 @@ func untilAnswered(t *testing.T, db *sql.DB) {
 
 func TestAnEndedContextEndsAStatement(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t).Database(t)
-	db := mustOpen(t, dsn+"&statement_timeout=3600000")
+	dsn := postgrestest.Shared(t).Database(t) + patient
+	db := mustOpen(t, dsn)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {

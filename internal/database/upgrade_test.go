@@ -15,7 +15,7 @@ func TestAWordSaidToAnOlderVersionIsKept(t *testing.T) {
 	t.Parallel()
 	for dialect, dsn := range map[goose.Dialect]string{
 		goose.DialectSQLite3:  filepath.Join(t.TempDir(), "x.db"),
-		goose.DialectPostgres: postgrestest.Shared(t).Database(t),
+		goose.DialectPostgres: postgrestest.Shared(t).Database(t) + patient,
 	} {
 		db := mustOpen(t, dsn)
 		older, err := goose.NewProvider(dialect, db, migrations.FS, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
@@ -41,7 +41,7 @@ func TestAWordSaidToAnOlderVersionIsKept(t *testing.T) {
 
 func TestPostgresComparesNamesByteByByte(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, postgrestest.Shared(t).Database(t))
+	db := mustOpen(t, postgrestest.Shared(t).Database(t)+patient)
 	if _, err := database.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
