@@ -18,7 +18,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
@@ -38,6 +37,7 @@ type node struct {
 	env     []string
 	address string
 	cmd     *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
 	log     *output
 }
 
@@ -88,7 +88,7 @@ func up(t *testing.T) *site {
 			"AUTHGUARD_KEYS_FILE":       s.image.path(env["AUTHGUARD_KEYS_FILE"]),
 			"AUTHGUARD_DATABASE":        strings.Replace(env["AUTHGUARD_DATABASE"], "postgres:5432", postgres.Address(), 1),
 			"AUTHGUARD_REDIS_ADDRESSES": redis,
-			"AUTHGUARD_REDIS_TIMEOUT":   "2s", // for a busy machine
+			"AUTHGUARD_REDIS_TIMEOUT":   "5s", // the most there is: for a busy machine
 			"AUTHGUARD_PROXIES":         "127.0.0.1",
 			"AUTHGUARD_PASSWORDS_COST":  "10",
 		})
@@ -182,21 +182,28 @@ func (n *node) start() {
 	if err := n.cmd.Start(); err != nil {
 		n.site.t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
-		out, err := n.site.image.command(n.env, n.site.image.check[1:]...).CombinedOutput()
-		if err == nil {
-			return
+	ended := make(chan struct{})
+	cmd := n.cmd
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	n.ended = ended
+	redistest.Until(n.site.t, "the node to get healthy", func() bool {
+		select {
+		case <-ended:
+			n.site.t.Fatalf("the node has ended:\n%s", n.log)
+		default:
 		}
-		if time.Now().After(end) {
-			n.site.t.Fatalf("the node does not get healthy: %s\n%s", out, n.log)
-		}
-	}
+		return n.site.image.command(n.env, n.site.image.check[1:]...).Run() == nil
+	})
 }
 
 func (n *node) stop() {
 	_ = n.cmd.Process.Signal(syscall.SIGTERM)
-	if err := n.cmd.Wait(); err != nil {
-		n.site.t.Errorf("a node ended badly: %v\n%s", err, n.log)
+	<-n.ended
+	if !n.cmd.ProcessState.Success() {
+		n.site.t.Errorf("a node ended badly: %v\n%s", n.cmd.ProcessState, n.log)
 	}
 }
 
@@ -230,7 +237,7 @@ func from(address string) *http.Client {
 	dialer := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 0))}
 	jar, _ := cookiejar.New(nil)
 	return &http.Client{
-		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Jar: jar, Timeout: 30 * time.Second,
+		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Jar: jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
