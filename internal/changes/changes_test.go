@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"authguard/internal/background"
@@ -150,5 +152,32 @@ func TestARunningWatcherSeesAChange(t *testing.T) {
 		<-seen
 		bump(t, db, changes.Lists, nil)
 		<-seen
+	})
+}
+
+// On the bubble's clock, and whenever between two rounds the change is made.
+func TestAChangeIsEverywhereWithinASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := databasetest.SQLite(t)
+		w, err := changes.New(changes.Config{DB: db})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen atomic.Int64
+		w.On(changes.Lists, func(context.Context) error { seen.Add(1); return nil })
+		var group background.Group
+		group.Start(w.Run)
+		t.Cleanup(group.Stop)
+		time.Sleep(time.Second)
+		for n := range 10 {
+			before := seen.Load()
+			bump(t, db, changes.Lists, nil)
+			time.Sleep(time.Second)
+			if seen.Load() != before+1 {
+				t.Errorf("change %d was read %d times within a second", n, seen.Load()-before)
+			}
+			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
+		}
 	})
 }
