@@ -19,6 +19,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
 	"authguard/internal/config"
+	"authguard/internal/redistest"
 )
 
 // A tab is one page of a real Chromium with an empty profile.
@@ -31,7 +32,7 @@ func openTab(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900))
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(time.Hour))
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -42,14 +43,11 @@ func openTab(t *testing.T) *tab {
 	return &tab{t, ctx}
 }
 
-// do carries out steps, each within a minute.
+// do carries out steps.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for _, step := range steps {
-		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
-		err := chromedp.Do(ctx, step)
-		cancel()
-		if err != nil {
+		if err := chromedp.Do(b.ctx, step); err != nil {
 			b.t.Fatalf("%s: %v\nthe page says:\n%s", what, err, b.text())
 		}
 	}
@@ -60,9 +58,7 @@ func (b *tab) goTo(url string) { b.t.Helper(); b.do("going to "+url, chromedp.Na
 // eval is the value of a JavaScript expression, as text.
 func (b *tab) eval(expression string) string {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression))
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
@@ -74,7 +70,7 @@ func (b *tab) text() string { return b.eval(`document.body ? document.body.inner
 // until waits for something to be true in the page.
 func (b *tab) until(what, condition string) {
 	b.t.Helper()
-	waitFor(b.t, what, func() bool { return b.eval(`String(Boolean(document.body && (`+condition+`)))`) == "true" })
+	redistest.Until(b.t, what, func() bool { return b.eval(`String(Boolean(document.body && (`+condition+`)))`) == "true" })
 }
 
 // send types into the login form and sends it.
@@ -144,11 +140,11 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 			chromedp.Click("form[action='/mode'] button"), chromedp.WaitVisible("#live"))
 	}
 	force("off", "a drill")
-	waitFor(t, "the mode to be off", func() bool {
+	redistest.Until(t, "the mode to be off", func() bool {
 		return from("127.61.0.1").login(t, s, "nobody", "wrong").status != http.StatusForbidden
 	})
 	force("auto", "the drill is over")
-	waitFor(t, "the mode to be automatic again", func() bool {
+	redistest.Until(t, "the mode to be automatic again", func() bool {
 		return from("127.61.0.2").login(t, s, "nobody else", "wrong").status == http.StatusForbidden
 	})
 	b.goTo(s.admin + "/?account=someone1&address=127.60.1.1")
@@ -193,7 +189,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &server{t: t, dir: dir}
 	s.addUsers(filepath.Join(dir, "data", "authguard.db"), []string{"alice"})
-	yaml := "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\nlimits: {longest_check: 30s}\ndata: " + filepath.Join(dir, "data") +
+	yaml := "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\nlimits: {longest_check: 1m}\ndata: " + filepath.Join(dir, "data") +
 		"\nsite: {floor: 1, ceiling: 1, address_share: 1}\n"
 	loaded, err := config.Parse("test", []byte(yaml), nil)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"authguard/internal/passwords"
+	"authguard/internal/redistest"
 )
 
 // spoken is what a command printed, and how it ended.
@@ -281,7 +281,7 @@ func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
 	s.must("captcha", "on", "--for", "10m", "--reason", "test")
 	write("another horse")
 	alice.login(t, s, "alice", "wrong") // the file is looked at
-	within(t, time.Second, "the place to be forgotten", func() bool {
+	redistest.Until(t, "the place to be forgotten", func() bool {
 		return from("127.5.5.5").login(t, s, "alice", "another horse").status == http.StatusForbidden
 	})
 }

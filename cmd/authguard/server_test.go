@@ -19,7 +19,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
@@ -99,7 +98,7 @@ func newServer(t *testing.T, yaml string, users ...string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 30s}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 1m}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +228,6 @@ func from(address string) *person {
 		http: http.Client{
 			Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Timeout:       time.Minute,
 		},
 	}
 }

@@ -33,7 +33,7 @@ func TestRedisOverTLSWithAUser(t *testing.T) {
 	redis := redistest.Standalone(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	redis.Do(t, "ACL", "SETUSER", "authguard", "on", ">secret", "~ag:*", "+@all", "-@dangerous")
 	redis.Do(t, "ACL", "SETUSER", "default", "off")
-	config := fmt.Sprintf("addresses: ['127.0.0.1:%s'], username: authguard, password: secret, tls: true, tls_ca: %s, tls_cert: %s, tls_key: %s",
+	config := fmt.Sprintf("addresses: ['127.0.0.1:%s'], username: authguard, password: secret, tls: true, tls_ca: %s, tls_cert: %s, tls_key: %s, timeout: 5s",
 		port, cert, cert, key)
 	s := newNodes(t, 2, config, quiet, "alice")
 	for i, node := range s {
