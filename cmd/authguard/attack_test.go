@@ -197,14 +197,20 @@ func TestR7KillAndRestartInAnAttackForgetsNothing(t *testing.T) {
 	redistest.Until(t, "the mode to be saved", func() bool { return savedMode(t, s).Level == captchamode.Attack })
 	s.kill()
 	s.start()
-	if got := from(loopback(6, 200)).login(t, s, "alice", rightPassword); got.status != http.StatusForbidden {
-		t.Errorf("alice's limit was forgotten: %d", got.status)
-	}
 	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Errorf("alice's place was forgotten: %d %s", got.status, got.body)
 	}
 	if got := from(loopback(8, 1)).login(t, s, "carol", rightPassword); got.status != http.StatusForbidden {
 		t.Errorf("the mode was forgotten: %d", got.status)
+	}
+	s.do(t, "captcha", "off", "--for", "10m", "--reason", "to see the limits")
+	if got := from(loopback(6, 200)).login(t, s, "alice", rightPassword); got.status != http.StatusForbidden {
+		t.Errorf("alice's limit was forgotten: %d", got.status)
+	}
+	for i, want := range []int{http.StatusUnauthorized, http.StatusForbidden} { // bob has one failure left
+		if got := from(loopback(9, i)).login(t, s, "bob", "wrong"); got.status != want {
+			t.Errorf("bob's guess %d after the restart: %d, want %d", i, got.status, want)
+		}
 	}
 }
 
