@@ -53,15 +53,9 @@ func (w *watcher) event(e *guard.Event) {
 // underAttack reports whether the event met a full rung of its account's ladder
 // for strangers.
 func underAttack(e *guard.Event) bool {
-	if e.Privileged {
-		return false
-	}
-	for _, r := range e.Reasons {
-		if r.Cause == guard.LimitReached && r.Subject == guard.OnAccount {
-			return true
-		}
-	}
-	return false
+	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
+		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount
+	})
 }
 
 // account raises at most one alert a day for an account under attack.

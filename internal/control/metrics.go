@@ -62,11 +62,12 @@ func NewMetrics() *Metrics {
 
 // Watch adds the gauges. Call it once.
 func (m *Metrics) Watch(g Gauges) {
+	truth := map[bool]float64{true: 1}
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	gauge("authguard_captcha_mode", "1 while CAPTCHA mode is on.", func() float64 { return truth(g.Mode.On()) })
-	gauge("authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", func() float64 { return truth(g.Mode.Slowing()) })
+	gauge("authguard_captcha_mode", "1 while CAPTCHA mode is on.", func() float64 { return truth[g.Mode.On()] })
+	gauge("authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", func() float64 { return truth[g.Mode.Slowing()] })
 	gauge("authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.",
 		func() float64 { return float64(g.Mode.State().Pressure.Total()) })
 	gauge("authguard_threshold", "The pressure above which CAPTCHA mode goes on.", func() float64 { return g.Mode.State().Threshold })
@@ -79,7 +80,7 @@ func (m *Metrics) Watch(g Gauges) {
 	}
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
 	if r := g.Redis; r != nil {
-		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth(r.Up()) })
+		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth[r.Up()] })
 		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })
 		gauge("authguard_redis_unheard", "What this node did alone and Redis has yet to be told.", func() float64 { return float64(r.Unheard()) })
 		counter("authguard_redis_failures_total", "Trips to Redis that failed.", func() float64 { return float64(r.Failures()) })
@@ -116,11 +117,4 @@ func causeOf(e *guard.Event) guard.Cause {
 		}
 	}
 	return guard.NoCause
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
