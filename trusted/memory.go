@@ -2,11 +2,12 @@ package trusted
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // DefaultAccounts is how many accounts a Memory remembers.
@@ -25,17 +26,10 @@ type MemoryConfig struct {
 // no closing.
 type Memory struct {
 	limits Limits
-	room   int
 
 	mu       sync.RWMutex
-	accounts map[Key]*list.Element // of memoryRecord
-	order    list.List             // last changed first
-	floor    int64                 // the latest reset of the records that were dropped
-}
-
-type memoryRecord struct {
-	Record
-	account Key
+	accounts *simplelru.LRU[Key, *Record] // last changed last
+	floor    int64                        // the latest reset of the records that were dropped
 }
 
 var _ Store = (*Memory)(nil)
@@ -49,25 +43,19 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return &Memory{
-		limits: config.Limits.WithDefaults(), room: cmp.Or(config.Accounts, DefaultAccounts), accounts: make(map[Key]*list.Element),
-	}, nil
-}
-
-// find is what is kept of an account; nil if that is nothing. The caller holds
-// the lock.
-func (m *Memory) find(account Key) *memoryRecord {
-	if element := m.accounts[account]; element != nil {
-		return element.Value.(*memoryRecord)
-	}
-	return nil
+	m := &Memory{limits: config.Limits.WithDefaults()}
+	var err error
+	m.accounts, err = simplelru.NewLRU(cmp.Or(config.Accounts, DefaultAccounts), func(_ Key, dropped *Record) {
+		m.floor = max(m.floor, dropped.Floor())
+	})
+	return m, err
 }
 
 // Status implements Store. It does not allocate and never fails.
 func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (Status, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if of := m.find(account); of != nil {
+	if of, ok := m.accounts.Peek(account); ok {
 		return of.Status(place, now, m.limits), nil
 	}
 	return Stranger, nil
@@ -100,7 +88,7 @@ func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	reset := m.floor
-	if of := m.find(account); of != nil {
+	if of, ok := m.accounts.Peek(account); ok {
 		reset = of.Reset
 	}
 	if reset == 0 {
@@ -109,22 +97,18 @@ func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
 	return time.UnixMilli(reset), nil
 }
 
-// change applies a rule to an account's record, and moves it to the front.
+// change applies a rule to an account's record, which becomes the newest.
 func (m *Memory) change(account Key, apply func(*Record)) error {
 	if account == (Key{}) {
 		return ErrNoKey
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.accounts[account] == nil {
-		m.accounts[account] = m.order.PushFront(&memoryRecord{Record{Reset: m.floor}, account})
+	of, ok := m.accounts.Peek(account)
+	if !ok {
+		of = &Record{Reset: m.floor}
 	}
-	m.order.MoveToFront(m.accounts[account])
-	apply(&m.find(account).Record)
-	if m.order.Len() > m.room {
-		last := m.order.Remove(m.order.Back()).(*memoryRecord)
-		m.floor = max(m.floor, last.Floor())
-		delete(m.accounts, last.account)
-	}
+	apply(of)
+	m.accounts.Add(account, of)
 	return nil
 }
