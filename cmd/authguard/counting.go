@@ -25,6 +25,9 @@ type counting struct {
 	counters  *failures.Memory // all of them, or this node's own part
 	places    *sqlplaces.Store
 	shared    *shared // with the other nodes; nil: there are none
+	store     guard.Store
+	spent     challenge.Spent // challenges that were used
+	settled   challenge.Spent // tickets of the decision API that were
 	snapshot  string  // where counters are saved
 	saveEvery time.Duration
 	log       *slog.Logger
@@ -52,7 +55,10 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told 
 		if c.shared, err = openShared(loaded, on, c, told); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
+		c.store, c.spent, c.settled = c.shared.store, c.shared.used, c.shared.settled
+		return c, nil
 	}
+	c.store, c.spent, c.settled = guard.NewLocal(c.counters, c.places), challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
 	return c, nil
 }
 
@@ -73,30 +79,6 @@ func (c *counting) restore() error {
 	}
 	c.log.Info("counters restored", "keys", keys)
 	return nil
-}
-
-// store is what the guard counts in.
-func (c *counting) store() guard.Store {
-	if c.shared != nil {
-		return c.shared.store
-	}
-	return guard.NewLocal(c.counters, c.places)
-}
-
-// spent remembers which challenges were used, settled which tickets of the
-// decision API.
-func (c *counting) spent() challenge.Spent {
-	if c.shared != nil {
-		return c.shared.used
-	}
-	return challenge.NewMemorySpent(0, nil)
-}
-
-func (c *counting) settled() challenge.Spent {
-	if c.shared != nil {
-		return c.shared.settled
-	}
-	return challenge.NewMemorySpent(0, nil)
 }
 
 func (c *counting) start(ctx context.Context, group *background.Group) error {

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"authguard/captchamode/challenge"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/web"
@@ -30,8 +29,8 @@ type doors struct {
 	forget func(context.Context, string)
 }
 
-func openDoors(s *site, settled challenge.Spent) *doors {
-	d := &doors{site: s, at: s.loaded, api: &web.API{Guard: s.guard, Settled: settled}}
+func openDoors(s *site) *doors {
+	d := &doors{site: s, at: s.loaded, api: &web.API{Guard: s.guard, Settled: s.counting.settled}}
 	d.forget = s.people.onNewPassword(forgetting(s.guard, s.log))
 	d.reload(s.loaded)
 	return d

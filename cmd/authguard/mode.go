@@ -52,7 +52,7 @@ func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, l
 		return err
 	}
 	m.challenges, err = challenge.New(challenge.Config{
-		Secret: on.keys.Challenges, Spent: c.spent(), BuiltIn: builtIn,
+		Secret: on.keys.Challenges, Spent: c.spent, BuiltIn: builtIn,
 		Others: []challenge.Provider{m.proofs}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)

@@ -67,8 +67,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.log); err != nil {
 		return err
 	}
-	settled := s.counting.settled()
-	if err := s.openGuard(ctx, settled); err != nil {
+	if err := s.openGuard(ctx); err != nil {
 		return err
 	}
 	s.listings = lists.New(s.storage.db)
@@ -83,19 +82,19 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	s.watch.metrics.Watch(control.Gauges{
 		Mode: s.mode.Mode, Held: s.guard.Held, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped, Redis: s.counting.shared.gauges(),
 	})
-	s.doors = openDoors(s, settled)
+	s.doors = openDoors(s)
 	return nil
 }
 
-func (s *site) openGuard(ctx context.Context, settled challenge.Spent) error {
+func (s *site) openGuard(ctx context.Context) error {
 	cookies, err := trusted.NewCookies(s.storage.keys.Cookies...)
 	if err != nil {
 		return err
 	}
 	s.guard, err = guard.New(guard.Config{
-		Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store(),
+		Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store,
 		Cookies: cookies, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
-		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: settled.Epoch(),
+		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: s.counting.settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
 	})
