@@ -32,9 +32,17 @@ func TestEveryRuleHasATestOfItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listed, err := os.ReadFile("docs/rules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range rules {
-		if rule := fmt.Sprintf("R%d", i+1); held[rule] == 0 {
+		rule := fmt.Sprintf("R%d", i+1)
+		if held[rule] == 0 {
 			t.Errorf("no test is called Test%s…", rule)
+		}
+		if !strings.Contains(string(listed), "| "+rule+" | **") {
+			t.Errorf("docs/rules.md does not have %s", rule)
 		}
 	}
 }

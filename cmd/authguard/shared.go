@@ -180,7 +180,7 @@ func (s *shared) warn() []control.Warning {
 	since, why := s.store.State()
 	return []control.Warning{{
 		Code: "redis-lost", Title: "This node counts alone",
-		Text: fmt.Sprintf("Redis cannot be used since %s: %v. Known places still pass, and of each limit this node has its part. "+
+		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known places still pass, and this node has its part of each limit. "+
 			"authguard doctor says what may be wrong.", since.UTC().Format(time.RFC3339), why),
 	}}
 }

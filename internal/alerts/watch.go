@@ -65,7 +65,7 @@ func (w *watcher) account(e *guard.Event) {
 	case w.told(name, e.At):
 	case w.room(e.At):
 		w.attacked[name] = e.At
-		w.raise(e.At, AccountAttacked, fmt.Sprintf("account %s: %d wrong passwords from strange places; the last try from %s",
+		w.raise(e.At, AccountAttacked, fmt.Sprintf("account %s: %d wrong passwords from unfamiliar places; the last try from %s",
 			Name(e.Account), e.AccountFailures, events.AddressText(e.Address)))
 	case !w.told(tooMany, e.At):
 		w.attacked[tooMany] = e.At
@@ -175,8 +175,8 @@ func (a *attack) summary(end time.Time) string {
 	line("Failed: %d, challenged: %d, told to wait: %d, refused: %d.",
 		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused])
 	line("From about %d addresses, for about %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
-	line("Busiest addresses (at least so many): %s.", a.addresses.first(func(s string) string { return s }))
-	line("Most attacked accounts (at least so many): %s.", a.accounts.first(Name))
+	line("Busiest addresses (with at least this many each): %s.", a.addresses.first(func(s string) string { return s }))
+	line("Most attacked accounts (with at least this many each): %s.", a.accounts.first(Name))
 	line("Logins from new places meanwhile: %d.%s", a.newPlaces, a.successes())
 	return b.String()
 }

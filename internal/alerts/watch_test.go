@@ -174,8 +174,8 @@ func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
 	for _, want := range []string{
 		"It lasted 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
 		"Failed: 300, challenged: 2700, told to wait: 0, refused: 0.",
-		"Busiest addresses (at least so many): 192.0.2.7 (",
-		`Most attacked accounts (at least so many): "alice" (`,
+		"Busiest addresses (with at least this many each): 192.0.2.7 (",
+		`Most attacked accounts (with at least this many each): "alice" (`,
 		`Logins from new places meanwhile: 1. Have a look at them: "\x3cb\x3emallory" from 192.0.2.7.`,
 	} {
 		if !strings.Contains(body, want) {

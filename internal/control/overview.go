@@ -102,7 +102,7 @@ func forgottenProxy(address netip.Addr, since time.Time) Warning {
 		text = `"` + text + `"` // a colon may end a word of YAML
 	}
 	return Warning{
-		Code: "forgotten-proxy", Title: "A proxy is missing in the configuration",
+		Code: "forgotten-proxy", Title: "A proxy is missing from the configuration",
 		Text: fmt.Sprintf("Since %s most people have logged in through %s, which sends forwarding headers but is not configured as a proxy. "+
 			"All of them count as one address. Until this is mended that address is asked for CAPTCHAs instead of being refused. "+
 			"If it is your proxy, set it and reload; list every proxy that you have.", since.UTC().Format(time.RFC3339), address),
