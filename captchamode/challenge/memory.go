@@ -23,15 +23,18 @@ var _ Spent = (*MemorySpent)(nil)
 // forgetful (R6). It has no goroutine: each call clears away what has expired.
 // docs/challenges.md says how much memory it takes.
 type MemorySpent struct {
-	now    func() time.Time
-	epoch  [16]byte
-	hash   maphash.Seed
-	shards []spentShard
+	now   func() time.Time
+	epoch [16]byte
+	hash  maphash.Seed
+	limit int
+
+	mu      sync.Mutex
+	minutes map[int64]map[uint64]struct{} // by the minute in which they expire
+	count   int
 }
 
-// NewMemorySpent returns an empty store of about limit challenges, split evenly
-// between shards; zero or less is [DefaultSpentCap]. now is the clock; nil is
-// time.Now.
+// NewMemorySpent returns an empty store of limit challenges; zero or less is
+// [DefaultSpentCap]. now is the clock; nil is time.Now.
 func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	if limit <= 0 {
 		limit = DefaultSpentCap
@@ -39,12 +42,8 @@ func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 	if now == nil {
 		now = time.Now
 	}
-	shards := max(1, min(64, limit/1024))
-	m := &MemorySpent{now: now, hash: maphash.MakeSeed(), shards: make([]spentShard, shards)}
+	m := &MemorySpent{now: now, hash: maphash.MakeSeed(), limit: limit, minutes: map[int64]map[uint64]struct{}{}}
 	rand.Read(m.epoch[:])
-	for i := range m.shards {
-		m.shards[i].limit = limit / shards
-	}
 	return m
 }
 
@@ -53,79 +52,44 @@ func (m *MemorySpent) Epoch() [16]byte { return m.epoch }
 
 // Spend implements [Spent].
 func (m *MemorySpent) Spend(_ context.Context, id [16]byte, until time.Time) (bool, error) {
-	shard, digest := m.find(id)
-	return shard.spend(digest, until, m.now())
+	digest, now := m.digest(id), m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(minute(now))
+	ids := m.minutes[minute(until)]
+	if _, spent := ids[digest]; spent || !now.Before(until) {
+		return false, nil
+	}
+	if m.count >= m.limit {
+		return false, ErrSpentFull
+	}
+	if ids == nil {
+		ids = map[uint64]struct{}{}
+		m.minutes[minute(until)] = ids
+	}
+	ids[digest] = struct{}{}
+	m.count++
+	return true, nil
 }
 
 // Seen implements [Spent].
 func (m *MemorySpent) Seen(_ context.Context, id [16]byte, until time.Time) (bool, error) {
-	shard, digest := m.find(id)
-	return shard.seen(digest, until), nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, spent := m.minutes[minute(until)][m.digest(id)]
+	return spent, nil
 }
 
-// find reduces an ID to eight bytes. In a full store a new ID collides with one
+// digest reduces an ID to eight bytes. In a full store a new ID collides with one
 // of the others once in 2^42 tries, and is then refused.
-func (m *MemorySpent) find(id [16]byte) (*spentShard, uint64) {
-	digest := maphash.Comparable(m.hash, id)
-	return &m.shards[digest>>32%uint64(len(m.shards))], digest
-}
-
-// A spentShard keeps IDs by the minute in which they expire, and drops whole
-// minutes.
-type spentShard struct {
-	mu      sync.Mutex
-	minutes map[int64]map[uint64]struct{}
-	count   int
-	limit   int
-	swept   int64 // the minute of the last sweep
-}
-
-func (s *spentShard) spend(digest uint64, until, now time.Time) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep(minute(now))
-	if !now.Before(until) {
-		return false, nil
-	}
-	ids := s.minutes[minute(until)]
-	if _, spent := ids[digest]; spent {
-		return false, nil
-	}
-	if s.count >= s.limit {
-		return false, ErrSpentFull
-	}
-	s.add(digest, minute(until))
-	return true, nil
-}
-
-func (s *spentShard) seen(digest uint64, until time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, spent := s.minutes[minute(until)][digest]
-	return spent
-}
-
-func (s *spentShard) add(digest uint64, minute int64) {
-	if s.minutes == nil {
-		s.minutes = map[int64]map[uint64]struct{}{}
-	}
-	if s.minutes[minute] == nil {
-		s.minutes[minute] = map[uint64]struct{}{}
-	}
-	s.minutes[minute][digest] = struct{}{}
-	s.count++
-}
+func (m *MemorySpent) digest(id [16]byte) uint64 { return maphash.Comparable(m.hash, id) }
 
 // sweep drops the minutes that are over.
-func (s *spentShard) sweep(now int64) {
-	if now == s.swept {
-		return
-	}
-	s.swept = now
-	for minute, ids := range s.minutes {
+func (m *MemorySpent) sweep(now int64) {
+	for minute, ids := range m.minutes {
 		if minute < now {
-			s.count -= len(ids)
-			delete(s.minutes, minute)
+			m.count -= len(ids)
+			delete(m.minutes, minute)
 		}
 	}
 }
