@@ -2,14 +2,12 @@ package nodes_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"authguard/internal/redisstore"
-	"authguard/internal/redistest"
 )
 
 func TestR1BurstOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
@@ -62,31 +60,4 @@ func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
 			t.Errorf("%d of 20 got in", in.Load())
 		}
 	})
-}
-
-func TestScriptsAreKnownBeforeTheFirstAttempt(t *testing.T) {
-	t.Parallel()
-	for name, at := range map[string]func() (redisstore.Server, []*redistest.Server){
-		"one server": func() (redisstore.Server, []*redistest.Server) {
-			r := redistest.Standalone(t)
-			return redisstore.Server{Addresses: []string{r.Addr}}, []*redistest.Server{r}
-		},
-		"a Cluster": func() (redisstore.Server, []*redistest.Server) {
-			c := redistest.Cluster(t)
-			return redisstore.Server{Addresses: c.Addrs(), Cluster: true}, c.Nodes
-		},
-	} {
-		redis, servers := at()
-		s := newSite(t, 1, redis, policy())
-		s.login(t, 0, "alice", home)
-		s.login(t, 0, "alice", home)
-		for i := range 7 {
-			s.guess(t, 0, "bob", address(i))
-		}
-		for _, server := range servers {
-			if stats := fmt.Sprint(server.Do(t, "INFO", "commandstats")); strings.Contains(stats, "cmdstat_eval:") {
-				t.Errorf("%s: a script's text was sent with an attempt", name)
-			}
-		}
-	}
 }

@@ -104,7 +104,6 @@ func (s *site) join(t *testing.T, n int) *node {
 		Failed: func(err error) { t.Logf("failed: %v", err) },
 	})
 	must(err)
-	_ = made.store.Redis().Load(t.Context()) // Redis may be away
 	var group background.Group
 	group.Start(made.store.Run)
 	made.leave = sync.OnceFunc(group.Stop)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -139,28 +138,4 @@ func (c *call) unknown() bool { return c.err != nil && redis.HasErrorPrefix(c.er
 func (c *call) moving() bool {
 	return c.err != nil && (redis.HasErrorPrefix(c.err, "TRYAGAIN") ||
 		redis.HasErrorPrefix(c.err, "MOVED") || redis.HasErrorPrefix(c.err, "ASK"))
-}
-
-// load makes scripts known to the server, or to every master of a Cluster. It
-// only spares the first run of each its second trip.
-func load(ctx context.Context, client redis.UniversalClient, scripts ...*script) error {
-	one := func(ctx context.Context, server redis.Cmdable) error {
-		_, err := server.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, s := range scripts {
-				pipe.ScriptLoad(ctx, s.text)
-			}
-			return nil
-		})
-		return err
-	}
-	var err error
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
-	} else {
-		err = one(ctx, client)
-	}
-	if err != nil {
-		return fmt.Errorf("redisstore: loading scripts: %w", err)
-	}
-	return nil
 }

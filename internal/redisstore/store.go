@@ -120,12 +120,6 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 	return nil
 }
 
-// Load makes the scripts known to the server, or to every master of a Cluster.
-// Without it the first run of each takes a second trip.
-func (s *Store) Load(ctx context.Context) error {
-	return load(ctx, s.client, chargeScript, takeBackScript, placesScript, spendScript)
-}
-
 // probes is how many keys a probe writes in a Cluster: enough that every master
 // has some.
 const probes = 64
