@@ -2,7 +2,6 @@ package failures
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 )
@@ -248,7 +247,8 @@ func (m *Memory) clock() int64 {
 func (m *Memory) shard(key *Key) uint8 { return key[8] }
 
 // A ChargeID stands for one charge. Only the store that made it can read it; a
-// caller keeps it and may compare it. The zero ChargeID stands for none.
+// caller keeps it and may compare it. It is of one size for encoding/binary. The
+// zero ChargeID stands for none.
 type ChargeID struct {
 	// At is when the charge was made, in milliseconds since the Unix epoch, by
 	// the store's clock.
@@ -264,25 +264,8 @@ type ChargeID struct {
 	Here int64
 }
 
-// ChargeIDSize is how many bytes AppendTo appends.
-const ChargeIDSize = 40
-
 // Charged reports whether anything was charged.
 func (id ChargeID) Charged() bool { return id.At != 0 }
 
 // Time is when the charge was made.
 func (id ChargeID) Time() time.Time { return time.UnixMilli(id.At) }
-
-// AppendTo appends the ID to b, for ReadChargeID.
-func (id ChargeID) AppendTo(b []byte) []byte {
-	for _, n := range [...]uint64{uint64(id.At), id.Shard, uint64(id.There), id.Node, uint64(id.Here)} {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-// ReadChargeID reads what AppendTo has appended: the first ChargeIDSize bytes.
-func ReadChargeID(b []byte) ChargeID {
-	n := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return ChargeID{At: int64(n(0)), Shard: n(1), There: int64(n(2)), Node: n(3), Here: int64(n(4))}
-}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -34,10 +35,17 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion = 4
-	// version, flags, charge, epoch, nonce, place, address; then directory, 0, name
-	ticketFixed = 1 + 1 + failures.ChargeIDSize + 16 + 16 + 16 + 16
+	ticketVersion  = 4
+	privilegedFlag = 1
+	forwardedFlag  = 2
 )
+
+// A travelling ticket is this, big endian, then directory, 0, name.
+type travelling struct {
+	Version, Flags               uint8
+	Charge                       failures.ChargeID
+	Epoch, Nonce, Place, Address [16]byte
+}
 
 // ID identifies the text that Seal made last, or that was opened.
 func (t *Ticket) ID() [16]byte { return t.nonce }
@@ -77,23 +85,16 @@ func (g *Guard) Seal(t *Ticket) string {
 		return ""
 	}
 	rand.Read(t.nonce[:])
-	b := make([]byte, 0, ticketFixed+len(t.directory)+1+len(t.name)+16)
-	b = append(b, ticketVersion, flags(t.status == trusted.Privileged, t.forwarded))
-	b = t.id.AppendTo(b)
-	b = append(append(append(b, g.config.Epoch[:]...), t.nonce[:]...), t.place[:]...)
-	from := t.from.As16()
-	b = append(append(b, from[:]...), t.directory+"\x00"+t.name...)
+	fixed := travelling{Version: ticketVersion, Charge: t.id, Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16()}
+	if t.status == trusted.Privileged {
+		fixed.Flags |= privilegedFlag
+	}
+	if t.forwarded {
+		fixed.Flags |= forwardedFlag
+	}
+	b, _ := binary.Append(nil, binary.BigEndian, &fixed) // fails only for a type without a size
+	b = append(b, t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
-}
-
-func flags(privileged, forwarded bool) (b byte) {
-	if privileged {
-		b |= 1
-	}
-	if forwarded {
-		b |= 2
-	}
-	return b
 }
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
@@ -107,20 +108,25 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		return Ticket{}, ErrTicket
 	}
 	b, err := g.tickets.aead.Open(nil, nil, raw, nil)
-	if err != nil || len(b) < ticketFixed || b[0] != ticketVersion {
+	if err != nil {
 		return Ticket{}, ErrTicket
 	}
-	id, b, flagged := failures.ReadChargeID(b[2:]), b[2+failures.ChargeIDSize:], b[1]
-	if g.tickets.now().Sub(id.Time()) > TicketTTL || [16]byte(b) != g.config.Epoch {
+	var fixed travelling
+	n, err := binary.Decode(b, binary.BigEndian, &fixed)
+	if err != nil || fixed.Version != ticketVersion {
+		return Ticket{}, ErrTicket
+	}
+	if g.tickets.now().Sub(fixed.Charge.Time()) > TicketTTL || fixed.Epoch != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
-	t = Ticket{settlement: &settlement{nonce: [16]byte(b[16:])}, rules: g.rules.Load(), id: id, door: "api", forwarded: flagged&2 != 0}
-	if flagged&1 != 0 {
+	t = Ticket{
+		settlement: &settlement{nonce: fixed.Nonce}, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
+		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
+	}
+	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged
 	}
-	t.place = digest(b[32:])
-	t.from = netip.AddrFrom16([16]byte(b[48:])).Unmap()
-	t.directory, t.name, _ = strings.Cut(string(b[64:]), "\x00")
+	t.directory, t.name, _ = strings.Cut(string(b[n:]), "\x00")
 	g.digests.ofAddress(t.from, &t.address, &t.network)
 	g.digests.ofAccount(t.directory, t.name, &t.account)
 	return t, nil
