@@ -27,17 +27,27 @@ const (
 	ForgottenProxy        // softened: the address looks like a proxy nobody configured
 )
 
-var causeCodes = [...]string{
-	NoCause: "none", LimitReached: "limit", PairDelayed: "pair-delay", SiteSlowed: "site-slow",
-	ModeOn: "captcha-mode", BlockedByAdmin: "blocked", AllowedByAdmin: "allowed",
-	PlacePrivileged: "privileged-place", ChallengeSolved: "challenge-solved",
-	ChallengeFailed: "challenge-failed", BudgetSpent: "budget-spent",
-	UndecidedAhead: "undecided-ahead", BadAccountName: "bad-account-name",
-	StoreFailed: "store-failed", ForgottenProxy: "forgotten-proxy",
+// causes are the code of each, and its words for a support person.
+var causes = [...]struct{ code, words string }{
+	NoCause:         {"none", "no reason was recorded"},
+	LimitReached:    {"limit", ""}, // says which: see Reason.words
+	PairDelayed:     {"pair-delay", "this account was tried with wrong passwords from this address just now, so the next try has to wait"},
+	SiteSlowed:      {"site-slow", "more logins than usual fail on the whole site, so addresses that are new to the account are slowed down"},
+	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and nobody has logged in to this account from this place before"},
+	BlockedByAdmin:  {"blocked", "an administrator blocked this address"},
+	AllowedByAdmin:  {"allowed", "an administrator allowed this address"},
+	PlacePrivileged: {"privileged-place", "somebody has logged in to this account from this place before"},
+	ChallengeSolved: {"challenge-solved", "the challenge was solved"},
+	ChallengeFailed: {"challenge-failed", "the answer to the challenge did not count"},
+	BudgetSpent:     {"budget-spent", "too many wrong passwords came from this known place, so it is no longer treated as known"},
+	UndecidedAhead:  {"undecided-ahead", "other attempts for the same account or address are still being decided"},
+	BadAccountName:  {"bad-account-name", "the account name was empty, too long or not readable as text"},
+	StoreFailed:     {"store-failed", "the counters could not be asked"},
+	ForgottenProxy:  {"forgotten-proxy", "this address looks like a proxy that was not configured, so it is challenged instead of refused"},
 }
 
 // String is the cause's stable code.
-func (c Cause) String() string { return causeCodes[c] }
+func (c Cause) String() string { return causes[c].code }
 
 // A SubjectKind is what a limit is on: a closed set.
 type SubjectKind uint8
@@ -96,37 +106,10 @@ func (r Reason) String() string {
 }
 
 func (r Reason) words() string {
-	switch r.Cause {
-	case LimitReached:
+	if r.Cause == LimitReached {
 		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
-	case PairDelayed:
-		return "this account was tried with wrong passwords from this address just now, so the next try has to wait"
-	case SiteSlowed:
-		return "more logins than usual fail on the whole site, so addresses that are new to the account are slowed down"
-	case ModeOn:
-		return "CAPTCHA mode is on and nobody has logged in to this account from this place before"
-	case BlockedByAdmin:
-		return "an administrator blocked this address"
-	case AllowedByAdmin:
-		return "an administrator allowed this address"
-	case PlacePrivileged:
-		return "somebody has logged in to this account from this place before"
-	case ChallengeSolved:
-		return "the challenge was solved"
-	case ChallengeFailed:
-		return "the answer to the challenge did not count"
-	case BudgetSpent:
-		return "too many wrong passwords came from this known place, so it is no longer treated as known"
-	case UndecidedAhead:
-		return "other attempts for the same account or address are still being decided"
-	case BadAccountName:
-		return "the account name was empty, too long or not readable as text"
-	case StoreFailed:
-		return "the counters could not be asked"
-	case ForgottenProxy:
-		return "this address looks like a proxy that was not configured, so it is challenged instead of refused"
 	}
-	return "no reason was recorded"
+	return causes[r.Cause].words
 }
 
 // Spell says a duration in at most two units, rounded up: after waiting for as
