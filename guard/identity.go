@@ -268,26 +268,14 @@ func (l *Lists) Set(entries []Listing) {
 // Look tells what the lists say of an address at a time.
 func (l *Lists) Look(a netip.Addr, now time.Time) Verdict {
 	table := l.table.Load()
-	if table == nil {
-		return NotListed
-	}
-	return lookUp(table, a, now)
-}
-
-func lookUp(table *bart.Table[[]Listing], a netip.Addr, now time.Time) Verdict {
-	if table.Size() == 0 || !a.IsValid() {
+	if table == nil || table.Size() == 0 || !a.IsValid() {
 		return NotListed
 	}
 	a = a.Unmap().WithZone("")
-	for bits := a.BitLen(); bits >= 0; bits-- {
-		prefix, entries, ok := table.LookupPrefixLPM(netip.PrefixFrom(a, bits).Masked())
-		if !ok {
-			return NotListed
-		}
+	for _, entries := range table.Supernets(netip.PrefixFrom(a, a.BitLen())) {
 		if v := strongest(entries, now); v != NotListed {
 			return v
 		}
-		bits = prefix.Bits()
 	}
 	return NotListed
 }
