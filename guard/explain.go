@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"authguard/failures"
 	"authguard/trusted"
@@ -44,12 +45,9 @@ func (e *Explanation) known() bool {
 	if e.Status != trusted.Stranger {
 		return true
 	}
-	for _, l := range e.Lines {
-		if l.Used > 0 && (l.Subject == OnAccount || l.Subject == OnPair) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Lines, func(l Line) bool {
+		return l.Used > 0 && (l.Subject == OnAccount || l.Subject == OnPair)
+	})
 }
 
 func (g *Guard) explain(ctx context.Context, directory, account string, address netip.Addr) (Explanation, error) {

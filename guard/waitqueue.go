@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,21 +158,17 @@ func (s *waitQueue) join(w *waiter, key failures.Key) (first bool) {
 // quit takes a waiter out of its queue and wakes the first that remains.
 func (s *waitQueue) quit(w *waiter) {
 	queue := s.queues[w.queue]
-	for i, one := range queue {
-		if one != w {
-			continue
-		}
-		s.waiting.Add(-1)
-		if len(queue) == 1 {
-			delete(s.queues, w.queue)
-			return
-		}
-		copy(queue[i:], queue[i+1:])
-		queue[len(queue)-1] = nil
-		s.queues[w.queue] = queue[:len(queue)-1]
-		queue[0].wake()
+	i := slices.Index(queue, w)
+	if i < 0 {
 		return
 	}
+	s.waiting.Add(-1)
+	if len(queue) == 1 {
+		delete(s.queues, w.queue)
+		return
+	}
+	s.queues[w.queue] = slices.Delete(queue, i, i+1)
+	queue[0].wake()
 }
 
 // wake lets the first in each subject's queue look again: something about the
