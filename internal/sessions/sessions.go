@@ -1,5 +1,5 @@
 // Package sessions keeps login sessions in the SQL database, for
-// alexedwards/scs.
+// alexedwards/scs and its GobCodec.
 //
 // Only a SHA-256 of each token is kept, so that a leaked database lets nobody
 // in. A token is 256 random bits, so a plain hash is enough. Leave
@@ -8,7 +8,6 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -23,8 +22,8 @@ import (
 	"authguard/internal/sqltx"
 )
 
-// DefaultAccountKey is the session value that names the account.
-const DefaultAccountKey = "account"
+// AccountKey is the session value that names the account, a string.
+const AccountKey = "account"
 
 const (
 	// maxToken is longer than any token of scs (43 bytes), so that what a
@@ -37,12 +36,8 @@ const (
 
 // Config configures a Store. DB is required and has been migrated.
 type Config struct {
-	DB *sql.DB
-	// AccountKey is the key under which the session holds the account's name,
-	// a string; default DefaultAccountKey.
-	AccountKey string
-	Codec      scs.Codec        // the session manager's; default scs.GobCodec
-	Now        func() time.Time // default time.Now
+	DB  *sql.DB
+	Now func() time.Time // default time.Now
 }
 
 // Store is an scs.CtxStore. It is safe for concurrent use. It cannot list
@@ -58,10 +53,6 @@ var (
 func New(config Config) (*Store, error) {
 	if config.DB == nil {
 		return nil, errors.New("sessions: DB is missing")
-	}
-	config.AccountKey = cmp.Or(config.AccountKey, DefaultAccountKey)
-	if config.Codec == nil {
-		config.Codec = scs.GobCodec{}
 	}
 	if config.Now == nil {
 		config.Now = time.Now
@@ -95,7 +86,7 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 // running is written again: to trust a session, compare the account's version
 // too.
 func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
-	account, err := s.accountOf(data)
+	account, err := accountOf(data)
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
@@ -154,13 +145,10 @@ func (s *Store) Delete(token string) error { return s.DeleteCtx(context.Backgrou
 
 // accountOf decodes the data, since scs hands a store nothing else. Only a
 // session that changes costs that.
-func (s *Store) accountOf(data []byte) (string, error) {
-	_, values, err := s.config.Codec.Decode(data)
-	if err != nil {
-		return "", err
-	}
-	account, _ := values[s.config.AccountKey].(string)
-	return account, nil
+func accountOf(data []byte) (string, error) {
+	_, values, err := scs.GobCodec{}.Decode(data)
+	account, _ := values[AccountKey].(string)
+	return account, err
 }
 
 func hash(token string) string {

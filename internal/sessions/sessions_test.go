@@ -44,7 +44,7 @@ func (f *fixture) login(t *testing.T, account string) (token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.manager.Put(ctx, sessions.DefaultAccountKey, account)
+	f.manager.Put(ctx, sessions.AccountKey, account)
 	token, _, err = f.manager.Commit(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func (f *fixture) who(t *testing.T, token string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.manager.GetString(ctx, sessions.DefaultAccountKey)
+	return f.manager.GetString(ctx, sessions.AccountKey)
 }
 
 func TestASessionIsFoundByItsTokenOnly(t *testing.T) {
