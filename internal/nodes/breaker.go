@@ -102,17 +102,13 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	b.onChange(false, why)
 }
 
-// probing marks the context of a probe; underWay that of a trip, whose new
+// probing marks the context of a probe, which runs also while the breaker is open;
+// underWay that of a trip, whose new
 // connections greet Redis through the same hook.
 type (
 	probing  struct{}
 	underWay struct{}
 )
-
-// probe runs a probe, also while the breaker is open.
-func (b *Breaker) probe(ctx context.Context, do func(context.Context) error) error {
-	return do(context.WithValue(ctx, probing{}, true))
-}
 
 // DialHook implements redis.Hook.
 func (b *Breaker) DialHook(next redis.DialHook) redis.DialHook { return next }

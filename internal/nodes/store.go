@@ -20,12 +20,12 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -64,14 +64,11 @@ type Config struct {
 // concurrent use.
 type Store struct {
 	*Breaker
-	redis    *redisstore.Store
-	local    *guard.Local
-	counters *failures.Memory
-	places   trusted.Store
-	peek     func(trusted.Key) (trusted.Record, bool)
-	nodes    func() int
-	node     uint64 // marks what this process charged alone
-	owed     owed
+	config Config
+	redis  *redisstore.Store
+	local  *guard.Local
+	node   uint64 // marks what this process charged alone
+	owed   owed
 }
 
 var _ guard.Store = (*Store)(nil)
@@ -81,15 +78,8 @@ func New(c Config) (*Store, error) {
 	if c.Client == nil || c.Counters == nil || c.Places == nil || c.Peek == nil || c.Nodes == nil {
 		return nil, errors.New("nodes: Client, Counters, Places, Peek and Nodes must be set")
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	s := &Store{
-		local: guard.NewLocal(c.Counters, c.Places), counters: c.Counters, places: c.Places, peek: c.Peek, nodes: c.Nodes,
-	}
-	var number [8]byte
-	rand.Read(number[:])
-	s.node = binary.BigEndian.Uint64(number[:]) | 1
+	c.Log = cmp.Or(c.Log, slog.Default())
+	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1}
 	c.Redis.Elsewhere, c.Redis.Spent = s.elsewhere, s.spent
 	var err error
 	if s.redis, err = redisstore.New(c.Client, c.Redis); err != nil {
@@ -110,7 +100,7 @@ func (s *Store) Run(ctx context.Context) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		_ = s.probe(ctx, s.redis.Probe) // the breaker notes what came of it
+		_ = s.redis.Probe(context.WithValue(ctx, probing{}, true)) // the breaker notes what came of it
 		for s.Up() && s.owed.pay(ctx, s.Up) {
 		}
 		select {
@@ -148,7 +138,7 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 	}
 	first, last := c.Counted()
 	var unread [len(unbound)]failures.Usage
-	if id, err := s.counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
+	if id, err := s.config.Counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
 		c.ID.Node, c.ID.Here = s.node, id.At
 	}
 }
@@ -159,7 +149,7 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	whole, part := c.Ladders, *c.Ladders
 	for i, l := range part[:guard.PairSubject] {
-		part[i] = divide(l, s.nodes())
+		part[i] = divide(l, s.config.Nodes())
 	}
 	c.Ladders = &part
 	ctx, cancel := context.WithTimeout(ctx, s.budget) // for the places
@@ -253,15 +243,15 @@ func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time
 
 // spent is told of a place that Redis has ended.
 func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.Time) {
-	_ = s.places.Spend(ctx, account, place, now) // missing only while Redis is gone
+	_ = s.config.Places.Spend(ctx, account, place, now) // missing only while Redis is gone
 }
 
 // elsewhere is what this node knows of an account of which Redis knows nothing.
 // A cookie that is genuine is worth asking the database whether it was voided.
 func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
-	record, _ := s.peek(c.Account)
+	record, _ := s.config.Peek(c.Account)
 	if c.Device != (trusted.Key{}) {
-		if reset, err := s.places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
+		if reset, err := s.config.Places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
 			record.Reset = max(record.Reset, reset.UnixMilli())
 		}
 	}
