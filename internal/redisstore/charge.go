@@ -45,24 +45,19 @@ type part struct {
 // seen the place privileged before. Where it was wrong about that, a second
 // trip mends it.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
-	err := s.begin(ctx, &c)
-	return c, err
-}
-
-func (s *Store) begin(ctx context.Context, c *guard.Charge) error {
 	for {
 		c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
-		if s.known.refuses(c, s.limits, s.now()) {
-			return nil
+		if s.known.refuses(&c, s.limits, s.now()) {
+			return c, nil
 		}
-		if err := s.try(ctx, c, nil, true); err != nil {
-			return fmt.Errorf("redisstore: charging: %w", err)
+		if err := s.try(ctx, &c, nil, true); err != nil {
+			return c, fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.BudgetSpent() {
-			return nil
+			return c, nil
 		}
 		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place(), c.Now.UnixMilli()}); err != nil {
-			return err
+			return c, err
 		}
 		if s.options.Spent != nil {
 			s.options.Spent(ctx, c.Account, c.Place(), c.Now)
