@@ -13,20 +13,14 @@ import (
 
 // Explain reads what stands against an account, an address or the pair. It
 // changes nothing. An account name that is none is an error.
-func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (Explanation, error) {
-	worst, err := g.explain(ctx, "", account, address)
-	if account == "" {
-		return worst, err
-	}
-	for _, directory := range g.config.Directories {
-		if err != nil {
-			break
-		}
-		var one Explanation
-		if one, err = g.explain(ctx, directory, account, address); one.worse(&worst) {
+func (g *Guard) Explain(ctx context.Context, account string, address netip.Addr) (worst Explanation, err error) {
+	err = g.everywhere(account, func(directory string) error {
+		one, err := g.explain(ctx, directory, account, address)
+		if directory == "" || one.worse(&worst) {
 			worst = one
 		}
-	}
+		return err
+	})
 	return worst, err
 }
 
