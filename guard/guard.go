@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -65,7 +66,7 @@ type Guard struct {
 	digests digester
 	waiting *waitQueue
 	proxies proxyHint
-	tickets *sealer
+	tickets cipher.AEAD
 }
 
 // New returns a guard, or every problem with the config.
@@ -73,7 +74,7 @@ func New(c Config) (*Guard, error) {
 	c.setDefaults()
 	compiled, err := compile(c.Policy)
 	digests, err2 := newDigester(c.Secret, c.Realm)
-	tickets, err3 := newSealer(c.Secret, c.Realm, c.Now)
+	tickets, err3 := newSealer(c.Secret, c.Realm)
 	if err := errors.Join(c.validate(), err, err2, err3); err != nil {
 		return nil, err
 	}

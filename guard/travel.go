@@ -53,13 +53,8 @@ func (t *Ticket) ID() [16]byte { return t.nonce }
 // Expires is when a ticket that travels can no longer be settled.
 func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
 
-// A sealer makes tickets that travel through a client, and opens them.
-type sealer struct {
-	aead cipher.AEAD
-	now  func() time.Time
-}
-
-func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, error) {
+// newSealer makes what seals tickets that travel through a client.
+func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
 	if len(secret) < 16 {
 		return nil, nil // newDigester says so
 	}
@@ -75,7 +70,7 @@ func newSealer(secret []byte, realm string, now func() time.Time) (*sealer, erro
 	if err != nil {
 		return nil, fmt.Errorf("guard: tickets: %w", err)
 	}
-	return &sealer{aead: aead, now: now}, nil
+	return aead, nil
 }
 
 // Seal turns a ticket into text that any guard with the same secret can open.
@@ -94,7 +89,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	}
 	b, _ := binary.Append(nil, binary.BigEndian, &fixed) // fails only for a type without a size
 	b = append(b, t.directory+"\x00"+t.name...)
-	return base64.RawURLEncoding.EncodeToString(g.tickets.aead.Seal(nil, nil, b, nil))
+	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(nil, nil, b, nil))
 }
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
@@ -107,7 +102,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if err != nil {
 		return Ticket{}, ErrTicket
 	}
-	b, err := g.tickets.aead.Open(nil, nil, raw, nil)
+	b, err := g.tickets.Open(nil, nil, raw, nil)
 	if err != nil {
 		return Ticket{}, ErrTicket
 	}
@@ -116,7 +111,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if err != nil || fixed.Version != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	if g.tickets.now().Sub(fixed.Charge.Time()) > TicketTTL || fixed.Epoch != g.config.Epoch {
+	if g.config.Now().Sub(fixed.Charge.Time()) > TicketTTL || fixed.Epoch != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
 	t = Ticket{
