@@ -1,10 +1,10 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/cipher"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -84,9 +84,7 @@ func New(c Config) (*Guard, error) {
 }
 
 func (c *Config) setDefaults() {
-	if c.Lists == nil {
-		c.Lists = new(Lists)
-	}
+	c.Lists = cmp.Or(c.Lists, new(Lists))
 	if c.Normalise == nil {
 		c.Normalise = NormaliseAccount
 	}
@@ -96,12 +94,7 @@ func (c *Config) setDefaults() {
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
-	if c.Held == 0 {
-		c.Held = 20_000
-	}
-	if c.HeldPerAddress == 0 {
-		c.HeldPerAddress = 100
-	}
+	c.Held, c.HeldPerAddress = cmp.Or(c.Held, 20_000), cmp.Or(c.HeldPerAddress, 100)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -109,12 +102,11 @@ func (c *Config) setDefaults() {
 
 func (c *Config) validate() error {
 	var errs []error
-	for what, missing := range map[string]bool{
-		"Store": c.Store == nil, "Mode": c.Mode == nil,
-	} {
-		if missing {
-			errs = append(errs, fmt.Errorf("guard: %s: must be set", what))
-		}
+	if c.Store == nil {
+		errs = append(errs, errors.New("guard: Store: must be set"))
+	}
+	if c.Mode == nil {
+		errs = append(errs, errors.New("guard: Mode: must be set"))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -131,10 +132,8 @@ func (d Delay) backoff() failures.Backoff {
 // failures must be told.
 func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Minute)
-	for _, ladder := range [][]Limit{p.Address, p.Network, p.Account, p.PrivilegedPair} {
-		for _, l := range ladder {
-			longest = max(longest, l.Window)
-		}
+	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair) {
+		longest = max(longest, l.Window)
 	}
 	return longest
 }

@@ -1,6 +1,7 @@
 package challenge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,14 +42,9 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.TTL == 0 {
-		c.TTL = DefaultTTL
-	}
+	c.TTL, c.Renders = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Renders, 2)
 	if c.Preferred == "" && c.BuiltIn != nil {
 		c.Preferred = c.BuiltIn.Kind()
-	}
-	if c.Renders == 0 {
-		c.Renders = 2
 	}
 	if c.OnFallback == nil {
 		c.OnFallback = func(string, error) {}

@@ -9,6 +9,7 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -90,9 +91,7 @@ func New(c Config) (*Watcher, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	return &Watcher{config: c}, nil
 }
 
