@@ -68,18 +68,11 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 	if !id.Charged() {
 		return nil
 	}
-	if err := check(subjects, len(subjects)); err != nil {
-		return err
-	}
-	var l lockSet
-	m.lock(&l, subjects)
-	defer l.unlock(m)
-	for i := range subjects {
-		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil && slot.pending() > 0 {
-			slot.meta -= 1 << countBits
+	return m.each(subjects, func(_ *shard, s *slot) {
+		if s.pending() > 0 {
+			s.meta -= 1 << countBits
 		}
-	}
-	return nil
+	})
 }
 
 // Clear implements Store. A key that shares its count is not cleared: the

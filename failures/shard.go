@@ -169,18 +169,11 @@ func (sh *shard) index(s *slot) int {
 // resize moves every key to a table of another size.
 func (sh *shard) resize(slots int) {
 	old := sh.slots
-	sh.slots = make([]slot, slots)
+	sh.slots, sh.used = make([]slot, slots), 0
 	for i := range old {
-		if old[i].meta&countMask == 0 {
-			continue
+		if old[i].meta&countMask != 0 {
+			*sh.insert(&old[i].key) = old[i]
 		}
-		j := old[i].key.home(slots)
-		for sh.slots[j].meta&countMask != 0 {
-			if j++; j == slots {
-				j = 0
-			}
-		}
-		sh.slots[j] = old[i]
 	}
 }
 

@@ -206,11 +206,9 @@ func (m *Memory) restore(shard int, key Key, raw []byte, now, ahead uint32) (boo
 			continue
 		}
 		if s == nil {
-			if s = m.readmit(sh, &key, now); s == nil {
-				return false, errors.New("the memory bound is too small for this snapshot")
-			}
+			s = m.readmit(sh, &key, now)
 		}
-		if !sh.push(s, at, MaxFailures, m.retain.Load(), m.reserve) {
+		if s == nil || !sh.push(s, at, MaxFailures, m.retain.Load(), m.reserve) {
 			return false, errors.New("the memory bound is too small for this snapshot")
 		}
 	}
