@@ -17,7 +17,7 @@ import (
 	"authguard/internal/accounts"
 )
 
-// Sessions are the logins of one door. A session of one door is none at
+// Sessions are the logins of one door. A session of one door means nothing at
 // another, and ends when the account's password changes or it is disabled.
 type Sessions struct {
 	SessionConfig
@@ -196,20 +196,21 @@ func devices(r *http.Request) (all []string) {
 	return all
 }
 
-// setDevice gives the browser its device cookie for an account and takes the
-// oldest away beyond guard.MaxDevices.
+// setDevice gives the browser its device cookie for an account and, beyond
+// guard.MaxDevices, takes away those that it has had for longest: it sends them
+// first (RFC 6265, section 5.4).
 func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
 	}
-	others := 0
+	var others []string
 	for _, cookie := range c.Request().Cookies() {
-		if !strings.HasPrefix(cookie.Name, deviceCookie) || cookie.Name == deviceCookie+tag {
-			continue
+		if strings.HasPrefix(cookie.Name, deviceCookie) && cookie.Name != deviceCookie+tag {
+			others = append(others, cookie.Name)
 		}
-		if others++; others >= guard.MaxDevices {
-			c.SetCookie(&http.Cookie{Name: cookie.Name, Path: "/", MaxAge: -1})
-		}
+	}
+	for _, name := range others[:max(0, len(others)+1-guard.MaxDevices)] {
+		c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1})
 	}
 	c.SetCookie(&http.Cookie{
 		Name: deviceCookie + tag, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),

@@ -3,7 +3,11 @@ package web_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,5 +137,28 @@ func TestABrowserKeepsTheDevicesOfEightAccounts(t *testing.T) {
 	}
 	if devices != 8 {
 		t.Errorf("%d device cookies", devices)
+	}
+}
+
+// Browsers send the cookies that they have had for longest first (RFC 6265,
+// section 5.4).
+func TestTheDeviceThatABrowserHasHadForLongestGoes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r := httptest.NewRequest("POST", "/login", strings.NewReader(url.Values{"username": {"alice"}, "password": {right}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, tag := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
+		r.AddCookie(&http.Cookie{Name: "authguard_device_" + tag, Value: tag})
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var gone []string
+	for _, c := range w.Result().Cookies() {
+		if c.MaxAge < 0 {
+			gone = append(gone, c.Name)
+		}
+	}
+	if want := []string{"authguard_device_1", "authguard_device_2"}; !slices.Equal(gone, want) {
+		t.Errorf("%q went, want %q", gone, want)
 	}
 }
