@@ -110,8 +110,8 @@ type Accounts struct {
 type Passwords struct {
 	Cost   int           `within:"10 16"`    // bcrypt's, for new hashes
 	AtOnce int           `within:"0 1024"`   // checks at the same time; 0: as many as CPUs
-	Queue  int           `within:"0 100000"` // checks that may wait for one of those
-	Wait   time.Duration `within:"0s 1m"`    // how long they may wait
+	Queue  int           `within:"1 100000"` // checks that may wait for one of those
+	Wait   time.Duration `within:"10ms 1m"`  // how long they may wait
 }
 
 // Limits is the policy against guessing, and how attempts that come too early
