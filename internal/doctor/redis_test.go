@@ -94,7 +94,7 @@ func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
 	all := "~ag:* +ping +time +get +mget +exists +set +del +expire +pexpire +hdel +hget +hgetall +hmget +hset " +
-		"+zadd +zmscore +zrange +zrem +zremrangebyscore +zscore +eval +evalsha +script|load"
+		"+zadd +zmscore +zrange +zrem +zremrangebyscore +zscore +eval +evalsha"
 	for name, one := range map[string]struct {
 		rights string
 		want   map[string]doctor.State

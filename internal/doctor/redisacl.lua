@@ -3,7 +3,7 @@
 --
 -- KEYS   none
 -- ARGV   commands with arguments, each in one string: "SET ag:x 1"
--- Answer the names of the forbidden ones; nil before Redis 7.0, which cannot say
+-- Answer: the names of the forbidden ones; nil before Redis 7.0, which cannot say
 if not redis.acl_check_cmd then return false end
 local missing = {}
 for _, line in ipairs(ARGV) do

@@ -167,7 +167,7 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 // grant says how to give the user the rights it needs.
 func (r redisConfig) grant() string {
 	set := r.Settings.Redis
-	rights := "+script|load"
+	rights := ""
 	for _, line := range permitted {
 		name, _, _ := strings.Cut(line, " ")
 		rights += " +" + strings.ToLower(name)
@@ -178,6 +178,6 @@ func (r redisConfig) grant() string {
 	if set.Mode == config.RedisCluster {
 		rights += " +cluster|slots +cluster|info +cluster|nodes +readonly +command"
 	}
-	return "As its administrator: ACL SETUSER " + cmp.Or(set.Username, "default") + " ~" + set.Prefix + "* " + rights +
+	return "As its administrator: ACL SETUSER " + cmp.Or(set.Username, "default") + " ~" + set.Prefix + "*" + rights +
 		" (and +info +config|get for these checks), then ACL SAVE or the same in redis.conf."
 }
