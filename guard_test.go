@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -355,6 +356,26 @@ func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
 		}
 		if st := w.Status(t, "alice", home); st != trusted.Spent {
 			t.Errorf("the place is %v, want spent", st)
+		}
+	})
+}
+
+// The look-up says beforehand what happens to a place beyond its budget: it is
+// not refused.
+func TestAPlaceThatIsAboutToBeForgottenIsExplained(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.PairDelay, p.PrivilegedPair = guard.Delay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
+	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		w.Wrong(t, "alice", home)
+		w.Wrong(t, "alice", home)
+		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(home))
+		if err != nil || !strings.Contains(e.Summary(), "like a stranger's") {
+			t.Errorf("%q, %v", e.Summary(), err)
+		}
+		if d := w.Wrong(t, "alice", home); d.Action != guard.Proceed || d.Privileged {
+			t.Errorf("%v, privileged %v", d.Action, d.Privileged)
 		}
 	})
 }

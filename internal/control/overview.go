@@ -34,8 +34,8 @@ type Overview struct {
 // A Subject is one of the tops and what its next attempt would get.
 type Subject struct {
 	Top
-	// Next is proceed, wait, challenge or refuse; empty if that could not be
-	// found out.
+	// Next is proceed, wait, challenge, refuse or, for a place that has used up
+	// its budget, forget; empty if that could not be found out.
 	Next string        `json:"next,omitempty"`
 	Wait time.Duration `json:"-"` // for wait
 }
