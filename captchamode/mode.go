@@ -246,9 +246,13 @@ func (m *Mode) look(now time.Time) {
 		m.lookAlone(now)
 		return
 	}
-	d, pressure := m.detector, float64(m.pressure().Total())
-	d.see(&m.config, m.threshold(), pressure, pressure, now)
-	if !m.fleet.together || d.Level > m.detector.Level {
+	on, pressure := m.threshold(), float64(m.pressure().Total())
+	if !m.fleet.together {
+		m.detector.see(&m.config, on, pressure, pressure, now)
+		return
+	}
+	d := m.detector
+	if d.see(&m.config, on, pressure, pressure, now); d.Level > m.detector.Level {
 		m.detector = d
 	}
 }
