@@ -29,7 +29,7 @@ type Config struct {
 	AddressShare float64
 }
 
-// DefaultConfig is the switch out of the box (DESIGN.md §9).
+// DefaultConfig is the switch out of the box (docs/configuration.md).
 func DefaultConfig() Config {
 	return Config{
 		Factor: 5, Floor: 30, Ceiling: 500,

@@ -58,7 +58,7 @@ const (
 // value: no clock, no lock. The zero Detector is calm and has learned nothing.
 type Detector struct {
 	Normal  float64 `json:"normal"`  // failures per minute
-	Learned int     `json:"learned"` // from so many minutes
+	Learned int     `json:"learned"` // from how many minutes
 	Level   Level   `json:"level"`
 	// Low is when the pressure fell below the level's lower threshold; zero
 	// while it is above.
@@ -72,9 +72,10 @@ func (d *Detector) threshold(c *Config) float64 {
 	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
 }
 
-// see moves to the level that the pressure asks for; on is the threshold (R20): up at once, down only after the pressure has stayed below a lower
-// threshold for a cool-down. rising is the part of the pressure that may raise
-// the level; all of it has to be low to lower it.
+// see moves to the level that the pressure asks for; on is the threshold (R20): up
+// at once, down only after the pressure has stayed below a lower threshold for a
+// cool-down. rising is the part of the pressure that may raise the level; all of it
+// has to be low to lower it.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:

@@ -181,7 +181,7 @@ func (a *Agreed) follows(b *Agreed) bool {
 	return a.Learned >= b.Learned && (a.Number > b.Number || a.Number == b.Number && a.By == b.By)
 }
 
-// same reports whether nothing has to be written to make b of a.
+// same reports whether a and b say the same, so that nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
 	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Learned == b.Learned && a.Normal == b.Normal &&
 		minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())

@@ -123,8 +123,8 @@ type share struct {
 	before, now uint16
 }
 
-// take reports whether the address may contribute once more: at most most
-// times, and never more than 65,535 times, in any minute.
+// take reports whether the address may contribute once more: in any
+// minute no more often than most, and never more than 65,535 times.
 func (s *shares) take(address *[16]byte, most float64, minute uint32) bool {
 	one := &s[binary.LittleEndian.Uint16(address[:])%uint16(len(s))]
 	switch minute - one.minute {

@@ -102,9 +102,9 @@ func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
 	return nil
 }
 
-// use fills the usages and tells the moment at which they hold: now, or
-// that of the newest charge if the clock went back or two readers of it came
-// in the other order. A moment is never in the future.
+// use fills the usages and returns the moment at which they hold: now, or that of
+// the newest charge if the clock went back or somebody who read it later was
+// quicker. A moment is never in the future.
 func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, room bool) {
 	at = m.clock()
 	for i := range subjects {
@@ -236,12 +236,12 @@ func (m *Memory) clock() int64 {
 	return m.epoch + m.now().Sub(m.started).Milliseconds()
 }
 
-// shard is the number of the shard in which keys of this shard are kept.
+// shard is the number of the shard for keys with this Subject.Shard.
 func (m *Memory) shard(key *Key) uint8 { return key[8] }
 
-// A ChargeID stands for one charge. Only the store that made it can read it; a
-// caller keeps it and may compare it. It is of one size for encoding/binary. The
-// zero ChargeID stands for none.
+// A ChargeID stands for one charge. What it says is for the stores that
+// made it; others keep it, compare it and seal it. It is of one size for
+// encoding/binary. The zero ChargeID stands for none.
 type ChargeID struct {
 	// At is when the charge was made, in milliseconds since the Unix epoch, by
 	// the store's clock.

@@ -229,7 +229,7 @@ func afterwards(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// wake lets those look again who wait for the attempt's subjects.
+// wake lets attempts that wait for the same subjects look again.
 func (g *Guard) wake(c *Charge) {
 	if g.waiting.waiting.Load() > 0 {
 		first, last := c.Counted()

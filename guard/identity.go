@@ -246,7 +246,7 @@ type Listing struct {
 
 // Lists are the allow and block lists in memory. The zero Lists are empty.
 // Safe for concurrent use; a look-up takes no lock. The most specific entry
-// that has not run out decides; of two alike the block.
+// that has not run out decides; of two that are equally specific, the block.
 type Lists struct {
 	table atomic.Pointer[bart.Table[[]Listing]]
 }

@@ -6,7 +6,8 @@ import (
 	"authguard/trusted"
 )
 
-// An Action is what a full rung asks for. The zero Action refuses.
+// An Action is what becomes of an attempt, strictest first. A full rung asks for
+// Refuse, Forget or Challenge; Wait comes of delays. The zero Action refuses.
 type Action uint8
 
 const (
@@ -63,7 +64,7 @@ type Policy struct {
 	Devices bool
 }
 
-// DefaultPolicy is the policy out of the box (DESIGN.md §9).
+// DefaultPolicy is the policy out of the box (docs/configuration.md).
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{

@@ -67,7 +67,7 @@ var subjectNames = [...]string{
 	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site",
 }
 
-// String is the subject's name in DESIGN.md's words.
+// String is the subject's name.
 func (s SubjectKind) String() string { return subjectNames[s] }
 
 // A Reason is one cause of a decision.

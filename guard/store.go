@@ -139,7 +139,7 @@ func (c *Charge) Counted() (first, last uint8) {
 	return c.First, c.Last
 }
 
-// BudgetSpent reports whether an attempt was stopped since its privileged place
+// BudgetSpent reports whether an attempt was stopped because its privileged place
 // has used up its budget: the store is to spend the place and charge again.
 func (c *Charge) BudgetSpent() bool {
 	return c.Status == trusted.Privileged && !c.ID.Charged() && c.Usage[PairSubject].Failed&c.Ends != 0

@@ -169,7 +169,7 @@ type Passwords struct {
 // disabled account it does the same work and reports false. Once the password's
 // turn in the queue has come, Check calls still, unless that is nil, and gives
 // up with its error. Other errors are passwords.ErrTooLong, a
-// *passwords.Overload, and those of the source.
+// *passwords.Overload, ctx's, and those of the source.
 func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool, still func() error) (accounts.Login, bool, error) {
 	if len(password) > passwords.MaxBytes {
 		return accounts.Login{}, false, passwords.ErrTooLong
@@ -262,8 +262,9 @@ func (l *Login) later(t *try, p Problem, kind pages.MessageKind, after time.Dura
 	return l.answer(t, p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)})
 }
 
-// malformed answers a request that is no form. It counts for the address like
-// an attempt without a name (R11).
+// malformed answers a request that cannot be read as a form. If the form itself is
+// what is wrong (400), it counts for the address like an attempt without a name
+// (R11).
 func (l *Login) malformed(t *try, err error) error {
 	var p Problem
 	if !errors.As(err, &p) {

@@ -139,7 +139,7 @@ func SentJSON(r *http.Request) bool {
 type Form map[string]string
 
 // ReadForm reads the named fields of a form or of a JSON object; others are
-// ignored. A field that comes twice or is no text is an error: what one parser
+// ignored. A field that comes twice or is not text is an error: what one parser
 // takes for the name must not be something else to another (R11). The error is
 // a Problem.
 func ReadForm(c echo.Context, fields ...string) (Form, error) {
@@ -154,7 +154,7 @@ func ReadForm(c echo.Context, fields ...string) (Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := url.ParseQuery(string(body)) // the body alone: a name in the path's query is none
+	values, err := url.ParseQuery(string(body)) // the body alone: names in the URL's query do not count
 	if err != nil {
 		return nil, Invalid("The form could not be read.")
 	}

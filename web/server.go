@@ -6,7 +6,7 @@
 // Follow a POST /login through login.go: the client's address is found
 // (address.go), the request is read (request.go), the guard begins the attempt, the
 // password is checked, the guard settles, a session starts (session.go). What
-// goes wrong is answered in answer.go.
+// goes wrong is answered there too, as JSON or as a page (answer.go).
 package web
 
 import (

@@ -27,8 +27,8 @@ type policy struct {
 	ttl       time.Duration
 }
 
-// providerWait is how long a provider other than the built-in one may take
-// before it counts as broken.
+// providerWait is how long a provider may take; then it counts as broken, and the
+// built-in one takes its place.
 const providerWait = 2 * time.Second
 
 // New returns a desk, or every problem with the config.

@@ -28,7 +28,7 @@ type counting struct {
 	store     guard.Store
 	spent     challenge.Spent // challenges that were used
 	settled   challenge.Spent // tickets of the decision API that were
-	snapshot  string  // where counters are saved
+	snapshot  string          // where counters are saved
 	saveEvery time.Duration
 	log       *slog.Logger
 }
@@ -63,7 +63,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told 
 }
 
 // restore puts back what was saved of the counters. A snapshot that is damaged
-// is set aside, not deleted, and said aloud: without it the guard starts from
+// is set aside, not deleted, and logged as an error: without it the guard starts from
 // nothing.
 func (c *counting) restore() error {
 	keys, err := c.counters.Load(c.snapshot)

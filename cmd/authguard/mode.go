@@ -61,8 +61,8 @@ func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, l
 	return err
 }
 
-// switched passes a switch of the mode on; it must not block. A
-// switch that another node has announced is not announced again.
+// switched passes a switch of the mode on; it must not block. A switch that another
+// node has announced is not announced again.
 func (m *mode) switched(one captchamode.Switch) {
 	m.saved.Switched(one)
 	if one.Adopted {

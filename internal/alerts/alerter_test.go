@@ -383,7 +383,7 @@ func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Raise("forgotten-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to server.trusted_proxies\nand reload")
+	a.Raise("forgotten-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to proxies\nand reload")
 	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=forgotten-proxy`) {
 		t.Fatal(out)
 	}

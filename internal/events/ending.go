@@ -6,7 +6,8 @@ import "authguard/guard"
 type Ending uint8
 
 const (
-	// Undecided: the attempt may proceed and has not been settled yet.
+	// Undecided: the attempt may proceed and has not been settled yet. No event
+	// says so.
 	Undecided Ending = iota
 	Failed
 	Succeeded

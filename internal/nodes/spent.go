@@ -11,8 +11,8 @@ import (
 // is gone for this one only. A challenge can then be used once at each node, and
 // never twice at one.
 type Spent struct {
-	// Strict has Seen say so if Redis does not answer, where not to know must
-	// not pass for no.
+	// Strict makes Seen fail if Redis does not answer. Otherwise it goes by what
+	// this node knows.
 	Strict bool
 	shared challenge.Spent
 	own    *challenge.MemorySpent

@@ -7,11 +7,11 @@
 // that were counted alone.
 //
 // What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
-// each, on top of what Redis has counted. So does a node that saw no other: those
-// that were stopped may have used up the limit before. So in an outage at most 1.5 N passwords
-// are checked, and at most 2 N when Redis has forgotten everything. What a node
-// charges in Redis it mirrors in its memory, where it counts against its part,
-// so that usually there is less.
+// each, on top of what Redis has counted. A single node keeps to half as well: nodes
+// that have stopped since may have used up the limit. So at most 1.5 N passwords are
+// checked in an outage, and at most 2 N when Redis has forgotten everything. Usually
+// it is less: what a node charges in Redis it mirrors in its memory, where it counts
+// against its part.
 //
 // A Redis that has lost its memory looks healthy. The loss is noticed account by
 // account: Redis knows nothing of an account, this node does, and Redis is told
@@ -37,7 +37,7 @@ import (
 	"authguard/trusted"
 )
 
-// Config is what a Store needs: all but Budget, Log and OnChange.
+// Config is what a Store needs. Redis, Budget, Log and OnChange may be left out.
 type Config struct {
 	Client redis.UniversalClient
 	// Redis configures the store in Redis; Elsewhere and Spent are set here.

@@ -346,7 +346,7 @@ func (g *Gate) wait(ctx context.Context, w *waiter) error {
 }
 
 // giveUp takes w out of the queue. If its turn has come in the meantime, it goes
-// to the next one. Without a reason the reason is the overload.
+// to the next one. A nil reason is the overload.
 func (g *Gate) giveUp(w *waiter, reason error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -27,9 +27,9 @@ const (
 	slack = 1000
 )
 
-// known is what a node remembers of what Redis said, all of it bounded. It saves
-// trips and waiting and decides nothing, but for keys that are known to be
-// closed.
+// known is what a node remembers of Redis's answers, all of it bounded. It saves
+// trips. It decides one thing only: while a key is known to be full, attempts at it
+// are refused without asking.
 type known struct {
 	// privileged are places that were when this node last asked: their
 	// networks need not be charged.

@@ -13,7 +13,7 @@
 --       then for each change:
 --       +1  remember, spend or forget; reset to forget all places; merge and
 --           merge-spent, merge-reset to take in what another copy knows
---       +2  the place, of 16 bytes; '' for all
+--       +2  the place, of 16 bytes; of no meaning to reset and merge-reset
 --       +3  when, in milliseconds
 --
 -- Answer: 1.

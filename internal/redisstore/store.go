@@ -6,7 +6,8 @@
 // Everything of an account lies in one slot, as does everything of a network.
 // An attempt is one script for each, in one pipeline; if one refuses, what the
 // other charged is taken back. A login from a known place is two trips: begin
-// and settle. Time is Redis's own. layout.go names every key.
+// and settle. Windows go by Redis's clock, the age of places by the
+// node's. layout.go names every key.
 //
 // The store fails where Redis does. What a node does then is the business of
 // internal/nodes.
@@ -44,9 +45,9 @@ type Options struct {
 	PendingFor time.Duration
 	// Places bound what is remembered of one account.
 	Places trusted.Limits
-	// Elsewhere is what is known of the account of an attempt beside Redis,
-	// asked if Redis knows nothing of it: perhaps no longer. Redis is told
-	// before the attempt is decided. Nil: nothing is.
+	// Elsewhere is asked for an account that Redis does not know: it may have
+	// lost its memory. What it says is written to Redis before the attempt is
+	// decided. Nil: nobody is asked.
 	Elsewhere func(context.Context, *guard.Charge) (trusted.Record, bool)
 	// Spent, if not nil, is told of a place whose budget is used up.
 	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)

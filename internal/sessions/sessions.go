@@ -101,7 +101,7 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	return nil
 }
 
-// DeleteCtx ends one session. None is no error.
+// DeleteCtx ends one session. It is no error if there is none.
 func (s *Store) DeleteCtx(ctx context.Context, token string) error {
 	if _, err := s.config.DB.ExecContext(ctx, `DELETE FROM sessions WHERE token_hash = $1`, hash(token)); err != nil {
 		return fmt.Errorf("sessions: delete: %w", err)

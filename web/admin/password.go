@@ -65,8 +65,8 @@ func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 }
 
 // current checks the current password like any login: an open session must not
-// be a place to guess without limit. A right one leaves its
-// attempt to be settled; a wrong one leaves none.
+// be a place to guess without limit. A right one leaves its attempt to be settled; a
+// wrong one leaves none.
 func (s *Site) current(c echo.Context, session *web.Session, password string) (*guard.Ticket, error) {
 	if password == "" || len(password) > passwords.MaxBytes {
 		return nil, nil
