@@ -68,9 +68,7 @@ func (s *stage) run(ctx context.Context, request ImportRequest) error {
 	if s.conn, err = slow.Conn(ctx); err != nil {
 		return err
 	}
-	// A connection that is told to be bad does not go back to its pool, even when
-	// ctx has ended. With it go its tables and statements.
-	defer s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	defer s.close()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -78,6 +76,18 @@ func (s *stage) run(ctx context.Context, request ImportRequest) error {
 		return err
 	}
 	return s.commit(ctx)
+}
+
+// close takes the connection out of its pool, even when ctx has ended: one that is
+// told to be bad does not go back, and its tables go with it. SQLite keeps the file
+// open as long as there are statements.
+func (s *stage) close() {
+	for _, one := range []*sql.Stmt{s.reserved, s.stored} {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
 func (s *stage) open(ctx context.Context) (err error) {

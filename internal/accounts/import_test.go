@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -229,4 +230,35 @@ func FuzzImport(f *testing.F) {
 			t.Errorf("says %d (%v), holds %d", n, err, got)
 		}
 	})
+}
+
+func TestImportsLeaveNoFileOpen(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	table := mustTable(t, db)
+	open := func() (n int) {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			if to, _ := os.Readlink("/proc/self/fd/" + one.Name()); strings.Contains(to, t.Name()) {
+				n++
+			}
+		}
+		return n
+	}
+	h, err := hash("correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := open()
+	for i := range 20 {
+		_, _ = imported(t, table, accounts.Htpasswd, fmt.Sprintf("u%d:%s\n", i, h))
+		_, _ = imported(t, table, accounts.Htpasswd, "bad\n")
+		_, _ = imported(t, table, accounts.Htpasswd, "")
+	}
+	if after := open(); after > before+4 {
+		t.Errorf("%d files are open, and %d were before", after, before)
+	}
 }
