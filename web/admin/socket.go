@@ -105,7 +105,9 @@ func peer(c net.Conn) string {
 	if socket, ok := c.(*net.UnixConn); ok {
 		if raw, err := socket.SyscallConn(); err == nil {
 			_ = raw.Control(func(fd uintptr) {
-				credentials, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+				if told, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+					credentials = told
+				}
 			})
 		}
 	}
