@@ -222,6 +222,34 @@ func forgottenPlaceIsAStrangerEverywhere(t *testing.T, on redisOf) {
 	want(t, "the account's key is still there", on.open(t).Exists(t.Context(), on.placesOf(t, 1)).Val(), 1)
 }
 
+// A node that takes a place for spent, which another has forgotten since, says how
+// long a stranger there has to wait.
+func forgottenSpentPlaceIsToldHowLong(t *testing.T, on redisOf) {
+	clock := newClock()
+	here, there := on.node(t, redisstore.Options{Clock: clock.Now}), on.node(t, redisstore.Options{Clock: clock.Now})
+	at := func(address int) *guard.Charge {
+		c := attempt(1, address)
+		c.Now, c.Ladders[guard.AddressSubject] = clock.Now(), ladder(1, time.Hour)
+		c.Binds[trusted.Spent][guard.AddressSubject] = 0
+		return c
+	}
+	must(t, redisstore.Places{Store: here}.Spend(t.Context(), digest('a', 1), digest('i', 1), clock.Now()))
+	end(t, here, at(1), guard.Failed)
+	for i := range 9 {
+		end(t, here, at(5*i+10), guard.Failed)
+	}
+	want(t, "refused by the account, which tells its places", begin(t, here, at(1)).ID.Charged(), false)
+	must(t, there.Forget(t.Context(), digest('a', 1), digest('i', 1), clock.Now()))
+	c := at(1)
+	for status := range c.Binds { // a challenge was solved
+		c.Binds[status][guard.AccountSubject] = 0
+	}
+	begin(t, here, c)
+	want(t, "status", c.Status, trusted.Stranger)
+	want(t, "refused", c.ID.Charged(), false)
+	want(t, "told how long", c.Usage[guard.AddressSubject].FreeIn > 0, true)
+}
+
 // placesOf is the name of an account's places.
 func (on redisOf) placesOf(t testing.TB, account int) string {
 	t.Helper()

@@ -69,8 +69,8 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 // the account and this node does, it tells Redis and does so again.
 func (s *Store) try(ctx context.Context, c *guard.Charge, used *guard.Used, mayRestore bool) (err error) {
 	sent := s.now()
+	c.AtDevice, c.Status = false, trusted.Stranger // whatever was remembered
 	if c.Account == (trusted.Key{}) {
-		c.AtDevice, c.Status = false, trusted.Stranger
 		network := s.networkPart(c, used, trusted.Stranger)
 		s.send(ctx, network)
 		c.ID, err = s.combine(ctx, sent, network)

@@ -35,6 +35,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"R14KnownPlaceHasABudget":             knownPlaceHasABudget,
 	"DeviceVouchesUntilAReset":            deviceVouchesUntilAReset,
 	"ForgottenPlaceIsAStrangerEverywhere": forgottenPlaceIsAStrangerEverywhere,
+	"ForgottenSpentPlaceIsToldHowLong":    forgottenSpentPlaceIsToldHowLong,
 	"KnownOnlyChargesNoStranger":          knownOnlyChargesNoStranger,
 	"ClosedAccountCostsNoTrip":            closedAccountCostsNoTrip,
 	"ClosedAccountOpensInTime":            closedAccountOpensInTime,
