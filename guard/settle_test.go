@@ -97,6 +97,14 @@ func TestOfATicketsCopiesOneIsSettled(t *testing.T) {
 	}
 }
 
+func TestTheZeroTicketStandsForNone(t *testing.T) {
+	t.Parallel()
+	var none guard.Ticket
+	if none.ID() != [16]byte{} {
+		t.Errorf("it has the ID %x", none.ID())
+	}
+}
+
 func TestCopiesSettledAtOnceAreSettledOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

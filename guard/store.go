@@ -193,9 +193,12 @@ func (l *Local) find(ctx context.Context, c *Charge) {
 		return
 	}
 	if c.Device != (trusted.Key{}) {
-		if c.Status, c.PlaceErr = l.device(ctx, c); c.Status == trusted.Privileged {
+		var err error
+		if c.Status, err = l.device(ctx, c); c.Status == trusted.Privileged {
 			c.AtDevice = true
 			return
+		} else if err != nil {
+			c.PlaceErr = err
 		}
 	}
 	if c.Address != (trusted.Key{}) {

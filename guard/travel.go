@@ -47,8 +47,13 @@ type travelling struct {
 	Epoch, Nonce, Place, Address [16]byte
 }
 
-// ID identifies the text that Seal made last, or that was opened.
-func (t *Ticket) ID() [16]byte { return t.nonce }
+// ID identifies the text that Seal made last, or that was opened; zero for none.
+func (t *Ticket) ID() (id [16]byte) {
+	if t.settlement != nil {
+		id = t.nonce
+	}
+	return id
+}
 
 // Expires is when a ticket that travels can no longer be settled.
 func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
