@@ -258,7 +258,7 @@ func (v *view) accountFailures() int {
 // copies stand for the same attempt: only one of them can be settled. The zero
 // Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
 type Ticket struct {
-	*settlement
+	ended   *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
 	rules   *rules
 	id      failures.ChargeID
 	account digest
@@ -276,17 +276,13 @@ type Ticket struct {
 	reasons   Reasons
 	failures  int32
 	forwarded bool
-}
 
-// A settlement is what all copies of a ticket share.
-type settlement struct {
-	ended atomic.Int32 // 0, or 1 plus the outcome
-	nonce [16]byte     // of the text that the ticket was turned into
+	nonce [16]byte // of the text that it was turned into
 }
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
-		settlement: new(settlement), rules: v.rules, id: v.ID, account: v.Account,
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
 		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
 		failures: int32(v.accountFailures()), forwarded: a.Forwarded,
@@ -307,7 +303,7 @@ func (t *Ticket) charge() (c Charge) {
 // end settles the ticket, once.
 func (t *Ticket) end(o Outcome) error {
 	switch {
-	case t.settlement == nil:
+	case t.ended == nil:
 		return ErrTicket
 	case !t.ended.CompareAndSwap(0, 1+int32(o)):
 		return ErrSettled
@@ -315,7 +311,7 @@ func (t *Ticket) end(o Outcome) error {
 	return nil
 }
 
-func (t *Ticket) succeeded() bool { return t.settlement != nil && t.ended.Load() == 1+int32(Succeeded) }
+func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
 	privileged := t.status == trusted.Privileged

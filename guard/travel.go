@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"authguard/failures"
@@ -48,12 +49,7 @@ type travelling struct {
 }
 
 // ID identifies the text that Seal made last, or that was opened; zero for none.
-func (t *Ticket) ID() (id [16]byte) {
-	if t.settlement != nil {
-		id = t.nonce
-	}
-	return id
-}
+func (t *Ticket) ID() [16]byte { return t.nonce }
 
 // Expires is when a ticket that travels can no longer be settled.
 func (t *Ticket) Expires() time.Time { return t.id.Time().Add(TicketTTL) }
@@ -81,7 +77,7 @@ func newSealer(secret []byte, realm string) (cipher.AEAD, error) {
 // Seal turns a ticket into text that any guard with the same secret can open.
 // Nobody else can read or change it. A ticket that was settled gives no text.
 func (g *Guard) Seal(t *Ticket) string {
-	if t.settlement == nil || t.ended.Load() != 0 {
+	if t.ended == nil || t.ended.Load() != 0 {
 		return ""
 	}
 	rand.Read(t.nonce[:])
@@ -120,7 +116,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		return Ticket{}, ErrTicketExpired
 	}
 	t = Ticket{
-		settlement: &settlement{nonce: fixed.Nonce}, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
+		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
