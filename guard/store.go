@@ -116,6 +116,12 @@ func (c *Charge) Bind(subject uint8) failures.Mask { return c.Binds[c.Status][su
 
 // Subjects are what the attempt is charged to if all of it counts; see Counted.
 func (c *Charge) Subjects() (all [subjectCount]failures.Subject) {
+	c.subjects(&all)
+	return all
+}
+
+// subjects writes them where they are wanted.
+func (c *Charge) subjects(all *[subjectCount]failures.Subject) {
 	pair, network, account := c.Pair(c.Place()), failures.Key(c.Network), failures.Key(c.Account)
 	all[AddressSubject].Shard, all[AddressSubject].Key = network, failures.Key(c.Address)
 	all[NetworkSubject].Shard, all[NetworkSubject].Key = network, network
@@ -124,7 +130,6 @@ func (c *Charge) Subjects() (all [subjectCount]failures.Subject) {
 	for i := range all {
 		all[i].Ladder, all[i].Bind = c.Ladders[i], c.Binds[c.Status][i]
 	}
-	return all
 }
 
 // Counted says which subjects the attempt is charged to: Subjects()[first:last].
@@ -179,7 +184,8 @@ func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
 
 func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
 	if first, last := c.Counted(); first < last {
-		subjects := c.Subjects()
+		var subjects [subjectCount]failures.Subject
+		c.subjects(&subjects)
 		c.ID, err = l.counters.Charge(ctx, subjects[first:last], c.Usage[first:last])
 	}
 	return err
@@ -227,7 +233,8 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 		return nil
 	}
 	first, last := c.Counted()
-	all := c.Subjects()
+	var all [subjectCount]failures.Subject
+	c.subjects(&all)
 	subjects := all[first:last]
 	switch o {
 	case Succeeded:
