@@ -48,6 +48,12 @@ func (s *site) Observe(e guard.Event) {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return newSiteOf(t, [16]byte{})
+}
+
+// newSiteOf is a site of which the store of settled tickets has this epoch.
+func newSiteOf(t *testing.T, epoch [16]byte) *site {
+	t.Helper()
 	s := &site{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return s.now }
 	counts, err := failures.NewMemory(failures.Config{Now: clock})
@@ -56,7 +62,7 @@ func newSite(t *testing.T) *site {
 	s.store = &broken{Store: guard.NewLocal(counts, places)}
 	var err4 error
 	s.Guard, err4 = guard.New(guard.Config{
-		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Observer: s,
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: s.store, Mode: mode, Now: clock, Observer: s, Epoch: epoch,
 	})
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
@@ -123,6 +129,49 @@ func TestCopiesSettledAtOnceAreSettledOnce(t *testing.T) {
 		if settled.Load() != 1 {
 			t.Fatalf("%d copies were settled", settled.Load())
 		}
+	}
+}
+
+// unasked are places that nobody can ask for.
+type unasked struct{ trusted.Store }
+
+var errUnasked = errors.New("the disk is gone")
+
+func (unasked) Status(context.Context, trusted.Key, trusted.Key, time.Time) (trusted.Status, error) {
+	return trusted.Privileged, errUnasked
+}
+
+// Whoever's place cannot be asked for is decided without it, and somebody is told.
+func TestAPlaceThatCannotBeAskedForIsTold(t *testing.T) {
+	t.Parallel()
+	counts, err := failures.NewMemory(failures.Config{})
+	mode, err2 := captchamode.NewMode(captchamode.DefaultConfig(), nil, nil)
+	var told error
+	g, err3 := guard.New(guard.Config{
+		Policy: guard.DefaultPolicy(), Secret: make([]byte, 32), Store: guard.NewLocal(counts, unasked{}), Mode: mode,
+		Failed: func(err error) { told = err },
+	})
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	d, err := g.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr("192.0.2.1")})
+	if err != nil || d.Action != guard.Proceed || d.Privileged || !errors.Is(told, errUnasked) {
+		t.Errorf("%v, privileged %v, %v; told %v", d.Action, d.Privileged, err, told)
+	}
+}
+
+// Which tickets were settled is forgotten when the program ends, where they are
+// remembered in memory. So they end with it.
+func TestATicketOfAnotherEpochHasExpired(t *testing.T) {
+	t.Parallel()
+	before, after := newSiteOf(t, [16]byte{1}), newSiteOf(t, [16]byte{2})
+	d := before.begin(t, "alice", 1)
+	text := before.Seal(&d.Ticket)
+	if _, err := before.Open(text); err != nil {
+		t.Error(err)
+	}
+	if _, err := after.Open(text); !errors.Is(err, guard.ErrTicketExpired) {
+		t.Errorf("after a restart: %v", err)
 	}
 }
 

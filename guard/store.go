@@ -210,15 +210,18 @@ func (l *Local) find(ctx context.Context, c *Charge) {
 	if c.Address != (trusted.Key{}) {
 		var err error
 		if c.Status, err = l.places.Status(ctx, c.Account, c.Address, c.Now); err != nil {
-			c.PlaceErr = err
+			c.Status, c.PlaceErr = trusted.Stranger, err
 		}
 	}
 }
 
 func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
 	status, err := l.places.Status(ctx, c.Account, c.Device, c.Now)
-	if status == trusted.Spent || err != nil {
-		return status, err
+	if err != nil {
+		return trusted.Stranger, err
+	}
+	if status == trusted.Spent {
+		return status, nil
 	}
 	reset, err := l.places.ResetAt(ctx, c.Account)
 	if err != nil || !c.Issued.After(reset) {
