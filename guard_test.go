@@ -178,6 +178,33 @@ func TestR4SuccessNeverLowersAnotherCount(t *testing.T) {
 	})
 }
 
+// A ticket that has travelled takes back what its attempt was charged. One from a
+// known place was charged to the pair alone; that of a guess at the same moment and
+// address stays.
+func TestR4ATicketThatHasTravelledTakesBackItsOwnChargeOnly(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		w.Clock.Advance(time.Hour)
+		w.Wrong(t, "bob", home)
+		d, err := w.Begin(t.Context(), world.From("alice", home))
+		if err != nil || !d.Privileged {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		ticket, err := w.Open(w.Seal(&d.Ticket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Settle(t.Context(), ticket, guard.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+		e, err := w.Explain(t.Context(), "", netip.MustParseAddr(home))
+		if err != nil || e.Lines[0].Used != 1 {
+			t.Errorf("%d failures of the address are left (%v), want bob's", e.Lines[0].Used, err)
+		}
+	})
+}
+
 func TestR4TheOwnersLoginOpensNothingToAGuesser(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
@@ -428,6 +455,27 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 		a.Account, a.Address = "alice", netip.MustParseAddr(address(51))
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 			t.Errorf("a device from before the password reset got %v", d.Action)
+		}
+	})
+}
+
+func TestR14ADeviceThatHasSpentItsBudgetVouchesNoMore(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.PairDelay, p.PrivilegedPair = guard.Delay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
+	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
+		a := world.From("alice", nowhere)
+		a.Devices = []string{w.Device(t, "alice", home)}
+		w.Force(t)
+		for range 2 {
+			if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed || !d.Privileged {
+				t.Errorf("within its budget: %v, privileged %v", d.Action, d.Privileged)
+			}
+		}
+		for range 2 {
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Privileged {
+				t.Errorf("beyond its budget: %v, privileged %v", d.Action, d.Privileged)
+			}
 		}
 	})
 }

@@ -78,6 +78,33 @@ func TestCrossingWhileTheOthersSpeak(t *testing.T) {
 	}
 }
 
+// A node that sees nothing of an attack any more does not know what the others see.
+func TestANodeAmongOthersLowersNoLevelByItself(t *testing.T) {
+	t.Parallel()
+	m, now, _ := joined(t, true)
+	observe(m, 31)
+	r := m.Report()
+	next := m.Merge(captchamode.Answer{Now: *now, Nodes: 3, To: r, All: r})
+	if next == nil || next.Level != captchamode.Attack {
+		t.Fatalf("to be written is %+v, want an attack", next)
+	}
+	m.Apply(*next)
+	for range 180 { // minutes; the cool-down has 120
+		*now = now.Add(time.Minute)
+		if m.Tick(); !m.On() {
+			t.Fatal("it went off without a word from the others")
+		}
+	}
+	m.GoAlone()
+	for range 180 {
+		*now = now.Add(time.Minute)
+		m.Tick()
+	}
+	if m.On() {
+		t.Errorf("alone it goes off after the cool-down: %+v", m.State())
+	}
+}
+
 func TestReportIsWholeEachTime(t *testing.T) {
 	t.Parallel()
 	m, now, _ := joined(t, true)

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"authguard/guard"
+	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/trusted"
 	"authguard/web"
@@ -73,6 +76,36 @@ func TestASessionsCookieIsForThisSiteOnlyAndNoScriptReadsIt(t *testing.T) {
 	for _, c := range w.Result().Cookies() {
 		if !c.Secure {
 			t.Errorf("over TLS: %+v", c)
+		}
+	}
+}
+
+func TestCookiesAreForTLSOnlyAsTheDoorSays(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[web.CookieSecurity][2]bool{ // over HTTP, over TLS
+		web.SecureLikeRequest: {false, true}, web.SecureAlways: {true, true}, web.SecureNever: {false, false},
+	} {
+		h := newHouse(t)
+		checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		login := h.login("login", h.gate, checker)
+		login.Secure, login.Sessions.Secure = how, how
+		door := (&web.Public{Login: login, API: new(web.API), Log: quiet}).Handler()
+		for i, scheme := range []string{"http", "https"} {
+			r := httptest.NewRequest("POST", scheme+"://login.example/login", strings.NewReader("username=alice&password=correct+horse"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			door.ServeHTTP(w, r)
+			for _, c := range w.Result().Cookies() {
+				if c.Secure != want[i] {
+					t.Errorf("%v over %s: %s is secure: %v", how, scheme, c.Name, c.Secure)
+				}
+			}
+			if len(w.Result().Cookies()) == 0 {
+				t.Errorf("%v over %s: no cookies, %d", how, scheme, w.Code)
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/database/databasetest"
@@ -480,6 +481,35 @@ func TestR14ALoginToldLateIsNotLaterThanAReset(t *testing.T) {
 		if e, err := n.Explain(t.Context(), "alice", netip.MustParseAddr(there)); err != nil || e.Status != trusted.Stranger {
 			t.Errorf("node %d: %v, %v", i, e.Status, err)
 		}
+	}
+}
+
+// An attempt that waits for its turn begins again with what it got back.
+func TestR22AnAttemptThatBeginsAgainFindsTheSamePart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	server.Kill()
+	s := newSite(t, 1, redisstore.Server{Addresses: []string{server.Addr}}, policy())
+	twenty := failures.MustLadder(failures.Backoff{}, failures.Rung{Failures: 20, Window: time.Hour})
+	every := [4]failures.Mask{failures.Every, failures.Every, failures.Every, failures.Every}
+	c := guard.Charge{
+		Now: time.Now(), Account: trusted.Key{1}, Address: trusted.Key{2}, Network: trusted.Key{3},
+		First: guard.AccountSubject, Last: guard.PairSubject,
+		Ladders: &guard.Ladders{twenty, twenty, twenty, twenty}, Binds: &guard.Binds{every, every, every},
+	}
+	charged := 0
+	for range 30 {
+		var err error
+		if c, err = s.nodes[0].store.Begin(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if c.ID.Charged() {
+			charged++
+		}
+		c.ID = failures.ChargeID{}
+	}
+	if charged != 10 {
+		t.Errorf("%d were charged, want half of 20", charged)
 	}
 }
 
