@@ -1,7 +1,6 @@
 package authguard_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"regexp"
@@ -11,9 +10,6 @@ import (
 
 	"authguard/guard"
 )
-
-// rules are those that must hold today: R1 to R24.
-const rules = 24
 
 func TestEveryRuleHasATestOfItsName(t *testing.T) {
 	t.Parallel()
@@ -36,14 +32,14 @@ func TestEveryRuleHasATestOfItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range rules {
-		rule := fmt.Sprintf("R%d", i+1)
-		if held[rule] == 0 {
-			t.Errorf("no test is called Test%s…", rule)
+	rules := 0
+	for _, match := range regexp.MustCompile(`(?m)^\| (R[0-9]+) \| \*\*`).FindAllStringSubmatch(string(listed), -1) {
+		if rules++; held[match[1]] == 0 {
+			t.Errorf("docs/rules.md has %s, and no test is called Test%[1]s…", match[1])
 		}
-		if !strings.Contains(string(listed), "| "+rule+" | **") {
-			t.Errorf("docs/rules.md does not have %s", rule)
-		}
+	}
+	if rules < 24 {
+		t.Errorf("docs/rules.md has %d rules; R1 to R24 must hold", rules)
 	}
 }
 
