@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 // use.
 type Edge struct {
 	trust atomic.Pointer[trust]
+	hosts atomic.Pointer[[]string]
 }
 
 type trust struct {
@@ -65,32 +67,43 @@ func (e *Edge) Client(r *http.Request) Client {
 	return Client{Address: t.walk(peer, hops(r.Header, t.header)), Secure: secure}
 }
 
-// Local keeps a listener on the loopback interface from being called by any
-// name but its own, unless a configured proxy calls: a page whose name suddenly
-// means 127.0.0.1 (DNS rebinding) must not reach it. On another interface it
-// refuses nobody.
+// SetHosts says by which names Local lets a listener be called, beside an IP
+// address and localhost.
+func (e *Edge) SetHosts(names []string) { e.hosts.Store(&names) }
+
+// Local keeps a listener from being called by a stranger's name: a page whose
+// name suddenly means 127.0.0.1 (DNS rebinding) must not reach it. It checks who
+// comes over the loopback interface and, once SetHosts has named the listener's
+// own names, everybody. Which proxies are believed plays no part: a browser on
+// the proxy's machine is rebound as well.
 func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		peer := peerOf(r)
-		if t := e.trust.Load(); peer.IsLoopback() && !(t != nil && t.believes(peer)) && !isLocal(r.Host) {
+		var names []string
+		if set := e.hosts.Load(); set != nil {
+			names = *set
+		}
+		if (len(names) > 0 || peerOf(r).IsLoopback()) && !isLocal(r.Host, names) {
 			return echo.NewHTTPError(http.StatusMisdirectedRequest,
-				"This listener is for this machine: open it as 127.0.0.1, or name the proxy in front of it in proxies.")
+				"This listener is for this machine: open it as 127.0.0.1, or add the name that you called it by to admin.hosts.")
 		}
 		return next(c)
 	}
 }
 
 // isLocal reports whether a Host header is an IP address or localhost, which no
-// stranger's name can be made to mean.
-func isLocal(host string) bool {
+// stranger's name can be made to mean, or one of these names.
+func isLocal(host string, names []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	_, err := netip.ParseAddr(name)
-	return err == nil || strings.EqualFold(name, "localhost")
+	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	name = strings.TrimSuffix(name, ".")
+	return slices.ContainsFunc(names, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
 func (t *trust) believes(a netip.Addr) bool { return a.IsValid() && t.proxies.Contains(a) }

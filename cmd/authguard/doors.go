@@ -24,6 +24,7 @@ type doors struct {
 	site   *site
 	at     *config.Loaded // at the start: listeners and cookies change with a restart only
 	edge   web.Edge
+	inside web.Edge // the administration's
 	api    *web.API
 	hold   atomic.Int64 // nanoseconds
 	forget func(context.Context, string)
@@ -42,6 +43,8 @@ func (d *doors) reload(loaded *config.Loaded) {
 		header = web.Forwarded
 	}
 	d.edge.Set(loaded.Proxies, header)
+	d.inside.Set(loaded.Admin.Proxies, header)
+	d.inside.SetHosts(loaded.Admin.Hosts)
 	tokens := make([]string, 0, len(loaded.API.Tokens))
 	for _, t := range loaded.API.Tokens {
 		tokens = append(tokens, t.Reveal())
@@ -134,7 +137,7 @@ func (l *lastCall) end(ctx context.Context) {
 }
 
 func (d *doors) public() http.Handler {
-	login := d.login("login", d.at.Session, d.site.people.source)
+	login := d.login("login", &d.edge, d.at.Session, d.site.people.source)
 	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Log: d.site.log}
 	return public.Handler()
 }
@@ -148,10 +151,10 @@ func (d *doors) commands() *admin.API {
 // the public door.
 func (d *doors) administration() http.Handler {
 	own := d.site.people.accounts
-	login := d.login(admin.Door, d.at.Admin.Session, own)
+	login := d.login(admin.Door, &d.inside, d.at.Admin.Session, own)
 	login.Admin, login.Directory = true, admin.Directory
 	e := web.NewEcho("", d.site.log)
-	e.Use(d.edge.Local)
+	e.Use(d.inside.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
@@ -161,14 +164,14 @@ func (d *doors) administration() http.Handler {
 }
 
 // login is the login door of one listener.
-func (d *doors) login(door string, session time.Duration, source accounts.Source) *web.Login {
+func (d *doors) login(door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
 	p, log := d.site.people, d.site.log
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure()}
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = d.forget
 	}
 	return &web.Login{
-		Guard: d.site.guard, Edge: &d.edge, Door: door, Log: log,
+		Guard: d.site.guard, Edge: edge, Door: door, Log: log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &d.hold,

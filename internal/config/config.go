@@ -70,6 +70,10 @@ type Config struct {
 type Admin struct {
 	Listen  string        // host:port; empty: off
 	Session time.Duration `within:"1m 30d"` // how long an administrator's login lasts
+	// Proxies are believed here and nowhere else, and Config.Proxies not here:
+	// whoever may speak for the visitors of the doors need not for administrators.
+	Proxies []netip.Prefix `reload:"live"`
+	Hosts   []string       `reload:"live"` // names that the listener may be called by, beside IP addresses and localhost
 }
 
 // Redis is where the nodes of a site count together. Without Addresses there is

@@ -76,6 +76,10 @@ func (l *loader) validate() {
 	l.check("listen", c.Listen, listenable)
 	l.check("origin", c.Origin, baseURL)
 	l.check("admin.listen", c.Admin.Listen, listenable)
+	for i, host := range c.Admin.Hosts {
+		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
+			"must be a host name such as admin.example.org, without a port, not %.60q", host)
+	}
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
 		host, port, _ := net.SplitHostPort(address)
