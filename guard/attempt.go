@@ -26,6 +26,9 @@ type view struct {
 	modeOn  bool
 	slowing bool
 	claimed bool // an answer to a challenge came along
+	showed  bool // a one-time code came along
+	passed  bool // and it is good: known once the attempt is charged
+	badPass bool // or it was not, and counts no more
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -47,6 +50,9 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	if !v.badName {
 		d.Account = v.name
+	}
+	if d.Passed = v.passed; v.badPass {
+		d.Reasons.first(Reason{Cause: PassFailed})
 	}
 	if d.Action == Proceed {
 		d.Ticket = newTicket(&a, &v, &d)
@@ -81,14 +87,23 @@ func (g *Guard) look(a *Attempt, v *view) {
 	} else {
 		g.device(v, a.Devices)
 	}
-	v.KnownOnly = v.modeOn && v.listed != Allowed && !v.claimed
-	v.Binds = &v.rules.binds[v.lifts()]
+	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
+	v.bindAll()
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
+}
+
+// bindAll says what stops the attempt, by what came along with it.
+func (v *view) bindAll() {
+	v.KnownOnly = v.modeAsks() && !v.claimed && !v.showed
+	v.Binds = &v.rules.binds[v.lifts()]
 }
 
 func (v *view) lifts() (l lift) {
 	if v.claimed {
 		l |= claimedSolve
+	}
+	if v.showed {
+		l |= shownPass
 	}
 	if v.suspect {
 		l |= likelyProxy
@@ -137,6 +152,14 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			continue
 		}
 		switch {
+		case d.Action == Proceed && v.showed && !d.Privileged:
+			if err := g.checkPass(ctx, a, v); err != nil {
+				return err
+			}
+			if !v.passed {
+				continue
+			}
+			d.Reasons.add(Reason{Cause: PassShown})
 		case d.Action == Proceed && v.claimed:
 			return g.checkSolve(ctx, a, v, d)
 		case d.Action == Forget: // undecided attempts alone fill the budget
@@ -269,6 +292,7 @@ type Ticket struct {
 	began   time.Time // zero once it has travelled
 
 	// For the event.
+	passed    bool // a one-time code was good
 	name      string
 	directory string
 	door      string
@@ -285,7 +309,7 @@ func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
 		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
-		failures: int32(v.accountFailures()), forwarded: a.Forwarded,
+		failures: int32(v.accountFailures()), forwarded: a.Forwarded, passed: v.passed,
 	}
 }
 
@@ -344,6 +368,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case o != Abandoned && o != Withdrawn:
 		g.failed(&t)
 	}
+	g.settlePass(ctx, &t, o)
 	err := g.config.Store.Settle(afterwards(ctx), c, o)
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
@@ -382,7 +407,7 @@ func (g *Guard) failed(t *Ticket) {
 // challenge: the password must not be looked at. The error means that a charge
 // could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed || d.Privileged || d.Solve.Solved || !g.config.Mode.On() {
+	if d.Action != Proceed || d.Privileged || d.Solve.Solved || d.Passed || !g.config.Mode.On() {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()

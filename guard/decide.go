@@ -19,7 +19,7 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	case v.ID.Charged():
 		d.Action = Proceed
 		v.explain(d)
-	case v.modeAsks() && !v.claimed:
+	case v.modeAsks() && !v.claimed && !v.showed:
 		d.Action = Challenge
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	case patient && v.worthWaiting():
@@ -174,6 +174,11 @@ func (r Reasons) Codes() []string {
 // Has reports whether a cause is among the reasons.
 func (r Reasons) Has(c Cause) bool {
 	return slices.ContainsFunc(r, func(one Reason) bool { return one.Cause == c })
+}
+
+// first puts a reason in front, and drops the last of too many.
+func (r *Reasons) first(one Reason) {
+	*r = append(Reasons{one}, (*r)[:min(len(*r), 3)]...)
 }
 
 func (r *Reasons) add(one Reason) {

@@ -31,6 +31,8 @@ type Config struct {
 	Mode *captchamode.Mode
 	// Challenges are issued and checked; nil: nobody can solve one.
 	Challenges *challenge.Desk
+	// Passes know one-time codes; nil: there are none.
+	Passes Passes
 	// Lists are the allow and block lists; nil: nothing is listed.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
@@ -169,6 +171,9 @@ type Attempt struct {
 	Devices []string
 	// Solve is the answer to a challenge, if one came along.
 	Solve challenge.Solve
+	// Pass is a one-time code, if one came along (R29). At a privileged place it
+	// is not looked at.
+	Pass string
 	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
 	// It is recorded nowhere yet.
 	Fingerprint uint64
@@ -199,6 +204,8 @@ type Decision struct {
 	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
+	// Passed says that a good one-time code came along.
+	Passed bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.

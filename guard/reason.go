@@ -24,6 +24,8 @@ const (
 	UndecidedAhead        // undecided attempts fill the room
 	BadAccountName        // empty, too long or not text
 	StoreFailed           // the counters could not be asked
+	PassShown             // a one-time code let a stranger's place in
+	PassFailed            // the one-time code that came along was none
 	ForgottenProxy        // softened: the address looks like a proxy nobody configured
 )
 
@@ -43,6 +45,8 @@ var causes = [...]struct{ code, words string }{
 	UndecidedAhead:  {"undecided-ahead", "other attempts for the same account or address are still being decided"},
 	BadAccountName:  {"bad-account-name", "the account name was empty, too long or not readable as text"},
 	StoreFailed:     {"store-failed", "the counters could not be asked"},
+	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
+	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},
 	ForgottenProxy:  {"forgotten-proxy", "this address looks like a proxy that was not configured, so it is challenged instead of refused"},
 }
 

@@ -37,7 +37,8 @@ const (
 	claimedSolve   lift = 1 << iota // an answer to a challenge came along
 	likelyProxy                     // the address may be a proxy that nobody configured (R9)
 	allowedAddress                  // an administrator said so
-	lifted         = claimedSolve | likelyProxy | allowedAddress
+	shownPass                       // a one-time code came along
+	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass
 )
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -80,11 +81,14 @@ func compile(p Policy) (*rules, error) {
 }
 
 // binds are the rungs that stop an attempt: all that are enforced, less those
-// that a solved challenge lifts if one is claimed, and those of an address that
-// somebody has allowed.
+// that a solved challenge or a one-time code lifts if one came along, and those
+// of an address that somebody has allowed.
 func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
 	bind := r.enforce
-	if l&claimedSolve != 0 {
+	if l&shownPass != 0 && r.kind == OnAccount {
+		bind &^= r.then[Refuse]
+	}
+	if l&(claimedSolve|shownPass) != 0 { // whoever has a code is known to be a person
 		bind &^= r.challenged(status, l&likelyProxy != 0)
 	}
 	switch {

@@ -39,6 +39,7 @@ const (
 	ticketVersion  = 4
 	privilegedFlag = 1
 	forwardedFlag  = 2
+	passedFlag     = 4
 )
 
 // A travelling ticket is this, big endian, then directory, 0, name.
@@ -88,6 +89,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	if t.forwarded {
 		fixed.Flags |= forwardedFlag
 	}
+	if t.passed {
+		fixed.Flags |= passedFlag
+	}
 	b, _ := binary.Append(nil, binary.BigEndian, &fixed) // fails only for a type without a size
 	b = append(b, t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(nil, nil, b, nil))
@@ -118,6 +122,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
+		passed: fixed.Flags&passedFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

@@ -53,6 +53,8 @@ type Options struct {
 	Running   bool // the clock is time.Now: for testing/synctest
 	Canonical func(directory, name string) string
 	Held      int
+	// Passes are the guard's.
+	Passes guard.Passes
 	// Directories are the guard's.
 	Directories []string
 	// Redis is where failures and places are, if not in memory. Counts is nil
@@ -110,7 +112,7 @@ func New(t testing.TB, o Options) *World {
 	w.Guard, err = guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
-		Observer: w, Held: o.Held, Directories: o.Directories, Now: w.Clock.Now,
+		Observer: w, Held: o.Held, Passes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
 	})
 	must(err)
 	return w

@@ -1,0 +1,78 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/trusted"
+)
+
+// Passes know the one-time codes that let a stranger's place in (R29). A good
+// one lifts what stops strangers: the account's rungs, whatever asks for a
+// challenge, and the rule on passwords that somebody sprays. The delay of the
+// pair, the refusal of an address that guesses and an administrator's block
+// stay, and the password is needed all the same. Both methods are safe for
+// concurrent use; with several nodes, what they change is changed for all.
+type Passes interface {
+	// Show reports whether a code is good for the account at the place, and
+	// counts one of the code's few tries. The first place that shows a code is
+	// the only one that it lets in. An error means that the store failed.
+	Show(ctx context.Context, p Pass) (good bool, err error)
+	// Settle says how an attempt ended that Show found good: Succeeded uses the
+	// place's codes up, Abandoned and Withdrawn give the try back, since no
+	// password was looked at. The Pass has no code then.
+	Settle(ctx context.Context, p Pass, o Outcome) error
+}
+
+// A Pass is a one-time code on its way from the attempt to Passes.
+type Pass struct {
+	Directory string
+	Account   string      // normalised and canonical
+	Place     trusted.Key // the digest of the address
+	Code      string      // as it was typed
+	Now       time.Time   // the guard's clock
+}
+
+func (v *view) pass(a *Attempt) Pass {
+	return Pass{Directory: a.Directory, Account: v.name, Place: v.Address, Code: a.Pass, Now: v.Now}
+}
+
+// checkPass finds out whether the code that came along is good; v.passed says
+// so. If it is not, nothing stays charged to the account, so that made-up codes
+// do not close it; but a guessed code is a guess, and the address is charged for
+// it. The attempt is then to be decided as if it had brought none.
+func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
+	good, err := g.config.Passes.Show(ctx, v.pass(a))
+	if err != nil {
+		return errors.Join(fmt.Errorf("guard: checking a one-time code: %w", err), g.withdraw(ctx, &v.Charge))
+	}
+	if good {
+		v.passed = true
+		return nil
+	}
+	address, account := v.Charge, v.Charge
+	address.Last, account.First = AccountSubject, AccountSubject
+	v.showed, v.badPass = false, true
+	v.bindAll()
+	g.config.Mode.Observe(captchamode.Failure, v.Address)
+	if err := g.config.Store.Settle(afterwards(ctx), address, Failed); err != nil {
+		return fmt.Errorf("guard: charging a wrong code: %w", err)
+	}
+	return g.withdraw(ctx, &account)
+}
+
+// settlePass says how the attempt of a good code ended. The login does not wait
+// for a code that cannot be used up: it is good for this place only, which is
+// known from now on, and not for long.
+func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
+	if !t.passed || g.config.Passes == nil || o == Failed {
+		return
+	}
+	p := Pass{Directory: t.directory, Account: t.name, Place: t.address, Now: g.config.Now()}
+	if err := g.config.Passes.Settle(afterwards(ctx), p, o); err != nil {
+		g.config.Failed(fmt.Errorf("guard: settling a one-time code: %w", err))
+	}
+}
