@@ -81,11 +81,13 @@ func (l *Login) attempt(c echo.Context) (err error) {
 
 // unusable says why a password cannot be anybody's.
 func unusable(password string) string {
-	switch {
+	switch err := passwords.Possible(password); {
 	case password == "":
 		return "Type your password."
-	case len(password) > passwords.MaxBytes:
+	case errors.Is(err, passwords.ErrTooLong):
 		return "Passwords here have at most 72 bytes. What you typed is longer, so it cannot be the password."
+	case err != nil:
+		return "Passwords here have no NUL character. What was sent has one, so it cannot be the password."
 	}
 	return ""
 }
@@ -168,11 +170,11 @@ type Passwords struct {
 // Check reports whether the password is the account's. For an unknown or
 // disabled account it does the same work and reports false. Once the password's
 // turn in the queue has come, Check calls still, unless that is nil, and gives
-// up with its error. Other errors are passwords.ErrTooLong, a
+// up with its error. Other errors are those of passwords.Possible, a
 // *passwords.Overload, ctx's, and those of the source.
 func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool, still func() error) (accounts.Login, bool, error) {
-	if len(password) > passwords.MaxBytes {
-		return accounts.Login{}, false, passwords.ErrTooLong
+	if err := passwords.Possible(password); err != nil {
+		return accounts.Login{}, false, err
 	}
 	leave, err := p.Gate.Enter(ctx, privileged)
 	if err != nil {

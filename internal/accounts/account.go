@@ -29,7 +29,7 @@ var (
 	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")
 	// ErrTooShort means that a new password has fewer than MinPassword
-	// characters. One that is too long gets passwords.ErrTooLong.
+	// characters. One that bcrypt cannot take gets an error of passwords.Possible.
 	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
 )
 
@@ -72,12 +72,12 @@ type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }
 
-// CheckPassword checks the length of a new password. It returns nil,
-// ErrTooShort or passwords.ErrTooLong.
+// CheckPassword says whether a text can become a password: nil, ErrTooShort, or
+// an error of passwords.Possible.
 func CheckPassword(password string) error {
-	switch {
-	case len(password) > passwords.MaxBytes:
-		return passwords.ErrTooLong
+	switch err := passwords.Possible(password); {
+	case err != nil:
+		return err
 	case utf8.RuneCountInString(password) < MinPassword:
 		return ErrTooShort
 	}

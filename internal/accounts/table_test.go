@@ -162,7 +162,7 @@ func TestPasswordsHaveTheirLength(t *testing.T) {
 		for password, want := range map[string]error{
 			"": accounts.ErrTooShort, "1234567": accounts.ErrTooShort, "äöüäöüä": accounts.ErrTooShort,
 			strings.Repeat("x", 73): passwords.ErrTooLong, strings.Repeat("ä", 37): passwords.ErrTooLong,
-			"12345678": nil, strings.Repeat("x", 72): nil,
+			"12345678\x00": passwords.ErrNUL, "12345678": nil, strings.Repeat("x", 72): nil,
 		} {
 			if err := table.SetPassword(t.Context(), "ann", password, false); !errors.Is(err, want) {
 				t.Errorf("%q: %v", password, err)

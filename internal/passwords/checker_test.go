@@ -130,6 +130,28 @@ func TestR19LongPasswordsAreRefusedBeforeHashing(t *testing.T) {
 	}
 }
 
+// bcrypt's key is the password and a NUL, again and again until it has 72 bytes:
+// to it "p", NUL, "p" is "p".
+func TestR19WhatBcryptRepeatsIsRefusedBeforeHashing(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("pass"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := NewChecker(bcrypt.MinCost, nil)
+	for _, password := range []string{"pass\x00pass", "pass\x00", "\x00"} {
+		if ok, err := c.Check(Stored{Hash: string(hash), Usable: true}, password); ok || !errors.Is(err, ErrNUL) {
+			t.Errorf("%q: %v, %v", password, ok, err)
+		}
+		if _, err := c.Hash(password); !errors.Is(err, ErrNUL) {
+			t.Errorf("Hash of %q: %v", password, err)
+		}
+	}
+	if ok, err := c.Check(Stored{Hash: string(hash), Usable: true}, "pass"); !ok || err != nil {
+		t.Errorf("the password itself: %v, %v", ok, err)
+	}
+}
+
 func TestHashesThatCannotBeUsedAreNamed(t *testing.T) {
 	t.Parallel()
 	for hash, says := range map[string]string{

@@ -39,11 +39,26 @@ var (
 	// ErrTooLong says that a password is longer than MaxBytes. It says nothing
 	// about the account.
 	ErrTooLong = fmt.Errorf("passwords: longer than %d bytes", MaxBytes)
+	// ErrNUL says that a password has a NUL in it. bcrypt's key is the password
+	// and a NUL, repeated until it has 72 bytes: "p", NUL, "p" would be "p".
+	ErrNUL = errors.New("passwords: a NUL character, at which bcrypt begins anew")
 	// ErrHash says that a stored hash cannot be used: not bcrypt, or of a cost
 	// above MaxCost. The check took as long as any other; answer like a wrong
 	// password and tell the operator.
 	ErrHash = errors.New("passwords: the stored hash cannot be used")
 )
+
+// Possible says whether a text can be anybody's password: nil, ErrTooLong or
+// ErrNUL.
+func Possible(password string) error {
+	switch {
+	case len(password) > MaxBytes:
+		return ErrTooLong
+	case strings.Contains(password, "\x00"):
+		return ErrNUL
+	}
+	return nil
+}
 
 // A Stored is what is known of one account's password. The zero Stored is an
 // account that does not exist.
@@ -98,10 +113,10 @@ func (c *Checker) Saw(cost int) {
 // Check reports whether a password is the account's. Every call does the work of
 // one bcrypt at the highest cost seen, 2^C rounds: a hash of a lower cost c is
 // followed by dummies of the costs c, c+1 … C-1, and 2^c + (2^c + 2^(c+1) + … +
-// 2^(C-1)) = 2^C. Errors are ErrTooLong, at once, and ErrHash.
+// 2^(C-1)) = 2^C. Errors are Possible's, at once, and ErrHash.
 func (c *Checker) Check(stored Stored, password string) (bool, error) {
-	if len(password) > MaxBytes {
-		return false, ErrTooLong
+	if err := Possible(password); err != nil {
+		return false, err
 	}
 	typed := []byte(password)
 	cost, err := CostOf(stored.Hash)
@@ -117,10 +132,11 @@ func (c *Checker) Check(stored Stored, password string) (bool, error) {
 	return right && stored.Usable, nil
 }
 
-// Hash makes a new hash, $2a$ at the configured cost. The error is ErrTooLong.
+// Hash makes a new hash, $2a$ at the configured cost. Errors are those of
+// Possible.
 func (c *Checker) Hash(password string) (string, error) {
-	if len(password) > MaxBytes {
-		return "", ErrTooLong
+	if err := Possible(password); err != nil {
+		return "", err
 	}
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), c.cost)
 	if err != nil {

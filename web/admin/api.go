@@ -172,6 +172,8 @@ func problemOf(err error) (p web.Problem) {
 		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
 	case errors.Is(err, passwords.ErrTooLong):
 		return asked(http.StatusBadRequest, "the password has more than 72 bytes, which is all that bcrypt reads; choose a shorter one")
+	case errors.Is(err, passwords.ErrNUL):
+		return asked(http.StatusBadRequest, "the password has a NUL character in it, at which bcrypt begins anew; leave it out")
 	case errors.Is(err, guard.ErrAccountName), errors.Is(err, accounts.ErrName):
 		return asked(http.StatusBadRequest, "that is no account name: a name has 1 to 256 bytes of UTF-8 text without control characters")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

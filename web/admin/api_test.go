@@ -82,6 +82,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"DELETE", "/api/lists?cidr=192.0.2.7", "", 404, "on no list"},
 		{"POST", "/api/users", `{"username":"bob","password":"short"}`, 400, "at least 8"},
 		{"POST", "/api/users", `{"username":"bob","password":"` + strings.Repeat("x", 73) + `"}`, 400, "72 bytes"},
+		{"POST", "/api/users", `{"username":"bob","password":"12345678\u0000"}`, 400, "NUL"},
 		{"POST", "/api/users", `{"username":"","password":"long enough"}`, 400, "no account name"},
 		{"POST", "/api/users", `{"username":"bob","password":"long enough","role":"root"}`, 400, "user or admin"},
 		{"POST", "/api/users", `{"username":"ann@example.org","password":"long enough"}`, 409, "already"},

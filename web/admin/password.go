@@ -53,6 +53,8 @@ func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 	switch err := accounts.CheckPassword(f["new_password"]); {
 	case errors.Is(err, passwords.ErrTooLong):
 		problems = append(problems, pages.NewTooLong)
+	case errors.Is(err, passwords.ErrNUL):
+		problems = append(problems, pages.NewHasNUL)
 	case err != nil:
 		problems = append(problems, pages.NewTooShort)
 	case f["new_password"] == f["current_password"]:
@@ -68,7 +70,7 @@ func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 // be a place to guess without limit. A right one leaves its attempt to be settled; a
 // wrong one leaves none.
 func (s *Site) current(c echo.Context, session *web.Session, password string) (*guard.Ticket, error) {
-	if password == "" || len(password) > passwords.MaxBytes {
+	if password == "" || passwords.Possible(password) != nil {
 		return nil, nil
 	}
 	ctx, name := c.Request().Context(), session.Account.Account

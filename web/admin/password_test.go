@@ -83,6 +83,8 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 	for _, one := range []struct{ current, password, repeat, says string }{
 		{rightPassword, "short", "short", "too short"},
 		{rightPassword, strings.Repeat("x", 73), strings.Repeat("x", 73), "too long"},
+		{rightPassword, "12345678\x00", "12345678\x00", "NUL character"},
+		{rightPassword + "\x00" + rightPassword, "something else", "something else", "current password"},
 		{rightPassword, rightPassword, rightPassword, "is the old one"},
 		{rightPassword, newPassword, newPassword + "x", "two new passwords differ"},
 		{"", newPassword, newPassword, "current password is wrong"},

@@ -22,6 +22,7 @@ type PasswordProblem struct{ Field, Words string }
 var (
 	CurrentWrong  = PasswordProblem{"current_password", "The current password is wrong. Enter the one you signed in with."}
 	NewTooShort   = PasswordProblem{"new_password", "The new password is too short. Use at least 8 characters."}
+	NewHasNUL     = PasswordProblem{"new_password", "The new password has a NUL character in it, which cannot be told from its end. Leave it out."}
 	NewTooLong    = PasswordProblem{"new_password", "The new password is too long. Use at most 72 bytes; accented letters take two or more."}
 	NewSame       = PasswordProblem{"new_password", "The new password is the old one. Choose a different one."}
 	RepeatDiffers = PasswordProblem{"repeat_password", "The two new passwords differ. Type the same one twice."}
