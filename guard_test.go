@@ -664,6 +664,9 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 			"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
 			"unknown":    func(a *guard.Attempt) { a.Solve.ID = other(a.Solve.ID[:1]) + a.Solve.ID[1:] },
 			"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
+			"account":    func(a *guard.Attempt) { a.Account = "dave" },
+			"door":       func(a *guard.Attempt) { a.Door = "admin" },
+			"directory":  func(a *guard.Attempt) { a.Directory = "administrators" },
 			"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
 			"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
 			"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
@@ -709,6 +712,68 @@ func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 			if line.Used != 0 {
 				t.Errorf("the %s was charged %d", line.Subject, line.Used)
 			}
+		}
+	})
+}
+
+// Measured before: carol's solve was good for dave, and the public door's for the
+// administrators'.
+func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{Directories: []string{"administrators"}}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, "carol", address(i))
+			w.Wrong(t, "dave", address(i))
+		}
+		w.Force(t)
+		carol := w.Solved(t, "carol", nowhere)
+		for name, change := range map[string]func(*guard.Attempt){
+			"account":   func(a *guard.Attempt) { a.Account = "dave" },
+			"door":      func(a *guard.Attempt) { a.Door = "admin" },
+			"directory": func(a *guard.Attempt) { a.Directory = "administrators" },
+		} {
+			a := carol
+			change(&a)
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
+				t.Errorf("another %s: %v, its solve %v", name, d.Action, d.Solve.Reason)
+			}
+		}
+		if w.AllChecked() != 10 {
+			t.Errorf("%d passwords were checked, want the 10 of before", w.AllChecked())
+		}
+		// It was not burnt on the way, and CAROL is carol.
+		carol.Account = " CAROL"
+		if d, ok := w.Try(t, carol, world.Right); !ok {
+			t.Errorf("carol's own solve: %v, %v", d.Action, d.Solve.Reason)
+		}
+	})
+}
+
+// A challenge shown before an account was named is good for what is asked of
+// everybody, once; never for what an account asks for.
+func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
+		}
+		w.Force(t)
+		a := world.From("alice", nowhere)
+		c, err := w.Issue(t.Context(), guard.Attempt{Address: a.Address, Door: a.Door}, guard.Decision{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Solve = challenge.Solve{ID: c.ID, Answer: world.Answer}
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
+			t.Errorf("for an account under attack: %v, its solve %v", d.Action, d.Solve.Reason)
+		}
+		a.Account = "bob"
+		if d, ok := w.Try(t, a, world.Right); !ok {
+			t.Errorf("for an account that nobody attacks: %v, its solve %v", d.Action, d.Solve.Reason)
+		}
+		a.Account = "carol"
+		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
+			t.Errorf("a second time: %v", d.Action)
 		}
 	})
 }
@@ -1093,7 +1158,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 				w.Clock.Advance(30 * time.Millisecond)
 			}
 			counted := w.Mode.Observe(captchamode.Unsolved, [16]byte{1})
-			one, err := w.Issue(t.Context(), a.Address, counted)
+			one, err := w.Issue(t.Context(), a, guard.Decision{Account: a.Account, Counted: counted})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/trusted"
 )
@@ -208,12 +209,17 @@ func (v *view) blockedBy() failures.Key {
 // to be told to wait.
 func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var why Decision
-	if !v.needsSolve(&why) {
+	needed, ofAccount := v.needsSolve(&why)
+	if !needed {
 		return nil
+	}
+	bonds := []challenge.Bond{g.bond(a, v.Address, v.name)}
+	if !ofAccount {
+		bonds = append(bonds, g.bond(a, v.Address, ""))
 	}
 	var err error
 	if g.config.Challenges != nil {
-		d.Solve, err = g.config.Challenges.Check(ctx, v.Address, a.Solve)
+		d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
 	}
 	if err != nil {
 		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))

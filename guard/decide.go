@@ -136,9 +136,10 @@ func (v *view) explain(d *Decision) {
 }
 
 // needsSolve reports whether an attempt that was charged on the claim of a
-// solved challenge really needs one, and adds why.
-func (v *view) needsSolve(d *Decision) bool {
-	needed := v.modeAsks()
+// solved challenge really needs one, and adds why. ofAccount says that the
+// account, or its place, is among those that ask.
+func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
+	needed = v.modeAsks()
 	if needed {
 		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
 	}
@@ -151,12 +152,12 @@ func (v *view) needsSolve(d *Decision) bool {
 		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect)
 		for j := range r.limits {
 			if lifted.Has(j) {
-				needed = true
+				needed, ofAccount = true, ofAccount || !r.ofAddress()
 				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j]})
 			}
 		}
 	}
-	return needed
+	return needed, ofAccount
 }
 
 // Reasons are at most four reasons, strongest first.

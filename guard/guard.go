@@ -127,15 +127,23 @@ func (g *Guard) SetPolicy(p Policy) error {
 	return nil
 }
 
-// Issue makes a challenge that only this address can solve. counted is the
-// Counted of the decision that asked for it, false without one: solving the
-// challenge then takes the pressure back.
-func (g *Guard) Issue(ctx context.Context, address netip.Addr, counted bool) (challenge.Challenge, error) {
+// Issue makes the challenge that a decision asked for. It is good for that
+// account, at that door and from that address only; solving it takes back the
+// pressure that it was counted as. With the zero Decision no account has been
+// named yet: the challenge is good for one attempt at any, but not for what an
+// account itself asks for, or whoever collects such challenges could spend them
+// all on one.
+func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
-	key := g.digests.addressKey(address)
-	return g.config.Challenges.Issue(ctx, key, counted)
+	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account), d.Counted)
+}
+
+// bond is what a challenge for an account is good for; for a door, if the account
+// is empty.
+func (g *Guard) bond(a *Attempt, address digest, account string) challenge.Bond {
+	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account)}
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a

@@ -91,7 +91,7 @@ type digest = trusted.Key
 // A digester makes digests: one SipHash key for every kind, so that an account
 // called "10.0.0.1" is not the address.
 type digester struct {
-	account, address, network [2]uint64
+	account, address, network, purpose [2]uint64
 }
 
 // newDigester derives the keys from the secret, at least 16 bytes, and the
@@ -101,7 +101,7 @@ func newDigester(secret []byte, realm string) (digester, error) {
 	if len(secret) < 16 {
 		return d, fmt.Errorf("guard: secret: must be at least 16 bytes, not %d", len(secret))
 	}
-	for info, key := range map[string]*[2]uint64{"account": &d.account, "address": &d.address, "network": &d.network} {
+	for info, key := range map[string]*[2]uint64{"account": &d.account, "address": &d.address, "network": &d.network, "purpose": &d.purpose} {
 		raw, err := hkdf.Key(sha256.New, secret, nil, "authguard "+info+" "+realm, 16)
 		if err != nil {
 			return d, fmt.Errorf("guard: deriving keys: %w", err)
@@ -124,6 +124,13 @@ func (d *digester) ofAccount(directory, name string, account *digest) {
 		name = directory + "\x00" + name // no name has a control character
 	}
 	sum(&d.account, []byte(name), account)
+}
+
+// ofPurpose is what a challenge is issued for: an account at a door. Without an
+// account it is the door alone.
+func (d *digester) ofPurpose(door, directory, account string) (purpose digest) {
+	sum(&d.purpose, []byte(door+"\x00"+directory+"\x00"+account), &purpose)
+	return purpose
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so

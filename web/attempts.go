@@ -121,7 +121,7 @@ func (a *API) begin(c echo.Context) error {
 		out.Ticket = a.Guard.Seal(&d.Ticket)
 		a.expect(&d.Ticket, address)
 	case guard.Challenge:
-		challenge, err := a.Guard.Issue(ctx, address, d.Counted)
+		challenge, err := a.Guard.Issue(ctx, attempt, d)
 		if err != nil {
 			return err
 		}

@@ -223,7 +223,7 @@ func (l *Login) stopped(t *try) error {
 
 // challenge is 403 with a challenge.
 func (l *Login) challenge(t *try) error {
-	issued, err := l.Guard.Issue(t.Request().Context(), t.client.Address, t.decision.Counted)
+	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Directory: l.Directory, Address: t.client.Address, Door: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}
@@ -232,13 +232,16 @@ func (l *Login) challenge(t *try) error {
 		Detail: "The password was not looked at.", Challenge: &issued,
 	}
 	message := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(&t.decision)}
-	if t.decision.Reasons.Has(guard.ChallengeFailed) {
+	if t.decision.Reasons.Has(guard.ChallengeFailed) && message.Why != pages.WhyElsewhere {
 		message.Kind = pages.ChallengeFailed
 	}
 	return l.answer(t, p, message)
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
+	if d.Solve.Reason == challenge.Elsewhere {
+		return pages.WhyElsewhere
+	}
 	for _, r := range d.Reasons {
 		switch {
 		case r.Cause == guard.ModeOn:

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
+	"authguard/guard"
 	"authguard/web/pages"
 )
 
@@ -53,7 +54,7 @@ func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, err
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), client.Address, false)
+	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: client.Address, Door: l.Door}, guard.Decision{})
 	return &issued, err
 }
 

@@ -68,7 +68,7 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 	d := newDesk(t, preferPoW)
 	c := d.issue(t)
 	d.pow.breaks.Store(true)
-	v, err := d.Check(t.Context(), here, challenge.Solve{ID: c.ID, Answer: c.PoW.Salt})
+	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
 	if v.Solved || v.Reason != challenge.Unchecked || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
@@ -87,7 +87,7 @@ func TestAStoreThatFailsIsNoPass(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, func(c *challenge.Config) { c.Spent = noSpent{} })
 	c := d.issue(t)
-	v, err := d.Check(t.Context(), here, challenge.Solve{ID: c.ID, Answer: c.PoW.Salt})
+	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
 	if v != (challenge.Verdict{}) || !errors.Is(err, errBroken) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}
@@ -101,7 +101,7 @@ func TestAFullStoreIsNoPass(t *testing.T) {
 	d := newDesk(t, func(c *challenge.Config) { c.Spent = challenge.NewMemorySpent(1, c.Now) })
 	first, second := d.issue(t), d.issue(t)
 	expectReason(t, d.check(t, here, first.ID, first.PoW.Salt), challenge.Right)
-	v, err := d.Check(t.Context(), here, challenge.Solve{ID: second.ID, Answer: second.PoW.Salt})
+	v, err := d.Check(t.Context(), challenge.Solve{ID: second.ID, Answer: second.PoW.Salt}, here)
 	if v.Solved || !errors.Is(err, challenge.ErrSpentFull) {
 		t.Errorf("verdict %+v, %v", v, err)
 	}

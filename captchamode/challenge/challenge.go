@@ -1,6 +1,6 @@
 // Package challenge issues challenges, binds each to the address that asked for
-// it, and lets it be solved at most once (R17). Everything needed to check one
-// is sealed in its ID: nothing is stored until it is spent.
+// it and to what it is for, and lets it be solved at most once (R17). Everything
+// needed to check one is sealed in its ID: nothing is stored until it is spent.
 //
 // A [Desk] issues and checks; a [Provider] makes one kind of challenge
 // (challenge/image, challenge/pow); a [Spent] remembers which were used up.
@@ -43,6 +43,14 @@ type PoW struct {
 	MaxNumber int64  `json:"maxnumber"`
 	Salt      string `json:"salt"`
 	Signature string `json:"signature"`
+}
+
+// A Bond is what a challenge is issued for, and all that it is good for: a solve
+// for one account, door or address is worth nothing for another. Both are keyed
+// digests.
+type Bond struct {
+	Address [16]byte // who may solve it
+	Purpose [16]byte // what they may use it for
 }
 
 // A Solve is what came back: input from a stranger.

@@ -3,6 +3,7 @@ package challenge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ const (
 	Malformed               // not the form of an ID, or too long an answer
 	Unknown                 // not issued by us
 	Expired
-	Elsewhere // issued to another address
+	Elsewhere // issued to another address, or for something else
 	AlreadySpent
 	Wrong
 	Right
@@ -46,12 +47,12 @@ type Verdict struct {
 }
 
 // Check uses up a challenge and reports whether the answer solves it. The
-// challenge is spent before the answer is compared, so of parallel tries only
+// challenge must have been issued for one of the bonds. It is spent before the answer is compared, so of parallel tries only
 // one is looked at. What is no try at an answer (absent, malformed, expired,
-// from another address) spends nothing. An error means that the answer could
+// for none of the bonds) spends nothing. An error means that the answer could
 // not be checked; the verdict is then not solved.
-func (d *Desk) Check(ctx context.Context, address [16]byte, solve Solve) (Verdict, error) {
-	s, reason := d.admit(address, solve)
+func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, error) {
+	s, reason := d.admit(solve, bonds)
 	if reason != Unchecked {
 		return Verdict{Reason: reason}, nil
 	}
@@ -74,7 +75,7 @@ func (d *Desk) Check(ctx context.Context, address [16]byte, solve Solve) (Verdic
 
 // admit returns what is wrong with a try before its answer is compared; Unchecked
 // if nothing.
-func (d *Desk) admit(address [16]byte, solve Solve) (sealed, Reason) {
+func (d *Desk) admit(solve Solve, bonds []Bond) (sealed, Reason) {
 	if solve.ID == "" || strings.TrimSpace(solve.Answer) == "" {
 		return sealed{}, Absent
 	}
@@ -82,7 +83,7 @@ func (d *Desk) admit(address [16]byte, solve Solve) (sealed, Reason) {
 		return sealed{}, Malformed
 	}
 	s, reason := d.find(solve.ID)
-	if reason == Unchecked && s.address != address {
+	if reason == Unchecked && !slices.Contains(bonds, s.bond) {
 		return sealed{}, Elsewhere
 	}
 	return s, reason

@@ -34,7 +34,7 @@ func TestOfParallelTriesOneIsLookedAt(t *testing.T) {
 	var group sync.WaitGroup
 	for range 200 {
 		group.Go(func() {
-			v, err := d.Check(t.Context(), here, challenge.Solve{ID: c.ID, Answer: c.PoW.Salt})
+			v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: c.PoW.Salt}, here)
 			if err == nil && v.Solved {
 				solved.Add(1)
 			}
@@ -52,24 +52,25 @@ func TestWhatIsNoTryFailsAndBurnsNothing(t *testing.T) {
 	c := d.issue(t)
 	last := c.ID[:len(c.ID)-1]
 	for name, try := range map[string]struct {
-		address    [16]byte
+		bond       challenge.Bond
 		id, answer string
 		want       challenge.Reason
 	}{
-		"nothing":          {here, "", "", challenge.Absent},
-		"no ID":            {here, "", c.PoW.Salt, challenge.Absent},
-		"no answer":        {here, c.ID, "", challenge.Absent},
-		"blank answer":     {here, c.ID, " \t\n", challenge.Absent},
-		"long answer":      {here, c.ID, strings.Repeat("1", challenge.MaxAnswer+1), challenge.Malformed},
-		"cut ID":           {here, last, c.PoW.Salt, challenge.Malformed},
-		"long ID":          {here, c.ID + "A", c.PoW.Salt, challenge.Malformed},
-		"no base64":        {here, last + "*", c.PoW.Salt, challenge.Malformed},
-		"line break":       {here, last + "\n", c.PoW.Salt, challenge.Malformed},
-		"made-up ID":       {here, strings.Repeat("A", challenge.IDLen), c.PoW.Salt, challenge.Unknown},
-		"another's ID":     {elsewhere, c.ID, c.PoW.Salt, challenge.Elsewhere},
-		"the zero address": {[16]byte{}, c.ID, c.PoW.Salt, challenge.Elsewhere},
+		"nothing":         {here, "", "", challenge.Absent},
+		"no ID":           {here, "", c.PoW.Salt, challenge.Absent},
+		"no answer":       {here, c.ID, "", challenge.Absent},
+		"blank answer":    {here, c.ID, " \t\n", challenge.Absent},
+		"long answer":     {here, c.ID, strings.Repeat("1", challenge.MaxAnswer+1), challenge.Malformed},
+		"cut ID":          {here, last, c.PoW.Salt, challenge.Malformed},
+		"long ID":         {here, c.ID + "A", c.PoW.Salt, challenge.Malformed},
+		"no base64":       {here, last + "*", c.PoW.Salt, challenge.Malformed},
+		"line break":      {here, last + "\n", c.PoW.Salt, challenge.Malformed},
+		"made-up ID":      {here, strings.Repeat("A", challenge.IDLen), c.PoW.Salt, challenge.Unknown},
+		"another's ID":    {elsewhere, c.ID, c.PoW.Salt, challenge.Elsewhere},
+		"another purpose": {challenge.Bond{Address: here.Address, Purpose: [16]byte{2}}, c.ID, c.PoW.Salt, challenge.Elsewhere},
+		"the zero bond":   {challenge.Bond{}, c.ID, c.PoW.Salt, challenge.Elsewhere},
 	} {
-		v := d.check(t, try.address, try.id, try.answer)
+		v := d.check(t, try.bond, try.id, try.answer)
 		if v != (challenge.Verdict{Reason: try.want}) {
 			t.Errorf("%s: %+v, want %v", name, v, try.want)
 		}

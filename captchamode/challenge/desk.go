@@ -73,14 +73,13 @@ func (d *Desk) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
-// Issue makes a challenge that only this address, a keyed digest, can solve.
-// counted is sealed in it and returned by [Desk.Check]: whether the caller has
+// Issue makes a challenge that is good for its bond only. counted is sealed in it and returned by [Desk.Check]: whether the caller has
 // charged the challenge to anything. A broken provider is replaced by the
 // built-in one (R18); an error means that this one failed too.
-func (d *Desk) Issue(ctx context.Context, address [16]byte, counted bool) (Challenge, error) {
+func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()
-	s := sealed{kind: policy.preferred, expires: expires, address: address, counted: counted}
+	s := sealed{kind: policy.preferred, expires: expires, bond: bond, counted: counted}
 	rand.Read(s.nonce[:]) // never fails: it ends the program instead
 	puzzle, err := d.pose(ctx, &s)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 var (
 	challengeSecret = []byte("0123456789abcdef0123456789abcdef")
-	here            = [16]byte{1}
-	elsewhere       = [16]byte{2}
+	here            = challenge.Bond{Address: [16]byte{1}, Purpose: [16]byte{1}}
+	elsewhere       = challenge.Bond{Address: [16]byte{2}, Purpose: [16]byte{1}}
 )
 
 // plainKind is a provider whose answer is its kind and the seed. It breaks
@@ -103,9 +103,9 @@ func (d *desk) issue(t testing.TB) challenge.Challenge {
 	return c
 }
 
-func (d *desk) check(t testing.TB, address [16]byte, id, answer string) challenge.Verdict {
+func (d *desk) check(t testing.TB, bond challenge.Bond, id, answer string) challenge.Verdict {
 	t.Helper()
-	v, err := d.Check(t.Context(), address, challenge.Solve{ID: id, Answer: answer})
+	v, err := d.Check(t.Context(), challenge.Solve{ID: id, Answer: answer}, bond)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"authguard/captchamode/challenge/image"
 )
 
-// A challenge is issued to an address and can be solved once, from there.
+// A challenge is issued to an address for a purpose, and can be solved once, from
+// there and for that.
 func ExampleDesk() {
 	pictures, err := image.New(image.Config{})
 	if err != nil {
@@ -20,14 +21,15 @@ func ExampleDesk() {
 	if err != nil {
 		panic(err)
 	}
-	ctx, address := context.Background(), [16]byte{1} // a keyed digest of the address
-	one, err := desk.Issue(ctx, address, false)
+	ctx := context.Background()
+	bond := challenge.Bond{Address: [16]byte{1}, Purpose: [16]byte{2}} // keyed digests
+	one, err := desk.Issue(ctx, bond, false)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(one.Kind, one.Image == "/captcha/"+one.ID+".png")
 	for _, answer := range []string{"", "not the digits", "another try"} {
-		verdict, err := desk.Check(ctx, address, challenge.Solve{ID: one.ID, Answer: answer})
+		verdict, err := desk.Check(ctx, challenge.Solve{ID: one.ID, Answer: answer}, bond)
 		fmt.Println(verdict.Solved, verdict.Reason, err)
 	}
 	// Output:

@@ -15,19 +15,20 @@ import (
 
 // An ID is the base64url of
 //
-//	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16) · tag 16
+//	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16 ·
+//	purpose 16 · padding 2) · tag 16
 //
-// 66 bytes: base64 without spare bits, which could be changed unnoticed.
+// 84 bytes: base64 without spare bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
-	plainLen  = 1 + 1 + kindLen + 8 + 16
+	plainLen  = 1 + 1 + kindLen + 8 + 16 + 16 + 2
 	sealedLen = nonceLen + plainLen + 16
 
 	// IDLen is the length of every challenge's ID.
 	IDLen = sealedLen / 3 * 4
 
-	idVersion   = 1
+	idVersion   = 2
 	flagCounted = 1
 	flagOrImage = 2
 )
@@ -37,7 +38,7 @@ type sealed struct {
 	nonce   [nonceLen]byte // the challenge's name: what is spent
 	kind    string
 	expires time.Time // whole milliseconds
-	address [16]byte
+	bond    Bond
 	counted bool
 	orImage bool
 }
@@ -120,7 +121,9 @@ func (c sealed) plain() []byte {
 	plain := append(make([]byte, 0, plainLen), idVersion, flags)
 	plain = append(plain, kind[:]...)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
-	return append(plain, c.address[:]...)
+	plain = append(plain, c.bond.Address[:]...)
+	plain = append(plain, c.bond.Purpose[:]...)
+	return plain[:plainLen]
 }
 
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
@@ -129,7 +132,7 @@ func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 		nonce:   nonce,
 		kind:    strings.TrimRight(string(rest[:kindLen]), "\x00"),
 		expires: time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		address: [16]byte(rest[kindLen+8:]),
+		bond:    Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:])},
 		counted: flags&flagCounted != 0,
 		orImage: flags&flagOrImage != 0,
 	}

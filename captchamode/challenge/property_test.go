@@ -13,17 +13,17 @@ import (
 // known is what a history knows of a challenge it issued.
 type known struct {
 	challenge.Challenge
-	address [16]byte
-	spent   bool
-	solved  int
+	bond   challenge.Bond
+	spent  bool
+	solved int
 }
 
 // expected is what one try must find: R17 as a table.
-func (k *known) expected(now time.Time, address [16]byte, answer string) challenge.Reason {
+func (k *known) expected(now time.Time, bond challenge.Bond, answer string) challenge.Reason {
 	switch {
 	case !now.Before(k.Expires):
 		return challenge.Expired
-	case address != k.address:
+	case bond != k.bond:
 		return challenge.Elsewhere
 	case k.spent:
 		return challenge.AlreadySpent
@@ -51,8 +51,9 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(t)
 		var issued []*known
-		address := rapid.Custom(func(rt *rapid.T) [16]byte {
-			return [16]byte{rapid.ByteRange(1, 2).Draw(rt, "address")}
+		of := rapid.Custom(func(rt *rapid.T) [16]byte { return [16]byte{rapid.ByteRange(1, 2).Draw(rt, "digest")} })
+		bond := rapid.Custom(func(rt *rapid.T) challenge.Bond {
+			return challenge.Bond{Address: of.Draw(rt, "address"), Purpose: of.Draw(rt, "purpose")}
 		})
 		pick := func(rt *rapid.T) *known {
 			if len(issued) == 0 {
@@ -62,15 +63,15 @@ func TestAnyHistorySolvesAChallengeAtMostOnce(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"issue": func(rt *rapid.T) {
-				at := address.Draw(rt, "at")
+				at := bond.Draw(rt, "for")
 				c, err := d.Issue(t.Context(), at, rapid.Bool().Draw(rt, "counted"))
 				if err != nil {
 					rt.Fatal(err)
 				}
-				issued = append(issued, &known{Challenge: c, address: at})
+				issued = append(issued, &known{Challenge: c, bond: at})
 			},
 			"try": func(rt *rapid.T) {
-				k, at := pick(rt), address.Draw(rt, "at")
+				k, at := pick(rt), bond.Draw(rt, "for")
 				answer := rapid.SampledFrom([]string{k.PoW.Salt, "wrong"}).Draw(rt, "answer")
 				want := k.expected(d.clock.Now(), at, answer)
 				got := d.check(t, at, k.ID, answer)

@@ -154,12 +154,22 @@ func (w *World) Right(t testing.TB, account, address string) bool {
 func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	t.Helper()
 	a := From(account, address)
-	c, err := w.Issue(context.Background(), a.Address, true)
+	a.Solve = w.Solve(t, a)
+	return a
+}
+
+// Solve is a solved challenge, issued for an attempt.
+func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solve {
+	t.Helper()
+	name, err := w.Normalise(a.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Solve = challenge.Solve{ID: c.ID, Answer: Answer}
-	return a
+	c, err := w.Issue(context.Background(), a, guard.Decision{Account: name, Counted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return challenge.Solve{ID: c.ID, Answer: Answer}
 }
 
 // From is an attempt for an account from an address.

@@ -43,6 +43,8 @@ const (
 	WhyNetwork
 	// WhySite: CAPTCHA mode.
 	WhySite
+	// WhyElsewhere: one was solved, but for something else.
+	WhyElsewhere
 )
 
 // A Message is one thing said above the form. The zero Message says nothing.
@@ -75,10 +77,11 @@ var said = [...]struct{ tone, title, text string }{
 }
 
 var whySaid = [...]string{
-	WhyUnusual: "Something about this sign-in is unusual.",
-	WhyAccount: "There were too many failed sign-ins for this account. Somebody may be guessing its password.",
-	WhyNetwork: "There were too many failed sign-ins from your network. It may not have been you.",
-	WhySite:    "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge.",
+	WhyUnusual:   "Something about this sign-in is unusual.",
+	WhyAccount:   "There were too many failed sign-ins for this account. Somebody may be guessing its password.",
+	WhyNetwork:   "There were too many failed sign-ins from your network. It may not have been you.",
+	WhyElsewhere: "The challenge that you solved does not count for this sign-in: it was for another user name or network, or the account asks for one of its own.",
+	WhySite:      "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge.",
 }
 
 // longWait is when waiting stops being the best advice.
