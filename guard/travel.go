@@ -36,7 +36,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 4
+	ticketVersion  = 5
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -45,6 +45,7 @@ const (
 // A travelling ticket is this, big endian, then directory, 0, name.
 type travelling struct {
 	Version, Flags               uint8
+	Failures                     int32 // of strangers for the account, before
 	Charge                       failures.ChargeID
 	Epoch, Nonce, Place, Address [16]byte
 }
@@ -82,7 +83,10 @@ func (g *Guard) Seal(t *Ticket) string {
 		return ""
 	}
 	rand.Read(t.nonce[:])
-	fixed := travelling{Version: ticketVersion, Charge: t.id, Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16()}
+	fixed := travelling{
+		Version: ticketVersion, Failures: t.failures, Charge: t.id,
+		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16(),
+	}
 	if t.status == trusted.Privileged {
 		fixed.Flags |= privilegedFlag
 	}
@@ -122,7 +126,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
-		passed: fixed.Flags&passedFlag != 0,
+		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

@@ -34,11 +34,18 @@ type house struct {
 	*world.World
 	http.Handler
 	gate     *passwords.Gate
+	checker  *passwords.Checker
+	api      *web.API
 	people   *people
 	sessions *memory
 }
 
 func newHouse(t *testing.T) *house {
+	t.Helper()
+	return newHouseWith(t, world.Options{})
+}
+
+func newHouseWith(t *testing.T, o world.Options) *house {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -52,14 +59,14 @@ func newHouse(t *testing.T) *house {
 	must(err)
 	hash, err := checker.Hash(right)
 	must(err)
-	h := &house{World: world.New(t, world.Options{}), gate: gate, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}}
+	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}}
 	h.people = &people{all: map[string]accounts.Login{
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
 	}}
-	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
-	api.SetTokens([]string{"token"})
-	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: api, Log: quiet}).Handler()
+	h.api = &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
+	h.api.SetTokens([]string{"token"})
+	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: h.api, Log: quiet}).Handler()
 	return h
 }
 
