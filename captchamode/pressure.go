@@ -15,8 +15,9 @@ const (
 	// Unsolved is an attempt that was asked for a challenge: an attack that
 	// runs into the CAPTCHA still counts.
 	Unsolved
-	// Shed is an attempt turned away for overload: where checking passwords is
-	// the bottleneck, an attack shows there first.
+	// Shed is an attempt whose password could not be checked, for overload or
+	// because the check broke: where checking passwords is the bottleneck, an
+	// attack shows there first.
 	Shed
 	signs
 )

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -368,11 +369,14 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		return err
 	}
 	c := t.charge()
-	switch {
-	case o == Succeeded:
+	switch o {
+	case Succeeded:
 		c.Now = g.config.Now()
-	case o != Abandoned && o != Withdrawn:
-		g.failed(&t)
+	case Abandoned:
+		g.press(&t, captchamode.Shed)
+	case Withdrawn:
+	default:
+		g.press(&t, captchamode.Failure)
 	}
 	g.settlePass(ctx, &t, o)
 	err := g.config.Store.Settle(afterwards(ctx), c, o)
@@ -396,15 +400,15 @@ func (g *Guard) Unsettled(address netip.Addr) {
 	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
 }
 
-// failed is pressure on the site, unless Unsettled was called for the ticket.
-func (g *Guard) failed(t *Ticket) {
+// press is pressure on the site, unless Unsettled was called for the ticket.
+func (g *Guard) press(t *Ticket, sign captchamode.Sign) {
 	at := t.began
 	if at.IsZero() {
 		if at = g.config.Now(); at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
 			return
 		}
 	}
-	g.config.Mode.ObserveAt(captchamode.Failure, t.address, at)
+	g.config.Mode.ObserveAt(sign, t.address, at)
 }
 
 // Recheck looks again at a decision to proceed whose password had to wait for
@@ -448,7 +452,9 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 
 // Login takes one attempt from beginning to end: it begins it, calls verify if
 // and only if the password may be checked, and settles. An error or a panic of
-// verify abandons the attempt; the error is returned, the panic goes on.
+// verify abandons the attempt; the error is returned, the panic goes on. If ctx was
+// cancelled by then, the attempt has failed: nobody can say how far the check had
+// come, and whoever hangs up has still guessed. A deadline abandons it.
 //
 // The attempt succeeded if and only if ok is true.
 func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
@@ -458,6 +464,9 @@ func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Contex
 	}
 	outcome := Abandoned
 	defer func() {
+		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
+			outcome = Failed
+		}
 		if settled := g.Settle(ctx, d.Ticket, outcome); settled != nil && err == nil {
 			err = settled
 			ok = ok && outcome == Succeeded

@@ -154,13 +154,6 @@ func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
 }
 
-// Shed tells the guard that an attempt was turned away because the password
-// check is overloaded: pressure (R20).
-func (g *Guard) Shed(address netip.Addr) {
-	key := g.digests.addressKey(address)
-	g.config.Mode.Observe(captchamode.Shed, key)
-}
-
 // An Attempt is somebody offering a password for an account from an address.
 // It never holds the password.
 type Attempt struct {
@@ -230,7 +223,10 @@ const (
 	Failed Outcome = iota
 	// Succeeded: the password was right and the person is let in.
 	Succeeded
-	// Abandoned: the check itself broke and said nothing of the password.
+	// Abandoned: the password was not checked, because the check broke or there
+	// was no room for one (R19). That is nobody's failure and keeps no charge; it
+	// is pressure on the site (R20). A check that was made has an outcome, also if
+	// its client has gone.
 	Abandoned
 	// Withdrawn: the attempt was stopped after all, before its password was
 	// looked at. The guard says so itself; nobody else needs to.

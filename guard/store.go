@@ -28,7 +28,7 @@ type Store interface {
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
 	// no other (R4), clears the pair and makes the place privileged. Abandoned
-	// takes back what account and pair were charged, Withdrawn everything.
+	// and Withdrawn take all of them back.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -246,13 +246,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 			l.counters.Clear(ctx, all[PairSubject:]),
 			l.places.Remember(ctx, c.Account, c.Address, c.Now),
 		)
-	case Abandoned:
-		ofAccount := max(first, min(last, AccountSubject))
-		return errors.Join(
-			l.counters.TakeBack(ctx, c.ID, all[ofAccount:last]),
-			l.counters.Failed(ctx, c.ID, all[first:ofAccount]),
-		)
-	case Withdrawn:
+	case Abandoned, Withdrawn:
 		return l.counters.TakeBack(ctx, c.ID, subjects)
 	}
 	return l.counters.Failed(ctx, c.ID, subjects)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -97,12 +98,15 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after string // outcomes, before and after the longest check has gone by
 		pressure      int
+		shed          int
 	}{
-		"never":              {"", "", 1},
-		"failed":             {"failed", "", 1},
-		"succeeded":          {"succeeded", "", 0},
-		"failed too late":    {"", "failed", 1},
-		"succeeded too late": {"", "succeeded", 1},
+		"never":              {"", "", 1, 0},
+		"failed":             {"failed", "", 1, 0},
+		"succeeded":          {"succeeded", "", 0, 0},
+		"abandoned":          {"abandoned", "", 0, 1},
+		"failed too late":    {"", "failed", 1, 0},
+		"succeeded too late": {"", "succeeded", 1, 0},
+		"abandoned too late": {"", "abandoned", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +119,17 @@ func TestR20ATicketThatNobodySettlesIsPressure(t *testing.T) {
 			if c.after != "" {
 				b.settle(t, ticket, c.after)
 			}
-			if got := b.Mode.State().Pressure[captchamode.Failure]; got != c.pressure {
-				t.Errorf("the pressure is %d, not %d", got, c.pressure)
+			if got := b.Mode.State().Pressure; got[captchamode.Failure] != c.pressure || got[captchamode.Shed] != c.shed {
+				t.Errorf("the pressure is %v, not %d failures and %d shed", got, c.pressure, c.shed)
+			}
+			if c.before != "abandoned" {
+				return
+			}
+			e, err := b.Explain(t.Context(), "alice", netip.MustParseAddr("192.0.2.1"))
+			for _, line := range e.Lines {
+				if line.Used != 0 || err != nil {
+					t.Errorf("an abandoned attempt left %d charges of the %s (%v)", line.Used, line.Subject, err)
+				}
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 		}
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: devices(c.Request()),
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: Devices(c.Request()),
 		Solve:     challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
 		Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
@@ -113,7 +113,6 @@ func (l *Login) check(t *try) error {
 	overload := new(passwords.Overload)
 	switch {
 	case errors.As(err, &overload):
-		l.Guard.Shed(t.client.Address)
 		return l.overloaded(t, overload.RetryAfter)
 	case err != nil:
 		l.Log.Error("password could not be checked", "error", err)
@@ -149,13 +148,19 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 	if err := l.Sessions.Start(t, t.client, login); err != nil {
 		return err
 	}
-	device, tag, ttl := l.Guard.Device(t.decision.Ticket)
-	setDevice(t, tag, device, ttl, l.Secure.of(t.client))
+	l.Remember(t, t.client, t.decision.Ticket)
 	next := localPath(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}
 	return t.Redirect(http.StatusSeeOther, next)
+}
+
+// Remember gives the browser a device cookie for the account of a ticket that was
+// settled as succeeded.
+func (l *Login) Remember(c echo.Context, client Client, ticket guard.Ticket) {
+	device, tag, ttl := l.Guard.Device(ticket)
+	setDevice(c, tag, device, ttl, l.Secure.of(client))
 }
 
 // Passwords checks passwords: looked up, bounded (R19), and alike for accounts

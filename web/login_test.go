@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"net/url"
 	"regexp"
 	"runtime"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
@@ -208,11 +211,75 @@ func TestR27AnAccountTableThatFailsIs503ForRightAndWrong(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.people.change(func() { h.people.fail = errors.New("the disk is gone") })
-	for _, password := range []string{right, "wrong"} {
+	for i := range 28 {
+		password := []string{right, "wrong"}[i%2]
 		w := h.browser("application/json").login("alice", password)
 		if problem(t, w, http.StatusServiceUnavailable, web.OverloadedProblem); strings.Contains(w.Body.String(), "disk") {
 			t.Errorf("a stranger is told what broke: %s", w.Body)
 		}
+	}
+	if got := h.charged(t, "alice"); got != 0 {
+		t.Errorf("%d charges are left of the outage", got)
+	}
+	h.people.change(func() { h.people.fail = nil })
+	want(t, h.browser(page).login("alice", right), http.StatusSeeOther)
+}
+
+// charged is what stands against an account at the browsers' address.
+func (h *house) charged(t *testing.T, account string) (charges int) {
+	t.Helper()
+	e, err := h.Explain(t.Context(), account, netip.MustParseAddr("192.0.2.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range e.Lines {
+		charges += line.Used
+	}
+	return charges
+}
+
+// A client that hangs up while its password waits for its turn has not guessed; one
+// that hangs up while the password is checked has.
+func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		checking bool // it hangs up while its password is checked
+		failures int
+	}{"waiting": {}, "checked": {checking: true, failures: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			ctx, hangUp := context.WithCancel(t.Context())
+			checker, err := passwords.NewChecker(bcrypt.MinCost, func([]byte, []byte) error {
+				hangUp()
+				return bcrypt.ErrMismatchedHashAndPassword
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			doors := (&web.Public{Login: h.login("login", h.gate, checker), API: new(web.API), Log: quiet}).Handler()
+			if !c.checking {
+				leave, err := h.gate.Enter(t.Context(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer leave()
+				go func() {
+					for queued := 0; queued == 0; _, _, queued = h.gate.Waiting() {
+						runtime.Gosched()
+					}
+					hangUp()
+				}()
+			}
+			form := url.Values{"username": {"alice"}, "password": {"wrong"}}.Encode()
+			r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(form)).WithContext(ctx)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			doors.ServeHTTP(httptest.NewRecorder(), r)
+			pressure := h.Mode.State().Pressure
+			if pressure[captchamode.Failure] != c.failures || pressure.Total() != 1 || h.charged(t, "alice") > 0 != c.checking {
+				t.Errorf("%d charges, pressure %v", h.charged(t, "alice"), pressure)
+			}
+		})
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, err
 	if !l.Guard.NeedsChallenge(client.Address) {
 		return nil, nil
 	}
-	for _, device := range devices(r) {
+	for _, device := range Devices(r) {
 		if l.Guard.RecognisesDevice(device) {
 			return nil, nil
 		}

@@ -186,8 +186,8 @@ func (s *Sessions) newCookie(client Client, value string, expires time.Time) *ht
 // since several people may use one browser.
 const deviceCookie = "authguard_device_"
 
-// devices are the device cookies of the request, of all accounts.
-func devices(r *http.Request) (all []string) {
+// Devices are the device cookies of the request, of all accounts.
+func Devices(r *http.Request) (all []string) {
 	for _, cookie := range r.Cookies() {
 		if strings.HasPrefix(cookie.Name, deviceCookie) {
 			all = append(all, cookie.Value)

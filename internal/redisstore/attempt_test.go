@@ -165,7 +165,7 @@ func outcomesLeaveWhatTheySay(t *testing.T, on redisOf) {
 		left    [4]int
 	}{
 		{guard.Failed, [4]int{1, 1, 1, 1}}, {guard.Succeeded, [4]int{}},
-		{guard.Abandoned, [4]int{1, 1, 0, 0}}, {guard.Withdrawn, [4]int{}},
+		{guard.Abandoned, [4]int{}}, {guard.Withdrawn, [4]int{}},
 	} {
 		end(t, s, attempt(i, 10*i), c.outcome)
 		want(t, fmt.Sprint("left by ", c.outcome), counts(t, s, attempt(i, 10*i)), c.left)

@@ -156,15 +156,11 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	}
 	all := c.Subjects()
 	first, last := c.Counted()
-	ofAccount := max(first, min(last, guard.AccountSubject))
 	var err error
 	switch o {
 	case guard.Succeeded:
 		err = s.succeeded(ctx, &c, &all[guard.PairSubject], all[first:min(last, guard.PairSubject)])
-	case guard.Abandoned:
-		s.known.fail(c.ID, all[first:ofAccount], s.pendingFor())
-		err = s.takeBack(ctx, c.ID, all[ofAccount:last])
-	case guard.Withdrawn:
+	case guard.Abandoned, guard.Withdrawn:
 		err = s.takeBack(ctx, c.ID, all[first:last])
 	default:
 		s.known.fail(c.ID, all[first:last], s.pendingFor())

@@ -76,7 +76,8 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	ctx, name := c.Request().Context(), session.Account.Account
 	client := s.Login.Edge.Client(c.Request())
 	d, err := s.Login.Guard.Begin(ctx, guard.Attempt{
-		Account: name, Directory: Directory, Address: client.Address, Forwarded: client.Forwarded, Door: Door,
+		Account: name, Directory: Directory, Address: client.Address, Devices: web.Devices(c.Request()),
+		Forwarded: client.Forwarded, Door: Door,
 	})
 	switch {
 	case err != nil:
@@ -93,7 +94,6 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	case err != nil:
 		s.settle(ctx, d.Ticket, guard.Abandoned)
 		if errors.Is(err, passwords.ErrOverloaded) {
-			s.Login.Guard.Shed(client.Address)
 			err = echo.NewHTTPError(http.StatusServiceUnavailable, "Too many passwords are being checked right now. Try again in a moment. The password is as it was.")
 		}
 		return nil, err
@@ -111,8 +111,8 @@ func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
 }
 
 // replacePassword sets the new password and starts a session with it. The
-// attempt is settled only after that: the new password forgets all places, and
-// the success remembers the one where its owner is.
+// attempt is settled only after that: the new password forgets all places and
+// cookies, and the success remembers where its owner is, and the browser.
 func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *guard.Ticket, password string) error {
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
 	set := s.Control.SetPassword(ctx, who(session), name, password, false)
@@ -129,8 +129,10 @@ func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *gua
 	if !found {
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
-	if err := s.Login.Sessions.Start(c, s.Login.Edge.Client(c.Request()), login); err != nil {
+	client := s.Login.Edge.Client(c.Request())
+	if err := s.Login.Sessions.Start(c, client, login); err != nil {
 		return err
 	}
+	s.Login.Remember(c, client, *ticket)
 	return c.Redirect(http.StatusSeeOther, "/?password=changed")
 }
