@@ -98,6 +98,50 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 	}
 }
 
+// What others guess at an administrator's address delays nobody with a device cookie,
+// also where the current password is asked for; and the new password, which ends all
+// places, leaves this browser a cookie.
+func TestR30OthersAtTheAddressDelayNoCookieOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	guess := func() (status int) {
+		mine := c.browser
+		defer func() { c.browser = mine }()
+		c.browser = newBrowser(t)
+		status, _, _ = c.post(t, "/login", url.Values{"username": {"ann"}, "password": {"wrong"}})
+		return status
+	}
+	for range 9 {
+		guess()
+	}
+	if status := guess(); status != http.StatusTooManyRequests {
+		t.Fatalf("the tenth guess at the address was answered %d, want 429", status)
+	}
+	before := c.device(t)
+	if status, _, body := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther {
+		t.Fatalf("changing the password: %d\n%s", status, body)
+	}
+	if after := c.device(t); before == "" || after == "" || after == before {
+		t.Errorf("the device cookie was %q and is %q", before, after)
+	}
+}
+
+// device is the browser's device cookie.
+func (c *counter) device(t *testing.T) string {
+	t.Helper()
+	at, err := url.Parse(c.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cookie := range c.browser.Jar.Cookies(at) {
+		if strings.HasPrefix(cookie.Name, "authguard_device_") {
+			return cookie.Value
+		}
+	}
+	return ""
+}
+
 func TestAnOpenSessionIsNoPlaceToGuessAt(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
