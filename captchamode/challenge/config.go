@@ -34,6 +34,9 @@ type Config struct {
 	// Renders is how many pictures, and how many sounds, are made at once;
 	// default 2. A sound takes some 10 ms of a core.
 	Renders int
+	// Kept is how many bytes of pictures, and of sounds, are kept once made;
+	// default 16 MiB.
+	Kept int
 	// OnFallback is called when a provider could not issue a challenge, from
 	// the goroutine that asked; may be nil. It must not block.
 	OnFallback func(kind string, err error)
@@ -43,6 +46,7 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	c.TTL, c.Renders = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Renders, 2)
+	c.Kept = cmp.Or(c.Kept, 16<<20)
 	if c.Preferred == "" && c.BuiltIn != nil {
 		c.Preferred = c.BuiltIn.Kind()
 	}
@@ -67,6 +71,9 @@ func (c *Config) validate() error {
 	}
 	if c.Renders < 1 {
 		problems = append(problems, errors.New("challenge: renders: must be at least 1"))
+	}
+	if c.Kept < 0 {
+		problems = append(problems, errors.New("challenge: kept: must not be negative"))
 	}
 	return errors.Join(problems...)
 }

@@ -19,7 +19,7 @@ type Desk struct {
 	policy     atomic.Pointer[policy]
 	onFallback func(kind string, err error)
 	now        func() time.Time
-	renders    map[string]chan struct{}
+	galleries  map[string]*gallery // by extension
 }
 
 type policy struct {
@@ -48,10 +48,10 @@ func New(config Config) (*Desk, error) {
 	d := &Desk{
 		sealer: sealer, spent: config.Spent, builtIn: config.BuiltIn,
 		providers: providers, onFallback: config.OnFallback, now: config.Now,
-		renders: map[string]chan struct{}{
-			"png": make(chan struct{}, config.Renders),
-			"wav": make(chan struct{}, config.Renders),
-		},
+		galleries: map[string]*gallery{},
+	}
+	for ext := range mediaTypes {
+		d.galleries[ext] = newGallery(config.Renders, config.Kept)
 	}
 	if err := d.Set(config.Preferred, config.TTL); err != nil {
 		return nil, err

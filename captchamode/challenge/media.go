@@ -5,18 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 var (
 	// ErrGone means that the challenge is spent, expired, or was never issued.
 	ErrGone = errors.New("challenge: no such challenge")
-	// ErrBusy means that too many pictures or sounds are being made: try again.
+	// ErrBusy means that too many pictures or sounds are being made for this
+	// address, or that this one was fetched too often: try again, or ask for
+	// another challenge.
 	ErrBusy = errors.New("challenge: too many challenges are being rendered")
 )
-
-// renderWait is how long a picture or sound waits for its turn.
-const renderWait = 2 * time.Second
 
 // Media is a rendered picture or sound.
 type Media struct {
@@ -27,8 +25,8 @@ type Media struct {
 var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav"}
 
 // Media renders a challenge that can still be solved, as "png" or "wav". It is
-// rendered whole before any of it is sent, so a slow reader holds up nobody. The
-// error is [ErrGone], [ErrBusy], the context's, or the store's.
+// rendered once, kept, and whole before any of it is sent, so a slow reader holds
+// up nobody. The error is [ErrGone], [ErrBusy], the context's, or the store's.
 func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
 	s, reason := d.find(id)
 	if reason != Unchecked || mediaTypes[ext] == "" || !d.illustrated(s) {
@@ -41,31 +39,14 @@ func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
 	if spent {
 		return Media{}, ErrGone
 	}
-	return d.render(ctx, s, ext)
+	body, err := d.galleries[ext].get(ctx, &s, func() ([]byte, error) { return d.render(&s, ext) })
+	return Media{Type: mediaTypes[ext], Body: body}, err
 }
 
-func (d *Desk) render(ctx context.Context, s sealed, ext string) (Media, error) {
-	turn := d.renders[ext]
-	if err := wait(ctx, turn); err != nil {
-		return Media{}, err
-	}
-	defer func() { <-turn }()
+func (d *Desk) render(s *sealed, ext string) ([]byte, error) {
 	var body bytes.Buffer
-	if err := d.builtIn.Render(&body, d.sealer.seed(s, d.builtIn.Kind()), ext); err != nil {
-		return Media{}, fmt.Errorf("challenge: rendering a challenge: %w", err)
+	if err := d.builtIn.Render(&body, d.sealer.seed(*s, d.builtIn.Kind()), ext); err != nil {
+		return nil, fmt.Errorf("challenge: rendering a challenge: %w", err)
 	}
-	return Media{Type: mediaTypes[ext], Body: body.Bytes()}, nil
-}
-
-func wait(ctx context.Context, turn chan struct{}) error {
-	late := time.NewTimer(renderWait)
-	defer late.Stop()
-	select {
-	case turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-late.C:
-		return ErrBusy
-	}
+	return body.Bytes(), nil
 }

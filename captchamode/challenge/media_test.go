@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"authguard/captchamode/challenge"
 )
@@ -51,31 +53,111 @@ func TestThereIsNoPictureOfWhatCannotBeSolved(t *testing.T) {
 	}
 }
 
-func TestRenderingIsBounded(t *testing.T) {
+// at is a bond of the nth address.
+func at(n int) challenge.Bond { return challenge.Bond{Address: [16]byte{9, byte(n >> 8), byte(n)}} }
+
+func (d *desk) issueTo(t testing.TB, bond challenge.Bond) string {
+	t.Helper()
+	c, err := d.Issue(t.Context(), bond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.ID
+}
+
+// fetches counts what became of fetches that run beside the test.
+type fetches struct {
+	sync.WaitGroup
+	shown, busy, failed atomic.Int64
+}
+
+func (f *fetches) of(ctx context.Context, d *desk, id, ext string) {
+	f.Go(func() {
+		switch _, err := d.Media(ctx, id, ext); {
+		case err == nil:
+			f.shown.Add(1)
+		case errors.Is(err, challenge.ErrBusy):
+			f.busy.Add(1)
+		default:
+			f.failed.Add(1)
+		}
+	})
+}
+
+func TestR26APictureIsRenderedOnceHoweverManyAskForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		release := make(chan struct{})
 		d.image.render = func() { <-release }
-		c := d.issue(t)
-		var group sync.WaitGroup
-		for range 2 {
-			group.Go(func() { d.Media(t.Context(), c.ID, "wav") })
+		id := d.issueTo(t, here)
+		var got fetches
+		for range 600 {
+			got.of(t.Context(), d, id, "png")
 		}
 		synctest.Wait()
-		if _, err := d.Media(t.Context(), c.ID, "wav"); !errors.Is(err, challenge.ErrBusy) {
-			t.Errorf("a third sound at once: %v", err)
+		close(release)
+		got.Wait()
+		if d.image.rendered.Load() != 1 || got.shown.Load() != 100 || got.busy.Load() != 500 {
+			t.Errorf("600 fetches: %d shown, %d busy; rendered %d times; want 100, 500 and once",
+				got.shown.Load(), got.busy.Load(), d.image.rendered.Load())
 		}
+	})
+}
+
+func TestR26OneAddressHoldsUpNobodyElsesPictures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.image.render = func() { time.Sleep(3 * time.Millisecond) }
+		var greedy, others fetches
+		for range 2500 {
+			greedy.of(t.Context(), d, d.issueTo(t, here), "png")
+		}
+		synctest.Wait()
+		began := time.Now()
+		for i := range 24 {
+			others.of(t.Context(), d, d.issueTo(t, at(i)), "png")
+		}
+		others.Wait()
+		if took := time.Since(began); others.shown.Load() != 24 || took > 24*3*time.Millisecond {
+			t.Errorf("%d of 24 others were shown theirs, in %v", others.shown.Load(), took)
+		}
+		greedy.Wait()
+		// One is being made, and so many wait.
+		if greedy.shown.Load() != 65 || greedy.busy.Load() != 2500-65 {
+			t.Errorf("of 2500 pictures for one address %d were made and %d refused, want 65 and the rest", greedy.shown.Load(), greedy.busy.Load())
+		}
+	})
+}
+
+func TestR26RenderingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		release := make(chan struct{})
+		d.image.render = func() { <-release }
 		left, leave := context.WithCancel(t.Context())
+		var sounds, gone, late fetches
+		for i := range 2 {
+			sounds.of(t.Context(), d, d.issueTo(t, at(i)), "wav")
+		}
+		synctest.Wait()
+		gone.of(left, d, d.issueTo(t, at(2)), "wav")
+		synctest.Wait()
 		leave()
-		if _, err := d.Media(left, c.ID, "wav"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a client that left: %v", err)
+		gone.Wait()
+		late.of(t.Context(), d, d.issueTo(t, at(3)), "wav")
+		late.Wait()
+		sounds.Wait() // they have given up, too
+		if d.image.rendered.Load() != 2 || gone.failed.Load() != 1 || late.busy.Load() != 1 || sounds.busy.Load() != 2 {
+			t.Errorf("%d at once; the third was told %d times to come back", d.image.rendered.Load(), late.busy.Load())
 		}
 		close(release)
-		group.Wait()
-		// Sounds do not hold up pictures, nor those after them.
+		// Sounds do not hold up pictures, nor those after them; and nobody makes
+		// what nobody waits for.
 		for _, ext := range []string{"png", "wav"} {
-			if _, err := d.Media(t.Context(), c.ID, ext); err != nil {
+			if _, err := d.Media(t.Context(), d.issueTo(t, here), ext); err != nil {
 				t.Errorf("%s afterwards: %v", ext, err)
 			}
 		}
@@ -83,4 +165,38 @@ func TestRenderingIsBounded(t *testing.T) {
 			t.Errorf("rendered %d times, want 4", got)
 		}
 	})
+}
+
+func TestR26WhatIsKeptIsBounded(t *testing.T) {
+	t.Parallel()
+	const size = 3 + 5 + 32 // of what plainKind draws
+	d := newDesk(t, func(c *challenge.Config) { c.Kept = 200 * size })
+	fetch := func(ids ...string) int64 {
+		before := d.image.rendered.Load()
+		for _, id := range ids {
+			if _, err := d.Media(t.Context(), id, "png"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return d.image.rendered.Load() - before
+	}
+	first := d.issueTo(t, here)
+	fetch(first)
+	var own []string
+	for range 1000 { // one address pushes out its own only
+		own = append(own, d.issueTo(t, elsewhere))
+	}
+	fetch(own...)
+	if got := fetch(append(own[1000-64:], first)...); got != 0 {
+		t.Errorf("%d were rendered again", got)
+	}
+	if got := fetch(own[1000-65]); got != 1 {
+		t.Error("an address keeps more than its share")
+	}
+	for i := range 200 {
+		fetch(d.issueTo(t, at(i)))
+	}
+	if got := fetch(first); got != 1 {
+		t.Error("more is kept than there is room for")
+	}
 }
