@@ -295,7 +295,7 @@ func TestR11OneAccountHasOneCountWhateverItIsCalled(t *testing.T) {
 func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
-		for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "\u3000", "", ""} {
+		for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "k\u200bim", "\u212aim", "K\u0130M"} {
 			d := w.Wrong(t, name, nowhere)
 			if d.Action != guard.Refuse || !d.Reasons.Has(guard.BadAccountName) {
 				t.Fatalf("%d: %q: %v %v", i, name, d.Action, d.Reasons.Codes())

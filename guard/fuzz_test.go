@@ -3,8 +3,11 @@ package guard
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/text/width"
 
 	"authguard/captchamode"
 	"authguard/failures"
@@ -12,7 +15,7 @@ import (
 )
 
 func FuzzNormaliseAccount(f *testing.F) {
-	for _, seed := range []string{"alice", " Ａlice ", "ALICE@Example.com", "\u212a", "İ", "e\u0301", "a\x00b", "\xff", "\u3000", "ﬁ", "Σς", "\u1e9e"} {
+	for _, seed := range []string{"alice", " Ａlice ", "ALICE@Example.com", "\u212a", "İ", "e\u0301", "a\x00b", "\xff", "\u3000", "ﬁ", "Σς", "\u1e9e", "I\u0307", "J\u030c", "ｋ\u200dim", "น้ำ", "\uffa0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, typed string) {
@@ -29,6 +32,9 @@ func FuzzNormaliseAccount(f *testing.F) {
 			}
 			if again, err := normalise(name); err != nil || again != name {
 				t.Fatalf("%q gives %q, and that %q, %v", typed, name, again, err)
+			}
+			if !sameLetters(width.Fold.String(strings.TrimSpace(typed)), name) {
+				t.Fatalf("%q has other letters than %q", typed, name)
 			}
 		}
 	})

@@ -43,7 +43,7 @@ var causes = [...]struct{ code, words string }{
 	ChallengeFailed: {"challenge-failed", "the answer to the challenge did not count"},
 	BudgetSpent:     {"budget-spent", "too many wrong passwords came from this known place, so it is no longer treated as known"},
 	UndecidedAhead:  {"undecided-ahead", "other attempts for the same account or address are still being decided"},
-	BadAccountName:  {"bad-account-name", "the account name was empty, too long or not readable as text"},
+	BadAccountName:  {"bad-account-name", "the account name was empty, too long, or had characters that are no text, cannot be seen or stand for others"},
 	StoreFailed:     {"store-failed", "the counters could not be asked"},
 	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
 	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},

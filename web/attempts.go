@@ -110,7 +110,7 @@ func (a *API) begin(c echo.Context) error {
 		return unavailable()
 	}
 	if d.Reasons.Has(guard.BadAccountName) {
-		return Invalid("account: send 1 to %d bytes of UTF-8 without control characters.", guard.MaxAccount)
+		return Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
 	}
 	out := attemptAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
 	for _, r := range d.Reasons {

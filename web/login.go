@@ -218,7 +218,7 @@ func (l *Login) wrong(t *try) (err error) {
 func (l *Login) stopped(t *try) error {
 	switch {
 	case t.decision.Reasons.Has(guard.BadAccountName):
-		return l.invalid(t, Invalid("Type your user name."))
+		return l.invalid(t, Invalid("%s", whyNoName(t.form["username"])))
 	case t.decision.Action == guard.Challenge:
 		return l.challenge(t)
 	}
@@ -241,6 +241,14 @@ func (l *Login) challenge(t *try) error {
 		message.Kind = pages.ChallengeFailed
 	}
 	return l.answer(t, p, message)
+}
+
+// whyNoName says what to do about a name that is none.
+func whyNoName(typed string) string {
+	if strings.TrimSpace(typed) == "" {
+		return "Type your user name."
+	}
+	return "Type your user name again by hand. What was sent is too long, or has characters that cannot be seen or look like others."
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {

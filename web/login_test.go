@@ -293,6 +293,8 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 	}{
 		{form, "username=alice", 400, "Type your password."},
 		{form, "password=x", 400, "Type your user name."},
+		{form, "username=k%E2%80%8Bim&password=x", 400, "Type your user name again by hand"},
+		{form, "username=K%C4%B0M&password=x", 400, "characters that cannot be seen or look like others"},
 		{form, "username=alice&password=" + strings.Repeat("x", 73), 400, "at most 72 bytes"},
 		{form, "username=alice&password=correct+horse%00correct+horse", 400, "no NUL character"},
 		{form, "username=nobody&password=x%00x", 400, "no NUL character"},

@@ -175,7 +175,7 @@ func problemOf(err error) (p web.Problem) {
 	case errors.Is(err, passwords.ErrNUL):
 		return asked(http.StatusBadRequest, "the password has a NUL character in it, at which bcrypt begins anew; leave it out")
 	case errors.Is(err, guard.ErrAccountName), errors.Is(err, accounts.ErrName):
-		return asked(http.StatusBadRequest, "that is no account name: a name has 1 to 256 bytes of UTF-8 text without control characters")
+		return asked(http.StatusBadRequest, "that is no account name: a name has 1 to 256 bytes of UTF-8 text, without control characters and such as cannot be seen or stand for others")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return web.Problem{Type: web.OverloadedProblem, Title: "It took too long", Status: http.StatusServiceUnavailable, Detail: words(err)}
 	}
