@@ -334,6 +334,38 @@ func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
 	})
 }
 
+// Who is refused is told when that ends, not when everything is over: beyond the
+// refusal there is a challenge to solve.
+func TestR13RetryAfterIsThatOfTheRungThatRefuses(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Wrong(t, "alice", address(0))
+		w.Clock.Advance(22 * time.Hour)
+		for i := range 99 {
+			w.Clock.Advance(30 * time.Second)
+			w.Try(t, w.Solved(t, "alice", address(1+i)), "wrong")
+		}
+		w.Clock.Advance(time.Minute)
+		const left = 2*time.Hour - time.Minute - 99*30*time.Second + time.Millisecond
+		unsolved := w.Wrong(t, "alice", address(200))
+		solved, _ := w.Try(t, w.Solved(t, "alice", address(200)), "wrong")
+		if unsolved.Action != guard.Refuse || unsolved.RetryAfter != left || solved.RetryAfter != left {
+			t.Errorf("unsolved: %v, %v; solved: %v, %v; want refuse, %v", unsolved.Action, unsolved.RetryAfter, solved.Action, solved.RetryAfter, left)
+		}
+		e, err := w.Explain(t.Context(), "alice", netip.Addr{})
+		if err != nil || e.Decision.RetryAfter != left {
+			t.Errorf("explained: %v, %v", e.Decision.RetryAfter, err)
+		}
+		frees := map[guard.Action]time.Duration{}
+		for _, line := range e.Lines {
+			frees[line.Limit.Then] = line.FreeIn
+		}
+		if frees[guard.Refuse] != left || frees[guard.Challenge] != 24*time.Hour-time.Minute-2*time.Minute+time.Millisecond {
+			t.Errorf("the lines say %v", frees)
+		}
+	})
+}
+
 func TestR14PrivilegedPlacesPassEveryLimitAndTheMode(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {

@@ -24,6 +24,9 @@ const (
 type Rung struct {
 	Failures int           // at least 1, at most MaxFailures
 	Window   time.Duration // at least 1 ms, at most MaxWindow; whole milliseconds
+	// Strict says that nothing else matters while the rung is full: see
+	// Usage.FreeIn.
+	Strict bool
 }
 
 // A Backoff spreads charges out: once After of them lie in the last Window, the

@@ -47,13 +47,20 @@ type Usage struct {
 	// as many as the largest rung asks for.
 	Count int32
 	// FreeIn is how long until the last of the binding rungs in Over has room
-	// again if nothing else happens. Zero if none of them is full.
+	// again if nothing else happens; if strict ones are among them, the last of
+	// those. Zero if none of them is full.
 	FreeIn time.Duration
 }
 
-// Used is how many charges lie in each rung's window, at most as many as the
-// largest rung asks for.
-type Used [MaxRungs]uint16
+// Used is what each rung by itself says, and after them the backoff.
+type Used [MaxRungs + 1]RungUse
+
+// A RungUse is how many charges lie in a rung's window, at most as many as the
+// largest rung asks for, and how long it stays full; zero if it is not.
+type RungUse struct {
+	Charges int
+	FreeIn  time.Duration
+}
 
 // A Store counts charges. All methods are safe for concurrent use. An error
 // means that the store could not do its work; what was asked for may or may

@@ -58,7 +58,7 @@ func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, o
 	if len(m) < s.Ladder.quiet {
 		return 0
 	}
-	undecided := 0
+	undecided, strict := 0, uint32(0)
 	if pending > 0 {
 		undecided = min(pending, m.within(now, pendingFor))
 	}
@@ -76,6 +76,9 @@ func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, o
 		}
 		if s.Bind.Has(i) {
 			free = max(free, in)
+			if r.Strict {
+				strict = max(strict, in)
+			}
 		}
 	}
 	if in := m.backedOff(s.Ladder.backoff, now, 0); in > 0 {
@@ -86,6 +89,9 @@ func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, o
 		if s.Bind&BackoffBit != 0 {
 			free = max(free, in)
 		}
+	}
+	if strict > 0 {
+		return strict
 	}
 	return free
 }
@@ -111,9 +117,15 @@ func (s *Subject) Use(charges []uint32, now uint32, undecided int, out *Usage) {
 	}
 }
 
-// Tally writes into out how many of the charges each rung's window holds.
+// Tally writes into out what each rung by itself says of the charges.
 func (s *Subject) Tally(charges []uint32, now uint32, out *Used) {
-	for i := range s.Ladder.rungs {
-		out[i] = uint16(moments(charges).within(now, s.Ladder.windows[i]))
+	m := moments(charges)
+	for i, r := range s.Ladder.rungs {
+		out[i] = RungUse{Charges: m.within(now, s.Ladder.windows[i])}
+		if in, full := m.full(now, r.Failures, s.Ladder.windows[i]); full {
+			out[i].FreeIn = time.Duration(in) * time.Millisecond
+		}
 	}
+	due := m.backedOff(s.Ladder.backoff, now, 0)
+	out[MaxRungs].FreeIn = time.Duration(due) * time.Millisecond
 }

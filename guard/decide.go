@@ -73,6 +73,9 @@ func (v *view) stop(d *Decision, patient bool) {
 // stopAt adds the reasons of one subject for one action.
 func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
 	r, free := v.rule[i], v.Usage[i].FreeIn
+	if action != Refuse && over&r.then[Refuse] != 0 {
+		free = 0 // it is that of the rung that refuses
+	}
 	if action == Wait && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {

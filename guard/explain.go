@@ -87,14 +87,14 @@ func (v *view) lines(used *Used) (lines []Line) {
 		r, use := v.rule[i], v.Usage[i]
 		if i == PairSubject {
 			if r.ladder.Backoff().First > 0 {
-				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0, FreeIn: use.FreeIn})
+				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0, FreeIn: used[i][failures.MaxRungs].FreeIn})
 			}
 			if !v.privileged() {
 				continue
 			}
 		}
 		for j, l := range r.limits {
-			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: int(used[i][j]), Full: use.Over.Has(j), FreeIn: use.FreeIn})
+			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
 		}
 	}
 	return lines

@@ -118,7 +118,7 @@ func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	r := &rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
 	rungs := make([]failures.Rung, len(limits))
 	for i, l := range limits {
-		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window}
+		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window, Strict: l.Then == Refuse}
 		r.then[l.Then] |= 1 << i
 		if !l.Monitor {
 			r.enforce |= 1 << i

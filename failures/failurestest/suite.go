@@ -27,25 +27,26 @@ type Fixture struct {
 // Run runs the whole contract; fresh makes an empty store each time.
 func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
-		"AllOrNothing":                  allOrNothing,
-		"AtMostNInAnyClosedWindow":      atMostN,
-		"BurstGetsExactlyTheLimit":      burst,
-		"LadderNamesEachFullRung":       ladder,
-		"UnboundRungIsReportedOnly":     unbound,
-		"TakeBackIsIdentity":            takeBack,
-		"TakeBackTwiceTakesOne":         takeBackGone,
-		"RefusedChargesExtendNothing":   refused,
-		"UndecidedIsWorthWaitingFor":    undecided,
-		"OldChargeIsAFailure":           decidedByAge,
-		"FailedTellsSooner":             failedSooner,
-		"PaceDoublesUpToItsMax":         backoff,
-		"PaceHoldsUnderABurst":          paceBurst,
-		"ClearForgetsOneKeyOnly":        clearOne,
-		"ReadChangesNothing":            read,
-		"WindowsMatchAModel":            model,
-		"TooManySubjectsIsAnError":      tooMany,
-		"KeysOfDifferentPlacesDoNotMix": places,
-		"WhatIsTakenBackPushesOutNone":  pushedOut,
+		"AllOrNothing":                   allOrNothing,
+		"AtMostNInAnyClosedWindow":       atMostN,
+		"BurstGetsExactlyTheLimit":       burst,
+		"LadderNamesEachFullRung":        ladder,
+		"UnboundRungIsReportedOnly":      unbound,
+		"AStrictRungSaysWhenThereIsRoom": strict,
+		"TakeBackIsIdentity":             takeBack,
+		"TakeBackTwiceTakesOne":          takeBackGone,
+		"RefusedChargesExtendNothing":    refused,
+		"UndecidedIsWorthWaitingFor":     undecided,
+		"OldChargeIsAFailure":            decidedByAge,
+		"FailedTellsSooner":              failedSooner,
+		"PaceDoublesUpToItsMax":          backoff,
+		"PaceHoldsUnderABurst":           paceBurst,
+		"ClearForgetsOneKeyOnly":         clearOne,
+		"ReadChangesNothing":             read,
+		"WindowsMatchAModel":             model,
+		"TooManySubjectsIsAnError":       tooMany,
+		"KeysOfDifferentPlacesDoNotMix":  places,
+		"WhatIsTakenBackPushesOutNone":   pushedOut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,9 +211,29 @@ func ladder(t *testing.T, f Fixture) {
 	_, st = f.charge(t, s)
 	want(t, "full rungs after three", st[0].Over, failures.Mask(2))
 	want(t, "count", st[0].Count, 3)
-	want(t, "in the minute, in the hour", f.used(t, s), failures.Used{1, 3})
+	want(t, "in the minute, in the hour", f.used(t, s), failures.Used{{Charges: 1}, {Charges: 3, FreeIn: time.Hour - time.Minute}})
 	f.Advance(time.Hour - time.Minute)
 	want(t, "room when the first two have left the hour", f.fail(t, s), true)
+}
+
+// strict: whoever meets a full strict rung is told when that opens, whatever else is
+// full for longer.
+func strict(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Backoff{},
+		failures.Rung{Failures: 2, Window: time.Hour}, failures.Rung{Failures: 4, Window: time.Hour, Strict: true})
+	s := subject(1, l)
+	s.Bind = 2
+	for range 4 {
+		f.fail(t, s)
+		f.Advance(time.Minute)
+	}
+	s.Bind = failures.Every
+	want(t, "until the strict rung opens", f.read(t, s).FreeIn, 56*time.Minute+time.Millisecond)
+	used := f.used(t, s)
+	want(t, "until each opens", [2]time.Duration{used[0].FreeIn, used[1].FreeIn},
+		[2]time.Duration{58*time.Minute + time.Millisecond, 56*time.Minute + time.Millisecond})
+	s.Bind = 1
+	want(t, "where the strict rung does not bind", f.read(t, s).FreeIn, 58*time.Minute+time.Millisecond)
 }
 
 func unbound(t *testing.T, f Fixture) {
