@@ -331,6 +331,13 @@ func (t *Ticket) charge() (c Charge) {
 	return c
 }
 
+// Asker tells who asks, for whoever has to share out what there is little of
+// (R26): the account at its place, and the address, as keyed digests that nobody
+// can aim at; and where the attempt came from.
+func (t *Ticket) Asker() (pair, address [16]byte, from netip.Addr) {
+	return ofPair(t.account, t.place), t.address, t.from
+}
+
 // end settles the ticket, once.
 func (t *Ticket) end(o Outcome) error {
 	switch {

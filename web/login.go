@@ -95,7 +95,7 @@ func unusable(password string) string {
 // check looks at the password and settles.
 func (l *Login) check(t *try) error {
 	ctx := t.Request().Context()
-	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.form["password"], t.decision.Privileged, func() error { return l.recheck(ctx, t) })
+	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.form["password"], l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
 	if t.decision.Action != guard.Proceed {
 		if !errors.Is(err, errRechecked) {
 			l.Log.Error("attempt could not be withdrawn", "error", err)
@@ -163,6 +163,13 @@ func (l *Login) Remember(c echo.Context, client Client, ticket guard.Ticket) {
 	setDevice(c, tag, device, ttl, l.Secure.of(client))
 }
 
+// Asker is who wants the password of an attempt checked here.
+func (l *Login) Asker(d *guard.Decision) passwords.Asker {
+	a := passwords.Asker{Known: d.Privileged, Admin: l.Admin, Account: d.Account}
+	a.Pair, a.Address, a.From = d.Ticket.Asker()
+	return a
+}
+
 // Passwords checks passwords: looked up, bounded (R19), and alike for accounts
 // that exist and those that do not (R12).
 type Passwords struct {
@@ -177,11 +184,11 @@ type Passwords struct {
 // turn in the queue has come, Check calls still, unless that is nil, and gives
 // up with its error. Other errors are those of passwords.Possible, a
 // *passwords.Overload, ctx's, and those of the source.
-func (p *Passwords) Check(ctx context.Context, name, password string, privileged bool, still func() error) (accounts.Login, bool, error) {
+func (p *Passwords) Check(ctx context.Context, name, password string, who passwords.Asker, still func() error) (accounts.Login, bool, error) {
 	if err := passwords.Possible(password); err != nil {
 		return accounts.Login{}, false, err
 	}
-	leave, err := p.Gate.Enter(ctx, privileged)
+	leave, err := p.Gate.Enter(ctx, who)
 	if err != nil {
 		return accounts.Login{}, false, err
 	}

@@ -186,14 +186,14 @@ func TestWaitAndRefuseAreOneAnswer(t *testing.T) {
 func TestR19OverloadIs503AndNobodysFailure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	leave, err := h.gate.Enter(t.Context(), false)
+	leave, err := h.gate.Enter(t.Context(), passwords.Asker{Known: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiting, done := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { _, _ = h.gate.Enter(waiting, false); close(ended) }()
-	for queued := 0; queued == 0; _, _, queued = h.gate.Waiting() {
+	go func() { _, _ = h.gate.Enter(waiting, passwords.Asker{Known: true}); close(ended) }()
+	for h.gate.State().Known == 0 {
 		runtime.Gosched()
 	}
 	w := h.browser("application/json").login("alice", right)

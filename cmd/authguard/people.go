@@ -8,8 +8,10 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/database"
+	"authguard/internal/events"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/web/admin"
@@ -26,7 +28,7 @@ type people struct {
 	log       *slog.Logger
 }
 
-func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *slog.Logger) (p *people, err error) {
+func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *alerts.Alerter, log *slog.Logger) (p *people, err error) {
 	p = &people{normalise: guard.NormaliseAccount, log: log}
 	if loaded.Accounts.CaseSensitive {
 		p.normalise = guard.NormaliseExact
@@ -35,7 +37,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *sl
 		return nil, err
 	}
 	p.gate, err = passwords.NewGate(passwords.GateConfig{
-		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait,
+		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait, Crowded: crowded(told),
 	})
 	if err != nil {
 		return nil, err
@@ -49,6 +51,21 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, log *sl
 	}
 	p.source, err = p.open(ctx, loaded.Accounts)
 	return p, err
+}
+
+// checksCrowded is an alert about whoever fills the queue for password checks.
+const checksCrowded alerts.Kind = "checks-crowded"
+
+func crowded(told *alerts.Alerter) func(passwords.Crowd) {
+	return func(c passwords.Crowd) {
+		who := "many accounts of the address " + events.AddressText(c.Address)
+		if c.Account != "" {
+			who = fmt.Sprintf("the account %s, last from %s", alerts.Name(c.Account), events.AddressText(c.Address))
+		}
+		told.Raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
+			"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
+				"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", c.Present, c.All, who))
+	}
 }
 
 func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, error) {

@@ -64,7 +64,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch.bus, s.log, builtIn); err != nil {
 		return err
 	}
-	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.log); err != nil {
+	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {
 		return err
 	}
 	if err := s.openGuard(ctx); err != nil {

@@ -89,7 +89,7 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 		return nil, echo.NewHTTPError(http.StatusTooManyRequests,
 			"There were too many wrong passwords. Try again in "+guard.Spell(max(d.RetryAfter, time.Second))+". The password is as it was.")
 	}
-	login, right, err := s.Login.Passwords.Check(ctx, name, password, d.Privileged, nil)
+	login, right, err := s.Login.Passwords.Check(ctx, name, password, s.Login.Asker(&d), nil)
 	switch {
 	case err != nil:
 		s.settle(ctx, d.Ticket, guard.Abandoned)

@@ -1,0 +1,378 @@
+package passwords
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Defaults of a GateConfig.
+const (
+	DefaultQueue   = 1000
+	DefaultMaxWait = 5 * time.Second
+)
+
+// A GateConfig configures a Gate. The zero GateConfig is the default.
+type GateConfig struct {
+	AtOnce  int              // checks that run at the same time; default one per CPU
+	Queue   int              // how many may wait; default DefaultQueue
+	MaxWait time.Duration    // how long; default DefaultMaxWait
+	Now     func() time.Time // the clock of everything but timers; default time.Now
+	// Crowded is told once when one account or address begins to fill the
+	// queue, and must not block. Nil: nobody is told.
+	Crowded func(Crowd)
+}
+
+// A Gate lets in so many at once and shares the turns out among those who wait
+// (R26). Nobody is slowed while there is a free turn. Otherwise
+//
+//   - whoever has asked least in the last minute or two goes first: the thirtieth
+//     login of one account and place stands behind everybody's first. Among
+//     equals, known people go before strangers;
+//   - strangers, known people and administrators each have a quarter of the turns,
+//     whatever the others ask for, and the last quarter goes to whoever asked least;
+//   - when the queue is full, the longest of the three lines loses whoever has
+//     asked most.
+//
+// It is safe for concurrent use and has no goroutine of its own.
+type Gate struct {
+	config GateConfig
+
+	mu      sync.Mutex
+	running int
+	turn    int // how many turns were handed on
+	lines   [classes][]*waiter
+	present map[string]int // running and waiting, of each account, pair and address
+	asked   [2]lately      // by pairs and by addresses
+	typical time.Duration  // a check takes
+	crowd   crowding
+	shed    uint64
+}
+
+// The classes, each with a line of its own.
+const (
+	strangers = iota
+	known
+	administrators
+	classes
+)
+
+// An Asker is who wants a password checked.
+type Asker struct {
+	// Known: at a privileged place of the account.
+	Known bool
+	// Admin: at the administration's door, which the public must not close.
+	Admin bool
+	// Pair and Address recognise the account at its place, and its address. They
+	// are keyed digests: nobody can choose with whom to share one.
+	Pair, Address [16]byte
+	// Account and From are for the operator's eyes.
+	Account string
+	From    netip.Addr
+}
+
+func (a *Asker) class() int {
+	switch {
+	case a.Admin:
+		return administrators
+	case a.Known:
+		return known
+	}
+	return strangers
+}
+
+// A waiter stands in a line. ready gets nil when it may go in, or why not; it is
+// out of the line then.
+type waiter struct {
+	Asker
+	rank   int // how often it has asked lately: lower goes first
+	inLine bool
+	ready  chan error
+}
+
+// ErrOverloaded says that there was no room for a check. An *Overload wraps it.
+var ErrOverloaded = errors.New("passwords: too many password checks at once")
+
+// An Overload is the error of an attempt that was shed. Nothing was checked.
+type Overload struct {
+	// RetryAfter is about how long the queue takes to drain, 1 s to 1 min.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (o *Overload) Error() string {
+	return fmt.Sprintf("%v; try again in %v", ErrOverloaded, o.RetryAfter)
+}
+
+// Unwrap is ErrOverloaded.
+func (o *Overload) Unwrap() error { return ErrOverloaded }
+
+// NewGate makes an open Gate.
+func NewGate(config GateConfig) (*Gate, error) {
+	var problems []error
+	if config.AtOnce < 0 {
+		problems = append(problems, errors.New("at_once: must be at least 1"))
+	}
+	if config.Queue < 0 {
+		problems = append(problems, errors.New("queue: must be at least 1"))
+	}
+	if config.MaxWait < 0 {
+		problems = append(problems, errors.New("max_wait: must be more than 0"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return &Gate{config: config.withDefaults(), typical: 250 * time.Millisecond, present: make(map[string]int)}, nil
+}
+
+func (c GateConfig) withDefaults() GateConfig {
+	if c.AtOnce == 0 {
+		c.AtOnce = runtime.GOMAXPROCS(0)
+	}
+	if c.Queue == 0 {
+		c.Queue = DefaultQueue
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Enter waits for its turn. Without an error the caller checks one password and
+// then calls leave, once or more. The error is an *Overload if there is no room
+// or no turn in time, and ctx's if that ends first.
+func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w := &waiter{Asker: a, ready: make(chan error, 1)}
+	if crowd := g.queue(w); crowd != nil && g.config.Crowded != nil {
+		g.config.Crowded(*crowd)
+	}
+	if err := g.wait(ctx, w); err != nil {
+		return nil, err
+	}
+	return g.leave(w), nil
+}
+
+// queue lets w in at once if there is room, which means that nobody waits.
+func (g *Gate) queue(w *waiter) *Crowd {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.rank = g.rank(&w.Asker)
+	g.count(w, 1)
+	if g.running < g.config.AtOnce {
+		g.running++
+		w.ready <- nil
+		return nil
+	}
+	w.inLine = true
+	g.lines[w.class()] = append(g.lines[w.class()], w)
+	switch {
+	case g.tooMany(w):
+		g.turnAway(w)
+	case g.queued() > g.config.Queue:
+		g.turnAway(g.last())
+	}
+	return g.crowded(w)
+}
+
+// count keeps who is present.
+func (g *Gate) count(w *waiter, n int) {
+	for _, key := range w.keys() {
+		if g.present[key] += n; g.present[key] == 0 {
+			delete(g.present, key)
+		}
+	}
+}
+
+// keys are those of the account, of the pair and of the address.
+func (a *Asker) keys() [3]string {
+	return [3]string{"account " + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
+}
+
+// tooMany reports whether w's pair or address has its fill of the queue: one in
+// 32 and one in four places. Twenty logins of one account at once are none too
+// many (R3), nor is a school behind one address.
+func (g *Gate) tooMany(w *waiter) bool {
+	keys, turns, queue := w.keys(), g.config.AtOnce, g.config.Queue
+	return g.present[keys[1]] > turns+max(1, queue/32) || g.present[keys[2]] > turns+max(1, queue/4)
+}
+
+func (g *Gate) turnAway(w *waiter) {
+	g.shed++
+	g.answer(w, g.overload())
+}
+
+func (g *Gate) wait(ctx context.Context, w *waiter) error {
+	timer := time.NewTimer(g.config.MaxWait)
+	defer timer.Stop()
+	select {
+	case err := <-w.ready:
+		return err
+	case <-ctx.Done():
+		return g.giveUp(w, ctx.Err())
+	case <-timer.C:
+		return g.giveUp(w, nil)
+	}
+}
+
+// giveUp takes w out of its line. If its turn has come in the meantime, it goes
+// to the next one. A nil reason is the overload.
+func (g *Gate) giveUp(w *waiter, reason error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case w.inLine && reason == nil:
+		g.turnAway(w)
+	case w.inLine:
+		g.answer(w, reason)
+	}
+	if err := <-w.ready; err != nil || reason == nil {
+		return err // a turn that came just in time is taken
+	}
+	g.count(w, -1)
+	g.next()
+	return reason
+}
+
+// leave gives the caller's turn back, once.
+func (g *Gate) leave(w *waiter) func() {
+	entered := g.config.Now()
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.typical += (g.config.Now().Sub(entered) - g.typical) / 16
+		g.count(w, -1)
+		g.next()
+	})
+}
+
+// next hands a free turn on, or keeps it for whoever comes.
+func (g *Gate) next() {
+	if w := g.first(); w != nil {
+		g.answer(w, nil)
+		return
+	}
+	g.running--
+}
+
+// answer takes w out of its line.
+func (g *Gate) answer(w *waiter, err error) {
+	line := &g.lines[w.class()]
+	at := slices.Index(*line, w)
+	*line = slices.Delete(*line, at, at+1)
+	w.inLine = false
+	if err != nil {
+		g.count(w, -1)
+	}
+	w.ready <- err
+}
+
+// first is whose turn it is; nil if nobody waits. Each class has every fourth
+// turn; the one that remains, and those that a class does not need, go to whoever
+// has asked least.
+func (g *Gate) first() (best *waiter) {
+	g.turn++
+	if class := g.turn % (classes + 1); class < classes && len(g.lines[class]) > 0 {
+		return g.ahead(g.lines[class])
+	}
+	for class := classes - 1; class >= 0; class-- {
+		if w := g.ahead(g.lines[class]); w != nil && (best == nil || w.rank < best.rank) {
+			best = w
+		}
+	}
+	return best
+}
+
+// ahead is who goes first in a line: whoever has asked least. Of equals it is
+// the one who came first, while the line is a second's work at most. In a longer
+// one it is the one who came last: if not everybody can be served in time, the
+// oldest have the least to gain, and nobody new would ever be served in time.
+func (g *Gate) ahead(line []*waiter) (best *waiter) {
+	newest := len(line) > g.soon()
+	for _, w := range line {
+		if best == nil || w.rank < best.rank || w.rank == best.rank && (w.Known && !best.Known || newest && w.Known == best.Known) {
+			best = w
+		}
+	}
+	return best
+}
+
+// last is who has to go when the queue is full: in the longest line, so that none
+// pushes out another, whoever has asked most and of equals waited longest.
+func (g *Gate) last() (worst *waiter) {
+	longest := slices.MaxFunc(g.lines[:], func(a, b []*waiter) int { return len(a) - len(b) })
+	for _, w := range longest {
+		if worst == nil || w.rank > worst.rank {
+			worst = w
+		}
+	}
+	return worst
+}
+
+// soon is how many can be served within a second.
+func (g *Gate) soon() int {
+	return max(1, int(time.Duration(g.config.AtOnce)*time.Second/max(g.typical, time.Millisecond)))
+}
+
+func (g *Gate) queued() (n int) {
+	for _, line := range g.lines {
+		n += len(line)
+	}
+	return n
+}
+
+// overload is for somebody who is still in line.
+func (g *Gate) overload() error {
+	drained := g.typical * time.Duration(g.queued()) / time.Duration(g.config.AtOnce)
+	whole := (drained + time.Second - 1).Truncate(time.Second)
+	return &Overload{RetryAfter: min(max(whole, time.Second), time.Minute)}
+}
+
+// rank counts one more of the asker and says how often it has asked before. An
+// address where people are known may be a whole school's: there eight of others
+// weigh as much as one of one's own.
+func (g *Gate) rank(a *Asker) int {
+	minute := uint32(g.config.Now().Unix() / 60)
+	pair, address := g.asked[0].add(a.Pair, minute), g.asked[1].add(a.Address, minute)
+	if a.Known {
+		address /= 8
+	}
+	return pair + address
+}
+
+// lately counts in a table of fixed size: in the running minute and the one
+// before. Those that fall together are counted together, which puts them further
+// back and nobody else; the digests are keyed, so nobody can aim at it.
+type lately [1 << 14]struct {
+	minute      uint32
+	before, now uint16
+}
+
+// add counts one more, and returns how many there were.
+func (l *lately) add(who [16]byte, minute uint32) int {
+	one := &l[binary.LittleEndian.Uint16(who[:])%uint16(len(l))]
+	switch minute - one.minute {
+	case 0:
+	case 1:
+		one.before, one.now = one.now, 0
+	default:
+		one.before, one.now = 0, 0
+	}
+	one.minute = minute
+	already := int(one.before) + int(one.now)
+	if one.now < 1<<16-1 {
+		one.now++
+	}
+	return already
+}
