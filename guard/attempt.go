@@ -28,6 +28,7 @@ type view struct {
 	modeOn  bool
 	slowing bool
 	claimed bool // an answer to a challenge came along
+	gone    bool // the client has hung up while it waited
 	showed  bool // a one-time code came along
 	passed  bool // and it is good: known once the attempt is charged
 	badPass bool // or it was not, and counts no more
@@ -60,7 +61,11 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Ticket = newTicket(&a, &v, &d)
 		return d, nil
 	}
-	if d.Action == Challenge {
+	switch {
+	case v.gone || err != nil && ctx.Err() != nil:
+		g.HangUp()
+		g.config.Mode.Observe(captchamode.Shed, v.Address)
+	case d.Action == Challenge:
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
 	g.tell(Event{
@@ -150,6 +155,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		if decide(v, patient, d) {
 			waiting = g.waiting.waiter(waiting, v)
 			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
+			v.gone = !patient && ctx.Err() != nil
 			v.Now = g.config.Now()
 			continue
 		}
@@ -172,6 +178,7 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 				v.Now = g.config.Now()
 				continue
 			}
+			v.gone = v.gone || ctx.Err() != nil
 		}
 		return nil
 	}
@@ -188,7 +195,9 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
 	if v.PlaceErr != nil {
-		g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", v.PlaceErr))
+		if ctx.Err() == nil { // a client that hangs up is no failure of the store
+			g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", v.PlaceErr))
+		}
 		v.PlaceErr = nil
 	}
 	return nil

@@ -69,6 +69,7 @@ type Guard struct {
 	waiting *waitQueue
 	proxies proxyHint
 	tickets cipher.AEAD
+	hungUp  atomic.Uint64 // clients
 }
 
 // New returns a guard, or every problem with the config.
@@ -153,6 +154,14 @@ func (g *Guard) bond(a *Attempt, address digest, account string) challenge.Bond 
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
 }
+
+// HangUp counts a client that went away before its password was looked at. It is
+// pressure, as an attempt that is settled as abandoned. Begin counts those that go
+// away while it holds them.
+func (g *Guard) HangUp() { g.hungUp.Add(1) }
+
+// HungUp is how many clients went away so since the start.
+func (g *Guard) HungUp() uint64 { return g.hungUp.Load() }
 
 // An Attempt is somebody offering a password for an account from an address.
 // It never holds the password.

@@ -96,7 +96,7 @@ func errorHandler(log *slog.Logger) echo.HTTPErrorHandler {
 			return
 		}
 		p, known := problemOf(err)
-		if !known {
+		if !known && !gone(c) {
 			log.Error("request failed", "path", c.Path(), "error", err)
 		}
 		failed := answer(c, p, func() ([]byte, error) { return pages.RenderError(pages.ErrorView{Status: p.Status, Detail: p.Detail}) })

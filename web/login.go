@@ -70,7 +70,9 @@ func (l *Login) attempt(c echo.Context) (err error) {
 		Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
 	if err != nil {
-		l.Log.Error("attempt could not be decided", "error", err)
+		if !gone(c) {
+			l.Log.Error("attempt could not be decided", "error", err)
+		}
 		return l.overloaded(t, time.Second)
 	}
 	if t.decision.Action != guard.Proceed {
@@ -110,18 +112,33 @@ func (l *Login) check(t *try) error {
 	if err := l.Guard.Settle(ctx, t.decision.Ticket, outcome); err != nil {
 		l.Log.Error("attempt could not be settled", "outcome", outcome, "error", err)
 	}
-	overload := new(passwords.Overload)
 	switch {
-	case errors.As(err, &overload):
-		return l.overloaded(t, overload.RetryAfter)
 	case err != nil:
-		l.Log.Error("password could not be checked", "error", err)
-		return l.overloaded(t, time.Second)
+		return l.overloaded(t, l.Unchecked(t, err))
 	case !ok:
 		return l.wrong(t)
 	}
 	return l.welcome(t, login)
 }
+
+// Unchecked tells those who have to know that a password was not looked at, and
+// returns after how long to try again.
+func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
+	overload := new(passwords.Overload)
+	switch {
+	case errors.As(why, &overload):
+		return overload.RetryAfter
+	case gone(c):
+		l.Guard.HangUp()
+	default:
+		l.Log.Error("password could not be checked", "error", why)
+	}
+	return time.Second
+}
+
+// gone reports whether the client has hung up: what fails then is no failure of
+// ours, and nobody reads the answer.
+func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
 // opensTo reports whether an account may enter here; if not, it looks unknown. A
 // one-time password of an administrator opens the administration only, which

@@ -259,13 +259,13 @@ func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
 			}
 			doors := (&web.Public{Login: h.login("login", h.gate, checker), API: new(web.API), Log: quiet}).Handler()
 			if !c.checking {
-				leave, err := h.gate.Enter(t.Context(), false)
+				leave, err := h.gate.Enter(t.Context(), passwords.Asker{Known: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer leave()
 				go func() {
-					for queued := 0; queued == 0; _, _, queued = h.gate.Waiting() {
+					for h.gate.State().Strangers == 0 {
 						runtime.Gosched()
 					}
 					hangUp()

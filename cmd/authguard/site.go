@@ -80,7 +80,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 		return err
 	}
 	s.watch.metrics.Watch(control.Gauges{
-		Mode: s.mode.Mode, Held: s.guard.Held, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped, Redis: s.counting.shared.gauges(),
+		Mode: s.mode.Mode, Held: s.guard.Held, HungUp: s.guard.HungUp, Checks: s.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped, Redis: s.counting.shared.gauges(),
 	})
 	s.doors = openDoors(s)
 	return nil

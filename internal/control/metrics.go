@@ -11,6 +11,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
+	"authguard/internal/passwords"
 )
 
 // Metrics are the numbers for Prometheus: a sink of the event bus, and gauges
@@ -25,9 +26,11 @@ var _ events.Sink = (*Metrics)(nil)
 
 // Gauges are what is read when somebody asks. All but Redis are required.
 type Gauges struct {
-	Mode *captchamode.Mode
-	Held func() int                     // guard.Guard.Held
-	Size func() (keys int, bytes int64) // failures.Memory.Size
+	Mode   *captchamode.Mode
+	Held   func() int                     // guard.Guard.Held
+	HungUp func() uint64                  // guard.Guard.HungUp
+	Checks func() passwords.GateState     // passwords.Gate.State
+	Size   func() (keys int, bytes int64) // failures.Memory.Size
 	// Dropped is how many events no sink has seen: events.Bus.Dropped.
 	Dropped func() uint64
 	// Redis is where the nodes count together; nil with one node.
@@ -79,6 +82,15 @@ func (m *Metrics) Watch(g Gauges) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
+	counter("authguard_hung_up_total", "Clients that went away before their password was looked at.", func() float64 { return float64(g.HungUp()) })
+	gauge("authguard_checks_running", "Password checks that run.", func() float64 { return float64(g.Checks().Running) })
+	gauge("authguard_checks_waiting_strangers", "Strangers who wait for a password check.", func() float64 { return float64(g.Checks().Strangers) })
+	gauge("authguard_checks_waiting_known", "People at known places who wait for a password check.", func() float64 { return float64(g.Checks().Known) })
+	gauge("authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.",
+		func() float64 { return float64(g.Checks().Administrators) })
+	gauge("authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", func() float64 { return truth[g.Checks().Crowded] })
+	counter("authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.",
+		func() float64 { return float64(g.Checks().Shed) })
 	if r := g.Redis; r != nil {
 		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth[r.Up()] })
 		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })

@@ -11,6 +11,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
+	"authguard/internal/passwords"
 )
 
 func scrape(t *testing.T, m *control.Metrics) string {
@@ -28,7 +29,13 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		m := control.NewMetrics()
-		m.Watch(control.Gauges{Mode: d.w.Mode, Held: d.w.Held, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }})
+		m.Watch(control.Gauges{
+			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 },
+			Checks: func() passwords.GateState {
+				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Crowded: true}
+			},
+		})
+		d.w.HangUp()
 		for range 6 {
 			d.w.Wrong(t, "mallory-typed-this", "192.0.2.66")
 			d.w.Clock.Advance(1e10)
@@ -46,7 +53,9 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_attempts_total{cause="privileged-place",ending="succeeded"} 1`,
 			`authguard_captcha_mode_switches_total{to="on"} 1`,
 			"authguard_captcha_mode 1", "authguard_slowing 0", "authguard_threshold 30", "authguard_held_attempts 0",
-			"authguard_events_dropped_total 7", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
+			"authguard_events_dropped_total 7", "authguard_hung_up_total 1", "authguard_checks_running 2",
+			"authguard_checks_waiting_strangers 3", "authguard_checks_waiting_known 4", "authguard_checks_waiting_administrators 5",
+			"authguard_checks_shed_total 6", "authguard_checks_crowded 1", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)

@@ -200,12 +200,14 @@ func (a *Asker) keys() [3]string {
 	return [3]string{"account " + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
 }
 
-// tooMany reports whether w's pair or address has its fill of the queue: one in
-// 32 and one in four places. Twenty logins of one account at once are none too
-// many (R3), nor is a school behind one address.
+// What may wait of one pair: twenty logins of one account at once are none too
+// many (R3). Of one address, which may be a school's, a quarter of the queue may.
+const fewOfPair = 32
+
+// tooMany reports whether w's pair or address has its fill of the queue.
 func (g *Gate) tooMany(w *waiter) bool {
-	keys, turns, queue := w.keys(), g.config.AtOnce, g.config.Queue
-	return g.present[keys[1]] > turns+max(1, queue/32) || g.present[keys[2]] > turns+max(1, queue/4)
+	keys, turns := w.keys(), g.config.AtOnce
+	return g.present[keys[1]] > turns+fewOfPair || g.present[keys[2]] > turns+max(2*fewOfPair, g.config.Queue/4)
 }
 
 func (g *Gate) turnAway(w *waiter) {

@@ -139,7 +139,7 @@ func TestR26FewWaitForOnePairAndForOneAddress(t *testing.T) {
 		of   func(i int) Asker
 		wait int
 	}{
-		"pair":    {func(int) Asker { return asker(true, "alice", "home") }, 10},
+		"pair":    {func(int) Asker { return asker(true, "alice", "home") }, 32},
 		"address": {func(i int) Asker { return asker(false, fmt.Sprint(i), "bot") }, 80},
 		"all":     {func(i int) Asker { return asker(false, fmt.Sprint(i), fmt.Sprint(i)) }, 320},
 	} {
@@ -171,7 +171,7 @@ func TestR3TwentyOfOneAccountAtOnceAllGetTheirTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{}
-		s.gate, _ = NewGate(GateConfig{AtOnce: 2})
+		s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second})
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
@@ -202,7 +202,7 @@ func TestACrowdIsToldOfOnceWhenItBegins(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, told := time.Now(), ""
 				s := &site{}
-				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Crowded: func(c Crowd) {
+				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Crowded: func(c Crowd) {
 					if told += fmt.Sprint(time.Since(began).Truncate(time.Second), " ", strings.TrimRight(c.Account, "01")); 4*c.Present < c.All {
 						t.Errorf("%+v", c)
 					}

@@ -93,10 +93,8 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	switch {
 	case err != nil:
 		s.settle(ctx, d.Ticket, guard.Abandoned)
-		if errors.Is(err, passwords.ErrOverloaded) {
-			err = echo.NewHTTPError(http.StatusServiceUnavailable, "Too many passwords are being checked right now. Try again in a moment. The password is as it was.")
-		}
-		return nil, err
+		s.Login.Unchecked(c, err)
+		return nil, echo.NewHTTPError(http.StatusServiceUnavailable, "The current password cannot be checked right now. Try again in a moment. The password is as it was.")
 	case !right || login.Account != name:
 		s.settle(ctx, d.Ticket, guard.Failed)
 		return nil, nil
