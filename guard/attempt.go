@@ -378,7 +378,9 @@ func OutcomeOf(ok bool) Outcome {
 
 // Settle says how an attempt ended. It does its work although ctx may be
 // cancelled. A ticket is settled once, whatever copies there are of it; the
-// second time is ErrSettled and changes nothing. Another error means that the
+// second time is ErrSettled and changes nothing. A place that cannot be remembered
+// is told to Config.Failed and is no error: a back end would pass it on, and only a
+// right password has a place to remember (R27). Another error means that the
 // store failed: the attempt then counts as failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if err := t.end(o); err != nil {
@@ -396,6 +398,10 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	g.settlePass(ctx, &t, o)
 	err := g.config.Store.Settle(afterwards(ctx), c, o)
+	if errors.Is(err, ErrPlace) {
+		g.config.Failed(err)
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	} else if o == Succeeded {

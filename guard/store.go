@@ -27,8 +27,8 @@ type Store interface {
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
-	// no other (R4), clears the pair and makes the place privileged. Abandoned
-	// and Withdrawn take all of them back.
+	// no other (R4), clears the pair and makes the place privileged, or is ErrPlace
+	// if that alone is impossible. Abandoned and Withdrawn take all of them back.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -39,6 +39,10 @@ type Store interface {
 	// place, of all its places and devices, whose cookies are void from then on.
 	Forget(ctx context.Context, account, place trusted.Key, now time.Time) error
 }
+
+// ErrPlace says that a login was counted as one, but its place could not be
+// remembered.
+var ErrPlace = errors.New("guard: the place could not be remembered")
 
 // The subjects of a Charge.
 const (
@@ -241,11 +245,11 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	subjects := all[first:last]
 	switch o {
 	case Succeeded:
-		return errors.Join(
-			l.counters.TakeBack(ctx, c.ID, subjects),
-			l.counters.Clear(ctx, all[PairSubject:]),
-			l.places.Remember(ctx, c.Account, c.Address, c.Now),
-		)
+		err := errors.Join(l.counters.TakeBack(ctx, c.ID, subjects), l.counters.Clear(ctx, all[PairSubject:]))
+		if place := l.places.Remember(ctx, c.Account, c.Address, c.Now); place != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", ErrPlace, place))
+		}
+		return err
 	case Abandoned, Withdrawn:
 		return l.counters.TakeBack(ctx, c.ID, subjects)
 	}

@@ -38,6 +38,7 @@ type house struct {
 	api      *web.API
 	people   *people
 	sessions *memory
+	storage  *storage
 }
 
 func newHouse(t *testing.T) *house {
@@ -59,7 +60,7 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 	must(err)
 	hash, err := checker.Hash(right)
 	must(err)
-	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}}
+	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}, storage: new(storage)}
 	h.people = &people{all: map[string]accounts.Login{
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
@@ -75,6 +76,7 @@ func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Chec
 		Guard: h.Guard, Edge: new(web.Edge), Door: door, Log: quiet, Hold: new(atomic.Int64),
 		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
 		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour}),
+		Storage:   h.storage,
 	}
 }
 
@@ -101,7 +103,8 @@ func (p *people) change(do func()) {
 // memory is scs's store in memory, with a context.
 type memory struct {
 	*memstore.MemStore
-	fail error
+	fail  error
+	write error
 }
 
 func (m *memory) FindCtx(_ context.Context, token string) ([]byte, bool, error) {
@@ -112,10 +115,27 @@ func (m *memory) FindCtx(_ context.Context, token string) ([]byte, bool, error) 
 }
 
 func (m *memory) CommitCtx(_ context.Context, token string, b []byte, expiry time.Time) error {
+	if m.write != nil {
+		return m.write
+	}
 	return m.Commit(token, b, expiry)
 }
 
 func (m *memory) DeleteCtx(_ context.Context, token string) error { return m.Delete(token) }
+
+// storage is what a login is written to: known to fail, or found to when it is
+// tried.
+type storage struct {
+	known, tried error
+	proofs       int
+}
+
+func (s *storage) Failed() (error, time.Time) { return s.known, time.Time{} }
+
+func (s *storage) Prove(context.Context) error {
+	s.proofs++
+	return s.tried
+}
 
 // A browser keeps cookies and sends what it is told to.
 type browser struct {

@@ -35,11 +35,24 @@ type Login struct {
 	// nanoseconds.
 	Hold   *atomic.Int64
 	Secure CookieSecurity // of device cookies
+	// Storage is where sessions are written; nil: they cannot fail to be.
+	Storage Storage
 	// Admin says that only administrators may enter here.
 	Admin bool
 	Log   *slog.Logger
 
 	pages pages.LoginPages
+}
+
+// Storage knows whether what a login writes can be written (R27). Only a right
+// password has anything to write: without Storage, a database that cannot be written
+// would tell right from wrong.
+type Storage interface {
+	// Failed is why it could not when that was last tried; nil if it could. It
+	// does not wait.
+	Failed() (why error, since time.Time)
+	// Prove tries now.
+	Prove(ctx context.Context) error
 }
 
 // A try is one POST /login on its way from the request to the answer.
@@ -78,7 +91,19 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	if t.decision.Action != guard.Proceed {
 		return l.stopped(t)
 	}
+	if failed := l.failed(); failed != nil {
+		l.settle(t, guard.Abandoned)
+		return l.overloaded(t, time.Second)
+	}
 	return l.check(t)
+}
+
+// failed is why nobody can be let in just now, as far as that is known.
+func (l *Login) failed() (why error) {
+	if l.Storage != nil {
+		why, _ = l.Storage.Failed()
+	}
+	return why
 }
 
 // unusable says why a password cannot be anybody's.
@@ -105,13 +130,14 @@ func (l *Login) check(t *try) error {
 		return l.stopped(t)
 	}
 	ok = ok && l.opensTo(login)
+	if err == nil {
+		err = l.write(t, login, ok)
+	}
 	outcome := guard.OutcomeOf(ok)
 	if err != nil {
 		outcome = guard.Abandoned
 	}
-	if err := l.Guard.Settle(ctx, t.decision.Ticket, outcome); err != nil {
-		l.Log.Error("attempt could not be settled", "outcome", outcome, "error", err)
-	}
+	l.settle(t, outcome)
 	switch {
 	case err != nil:
 		return l.overloaded(t, l.Unchecked(t, err))
@@ -140,6 +166,28 @@ func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 // ours, and nobody reads the answer.
 func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
+func (l *Login) settle(t *try, o guard.Outcome) {
+	if err := l.Guard.Settle(t.Request().Context(), t.decision.Ticket, o); err != nil {
+		l.Log.Error("attempt could not be settled", "outcome", o, "error", err)
+	}
+}
+
+// write starts the session of a right password. For a wrong one it writes as much
+// for nobody, so that a database that fails between two looks at it answers both
+// alike: who hears 401 instead of 503 would know that the other was right (R27).
+// Neither ends with the request: a client that hangs up has still guessed.
+func (l *Login) write(t *try, login accounts.Login, ok bool) error {
+	ctx := context.WithoutCancel(t.Request().Context())
+	switch {
+	case ok:
+		t.SetRequest(t.Request().WithContext(ctx))
+		return l.Sessions.Start(t, t.client, login)
+	case l.Storage != nil:
+		return l.Storage.Prove(ctx)
+	}
+	return nil
+}
+
 // opensTo reports whether an account may enter here; if not, it looks unknown. A
 // one-time password of an administrator opens the administration only, which
 // asks for another one at once.
@@ -162,9 +210,6 @@ func (l *Login) recheck(ctx context.Context, t *try) error {
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
-	if err := l.Sessions.Start(t, t.client, login); err != nil {
-		return err
-	}
 	l.Remember(t, t.client, t.decision.Ticket)
 	next := localPath(t.form["next"])
 	if WantsJSON(t.Request()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -280,6 +281,51 @@ func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
 				t.Errorf("%d charges, pressure %v", h.charged(t, "alice"), pressure)
 			}
 		})
+	}
+}
+
+// A right password writes a session. A wrong one has nothing to write, so whatever
+// the database says must be found out for it.
+func TestR27StorageThatCannotBeWrittenAnswersRightAndWrongAlike(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the disk is full")
+	for name, fails := range map[string]func(*house){
+		"nobody knows yet": func(h *house) { h.sessions.write, h.storage.tried = full, full },
+		"it is known":      func(h *house) { h.sessions.write, h.storage.known = full, full },
+	} {
+		for _, accept := range []string{"application/json", page} {
+			h := newHouse(t)
+			fails(h)
+			bodies := map[string]bool{}
+			for i := range 8 { // more than the account may fail
+				password := []string{right, "wrong"}[i%2]
+				b := h.browser(accept)
+				b.from = fmt.Sprintf("192.0.%d.1", 2+i)
+				w := b.login("alice", password)
+				if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || len(w.Result().Cookies()) > 0 {
+					t.Errorf("%s: %s got %d %v", name, password, w.Code, w.Header())
+				}
+				bodies[says(w, "alice")] = true
+			}
+			if len(bodies) != 1 {
+				t.Errorf("%s: %d different answers", name, len(bodies))
+			}
+			h.sessions.write, h.storage.known, h.storage.tried = nil, nil, nil
+			if w := h.browser(accept).login("alice", right); w.Code != http.StatusOK && w.Code != http.StatusSeeOther {
+				t.Errorf("%s: afterwards %d %s", name, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+func TestR27OnlyAWrongPasswordNeedsAProof(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for password, proofs := range map[string]int{right: 0, "wrong": 1} {
+		h.storage.proofs = 0
+		if h.browser(page).login("alice", password); h.storage.proofs != proofs {
+			t.Errorf("%s: %d proofs, want %d", password, h.storage.proofs, proofs)
+		}
 	}
 }
 

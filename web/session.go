@@ -83,7 +83,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 		return err
 	}
 	if err := s.manager.RenewToken(ctx); err != nil {
-		return fmt.Errorf("web: renewing the session: %w", err)
+		return fmt.Errorf("%w: renewing one: %w", ErrSessions, err)
 	}
 	s.manager.Put(ctx, "account", login.Account)
 	s.manager.Put(ctx, "version", login.Version)
@@ -91,15 +91,15 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
-		return fmt.Errorf("web: saving the session: %w", err)
+		return fmt.Errorf("%w: saving one: %w", ErrSessions, err)
 	}
 	c.SetCookie(s.newCookie(client, token, expires))
 	return nil
 }
 
-// ErrSessions says that the database cannot say whether somebody is logged in.
-// It may be able to in a moment.
-var ErrSessions = errors.New("web: sessions cannot be looked up")
+// ErrSessions says that the database cannot say whether somebody is logged in, or
+// cannot write that. It may be able to in a moment.
+var ErrSessions = errors.New("web: sessions cannot be read or written")
 
 // Get is the request's session; nil if there is none, or it has ended.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
@@ -122,9 +122,7 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		return nil, nil
 	}
 	if login.Version != s.manager.GetInt64(ctx, "version") {
-		if err := s.manager.Destroy(ctx); err != nil {
-			return nil, fmt.Errorf("web: ending a session: %w", err)
-		}
+		_ = s.manager.Destroy(ctx) // if that fails, its version ends it the next time, too
 		if s.Changed != nil {
 			s.Changed(ctx, name)
 		}
@@ -160,7 +158,10 @@ func (s *Sessions) End(c echo.Context, client Client) error {
 		return err
 	}
 	c.SetCookie(s.newCookie(client, "", time.Unix(1, 0)))
-	return s.manager.Destroy(ctx)
+	if err := s.manager.Destroy(ctx); err != nil {
+		return fmt.Errorf("%w: ending one: %w", ErrSessions, err)
+	}
+	return nil
 }
 
 func (s *Sessions) load(c echo.Context) (context.Context, error) {

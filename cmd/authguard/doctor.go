@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"syscall"
 
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/doctor"
 )
 
@@ -18,7 +22,7 @@ func (doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
 	if err == nil {
-		c.Settings = loaded.Config
+		c.Settings, c.Ask = loaded.Config, g.warnings
 	}
 	checks := doctor.Examine(context.Background(), c)
 	well := doctor.Well(checks)
@@ -26,6 +30,23 @@ func (doctorCmd) Run(g *globals) error {
 		return g.judged(map[string]any{"ok": well, "checks": checks}, well, "something is wrong")
 	}
 	return tell(g, checks)
+}
+
+// warnings are what the running server warns of.
+func (g *globals) warnings(context.Context) ([]control.Warning, error) {
+	c, err := g.client()
+	if err != nil {
+		return nil, err
+	}
+	if _, gone := os.Stat(c.socket); gone != nil {
+		return nil, doctor.ErrNotRunning
+	}
+	var answer struct{ Warnings []control.Warning }
+	err = c.ask(http.MethodGet, "/api/status", nil, nil, &answer)
+	if errors.Is(err, syscall.ECONNREFUSED) { // it was killed, and left its socket
+		return nil, doctor.ErrNotRunning
+	}
+	return answer.Warnings, err
 }
 
 // tell prints what was found and how to mend it, and how much of it there is.

@@ -157,7 +157,7 @@ func (d *doors) administration() http.Handler {
 	e.Use(d.inside.Local)
 	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
 	pages := admin.Site{
-		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.storage.db.PingContext,
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready,
 	}
 	pages.Routes(e)
 	return e
@@ -175,6 +175,7 @@ func (d *doors) login(door string, edge *web.Edge, session time.Duration, source
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &d.hold,
+		Storage:   p.storage,
 		Secure:    sessions.Secure,
 	}
 }

@@ -25,6 +25,7 @@ type people struct {
 	checker   *passwords.Checker
 	gate      *passwords.Gate
 	sessions  *sessions.Store
+	storage   *database.Health // whether sessions can be written
 	log       *slog.Logger
 }
 
@@ -49,6 +50,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 	if p.sessions, err = sessions.New(sessions.Config{DB: on.db}); err != nil {
 		return nil, err
 	}
+	p.storage = database.NewHealth(p.sessions.Prove, storageChanged(told, log))
 	p.source, err = p.open(ctx, loaded.Accounts)
 	return p, err
 }

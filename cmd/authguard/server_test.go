@@ -93,6 +93,12 @@ const quiet = "site: {floor: 1000000, ceiling: 1000000}\n"
 // rightPassword. It is stopped when the test ends.
 func newServer(t *testing.T, yaml string, users ...string) *server {
 	t.Helper()
+	return newServerIn(t, func(string) {}, yaml, users...)
+}
+
+// newServerIn is newServer with a data folder that prepare makes.
+func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...string) *server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "ag") // short, for the socket's sake
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +109,7 @@ func newServer(t *testing.T, yaml string, users ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, dir: dir, log: new(logBuffer)}
+	prepare(filepath.Join(dir, "data"))
 	s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
 	s.start()
 	t.Cleanup(s.stop)

@@ -74,7 +74,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: s.people.accounts,
 		Sessions: s.people.sessions, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
-		Warn: s.counting.shared.warn, Log: s.log,
+		Warn: s.warnings, Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -84,6 +84,19 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	})
 	s.doors = openDoors(s)
 	return nil
+}
+
+// warnings is what the overview and doctor say is to be mended.
+func (s *site) warnings() []control.Warning {
+	return append(storageWarning(s.people.storage), s.counting.shared.warn()...)
+}
+
+// ready is why this node should get no requests; nil if it should.
+func (s *site) ready(ctx context.Context) error {
+	if why, _ := s.people.storage.Failed(); why != nil {
+		return why // at once: trying takes as long as the database does
+	}
+	return s.people.storage.Prove(ctx)
 }
 
 func (s *site) openGuard(ctx context.Context) error {
@@ -112,6 +125,7 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.mode.start(&s.running)
+	s.running.Start(s.people.storage.Run)
 	s.running.Start(s.upkeep)
 	return nil
 }

@@ -5,12 +5,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"time"
 
+	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/secrets"
 )
@@ -65,4 +70,39 @@ func (s *storage) start(ctx context.Context, group *background.Group) error {
 	}
 	group.Start(s.changes.Run)
 	return nil
+}
+
+// Kinds of alerts about the database.
+const (
+	storageFailed alerts.Kind = "storage-failed"
+	storageBack   alerts.Kind = "storage-back"
+)
+
+// storageChanged tells administrators that nobody can be let in, or can be again.
+func storageChanged(told *alerts.Alerter, log *slog.Logger) func(error) {
+	name, _ := os.Hostname()
+	node := alerts.Name(name)
+	return func(failed error) {
+		if failed == nil {
+			log.Info("the database can be written again")
+			told.Raise(storageBack, "The database can be written again", "node "+node+" lets people in again")
+			return
+		}
+		log.Error("the database cannot be written: nobody can log in", "error", failed)
+		told.Raise(storageFailed, "The database cannot be written", fmt.Sprintf(
+			"node %s answers every login with 503 until it can be; sessions that are open go on.\nDatabase: %s", node, alerts.Name(failed.Error())))
+	}
+}
+
+// storageWarning is for the overview, and for doctor.
+func storageWarning(h *database.Health) []control.Warning {
+	why, since := h.Failed()
+	if why == nil {
+		return nil
+	}
+	return []control.Warning{{
+		Code: string(storageFailed), Title: "The database cannot be written",
+		Text: fmt.Sprintf("Since %s nobody can log in: %v. See that the disk has room, that the file or the server is not read-only, "+
+			"and that nothing else keeps it locked. Logins work again a second after that.", since.UTC().Format(time.RFC3339), why),
+	}}
 }

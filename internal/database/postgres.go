@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -34,11 +36,12 @@ const (
 
 // A pool of sixteen keeps six nodes below PostgreSQL's default of a hundred
 // connections. Connections are renewed now and then, so that a replaced server
-// behind the same name gets its share.
+// behind the same name gets its share, and a setting that was changed meanwhile
+// (ALTER ROLE, ALTER DATABASE) reaches all of them.
 const (
 	postgresConnections = 16
-	connectionIdle      = 5 * time.Minute
-	connectionLife      = 30 * time.Minute
+	connectionIdle      = time.Minute
+	connectionLife      = 5 * time.Minute
 )
 
 func isPostgres(dsn string) bool {
@@ -61,7 +64,7 @@ func openPostgres(ctx context.Context, dsn string, readOnly bool) (*sql.DB, erro
 	if readOnly {
 		config.RuntimeParams["default_transaction_read_only"] = "on"
 	}
-	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(config.Tracer.(patience).dead))
+	db := stdlib.OpenDB(*config, stdlib.OptionShouldPing(config.Tracer.(patience).dead), stdlib.OptionResetSession(unfit))
 	db.SetMaxOpenConns(postgresConnections)
 	db.SetMaxIdleConns(postgresConnections)
 	db.SetConnMaxIdleTime(connectionIdle)
@@ -169,8 +172,24 @@ func (p patience) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (p patience) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+func (p patience) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, end pgx.TraceQueryEndData) {
 	ctx.Value(cancelKey{}).(context.CancelFunc)()
+	if failed := new(pgconn.PgError); errors.As(end.Err, &failed) && failed.Code == readOnlyState {
+		conn.PgConn().CustomData()[readOnlyState] = true
+	}
+}
+
+// readOnlyState is read_only_sql_transaction. A connection keeps what it was told
+// when it was made: to a standby, or while the server or the role was read-only. It
+// stays so when the server has long been writable, and so it must not be used again.
+const readOnlyState = "25006"
+
+// unfit has the pool drop such a connection.
+func unfit(_ context.Context, conn *pgx.Conn) error {
+	if conn.PgConn().CustomData()[readOnlyState] != nil {
+		return driver.ErrBadConn
+	}
+	return nil
 }
 
 // dead pings a connection that has been idle for a second; pgx's own ping is

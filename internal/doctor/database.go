@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 
 	"authguard/internal/accounts"
@@ -27,6 +28,10 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	defer db.Close()
+	denied := syscall.Access(file, 4|2) // R_OK and W_OK of access(2)
+	n.check("sqlite.write", "",
+		problem(denied != nil, "Run this as the user who runs authguard serve; if you do: chown USER "+file+", and mount the file system read-write.",
+			"cannot be written by the user who runs this: %v.", denied))
 	tables(ctx, db, n)
 }
 
@@ -59,7 +64,30 @@ func postgres(ctx context.Context, c Config, n *notes) {
 	server(ctx, c, db, n)
 	if tables(ctx, db, n) {
 		fingerprint(ctx, c, db, n)
+		writable(ctx, dsn, n)
 	}
+}
+
+// writable writes a session of nobody and takes that back.
+func writable(ctx context.Context, dsn string, n *notes) {
+	db, err := database.Open(ctx, dsn)
+	if err == nil {
+		defer db.Close()
+		err = tryToWrite(ctx, db)
+	}
+	n.check("postgres.write", "can be written.",
+		problem(err != nil, "See that its disk has room, that default_transaction_read_only is off (SHOW default_transaction_read_only), "+
+			"and that authguard's role may INSERT into its tables.", "cannot be written: nobody can log in. It says: %s.", why(err)))
+}
+
+func tryToWrite(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, expires_at) VALUES ('authguard doctor', '', 0)`)
+	return err
 }
 
 // server asks PostgreSQL about itself.

@@ -2,7 +2,9 @@
 // database, files, listeners. It says in plain words what is wrong, or may go
 // wrong later, and how to mend it.
 //
-// It only reads, on this machine and on servers, and reveals no secret. Each
+// It changes nothing, on this machine or on servers, and reveals no secret. Whether
+// PostgreSQL can be written it tries in a transaction that it takes back; what only
+// the running server can know, that is asked. Each
 // examination has its own time limit, so something that hangs is a finding,
 // too. authguard may be running or not.
 package doctor
@@ -11,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -19,6 +22,7 @@ import (
 	"time"
 
 	"authguard/internal/config"
+	"authguard/internal/control"
 )
 
 // A Config says what to look at. Only Settings, or Invalid, is needed.
@@ -30,6 +34,9 @@ type Config struct {
 	// RedisTLS makes the TLS configuration that the settings ask for; nil:
 	// none.
 	RedisTLS func(config.Redis) (*tls.Config, error)
+	// Ask asks the server that runs from the data folder what it warns of. Its error
+	// is ErrNotRunning if there is none. nil: nobody is asked.
+	Ask func(ctx context.Context) ([]control.Warning, error)
 	// Within is the time limit of one examination. 0: 5 s.
 	Within time.Duration
 
@@ -86,6 +93,25 @@ type subject struct {
 	within time.Duration
 }
 
+// ErrNotRunning says that no server runs from the data folder.
+var ErrNotRunning = errors.New("doctor: no server is running")
+
+// running asks the running server what it warns of on its overview.
+func running(ctx context.Context, c Config, n *notes) {
+	warnings, err := c.Ask(ctx)
+	if errors.Is(err, ErrNotRunning) {
+		n.ok("server", "No server is running from %s: nobody was asked what is wrong just now.", c.Settings.Data)
+		return
+	}
+	well := n.check("server", "", problem(err != nil, "Look into its log, and restart it if it hangs.", "The running server does not answer: %s.", why(err)))
+	for _, w := range warnings {
+		n.check("server."+w.Code, "", problem(true, cmp.Or(w.Setting, w.Text), "The running server warns: %s.", w.Title))
+	}
+	if well && len(warnings) == 0 {
+		n.ok("server", "The running server warns of nothing.")
+	}
+}
+
 // subjects lists everything that the settings name, except Redis.
 func (c Config) subjects() []subject {
 	all := []subject{{"config", "", settings, c.Within}, {"machine.files", "", machine, c.Within}}
@@ -93,6 +119,9 @@ func (c Config) subjects() []subject {
 		return all
 	}
 	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within}, subject{"tls", "", certificates, c.Within})
+	if c.Ask != nil {
+		all = append(all, subject{"server", "", running, c.Within})
+	}
 	if c.Settings.Database != "" {
 		all = append(all, subject{"postgres", "PostgreSQL", postgres, c.Within})
 	} else {
