@@ -2,9 +2,9 @@
 // table "audit".
 //
 // [Log] is a sink of the event bus: it merges like events, writes them in
-// batches off the hot path, and bounds both the rows that a flood can cause and
-// the memory that a dead database can cost. It counts what it could not write,
-// and reports it in the table itself or in the log. Administrators' actions
+// batches off the hot path, sums up what a flood causes beyond a few rows a minute
+// (R31), and bounds the memory that a dead database can cost. It counts what it
+// could not write, and reports it in the log. Administrators' actions
 // ([Log.Record]) are written at once, because they wait for it and must know if
 // it failed.
 //
@@ -31,12 +31,10 @@ import (
 const (
 	// fullBatch rows are written without waiting for the next tick of the bus.
 	fullBatch = 500
-	// mostRows is how many different rows the events between two ticks (one
-	// second) may cause, and how many one batch may have; one more row counts
-	// the rest.
+	// mostRows is how many rows of events one batch may have.
 	mostRows = 2000
 	// mostWaiting rows may wait while the database fails. Beyond that, events
-	// are merged and counted in one more batch, which is written once there is
+	// are merged and summed up in one more batch, which is written once there is
 	// room.
 	mostWaiting = 20_000
 	// drainFor is how long Run goes on trying to write what waits after its
@@ -61,9 +59,11 @@ type Log struct {
 
 	mu      sync.Mutex
 	open    *batch
-	caused  int     // rows since the last tick
-	queue   [][]Row // sealed batches, oldest first
-	waiting int     // rows in queue
+	sums    sums
+	minute  time.Time             // when the running one began; zero before the first tick
+	caused  map[events.Ending]int // rows, in the running minute
+	queue   [][]Row               // sealed batches, oldest first
+	waiting int                   // rows in queue
 
 	wake chan struct{} // a batch is in the queue
 }
@@ -74,7 +74,7 @@ var _ events.Sink = (*Log)(nil)
 // closes the database, after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(cfg.Realm), wake: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(), sums: newSums(), caused: make(map[events.Ending]int), wake: make(chan struct{}, 1)}
 	l.write = l.insert
 	l.seq.Store(rand.Uint32())
 	return l
@@ -92,9 +92,14 @@ func (l *Log) Handle(list []guard.Event) {
 }
 
 func (l *Log) add(e *guard.Event, ending events.Ending) {
-	room := l.caused < mostRows && len(l.open.rows) < mostRows
-	if l.open.add(e, ending, room) {
-		l.caused++
+	like := likenessOf(e, ending)
+	switch {
+	case l.open.merge(like, e.At):
+	case l.caused[ending] < perMinute(ending) && len(l.open.rows) < mostRows:
+		l.caused[ending]++
+		l.open.add(like, e.At, l.cfg.Realm)
+	default:
+		l.sums.add(like, e.At, l.cfg.Realm)
 	}
 	if len(l.open.rows) >= fullBatch {
 		l.seal()
@@ -108,24 +113,40 @@ func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.open.rows = append(l.open.rows, switchRow(s, l.cfg.Realm))
 }
 
-// Tick hands the open batch to the writer and starts a new second's allowance.
-func (l *Log) Tick(time.Time) {
+// Tick hands the open batch to the writer. Each minute it adds what was summed up
+// in the one before.
+func (l *Log) Tick(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.caused = 0
+	switch {
+	case l.minute.IsZero():
+		l.minute = now
+	case now.Sub(l.minute) >= time.Minute:
+		l.minute = now
+		clear(l.caused)
+		l.addSums()
+	}
 	l.seal()
+}
+
+// addSums moves the sums to the open batch, if the one before could be queued: the
+// batch is bounded. Otherwise they go on summing up. The caller holds the lock.
+func (l *Log) addSums() {
+	if len(l.open.rows) <= mostRows {
+		l.open.rows = append(l.open.rows, l.sums.rows...)
+		l.sums = newSums()
+	}
 }
 
 // seal queues the open batch if there is room; otherwise it stays open and
 // keeps merging. The caller holds the lock.
 func (l *Log) seal() {
-	if l.open.empty() || l.waiting > 0 && l.waiting+len(l.open.rows) > mostWaiting {
+	if len(l.open.rows) == 0 || l.waiting > 0 && l.waiting+len(l.open.rows) > mostWaiting {
 		return
 	}
-	rows := l.open.sealed()
-	l.open = newBatch(l.cfg.Realm)
-	l.queue = append(l.queue, rows)
-	l.waiting += len(rows)
+	l.queue = append(l.queue, l.open.rows)
+	l.waiting += len(l.open.rows)
+	l.open = newBatch()
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -15,22 +16,24 @@ const (
 	KindAttempt = "attempt" // decision is an events.Ending: "failed", "refused" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
 	KindAdmin   = "admin"   // an administrator did something; decision is what
-	KindMore    = "more"    // count events that got no rows of their own
 )
 
 // A Row is one row of the audit log: something that happened Count times.
 type Row struct {
 	ID       int64     `json:"id"`
-	At       time.Time `json:"at"` // the first of them, in whole milliseconds
+	At       time.Time `json:"at"`            // the first of them, in whole milliseconds
+	Last     time.Time `json:"last,omitzero"` // the last of them; zero if there was one
 	Realm    string    `json:"-"`
 	Kind     string    `json:"kind"`
 	Decision string    `json:"decision,omitempty"`
 	Account  string    `json:"account,omitempty"`
-	Address  string    `json:"address,omitempty"` // "unknown" if the attempt had none; "" if none applies
-	Reasons  string    `json:"reasons,omitempty"` // codes, separated by commas
-	Count    int64     `json:"count"`
-	Who      string    `json:"who,omitempty"`
-	Detail   string    `json:"detail,omitempty"`
+	// Address is "unknown" if the attempt had none, and empty if none applies. A
+	// row that sums attempts up has the network of several, or nothing.
+	Address string `json:"address,omitempty"`
+	Reasons string `json:"reasons,omitempty"` // codes, separated by commas
+	Count   int64  `json:"count"`
+	Who     string `json:"who,omitempty"`
+	Detail  string `json:"detail,omitempty"`
 }
 
 // A likeness is what events that share a row have in common.
@@ -82,46 +85,108 @@ func switchRow(s events.ModeSwitch, realm string) Row {
 
 // A batch collects rows. It is not safe for concurrent use.
 type batch struct {
-	realm   string
-	rows    []Row
-	index   map[likeness]int // rows that events may still be merged into
-	skipped int64            // events that found no room
-	since   time.Time        // the first of those
+	rows  []Row
+	index map[likeness]int // rows that events may still be merged into
 }
 
-func newBatch(realm string) *batch {
-	return &batch{realm: realm, index: make(map[likeness]int)}
+func newBatch() *batch { return &batch{index: make(map[likeness]int)} }
+
+// merge counts an event with those like it, if there are any.
+func (b *batch) merge(like likeness, at time.Time) bool {
+	i, ok := b.index[like]
+	if ok {
+		b.rows[i].again(at)
+	}
+	return ok
 }
 
-// add merges the event or makes it a row, and reports whether it made one.
-// Without room for a row the event is only counted.
-func (b *batch) add(e *guard.Event, ending events.Ending, room bool) bool {
-	like := likenessOf(e, ending)
-	if i, ok := b.index[like]; ok {
-		b.rows[i].Count++
-		return false
-	}
-	if !room {
-		if b.skipped == 0 {
-			b.since = e.At
-		}
-		b.skipped++
-		return false
-	}
+// add makes an event a row.
+func (b *batch) add(like likeness, at time.Time, realm string) {
 	b.index[like] = len(b.rows)
-	b.rows = append(b.rows, like.row(e.At, b.realm))
-	return true
+	b.rows = append(b.rows, like.row(at, realm))
 }
 
-func (b *batch) empty() bool { return len(b.rows) == 0 && b.skipped == 0 }
-
-// sealed returns the rows, the last of which counts what was skipped.
-func (b *batch) sealed() []Row {
-	if b.skipped == 0 {
-		return b.rows
+// again counts one more event, which may have been before the first.
+func (r *Row) again(at time.Time) {
+	r.Count++
+	switch {
+	case at.Before(r.At):
+		r.At, r.Last = at, cmp.Or(r.Last, r.At)
+	case at.After(r.Last):
+		r.Last = at
 	}
-	return append(b.rows, Row{
-		At: b.since, Realm: b.realm, Kind: KindMore, Count: b.skipped,
-		Detail: fmt.Sprintf("and %d more not written", b.skipped),
-	})
+}
+
+// perMinute is how many rows each ending may cause in a minute, on one node. What
+// comes beyond is summed up: invented names and many addresses fill no table (R31).
+func perMinute(e events.Ending) int {
+	switch e {
+	case events.Succeeded:
+		return 60 * mostRows
+	case events.Failed:
+		return 600
+	}
+	return 60
+}
+
+// mostSums is how many networks have a sum of their own, of all endings and doors
+// together. The others share one row for each ending and door.
+const mostSums = 32
+
+// sums are the rows of what came beyond perMinute, each with what its events have
+// in common. It is not safe for concurrent use; make one with newSums.
+type sums struct {
+	rows  []Row
+	index map[sumKey]int
+}
+
+type sumKey struct {
+	ending  events.Ending
+	door    string
+	network netip.Prefix
+}
+
+func newSums() sums { return sums{index: make(map[sumKey]int)} }
+
+func (s *sums) add(like likeness, at time.Time, realm string) {
+	key := sumKey{like.ending, like.door, networkOf(like.address)}
+	i, ok := s.index[key]
+	if !ok && len(s.rows) >= mostSums {
+		key.network = netip.Prefix{}
+		i, ok = s.index[key]
+	}
+	if !ok {
+		i, s.index[key] = len(s.rows), len(s.rows)
+		s.rows = append(s.rows, like.row(at, realm))
+		s.rows[i].Count, s.rows[i].Detail = 0, like.door+", summed up"
+	}
+	one, row := &s.rows[i], like.row(at, realm)
+	one.again(at)
+	if one.Account != row.Account {
+		one.Account = ""
+	}
+	if one.Reasons != row.Reasons {
+		one.Reasons = ""
+	}
+	if one.Address != row.Address {
+		one.Address = networkText(key.network)
+	}
+}
+
+// networkOf is the IPv4 /24 or IPv6 /48 around an address; invalid for none.
+func networkOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := 48
+	if a.Is4() {
+		bits = 24
+	}
+	network, _ := a.Prefix(bits)
+	return network
+}
+
+func networkText(p netip.Prefix) string {
+	if !p.IsValid() {
+		return ""
+	}
+	return p.String()
 }

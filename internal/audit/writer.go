@@ -28,6 +28,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 	l.writeAll(last, last)
 	l.mu.Lock()
+	l.addSums()
 	l.seal() // there may have been no room before
 	l.mu.Unlock()
 	l.writeAll(last, last)
@@ -85,8 +86,8 @@ func (l *Log) try(ctx context.Context, rows []Row) error {
 func (l *Log) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lost := slices.Concat(append(l.queue, l.open.sealed())...)
-	l.queue, l.waiting, l.open = nil, 0, newBatch(l.cfg.Realm)
+	lost := slices.Concat(append(l.queue, l.open.rows, l.sums.rows)...)
+	l.queue, l.waiting, l.open, l.sums = nil, 0, newBatch(), newSums()
 	events := int64(0)
 	for _, r := range lost {
 		events += r.Count
