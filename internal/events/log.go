@@ -12,8 +12,8 @@ import (
 // Ceilings of how many lines a flood may write, for each message by itself and
 // between two ticks of the bus (one second).
 const (
-	maxTurnedAway = 50   // refused, challenged or told to wait
-	maxSettled    = 1000 // failed, succeeded or abandoned
+	maxTurnedAway = 50   // whose password was not looked at
+	maxSettled    = 1000 // failed or succeeded
 )
 
 // Log is the sink that writes one line per decision that matters. Messages are
@@ -76,7 +76,7 @@ func (l *Log) Tick(now time.Time) {
 }
 
 func ceiling(e Ending) int {
-	if e == Failed || e == Succeeded || e == Abandoned {
+	if e == Failed || e == Succeeded {
 		return maxSettled
 	}
 	return maxTurnedAway
