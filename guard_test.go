@@ -856,6 +856,57 @@ func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 	})
 }
 
+// Measured before: one address gave 1,452 wrong answers a second, each of which
+// takes room where spent challenges are remembered.
+func TestR26WrongAnswersOfOneAddressAreBounded(t *testing.T) {
+	t.Parallel()
+	story := func(t *testing.T, w *world.World) {
+		w.Force(t)
+		solves := make([]challenge.Solve, 100)
+		for i := range solves {
+			solves[i] = w.Solve(t, world.From("alice", nowhere))
+		}
+		var next, looked, waits atomic.Int64
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for i := next.Add(1); i <= int64(len(solves)); i = next.Add(1) {
+					a := world.From("alice", nowhere)
+					a.Solve = challenge.Solve{ID: solves[i-1].ID, Answer: "41"}
+					switch d, _ := w.Try(t, a, "wrong"); {
+					case d.Action == guard.Challenge && d.Solve.Reason == challenge.Wrong:
+						looked.Add(1)
+					case d.Action == guard.Wait && d.Reasons.Has(guard.TooManyAnswers) && d.RetryAfter > 0 && d.RetryAfter <= time.Minute+time.Millisecond:
+						waits.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if looked.Load() != 60 || waits.Load() != 40 {
+			t.Errorf("of 100 wrong answers %d were looked at and %d have to wait, want 60 and 40", looked.Load(), waits.Load())
+		}
+		// Nobody else waits, and after a minute nobody does.
+		if _, ok := w.Try(t, w.Solved(t, "alice", address(1)), world.Right); !ok {
+			t.Error("another address has to wait, too")
+		}
+		w.Clock.Advance(time.Minute + time.Millisecond)
+		for range 70 { // right answers are no wrong ones
+			if d, ok := w.Try(t, w.Solved(t, "bob", nowhere), world.Right); !ok {
+				t.Fatalf("a right answer after a minute: %v, %v", d.Action, d.Reasons.Codes())
+			}
+			if err := w.ForgetPlaces(t.Context(), "bob", netip.Addr{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	each(t, world.Options{}, story)
+	t.Run("Cluster", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{Redis: redistest.Cluster(t).Client(t)}))
+	})
+}
+
 func TestR17ASolveIsNotBurntWhereNoneIsNeeded(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {

@@ -227,24 +227,52 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	if !ofAccount {
 		bonds = append(bonds, g.bond(a, v.Address, ""))
 	}
-	var err error
-	if g.config.Challenges != nil {
-		d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
+	wait, err := g.answered(ctx, a, v, d, bonds)
+	switch {
+	case err != nil:
+		return errors.Join(err, g.withdraw(ctx, &v.Charge))
+	case d.Solve.Solved:
+		d.Reasons.add(Reason{Cause: ChallengeSolved})
+		return nil
+	case wait > 0:
+		why.Action, why.Reasons = Proceed, nil
+		why.stop(Wait, Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait})
+	default:
+		why.Action = Challenge
+		why.Reasons.add(Reason{Cause: ChallengeFailed})
 	}
+	why.Solve, why.Privileged = d.Solve, d.Privileged
+	*d = why
+	return g.withdraw(ctx, &v.Charge)
+}
+
+// answered looks at a challenge's answer, unless its address has given too many
+// wrong ones and has to wait. The answer is charged as wrong beforehand (R1).
+func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (wait time.Duration, err error) {
+	if g.config.Challenges == nil {
+		return 0, nil
+	}
+	answer, wait, err := g.take(ctx, v, &v.rules.answers)
+	if err != nil || wait > 0 {
+		return wait, err
+	}
+	d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
 	if err != nil {
+		d.Solve.Solved = false
 		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
 	}
 	if d.Solve.Solved && d.Solve.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
 	}
-	if d.Solve.Solved && err == nil {
-		d.Reasons.add(Reason{Cause: ChallengeSolved})
-		return nil
+	outcome := Failed
+	switch d.Solve.Reason {
+	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.Expired: // no guess
+		outcome = Withdrawn
 	}
-	why.Action, why.Solve, why.Privileged = Challenge, d.Solve, d.Privileged
-	why.Reasons.add(Reason{Cause: ChallengeFailed})
-	*d = why
-	return g.withdraw(ctx, &v.Charge)
+	if err := g.config.Store.Settle(afterwards(ctx), answer, outcome); err != nil {
+		return 0, fmt.Errorf("guard: settling an answer: %w", err)
+	}
+	return 0, nil
 }
 
 // withdraw takes back every charge of an attempt whose password was not looked

@@ -67,6 +67,12 @@ func (d *digester) ofPurpose(door, directory, account string) (purpose digest) {
 	return purpose
 }
 
+// ofQuota is an address under another name, to be charged something else.
+func (d *digester) ofQuota(name string, address digest) (key digest) {
+	sum(&d.purpose, append([]byte(name), address[:]...), &key)
+	return key
+}
+
 // ofPair mixes two digests into one. Nobody without the secret knows either, so
 // nobody can aim at a collision; by chance two pairs meet once in 2¹²⁸.
 func ofPair(account, place digest) (pair digest) {

@@ -26,6 +26,7 @@ const (
 	StoreFailed           // the counters could not be asked
 	PassShown             // a one-time code let a stranger's place in
 	PassFailed            // the one-time code that came along was none
+	TooManyAnswers        // too many answers from the address were no solves
 	ForgottenProxy        // softened: the address looks like a proxy nobody configured
 )
 
@@ -47,6 +48,7 @@ var causes = [...]struct{ code, words string }{
 	StoreFailed:     {"store-failed", "the counters could not be asked"},
 	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
 	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},
+	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
 	ForgottenProxy:  {"forgotten-proxy", "this address looks like a proxy that was not configured, so it is challenged instead of refused"},
 }
 

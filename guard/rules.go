@@ -15,6 +15,8 @@ type rules struct {
 	calm   ruleSet
 	slowed ruleSet // while strangers are slowed: the address has a backoff
 	binds  [lifted + 1]Binds
+
+	answers quota // of wrong answers to challenges
 }
 
 // A ruleSet is a rule for each subject, and their ladders as stores want them.
@@ -66,7 +68,7 @@ func compile(p Policy) (*rules, error) {
 	}
 	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
 	r := &rules{
-		policy: p,
+		policy: p, answers: wrongAnswers(),
 		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
 		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
 	}
@@ -135,7 +137,7 @@ func (d Delay) backoff() failures.Backoff {
 // Retain is how long a charge can matter under the policy: what the store of
 // failures must be told.
 func (p Policy) Retain() time.Duration {
-	longest := max(p.PairDelay.Window, p.SiteSlow, time.Minute)
+	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
 	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair) {
 		longest = max(longest, l.Window)
 	}

@@ -288,6 +288,8 @@ func (l *Login) stopped(t *try) error {
 	switch {
 	case t.decision.Reasons.Has(guard.BadAccountName):
 		return l.invalid(t, Invalid("%s", whyNoName(t.form["username"])))
+	case t.decision.Action == guard.Challenge && t.decision.Reasons.Has(guard.ChallengeFailed) && t.decision.Solve.Reason == challenge.Unchecked:
+		return l.overloaded(t, time.Second) // it may have been right
 	case t.decision.Action == guard.Challenge:
 		return l.challenge(t)
 	}

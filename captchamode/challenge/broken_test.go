@@ -80,6 +80,7 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 type noSpent struct{}
 
 func (noSpent) Spend(context.Context, [16]byte, time.Time) (bool, error) { return true, errBroken }
+func (noSpent) Full() float64                                            { return 0 }
 func (noSpent) Epoch() [16]byte                                          { return [16]byte{} }
 func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, errBroken }
 

@@ -50,6 +50,15 @@ func NewMemorySpent(limit int, now func() time.Time) *MemorySpent {
 // Epoch implements [Spent]: this store forgets.
 func (m *MemorySpent) Epoch() [16]byte { return m.epoch }
 
+// Full implements [Spent].
+func (m *MemorySpent) Full() float64 {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(minute(now))
+	return float64(m.count) / float64(m.limit)
+}
+
 // Spend implements [Spent].
 func (m *MemorySpent) Spend(_ context.Context, id [16]byte, until time.Time) (bool, error) {
 	digest, now := m.digest(id), m.now()

@@ -2,7 +2,6 @@ package challenge_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -26,30 +25,9 @@ func TestMemorySpentKeepsTheContract(t *testing.T) {
 		return challengetest.Fixture{
 			Store: challenge.NewMemorySpent(0, clock.Now),
 			Now:   clock.Now, Advance: clock.Advance,
+			Bounded: func(room int) challenge.Spent { return challenge.NewMemorySpent(room, clock.Now) },
 		}
 	})
-}
-
-func TestAFullStoreRefusesAndForgetsNothing(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	const limit = 100
-	store := challenge.NewMemorySpent(limit, clock.Now)
-	until := clock.Now().Add(5 * time.Minute)
-	for n := range limit {
-		if first, err := store.Spend(t.Context(), spentID(n), until); !first || err != nil {
-			t.Fatalf("spend %d: %t, %v", n, first, err)
-		}
-	}
-	for n := range 2 * limit {
-		first, err := store.Spend(t.Context(), spentID(n), until)
-		if first {
-			t.Fatalf("a full store let ID %d through", n)
-		}
-		if full := errors.Is(err, challenge.ErrSpentFull); full != (n >= limit) {
-			t.Fatalf("ID %d of %d: %v", n, limit, err)
-		}
-	}
 }
 
 func TestAFullStoreHasRoomAgainWhenTheMinuteIsOver(t *testing.T) {

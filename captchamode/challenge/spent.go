@@ -23,4 +23,8 @@ type Spent interface {
 	// Challenges are sealed with it, so what was issued before a restart, or on
 	// another node, is unknown after it and cannot be solved again.
 	Epoch() [16]byte
+	// Full is how much of its room is taken, from 0 to 1. At 1 Spend fails, and
+	// nobody solves a challenge until room is free. A store whose room is its
+	// server's says 0.
+	Full() float64
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"authguard/captchamode/challenge"
@@ -16,6 +17,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/sqlplaces"
 )
 
@@ -30,12 +32,14 @@ type counting struct {
 	settled   challenge.Spent // tickets of the decision API that were
 	snapshot  string          // where counters are saved
 	saveEvery time.Duration
+	alerts    *alerts.Alerter
+	filling   atomic.Bool // little room is left for spent challenges
 	log       *slog.Logger
 }
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
-	c = &counting{snapshot: on.path("counters"), saveEvery: loaded.Counters.SaveEvery, log: log}
+	c = &counting{snapshot: on.path("counters"), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
 	c.counters, err = failures.NewMemory(failures.Config{
 		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor,
 	})
@@ -84,10 +88,45 @@ func (c *counting) restore() error {
 func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(c.counters.Run)
 	group.Start(c.saveAgain)
+	group.Start(func(ctx context.Context) { background.Every(ctx, lookEvery, func(context.Context) { c.lookForRoom() }) })
 	if c.shared != nil {
 		return c.shared.start(ctx, group)
 	}
 	return nil
+}
+
+const (
+	challengesFilling alerts.Kind = "challenges-filling"
+	challengesRoom    alerts.Kind = "challenges-room"
+	// lookEvery is how often the room for spent challenges is looked at.
+	lookEvery = 10 * time.Second
+)
+
+// lookForRoom tells administrators once that the room for spent challenges or
+// settled tickets is running out, and once that it is not.
+func (c *counting) lookForRoom() {
+	full := max(c.spent.Full(), c.settled.Full())
+	switch {
+	case full >= 0.8 && !c.filling.Swap(true):
+		c.alerts.Raise(challengesFilling, "The room for used challenges is running out", fmt.Sprintf(
+			"%.0f %% of it is taken. When all is, nobody can solve a challenge until older ones have expired; known places still pass.\n"+
+				"Somebody tries very many challenges: look for the addresses with the most stopped attempts, and block them.", 100*full))
+	case full < 0.5 && c.filling.Swap(false):
+		c.alerts.Raise(challengesRoom, "There is room for used challenges again", fmt.Sprintf("%.0f %% of it is taken.", 100*full))
+	}
+}
+
+// warn is for the overview.
+func (c *counting) warn() []control.Warning {
+	all := c.shared.warn()
+	if c.filling.Load() {
+		all = append(all, control.Warning{
+			Code: string(challengesFilling), Title: "The room for used challenges is running out",
+			Text: "When all is taken, nobody can solve a challenge until older ones have expired; known places still pass. " +
+				"Somebody tries very many: block the addresses with the most stopped attempts.",
+		})
+	}
+	return all
 }
 
 func (c *counting) reload(loaded *config.Loaded) (err error) {

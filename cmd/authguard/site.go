@@ -88,7 +88,7 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	return append(storageWarning(s.people.storage), s.counting.shared.warn()...)
+	return append(storageWarning(s.people.storage), s.counting.warn()...)
 }
 
 // ready is why this node should get no requests; nil if it should.

@@ -38,6 +38,9 @@ func (s *Spent) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, 
 	return first, err
 }
 
+// Full implements challenge.Spent: what this node remembers by itself is bounded.
+func (s *Spent) Full() float64 { return max(s.own.Full(), s.shared.Full()) }
+
 // Epoch implements challenge.Spent: what this node forgets is spent in Redis.
 func (s *Spent) Epoch() [16]byte { return [16]byte{} }
 

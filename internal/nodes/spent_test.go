@@ -17,6 +17,7 @@ func (away) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return f
 
 var _ challenge.Spent = away{}
 
+func (away) Full() float64   { return 0 }
 func (away) Epoch() [16]byte { return [16]byte{} }
 
 func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {

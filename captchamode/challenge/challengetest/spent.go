@@ -22,6 +22,9 @@ type Fixture struct {
 	// Advance moves the clock; nil if it cannot be moved. Claims that depend on
 	// it are then left out.
 	Advance func(time.Duration)
+	// Bounded opens an empty store with room for so many IDs, on the same
+	// clock; nil if its room is its server's.
+	Bounded func(room int) challenge.Spent
 }
 
 // RunSpent runs the contract, each part over a store of its own.
@@ -34,6 +37,7 @@ func RunSpent(t *testing.T, open func(t *testing.T) Fixture) {
 		"SeenSpendsNothing":                  seenSpendsNothing,
 		"WhatHasExpiredIsNotFirstEver":       neverAfter,
 		"SpentIDsOutliveOthersThatHaveEnded": outlives,
+		"AFullStoreSaysSoAndForgetsNothing":  full,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,5 +178,39 @@ func (f Fixture) mustAdvance(t *testing.T) {
 	t.Helper()
 	if f.Advance == nil {
 		t.Skip("this store's clock cannot be moved")
+	}
+}
+
+func full(t *testing.T, f Fixture) {
+	if f.Bounded == nil {
+		if got := f.Store.Full(); got != 0 {
+			t.Errorf("a store without a bound of its own is %v full", got)
+		}
+		return
+	}
+	const room = 100
+	store, until := f.Bounded(room), f.Now().Add(5*time.Minute)
+	ids := make([][16]byte, 2*room)
+	for i := range ids {
+		if got, want := store.Full(), min(1, float64(i)/room); got != want {
+			t.Fatalf("with %d of %d spent it is %v full", i, room, got)
+		}
+		ids[i] = newID()
+		first, err := store.Spend(t.Context(), ids[i], until)
+		if first != (i < room) || (err == nil) != (i < room) {
+			t.Fatalf("spend %d of %d: %t, %v", i, room, first, err)
+		}
+	}
+	for i, id := range ids[:room] {
+		if first, err := store.Spend(t.Context(), id, until); first || err != nil {
+			t.Fatalf("ID %d again, in a full store: %t, %v", i, first, err)
+		}
+	}
+	if f.Advance == nil {
+		return
+	}
+	f.Advance(6 * time.Minute)
+	if got := store.Full(); got != 0 {
+		t.Errorf("after all have expired it is %v full", got)
 	}
 }
