@@ -31,7 +31,7 @@ func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 		mode.Floor, mode.Ceiling = 1e6, 1e6
 		w := world.New(t, world.Options{Mode: &mode})
 		var wrong []check
-		pairs := map[string][]check{} // since the pair's last success
+		pairs, fresh := map[string][]check{}, map[string][]check{} // fresh: since the pair's last success
 		// One seed for a history: a draw for every choice would take minutes
 		// under the race detector.
 		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -53,9 +53,10 @@ func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 			switch one := (check{w.Clock.Now(), account, from, d.Privileged}); {
 			case d.Action != guard.Proceed:
 			case ok:
-				delete(pairs, pair)
+				delete(fresh, pair)
 			default:
-				delayed(rt, pair, pairs[pair], one.at)
+				delayed(rt, pair, fresh[pair], one.at)
+				fresh[pair] = append(fresh[pair], one)
 				pairs[pair] = append(pairs[pair], one)
 				if !d.Solve.Solved {
 					wrong = append(wrong, one)

@@ -529,6 +529,81 @@ func TestR14NeighbourCannotSpendTheBudgetOfADevice(t *testing.T) {
 	})
 }
 
+// Whoever sits behind the owner's address has the place's budget once, however often
+// the owner logs in: 20 guesses in any hour and 100 in any day, and then the five of
+// any stranger.
+func TestR30TheOwnersLoginRefillsNoBudget(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		var guesses []time.Time
+		strangers := 0
+		for minute := range 24 * 60 {
+			for range 4 { // as quick as the delay lets them
+				w.Clock.Advance(15 * time.Second)
+				d := w.Wrong(t, "alice", home)
+				if d.Action == guard.Proceed && d.Privileged {
+					guesses = append(guesses, w.Clock.Now())
+				} else if d.Action == guard.Proceed {
+					strangers++
+				}
+			}
+			if minute%20 == 0 {
+				w.Clock.Advance(20 * time.Second)
+				w.Right(t, "alice", home)
+			}
+		}
+		for i := 20; i < len(guesses); i++ {
+			if took := guesses[i].Sub(guesses[i-20]); took <= time.Hour {
+				t.Errorf("21 guesses in %v, want 20 in an hour", took)
+				break
+			}
+		}
+		if len(guesses) != 100 || strangers != 5 {
+			t.Errorf("%d guesses at the place and %d as a stranger in a day, want 100 and 5", len(guesses), strangers)
+		}
+	})
+}
+
+// The delay begins anew after a login, so that nobody who has just mistyped twice
+// waits the next time.
+func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		for range 3 {
+			for i := range 3 {
+				if d := w.Wrong(t, "alice", home); d.Action != guard.Proceed {
+					t.Fatalf("wrong password %d after a login: %v", i+1, d.Action)
+				}
+				w.Clock.Advance(time.Millisecond)
+			}
+			if d := w.Wrong(t, "alice", home); d.Action != guard.Wait || d.RetryAfter > time.Second {
+				t.Fatalf("the fourth: %v for %v, want to wait a second", d.Action, d.RetryAfter)
+			}
+			w.Clock.Advance(time.Second)
+			if !w.Right(t, "alice", home) {
+				t.Fatal("kept out when due")
+			}
+		}
+		e, err := w.Explain(t.Context(), "alice", netip.MustParseAddr(home))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range e.Lines {
+			if line.Subject == guard.OnPrivilegedPair && line.Used != 9 || line.Delay && line.Full {
+				t.Errorf("%+v; want 9 failures and no delay", line)
+			}
+		}
+		if err := w.Unlock(t.Context(), "alice", netip.MustParseAddr(home)); err != nil {
+			t.Fatal(err)
+		}
+		if e, err = w.Explain(t.Context(), "alice", netip.MustParseAddr(home)); err != nil || e.Lines[len(e.Lines)-1].Used != 0 {
+			t.Errorf("after an unlock: %+v, %v", e.Lines, err)
+		}
+	})
+}
+
 // What others do at the owner's address delays the pair of the address, and what
 // is tried with the owner's cookie delays the cookie's.
 func TestR30WhatOthersDoAtTheAddressDelaysNoCookie(t *testing.T) {

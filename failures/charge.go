@@ -48,8 +48,9 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage, use
 	at, _ := m.use(subjects, usages, &l)
 	for i := range used {
 		used[i] = Used{}
-		if l.slots[i] != nil {
-			subjects[i].Tally(l.shards[i].moments(l.slots[i]), uint32(at), &used[i])
+		if slot := l.slots[i]; slot != nil {
+			sh := l.shards[i]
+			subjects[i].Tally(sh.moments(slot), uint32(at), sh.fresh(&subjects[i], slot), &used[i])
 		}
 	}
 	return nil
@@ -77,11 +78,25 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 
 // Clear implements Store. A key that shares its count is not cleared: the
 // count is not its own.
-func (m *Memory) Clear(_ context.Context, subjects []Subject) error {
+func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
 	return m.each(subjects, func(sh *shard, s *slot) {
-		if !keyIsShared(&s.key) {
-			sh.changed = true
+		if keyIsShared(&s.key) {
+			return
+		}
+		mark, newest := keyCleared(&s.key), sh.newest(s)
+		sh.changed = true
+		if what != BackoffBit {
 			sh.remove(s)
+		}
+		old := sh.find(&mark)
+		switch {
+		case what != BackoffBit && old != nil:
+			sh.remove(old)
+		case what != BackoffBit:
+		case old != nil:
+			old.body[0] = newest
+		case m.room(sh, uint32(m.clock())):
+			sh.pushInline(sh.insert(&mark), newest)
 		}
 	})
 }
@@ -122,7 +137,8 @@ func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, 
 			*out = Usage{}
 			continue
 		}
-		free := l.shards[i].moments(slot).usage(s, uint32(at), slot.pending(), pendingFor, out)
+		fresh := l.shards[i].fresh(s, slot)
+		free := l.shards[i].moments(slot).usage(s, uint32(at), fresh, slot.pending(), pendingFor, out)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond

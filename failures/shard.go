@@ -89,6 +89,28 @@ func (sh *shard) lookUp(s *Subject) *slot {
 	return sh.find(&key)
 }
 
+// keyCleared is the key of the slot that says when a key's backoff was let begin
+// anew: its only moment is that of the newest charge then. Few keys have one, so it
+// has no room in each slot; and being a slot it is bounded, swept and saved like any.
+func keyCleared(k *Key) Key {
+	mark := *k
+	mark[len(mark)-1] ^= 0xff
+	return mark
+}
+
+// fresh is how many of a slot's newest moments count for the backoff.
+func (sh *shard) fresh(s *Subject, slot *slot) int {
+	n := slot.count()
+	if s.Ladder.backoff.First == 0 || n < s.Ladder.quiet {
+		return n
+	}
+	key := keyCleared(&slot.key)
+	if mark := sh.find(&key); mark != nil {
+		return sh.moments(slot).since(sh.newest(mark))
+	}
+	return n
+}
+
 // moments are the slot's, in place.
 func (sh *shard) moments(s *slot) moments {
 	if s.class() == 0 {

@@ -83,6 +83,8 @@ type Store interface {
 	// older than the longest password check; one that does spares the next attempt
 	// the wait.
 	Failed(ctx context.Context, id ChargeID, subjects []Subject) error
-	// Clear forgets every charge of the subjects.
-	Clear(ctx context.Context, subjects []Subject) error
+	// Clear forgets every charge of the subjects; or, if what is BackoffBit and
+	// not Every, lets their backoff begin anew: the rungs count on, and for the
+	// backoff no charge counts that is as old as the newest one, or older.
+	Clear(ctx context.Context, subjects []Subject, what Mask) error
 }

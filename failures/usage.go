@@ -34,14 +34,22 @@ func (m moments) full(now uint32, n int, window uint32) (in uint32, full bool) {
 	return window - age + 1, age <= window
 }
 
+// since is how many of the moments are later than another one.
+func (m moments) since(then uint32) (n int) {
+	for n < len(m) && int32(m[len(m)-1-n]-then) > 0 {
+		n++
+	}
+	return n
+}
+
 // backedOff is in how many milliseconds the next charge is due if the newest skip
-// ones had not been made; zero if it is due now.
-func (m moments) backedOff(p Backoff, now uint32, skip int) uint32 {
-	if p.First == 0 || len(m) <= skip {
+// ones had not been made; zero if it is due now. Only the newest fresh ones count.
+func (m moments) backedOff(p Backoff, now uint32, fresh, skip int) uint32 {
+	if p.First == 0 || min(len(m), fresh) <= skip {
 		return 0
 	}
 	rest := m[:len(m)-skip]
-	delay := millis(p.Delay(rest.within(now, millis(p.Window))))
+	delay := millis(p.Delay(min(fresh-skip, rest.within(now, millis(p.Window)))))
 	age := now - rest[len(rest)-1]
 	if age >= delay {
 		return 0
@@ -49,11 +57,12 @@ func (m moments) backedOff(p Backoff, now uint32, skip int) uint32 {
 	return delay - age
 }
 
-// usage is what the moments mean on a ladder, given that up to pending of
-// them are undecided and none undecided is older than pendingFor. It reports
+// usage is what the moments mean on a ladder, given that the newest fresh ones
+// count for its backoff, that up to pending of them
+// are undecided and none undecided is older than pendingFor. It reports
 // the milliseconds until every binding rung has room; the caller knows what
 // time it is.
-func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, out *Usage) (free uint32) {
+func (m moments) usage(s *Subject, now uint32, fresh, pending int, pendingFor uint32, out *Usage) (free uint32) {
 	*out = Usage{Count: int32(min(m.within(now, s.Ladder.longest), s.Ladder.keep))}
 	if len(m) < s.Ladder.quiet {
 		return 0
@@ -81,9 +90,9 @@ func (m moments) usage(s *Subject, now uint32, pending int, pendingFor uint32, o
 			}
 		}
 	}
-	if in := m.backedOff(s.Ladder.backoff, now, 0); in > 0 {
+	if in := m.backedOff(s.Ladder.backoff, now, fresh, 0); in > 0 {
 		out.Over |= BackoffBit
-		if undecided == 0 || m.backedOff(s.Ladder.backoff, now, undecided) > 0 {
+		if undecided == 0 || m.backedOff(s.Ladder.backoff, now, fresh, undecided) > 0 {
 			out.Failed |= BackoffBit
 		}
 		if s.Bind&BackoffBit != 0 {
@@ -105,20 +114,25 @@ func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }
 // backoff.
 func (l *Ladder) Keep() int { return l.keep }
 
+// Since is how many of the charges are later than the one at which the backoff was
+// let begin anew.
+func Since(charges []uint32, cleared uint32) int { return moments(charges).since(cleared) }
+
 // Use writes into out what a key's charges mean to the subject. charges are
 // oldest first, each the low 32 bits of its moment in milliseconds, and now is
-// the same of the time at which out shall hold. Undecided is how many of them
-// are neither failed nor older than the longest password check.
-func (s *Subject) Use(charges []uint32, now uint32, undecided int, out *Usage) {
+// the same of the time at which out shall hold. The newest fresh ones count for the
+// backoff (see Since). Undecided is how many of them are neither failed nor older than
+// the longest password check.
+func (s *Subject) Use(charges []uint32, now uint32, fresh, undecided int, out *Usage) {
 	m := moments(charges)
-	free := m.usage(s, now, undecided, millis(MaxWindow), out)
+	free := m.usage(s, now, fresh, undecided, millis(MaxWindow), out)
 	if out.Over&s.Bind != 0 {
 		out.FreeIn = time.Duration(free) * time.Millisecond
 	}
 }
 
 // Tally writes into out what each rung by itself says of the charges.
-func (s *Subject) Tally(charges []uint32, now uint32, out *Used) {
+func (s *Subject) Tally(charges []uint32, now uint32, fresh int, out *Used) {
 	m := moments(charges)
 	for i, r := range s.Ladder.rungs {
 		out[i] = RungUse{Charges: m.within(now, s.Ladder.windows[i])}
@@ -126,6 +140,6 @@ func (s *Subject) Tally(charges []uint32, now uint32, out *Used) {
 			out[i].FreeIn = time.Duration(in) * time.Millisecond
 		}
 	}
-	due := m.backedOff(s.Ladder.backoff, now, 0)
+	due := m.backedOff(s.Ladder.backoff, now, fresh, 0)
 	out[MaxRungs].FreeIn = time.Duration(due) * time.Millisecond
 }

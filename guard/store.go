@@ -27,8 +27,9 @@ type Store interface {
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
-	// no other (R4), clears the pair and makes the place privileged, or is ErrPlace
-	// if that alone is impossible. Abandoned and Withdrawn take all of them back.
+	// no other (R4), lets the pair's delay begin anew (R30) and makes the place
+	// privileged, or is ErrPlace if that alone is impossible. Abandoned and Withdrawn
+	// take all of them back.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -245,7 +246,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	subjects := all[first:last]
 	switch o {
 	case Succeeded:
-		err := errors.Join(l.counters.TakeBack(ctx, c.ID, subjects), l.counters.Clear(ctx, all[PairSubject:]))
+		err := errors.Join(l.counters.TakeBack(ctx, c.ID, subjects), l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit))
 		if place := l.places.Remember(ctx, c.Account, c.Address, c.Now); place != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %w", ErrPlace, place))
 		}
@@ -269,7 +270,7 @@ func (l *Local) Read(ctx context.Context, c Charge) (Charge, Used, error) {
 // Clear implements Store.
 func (l *Local) Clear(ctx context.Context, c Charge) error {
 	subjects := c.Subjects()
-	return l.counters.Clear(ctx, subjects[c.First:c.Last])
+	return l.counters.Clear(ctx, subjects[c.First:c.Last], failures.Every)
 }
 
 // Forget implements Store.

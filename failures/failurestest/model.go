@@ -16,6 +16,7 @@ import (
 type history struct {
 	ladder  *failures.Ladder
 	charges []entry
+	cleared time.Duration // the newest charge for which the backoff forgives; -1: none
 }
 
 type entry struct {
@@ -31,12 +32,13 @@ func (h *history) room(now time.Duration) bool {
 			return false
 		}
 	}
-	p := h.ladder.Backoff()
-	if n := h.within(now, p.Window); n > 0 {
-		newest := h.charges[len(h.charges)-1].at
-		return now-newest >= p.Delay(n)
+	p, fresh := h.ladder.Backoff(), 0
+	for _, c := range h.charges {
+		if now-c.at <= p.Window && c.at > h.cleared {
+			fresh++
+		}
 	}
-	return true
+	return fresh == 0 || now-h.charges[len(h.charges)-1].at >= p.Delay(fresh)
 }
 
 func (h *history) within(now, window time.Duration) (n int) {
@@ -91,7 +93,7 @@ func model(t *testing.T, f Fixture) {
 		keys := make([]history, len(all))
 		subjects := make([]failures.Subject, len(all))
 		for i, l := range all {
-			keys[i].ladder = l
+			keys[i].ladder, keys[i].cleared = l, -1
 			subjects[i] = subject(byte(i*80)+run%80, l)
 		}
 		for range rapid.IntRange(1, 120).Draw(rt, "steps") {
@@ -99,7 +101,13 @@ func model(t *testing.T, f Fixture) {
 			f.Advance(step)
 			now += step
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
-			case 0, 1:
+			case 0:
+				i := rapid.IntRange(0, len(keys)-1).Draw(rt, "key")
+				if n := len(keys[i].charges); n > 0 {
+					keys[i].cleared = keys[i].charges[n-1].at
+				}
+				must(t, f.Store.Clear(t.Context(), subjects[i:i+1], failures.BackoffBit))
+			case 1, 2:
 				settle(t, rt, f, keys, subjects, now)
 			default:
 				offer(t, rt, f, keys, subjects, now)

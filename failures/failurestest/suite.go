@@ -3,6 +3,7 @@
 package failurestest
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		"FailedTellsSooner":              failedSooner,
 		"PaceDoublesUpToItsMax":          backoff,
 		"PaceHoldsUnderABurst":           paceBurst,
+		"ABackoffBeginsAnew":             anew,
 		"ClearForgetsOneKeyOnly":         clearOne,
 		"ReadChangesNothing":             read,
 		"WindowsMatchAModel":             model,
@@ -338,13 +340,46 @@ func backoff(t *testing.T, f Fixture) {
 	}
 }
 
+// anew: the backoff forgets what the rungs go on counting, and counts from there.
+func anew(t *testing.T, f Fixture) {
+	l := failures.MustLadder(failures.Backoff{After: 2, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
+		failures.Rung{Failures: 6, Window: time.Hour})
+	s := subject(1, l)
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit)) // of nothing
+	for round := range 3 {
+		for i := range 2 {
+			want(t, fmt.Sprint("room for charge ", i, " of round ", round), f.fail(t, s), true)
+			f.Advance(time.Millisecond)
+		}
+		mask := failures.BackoffBit
+		if round == 2 {
+			mask |= 1
+		}
+		want(t, "not due", f.read(t, s).Over, mask)
+		want(t, "due in", f.used(t, s)[failures.MaxRungs].FreeIn, time.Second-time.Millisecond)
+		must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
+		want(t, "count", f.read(t, s).Count, int32(2*round+2))
+	}
+	want(t, "full, and due", f.read(t, s).Over, failures.Mask(1))
+	f.Advance(time.Hour)
+	want(t, "room an hour later", f.fail(t, s), true)
+	want(t, "room for the next", f.fail(t, s), true)
+	want(t, "not due after two new ones", f.read(t, s).Over, failures.BackoffBit)
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.Every))
+	want(t, "all cleared", f.read(t, s), failures.Usage{})
+	at, _ := f.charge(t, s)
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
+	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
+	want(t, "taken back", f.read(t, s), failures.Usage{})
+}
+
 func clearOne(t *testing.T, f Fixture) {
 	a, b := subject(1, plain), subject(2, plain)
 	b.Shard = a.Shard
 	for range 3 {
 		f.fail(t, a, b)
 	}
-	must(t, f.Store.Clear(t.Context(), []failures.Subject{a}))
+	must(t, f.Store.Clear(t.Context(), []failures.Subject{a}, failures.Every))
 	want(t, "cleared", f.read(t, a).Count, 0)
 	want(t, "its neighbour", f.read(t, b).Count, 3)
 }

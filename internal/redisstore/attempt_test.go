@@ -188,7 +188,7 @@ func knownPlaceHasABudget(t *testing.T, on redisOf) {
 	want(t, "counts", counts(t, s, attempt(1, 1)), [4]int{1, 1, 1, 3}) // of the pair three are enough to know
 	want(t, "places told", len(told), 1)
 	end(t, s, attempt(1, 1), guard.Succeeded)
-	want(t, "status after a success", begin(t, s, attempt(1, 1)).Status, trusted.Privileged)
+	want(t, "status after a success, which refills no budget", begin(t, s, attempt(1, 1)).Status, trusted.Spent)
 }
 
 // A device vouches by its cookie before its address is asked, until it is spent

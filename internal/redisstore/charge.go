@@ -171,7 +171,7 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 	for _, p := range parts {
 		if p != nil && p.made {
 			p.made = false
-			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects)...)
+			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects, nil)...)
 		}
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
@@ -315,22 +315,41 @@ func (s *Store) fill(p *part, sent time.Time) {
 			*out = failures.Usage{Count: int32(min(int(count), subject.Ladder.Keep()))}
 			continue
 		}
-		charges := chargesOf(text)
+		charges, cleared := chargesOf(text)
 		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
-		subject.Use(charges, uint32(p.at), len(charges)-len(certain), out)
+		subject.Use(charges, uint32(p.at), cleared.fresh(charges), len(charges)-len(certain), out)
 		if p.what == reading {
-			subject.Tally(charges, uint32(p.at), &p.used[i])
+			subject.Tally(charges, uint32(p.at), cleared.fresh(charges), &p.used[i])
 		} else if out.Failed&subject.Bind != 0 {
-			s.known.close(subject, certain, uint32(p.at), sent)
+			s.known.close(subject, certain, cleared, uint32(p.at), sent)
 		}
 	}
 }
 
-// chargesOf reads a key's value.
-func chargesOf(text string) []uint32 {
-	charges := make([]uint32, len(text)/4)
-	for i := range charges {
-		charges[i] = binary.LittleEndian.Uint32([]byte(text[4*i:][:4]))
+// clearedAt is the charge at which a key's backoff was let begin anew, if it was.
+type clearedAt struct {
+	at  uint32
+	was bool
+}
+
+// fresh is how many of the newest charges count for the backoff.
+func (c clearedAt) fresh(charges []uint32) int {
+	if !c.was {
+		return len(charges)
 	}
-	return charges
+	return failures.Since(charges, c.at)
+}
+
+// chargesOf reads a key's value: charge.lua says what is in it.
+func chargesOf(text string) (charges []uint32, cleared clearedAt) {
+	words := []byte(text)
+	if len(words)%4 == 1 {
+		cleared = clearedAt{binary.LittleEndian.Uint32(words[1:]), true}
+		words = words[5:]
+	}
+	charges = make([]uint32, len(words)/4)
+	for i := range charges {
+		charges[i] = binary.LittleEndian.Uint32(words[4*i:])
+	}
+	return charges, cleared
 }

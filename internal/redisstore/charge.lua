@@ -34,7 +34,9 @@
 -- scores follow.
 --
 -- A subject's value is its newest charges, oldest first, each the low 32 bits
--- of its milliseconds, little endian.
+-- of its milliseconds, little endian. If its backoff was let begin anew, a head of
+-- five bytes stands before them: 'c' and the newest charge of that moment, from which
+-- on back none counts for the backoff.
 
 local call, num, sub = redis.call, struct.unpack, string.sub
 local wrap, spare, slack = 4294967296, 8, 1000
@@ -76,7 +78,7 @@ end
 
 -- judge returns the charges to keep; how many lie in the longest window, or
 -- these themselves if any rung is full; and whether one is that binds.
-local function judge(s, lives, ladder)
+local function judge(head, s, lives, ladder)
   local count, longest = #s / 4, lives - slack
   if count < tonumber(string.match(ladder, '^%d+')) and (now - num('<I4', s)) % wrap <= longest then
     return s, count, false
@@ -114,13 +116,18 @@ local function judge(s, lives, ladder)
   end
   if backoff ~= '' then
     local after, delay, most, window = string.match(backoff, '(%d+) (%d+) (%d+) (%d+)')
-    after, delay, most, window = tonumber(after), tonumber(delay), tonumber(most), within(tonumber(window))
+    after, delay, most, window = tonumber(after), tonumber(delay), tonumber(most), tonumber(window)
+    if head ~= '' then
+      local age = (now - num('<I4', head, 2)) % wrap
+      window = age < wrap / 2 and math.min(window, age - 1) or -1
+    end
+    window = within(window)
     while after < window and delay < most do after, delay = after + 1, delay * 2 end
     if window >= after and age(1) < math.min(delay, most) then
       full, binds = true, binds or mask >= 32768
     end
   end
-  local before = full and s or count
+  local before = full and head .. s or count
   -- What may yet be taken back pushes out nothing: it would be missing
   -- afterwards.
   keep = tonumber(keep) + spare
@@ -143,10 +150,11 @@ for _, i in ipairs(counted) do
   end
 end
 for k, i in ipairs(counted) do
-  local s, before, binds = '', 0, false
-  if values[i] then s, before, binds = judge(values[i], ARGV[2 + 2 * i], ARGV[3 + 2 * i]) end
+  local head, s, before, binds = '', values[i] or '', 0, false
+  if #s % 4 == 1 then head, s = sub(s, 1, 5), sub(s, 6) end
+  if values[i] then s, before, binds = judge(head, s, ARGV[2 + 2 * i], ARGV[3 + 2 * i]) end
   if ARGV[1] == 'read' then before = values[i] or '' end
-  values[i], answer[4 + k], room = s, before, room and not binds
+  values[i], answer[4 + k], room = s == '' and s or head .. s, before, room and not binds
 end
 answer[1] = now
 if ARGV[1] == 'read' then return answer end

@@ -98,9 +98,13 @@ func (p *pair) step() {
 	switch what := rapid.IntRange(0, 11).Draw(p.rt, "what"); {
 	case what == 0:
 		one := p.subjects[rapid.IntRange(0, len(p.subjects)-1).Draw(p.rt, "cleared"):][:1]
-		must(p.t, p.redis.Clear(p.t.Context(), one))
-		must(p.t, p.memory.Clear(p.t.Context(), one))
+		part := rapid.SampledFrom([]failures.Mask{failures.Every, failures.BackoffBit, failures.BackoffBit}).Draw(p.rt, "part")
+		must(p.t, p.redis.Clear(p.t.Context(), one, part))
+		must(p.t, p.memory.Clear(p.t.Context(), one, part))
 		for i := range p.open { // what is cleared is not settled any more
+			if part == failures.BackoffBit {
+				break
+			}
 			p.open[i].subjects = slices.DeleteFunc(p.open[i].subjects, func(s failures.Subject) bool { return s.Key == one[0].Key })
 		}
 	case what < 4 && len(p.open) > 0:

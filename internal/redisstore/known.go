@@ -146,14 +146,15 @@ func (k *known) shut(subject *failures.Subject, out *failures.Usage, now time.Ti
 
 // close notes that a key is full of charges that nobody will take back, until
 // the first of its full rungs opens.
-func (k *known) close(subject *failures.Subject, certain []uint32, at uint32, sent time.Time) {
+func (k *known) close(subject *failures.Subject, certain []uint32, cleared clearedAt, at uint32, sent time.Time) {
 	one := shut{ladder: subject.Ladder, bind: subject.Bind, read: sent, until: sent.Add(believeFor)}
-	subject.Use(certain, at, 0, &one.usage)
+	fresh := cleared.fresh(certain)
+	subject.Use(certain, at, fresh, 0, &one.usage)
 	alone := *subject
 	for rung := range 16 {
 		var usage failures.Usage
 		if alone.Bind = one.usage.Over & (1 << rung); alone.Bind != 0 {
-			alone.Use(certain, at, 0, &usage)
+			alone.Use(certain, at, fresh, 0, &usage)
 			if opens := sent.Add(usage.FreeIn); opens.Before(one.until) {
 				one.until = opens
 			}

@@ -26,7 +26,8 @@ import "encoding/base64"
 // What stands in braces is a key's hash tag: all keys of an account lie in one
 // slot of a Cluster, as do all of a network, and an attempt touches two slots.
 //
-// Charges are a string of the newest (charge.lua), which lives as long as its
+// Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
+// the delay of a pair with failures begin anew), which lives as long as its
 // ladder's longest window and a second. Places are a sorted set (places.lua),
 // which lives as long as a privilege; an account that is known always has one.
 const (

@@ -202,7 +202,7 @@ func clearForgetsWhatWasDecided(t *testing.T, on redisOf) {
 		return id
 	}
 	must(t, s.Failed(t.Context(), charge(), one))
-	must(t, s.Clear(t.Context(), one))
+	must(t, s.Clear(t.Context(), one, failures.Every))
 	charge()
 	charge()
 	want(t, "full", usage[0].Over, failures.Mask(1))

@@ -159,7 +159,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	var err error
 	switch o {
 	case guard.Succeeded:
-		err = s.succeeded(ctx, &c, &all[guard.PairSubject], all[first:min(last, guard.PairSubject)])
+		err = s.succeeded(ctx, &c, all[first:last], &all[guard.PairSubject])
 	case guard.Abandoned, guard.Withdrawn:
 		err = s.takeBack(ctx, c.ID, all[first:last])
 	default:
@@ -171,15 +171,14 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	return nil
 }
 
-// succeeded is one trip. The pair's charge goes with all others of the pair.
-func (s *Store) succeeded(ctx context.Context, c *guard.Charge, pair *failures.Subject, charged []failures.Subject) error {
-	calls := append(s.takingBack(c.ID, charged), s.deleting(pair),
+// succeeded is one trip. The pair is charged always, and its delay begins anew.
+func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject) error {
+	calls := append(s.takingBack(c.ID, charged, pair),
 		s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
 	s.known.opened(charged...)
-	s.known.cleared(*pair)
 	s.known.accounts.Remove(c.Account)
 	s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
 	return nil
@@ -228,15 +227,16 @@ func (s *Store) deleting(subject *failures.Subject) *call {
 
 // takeBack removes a charge from subjects.
 func (s *Store) takeBack(ctx context.Context, id failures.ChargeID, subjects []failures.Subject) error {
-	if err := run(ctx, s.batcher.enqueue, s.takingBack(id, subjects)...); err != nil {
+	if err := run(ctx, s.batcher.enqueue, s.takingBack(id, subjects, nil)...); err != nil {
 		return err
 	}
 	s.known.opened(subjects...)
 	return nil
 }
 
-// takingBack makes a call for each shard of the subjects.
-func (s *Store) takingBack(id failures.ChargeID, subjects []failures.Subject) (calls []*call) {
+// takingBack makes a call for each shard of the subjects. The backoff of one of them
+// begins anew, unless that is nil.
+func (s *Store) takingBack(id failures.ChargeID, subjects []failures.Subject, anew *failures.Subject) (calls []*call) {
 	byShard := map[failures.Key]*call{}
 	for i := range subjects {
 		shard := subjects[i].Shard
@@ -247,6 +247,9 @@ func (s *Store) takingBack(id failures.ChargeID, subjects []failures.Subject) (c
 			calls = append(calls, c)
 		}
 		c.keys = append(c.keys, s.subjectKey(shard, subjects[i].Key))
+		if anew != nil && subjects[i].Key == anew.Key {
+			c.args = append(c.args, len(c.keys))
+		}
 	}
 	return calls
 }

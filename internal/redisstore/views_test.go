@@ -95,8 +95,16 @@ func (c Counters) Failed(_ context.Context, id failures.ChargeID, subjects []fai
 }
 
 // Clear implements failures.Store.
-func (c Counters) Clear(ctx context.Context, subjects []failures.Subject) error {
-	return c.clear(ctx, subjects)
+func (c Counters) Clear(ctx context.Context, subjects []failures.Subject, what failures.Mask) error {
+	if what != failures.BackoffBit {
+		return c.clear(ctx, subjects)
+	}
+	var calls []*call
+	for i := range subjects {
+		calls = append(calls, c.takingBack(failures.ChargeID{At: 1}, subjects[i:i+1], &subjects[i])...)
+	}
+	c.known.opened(subjects...)
+	return run(ctx, c.batcher.enqueue, calls...)
 }
 
 // Places are a Store's places as a trusted.Store.
