@@ -8,20 +8,24 @@ import (
 
 // Config holds the numbers of the switch. Start from [DefaultConfig].
 type Config struct {
-	// Factor times the learned normal of failures per minute is the
-	// threshold, but never less than Floor nor more than Ceiling.
+	// Factor times the learned normal is the threshold, but never less than Floor
+	// nor more than Ceiling. The normal is how many accounts log in a minute.
 	Factor  float64
 	Floor   int
 	Ceiling int
-	// Normal is the failures per minute to start from before anything was
-	// learned. Zero: none, so the threshold starts at Floor.
+	// Normal is what to start from before anything was learned. Zero: what the
+	// first minutes show.
 	Normal float64
 	// SlowPart of the threshold slows strangers and alerts; LeavePart of it is
 	// the lower threshold, below which the pressure must stay for the whole
-	// CoolDown before the mode goes off. Both are above 0 and below 1.
+	// cool-down before the mode goes off. Both are above 0 and below 1.
 	SlowPart  float64
 	LeavePart float64
-	CoolDown  time.Duration
+	// CoolDown is the longest cool-down and CoolDownAtLeast the shortest; between
+	// them it is as long as the attack deserves. If CoolDown is the shorter one, it
+	// is the cool-down of every attack.
+	CoolDown        time.Duration
+	CoolDownAtLeast time.Duration
 	// AddressShare is the part of the threshold that one address can
 	// contribute in a minute, above 0 and at most 1; always at least one
 	// failure. At 1 a single address can switch the mode by itself. Of several
@@ -33,7 +37,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Factor: 5, Floor: 30, Ceiling: 500,
-		SlowPart: 1. / 3, LeavePart: 1. / 2, CoolDown: 2 * time.Hour,
+		SlowPart: 1. / 3, LeavePart: 1. / 2, CoolDown: 2 * time.Hour, CoolDownAtLeast: 10 * time.Minute,
 		AddressShare: 1. / 10,
 	}
 }
@@ -54,6 +58,7 @@ func (c Config) Validate() error {
 	check(c.SlowPart > 0 && c.SlowPart < 1, "slow_part", "must be above 0 and below 1, not %v", c.SlowPart)
 	check(c.LeavePart > 0 && c.LeavePart < 1, "leave_part", "must be above 0 and below 1, not %v", c.LeavePart)
 	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down", "must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
+	check(c.CoolDownAtLeast >= 0 && c.CoolDownAtLeast <= MaxForce, "cool_down_at_least", "must be from 0 to %v, not %v", MaxForce, c.CoolDownAtLeast)
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }

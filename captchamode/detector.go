@@ -2,6 +2,7 @@ package captchamode
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -42,83 +43,171 @@ func (l *Level) UnmarshalText(name []byte) error {
 }
 
 const (
-	// The normal is averaged over learnAtFirst minutes while little is known,
-	// later over learnLater: teaching a site to find an attack normal takes
-	// days.
-	learnAtFirst = 60
-	learnLater   = 24 * 60
-	// learnSlowing is the least number while strangers are being slowed.
-	learnSlowing = 6 * 60
+	// normalOver is how many minutes the normal is averaged over, and recentOver
+	// those of the rate that follows a busy hour.
+	normalOver = 24 * 60
+	recentOver = 30
+	// firstDay is how many minutes a fresh site may take any rate of logins for
+	// normal. From then on the most that it may take at most doubles in a week,
+	// so that somebody with many accounts of his own needs weeks; it halves in a
+	// quarter, so that a summer's holidays forget little.
+	// In the first minutes all that is known is who has logged in so far.
+	firstMinutes = 5
+	firstDay     = 24 * 60
+	aWeek        = 7 * 24 * 60
+	aQuarter     = 13 * aWeek
+	// coolDownFor is the cool-down that an attack has earned with each threshold's
+	// worth of pressure: two hours with eight hours at the threshold, or with
+	// forty-eight minutes at ten times it. fades is what is left of that after a
+	// minute without an attack: one that comes back soon is the same.
+	coolDownFor = 15 * time.Second
+	fades       = 0.99
 	// slowCoolDown is how long the pressure must stay low before strangers are
 	// no longer slowed.
 	slowCoolDown = 5 * time.Minute
+	// steadyAfter is how many minutes more than not the pressure has to be between
+	// LeavePart of the threshold and the threshold to be steady.
+	steadyAfter = 12 * 60
 )
 
 // A Detector turns pressure into a level, and learns what is normal. It is a
 // value: no clock, no lock. The zero Detector is calm and has learned nothing.
+//
+// What is normal follows the accounts that log in, not the failures: real sites
+// see 1.3 to 2.2 failures for each login, and an attacker makes as many as he
+// likes (R25, docs/decisions/0010).
 type Detector struct {
-	Normal  float64 `json:"normal"`  // failures per minute
+	Normal  float64 `json:"normal"`  // accounts that log in, a minute
+	Recent  float64 `json:"recent"`  // in the last half-hour
+	Most    float64 `json:"most"`    // the most of both that counts
 	Learned int     `json:"learned"` // from how many minutes
 	Level   Level   `json:"level"`
-	// Low is when the pressure fell below the level's lower threshold; zero
-	// while it is above.
-	Low time.Time `json:"low,omitzero"`
+	// Low is when the cool-down began, less what has passed of it before; zero
+	// while the pressure is not below the level's lower threshold. Quiet is what
+	// has passed by then.
+	Low   time.Time     `json:"low,omitzero"`
+	Quiet time.Duration `json:"quiet,omitzero"`
+	// Weight is how large the attack is, or was, in thresholds times minutes.
+	Weight float64 `json:"weight,omitzero"`
+	// Hugging counts minutes of pressure just below the threshold; Steady says
+	// that there have been many, until there are none left.
+	Hugging int  `json:"hugging,omitzero"`
+	Steady  bool `json:"steady,omitzero"`
+	// Cleared is when a person last cleared the pressure.
+	Cleared time.Time `json:"cleared,omitzero"`
 }
 
 // valid reports whether the numbers make sense.
-func (d *Detector) valid() bool { return d.Level <= Attack && d.Normal >= 0 && d.Learned >= 0 }
+func (d *Detector) valid() bool {
+	for _, n := range []float64{d.Normal, d.Recent, d.Most, d.Weight} {
+		if !(n >= 0) || math.IsInf(n, 0) {
+			return false
+		}
+	}
+	return d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Hugging >= 0
+}
 
-func (d *Detector) threshold(c *Config) float64 {
-	return min(max(c.Factor*d.Normal, float64(c.Floor)), float64(c.Ceiling))
+// threshold is the one of a minute in which so many accounts have logged in.
+func (d *Detector) threshold(c *Config, logins int) float64 {
+	usual := max(d.Normal, d.Recent)
+	if d.Learned < firstMinutes {
+		usual = max(usual, float64(logins))
+	}
+	return min(max(c.Factor*usual, float64(c.Floor)), float64(c.Ceiling))
 }
 
 // see moves to the level that the pressure asks for; on is the threshold (R20): up
-// at once, down only after the pressure has stayed below a lower threshold for a
-// cool-down. rising is the part of the pressure that may raise the level; all of it
+// at once, down only after the pressure has been below a lower threshold for a
+// whole cool-down. rising is the part of the pressure that may raise the level; all of it
 // has to be low to lower it.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:
-		d.Level, d.Low = Attack, time.Time{}
+		d.rise(Attack)
 	case d.Level == Attack:
-		d.settle(all < on*c.LeavePart, c.coolDown(Attack), now)
+		d.settle(all < on*c.LeavePart, d.coolDown(c), now)
 	case rising > on*c.SlowPart:
-		d.Level, d.Low = Slow, time.Time{}
+		d.rise(Slow)
 	case d.Level == Slow:
-		d.settle(all < on*c.SlowPart*c.LeavePart, c.coolDown(Slow), now)
+		d.settle(all < on*c.SlowPart*c.LeavePart, d.coolDown(c), now)
 	}
 }
 
-// coolDown is how long the pressure must stay low to leave a level.
-func (c *Config) coolDown(l Level) time.Duration {
-	if l == Attack {
-		return c.CoolDown
+func (d *Detector) rise(to Level) { d.Level, d.Low, d.Quiet = to, time.Time{}, 0 }
+
+// coolDown is how long the pressure must be low to leave the level: of an attack
+// as long as it deserves.
+func (d *Detector) coolDown(c *Config) time.Duration {
+	if d.Level != Attack {
+		return min(slowCoolDown, c.CoolDown)
 	}
-	return min(slowCoolDown, c.CoolDown)
+	deserved := time.Duration(min(d.Weight*float64(coolDownFor), float64(c.CoolDown)))
+	return min(max(deserved, c.CoolDownAtLeast), c.CoolDown)
 }
 
-// settle leaves the level once the pressure has been low for its cool-down.
+// settle leaves the level once the pressure has been low for its cool-down. While
+// it is not low, and not above the threshold either, the cool-down stands still:
+// to begin anew would let a few failures an hour hold the mode for ever.
 func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	switch {
+	case !low && !d.Low.IsZero():
+		d.Low, d.Quiet = time.Time{}, max(0, now.Sub(d.Low))
 	case !low:
-		d.Low = time.Time{}
 	case d.Low.IsZero():
-		d.Low = now
+		d.Low = now.Add(-d.Quiet)
 	case now.Sub(d.Low) >= coolDown:
-		d.Level, d.Low = Calm, time.Time{}
+		d.rise(Calm)
 	}
 }
 
-// learn takes in one whole minute. It is not called during an attack: an attack
-// must never become the normal. A minute in which strangers were slowed may be
-// an attack that stays below the threshold, or a site that grows. It counts for
-// no more than the highest calm pressure, and slowly from the first hour on, so
-// an attack needs days to lift the threshold by much.
-func (d *Detector) learn(c *Config, pressure int) {
-	p, over := float64(pressure), min(float64(learnAtFirst+d.Learned), learnLater)
-	if d.Level != Calm {
-		p, over = min(p, d.threshold(c)*c.SlowPart), max(over, learnSlowing)
+// learn takes in one whole minute: how many accounts logged in. It never takes in
+// pressure, so no attack becomes the normal.
+func (d *Detector) learn(c *Config, logins int) {
+	rate, least := float64(logins), max(c.Normal, float64(c.Floor)/c.Factor)
+	if d.Most == 0 && d.Learned > 0 { // saved by a version that did not know it
+		least = max(least, d.Normal)
 	}
-	d.Normal += (p - d.Normal) / over
 	d.Learned++
+	d.Most = max(d.Most, least)
+	if d.Learned > firstDay {
+		if most := d.Most; rate > most {
+			d.Most = min(rate, most*math.Exp2(1./aWeek))
+		} else {
+			d.Most = max(least, rate, most*math.Exp2(-1./aQuarter))
+		}
+		rate = min(rate, d.Most)
+	}
+	over := min(float64(d.Learned), normalOver)
+	if c.Normal > 0 { // somebody knows the site
+		over = normalOver
+	}
+	d.Normal += (rate - d.Normal) / over
+	d.Recent += (rate - d.Recent) / min(float64(d.Learned), recentOver)
+	if d.Learned >= recentOver && d.Learned <= firstDay {
+		d.Most = max(d.Most, d.Recent)
+	}
+}
+
+// weigh takes in the pressure at the end of a minute: how large an attack has
+// become, or how long there has been pressure just below the threshold.
+func (d *Detector) weigh(c *Config, on, pressure float64) {
+	hugged := false
+	if d.Level == Attack {
+		d.Weight += pressure / on
+	} else {
+		d.Weight *= fades
+		hugged = pressure >= on*c.LeavePart
+	}
+	if hugged {
+		d.Hugging = min(d.Hugging+1, steadyAfter)
+	} else {
+		d.Hugging = max(d.Hugging-1, 0)
+	}
+	d.Steady = d.Hugging == steadyAfter || d.Steady && d.Hugging > 0
+}
+
+// clear ends whatever there is, as if nothing had been counted.
+func (d *Detector) clear(now time.Time) {
+	d.rise(Calm)
+	d.Weight, d.Hugging, d.Steady, d.Cleared = 0, 0, false, now
 }

@@ -53,19 +53,24 @@ func (m minutes) running() time.Time {
 	return m[len(m)-1].Start
 }
 
-// pass moves the minutes on to now, and learns from those that have ended if
-// there is a lesson in them. r is what was counted; a minute never becomes less,
-// not even if the count begins anew after a restart.
+// pass moves the minutes on to now. r is what was counted; a minute never becomes
+// less, not even if the count begins anew after a restart. Of each minute that has
+// ended the detector weighs the pressure at its end, and learns from it if there is
+// a lesson in it. Nothing happened in those of which nobody was told.
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
-	open := m.advance(now)
+	open, last := m.advance(now), r.Pressure
 	for i := range open {
-		one, counts, on := &open[i], r.in(open[i].Start), d.threshold(c)
+		one, counts, on := &open[i], r.in(open[i].Start), d.threshold(c, r.Pressure[Login])
 		one.Failures = max(one.Failures, counts[Failure])
 		one.Unsolved = max(one.Unsolved, counts[Unsolved])
 		one.Shed = max(one.Shed, counts[Shed])
 		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.SlowPart, on*c.LeavePart, d.Level
-		if lesson && i < len(open)-1 {
-			d.learn(c, one.Failures+one.Unsolved+one.Shed)
+		if i == len(open)-1 {
+			return
 		}
+		if d.weigh(c, on, float64(last.Total())); lesson {
+			d.learn(c, counts[Login])
+		}
+		last = Counts{}
 	}
 }

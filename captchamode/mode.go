@@ -31,10 +31,13 @@ type Mode struct {
 	detector Detector
 	window   window
 	shares   shares
+	owed     owed
+	people   people
 	minutes  minutes
 	force    Force
 	switches []Switch
 	last     Switch // the newest that onSwitch was called with
+	steady   bool   // onSwitch was told of steady pressure
 	fleet    fleet
 }
 
@@ -47,9 +50,10 @@ type State struct {
 	Threshold float64       `json:"threshold"`
 	SlowAt    float64       `json:"slow_at"`
 	LeaveAt   float64       `json:"leave_at"`
-	Normal    float64       `json:"normal"`
-	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began
-	CoolDown  time.Duration `json:"cool_down"`
+	Normal    float64       `json:"normal"`             // accounts that log in, a minute
+	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began, less its pauses
+	CoolDown  time.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
+	Steady    bool          `json:"steady,omitzero"`    // for many hours just below the threshold
 }
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,
@@ -90,14 +94,74 @@ func (m *Mode) Observe(s Sign, address [16]byte) (counted bool) {
 func (m *Mode) ObserveAt(s Sign, address [16]byte, at time.Time) (counted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.observe(s, &address, m.advanceTo(at))
+}
+
+// Failed is ObserveAt for a failure of a pair that is taken back if the pair logs
+// in within the minute. A pair is an account from one place, by its keyed digest.
+func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := m.advanceTo(at)
-	share := m.config.AddressShare * m.detector.threshold(&m.config) / float64(m.fleet.nodes)
-	if !m.shares.take(&address, share, uint32(m.window.now/60)) {
+	if counted = m.observe(Failure, &address, now); counted {
+		m.owed.note(pairOf(&pair), m.window.now)
+	}
+	return counted
+}
+
+func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) {
+	share := m.config.AddressShare * m.siteThreshold() / float64(m.fleet.nodes)
+	if !m.shares.take(address, share, uint32(m.window.now/60)) {
 		return false
 	}
 	m.window.add(s)
 	m.see(now)
 	return true
+}
+
+// LoggedIn says that an account has logged in, at a time as in ObserveAt: the site
+// is that busy, and what a stranger's pair failed before is no pressure any more,
+// on whichever node (R25). It lowers no limit.
+func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceTo(at)
+	if m.people.first(&account, m.window.now) {
+		m.window.add(Login)
+	}
+	if !stranger {
+		return
+	}
+	one := Mend{pairOf(&pair), m.window.now}
+	m.owed.mend(&m.window, one)
+	if m.fleet.nodes > 1 {
+		m.window.Mended = tell(m.window.Mended, one)
+	}
+}
+
+// Clear empties the pressure, ends the attack without a cool-down, and keeps a
+// person's word as it is. Who and why are kept with the switch. Over several nodes
+// it clears all. An attack that goes on is noticed anew.
+func (m *Mode) Clear(who, why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.advance()
+	m.empty()
+	m.detector.clear(now.Round(0))
+	m.steady = false
+	f := m.force
+	f.Who, f.Why, f.Since = who, why, m.now()
+	m.switchTo(f, ByClearing, false, now)
+	if m.fleet.clearing = m.fleet.agreed.Version != ""; m.fleet.clearing {
+		m.fleet.hurry()
+	}
+}
+
+// empty forgets the pressure, here and what is known of other nodes.
+func (m *Mode) empty() {
+	m.window.clear()
+	m.owed = owed{}
+	m.fleet.mine, m.fleet.others = Counts{}, Counts{Login: m.fleet.others[Login]}
 }
 
 // TakeBack removes one sign that was counted, here or on another node, and has
@@ -141,14 +205,17 @@ func (m *Mode) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
-	on, low := m.threshold(), m.detector.Low
+	on, low, coolDown := m.threshold(), m.detector.Low, m.config.CoolDown
+	if m.detector.Level == Attack {
+		coolDown = m.detector.coolDown(&m.config)
+	}
 	if !low.IsZero() {
 		low = low.Add(-m.fleet.ahead)
 	}
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
-		Normal: m.detector.Normal, Low: low, CoolDown: m.config.CoolDown,
+		Normal: m.detector.Normal, Low: low, CoolDown: coolDown, Steady: m.detector.Steady,
 	}
 }
 
@@ -197,13 +264,9 @@ func (m *Mode) advanceTo(at time.Time) (now time.Time) {
 // pass moves the minutes on. A node among several does not learn by itself.
 func (m *Mode) pass(now time.Time) {
 	if !m.fleet.together {
-		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone() && m.mayLearn(m.detector.Level), &m.window.Report, now)
+		m.minutes.pass(&m.config, &m.detector, !m.fleet.alone(), &m.window.Report, now)
 	}
 }
-
-// mayLearn reports whether a level is nothing unusual. A person who says that
-// the mode is off says that this is no attack.
-func (m *Mode) mayLearn(l Level) bool { return l != Attack || m.force.Word == ForcedOff }
 
 // see asks the detector and carries out what follows.
 func (m *Mode) see(now time.Time) {
@@ -211,21 +274,28 @@ func (m *Mode) see(now time.Time) {
 	switch {
 	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
 		m.switchTo(Force{}, ByExpiry, false, now)
-	case m.detector.Level == m.last.Level:
+	case m.detector.Level == m.last.Level && m.detector.Steady == m.steady:
 	case m.fleet.together: // Apply tells of the switch: it knows whose it is
 		m.show()
 		m.fleet.hurry()
 	default:
-		m.switchTo(m.force, m.cause(), false, now)
+		m.follow(false, now)
 	}
 }
 
-// cause is why the level is not that of the last switch.
-func (m *Mode) cause() Cause {
-	if m.detector.Level < m.last.Level {
-		return ByCoolDown
+// follow tells of whatever the detector thinks other than before.
+func (m *Mode) follow(adopted bool, now time.Time) {
+	switch level := m.detector.Level; {
+	case level < m.last.Level:
+		m.switchTo(m.force, ByCoolDown, adopted, now)
+	case level > m.last.Level:
+		m.switchTo(m.force, ByPressure, adopted, now)
 	}
-	return ByPressure
+	if m.steady != m.detector.Steady {
+		if m.steady = m.detector.Steady; m.steady {
+			m.switchTo(m.force, BySteadiness, adopted, now)
+		}
+	}
 }
 
 // show does what a person or else the level says.
@@ -259,11 +329,16 @@ func (m *Mode) look(now time.Time) {
 
 // threshold is the one that this node goes by.
 func (m *Mode) threshold() float64 {
-	on := m.detector.threshold(&m.config)
+	on := m.siteThreshold()
 	if m.fleet.alone() {
 		on = max(1, on/float64(m.fleet.nodes))
 	}
 	return on
+}
+
+// siteThreshold is the one of all nodes together.
+func (m *Mode) siteThreshold() float64 {
+	return m.detector.threshold(&m.config, m.pressure()[Login])
 }
 
 // pressure is the last minute's, of the whole site as far as this node knows.

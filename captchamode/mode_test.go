@@ -40,9 +40,9 @@ func TestThresholdFollowsTheNormalBetweenFloorAndCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	quiet := m.State().Threshold
-	for range 24 * 60 { // 9 failures in every minute of a day
+	for minute := range 24 * 60 { // 9 accounts log in in every minute of a day
 		for i := range 9 {
-			m.Observe(captchamode.Failure, [16]byte{byte(i)})
+			m.LoggedIn(from(minute*9+i, 0), [16]byte{}, true, now)
 		}
 		now = now.Add(time.Minute)
 		m.Tick()

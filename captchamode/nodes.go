@@ -28,7 +28,7 @@ type Answer struct {
 	To     Report // that report
 	Now    time.Time
 	Nodes  int     // that have reported in the last seconds, this one among them
-	All    Report  // the sum over all nodes
+	All    Report  // the sum over all nodes; of the pressure those that agree on Cleared
 	Agreed *Agreed // nil if there is nothing, or nothing that makes sense
 }
 
@@ -40,6 +40,8 @@ type fleet struct {
 	agreed   Agreed        // what this node goes by; no Version before the first answer
 	ahead    time.Duration // the site's clock less this node's
 	judged   Level         // this node's level at its last Merge
+	clearing bool          // a person has cleared the pressure here, and the others may not know
+	cleared  bool          // or on another node, and this one has not told of it yet
 
 	// As of the last answer: when it came, how many nodes there were, and the
 	// pressure on this one and on all others.
@@ -66,13 +68,19 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	m := *agreed
 	m.Number = max(m.Number, own.Number)
 	if own.Learned > m.Learned {
-		m.Normal, m.Learned = own.Normal, own.Learned
+		m.Normal, m.Recent, m.Most, m.Learned = own.Normal, own.Recent, own.Most, own.Learned
+	}
+	m.Weight = max(m.Weight, own.Weight)
+	if own.Cleared.After(m.Cleared) {
+		m.Cleared = own.Cleared
 	}
 	switch {
 	case own.Level > m.Level:
-		m.Level, m.Low = own.Level, own.Low
+		m.Level, m.Low, m.Quiet = own.Level, own.Low, own.Quiet
+	case own.Level == m.Level && own.Low.IsZero() && m.Low.IsZero():
+		m.Quiet = min(m.Quiet, own.Quiet)
 	case own.Level == m.Level && (own.Low.IsZero() || !m.Low.IsZero() && own.Low.After(m.Low)):
-		m.Low = own.Low
+		m.Low, m.Quiet = own.Low, own.Quiet
 	}
 	return m
 }
@@ -93,7 +101,10 @@ func (m *Mode) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advance()
-	return m.window.Report
+	r := m.window.Report
+	r.Mended = slices.DeleteFunc(slices.Clone(r.Mended), func(one Mend) bool { return m.window.now-one.At > mendedFor })
+	r.Cleared = m.detector.Cleared
+	return r
 }
 
 // Merge takes in the answer to a report. It returns what the nodes should agree on
@@ -111,14 +122,28 @@ func (m *Mode) Merge(n Answer) *Agreed {
 	if said != nil && !said.valid() {
 		said = nil
 	}
+	if said != nil && said.Cleared.After(m.detector.Cleared) {
+		f.cleared = true
+		m.empty()
+		m.detector.clear(said.Cleared)
+		n.To.Pressure, n.All.Pressure = m.window.Pressure, m.window.Pressure
+	}
+	for _, one := range n.All.Mended {
+		m.owed.mend(&m.window, one)
+	}
 	f.judged = m.detector.Level
 	next := Merge(said, m.knows(), f.alone() || f.judged > f.agreed.Level)
+	if f.clearing && said != nil { // whatever it says was before that
+		number := max(said.Number, next.Number)
+		next = m.knows()
+		next.Minutes, next.Number = said.Minutes, number
+	}
 	f.at, f.nodes = now, max(1, n.Nodes)
 	f.mine, f.others = n.To.Pressure, n.All.Pressure.plus(n.To.Pressure.times(-1))
 
 	d, passed, all := &next.Detector, minutes(slices.Clone(next.Minutes)), float64(n.All.Pressure.Total())
-	passed.pass(&m.config, d, m.mayLearn(d.Level), &n.All, now.Add(-lateReports))
-	d.see(&m.config, d.threshold(&m.config), all, all, now)
+	passed.pass(&m.config, d, true, &n.All, now.Add(-lateReports))
+	d.see(&m.config, d.threshold(&m.config, n.All.Pressure[Login]), all, all, now)
 	next.Minutes = passed
 	was := &f.agreed
 	if said != nil {
@@ -127,7 +152,7 @@ func (m *Mode) Merge(n Answer) *Agreed {
 			return nil
 		}
 	}
-	if next.Version = rand.Text(); next.Level != was.Level {
+	if next.Version = rand.Text(); next.Level != was.Level || next.Steady != was.Steady {
 		next.Number, next.By = next.Number+1, f.node
 	}
 	return &next
@@ -141,18 +166,18 @@ func (m *Mode) Apply(a Agreed) {
 }
 
 func (m *Mode) apply(a Agreed, now time.Time) {
-	f, own := &m.fleet, m.detector.Level
-	f.together, f.agreed = true, a
+	f, own, cleared := &m.fleet, m.detector.Level, m.fleet.cleared
+	f.together, f.agreed, f.clearing, f.cleared = true, a, false, false
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
 	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
-		m.detector.Level, m.detector.Low = own, time.Time{}
-		m.show()
-	case m.detector.Level != m.last.Level:
-		m.switchTo(m.force, m.cause(), a.By != f.node, now)
+		m.detector.rise(own)
+	case cleared && m.detector.Level < m.last.Level:
+		m.switchTo(m.force, ByClearing, true, now)
 	default:
-		m.show()
+		m.follow(a.By != f.node, now)
 	}
+	m.show()
 }
 
 // GoAlone notes that a report was not answered. The level stays; from now on this
@@ -183,8 +208,8 @@ func (a *Agreed) follows(b *Agreed) bool {
 
 // same reports whether a and b say the same, so that nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
-	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Learned == b.Learned && a.Normal == b.Normal &&
-		minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned && a.Normal == b.Normal &&
+		a.Steady == b.Steady && a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
 // lateReports is how long nodes may take to report what they counted in a minute

@@ -19,6 +19,9 @@ const (
 	// because the check broke: where checking passwords is the bottleneck, an
 	// attack shows there first.
 	Shed
+	// Login is an account that logged in, once in half an hour. It is no
+	// pressure: it says how busy the site is (R25).
+	Login
 	signs
 )
 
@@ -27,10 +30,10 @@ type Counts [signs]int
 
 // MarshalJSON names the numbers.
 func (c Counts) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d}`, c[Failure], c[Unsolved], c[Shed]), nil
+	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`, c[Failure], c[Unsolved], c[Shed], c[Login]), nil
 }
 
-// Total is the pressure: everything together. A sign that was taken back more
+// Total is the pressure: all signs but logins. A sign that was taken back more
 // often than it was counted counts as none.
 func (c Counts) Total() int { return max(0, c[Failure]) + max(0, c[Unsolved]) + max(0, c[Shed]) }
 
@@ -62,6 +65,12 @@ type Report struct {
 	Minute   time.Time // when the running minute began
 	Running  Counts    // in the running minute, also what was taken back
 	Last     Counts    // in the minute before
+	// Mended are pairs that logged in here in the last seconds. The failures
+	// before that are no pressure, on whichever node they were counted.
+	Mended []Mend
+	// Cleared is when a person cleared the pressure last, as far as this node
+	// knows. Only reports that agree on it are added up.
+	Cleared time.Time
 }
 
 // in is what was counted in the minute that began at start, if that is one of
@@ -108,9 +117,21 @@ func (w *window) add(s Sign) {
 	w.Running[s]++
 }
 
-func (w *window) takeBack(s Sign) {
-	w.at(w.now)[s]--
+func (w *window) takeBack(s Sign) { w.takeBackOf(s, w.now) }
+
+// takeBackOf takes back what was counted in one of the last seconds, so that it
+// makes no room for anything that came later.
+func (w *window) takeBackOf(s Sign, unix int64) {
+	w.at(unix)[s]--
 	w.Pressure[s]--
+}
+
+// clear takes all pressure back. Logins stay, and what the plot shows.
+func (w *window) clear() {
+	for i := range w.seconds {
+		w.seconds[i] = Counts{Login: w.seconds[i][Login]}
+	}
+	w.Pressure = Counts{Login: w.Pressure[Login]}
 }
 
 // shares holds how much each address has contributed in this minute and the

@@ -40,5 +40,5 @@ func (m *Mode) Restore(from Snapshot) {
 	if len(from.Switches) <= keepSwitches {
 		m.switches = slices.Clone(from.Switches)
 	}
-	m.last = Switch{On: m.show(), Level: m.detector.Level}
+	m.last, m.steady = Switch{On: m.show(), Level: m.detector.Level}, m.detector.Steady
 }

@@ -9,14 +9,17 @@ import (
 type Cause string
 
 const (
-	ByPressure Cause = "pressure"  // the threshold was crossed
-	ByCoolDown Cause = "cool-down" // it was quiet for the whole cool-down
-	ByPerson   Cause = "forced"    // somebody said so
-	ByExpiry   Cause = "expired"   // a person's word ran out
+	ByPressure   Cause = "pressure"  // the threshold was crossed
+	ByCoolDown   Cause = "cool-down" // it was quiet for the whole cool-down
+	ByPerson     Cause = "forced"    // somebody said so
+	ByExpiry     Cause = "expired"   // a person's word ran out
+	ByClearing   Cause = "cleared"   // somebody cleared the pressure
+	BySteadiness Cause = "steady"    // for many hours just below the threshold: nothing switched
 )
 
-// A Switch is one change of what the site does: of the mode, of the level, or
-// of who decides.
+// A Switch is one change of what the site does (of the mode, of the level, or of
+// who decides), or something to know about it that changes nothing: ByClearing of
+// a calm site, BySteadiness.
 type Switch struct {
 	At        time.Time `json:"at"`
 	On        bool      `json:"on"`     // CAPTCHA mode, after
@@ -24,7 +27,7 @@ type Switch struct {
 	Level     Level     `json:"level"`
 	WasLevel  Level     `json:"was_level"`
 	Cause     Cause     `json:"cause"`
-	Force     Force     `json:"force"` // in force after; of a release who and why
+	Force     Force     `json:"force"` // in force after; who and why are those of whoever released or cleared it
 	Pressure  int       `json:"pressure"`
 	Threshold float64   `json:"threshold"`
 	// Adopted means that another node of the site switched, keeps the record
@@ -57,8 +60,12 @@ func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
 		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
 	}
-	if m.force = f; f.Word == Automatic {
+	switch {
+	case cause == ByClearing: // who cleared stands in the switch; a word stays whose it was
+	case f.Word == Automatic:
 		m.force = Force{} // who released it stands in the switch
+	default:
+		m.force = f
 	}
 	s.On = m.show()
 	m.last = s

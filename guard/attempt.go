@@ -418,6 +418,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	switch o {
 	case Succeeded:
 		c.Now = g.config.Now()
+		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
 	case Abandoned:
 		g.press(&t, captchamode.Shed)
 	case Withdrawn:
@@ -450,7 +451,17 @@ func (g *Guard) Unsettled(address netip.Addr) {
 	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
 }
 
-// press is pressure on the site, unless Unsettled was called for the ticket.
+// pair is the account from this address, for the pressure.
+func (t *Ticket) pair() (pair digest) {
+	for i := range pair {
+		pair[i] = t.account[i] ^ t.address[i]
+	}
+	return pair
+}
+
+// press is pressure on the site, unless Unsettled was called for the ticket. A
+// failure is taken back if its pair logs in soon; one from a known place is no
+// pressure, since the place has a budget of its own (R25).
 func (g *Guard) press(t *Ticket, sign captchamode.Sign) {
 	at := t.began
 	if at.IsZero() {
@@ -458,7 +469,12 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign) {
 			return
 		}
 	}
-	g.config.Mode.ObserveAt(sign, t.address, at)
+	switch {
+	case sign != captchamode.Failure:
+		g.config.Mode.ObserveAt(sign, t.address, at)
+	case t.status != trusted.Privileged:
+		g.config.Mode.Failed(t.pair(), t.address, at)
+	}
 }
 
 // Recheck looks again at a decision to proceed whose password had to wait for

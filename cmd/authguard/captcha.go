@@ -20,6 +20,7 @@ type captchaCmd struct {
 	On     captchaForceCmd  `cmd:"" help:"Switch CAPTCHA mode on for a time."`
 	Off    captchaForceCmd  `cmd:"" help:"Switch CAPTCHA mode off for a time, whatever happens."`
 	Auto   captchaAutoCmd   `cmd:"" help:"Leave CAPTCHA mode to the failure rate again."`
+	Clear  captchaClearCmd  `cmd:"" help:"Forget the pressure and the cool-down, on all nodes; an attack that goes on is noticed again."`
 	Status captchaStatusCmd `cmd:"" help:"Say whether the site is under attack, and why the mode is what it is."`
 }
 
@@ -49,6 +50,16 @@ func (c captchaAutoCmd) Run(g *globals) error {
 		"CAPTCHA mode follows the failure rate again.")
 }
 
+type captchaClearCmd struct {
+	Reason string `help:"Why, for whoever looks at it later."`
+}
+
+// Run clears the pressure.
+func (c captchaClearCmd) Run(g *globals) error {
+	return g.do(http.MethodPut, "/api/mode", nil, map[string]string{"mode": "clear", "reason": c.Reason},
+		"The pressure and the cool-down are forgotten on all nodes. An attack that goes on is noticed again; `authguard captcha off` keeps the mode off whatever happens.")
+}
+
 type captchaStatusCmd struct{}
 
 // Run prints the mode.
@@ -73,6 +84,9 @@ func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int)
 	fmt.Fprintf(w, "the site is\t%s\n", m.Level)
 	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d turned away for overload\n", failures, unsolved, shed)
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, strangers slowed above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
-	fmt.Fprintf(w, "normal here\t%.1f a minute\n", m.Normal)
+	fmt.Fprintf(w, "normal here\t%.1f accounts log in a minute\n", m.Normal)
+	if m.Steady {
+		fmt.Fprintf(w, "steady\tfor half a day there has been pressure just below the threshold: somebody may be guessing slowly\n")
+	}
 	return w.Flush()
 }

@@ -39,6 +39,7 @@ const (
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
+	SteadyPressure    Kind = "steady-pressure"
 )
 
 var titles = map[Kind]string{
@@ -48,6 +49,7 @@ var titles = map[Kind]string{
 	AttackEnded:       "The attack on the login ended",
 	AccountAttacked:   "Accounts are under attack",
 	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
+	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
 }
 
 // atOnce reports whether the kind does not wait for a bundle.

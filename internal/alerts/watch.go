@@ -93,6 +93,12 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// The alert of an attack and that of the mode it causes go out together:
 	// the second sends the bundle.
 	w.attackEdge(s)
+	if s.Cause == events.CauseSteady {
+		w.raise(s.At, SteadyPressure, fmt.Sprintf("%.4g failures per minute, threshold %.4g. There have been half as many as the threshold or more "+
+			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
+			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", s.Pressure, s.Threshold))
+		return
+	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn
 	byPerson := s.Cause == events.CauseForced
 	switch {

@@ -110,6 +110,9 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 		"forced off while off":               {off, off, false, events.CauseForced, "[captcha-mode-off]"},
 		"an attack while forced on":          {on, on, true, "pressure", "[attack-began]"},
 		"on stays on":                        {on, on, false, "cool-down", "[]"},
+		"cleared in an attack":               {on, off, false, events.CauseCleared, "[captcha-mode-off]"},
+		"cleared while nothing was on":       {off, off, false, events.CauseCleared, "[]"},
+		"steady for half a day":              {slow, slow, true, events.CauseSteady, "[attack-began steady-pressure]"},
 		"slow ends with no attack in memory": {slow, off, false, "cool-down", "[]"},
 	} {
 		w, list := watching()
@@ -117,6 +120,18 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 		if got := fmt.Sprint(kinds(*list)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+func TestR25SteadyPressureIsOneAlertOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true, Cause: "pressure", Pressure: 11, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "slow", Attacked: true, Cause: events.CauseSteady, Pressure: 28, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "off", Cause: "cool-down"})
+	const want = "[attack-began steady-pressure attack-ended]"
+	if got := fmt.Sprint(kinds(*list)); got != want || !strings.HasPrefix((*list)[1].body, "28 failures per minute, threshold 30.") {
+		t.Errorf("%s, want %s: %+v", got, want, *list)
 	}
 }
 

@@ -51,6 +51,18 @@ func (c *Control) Release(ctx context.Context, who, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "captcha-auto", Detail: why})
 }
 
+// Clear empties the pressure on the site, on all nodes, and ends CAPTCHA mode
+// without waiting for its cool-down. A person's word stays. An attack that goes on
+// is noticed anew.
+func (c *Control) Clear(ctx context.Context, who, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	c.config.Mode.Clear(who, why)
+	return c.record(ctx, audit.Action{Who: who, What: "captcha-clear", Detail: why})
+}
+
 func reason(why string) (string, error) {
 	why = strings.TrimSpace(why)
 	if len(why) > MaxReason {

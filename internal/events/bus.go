@@ -52,8 +52,13 @@ const (
 	ModeOn   = "on"
 )
 
-// CauseForced is the cause of a switch that a person made.
-const CauseForced = "forced"
+// Causes of a ModeSwitch that somebody looks for. After the last one nothing is
+// switched: the pressure has been just below the threshold for many hours.
+const (
+	CauseForced  = "forced"
+	CauseCleared = "cleared"
+	CauseSteady  = "steady"
+)
 
 // A ModeSwitch is one change of CAPTCHA mode, of the detector's opinion, or of
 // who decides.
@@ -63,7 +68,7 @@ type ModeSwitch struct {
 	// Attacked is what the detector thinks after the switch, whatever a person
 	// says: more logins fail than usual.
 	Attacked bool
-	// Cause is a stable code: CauseForced, or the detector's, such as
+	// Cause is a stable code: one of those above, or the detector's, such as
 	// "pressure".
 	Cause string
 	// Who and Why belong to the person whose word holds, or who ended one.

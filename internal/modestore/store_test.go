@@ -30,7 +30,7 @@ func TestAPersonsWordAndWhatWasLearnedOutliveTheProcess(t *testing.T) {
 		}
 		for range 20 { // a normal of its own
 			for i := range 8 {
-				mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+				mode.LoggedIn([16]byte{byte(i)}, [16]byte{}, false, now)
 			}
 			now = now.Add(time.Minute)
 			mode.Tick()

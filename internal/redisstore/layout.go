@@ -12,7 +12,7 @@ import "encoding/base64"
 //	s:ID         a ticket of the decision API that was settled
 //	probeN       written to see whether Redis takes writes
 //	keys         the fingerprint of the nodes' keys
-//	{PREFIXmode}reports  what each node has counted for CAPTCHA mode: a hash
+//	{PREFIXmode}counted  what each node has counted for CAPTCHA mode: a hash
 //	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
 //
 // S is the first 12 bytes of the shard's digest, K the first 9 of the

@@ -104,7 +104,7 @@ func NewMode(client redis.UniversalClient, mode *captchamode.Mode, o ModeOptions
 	tag := o.Prefix + "{" + o.Prefix + "mode}"
 	m := &Mode{
 		client: client, mode: mode, options: o, hurry: make(chan struct{}, 1),
-		reports: tag + "reports", kept: tag + "agreed",
+		reports: tag + "counted", kept: tag + "agreed",
 	}
 	m.nodes.Store(1)
 	mode.Join(o.Node, func() {
@@ -189,9 +189,19 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 
 // report sends a report and reads the answer.
 func (m *Mode) report(ctx context.Context, r captchamode.Report) (captchamode.Answer, error) {
-	args := []any{m.options.Node, m.version, r.Minute.Unix() / 60}
+	mended := make([]string, len(r.Mended))
+	for i, one := range r.Mended {
+		mended[i] = fmt.Sprintf("%x:%x", one.Pair, one.At)
+	}
+	cleared := int64(0)
+	if !r.Cleared.IsZero() {
+		cleared = r.Cleared.UnixMilli()
+	}
+	args := []any{m.options.Node, m.version, strings.Join(mended, " "), cleared, r.Minute.Unix() / 60}
 	for _, counts := range []captchamode.Counts{r.Pressure, r.Running, r.Last} {
-		args = append(args, counts[captchamode.Failure], counts[captchamode.Unsolved], counts[captchamode.Shed])
+		for _, n := range counts {
+			args = append(args, n)
+		}
 	}
 	if m.now != nil {
 		args = append(args, m.now().UnixMilli())
@@ -209,11 +219,12 @@ var errModeAnswer = errors.New("not an answer of mode_flush.lua")
 
 // read reads an answer of mode_flush.lua.
 func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
+	const signs = len(captchamode.Counts{})
+	var n [2 + 3*signs]int
 	list, ok := reply.([]any)
-	if !ok || len(list) != 13 {
+	if !ok || len(list) != len(n)+3 {
 		return answer, errModeAnswer
 	}
-	var n [11]int
 	for i := range n {
 		v, ok := list[i].(int64)
 		if !ok {
@@ -221,12 +232,10 @@ func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
 		}
 		n[i] = int(v)
 	}
-	counts := func(from int) captchamode.Counts {
-		return captchamode.Counts{captchamode.Failure: n[from], captchamode.Unsolved: n[from+1], captchamode.Shed: n[from+2]}
-	}
-	version, _ := list[11].(string)
+	counts := func(of int) captchamode.Counts { return captchamode.Counts(n[2+of*signs:]) }
+	version, _ := list[len(n)].(string)
 	if version != m.version {
-		state, _ := list[12].(string)
+		state, _ := list[len(n)+1].(string)
 		m.version, m.agreed = version, new(captchamode.Agreed)
 		if json.Unmarshal([]byte(state), m.agreed) == nil {
 			m.agreed.Version = version // without one it makes no sense, and is written anew
@@ -235,8 +244,22 @@ func (m *Mode) read(reply any) (answer captchamode.Answer, err error) {
 	now := time.UnixMilli(int64(n[0])).UTC()
 	return captchamode.Answer{
 		Now: now, Nodes: n[1], Agreed: m.agreed,
-		All: captchamode.Report{Pressure: counts(2), Minute: now.Truncate(time.Minute), Running: counts(5), Last: counts(8)},
+		All: captchamode.Report{
+			Pressure: counts(0), Minute: now.Truncate(time.Minute), Running: counts(1), Last: counts(2), Mended: mends(list[len(n)+2]),
+		},
 	}, nil
+}
+
+// mends reads what all nodes report as mended; what makes no sense is left out.
+func mends(reply any) (all []captchamode.Mend) {
+	text, _ := reply.(string)
+	for _, word := range strings.Fields(text) {
+		var one captchamode.Mend
+		if n, err := fmt.Sscanf(word, "%x:%x", &one.Pair, &one.At); err == nil && n == 2 {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 func (m *Mode) run(ctx context.Context, script *script, keys []any, args ...any) (any, error) {

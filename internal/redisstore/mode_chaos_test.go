@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"authguard/captchamode"
 	"authguard/internal/clocktest"
 	"authguard/internal/redistest"
 )
@@ -25,7 +24,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 				_ = c.Close()
 			}
 		}()
-		s := &site{Clock: clocktest.At(start), prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+		s := &site{Clock: clocktest.At(start), prefix: rand.Text() + ":", config: twoHours()}
 		s.open = func(t testing.TB) redis.UniversalClient {
 			clients = append(clients, on(server)(t))
 			return clients[len(clients)-1]
@@ -36,7 +35,7 @@ func TestNodesComeTogetherAgain(t *testing.T) {
 		s.round(t)
 		attackedUntil := time.Time{} // at least, if any node was on
 		note := func(n *node) {      // what n has told, or goes by alone
-			if n.mode.On() && n.mode.State().Pressure.Total() >= 15 {
+			if n.mode.On() && n.mode.State().Pressure.Total() > 30 { // the cool-down begins anew
 				attackedUntil = s.Now().Add(s.config.CoolDown)
 			}
 		}

@@ -1,48 +1,55 @@
 -- Notes what one node has counted, and answers with what all nodes have.
 --
--- KEYS  1 reports  a hash: node -> its last report, packed: when it came, in ms,
---                  and ARGV 3 to 12
+-- KEYS  1 counted  a hash: node -> its last report, packed: when it came, in ms,
+--                  and ARGV 3 to 17
 --       2 agreed   a hash: v the version, s the state, what the nodes agreed on
 -- ARGV  1 node  2 the version that it knows
---       3 its running minute, in Unix minutes
---       4-6 the pressure, by sign  7-9 what it counted in that minute
---       10-12 and in the one before
---       13 the time in ms; without it, Redis's own
+--       3 pairs that have just logged in there
+--       4 when the pressure was cleared, as far as it knows, in ms
+--       5 its running minute, in Unix minutes
+--       6-9 the pressure, by sign  10-13 what it counted in that minute
+--       14-17 and in the one before
+--       18 the time in ms; without it, Redis's own
 -- Answers with: the time in ms; how many nodes reported in the last 3 s; the sums
--- of 4-6, 7-9 and 10-12 by this clock's minutes; the version; the state, empty if
--- the node knows it.
-local now = tonumber(ARGV[13])
+-- of 6-9 (of the nodes that agree with this one on 4), 10-13 and 14-17 by this
+-- clock's minutes; the version; the state, empty if the node knows it; all of 3.
+local now = tonumber(ARGV[18])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 local minute = math.floor(now / 60000)
 
-local mine = {now}
-for i = 3, 12 do mine[i - 1] = tonumber(ARGV[i]) end
+local mine = {now, ARGV[3], ARGV[4]}
+for i = 5, 17 do mine[i - 1] = tonumber(ARGV[i]) end
 redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(mine))
 redis.call('PEXPIRE', KEYS[1], 200000)
 
-local answer = {now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local answer = {now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 local function add(to, report, from)
-  for sign = 0, 2 do answer[to + sign] = answer[to + sign] + report[from + sign] end
+  for sign = 0, 3 do answer[to + sign] = answer[to + sign] + report[from + sign] end
 end
+local mended = {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local report = cmsgpack.unpack(all[i + 1])
   local age = math.abs(now - report[1]) -- a failover may set the clock back
-  if age <= 3000 then answer[2] = answer[2] + 1 end
-  if age <= 60000 then add(3, report, 3) end
-  if report[2] == minute then
-    add(6, report, 6)
-    add(9, report, 9)
-  elseif report[2] == minute - 1 then
-    add(9, report, 6)
+  if age <= 3000 then
+    answer[2] = answer[2] + 1
+    if report[2] ~= '' then mended[#mended + 1] = report[2] end
+  end
+  if age <= 60000 and report[3] == ARGV[4] then add(3, report, 5) end
+  if report[4] == minute then
+    add(7, report, 9)
+    add(11, report, 13)
+  elseif report[4] == minute - 1 then
+    add(11, report, 9)
   end
   if age > 120000 then redis.call('HDEL', KEYS[1], all[i]) end
 end
 
 local agreed = redis.call('HMGET', KEYS[2], 'v', 's')
-answer[12] = agreed[1] or ''
-answer[13] = agreed[1] ~= ARGV[2] and agreed[2] or ''
+answer[15] = agreed[1] or ''
+answer[16] = agreed[1] ~= ARGV[2] and agreed[2] or ''
+answer[17] = table.concat(mended, ' ')
 return answer

@@ -155,7 +155,7 @@ func laterHolds(t *testing.T, open opener) {
 	s.round(t)
 	s.pass(t, 61*time.Second, time.Second) // quiet from now on
 	s.passAlone(t, time.Hour, time.Minute)
-	s.nodes[1].fail(9) // above half of a half of 30
+	s.nodes[1].fail(16) // above half of 30
 	s.nodes[1].mode.Tick()
 	s.passAlone(t, 61*time.Second, time.Second)
 	want := s.Now()

@@ -35,6 +35,13 @@ var modeClaims = map[string]func(t *testing.T, open opener){
 	"SolvedElsewhereIsNoAttack":         solvedElsewhere,
 	"MinutesAreTheSites":                minutesAreTheSites,
 	"SiteLearnsOnce":                    siteLearnsOnce,
+	"ABusySiteSettles":                  busySiteSettles,
+	"HuggingRaisesNothing":              huggingRaisesNothing,
+	"FewAttemptsHoldItForFourHours":     fewAttemptsHoldIt,
+	"MadeGoodOnAnotherNode":             madeGoodElsewhere,
+	"ClearedOnOneIsClearedOnAll":        clearedOnAll,
+	"ClearedWhileRedisWasAway":          clearedWhileAway,
+	"ClearedWhileANodeWasAway":          clearedWhileNodeAway,
 	"AttackIsNotLearned":                attackIsNotLearned,
 	"AnswerLostCountsOnce":              answerLost,
 	"FailedFlushKeepsItsCounts":         failedFlushKeeps,
@@ -208,19 +215,25 @@ func coolDownEndsOnce(t *testing.T, open opener) {
 	}
 }
 
+// While the pressure is above the lower threshold anywhere, the cool-down stands
+// still everywhere; above the threshold it begins anew.
 func pressureAnywhere(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	s.nodes[0].fail(40)
 	s.round(t)
-	for range 6 { // for six hours, 16 a minute over all nodes: above the lower threshold of 15
-		s.pass(t, 59*time.Minute, time.Minute)
+	for range 6 { // six times a minute and a second of 16 over all nodes: the threshold is 30, the lower one 15
+		s.pass(t, 19*time.Minute-time.Second, time.Second)
 		s.nodes[0].fail(5)
 		s.nodes[1].fail(5)
 		s.nodes[2].fail(6)
-		s.pass(t, time.Minute, time.Minute)
+		s.pass(t, time.Minute+time.Second, time.Second)
 	}
+	s.want(t, true) // 114 of 120 minutes of cool-down
+	s.pass(t, 7*time.Minute, time.Second)
 	s.want(t, true)
-	s.wantRecorded(t, 1, 0, 3)
+	s.pass(t, 2*time.Minute, time.Second)
+	s.want(t, false)
+	s.wantRecorded(t, 1, 1, 6)
 }
 
 func newNodeAdopts(t *testing.T, open opener) {
@@ -355,7 +368,7 @@ func nodesOfThreeSeconds(t *testing.T, open opener) {
 func keysOf(t testing.TB, s *site) (keys []string) {
 	t.Helper()
 	c := s.open(t)
-	for _, name := range []string{"reports", "agreed"} {
+	for _, name := range []string{"counted", "agreed"} {
 		key := s.prefix + "{" + s.prefix + "mode}" + name
 		if n, err := c.Exists(t.Context(), key).Result(); err != nil || n == 1 {
 			must(t, err)
@@ -456,12 +469,13 @@ func minutesAreTheSites(t *testing.T, open opener) {
 func siteLearnsOnce(t *testing.T, open opener) {
 	s := newSite(t, open, 3)
 	whole, now := s.whole(t)
-	for range 20 {
+	for range 40 {
 		for _, n := range s.nodes {
-			n.fail(1)
-		}
-		for range 3 {
-			whole.Observe(captchamode.Failure, address())
+			for range 2 {
+				a := address()
+				n.mode.LoggedIn(a, a, true, s.Now())
+				whole.LoggedIn(a, a, true, s.Now())
+			}
 		}
 		s.pass(t, time.Minute, 20*time.Second)
 		now.Advance(time.Minute)
@@ -469,8 +483,11 @@ func siteLearnsOnce(t *testing.T, open opener) {
 	}
 	s.pass(t, 2*time.Second, time.Second)
 	for i, n := range s.nodes {
-		if got, want := n.mode.State().Normal, whole.State().Normal; got != want || got == 0 {
-			t.Errorf("node %d has learned %v, want %v", i, got, want)
+		if got, want := n.mode.State().Normal, whole.State().Normal; got != want || got != 6 {
+			t.Errorf("node %d has learned %v, want %v and 6", i, got, want)
+		}
+		if got := n.mode.State().Threshold; got != 30 {
+			t.Errorf("node %d: the threshold is %v, want 5 × 6", i, got)
 		}
 	}
 }

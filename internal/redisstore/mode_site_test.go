@@ -34,9 +34,16 @@ type node struct {
 
 var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
+// twoHours is a configuration in which every attack has the same cool-down.
+func twoHours() captchamode.Config {
+	c := captchamode.DefaultConfig()
+	c.CoolDownAtLeast = c.CoolDown
+	return c
+}
+
 func newSite(t testing.TB, open func(testing.TB) redis.UniversalClient, nodes int) *site {
 	t.Helper()
-	s := &site{Clock: clocktest.At(start), open: open, prefix: rand.Text() + ":", config: captchamode.DefaultConfig()}
+	s := &site{Clock: clocktest.At(start), open: open, prefix: rand.Text() + ":", config: twoHours()}
 	for range nodes {
 		s.add(t)
 	}

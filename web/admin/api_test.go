@@ -24,6 +24,7 @@ func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
 		{"PUT", "/api/mode", `{"mode":"on","for":"10m","reason":"drill"}`, "captcha-on", ""},
 		{"PUT", "/api/mode", `{"mode":"off","for":"10m","reason":"false alarm"}`, "captcha-off", ""},
 		{"PUT", "/api/mode", `{"mode":"auto"}`, "captcha-auto", ""},
+		{"PUT", "/api/mode", `{"mode":"clear","reason":"our own load test"}`, "captcha-clear", ""},
 		{"POST", "/api/unlock", `{"account":"Ann"}`, "unlock", "ann"},
 		{"POST", "/api/unlock", `{"address":"192.0.2.7"}`, "unlock", "192.0.2.7"},
 		{"POST", "/api/unlock", `{"account":"ann","place":true}`, "forget-places", "ann"},
@@ -53,7 +54,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		says                   string
 	}{
 		{"PUT", "/api/mode", `{"mode":"on","for":"10m"}`, 400, "say why"},
-		{"PUT", "/api/mode", `{"mode":"maybe","reason":"x"}`, 400, "on, off or auto"},
+		{"PUT", "/api/mode", `{"mode":"maybe","reason":"x"}`, 400, "on, off, auto or clear"},
 		{"PUT", "/api/mode", `{"mode":"on","for":"-1h","reason":"x"}`, 400, "must be a duration"},
 		{"PUT", "/api/mode", `{"mode":"on","for":"1000h","reason":"x"}`, 400, "at most"},
 		{"PUT", "/api/mode", `{"mode":"on","until":"tomorrow","reason":"x"}`, 400, "until"},

@@ -63,7 +63,7 @@ type modeQuestion struct {
 // setMode is PUT /api/mode. "for" is a duration such as 2h; without one it is
 // two hours. The answer is the mode as it is then.
 func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
-	if q.Reason == "" && q.Mode != "auto" {
+	if q.Reason == "" && (q.Mode == "on" || q.Mode == "off") {
 		return nil, web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
 	}
 	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
@@ -85,11 +85,13 @@ func (a *API) switchMode(ctx context.Context, who, mode, how, reason string) (do
 		return "", err
 	}
 	switch mode {
+	case "clear":
+		return "The pressure is cleared. An attack that goes on is noticed again.", a.Control.Clear(ctx, who, reason)
 	case "auto":
 		return "CAPTCHA mode is automatic again.", a.Control.Release(ctx, who, reason)
 	case "on", "off":
 		hold = cmp.Or(hold, control.DefaultForce)
 		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", a.Control.Force(ctx, who, captchamode.Word(mode), hold, reason)
 	}
-	return "", web.Invalid("mode: say on, off or auto, not %.20q", mode)
+	return "", web.Invalid("mode: say on, off, auto or clear, not %.20q", mode)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/trusted"
@@ -97,6 +98,33 @@ func TestTheModeIsSwitchedByAFormAndSaidOnce(t *testing.T) {
 		t.Error("forced for 999 hours")
 	}
 	if what, who, _ := c.recorded(t); what != "captcha-auto" || who != "admin:ann" {
+		t.Errorf("%s by %s is on record", what, who)
+	}
+}
+
+func TestR25ThePressureIsClearedByAForm(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for i := range 31 {
+		c.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+	}
+	if !c.Mode.On() {
+		t.Fatal("no attack")
+	}
+	if status, _, _ := c.post(t, "/mode", url.Values{"mode": {"clear"}}); status != http.StatusForbidden || !c.Mode.On() {
+		t.Errorf("without the session's token: %d", status)
+	}
+	page := c.submit(t, "/mode", url.Values{"mode": {"clear"}})
+	if s := c.Mode.State(); s.On || s.Pressure.Total() != 0 {
+		t.Errorf("after clearing: %+v", s)
+	}
+	for _, part := range []string{"The pressure is cleared.", "<b>Pressure cleared</b> by", "admin:ann"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%q is not in the page", part)
+		}
+	}
+	if what, who, _ := c.recorded(t); what != "captcha-clear" || who != "admin:ann" {
 		t.Errorf("%s by %s is on record", what, who)
 	}
 }

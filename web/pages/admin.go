@@ -88,16 +88,26 @@ type change captchamode.Switch
 
 // To is what it changed to, in words.
 func (c change) To() string {
+	switch {
+	case c.Cause == captchamode.ByClearing:
+		return "Pressure cleared"
+	case c.Cause == captchamode.BySteadiness:
+		return "Steady pressure just below the threshold"
+	case c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.ForcedOff: // strangers may be slowed all the same
+		return "CAPTCHA mode off"
+	}
 	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Slowing strangers"}[captchamode.Switch(c).Now()]
 	to = cmp.Or(to, "CAPTCHA mode off")
-	if c.Cause == captchamode.ByExpiry || c.ByPerson() && c.Force.Word == captchamode.Automatic {
+	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.Automatic {
 		return to + ", automatic again"
 	}
 	return to
 }
 
 // ByPerson reports whether a person made the change, and not the detector.
-func (c change) ByPerson() bool { return c.Cause == captchamode.ByPerson }
+func (c change) ByPerson() bool {
+	return c.Cause == captchamode.ByPerson || c.Cause == captchamode.ByClearing
+}
 
 // A subjectTable is one of the two tables of subjects.
 type subjectTable struct {

@@ -1,0 +1,512 @@
+package captchamode_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+)
+
+// A town is a mode, its clock, and people and attackers with places of their own.
+type town struct {
+	*captchamode.Mode
+	now      time.Time
+	dice     *rand.Rand
+	serial   int
+	switches []captchamode.Switch
+	on       int // minutes in which the mode was on
+	lastOn   int // the newest of them
+	minutes  int
+}
+
+func newTown(t *testing.T, c captchamode.Config) *town {
+	t.Helper()
+	w := &town{now: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), dice: rand.New(rand.NewPCG(1, 2))}
+	var err error
+	w.Mode, err = captchamode.NewMode(c, func() time.Time { return w.now }, func(s captchamode.Switch) { w.switches = append(w.switches, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// key is the digest of the nth of something.
+func key(n int) (k [16]byte) { return from(n*2654435761, uint64(n)) }
+
+// stranger is a pair at an address that nobody has seen before.
+func (w *town) stranger() (pair, address [16]byte) {
+	w.serial++
+	return key(1<<40 + w.serial), key(w.serial)
+}
+
+// fail has n strangers fail once each.
+func (w *town) fail(n int) {
+	for range n {
+		pair, address := w.stranger()
+		w.Failed(pair, address, w.now)
+	}
+}
+
+// login has one of so many people log in.
+func (w *town) login(people int) {
+	pair, _ := w.stranger()
+	w.LoggedIn(key(w.dice.IntN(people)), pair, true, w.now)
+}
+
+// minute lets a minute pass in steps. Of each step now happens first.
+func (w *town) minute(now func(step int)) {
+	for step := range steps {
+		now(step)
+		w.now = w.now.Add(time.Minute / steps)
+		w.Tick()
+	}
+	if w.On() {
+		w.on++
+		w.lastOn = w.minutes
+	}
+	w.minutes++
+}
+
+const steps = 12 // of a minute
+
+// due is how many of n a minute come in a step, spread evenly.
+func due(n, step int) int { return n*(step+1)/steps - n*step/steps }
+
+// From a fresh start 57 % of all attempts fail, and nobody makes good a failure of
+// his own: the worst that can be natural.
+func TestR25ABusySiteSettles(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{30, 31, 34, 40, 60, 90, 120} {
+		t.Run(fmt.Sprint(failures), func(t *testing.T) {
+			t.Parallel()
+			w := newTown(t, captchamode.DefaultConfig())
+			logins := failures * 43 / 57
+			for range 2 * 24 * 60 {
+				w.minute(func(step int) {
+					for range due(logins, step) {
+						w.login(5000)
+					}
+					w.fail(due(failures, step))
+				})
+			}
+			if w.on > 60 || w.lastOn > 60 {
+				t.Errorf("on for %d minutes, last in minute %d of two days; want an hour at most, and off then", w.on, w.lastOn)
+			}
+			t.Logf("on for %d minutes; threshold %.0f", w.on, w.State().Threshold)
+		})
+	}
+}
+
+// All failures of a minute come before its logins, so the mode goes on at first.
+func TestR25ABusySiteThatBeginsBadlySettles(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{31, 34, 60, 120} {
+		w := newTown(t, captchamode.DefaultConfig())
+		for range 2 * 24 * 60 {
+			w.minute(func(step int) {
+				if step == 0 {
+					w.fail(failures)
+				}
+				if step == steps-1 {
+					for range failures * 43 / 57 {
+						w.login(5000)
+					}
+				}
+			})
+		}
+		if w.on == 0 || w.on > 60 || w.lastOn > 60 {
+			t.Errorf("%d failures: on for %d minutes, last in minute %d; want some, an hour at most, and off then", failures, w.on, w.lastOn)
+		}
+	}
+}
+
+// A site that sleeps at night and at the weekend stays off too.
+func TestR25ASiteThatSleepsStaysOff(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	for minute := range 15 * 24 * 60 { // begins on a Monday, at midnight
+		hour, day, failures := minute/60%24, minute/60/24%7, 40
+		if hour < 7 || hour >= 19 || day >= 5 {
+			failures = 2
+		} else if hour == 7 {
+			failures = 2 + minute%60*38/60
+		}
+		w.minute(func(step int) {
+			w.fail(due(failures, step))
+			for range due(failures*43/57, step) {
+				w.login(5000)
+			}
+		})
+	}
+	if w.on > 0 {
+		t.Errorf("on for %d minutes, last in minute %d", w.on, w.lastOn)
+	}
+}
+
+func TestR25AnAttackOnABusySiteIsStillSeen(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	for minute := range 24*60 + 2 {
+		attack := 0
+		if minute >= 24*60 {
+			attack = 200
+		}
+		w.minute(func(step int) {
+			w.fail(due(34, step) + due(attack, step))
+			for range due(24, step) {
+				w.login(5000)
+			}
+		})
+	}
+	if w.on == 0 || w.lastOn < 24*60 {
+		t.Errorf("200 guesses a minute beside 34 failures are not seen: %+v", w.State())
+	}
+}
+
+// hug attacks at 0.95 of the threshold for a week, and beside that lets so many more
+// accounts of the attacker's log in each minute.
+func hug(w *town, accounts int) (told []captchamode.Switch) {
+	before := len(w.switches)
+	for range 7 * 24 * 60 {
+		w.minute(func(step int) {
+			for i := range due(accounts, step) {
+				w.LoggedIn(key(w.minutes*accounts+step*accounts/steps+i), key(1), true, w.now)
+			}
+			if room := int(0.95*w.State().Threshold) - w.State().Pressure.Total(); room > 0 {
+				w.fail(room)
+			}
+		})
+	}
+	for _, s := range w.switches[before:] {
+		if s.Cause == captchamode.BySteadiness {
+			told = append(told, s)
+		}
+	}
+	return told
+}
+
+func TestR25HuggingTheThresholdDoesNotRaiseIt(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	before, began := w.State().Threshold, w.now
+	told := hug(w, 0)
+	if after := w.State().Threshold; after > 2*before {
+		t.Errorf("after a week the threshold is %.0f, was %.0f; want at most twice that", after, before)
+	}
+	if len(told) != 1 || told[0].At.Sub(began) > 24*time.Hour || !w.State().Steady {
+		t.Errorf("steady pressure was told %+v; want once, within a day", told)
+	}
+	if w.on > 0 {
+		t.Errorf("the mode was on for %d minutes: this is no hugging", w.on)
+	}
+	for range 13 * 60 {
+		w.minute(func(int) {})
+	}
+	if w.State().Steady {
+		t.Error("half a day after its end it is still steady")
+	}
+}
+
+// Somebody who has any number of accounts of his own is bounded by the week.
+func TestR25AccountsOfOnesOwnAreBoundedByTheWeek(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	for range 24 * 60 { // the site's first day
+		w.minute(func(step int) {
+			w.fail(due(8, step))
+			for range due(6, step) {
+				w.login(5000)
+			}
+		})
+	}
+	before := w.State().Threshold
+	hug(w, 60) // another 60 accounts in each minute
+	if after := w.State().Threshold; after <= before || after > 2.1*before {
+		t.Errorf("after a week of it the threshold is %.1f, was %.1f; want it raised, and at most twice that", after, before)
+	}
+}
+
+func TestR25FewAccountsOfOnesOwnChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	for range 2 * 24 * 60 {
+		w.minute(func(step int) { // 100 accounts, 600 logins a minute
+			for i := range 50 {
+				w.LoggedIn(key((step*50+i)%100), key(1), true, w.now)
+			}
+		})
+	}
+	if after := w.State().Threshold; after > 30 {
+		t.Errorf("after two days of 100 accounts the threshold is %.0f, want 30", after)
+	}
+}
+
+// A strategy is when somebody with eleven addresses and 500 attempts a day makes
+// how many of them.
+func TestR25FiveHundredAttemptsADayHoldTheModeForFourHoursAtMost(t *testing.T) {
+	t.Parallel()
+	type chance struct {
+		on         bool
+		pressure   int
+		left       int           // of today's attempts
+		coolsUntil time.Duration // what is left of the cool-down; zero while it stands still
+		day, hour  int
+	}
+	for name, tries := range map[string]func(c chance) int{
+		"as soon as it is off": func(c chance) int {
+			if c.on {
+				return 0
+			}
+			return 31
+		},
+		"before it goes off": func(c chance) int {
+			if c.on && (c.coolsUntil == 0 || c.coolsUntil > time.Minute) {
+				return 0
+			}
+			return 31 - c.pressure
+		},
+		"just above the lower threshold": func(c chance) int {
+			if c.on {
+				return max(0, 16-c.pressure)
+			}
+			return 31
+		},
+		"half of the day's just above the lower one": func(c chance) int {
+			switch {
+			case c.on && c.left > 250:
+				return max(0, 16-c.pressure)
+			case c.on && (c.coolsUntil == 0 || c.coolsUntil > time.Minute):
+				return 0
+			}
+			return 31 - c.pressure
+		},
+		"two days' attempts around midnight": func(c chance) int {
+			if c.day%2 == 0 && c.hour < 21 || c.on && (c.coolsUntil == 0 || c.coolsUntil > time.Minute) {
+				return 0
+			}
+			return 31 - c.pressure
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTown(t, captchamode.DefaultConfig())
+			for day := range 7 {
+				left, before, used := 500, w.on, [11][2 * 24 * 60]int{}
+				free := func(minute int64) (int, bool) {
+					at := int(minute % int64(len(used[0])))
+					for i := range used {
+						if last := (at + len(used[i]) - 1) % len(used[i]); used[i][at]+used[i][last] < 3 {
+							used[i][at]++
+							return i, true
+						}
+					}
+					return 0, false
+				}
+				for minute := range 24 * 60 {
+					w.minute(func(step int) {
+						s := w.State()
+						c := chance{on: s.On, pressure: s.Pressure.Total(), left: left, day: day, hour: minute / 60}
+						if !s.Low.IsZero() {
+							c.coolsUntil = s.Low.Add(s.CoolDown).Sub(w.now)
+						}
+						for i := range min(left, max(0, tries(c))) {
+							if one, ok := free(w.now.Unix() / 60); ok { // he knows what an address may contribute
+								left--
+								w.Failed(key(1<<42+i), key(1<<43+one), w.now)
+							}
+						}
+					})
+				}
+				if on := w.on - before; on > 4*60 {
+					t.Errorf("day %d: %d attempts held the mode for %d minutes", day, 500-left, on)
+				} else {
+					t.Logf("day %d: %d attempts, %d minutes", day, 500-left, on)
+				}
+			}
+		})
+	}
+}
+
+// What an attack earns: the least for a moment of it, the most for a long or a
+// large one, and something between.
+func TestR25CoolDownIsAsLongAsTheAttackDeserves(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		rate, minutes int
+		least, most   time.Duration
+	}{
+		{35, 2, 10 * time.Minute, 10 * time.Minute},
+		{60, 60, 25 * time.Minute, 35 * time.Minute},
+		{300, 20, 45 * time.Minute, 55 * time.Minute},
+		{300, 60, 2 * time.Hour, 2 * time.Hour},
+		{3000, 6, 2 * time.Hour, 2 * time.Hour},
+	} {
+		w := newTown(t, captchamode.DefaultConfig())
+		for range one.minutes {
+			w.minute(func(step int) { w.fail(due(one.rate, step)) })
+		}
+		began := w.now
+		for w.On() && w.now.Sub(began) < 4*time.Hour {
+			w.minute(func(int) {})
+		}
+		if held := w.now.Sub(began) - time.Minute; held < one.least-time.Minute || held > one.most+2*time.Minute {
+			t.Errorf("%d a minute for %d minutes: on for another %v, want %v to %v", one.rate, one.minutes, held, one.least, one.most)
+		}
+	}
+}
+
+// Pulses that come back soon after the mode went off are one attack in the end.
+func TestR25PulsesDoNotFlapForEver(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	off := 0
+	for minute := range 2 * 24 * 60 {
+		w.minute(func(step int) {
+			if minute%13 == 0 && step == 0 {
+				w.fail(60)
+			}
+		})
+		if !w.On() && minute > 24*60 {
+			off++
+		}
+	}
+	if off > 0 {
+		t.Errorf("off for %d minutes of the second day", off)
+	}
+}
+
+func TestR25AFailureThatIsMadeGoodIsNoPressure(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	mine, address := w.stranger()
+	w.Failed(mine, address, w.now)
+	w.fail(4)
+	w.now = w.now.Add(20 * time.Second)
+	w.Failed(mine, address, w.now)
+	want := func(n int) {
+		t.Helper()
+		if got := w.State().Pressure.Total(); got != n {
+			t.Errorf("the pressure is %d, want %d", got, n)
+		}
+	}
+	want(6)
+	w.LoggedIn(key(1), key(2), true, w.now) // somebody else
+	want(6)
+	w.LoggedIn(key(3), mine, true, w.now)
+	want(4)
+	w.LoggedIn(key(3), mine, true, w.now) // not twice
+	want(4)
+	w.now = w.now.Add(41 * time.Second)
+	want(0) // not less, and nobody's room
+	w.fail(3)
+	want(3)
+	w.now = w.now.Add(30 * time.Second)
+	want(3)
+}
+
+// Whoever has an account of his own takes back his own failures, in the seconds in
+// which they counted, and so hides nobody else's.
+func TestR25NobodyLaundersOthersFailures(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		dice := rand.New(rand.NewPCG(seed, 0))
+		w, other := newTown(t, captchamode.DefaultConfig()), newTown(t, captchamode.DefaultConfig())
+		for range 400 {
+			if n := dice.IntN(3); n == 0 { // the attacker's own: one of three pairs, at one address each
+				i := dice.IntN(3)
+				if dice.IntN(2) == 0 {
+					w.Failed(key(100+i), key(200+i), w.now)
+				} else {
+					w.LoggedIn(key(100+i), key(100+i), true, w.now)
+				}
+			} else if n == 1 {
+				w.fail(1)
+				other.fail(1)
+			}
+			d := time.Duration(dice.IntN(8)) * time.Second
+			w.now, other.now = w.now.Add(d), other.now.Add(d)
+			if got, want := w.State().Pressure.Total(), other.State().Pressure.Total(); got < want {
+				t.Fatalf("seed %d: the pressure is %d, and %d without the attacker's own accounts", seed, got, want)
+			}
+		}
+	}
+}
+
+func TestR25MakingGoodGivesNoAddressMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	counted := 0
+	for i := range 50 {
+		if w.Failed(key(300+i), key(7), w.now) {
+			counted++
+		}
+		w.LoggedIn(key(1), key(300+i), true, w.now)
+	}
+	if counted != 3 {
+		t.Errorf("an address contributed %d times in a minute, want its share of 3", counted)
+	}
+}
+
+func TestR25WhatNobodyRemembersIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	c := captchamode.DefaultConfig()
+	c.Floor, c.Ceiling = 1e6, 1e6
+	w := newTown(t, c)
+	mine, address := w.stranger()
+	for range 20 {
+		w.Failed(mine, address, w.now)
+	}
+	w.LoggedIn(key(1), mine, true, w.now)
+	if got := w.State().Pressure.Total(); got != 12 {
+		t.Errorf("of 20 failures of a pair %d are left, want 12: eight are remembered", got)
+	}
+	mine, address = w.stranger()
+	w.Failed(mine, address, w.now)
+	w.fail(1 << 18)
+	before := w.State().Pressure.Total()
+	w.LoggedIn(key(1), mine, true, w.now)
+	if got := w.State().Pressure.Total(); got != before {
+		t.Errorf("a failure that a flood pushed out was taken back: %d of %d", got, before)
+	}
+}
+
+func TestR25ClearingEmptiesPressureAndCoolDown(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	w.minute(func(step int) { w.fail(due(120, step)) })
+	if !w.On() {
+		t.Fatal("no attack")
+	}
+	w.Clear("ann", "it was our own load test")
+	s := w.State()
+	if s.On || s.Level != captchamode.Calm || s.Pressure.Total() != 0 || !s.Low.IsZero() {
+		t.Errorf("after clearing: %+v", s)
+	}
+	last := w.switches[len(w.switches)-1]
+	if last.Cause != captchamode.ByClearing || last.Force.Who != "ann" || last.Force.Why != "it was our own load test" || last.Adopted {
+		t.Errorf("told %+v", last)
+	}
+	w.now = w.now.Add(30 * time.Second)
+	if w.fail(30); w.On() {
+		t.Error("on at the threshold: something was left")
+	}
+	if w.fail(1); !w.On() {
+		t.Error("an attack that goes on is not noticed anew")
+	}
+}
+
+func TestR25ClearingLeavesAPersonsWord(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "bob", Why: "a drill", Since: w.now, Until: w.now.Add(time.Hour)}
+	if err := w.Force(word); err != nil {
+		t.Fatal(err)
+	}
+	w.fail(40)
+	w.Clear("ann", "x")
+	if s := w.State(); !s.On || s.Force != word || s.Level != captchamode.Calm {
+		t.Errorf("after clearing: %+v", s)
+	}
+}

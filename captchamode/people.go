@@ -1,0 +1,101 @@
+package captchamode
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// What people make good is no attack (R25): the failures of a pair (an account
+// from one place) that logs in shortly after are taken back, and how many
+// accounts log in says how many failures are normal.
+
+// A Mend says that a pair has logged in, at a second of the site's time.
+type Mend struct {
+	Pair uint64
+	At   int64
+}
+
+const (
+	// maxOwed is how many failures of one pair can be taken back: more than its
+	// delay lets through in a minute.
+	maxOwed = 8
+	// maxMended is how many mends a report holds, and mendedFor how many seconds
+	// each stays in it, so that a report that gets lost does no harm.
+	maxMended = 64
+	mendedFor = 5
+)
+
+// owed remembers which failures of the last minute which pair caused. Its size is
+// fixed. The newer of two pairs that fall together stays; what is forgotten is not
+// taken back, which is the strict side. Nobody can aim at it, or at another pair:
+// pairs are keyed digests.
+type owed [1 << 12]debt
+
+type debt struct {
+	pair    uint64
+	seconds [maxOwed]uint32 // in Unix time; 0 is none
+}
+
+func (o *owed) of(pair uint64) *debt { return &o[pair%uint64(len(o))] }
+
+// note notes a failure that was counted in a second.
+func (o *owed) note(pair uint64, unix int64) {
+	one := o.of(pair)
+	if one.pair != pair {
+		*one = debt{pair: pair}
+	}
+	oldest := &one.seconds[0]
+	for i := range one.seconds {
+		if one.seconds[i] < *oldest {
+			oldest = &one.seconds[i]
+		}
+	}
+	if unix-int64(*oldest) > windowSeconds { // else there are maxOwed: this one is not taken back
+		*oldest = uint32(unix)
+	}
+}
+
+// mend takes back from w what the pair owed at a moment.
+func (o *owed) mend(w *window, m Mend) {
+	one := o.of(m.Pair)
+	if one.pair != m.Pair {
+		return
+	}
+	for i, second := range one.seconds {
+		unix := int64(second)
+		if second != 0 && unix <= m.At && unix <= w.now {
+			if one.seconds[i] = 0; w.now-unix <= windowSeconds {
+				w.takeBackOf(Failure, unix)
+			}
+		}
+	}
+}
+
+// people remembers which accounts have logged in within half an hour, so that one
+// account says so once. Its size is fixed; two accounts that fall together are
+// one, which is the strict side: fewer logins, a lower threshold.
+type people [1 << 16]uint16
+
+// loginEvery is how often one account's login says something, in seconds.
+const loginEvery = 30 * 60
+
+// first reports whether the account had not logged in before in this half-hour.
+func (p *people) first(account *[16]byte, unix int64) bool {
+	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%(1<<16-1))+1
+	if *slot == half {
+		return false
+	}
+	*slot = half
+	return true
+}
+
+func pairOf(pair *[16]byte) uint64 { return binary.LittleEndian.Uint64(pair[:]) }
+
+// tell adds a mend to what is reported, and forgets the old ones.
+func tell(all []Mend, one Mend) []Mend {
+	all = slices.DeleteFunc(all, func(m Mend) bool { return one.At-m.At > mendedFor })
+	if len(all) < maxMended {
+		all = append(all, one)
+	}
+	return all
+}
