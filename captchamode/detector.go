@@ -75,7 +75,7 @@ const (
 //
 // What is normal follows the accounts that log in, not the failures: real sites
 // see 1.3 to 2.2 failures for each login, and an attacker makes as many as he
-// likes (R25, docs/decisions/0010).
+// likes (R25, docs/decisions/0013).
 type Detector struct {
 	Normal  float64 `json:"normal"`  // accounts that log in, a minute
 	Recent  float64 `json:"recent"`  // in the last half-hour

@@ -147,6 +147,12 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	redistest.Until(t, "the mode to be automatic again", func() bool {
 		return from("127.61.0.2").login(t, s, "nobody else", "wrong").status == http.StatusForbidden
 	})
+	b.do("clearing", chromedp.Click("form.clear button"))
+	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("the pressure is cleared")`)
+	redistest.Until(t, "the mode to be off", func() bool {
+		return from("127.61.0.3").login(t, s, "nobody at all", "wrong").status != http.StatusForbidden
+	})
+	b.picture("cleared")
 	b.goTo(s.admin + "/?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"))
