@@ -42,6 +42,7 @@ var mayImport = map[string]string{
 	"internal/lists":      below,
 	"internal/modestore":  below,
 	"internal/nodes":      below,
+	"internal/passes":     below,
 	"internal/passwords":  below,
 	"internal/redisstore": below,
 	"internal/secrets":    below,

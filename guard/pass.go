@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"authguard/captchamode"
@@ -34,6 +35,16 @@ type Pass struct {
 	Place     trusted.Key // the digest of the address
 	Code      string      // as it was typed
 	Now       time.Time   // the guard's clock
+}
+
+// PassFor is a pass without a code, for whoever makes codes: the account that a
+// name as it was typed stands for, and the place. The error is ErrAccountName.
+func (g *Guard) PassFor(directory, account string, address netip.Addr) (Pass, error) {
+	var v view
+	if err := g.name(&v, &Attempt{Account: account, Directory: directory}); err != nil {
+		return Pass{}, err
+	}
+	return Pass{Directory: directory, Account: v.name, Place: g.digests.addressKey(address), Now: g.config.Now()}, nil
 }
 
 func (v *view) pass(a *Attempt) Pass {

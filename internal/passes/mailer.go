@@ -1,0 +1,151 @@
+package passes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/background"
+)
+
+const (
+	workers     = 4
+	mostAsks    = 256
+	mostPerFrom = 2 // waiting asks of one address
+	sendWithin  = 15 * time.Second
+)
+
+// MailerConfig is what a Mailer needs; all but Origin and Failed is required.
+type MailerConfig struct {
+	Codes *Table
+	// Find is the account that a name stands for and where its owner reads mail;
+	// without an address there is nobody to send to.
+	Find func(ctx context.Context, p guard.Pass) (account, email string, err error)
+	// Send sends a message; SMTP.Send.
+	Send func(ctx context.Context, to, subject, text string) error
+	// Origin is where people log in, for the link; empty: no link. It is never
+	// what a request claims, which would send owners to an attacker's page.
+	Origin string
+	// Sent is told of every code that went out; it is for the record.
+	Sent func(ctx context.Context, account string, expires time.Time)
+	// Failed is told when sending begins to fail.
+	Failed func(error)
+	Log    *slog.Logger
+}
+
+// A Mailer sends codes to the owners of accounts when somebody asks for one.
+// Nobody waits for it: whether there is such an account, and whether mail can be
+// sent, shows in no answer (R12). It is safe for concurrent use.
+type Mailer struct {
+	config  MailerConfig
+	asks    chan guard.Pass
+	failing atomic.Bool
+
+	mu   sync.Mutex
+	from map[[16]byte]int
+}
+
+// NewMailer makes a Mailer that sends nothing before Run.
+func NewMailer(c MailerConfig) *Mailer {
+	return &Mailer{config: c, asks: make(chan guard.Pass, mostAsks), from: map[[16]byte]int{}}
+}
+
+// Ask asks for a code. It never waits; what is too much is dropped.
+func (m *Mailer) Ask(p guard.Pass) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.from[p.Place] >= mostPerFrom {
+		return
+	}
+	select {
+	case m.asks <- p:
+		m.from[p.Place]++
+	default:
+		m.config.Log.Warn("too many ask for one-time codes: one was dropped")
+	}
+}
+
+// Run sends until ctx ends.
+func (m *Mailer) Run(ctx context.Context) {
+	var all background.Group
+	defer all.Stop()
+	for range workers {
+		all.Start(m.work)
+	}
+	<-ctx.Done()
+}
+
+func (m *Mailer) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-m.asks:
+			m.mu.Lock()
+			if m.from[p.Place]--; m.from[p.Place] == 0 {
+				delete(m.from, p.Place)
+			}
+			m.mu.Unlock()
+			m.told(m.send(ctx, p))
+		}
+	}
+}
+
+// told logs what became of an ask, and tells when sending begins to fail.
+func (m *Mailer) told(err error) {
+	switch {
+	case errors.Is(err, errNobody), errors.Is(err, ErrEnough):
+	case err == nil:
+		m.failing.Store(false)
+	default:
+		m.config.Log.Error("a one-time code could not be sent", "error", err)
+		if !m.failing.Swap(true) && m.config.Failed != nil {
+			m.config.Failed(err)
+		}
+	}
+}
+
+var errNobody = errors.New("passes: nobody to send a code to")
+
+func (m *Mailer) send(ctx context.Context, p guard.Pass) error {
+	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+	defer cancel()
+	account, email, err := m.config.Find(ctx, p)
+	if err != nil || email == "" {
+		return cmp.Or(err, errNobody)
+	}
+	code, expires, err := m.config.Codes.Asked(ctx, Grant{Directory: p.Directory, Account: account, For: DefaultLife, From: p.Place})
+	if err != nil {
+		return err
+	}
+	if err := m.config.Send(ctx, email, "Your one-time code", m.letter(account, code, expires)); err != nil {
+		// Nobody has it, so it must not stand in the way of the next one.
+		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
+	}
+	m.config.Sent(context.WithoutCancel(ctx), account, expires)
+	return nil
+}
+
+func (m *Mailer) letter(account, code string, expires time.Time) string {
+	at := "the sign-in page"
+	if m.config.Origin != "" {
+		at = m.config.Origin + "/login"
+	}
+	return fmt.Sprintf(`Somebody asked for a one-time code for the account %s.
+
+If it was you: open %s and enter your user name, your password and this code:
+
+    %s
+
+It is good once, in the place where you use it first, until %s.
+
+If it was not you: do nothing. Without your password the code is of no use.
+Give it to nobody; nobody who works here will ask you for it.
+`, account, at, Spell(code), expires.UTC().Format("15:04 MST on 2 January 2006"))
+}

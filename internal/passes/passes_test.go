@@ -1,0 +1,219 @@
+package passes
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/clocktest"
+	"authguard/internal/database/databasetest"
+	"authguard/trusted"
+)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// at shows a code for alice from the nth place.
+func at(code string, n byte, now time.Time) guard.Pass {
+	return guard.Pass{Account: "alice", Place: trusted.Key{n}, Code: code, Now: now}
+}
+
+// issued is a table with a code for alice, and its clock.
+func issued(t *testing.T, db *sql.DB) (table *Table, code string, clock *clocktest.Clock) {
+	t.Helper()
+	clock = clocktest.At(noon)
+	table = New(db, clock.Now)
+	code, expires, err := table.Issue(t.Context(), Grant{Account: "alice", For: DefaultLife})
+	if err != nil || !expires.Equal(noon.Add(time.Hour)) {
+		t.Fatalf("%v, %v", expires, err)
+	}
+	return table, code, clock
+}
+
+func show(t *testing.T, table *Table, p guard.Pass) bool {
+	t.Helper()
+	good, err := table.Show(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return good
+}
+
+func TestR29ACodeIsGoodAtTheFirstPlaceOnlyAndOnce(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		other := at(code, 1, clock.Now())
+		other.Account = "bob"
+		elsewhere := at(code, 1, clock.Now())
+		elsewhere.Directory = "administration"
+		for name, p := range map[string]guard.Pass{
+			"another account": other, "another directory": elsewhere, "too short": at(code[1:], 1, clock.Now()),
+			"made up": at("AAAABBBBCCCCDDDD", 1, clock.Now()), "empty": at("", 1, clock.Now()), "too old": at(code, 1, noon.Add(time.Hour)),
+			"not UTF-8": at("\xff"+code[1:], 1, clock.Now()), "very long": at(strings.Repeat("-", 1<<20)+code, 1, clock.Now()),
+		} {
+			if show(t, table, p) {
+				t.Errorf("%s is good", name)
+			}
+		}
+		if !show(t, table, at(" "+strings.ToLower(Spell(code))+" ", 1, clock.Now())) {
+			t.Error("the code is not good as people type it")
+		}
+		if show(t, table, at(code, 2, clock.Now())) {
+			t.Error("it is good at a second place")
+		}
+		if err := table.Settle(t.Context(), at("", 1, clock.Now()), guard.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+		if show(t, table, at(code, 1, clock.Now())) {
+			t.Error("it is good again after it was used")
+		}
+	})
+}
+
+func TestR29ACodeIsClaimedByOnePlaceOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		var good atomic.Int64
+		var all sync.WaitGroup
+		for n := range 40 {
+			all.Go(func() {
+				if ok, err := table.Show(t.Context(), at(code, byte(1+n%8), clock.Now())); err != nil {
+					t.Error(err)
+				} else if ok {
+					good.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		var place string
+		var tries int64
+		if err := db.QueryRow(`SELECT place, tries FROM passes`).Scan(&place, &tries); err != nil {
+			t.Fatal(err)
+		}
+		if good.Load() != Tries || tries != Tries {
+			t.Errorf("good %d times in 40 at 8 places at once, %d tries are written down, want %d: one place's five", good.Load(), tries, Tries)
+		}
+	})
+}
+
+func TestR29ATryIsGivenBackIfNoPasswordWasLookedAt(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		for range 20 {
+			if !show(t, table, at(code, 1, clock.Now())) {
+				t.Fatal("no tries are left")
+			}
+			if err := table.Settle(t.Context(), at("", 1, clock.Now()), guard.Abandoned); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := 0
+		for show(t, table, at(code, 1, clock.Now())) {
+			n++
+			if err := table.Settle(t.Context(), at("", 1, clock.Now()), guard.Failed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != Tries {
+			t.Errorf("%d tries, want %d", n, Tries)
+		}
+	})
+}
+
+func TestANewPasswordEndsCodes(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		if err := table.Revoke(t.Context(), "alice"); err != nil {
+			t.Fatal(err)
+		}
+		if show(t, table, at(code, 1, clock.Now())) {
+			t.Error("the code is still good")
+		}
+	})
+}
+
+// Whoever asks for codes in alice's name can leave her without one only by
+// having had two sent to her.
+func TestR29StrangersCannotUseUpTheOwnersCodesNorFillHerMailbox(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		clock := clocktest.At(noon)
+		table := New(db, clock.Now)
+		grant := func(account string, from byte) Grant {
+			return Grant{Account: account, For: DefaultLife, From: trusted.Key{from}}
+		}
+		var sent []string
+		for i := range 24 * 60 {
+			code, _, err := table.Asked(t.Context(), grant("alice", byte(1+i%250)))
+			if err == nil {
+				sent = append(sent, code)
+			} else if !errors.Is(err, ErrEnough) {
+				t.Fatal(err)
+			} else if len(sent) < 2 || !show(t, table, at(sent[len(sent)-1], 9, clock.Now())) {
+				t.Fatal("refused, and the owner has no code that is good")
+			} else if err := table.Settle(t.Context(), at("", 9, clock.Now()), guard.Abandoned); err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(time.Minute)
+		}
+		if len(sent) != 48 {
+			t.Errorf("%d codes in a day, want 48: two in an hour", len(sent))
+		}
+		n := 0
+		for i := range 100 {
+			if _, _, err := table.Asked(t.Context(), grant(string(rune('A'+i)), 251)); err == nil {
+				n++
+			}
+		}
+		if n != askedMost {
+			t.Errorf("one address was given %d codes at once, want %d", n, askedMost)
+		}
+	})
+}
+
+func TestOldCodesAreDeleted(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, _, clock := issued(t, db)
+		for _, want := range []int64{0, 1} {
+			if rows, err := table.Purge(t.Context()); err != nil || rows != want {
+				t.Errorf("%d rows deleted, want %d; %v", rows, want, err)
+			}
+			clock.Advance(3 * time.Hour)
+		}
+	})
+}
+
+func TestOnlyADigestOfACodeIsKept(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		_, code, _ := issued(t, db)
+		var kept string
+		if err := db.QueryRow(`SELECT code_hash || directory || account || place || asked_from FROM passes`).Scan(&kept); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(kept, code) || len(code) != 16 {
+			t.Errorf("%q is kept of %q", kept, code)
+		}
+	})
+}
+
+func FuzzNormalise(f *testing.F) {
+	f.Add("abcd-efgh-0123-4567")
+	f.Fuzz(func(t *testing.T, typed string) {
+		code, ok := normalise(typed)
+		if again, still := normalise(Spell(code)); ok && (!still || again != code) {
+			t.Errorf("%q is %q, and that is %q", typed, code, again)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package passes
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/wneessen/go-mail"
+)
+
+// SMTP sends mail through one server. It is safe for concurrent use.
+type SMTP struct {
+	host   string
+	from   string
+	dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	}
+	options []mail.Option
+}
+
+// NewSMTP reads where the server is, smtp://user:password@host:port or smtps://,
+// and who sends: an address, or a name and an address in angle brackets. With
+// smtp the connection must be encrypted by STARTTLS, unless the server is this
+// machine. The error never repeats the URL, which has a password in it.
+func NewSMTP(server, from string) (*SMTP, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("must be a URL such as smtp://user:password@mail.example.org:587 or smtps://mail.example.org:465")
+	}
+	s := &SMTP{host: u.Hostname(), from: from, dialer: new(net.Dialer), options: []mail.Option{mail.WithTimeout(sendWithin)}}
+	port := 587
+	switch ip, _ := netip.ParseAddr(s.host); {
+	case u.Scheme == "smtps":
+		port = 465
+		s.options, s.dialer = append(s.options, mail.WithSSL()), &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.host}}
+	case s.host == "localhost" || ip.IsLoopback():
+		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSOpportunistic))
+	default:
+		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSMandatory))
+	}
+	if u.Port() != "" {
+		if port, err = strconv.Atoi(u.Port()); err != nil || port < 1 || port > 65535 {
+			return nil, errors.New("must end in a port from 1 to 65535")
+		}
+	}
+	s.options = append(s.options, mail.WithPort(port))
+	if password, set := u.User.Password(); set {
+		s.options = append(s.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(u.User.Username()), mail.WithPassword(password))
+	}
+	return s, nil
+}
+
+// CheckFrom checks who sends.
+func CheckFrom(from string) error {
+	if _, err := netmail.ParseAddress(from); err != nil {
+		return fmt.Errorf("must be an address such as login@example.org, or Example <login@example.org>, not %.60q", from)
+	}
+	return nil
+}
+
+// dial ends a connection with ctx, however little the server says: the client
+// only looks at its own deadline.
+func (s *SMTP) dial(ctx context.Context) mail.DialContextFunc {
+	return func(_ context.Context, network, address string) (net.Conn, error) {
+		c, err := s.dialer.DialContext(ctx, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = c.Close() })
+		}
+		return c, err
+	}
+}
+
+// Send sends a plain text to one address. What is no address of mail is an
+// error, so that a name of somebody's choice adds no recipient and no header
+// (R23).
+func (s *SMTP) Send(ctx context.Context, to, subject, text string) error {
+	m := mail.NewMsg()
+	if err := errors.Join(m.From(s.from), m.To(to)); err != nil {
+		return fmt.Errorf("passes: mail: %w", err)
+	}
+	m.Subject(subject)
+	m.SetMessageID()
+	m.SetDate()
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
+	m.SetBodyString(mail.TypeTextPlain, text)
+	client, err := mail.NewClient(s.host, append(slices.Clone(s.options), mail.WithDialContextFunc(s.dial(ctx)))...)
+	if err != nil {
+		return fmt.Errorf("passes: mail: %w", err)
+	}
+	if err := client.DialAndSendWithContext(ctx, m); err != nil {
+		return fmt.Errorf("passes: mail: %w", err)
+	}
+	return nil
+}
