@@ -71,6 +71,7 @@ type attemptRequest struct {
 	Account   string `json:"account"`
 	Address   string `json:"address"`
 	Device    string `json:"device"`
+	Code      string `json:"code"`
 	Challenge *struct {
 		ID     string `json:"id"`
 		Answer string `json:"answer"`
@@ -100,7 +101,7 @@ func (a *API) begin(c echo.Context) error {
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
-		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api",
+		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
 	}
 	if in.Challenge != nil {
 		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}

@@ -15,6 +15,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
+	"authguard/guard"
 	"authguard/internal/world"
 	"authguard/web"
 )
@@ -38,7 +39,12 @@ func (a away) Spend(ctx context.Context, id [16]byte, until time.Time) (bool, er
 
 func newBackEnd(t *testing.T) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, world.Options{}), doors: web.NewEcho("", quiet)}
+	return newBackEndOf(t, world.Options{})
+}
+
+func newBackEndOf(t *testing.T, o world.Options) *backEnd {
+	t.Helper()
+	b := &backEnd{World: world.New(t, o), doors: web.NewEcho("", quiet)}
 	api := &web.API{
 		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)},
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
@@ -215,4 +221,37 @@ func TestEveryErrorOfTheDecisionAPIIsAProblem(t *testing.T) {
 	ticket := b.begin(t)
 	b.settle(t, ticket, "failed")
 	problem(t, b.ask("POST", "/v1/attempts/settle", `{"ticket":"`+ticket+`","outcome":"failed"}`), http.StatusConflict, "already-settled")
+}
+
+// A codebook knows one code.
+type codebook struct{ used int }
+
+func (*codebook) Show(_ context.Context, p guard.Pass) (bool, error) { return p.Code == "good", nil }
+
+func (c *codebook) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) error {
+	if o == guard.Succeeded {
+		c.used++
+	}
+	return nil
+}
+
+func TestR29TheDecisionAPITakesACode(t *testing.T) {
+	t.Parallel()
+	codes, policy := new(codebook), guard.DefaultPolicy()
+	policy.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Refuse}}
+	b := newBackEndOf(t, world.Options{Passes: codes, Policy: &policy})
+	b.Wrong(t, "alice", "198.51.100.1")
+	for _, try := range [][2]string{{"", "refuse"}, {"bad", "refuse"}, {"good", "proceed"}} {
+		var answer struct{ Decision, Ticket string }
+		b.post(t, "/v1/attempts", map[string]string{"account": "alice", "address": "192.0.2.77", "code": try[0]}, &answer)
+		if answer.Decision != try[1] {
+			t.Errorf("%q: %+v", try[0], answer)
+		}
+		if answer.Ticket != "" {
+			b.settle(t, answer.Ticket, "succeeded")
+		}
+	}
+	if codes.used != 1 {
+		t.Errorf("used %d times", codes.used)
+	}
 }

@@ -37,6 +37,9 @@ type Login struct {
 	Secure CookieSecurity // of device cookies
 	// Storage is where sessions are written; nil: they cannot fail to be.
 	Storage Storage
+	// AskCode has a one-time code sent to the owner of an account, if there is
+	// one, and never waits; nil: no mail is set up.
+	AskCode func(guard.Pass)
 	// Admin says that only administrators may enter here.
 	Admin bool
 	Log   *slog.Logger
@@ -66,7 +69,7 @@ type try struct {
 // attempt is POST /login.
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
-	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "next")
+	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "code", "next")
 	if err != nil {
 		return l.malformed(t, err)
 	}
@@ -79,8 +82,8 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: Devices(c.Request()),
-		Solve:     challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
-		Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
+		Pass:  t.form["code"], Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
 	if err != nil {
 		if !gone(c) {
@@ -347,7 +350,10 @@ func (l *Login) overloaded(t *try, after time.Duration) error {
 
 // later asks to come back after some time.
 func (l *Login) later(t *try, p Problem, kind pages.MessageKind, after time.Duration) error {
-	p.Detail, p.RetryAfter = "The password was not looked at.", retryAfter(after)
+	p.RetryAfter = retryAfter(after)
+	if p.Detail = "The password was not looked at."; p.Type == SlowDown {
+		p.Detail += " A one-time code lets you in: send it as code; /login/code says how to get one."
+	}
 	return l.answer(t, p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)})
 }
 
@@ -374,6 +380,9 @@ func (l *Login) invalid(t *try, p Problem) error {
 
 // answer is a problem as JSON, or as the page with a message.
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
+	if m.CodeFailed = t.decision.Reasons.Has(guard.PassFailed); m.CodeFailed {
+		p.Detail = strings.TrimSpace(p.Detail + " " + pages.CodeFailed)
+	}
 	return answer(t, p, func() ([]byte, error) {
 		view := l.view(t.form["next"])
 		view.Username, view.Message, view.Challenge = t.form["username"], m, shown(p.Challenge)

@@ -15,6 +15,8 @@ func (l *Login) Routes(e *echo.Echo) {
 	e.GET("/login", l.page)
 	e.POST("/login", l.attempt)
 	e.POST("/logout", l.leave)
+	e.GET("/login/code", l.codePage)
+	e.POST("/login/code", l.askCode)
 }
 
 // page is GET /login.
@@ -56,6 +58,40 @@ func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, err
 	}
 	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: client.Address, Door: l.Door}, guard.Decision{})
 	return &issued, err
+}
+
+// codePage is GET /login/code: how to get a one-time code.
+func (l *Login) codePage(c echo.Context) error { return l.showCode(c, http.StatusOK, pages.CodeView{}) }
+
+func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error {
+	view.Admin, view.Mail = l.Admin, l.AskCode != nil
+	page, err := pages.RenderCode(view)
+	return WritePage(c, status, page, err)
+}
+
+// askCode is POST /login/code: a code is sent to the account's owner. The answer
+// is the same whether or not there is such an account, and comes before anybody
+// has looked (R12).
+func (l *Login) askCode(c echo.Context) error {
+	form, err := ReadForm(c, "username")
+	if err != nil {
+		return err
+	}
+	if l.AskCode == nil {
+		return echo.NewHTTPError(http.StatusNotFound, "Nobody can be sent a code here. Ask whoever runs this site for one.")
+	}
+	asked, err := l.Guard.PassFor(l.Directory, form["username"], l.Edge.Client(c.Request()).Address)
+	if err != nil {
+		p := Invalid("Type your user name.")
+		return answer(c, p, func() ([]byte, error) {
+			return pages.RenderCode(pages.CodeView{Admin: l.Admin, Mail: true, Problem: p.Detail})
+		})
+	}
+	l.AskCode(asked)
+	if WantsJSON(c.Request()) {
+		return c.JSON(http.StatusAccepted, map[string]string{"username": form["username"]})
+	}
+	return l.showCode(c, http.StatusAccepted, pages.CodeView{Username: form["username"], Asked: true})
 }
 
 // view is the page, leading to next.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/web"
@@ -32,7 +33,7 @@ type doors struct {
 
 func openDoors(s *site) *doors {
 	d := &doors{site: s, at: s.loaded, api: &web.API{Guard: s.guard, Settled: s.counting.settled}}
-	d.forget = s.people.onNewPassword(forgetting(s.guard, s.log))
+	d.forget = s.people.onNewPassword(forgetting(s.guard, s.people.passes, s.log))
 	d.reload(s.loaded)
 	return d
 }
@@ -170,8 +171,12 @@ func (d *doors) login(door string, edge *web.Edge, session time.Duration, source
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = d.forget
 	}
+	var ask func(guard.Pass)
+	if p.mailer != nil && (door == admin.Door || p.source == accounts.Source(p.accounts)) {
+		ask = p.mailer.Ask
+	}
 	return &web.Login{
-		Guard: d.site.guard, Edge: edge, Door: door, Log: log,
+		Guard: d.site.guard, AskCode: ask, Edge: edge, Door: door, Log: log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &d.hold,

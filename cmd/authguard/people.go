@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strings"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
@@ -12,6 +15,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/database"
 	"authguard/internal/events"
+	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/web/admin"
@@ -26,6 +30,8 @@ type people struct {
 	gate      *passwords.Gate
 	sessions  *sessions.Store
 	storage   *database.Health // whether sessions can be written
+	passes    *passes.Table    // one-time codes
+	mailer    *passes.Mailer   // sends them; nil if no mail server is set
 	log       *slog.Logger
 }
 
@@ -51,6 +57,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 		return nil, err
 	}
 	p.storage = database.NewHealth(p.sessions.Prove, storageChanged(told, log))
+	p.passes = passes.New(on.db, nil)
 	p.source, err = p.open(ctx, loaded.Accounts)
 	return p, err
 }
@@ -82,6 +89,67 @@ func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, 
 		return accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
 	}
 	return p.accounts, nil
+}
+
+// mailFailed is the kind of an alert: owners cannot be sent one-time codes.
+const mailFailed alerts.Kind = "mail-failed"
+
+// openMailer makes what sends one-time codes to the owners of accounts in our own
+// table.
+func (p *people) openMailer(s *site) error {
+	m := s.loaded.Mail
+	if m.Server == "" {
+		return nil
+	}
+	smtp, err := passes.NewSMTP(m.Server.Reveal(), m.From)
+	if err != nil {
+		return fmt.Errorf("mail.server: %w", err)
+	}
+	p.mailer = passes.NewMailer(passes.MailerConfig{
+		Codes: p.passes, Find: p.mailbox, Send: smtp.Send, Origin: s.loaded.Config.Origin, Log: p.log,
+		Sent: func(ctx context.Context, account string, expires time.Time) {
+			if err := s.control.PassIssued(ctx, "mail", account, expires); err != nil {
+				p.log.Error("a one-time code was sent and is not on record", "error", err)
+			}
+		},
+		Failed: func(err error) {
+			s.watch.alerts.Raise(mailFailed, "One-time codes cannot be sent",
+				"Owners of accounts who ask for a one-time code get none; make one with `authguard user pass` meanwhile.\n"+alerts.Name(err.Error()))
+		},
+	})
+	return nil
+}
+
+// mailbox is the account that a name stands for in a directory, and where its
+// owner reads mail; no address if there is no such account.
+func (p *people) mailbox(ctx context.Context, asked guard.Pass) (account, email string, err error) {
+	own, err := p.accounts.Get(ctx, asked.Account)
+	switch {
+	case errors.Is(err, accounts.ErrUnknown):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case own.Disabled, (own.Role == accounts.Admin) != (asked.Directory == admin.Directory):
+		return "", "", nil
+	case own.Email == "" && strings.Contains(own.Username, "@"):
+		return own.Username, own.Username, nil
+	}
+	return own.Username, own.Email, nil
+}
+
+// directoryOf is where an account logs in: at the administration if it is only an
+// administrator's. Another program's account comes before an administrator's of
+// the same name, who can be unlocked.
+func (p *people) directoryOf(ctx context.Context, name string) (string, error) {
+	login, found, err := p.source.FindForLogin(ctx, name)
+	if err != nil || found && login.Role != accounts.Admin {
+		return "", err
+	}
+	own, err := p.accounts.Get(ctx, name)
+	if err == nil && own.Role != accounts.Admin {
+		err = accounts.ErrUnknown // it cannot log in while another program keeps the accounts
+	}
+	return admin.Directory, err
 }
 
 // canonical looks up the one name that stands for all names of an account: in our
@@ -123,10 +191,10 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 	return nil
 }
 
-// forgetting forgets all places of an account.
-func forgetting(g *guard.Guard, log *slog.Logger) func(context.Context, string) {
+// forgetting forgets all places of an account, and its one-time codes.
+func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
-		if err := g.ForgetPlaces(ctx, account, netip.Addr{}); err != nil {
+		if err := errors.Join(g.ForgetPlaces(ctx, account, netip.Addr{}), codes.Revoke(ctx, account)); err != nil {
 			log.Error("places of an account with a new password could not be forgotten", "error", err)
 		}
 	}

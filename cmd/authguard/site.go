@@ -73,10 +73,13 @@ func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err err
 	s.listings = lists.New(s.storage.db)
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: s.people.accounts,
-		Sessions: s.people.sessions, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
+		Sessions: s.people.sessions, Passes: s.people.passes, DirectoryOf: s.people.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
 		Warn: s.warnings, Log: s.log,
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.people.openMailer(s); err != nil {
 		return err
 	}
 	s.watch.metrics.Watch(control.Gauges{
@@ -106,7 +109,7 @@ func (s *site) openGuard(ctx context.Context) error {
 	}
 	s.guard, err = guard.New(guard.Config{
 		Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store,
-		Cookies: cookies, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
+		Cookies: cookies, Passes: s.people.passes, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
 		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: s.counting.settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
@@ -126,6 +129,9 @@ func (s *site) start(ctx context.Context) error {
 	}
 	s.mode.start(&s.running)
 	s.running.Start(s.people.storage.Run)
+	if s.people.mailer != nil {
+		s.running.Start(s.people.mailer.Run)
+	}
 	s.running.Start(s.upkeep)
 	return nil
 }

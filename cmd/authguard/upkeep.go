@@ -31,6 +31,7 @@ func (s *site) tidy(ctx context.Context) {
 		{"audit", s.watch.purge},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, time.Now()) }},
 		{"sessions", s.people.sessions.Purge},
+		{"passes", s.people.passes.Purge},
 		{"places", s.counting.places.Purge},
 	} {
 		rows, err := table.purge(ctx)

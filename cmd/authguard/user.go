@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 )
 
 // userCmd is `authguard user`.
@@ -25,6 +26,7 @@ type userCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add an account."`
 	Passwd  userPasswdCmd  `cmd:"" help:"Set an account's password; its sessions end and its places are forgotten."`
 	Disable userDisableCmd `cmd:"" help:"Disable an account, or --enable it again."`
+	Pass    userPassCmd    `cmd:"" help:"Make a one-time code that lets one place into an account, together with its password."`
 	List    userListCmd    `cmd:"" help:"List the accounts."`
 	Import  userImportCmd  `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
 }
@@ -135,6 +137,24 @@ func (c userDisableCmd) Run(g *globals) error {
 		words = "%q may log in again."
 	}
 	return g.do(http.MethodPost, "/api/users/disable", nil, map[string]any{"username": c.Name, "enable": c.Enable}, words, c.Name)
+}
+
+type userPassCmd struct {
+	Name string `arg:"" help:"The user name or e-mail address."`
+	For  string `default:"1h" help:"How long the code is good, such as 30m; at most 24h."`
+}
+
+// Run makes a code and says what to do with it.
+func (c userPassCmd) Run(g *globals) error {
+	var code control.Code
+	return g.show(http.MethodPost, "/api/users/pass", nil, map[string]any{"username": c.Name, "for": c.For}, &code, func() error {
+		_, err := fmt.Fprintf(g.out, `One-time code for %q, shown this once: %s
+Give it to the owner of the account only, and make sure that it is the owner.
+At the sign-in page it goes into "One-time code", with user name and password.
+It is good once, at the first place that uses it, until %s.
+`, code.Account, code.Code, code.Expires.Local().Format("15:04 MST on 2 January"))
+		return err
+	})
 }
 
 type userListCmd struct{}

@@ -63,7 +63,8 @@ type Config struct {
 	Audit     Audit `reload:"live"`
 	Log       Log
 	Alerts    Alerts `reload:"live"`
-	API       API    `reload:"live"`
+	Mail      Mail
+	API       API `reload:"live"`
 }
 
 // Admin is the listener for pages, metrics and health.
@@ -175,6 +176,12 @@ type Alerts struct {
 	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
 	PerHour int           `within:"1 10000"` // messages; the rest are counted and summed up
 	Bundle  time.Duration `within:"0s 1h"`   // what happens within this time goes into one message
+}
+
+// Mail is where one-time codes are sent from, to the owners of accounts.
+type Mail struct {
+	Server Secret // smtp:// or smtps:// URL; empty: nobody can have a code sent
+	From   string // an address, or a name and an address in angle brackets
 }
 
 // API is the decision API.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"authguard/internal/alerts"
+	"authguard/internal/passes"
 )
 
 // unless reports a problem with the setting at path if ok is false. If another
@@ -93,6 +94,11 @@ func (l *loader) validate() {
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
+	l.check("mail.from", c.Mail.From, passes.CheckFrom)
+	if c.Mail.Server != "" {
+		_, err := passes.NewSMTP(c.Mail.Server.Reveal(), c.Mail.From)
+		l.unless(err == nil, "mail.server", "", "%v", err)
+	}
 	for i, t := range c.API.Tokens {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
 			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
@@ -167,6 +173,10 @@ func (l *loader) conflicts() {
 	l.known = slices.Clone(l.problems)
 	l.accountConflicts(&c.Accounts)
 	l.redisConflicts(&c.Redis)
+	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
+		"must say who sends, such as login@example.org, because mail.server is set")
+	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
+		"must say which server sends mail, because mail.from is set")
 	l.unless(c.Admin.Listen != c.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", "listen",
 		"must differ from listen: the administrator's pages need an address of their own")
 	l.unless(c.Limits.HeldPerAddress <= c.Limits.Held, "limits.held_per_address", "limits.held",

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/lists"
+	"authguard/internal/passes"
 	"authguard/internal/sessions"
 )
 
@@ -41,7 +42,11 @@ type Config struct {
 	Listings *lists.Table
 	Accounts *accounts.Table
 	Sessions *sessions.Store
+	Passes   *passes.Table
 	Audit    *audit.Log
+	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
+	// accounts.ErrUnknown if there is none.
+	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
 	// Changes has the lists and account names read again when another node has
@@ -67,7 +72,7 @@ func New(c Config) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

@@ -17,6 +17,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/world"
 	"authguard/trusted"
 )
 
@@ -57,6 +58,10 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 				t.Fatal("the place is not known")
 			}
 			d.openSession(t, "ann", what)
+			code, err := d.IssuePass(t.Context(), "cli:root", "Ann@Example.org", 0)
+			if row := d.recorded(t); err != nil || row.Decision != "user-pass" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
+				t.Errorf("%v, on record: %+v", err, row)
+			}
 			before, _ := d.accounts.Get(t.Context(), "ann")
 			if err := do(); err != nil {
 				t.Errorf("%s: %v", what, err)
@@ -65,6 +70,11 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 			_, open, err := d.sessions.FindCtx(t.Context(), what)
 			if open || err != nil || after.Version <= before.Version {
 				t.Errorf("%s: session open: %v, %v, version %d after %d", what, open, err, after.Version, before.Version)
+			}
+			with := world.From("ann", home.String())
+			with.Pass = code.Code
+			if tried, _ := d.w.Try(t, with, "wrong"); tried.Passed {
+				t.Errorf("%s: a one-time code is still good", what)
 			}
 			if got := d.w.Status(t, "ann", home.String()); got != trusted.Stranger {
 				t.Errorf("%s: the place is %v", what, got)

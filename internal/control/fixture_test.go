@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"database/sql"
 	"log/slog"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/lists"
+	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/internal/world"
@@ -33,6 +35,7 @@ type desk struct {
 	listings *lists.Table
 	sessions *sessions.Store
 	audit    *audit.Log
+	passes   *passes.Table
 	tops     *control.Tops
 	changes  *changes.Watcher
 }
@@ -48,7 +51,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	d := &desk{db: db, tops: new(control.Tops)}
 	var err error
 	canonical := func(_, name string) string { return d.accounts.Canonical(name) }
-	d.w = world.New(t, world.Options{Start: time.Now().Truncate(time.Second), Canonical: canonical})
+	d.w = world.New(t, world.Options{Passes: passes.New(d.db, nil), Start: time.Now().Truncate(time.Second), Canonical: canonical})
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
 	must(err)
 	d.accounts, err = accounts.New(t.Context(), accounts.Config{
@@ -57,12 +60,13 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	must(err)
 	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
+	d.passes = passes.New(d.db, d.w.Clock.Now)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
 	d.Control, err = control.New(control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Audit: d.audit, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, DirectoryOf: d.directoryOf, Audit: d.audit, Tops: d.tops, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	})
 	must(err)
@@ -80,6 +84,12 @@ func (d *desk) recorded(t *testing.T) audit.Row {
 		return audit.Row{}
 	}
 	return rows[0]
+}
+
+// directoryOf is where an account logs in: all are the site's.
+func (d *desk) directoryOf(ctx context.Context, name string) (string, error) {
+	_, err := d.accounts.Get(ctx, name)
+	return "", err
 }
 
 // user adds an account.

@@ -1,13 +1,16 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/internal/passes"
 )
 
 // MaxUsers is the most accounts on one page of Users.
@@ -64,9 +67,10 @@ func (c *Control) changed(ctx context.Context, who, what, name string) error {
 	name = c.nameOf(name)
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
 	forgotten := c.config.Guard.ForgetPlaces(ctx, name, netip.Addr{})
-	err := errors.Join(ended, forgotten)
+	revoked := c.config.Passes.Revoke(ctx, name)
+	err := errors.Join(ended, forgotten, revoked)
 	if err != nil {
-		err = fmt.Errorf("control: the account is changed, but its sessions and places could not all be ended; do it again: %w", err)
+		err = fmt.Errorf("control: the account is changed, but its sessions, places and one-time codes could not all be ended; do it again: %w", err)
 	}
 	return errors.Join(err, c.record(ctx, audit.Action{Who: who, What: what, Subject: name}))
 }
@@ -77,6 +81,45 @@ func (c *Control) nameOf(name string) string {
 		return canonical
 	}
 	return name
+}
+
+// A Code is a one-time code as it is told once.
+type Code struct {
+	Account string    `json:"account"`
+	Code    string    `json:"code"`
+	Expires time.Time `json:"expires"`
+}
+
+// IssuePass makes a one-time code that lets one place into an account, together
+// with its password (R29); a life of 0 is passes.DefaultLife. Errors are
+// accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for a life that is too
+// long.
+func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Duration) (Code, error) {
+	if life = cmp.Or(life, passes.DefaultLife); life < time.Minute || life > passes.MaxLife {
+		return Code{}, fmt.Errorf("%w: a code is good for a minute to 24 hours", ErrAsked)
+	}
+	name, err := c.Canonical(name)
+	if err != nil {
+		return Code{}, err
+	}
+	directory, err := c.config.DirectoryOf(ctx, name)
+	if err != nil {
+		return Code{}, err
+	}
+	p, err := c.config.Guard.PassFor(directory, name, netip.Addr{})
+	if err != nil {
+		return Code{}, err
+	}
+	code, expires, err := c.config.Passes.Issue(ctx, passes.Grant{Directory: directory, Account: p.Account, For: life})
+	if err != nil {
+		return Code{}, err
+	}
+	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account, expires)
+}
+
+// PassIssued puts on record that somebody was given a one-time code.
+func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time) error {
+	return c.record(ctx, audit.Action{Who: who, What: "user-pass", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339)})
 }
 
 // Users is one page of the accounts in order of their user names, from after

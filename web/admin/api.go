@@ -50,6 +50,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/users", asking(a.addUser))
 	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
+	add(http.MethodPost, "/users/pass", asking(a.issuePass))
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/audit", a.recent)
 }
@@ -190,7 +191,7 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.
-var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|captchamode|audit|sessions|passwords|database): `)
+var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database): `)
 
 // words is an error's text without its package names and on one line.
 func words(err error) string {

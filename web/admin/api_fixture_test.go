@@ -23,6 +23,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/lists"
+	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
 	"authguard/internal/world"
@@ -73,7 +74,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.control, err = control.New(control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), DirectoryOf: o.directoryOf, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	})
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}
@@ -162,4 +163,13 @@ func (o *office) recorded(t *testing.T) (what, who, subject string) {
 		t.Fatalf("nothing is on record: %v", err)
 	}
 	return rows[0].Decision, rows[0].Who, rows[0].Account + rows[0].Address
+}
+
+// directoryOf is where an account of our own table logs in.
+func (o *office) directoryOf(ctx context.Context, name string) (string, error) {
+	account, err := o.accounts.Get(ctx, name)
+	if account.Role == accounts.Admin {
+		return admin.Directory, err
+	}
+	return "", err
 }

@@ -48,6 +48,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
 	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
 	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
+	e.POST("/pass", s.page(s.passForm))
 	e.GET("/password", s.signedIn(s.passwordPage))
 	e.POST("/password", s.signedIn(s.changePassword))
 

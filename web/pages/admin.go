@@ -11,8 +11,8 @@ import (
 	"authguard/internal/control"
 )
 
-// AdminView is the administrator's overview. Its forms post to /mode, /unlock
-// and /forget; the look-up is a GET of / with account and address.
+// AdminView is the administrator's overview. Its forms post to /mode, /unlock,
+// /forget and /pass; the look-up is a GET of / with account and address.
 type AdminView struct {
 	// CSRF goes into every form, as a hidden field named csrf.
 	CSRF string
@@ -23,6 +23,8 @@ type AdminView struct {
 	// Notice is the outcome of the form that was sent last; zero at first.
 	Notice Notice
 	LookUp LookUp
+	// Pass is a one-time code that was just made; zero for none.
+	Pass control.Code
 }
 
 // A Notice is the outcome of a form.

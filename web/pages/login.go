@@ -80,6 +80,35 @@ func (v LoginView) FocusOn() string {
 	return "password"
 }
 
+// AsksForCode reports whether the field for a one-time code is open: where it is
+// the quickest way in, and where one did not count.
+func (v LoginView) AsksForCode() bool { return v.Message.Kind == SlowDown || v.Message.CodeFailed }
+
+// CodeView is the page that says how to get a one-time code.
+type CodeView struct {
+	Admin bool
+	// Mail says that a code can be sent to the account's owner.
+	Mail bool
+	// Username is what was typed last. Asked says that a code was asked for;
+	// whether one is on its way is told to nobody.
+	Username string
+	Asked    bool
+	// Problem is a sentence of the handler's own, for a form that was incomplete.
+	Problem string
+}
+
+// RenderCode draws the page.
+func RenderCode(v CodeView) ([]byte, error) { return render("code", v) }
+
+// Frame is what surrounds the page.
+func (v CodeView) Frame() frame {
+	title := "One-time code"
+	if v.Admin {
+		title += " · Administration"
+	}
+	return frame{Title: title, Script: "login.js"}
+}
+
 // Frame is what surrounds the page.
 func (v LoginView) Frame() frame {
 	title := "Sign in"

@@ -56,6 +56,8 @@ type Message struct {
 	// RetryAt is the same as a moment, for those without JavaScript; the zero
 	// time leaves it out.
 	RetryAt time.Time
+	// CodeFailed says that the one-time code that came along was none.
+	CodeFailed bool
 	// Detail replaces the text of InvalidInput. It is the handler's own
 	// sentence, never a copy of what was typed.
 	Detail string
@@ -65,7 +67,7 @@ type Message struct {
 // means and what to do next.
 var said = [...]struct{ tone, title, text string }{
 	NoMessage:         {},
-	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again."},
+	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again. If you are sure of them, sign in with a one-time code."},
 	ChallengeAhead:    {"calm", "One more step", "If you have signed in from here before, you may leave it empty."},
 	ChallengeRequired: {"calm", "One more step", "Solve the challenge below and enter your password again: it was not looked at."},
 	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
@@ -93,14 +95,24 @@ func (m Message) Tone() string { return said[m.Kind].tone }
 // Title is what happened, in a few words.
 func (m Message) Title() string { return said[m.Kind].title }
 
+// CodeFailed is said of a one-time code that was none.
+const CodeFailed = "The one-time code did not count: it is mistyped, used or too old, or was used in another place first."
+
 // Lines is what it means and what to do next.
 func (m Message) Lines() []string {
+	if m.CodeFailed {
+		return append(m.lines(), CodeFailed)
+	}
+	return m.lines()
+}
+
+func (m Message) lines() []string {
 	text := said[m.Kind].text
 	switch {
 	case m.Kind == ChallengeAhead || m.Kind == ChallengeRequired:
 		return []string{whySaid[m.Why], text}
 	case m.Kind == SlowDown && m.RetryAfter > longWait:
-		return []string{text, "In a hurry? Use a device and a connection from which you have signed in before, or ask whoever runs this site to unlock you."}
+		return []string{text, "In a hurry? Use a device and a connection from which you have signed in before, or sign in with a one-time code."}
 	case m.Kind == InvalidInput:
 		return []string{cmp.Or(m.Detail, text)}
 	}

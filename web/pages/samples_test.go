@@ -34,6 +34,10 @@ func samples() map[string]func() ([]byte, error) {
 		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
 		"login work":       login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
 		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"login code":       login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
+		"code":             func() ([]byte, error) { return RenderCode(CodeView{}) },
+		"code by mail":     func() ([]byte, error) { return RenderCode(CodeView{Mail: true, Problem: "Type your user name."}) },
+		"code asked":       func() ([]byte, error) { return RenderCode(CodeView{Mail: true, Asked: true, Username: hostile}) },
 		"login busy":       login(LoginView{Admin: true, Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
 		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
 		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
@@ -66,7 +70,7 @@ func attacked() AdminView {
 	}
 	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return AdminView{
-		CSRF: "token", User: hostile, Notice: Notice{Text: "Unlocked:", Subject: hostile},
+		CSRF: "token", User: hostile, Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)}, Notice: Notice{Text: "Unlocked:", Subject: hostile},
 		Overview: control.Overview{
 			Now: noon, Minutes: hour(40),
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},

@@ -65,11 +65,13 @@ function countDown(form, seconds) {
   const timer = setInterval(tick, 1000);
   submit.disabled = true;
   tick();
-  // Another name may be free at once; the server decides.
-  form.elements.username.addEventListener("input", () => {
-    submit.disabled = false;
-    submit.textContent = label;
-  });
+  // Another name may be free at once, and a code opens the door; the server decides.
+  for (const field of [form.elements.username, form.elements.code]) {
+    field.addEventListener("input", () => {
+      submit.disabled = false;
+      submit.textContent = label;
+    });
+  }
 }
 
 function words(seconds) {
