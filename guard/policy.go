@@ -73,7 +73,7 @@ func DefaultPolicy() Policy {
 			{Failures: 10, Window: time.Minute, Then: Challenge},
 			{Failures: 20, Window: time.Hour, Then: Challenge},
 			{Failures: 50, Window: day, Then: Challenge},
-			{Failures: 200, Window: day, Then: Refuse},
+			{Failures: 1000, Window: day, Then: Refuse},
 		},
 		Network: []Limit{
 			{Failures: 60, Window: time.Minute, Then: Challenge},

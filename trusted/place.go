@@ -26,7 +26,7 @@ const (
 
 // Defaults of a store's Limits.
 const (
-	DefaultPlaces = 5
+	DefaultPlaces = 10
 	DefaultTTL    = 90 * 24 * time.Hour
 )
 
