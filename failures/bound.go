@@ -58,6 +58,9 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 			return sh.share(s)
 		}
 	}
+	for _, then := range before {
+		m.note(rowCharged, m.shard(&s.Shard), &own.key, then)
+	}
 	own.set(own.count(), 0, own.class())
 	return own
 }

@@ -6,18 +6,26 @@ import (
 	"time"
 )
 
-// Charge implements Store.
+// Charge implements Store. With a journal it returns when the charge is in it.
 func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
 	if err := check(subjects, len(usages)); err != nil {
 		return ChargeID{}, err
 	}
+	id := m.charge(subjects, usages)
+	if id.Charged() {
+		m.written()
+	}
+	return id, nil
+}
+
+func (m *Memory) charge(subjects []Subject, usages []Usage) ChargeID {
 	var l lockSet
 	m.lock(&l, subjects)
 	defer l.unlock(m)
 
 	at, room := m.use(subjects, usages, &l)
 	if !room {
-		return ChargeID{}, nil
+		return ChargeID{}
 	}
 	for i := range subjects {
 		own := l.slots[i]
@@ -25,16 +33,16 @@ func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (
 			own = nil // it may get a slot of its own now
 		}
 		if !m.chargeOne(l.shards[i], &subjects[i], own, uint32(at)) {
-			l.refund(subjects[:i], uint32(at))
+			l.refund(m, subjects[:i], uint32(at))
 			usages[i].Over |= subjects[i].Bind
 			usages[i].Failed |= subjects[i].Bind
-			return ChargeID{}, nil
+			return ChargeID{}
 		}
 		if own == nil {
 			l.slots = [maxSubjects]*slot{} // they may have been moved
 		}
 	}
-	return ChargeID{At: at}, nil
+	return ChargeID{At: at}
 }
 
 // Read implements Store.
@@ -61,7 +69,7 @@ func (m *Memory) TakeBack(_ context.Context, id ChargeID, subjects []Subject) er
 	if !id.Charged() {
 		return nil
 	}
-	return m.each(subjects, func(sh *shard, s *slot) { sh.pull(s, uint32(id.At)) })
+	return m.each(subjects, func(of *Subject, sh *shard, s *slot) { m.pull(of, sh, s, uint32(id.At)) })
 }
 
 // Failed implements Store.
@@ -69,7 +77,7 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 	if !id.Charged() {
 		return nil
 	}
-	return m.each(subjects, func(_ *shard, s *slot) {
+	return m.each(subjects, func(_ *Subject, _ *shard, s *slot) {
 		if s.pending() > 0 {
 			s.meta -= 1 << countBits
 		}
@@ -79,42 +87,66 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 // Clear implements Store. A key that shares its count is not cleared: the
 // count is not its own.
 func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
-	return m.each(subjects, func(sh *shard, s *slot) {
+	return m.each(subjects, func(of *Subject, sh *shard, s *slot) {
 		if keyIsShared(&s.key) {
 			return
 		}
-		mark, newest := keyCleared(&s.key), sh.newest(s)
+		key, mark, newest := s.key, keyCleared(&s.key), sh.newest(s)
+		shard := m.shard(&of.Shard)
 		sh.changed = true
-		if what != BackoffBit {
-			sh.remove(s)
+		if what == BackoffBit {
+			if m.mark(sh, &mark, newest) {
+				m.note(rowMarked, shard, &mark, newest)
+			}
+			return
 		}
-		old := sh.find(&mark)
-		switch {
-		case what != BackoffBit && old != nil:
+		sh.remove(s)
+		m.note(rowCleared, shard, &key, newest)
+		if old := sh.find(&mark); old != nil {
 			sh.remove(old)
-		case what != BackoffBit:
-		case old != nil:
-			old.body[0] = newest
-		case m.room(sh, uint32(m.clock())):
-			sh.pushInline(sh.insert(&mark), newest)
+			m.note(rowCleared, shard, &mark, newest)
 		}
 	})
 }
 
+// mark gives a slot its only moment. It reports false if there is no room for the
+// slot.
+func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
+	old := sh.find(key)
+	switch {
+	case old != nil:
+		old.body[0] = at
+	case m.room(sh, uint32(m.clock())):
+		sh.pushInline(sh.insert(key), at)
+	default:
+		return false
+	}
+	return true
+}
+
 // each calls do with the slot of every subject that has one.
-func (m *Memory) each(subjects []Subject, do func(*shard, *slot)) error {
+func (m *Memory) each(subjects []Subject, do func(*Subject, *shard, *slot)) error {
 	if err := check(subjects, len(subjects)); err != nil {
 		return err
 	}
 	var l lockSet
 	m.lock(&l, subjects)
-	defer l.unlock(m)
 	for i := range subjects {
 		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil {
-			do(l.shards[i], slot)
+			do(&subjects[i], l.shards[i], slot)
 		}
 	}
+	l.unlock(m)
+	m.written()
 	return nil
+}
+
+// pull takes a moment back and notes that.
+func (m *Memory) pull(of *Subject, sh *shard, s *slot, at uint32) {
+	key := s.key
+	if sh.pull(s, at) {
+		m.note(rowTakenBack, m.shard(&of.Shard), &key, at)
+	}
 }
 
 // use fills the usages and returns the moment at which they hold: now, or that of
@@ -161,14 +193,14 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 	if slot == nil {
 		return false
 	}
-	if sh.pushInline(slot, at) {
-		return true
+	if !sh.pushInline(slot, at) && !sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve) {
+		if slot.count() == 0 {
+			sh.drop(slot)
+		}
+		return false
 	}
-	ok := sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve)
-	if !ok && slot.count() == 0 {
-		sh.drop(slot)
-	}
-	return ok
+	m.note(rowCharged, m.shard(&s.Shard), &slot.key, at)
+	return true
 }
 
 // reserve takes bytes from what the bound leaves, or nothing.
@@ -235,10 +267,10 @@ func (l *lockSet) add(shard uint8) {
 }
 
 // refund takes a charge back from the first subjects.
-func (l *lockSet) refund(subjects []Subject, at uint32) {
+func (l *lockSet) refund(m *Memory, subjects []Subject, at uint32) {
 	for i := range subjects {
 		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
-			l.shards[i].pull(s, at)
+			m.pull(&subjects[i], l.shards[i], s, at)
 		}
 	}
 }

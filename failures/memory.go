@@ -23,6 +23,9 @@ type Config struct {
 	PendingFor time.Duration
 	// Now is the clock; default time.Now, read the cheap way.
 	Now func() time.Time
+	// Owner names the key that keys are digests under, and snapshots are marked
+	// with it; zero: they are not. A snapshot of another owner is ErrOtherOwner.
+	Owner Key
 }
 
 const (
@@ -45,6 +48,10 @@ type Memory struct {
 	started time.Time
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
+	owner   Key
+
+	journaled bool // set before the first charge
+	journal   journal
 }
 
 var _ Store = (*Memory)(nil)
@@ -59,7 +66,7 @@ func NewMemory(c Config) (*Memory, error) {
 	}
 	m := &Memory{
 		max: c.MaxBytes,
-		now: c.Now,
+		now: c.Now, owner: c.Owner,
 	}
 	m.retain.Store(millis(c.Retain))
 	m.pending.Store(millis(c.PendingFor))

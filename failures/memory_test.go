@@ -19,7 +19,7 @@ import (
 
 func newClock() *clocktest.Clock { return clocktest.At(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) }
 
-func newMemory(t *testing.T, c *clocktest.Clock, maxBytes int64) *failures.Memory {
+func newMemory(t tester, c *clocktest.Clock, maxBytes int64) *failures.Memory {
 	t.Helper()
 	m, err := failures.NewMemory(failures.Config{
 		MaxBytes: maxBytes, Retain: failurestest.Retain, PendingFor: failurestest.PendingFor, Now: c.Now,

@@ -50,8 +50,9 @@ type shard struct {
 	changed bool   // since the last snapshot
 	swept   uint32 // when it was last swept in vain for room
 	// All of the above is one cache line, which is all that most calls touch.
-	slab slab
-	_    [32]byte // a cache line away from the next one
+	slab  slab
+	saved uint64   // the number of the newest record that the loaded snapshot knows
+	_     [24]byte // a cache line away from the next one
 }
 
 func (k *Key) home(slots int) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -16,6 +17,8 @@ import (
 //	"AGFAIL01", saved at int64 (Unix milliseconds)
 //	shard uint8, key [16]byte, count uint16, count × moment uint32   (little endian)
 //	…
+//	shard uint8, number uint64, 8 zero bytes, 0xffff   (after a shard: its newest record in a journal)
+//	0, owner [16]byte, 0xfffe
 //	19 zero bytes, crc32 (Castagnoli) of all before
 //
 // Whether a charge is decided is not kept: what was undecided when the process
@@ -24,6 +27,9 @@ import (
 var (
 	// ErrBadSnapshot means that a file is no snapshot, or a damaged one.
 	ErrBadSnapshot = errors.New("failures: not a whole snapshot")
+	// ErrOtherOwner means that a snapshot was counted under another key: none of its
+	// counts would ever be found.
+	ErrOtherOwner = errors.New("failures: counted under another key")
 
 	snapshotMagic = [8]byte([]byte("AGFAIL01"))
 	castagnoli    = crc32.MakeTable(crc32.Castagnoli)
@@ -32,6 +38,10 @@ var (
 const (
 	headerBytes = len(snapshotMagic) + 8
 	recordBytes = 1 + len(Key{}) + 2 // before the moments
+
+	// Instead of a count.
+	markNumber = 0xffff
+	markOwner  = 0xfffe
 )
 
 // Changed reports whether anything was charged or taken back since the last
@@ -51,8 +61,12 @@ func (m *Memory) Changed() bool {
 
 // Save writes a snapshot to a file, whole or not at all: the file is replaced
 // when the new one is on the disk. Counting goes on meanwhile; each shard is
-// saved as of a moment of its own.
+// saved as of a moment of its own. A journal begins anew.
 func (m *Memory) Save(path string) (err error) {
+	drop, err := m.turn()
+	if err != nil {
+		return fmt.Errorf("failures: save: %w", err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("failures: save: %w", err)
@@ -68,7 +82,10 @@ func (m *Memory) Save(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err = os.Rename(f.Name(), path); err == nil {
+		drop()
+	}
+	return err
 }
 
 func (m *Memory) markChanged() {
@@ -84,19 +101,25 @@ func (m *Memory) write(to io.Writer) error {
 	_, err := w.Write(binary.LittleEndian.AppendUint64(snapshotMagic[:], uint64(m.clock())))
 	var buffer []byte
 	for i := range m.shards {
-		buffer = m.shards[i].encode(byte(i), buffer[:0])
+		buffer = m.encode(byte(i), buffer[:0])
 		_, e := w.Write(buffer)
 		err = errors.Join(err, e)
 	}
-	_, e := w.Write(make([]byte, recordBytes))
+	buffer = mark(buffer[:0], 0, m.owner, markOwner)
+	_, e := w.Write(append(buffer, make([]byte, recordBytes)...))
 	if err = errors.Join(err, e, w.Flush()); err != nil {
 		return err
 	}
 	return binary.Write(to, binary.LittleEndian, sum.Sum32())
 }
 
-// encode appends the shard's keys and notes that they are saved.
-func (sh *shard) encode(number byte, to []byte) []byte {
+func mark(to []byte, shard byte, key Key, what uint16) []byte {
+	return binary.LittleEndian.AppendUint16(append(append(to, shard), key[:]...), what)
+}
+
+// encode appends a shard's keys and notes that they are saved.
+func (m *Memory) encode(number byte, to []byte) []byte {
+	sh := &m.shards[number]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.changed = false
@@ -111,21 +134,40 @@ func (sh *shard) encode(number byte, to []byte) []byte {
 			to = binary.LittleEndian.AppendUint32(to, at)
 		}
 	}
-	return to
+	m.journal.mu.Lock()
+	defer m.journal.mu.Unlock()
+	if m.journal.last == 0 {
+		return to
+	}
+	var last Key
+	binary.LittleEndian.PutUint64(last[:], m.journal.last)
+	return mark(to, number, last, markNumber)
 }
 
-// Load adds what a snapshot holds to an empty store and reports how many keys
-// that was. The checksum is read first: from a damaged file nothing is taken,
+// Load adds what a snapshot and the journals beside it hold to an empty store and
+// reports how many keys that was. The checksum is read first: from a damaged file nothing is taken,
 // and the error is ErrBadSnapshot. Charges older than Retain are left out, and
 // a snapshot from the future (the wall clock was set back meanwhile) counts as
 // saved just now.
 func (m *Memory) Load(path string) (keys int, err error) {
+	keys, err = m.load(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return keys, err
+	}
+	if failed := m.replay(path); failed != nil {
+		return keys, fmt.Errorf("failures: load %s: %w", path, failed)
+	}
+	keys, _ = m.Size()
+	return keys, err
+}
+
+func (m *Memory) load(path string) (keys int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("failures: load: %w", err)
 	}
 	defer f.Close()
-	if err := verify(f); err != nil {
+	if err := errors.Join(verify(f), m.owned(f)); err != nil {
 		return 0, fmt.Errorf("failures: load %s: %w", path, err)
 	}
 	keys, err = m.read(bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 1<<16))
@@ -160,6 +202,23 @@ func verify(f *os.File) error {
 	return nil
 }
 
+// owned is ErrOtherOwner for a snapshot that names somebody else, as its last record.
+func (m *Memory) owned(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var last [recordBytes]byte
+	if _, err := f.ReadAt(last[:], info.Size()-crc32.Size-2*int64(recordBytes)); err != nil {
+		return nil // an empty one, of an older version
+	}
+	named := binary.LittleEndian.Uint16(last[1+len(Key{}):]) == markOwner
+	if named && m.owner != (Key{}) && Key(last[1:]) != m.owner && Key(last[1:]) != (Key{}) {
+		return ErrOtherOwner
+	}
+	return nil
+}
+
 func (m *Memory) read(r io.Reader) (keys int, err error) {
 	var intro [headerBytes]byte
 	if _, err := io.ReadFull(r, intro[:]); err != nil {
@@ -174,10 +233,16 @@ func (m *Memory) read(r io.Reader) (keys int, err error) {
 			return keys, ErrBadSnapshot
 		}
 		count := int(binary.LittleEndian.Uint16(head[1+len(Key{}):]))
-		if count == 0 {
+		switch key := Key(head[1:]); {
+		case count == 0:
 			return keys, nil
-		}
-		if count > countMask {
+		case count == markNumber:
+			m.shards[head[0]].saved = binary.LittleEndian.Uint64(key[:])
+			m.journal.last = max(m.journal.last, m.shards[head[0]].saved)
+			continue
+		case count == markOwner:
+			continue // checked before
+		case count > countMask:
 			return keys, ErrBadSnapshot
 		}
 		if _, err := io.ReadFull(r, raw[:count*wordsInBytes]); err != nil {
