@@ -209,7 +209,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	done := make(chan error, 1)
-	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.DiscardHandler), known)
+	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.DiscardHandler), opening{builtIn: known})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,16 +37,16 @@ type counting struct {
 	log       *slog.Logger
 }
 
-func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
+func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
-	c = &counting{snapshot: on.path("counters"), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
+	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
 	c.counters, err = failures.NewMemory(failures.Config{
-		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor,
+		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor, Owner: on.keys.Counted(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := c.restore(); err != nil {
+	if err := c.restore(anew); err != nil {
 		return nil, err
 	}
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
@@ -66,22 +66,41 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, told 
 	return c, nil
 }
 
-// restore puts back what was saved of the counters. A snapshot that is damaged
-// is set aside, not deleted, and logged as an error: without it the guard starts from
-// nothing.
-func (c *counting) restore() error {
+// countersFile is the snapshot in the data folder. Once it is there, the folder was
+// served from.
+const countersFile = "counters"
+
+// restore puts back what was saved of the counters, and what the journals say, and
+// has everything journaled from then on. A snapshot that is damaged is set aside, not
+// deleted, and logged as an error: without it the guard knows only what the journals
+// do. One that was counted under other keys is an error, unless anew says to begin
+// without it.
+func (c *counting) restore(anew bool) error {
 	keys, err := c.counters.Load(c.snapshot)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case errors.Is(err, failures.ErrBadSnapshot):
-		aside := fmt.Sprintf("%s.damaged-%d", c.snapshot, time.Now().Unix())
-		c.log.Error("saved counters are damaged: counting starts from nothing", "set_aside", aside, "error", err)
-		return os.Rename(c.snapshot, aside)
-	case err != nil:
+	if errors.Is(err, failures.ErrOtherOwner) && !anew {
+		return fmt.Errorf("%w: %s belongs to another keys file. Put that one back, or, if it is lost for good, begin anew: authguard serve --begin-anew. "+
+			"All failures are forgotten then", err, c.snapshot)
+	}
+	if errors.Is(err, failures.ErrOtherOwner) || errors.Is(err, failures.ErrBadSnapshot) {
+		aside := fmt.Sprintf("%s.aside-%d", c.snapshot, time.Now().Unix())
+		c.log.Error("saved counters cannot be used: counting starts without them", "set_aside", aside, "error", err)
+		if err := os.Rename(c.snapshot, aside); err != nil {
+			return err
+		}
+		keys, err = c.counters.Load(c.snapshot)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	c.log.Info("counters restored", "keys", keys)
+	if keys > 0 {
+		c.log.Info("counters restored", "keys", keys)
+	}
+	if failed := c.counters.Journal(c.snapshot); failed != nil {
+		return failed
+	}
+	if err != nil { // there is no snapshot
+		return c.counters.Save(c.snapshot)
+	}
 	return nil
 }
 

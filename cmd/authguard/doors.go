@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"authguard/guard"
@@ -28,6 +29,7 @@ type doors struct {
 	inside web.Edge // the administration's
 	api    *web.API
 	hold   atomic.Int64 // nanoseconds
+	delay  atomic.Int64 // shutdown.delay, in nanoseconds
 	forget func(context.Context, string)
 }
 
@@ -52,6 +54,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 	}
 	d.api.SetTokens(tokens)
 	d.hold.Store(int64(loaded.Limits.Hold))
+	d.delay.Store(int64(loaded.Shutdown.Delay))
 }
 
 // A listener is one server and where it listens.
@@ -75,7 +78,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		all = append(all, listener{name, &lastCall{TCPListener: socket.(*net.TCPListener), over: make(chan struct{})}, httpServer(h, d.site.log)})
+		all = append(all, listener{name, &lastCall{TCPListener: socket.(*net.TCPListener), over: make(chan struct{})}, httpServer(d.site.closing(h), d.site.log)})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
@@ -116,14 +119,37 @@ type lastCall struct {
 // lastCallFor is how long a listener waits for one more connection.
 const lastCallFor = 20 * time.Millisecond
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. Once its deadline has passed, Go's own Accept
+// takes nobody, even those who wait in the socket's queue, so they are taken here: on a
+// busy machine there are many.
 func (l *lastCall) Accept() (net.Conn, error) {
 	c, err := l.TCPListener.Accept()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		close(l.over)
-		return nil, net.ErrClosed // the server closes the socket
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return c, err
 	}
-	return c, err
+	if c := l.queued(); c != nil {
+		return c, nil
+	}
+	close(l.over)
+	return nil, net.ErrClosed // the server closes the socket
+}
+
+// queued is the next connection in the socket's queue; nil if it is empty.
+func (l *lastCall) queued() (c net.Conn) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(socket uintptr) {
+		fd, _, err := syscall.Accept4(int(socket), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		if err != nil {
+			return
+		}
+		file := os.NewFile(uintptr(fd), "connection")
+		defer file.Close() // c is a copy
+		c, _ = net.FileConn(file)
+	})
+	return c
 }
 
 // end lets in those who are waiting, until ctx ends at the latest.

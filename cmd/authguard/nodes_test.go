@@ -18,6 +18,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
+	"authguard/internal/secrets"
 )
 
 // newNodes starts several servers of one site: one Redis, one PostgreSQL, one
@@ -277,12 +278,20 @@ func TestANodeWithOtherKeysDoesNotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := nodes[0].command("serve")
-	cmd.Dir, cmd.Env = dir, append(cmd.Env, "AUTHGUARD_CONFIG="+filepath.Join(dir, "authguard.yaml"))
-	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "keys files of the nodes differ") {
-		t.Errorf("%v\n%s", err, out)
+	start := func(want string) {
+		t.Helper()
+		cmd := nodes[0].command("serve")
+		cmd.Dir, cmd.Env = dir, append(cmd.Env, "AUTHGUARD_CONFIG="+filepath.Join(dir, "authguard.yaml"))
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
+	start("the keys file is missing") // which belongs to the database
+	if _, err := secrets.Load(filepath.Join(dir, "keys")); err != nil {
+		t.Fatal(err)
+	}
+	start("keys files of the nodes differ")
 }
 
 func TestWithoutPostgreSQLLoginsAreToldToComeBack(t *testing.T) {

@@ -20,20 +20,22 @@ import (
 )
 
 // serveCmd is `authguard serve`.
-type serveCmd struct{}
+type serveCmd struct {
+	BeginAnew bool `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
+}
 
 // Run serves until SIGINT or SIGTERM. SIGHUP reads the configuration again.
-func (serveCmd) Run(g *globals) error {
+func (c serveCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	return serve(ctx, g.configPath(), hangup, os.Stdout, os.Stderr)
+	return serve(ctx, g.configPath(), opening{anew: c.BeginAnew}, hangup, os.Stdout, os.Stderr)
 }
 
 // serve runs a whole server until ctx ends. What people are to read goes to
 // out, the log to logTo.
-func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo io.Writer) error {
+func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signal, out, logTo io.Writer) error {
 	loaded, err := config.Load(path, os.Environ())
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
@@ -47,7 +49,7 @@ func serve(ctx context.Context, path string, hangup <-chan os.Signal, out, logTo
 		return err
 	}
 	defer unlock()
-	s, err := openSite(ctx, loaded, level, log, nil)
+	s, err := openSite(ctx, loaded, level, log, how)
 	if err != nil {
 		return err
 	}
@@ -120,6 +122,7 @@ func (s *site) listen(ctx context.Context, out io.Writer, alongside func(context
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
+		s.linger(time.Duration(s.doors.delay.Load()), failed)
 		s.log.Info("stopping")
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
@@ -131,6 +134,32 @@ func (s *site) listen(ctx context.Context, out io.Writer, alongside func(context
 		err = errors.Join(err, l.server.Shutdown(stopping))
 	}
 	return err
+}
+
+// linger lets those in front of us go elsewhere before nobody is let in any more:
+// the server is not ready, and asks whoever talks to it to close the connection. A
+// proxy that finds a connection closed under a login must not send it again.
+func (s *site) linger(delay time.Duration, failed <-chan error) {
+	s.stopping.Store(true)
+	if delay == 0 {
+		return
+	}
+	s.log.Info("told to stop: not ready, and connections are asked to close", "for", delay)
+	select {
+	case <-failed:
+	case <-time.After(delay):
+	}
+}
+
+// closing has answers close their connections once the server is stopping. The
+// header works for HTTP/1.1, which is all that we speak.
+func (s *site) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // reloadOn reads the configuration again at each hang-up. A file that cannot

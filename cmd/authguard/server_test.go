@@ -104,7 +104,11 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 1m}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 1m}\ndata: " + filepath.Join(dir, "data") + "\n"
+	if !strings.Contains(yaml, "shutdown:") {
+		config += "shutdown: {delay: 0s}\n"
+	}
+	config += yaml
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +167,9 @@ func (s *server) command(args ...string) *exec.Cmd {
 }
 
 // start starts the process and waits until it says where it listens.
-func (s *server) start() {
+func (s *server) start(flags ...string) {
 	s.t.Helper()
-	s.cmd = s.command("serve")
+	s.cmd = s.command(append([]string{"serve"}, flags...)...)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

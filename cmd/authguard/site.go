@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
@@ -27,6 +28,8 @@ type site struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	running background.Group
+	// stopping: told to, and going on for shutdown.delay.
+	stopping atomic.Bool
 
 	storage  *storage
 	counting *counting
@@ -40,28 +43,33 @@ type site struct {
 	doors    *doors
 }
 
-// openSite makes a site for a data folder that this process has locked. builtIn
-// draws the built-in challenge; nil for the usual one.
-func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, builtIn challenge.Illustrated) (*site, error) {
+// An opening is how a site is opened; the zero one is the usual way.
+type opening struct {
+	anew    bool                  // whatever is missing is given up
+	builtIn challenge.Illustrated // draws the built-in challenge
+}
+
+// openSite makes a site for a data folder that this process has locked.
+func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site, error) {
 	s := &site{loaded: loaded, log: log, level: level, lists: new(guard.Lists)}
 	var err error
-	if s.storage, err = openStorage(ctx, loaded, log); err != nil {
+	if s.storage, err = openStorage(ctx, loaded, how.anew, log); err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, builtIn); err != nil {
+	if err := s.open(ctx, how); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *site) open(ctx context.Context, builtIn challenge.Illustrated) (err error) {
+func (s *site) open(ctx context.Context, how opening) (err error) {
 	if s.watch, err = openWatch(s.loaded, s.storage, s.log); err != nil {
 		return err
 	}
-	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {
+	if s.counting, err = openCounting(ctx, s.loaded, s.storage, how.anew, s.watch.alerts, s.log); err != nil {
 		return err
 	}
-	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch.bus, s.log, builtIn); err != nil {
+	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch.bus, s.log, how.builtIn); err != nil {
 		return err
 	}
 	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {
@@ -96,6 +104,9 @@ func (s *site) warnings() []control.Warning {
 
 // ready is why this node should get no requests; nil if it should.
 func (s *site) ready(ctx context.Context) error {
+	if s.stopping.Load() {
+		return errors.New("this server is being stopped")
+	}
 	if why, _ := s.people.storage.Failed(); why != nil {
 		return why // at once: trying takes as long as the database does
 	}

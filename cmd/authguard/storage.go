@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,29 +30,88 @@ type storage struct {
 	changes *changes.Watcher
 }
 
-func openStorage(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (s *storage, err error) {
+// openStorage opens what lies on disk. Something that is missing beside the rest is
+// an error, unless anew says to begin without it: an attacker would have all limits
+// fresh, and the owners of accounts no place.
+func openStorage(ctx context.Context, loaded *config.Loaded, anew bool, log *slog.Logger) (s *storage, err error) {
 	s = &storage{folder: loaded.Data}
-	file := cmp.Or(loaded.KeysFile, s.path("keys"))
-	if s.keys, err = secrets.Load(file); err != nil {
-		return nil, err
-	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
+	}
+	if err = s.open(ctx, loaded, anew, log); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, log *slog.Logger) error {
+	if err := s.whole(ctx, loaded, anew); err != nil {
+		return err
 	}
 	applied, err := database.Migrate(ctx, s.db)
 	if len(applied) > 0 {
 		log.Info("database migrated", "migrations", len(applied))
 	}
-	if err == nil && loaded.Database != "" {
-		err = secrets.Agree(ctx, s.db, s.keys, file)
+	if err == nil {
+		err = s.readKeys(ctx, loaded, anew)
 	}
 	if err == nil {
 		s.changes, err = changes.New(changes.Config{DB: s.db, Log: log})
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
+	return err
+}
+
+// errEmpty says that the database has no tables, but other files tell that it had.
+var errEmpty = errors.New("the database is empty")
+
+// whole is errEmpty for an empty database in a folder that was served from: its
+// counters are saved at the first start, and never deleted.
+func (s *storage) whole(ctx context.Context, loaded *config.Loaded, anew bool) error {
+	_, missing := os.Stat(s.path(countersFile))
+	if anew || missing != nil {
+		return nil
 	}
-	return s, nil
+	state, err := database.StateOf(ctx, s.db)
+	if err != nil || state.Applied > 0 {
+		return err
+	}
+	where := "the database that `database:` names"
+	if loaded.Database == "" {
+		where = dsn(loaded)
+	}
+	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so it was in use. Restore a backup of it, or see that data: and database: "+
+		"name what they did before. If accounts, lists and the audit log are lost for good, begin without them: authguard serve --begin-anew",
+		errEmpty, where, s.folder)
+}
+
+// readKeys reads the keys file. It makes one if nothing was ever made with another.
+func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) error {
+	file := cmp.Or(loaded.KeysFile, s.path("keys"))
+	alone := loaded.Database == ""
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && !anew {
+		used, err := secrets.Used(ctx, s.db)
+		if err != nil {
+			return err
+		}
+		if _, missing := os.Stat(s.path(countersFile)); used || missing == nil {
+			return fmt.Errorf("%w: %s is not there, but counters and known places that were made with it are. Restore it from the backup, or copy it from another "+
+				"node, or set keys_file: to where it is. If it is lost for good, begin anew: authguard serve --begin-anew. All failures are forgotten then, "+
+				"and everybody is a stranger once", secrets.ErrMissing, file)
+		}
+	}
+	var err error
+	if s.keys, err = secrets.Load(file); err != nil {
+		return err
+	}
+	if err = secrets.Agree(ctx, s.db, s.keys, file); alone && errors.Is(err, secrets.ErrDiffer) {
+		if !anew {
+			return fmt.Errorf("%w. With one node, and if the right file is lost: authguard serve --begin-anew", err)
+		}
+		if err = secrets.Abandon(ctx, s.db); err == nil {
+			err = secrets.Agree(ctx, s.db, s.keys, file)
+		}
+	}
+	return err
 }
 
 // dsn is the database: PostgreSQL, or a file in the data folder.

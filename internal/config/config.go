@@ -64,7 +64,15 @@ type Config struct {
 	Log       Log
 	Alerts    Alerts `reload:"live"`
 	Mail      Mail
-	API       API `reload:"live"`
+	API       API      `reload:"live"`
+	Shutdown  Shutdown `reload:"live"`
+}
+
+// Shutdown is how the server ends.
+type Shutdown struct {
+	// Delay is how long it goes on after it was told to, not ready, with every answer
+	// closing its connection.
+	Delay time.Duration `within:"0s 5m"`
 }
 
 // Admin is the listener for pages, metrics and health.
@@ -216,6 +224,7 @@ func Default() Config {
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
+		Shutdown:  Shutdown{Delay: time.Second},
 	}
 }
 

@@ -180,6 +180,44 @@ func Agree(ctx context.Context, db *sql.DB, keys Keys, path string) error {
 	return differ(own, theirs, path)
 }
 
+// ErrMissing means that there is no keys file, but what was made with one.
+var ErrMissing = errors.New("secrets: the keys file is missing")
+
+// Used reports whether a database holds what belongs to keys: their fingerprint, or
+// known places, which are digests.
+func Used(ctx context.Context, db *sql.DB) (bool, error) {
+	var rows int
+	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM settings WHERE name = $1) +
+		(SELECT count(*) FROM (SELECT 1 FROM places LIMIT 1) AS p)`, setting).Scan(&rows)
+	if err != nil {
+		return false, fmt.Errorf("secrets: look for what other keys have left: %w", err)
+	}
+	return rows > 0, nil
+}
+
+// Abandon forgets what belongs to other keys, so that Agree agrees to any: the
+// fingerprint, and the places, which nobody would ever find again.
+func Abandon(ctx context.Context, db *sql.DB) error {
+	err := sqltx.Run(ctx, db, func(tx *sql.Tx) error {
+		for _, statement := range []string{`DELETE FROM settings WHERE name = 'keys'`, `DELETE FROM places`, `DELETE FROM place_resets`} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("secrets: forget what belongs to other keys: %w", err)
+	}
+	return nil
+}
+
+// Counted names the key of the counters without telling it: what was counted under
+// another one means nothing.
+func (k Keys) Counted() (name [16]byte) {
+	return [16]byte(digest(k.Counters, "authguard: whose saved counters these are"))
+}
+
 // Compare is a read-only Agree: a database that no node has used yet agrees
 // with any keys.
 func Compare(ctx context.Context, db *sql.DB, keys Keys, path string) error {

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"authguard/internal/redistest"
+)
+
+// Something that is missing, or of somewhere else, beside what is there.
+func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose func(t *testing.T, data string) error
+		says string
+		// forgets: everybody has all limits afresh once it was asked to begin anew.
+		forgets bool
+	}{
+		"the keys file is gone": {func(_ *testing.T, data string) error {
+			return os.Remove(filepath.Join(data, "keys"))
+		}, "the keys file is missing", true},
+		"the keys file and the counters are gone": {func(t *testing.T, data string) error {
+			return errors.Join(os.Remove(filepath.Join(data, "keys")), removeAll(t, filepath.Join(data, "counters*")))
+		}, "the keys file is missing", true},
+		"the keys file is another": {func(t *testing.T, data string) error {
+			return os.WriteFile(filepath.Join(data, "keys"), []byte(otherKeys), 0o600)
+		}, "the keys files of the nodes differ", true},
+		"the database is empty": {func(t *testing.T, data string) error {
+			return errors.Join(removeAll(t, filepath.Join(data, "authguard.db-*")), os.Truncate(filepath.Join(data, "authguard.db"), 0))
+		}, "the database is empty", false},
+		"the database is gone": {func(t *testing.T, data string) error {
+			return removeAll(t, filepath.Join(data, "authguard.db*"))
+		}, "the database is empty", false},
+		"keys and database are of another folder": {func(t *testing.T, data string) error {
+			other := newServer(t, quiet, "alice")
+			other.stop()
+			err := removeAll(t, filepath.Join(data, "authguard.db*"))
+			for _, file := range []string{"keys", "authguard.db"} {
+				err = errors.Join(err, os.Rename(filepath.Join(other.dir, "data", file), filepath.Join(data, file)))
+			}
+			return err
+		}, "counted under another key", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\n", "alice")
+			if got := from("127.5.5.5").login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			for i := range 5 {
+				from(loopback(6, i)).login(t, s, "alice", "wrong")
+			}
+			s.stop()
+			if err := c.lose(t, filepath.Join(s.dir, "data")); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first try must not make what the second one finds
+				out, err := s.command("serve").CombinedOutput()
+				if err == nil || !strings.Contains(string(out), c.says) || !strings.Contains(string(out), "--begin-anew") {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+			s.start("--begin-anew")
+			s.stop()
+			s.start() // it was said once
+			want := map[bool]int{false: http.StatusForbidden, true: http.StatusUnauthorized}[c.forgets]
+			if got := from(loopback(7, 1)).login(t, s, "alice", "wrong"); got.status != want {
+				t.Errorf("a guess afterwards: %d, want %d", got.status, want)
+			}
+		})
+	}
+}
+
+const otherKeys = "counters 1111111111111111111111111111111111111111111111111111111111111111\n" +
+	"challenges 2222222222222222222222222222222222222222222222222222222222222222\n" +
+	"cookie 3333333333333333333333333333333333333333333333333333333333333333\n"
+
+func removeAll(t *testing.T, pattern string) (err error) {
+	t.Helper()
+	files, _ := filepath.Glob(pattern)
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
+// Thirty times it is killed, far sooner than it saves.
+func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_every: 1m}\n", "alice")
+	checked := 0
+	for n := range 30 {
+		if from(loopback(6, n)).login(t, s, "alice", "wrong").status == http.StatusUnauthorized {
+			checked++
+		}
+		s.kill()
+		s.start()
+	}
+	if checked != 5 {
+		t.Errorf("%d of 30 guesses were checked, one before each kill -9; want 5", checked)
+	}
+}
+
+// A request that was sent before the signal is answered, however busy the machine is:
+// here the server sees all of them, and the signal, at once.
+func TestWhatWasSentBeforeSIGTERMIsAnswered(t *testing.T) {
+	for _, delay := range []string{"0s", "500ms"} {
+		s := newServer(t, quiet+"shutdown: {delay: "+delay+"}\n", "alice")
+		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		const all = 80
+		connections := make([]net.Conn, all)
+		for i := range connections {
+			connections[i] = s.send(t)
+		}
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+		answered := 0
+		for _, c := range connections {
+			if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+				t.Error(err)
+			} else if response.StatusCode == http.StatusUnauthorized {
+				answered++
+			}
+			c.Close()
+		}
+		if answered != all {
+			t.Errorf("delay %s: %d of %d were answered", delay, answered, all)
+		}
+		if err := s.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// send opens a connection and sends a request, and waits for nothing.
+func (s *server) send(t *testing.T) net.Conn {
+	t.Helper()
+	host := strings.TrimPrefix(s.base, "http://")
+	c, err := net.Dial("tcp", host)
+	if err == nil {
+		_, err = fmt.Fprintf(c, "GET /auth/verify HTTP/1.1\r\nHost: %s\r\n\r\n", host)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
+	s := newServer(t, quiet+"shutdown: {delay: 1m}\n", "alice")
+	old := s.send(t)
+	reader := bufio.NewReader(old)
+	if response, err := http.ReadResponse(reader, nil); err != nil || response.Close {
+		t.Fatalf("before: %+v, %v", response, err)
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	redistest.Until(t, "the server to be not ready", func() bool {
+		return from("127.0.0.1").get(t, s.admin+"/readyz").status == http.StatusServiceUnavailable
+	})
+	got := from("127.0.0.1").get(t, s.admin+"/readyz")
+	if !strings.Contains(got.body, "being stopped") {
+		t.Errorf("readyz: %s", got.body)
+	}
+	// A connection that is kept is closed by its next answer, not under its request.
+	if _, err := fmt.Fprintf(old, "GET /auth/verify HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if response, err := http.ReadResponse(reader, nil); err != nil || !response.Close || response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a connection that was kept: %+v, %v", response, err)
+	}
+	if got := from("127.5.5.5").login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+		t.Errorf("a login meanwhile: %d %s", got.status, got.body)
+	}
+	s.kill()
+}
+
+// 80 new connections a second, before and after the signal.
+func TestNewConnectionsAroundSIGTERMAreAnswered(t *testing.T) {
+	s := newServer(t, quiet+"shutdown: {delay: 500ms}\n", "alice")
+	var signalled atomic.Bool
+	var early, lost atomic.Int64
+	var all sync.WaitGroup
+	tick := time.NewTicker(time.Second / 80)
+	defer tick.Stop()
+	for n := range 160 {
+		<-tick.C
+		if n == 80 {
+			signalled.Store(true)
+			_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		}
+		all.Go(func() {
+			c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+			if err != nil {
+				return // it has stopped
+			}
+			defer c.Close()
+			_, _ = fmt.Fprintf(c, "GET /auth/verify HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			if signalled.Load() {
+				return
+			}
+			early.Add(1)
+			if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+				lost.Add(1)
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if early.Load() < 70 || lost.Load() > 0 {
+		t.Errorf("%d of %d requests that were sent before the signal were lost", lost.Load(), early.Load())
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
