@@ -26,7 +26,7 @@ long: need ## The long form: every fuzz target for 30 s, after the tests
 	./.ci/fuzz 30s
 
 faults: need ## Break Redis and nodes under load, and print what that cost
-	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run TestFaultsUnderLoad ./cmd/authguard
+	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run 'TestFaultsUnderLoad|TestR26EverybodyElseGetsIn' ./cmd/authguard
 
 bench: ## One table of speeds beside rivals and a floor (needs wrk)
 	cd bench && go run .

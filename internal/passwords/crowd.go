@@ -2,6 +2,7 @@ package passwords
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -18,23 +19,26 @@ type Crowd struct {
 const (
 	crowdsFor  = 5 * time.Second  // so long before it is told of: bursts end by then
 	crowdsAnew = 10 * time.Minute // after so long without, the next one is told of
+	crowdLook  = time.Second / 4  // the queue is looked at no more often
 )
 
 // crowding is what is known of a crowd.
 type crowding struct {
-	since, last time.Time
-	told        bool
+	looked, since, last time.Time
+	told                bool
 }
 
-// crowded is the crowd that w belongs to, if it has to be told of.
-func (g *Gate) crowded(w *waiter) *Crowd {
-	all, now := g.running+g.queued(), g.config.Now()
-	keys := w.keys()
-	present := max(g.present[keys[0]], g.present[keys[2]])
-	if g.queued() <= g.soon() || 4*present < all {
+// crowded is the crowd that there is, if somebody has to be told now.
+func (g *Gate) crowded() *Crowd {
+	c, now := &g.crowd, g.config.Now()
+	if now.Sub(c.looked) < crowdLook {
 		return nil
 	}
-	c := &g.crowd
+	c.looked = now
+	crowd := g.largest()
+	if g.queued() <= g.soon() || 4*crowd.Present < crowd.All {
+		return nil
+	}
 	pause := now.Sub(c.last)
 	if pause > crowdsFor {
 		c.since = now
@@ -45,11 +49,30 @@ func (g *Gate) crowded(w *waiter) *Crowd {
 		return nil
 	}
 	c.told = true
-	crowd := &Crowd{Address: w.From, Present: present, All: all}
-	if 2*g.present[keys[0]] > present {
-		crowd.Account = w.Account
+	return &crowd
+}
+
+// largest is the account or address with most checks.
+func (g *Gate) largest() (most Crowd) {
+	most.All = g.running + g.queued()
+	for key, p := range g.present {
+		account := strings.HasPrefix(key, accountKey)
+		if p.n < most.Present || p.n == most.Present && !account {
+			continue
+		}
+		most.Present, most.Address, most.Account = p.n, p.last.From, ""
+		if account {
+			most.Account = p.last.Account
+		}
 	}
-	return crowd
+	return most
+}
+
+// tell tells of a crowd, if there is one. The caller does not hold the lock.
+func (g *Gate) tell(c *Crowd) {
+	if c != nil && g.config.Crowded != nil {
+		g.config.Crowded(*c)
+	}
 }
 
 // A GateState is what a Gate is doing.

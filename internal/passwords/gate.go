@@ -48,9 +48,9 @@ type Gate struct {
 	running int
 	turn    int // how many turns were handed on
 	lines   [classes][]*waiter
-	present map[string]int // running and waiting, of each account, pair and address
-	asked   [2]lately      // by pairs and by addresses
-	typical time.Duration  // a check takes
+	present map[string]*presence // running and waiting, of each account, pair and address
+	asked   [2]lately            // by pairs and by addresses
+	typical time.Duration        // a check takes
 	crowd   crowding
 	shed    uint64
 }
@@ -128,7 +128,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return &Gate{config: config.withDefaults(), typical: 250 * time.Millisecond, present: make(map[string]int)}, nil
+	return &Gate{config: config.withDefaults(), typical: 250 * time.Millisecond, present: make(map[string]*presence)}, nil
 }
 
 func (c GateConfig) withDefaults() GateConfig {
@@ -155,9 +155,7 @@ func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
 		return nil, err
 	}
 	w := &waiter{Asker: a, ready: make(chan error, 1)}
-	if crowd := g.queue(w); crowd != nil && g.config.Crowded != nil {
-		g.config.Crowded(*crowd)
-	}
+	g.tell(g.queue(w))
 	if err := g.wait(ctx, w); err != nil {
 		return nil, err
 	}
@@ -183,21 +181,35 @@ func (g *Gate) queue(w *waiter) *Crowd {
 	case g.queued() > g.config.Queue:
 		g.turnAway(g.last())
 	}
-	return g.crowded(w)
+	return g.crowded()
+}
+
+// A presence is how many checks of one account, pair or address run or wait.
+type presence struct {
+	n    int
+	last Asker
 }
 
 // count keeps who is present.
 func (g *Gate) count(w *waiter, n int) {
 	for _, key := range w.keys() {
-		if g.present[key] += n; g.present[key] == 0 {
+		p := g.present[key]
+		if p == nil {
+			p = new(presence)
+			g.present[key] = p
+		}
+		if p.n += n; p.n == 0 {
 			delete(g.present, key)
 		}
+		p.last = w.Asker
 	}
 }
 
+const accountKey = "account "
+
 // keys are those of the account, of the pair and of the address.
 func (a *Asker) keys() [3]string {
-	return [3]string{"account " + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
+	return [3]string{accountKey + a.Account, "pair " + string(a.Pair[:]), "address " + string(a.Address[:])}
 }
 
 // What may wait of one pair: twenty logins of one account at once are none too
@@ -207,7 +219,7 @@ const fewOfPair = 32
 // tooMany reports whether w's pair or address has its fill of the queue.
 func (g *Gate) tooMany(w *waiter) bool {
 	keys, turns := w.keys(), g.config.AtOnce
-	return g.present[keys[1]] > turns+fewOfPair || g.present[keys[2]] > turns+max(2*fewOfPair, g.config.Queue/4)
+	return g.present[keys[1]].n > turns+fewOfPair || g.present[keys[2]].n > turns+max(2*fewOfPair, g.config.Queue/4)
 }
 
 func (g *Gate) turnAway(w *waiter) {
@@ -252,10 +264,12 @@ func (g *Gate) leave(w *waiter) func() {
 	entered := g.config.Now()
 	return sync.OnceFunc(func() {
 		g.mu.Lock()
-		defer g.mu.Unlock()
 		g.typical += (g.config.Now().Sub(entered) - g.typical) / 16
 		g.count(w, -1)
 		g.next()
+		crowd := g.crowded()
+		g.mu.Unlock()
+		g.tell(crowd)
 	})
 }
 
