@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -1114,8 +1115,8 @@ func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 		for i := range 12 {
 			through(fmt.Sprintf("user%d", i), world.Right)
 		}
-		if got, _, found := w.ForgottenProxy(); !found || got.String() != proxy {
-			t.Fatalf("noticed %v, %v", got, found)
+		if got := w.ForgottenProxies(); len(got) != 1 || got[0].Address.String() != proxy || !got[0].Forwarded || !got[0].Softened {
+			t.Fatalf("noticed %+v", got)
 		}
 		for i := range 300 {
 			a := w.Solved(t, fmt.Sprintf("victim%d", i), proxy)
@@ -1125,6 +1126,42 @@ func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 		}
 		if d := through("new", world.Right); d.Action != guard.Challenge {
 			t.Errorf("got %v beyond the address's refusal, want challenge", d.Action)
+		}
+	})
+}
+
+// The shortest proxy_pass there is: no header at all, and everybody is 127.0.0.1.
+func TestR9SeveralAccountsThroughAPrivateAddressAreAtNobodysPlace(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		const peer = "127.0.0.1"
+		w.Right(t, "alice", peer)
+		if got := w.Status(t, "alice", peer); got != trusted.Privileged {
+			t.Errorf("somebody alone on their own machine is a %v there", got)
+		}
+		cookie := w.Device(t, "alice", peer)
+		w.Right(t, "bob", peer)
+		w.Right(t, "carol", peer)
+		for _, name := range []string{"alice", "bob", "carol"} {
+			if got := w.Status(t, name, peer); got != trusted.Stranger {
+				t.Errorf("%s is a %v at an address that three accounts use", name, got)
+			}
+		}
+		if got := w.ForgottenProxies(); len(got) != 1 || got[0].Address.String() != peer || got[0].Forwarded || got[0].Softened {
+			t.Errorf("noticed %+v", got)
+		}
+		a := world.From("alice", peer)
+		a.Devices = []string{cookie}
+		if d, ok := w.Try(t, a, world.Right); !ok || !d.Privileged {
+			t.Errorf("with her cookie: %v, %v", ok, d.Privileged)
+		}
+		w.Direct([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+		if got := w.Status(t, "alice", peer); got != trusted.Privileged || len(w.ForgottenProxies()) > 0 {
+			t.Errorf("where people really log in she is a %v, noticed %v", got, w.ForgottenProxies())
+		}
+		w.Right(t, "dave", peer)
+		if got := w.Status(t, "dave", peer); got != trusted.Privileged {
+			t.Errorf("dave is a %v", got)
 		}
 	})
 }
@@ -1140,7 +1177,7 @@ func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
 			a.Forwarded = true
 			w.Try(t, a, world.Right)
 		}
-		if got, _, found := w.ForgottenProxy(); found {
+		if got := w.ForgottenProxies(); len(got) > 0 {
 			t.Errorf("%v was taken for a proxy", got)
 		}
 	})
@@ -1683,6 +1720,70 @@ func TestR29ATicketThatTravelsKeepsItsCode(t *testing.T) {
 		}
 		if err := w.Settle(t.Context(), opened, guard.Succeeded); err != nil || !c.used["alice's"] {
 			t.Errorf("%v, used %v", err, c.used["alice's"])
+		}
+	})
+}
+
+// A carrier's pool: 1,000 people log in for a week, each time from another of its
+// addresses; then somebody in it guesses at them all.
+func TestR30APoolsAddressesAreNobodysPlaces(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	random, pool := rand.New(rand.NewPCG(1, 2)), func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }
+	name := func(i int) string { return fmt.Sprintf("person%d", i) }
+	for range 29_000 {
+		w.Clock.Advance(20 * time.Second)
+		w.Right(t, name(random.IntN(1000)), pool(random.IntN(256)))
+	}
+	cookie, through := w.Device(t, "owner", pool(7)), 0
+	for i := range 256 {
+		for range 100 {
+			w.Clock.Advance(time.Second)
+			if d := w.Wrong(t, name(random.IntN(1000)), pool(i)); d.Privileged {
+				through++
+			}
+		}
+	}
+	if through != 0 {
+		t.Errorf("%d of 25600 guesses came in through people's places", through)
+	}
+	a := world.From("owner", pool(8))
+	if a.Devices = []string{cookie}; !mustPass(t, w, a) {
+		t.Error("the owner's cookie is nothing there")
+	}
+}
+
+func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {
+	d, ok := w.Try(t, a, world.Right)
+	return ok && d.Privileged
+}
+
+func TestR30AnOfficeKeepsItsPlacesAndACrowdHasNone(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		const office = "203.0.113.5"
+		for i := range 50 {
+			w.Right(t, fmt.Sprintf("person%d", i), office)
+		}
+		for i := range 50 {
+			if got := w.Status(t, fmt.Sprintf("person%d", i), office); got != trusted.Privileged {
+				t.Fatalf("person %d of fifty is a %v at the office", i, got)
+			}
+		}
+		w.Right(t, "one more", office)
+		for _, name := range []string{"person0", "person49", "one more"} {
+			if got := w.Status(t, name, office); got != trusted.Stranger {
+				t.Errorf("%s is a %v where 51 accounts log in", name, got)
+			}
+		}
+		w.Clock.Advance(trusted.DefaultTTL - time.Hour)
+		if got := w.Status(t, "person0", office); got != trusted.Stranger {
+			t.Errorf("a %v before that has expired", got)
+		}
+		w.Clock.Advance(time.Hour)
+		w.Right(t, "person0", office)
+		if got := w.Status(t, "person0", office); got != trusted.Privileged {
+			t.Errorf("a %v once it has expired", got)
 		}
 	})
 }

@@ -82,12 +82,13 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed = g.config.Lists.Look(a.Address, v.Now)
-	v.suspect = g.proxies.suspect(v.Address)
+	v.suspect = g.peers.softened(v.Address)
 	of := &v.rules.calm
 	if v.slowing {
 		of = &v.rules.slowed
 	}
 	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
+	v.Nobodys = g.nobodys(a.Address, v.Address, a.Directory, v.Now)
 	v.badName = g.name(v, a) != nil
 	if v.badName {
 		v.Last = AccountSubject
@@ -419,6 +420,8 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case Succeeded:
 		c.Now = g.config.Now()
 		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
+		g.arrived(&t, c.Now)
+		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
 	case Abandoned:
 		g.press(&t, captchamode.Shed)
 	case Withdrawn:
@@ -433,8 +436,6 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
-	} else if o == Succeeded {
-		g.proxies.succeeded(&t, c.Now)
 	}
 	g.wake(&c)
 	if g.config.Observer != nil {

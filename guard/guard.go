@@ -49,6 +49,14 @@ type Config struct {
 	Directories []string
 	// Observer is told of every event; nil: nobody is.
 	Observer Observer
+	// Crowds counts the accounts that log in from an address; nil: in memory, by
+	// Policy.Places.
+	Crowds *trusted.Crowds
+	// Forgotten is told of a proxy that was forgotten in the configuration, and
+	// Crowded of an address that became shared by so many accounts that it is
+	// nobody's own: once each. They must not block. Nil: nobody is told.
+	Forgotten func(Forgotten)
+	Crowded   func(address netip.Addr, accounts int)
 	// Failed is told of a store's failure that made a decision stricter and
 	// not wrong, such as a place that could not be asked for. It must not
 	// block. Nil: nobody is told.
@@ -67,7 +75,7 @@ type Guard struct {
 	rules   atomic.Pointer[rules]
 	digests digester
 	waiting *waitQueue
-	proxies proxyHint
+	peers   peers
 	tickets cipher.AEAD
 	hungUp  atomic.Uint64 // clients
 }
@@ -78,7 +86,11 @@ func New(c Config) (*Guard, error) {
 	compiled, err := compile(c.Policy)
 	digests, err2 := newDigester(c.Secret, c.Realm)
 	tickets, err3 := newSealer(c.Secret, c.Realm)
-	if err := errors.Join(c.validate(), err, err2, err3); err != nil {
+	var err4 error
+	if c.Crowds == nil {
+		c.Crowds, err4 = trusted.NewCrowds(c.Policy.Places)
+	}
+	if err := errors.Join(c.validate(), err, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	g := &Guard{config: c, digests: digests, tickets: tickets, waiting: newWaitQueue(c.Held, c.HeldPerAddress)}

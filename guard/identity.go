@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -242,89 +241,4 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p
-}
-
-// proxyHint notices a proxy that was forgotten in the configuration (R9): one
-// private address that carries most accounts' successful logins and sends
-// forwarding headers. Only successful logins count, so an attacker would need
-// many accounts to fake one.
-type proxyHint struct {
-	found atomic.Pointer[proxyFound]
-
-	mu     sync.Mutex
-	recent [proxyRecent]success
-	next   int
-}
-
-type proxyFound struct {
-	key     digest
-	address netip.Addr
-	since   time.Time
-}
-
-type success struct {
-	account   digest
-	address   digest
-	forwarded bool
-	at        time.Time
-}
-
-const (
-	proxyRecent   = 64 // successful logins that are looked at
-	proxyAccounts = 10 // of so many different accounts, at least
-	proxyWithin   = 24 * time.Hour
-)
-
-func (p *proxyHint) suspect(address digest) bool {
-	found := p.found.Load()
-	return found != nil && found.key == address
-}
-
-func (p *proxyHint) succeeded(t *Ticket, now time.Time) {
-	private := t.from.IsPrivate() || t.from.IsLoopback() || t.from.IsLinkLocalUnicast()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.recent[p.next%proxyRecent] = success{t.account, t.address, t.forwarded && private, now}
-	p.next++
-	if !t.forwarded || !private {
-		return
-	}
-	if p.most(t.address, now) && !p.suspect(t.address) {
-		p.found.Store(&proxyFound{key: t.address, address: t.from, since: now})
-	}
-}
-
-// most reports whether the address carries most accounts' recent logins, all
-// of them with forwarding headers.
-func (p *proxyHint) most(address digest, now time.Time) bool {
-	through, around := map[digest]bool{}, map[digest]bool{}
-	for _, s := range p.recent[:min(p.next, proxyRecent)] {
-		if now.Sub(s.at) > proxyWithin {
-			continue
-		}
-		if s.address == address && s.forwarded {
-			through[s.account] = true
-		} else {
-			around[s.account] = true
-		}
-	}
-	return len(through) >= proxyAccounts && len(through) > 4*len(around)
-}
-
-// ForgottenProxy is the address of a proxy that ought to be configured, if one
-// was noticed, and since when.
-func (g *Guard) ForgottenProxy() (address netip.Addr, since time.Time, found bool) {
-	f := g.proxies.found.Load()
-	if f == nil {
-		return netip.Addr{}, time.Time{}, false
-	}
-	return f.address, f.since, true
-}
-
-// ProxiesChanged forgets what was noticed: the configuration was mended.
-func (g *Guard) ProxiesChanged() {
-	g.proxies.mu.Lock()
-	defer g.proxies.mu.Unlock()
-	g.proxies.recent, g.proxies.next = [proxyRecent]success{}, 0
-	g.proxies.found.Store(nil)
 }

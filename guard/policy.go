@@ -89,7 +89,7 @@ func DefaultPolicy() Policy {
 		},
 		SiteSlow:   2 * time.Second,
 		PendingFor: 5 * time.Second,
-		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL},
+		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL, Sharers: trusted.DefaultSharers},
 		Devices:    true,
 	}
 }

@@ -78,6 +78,9 @@ type Charge struct {
 	First, Last uint8
 	// Ends are the pair's rungs beyond which a place is no longer privileged.
 	Ends failures.Mask
+	// Nobodys says that the address is nobody's own: it is no place, whatever is
+	// known of it, and a success makes it none. A device may be one there.
+	Nobodys bool
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool
@@ -212,7 +215,7 @@ func (l *Local) find(ctx context.Context, c *Charge) {
 			c.PlaceErr = err
 		}
 	}
-	if c.Address != (trusted.Key{}) {
+	if c.Address != (trusted.Key{}) && !c.Nobodys {
 		var err error
 		if c.Status, err = l.places.Status(ctx, c.Account, c.Address, c.Now); err != nil {
 			c.Status, c.PlaceErr = trusted.Stranger, err
@@ -246,15 +249,25 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	subjects := all[first:last]
 	switch o {
 	case Succeeded:
-		err := errors.Join(l.counters.TakeBack(ctx, c.ID, subjects), l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit))
-		if place := l.places.Remember(ctx, c.Account, c.Address, c.Now); place != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %w", ErrPlace, place))
-		}
-		return err
+		return errors.Join(
+			l.counters.TakeBack(ctx, c.ID, subjects),
+			l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
+			l.remember(ctx, &c),
+		)
 	case Abandoned, Withdrawn:
 		return l.counters.TakeBack(ctx, c.ID, subjects)
 	}
 	return l.counters.Failed(ctx, c.ID, subjects)
+}
+
+func (l *Local) remember(ctx context.Context, c *Charge) error {
+	if c.Nobodys {
+		return nil
+	}
+	if err := l.places.Remember(ctx, c.Account, c.Address, c.Now); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlace, err)
+	}
+	return nil
 }
 
 // Read implements Store.

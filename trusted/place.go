@@ -34,6 +34,9 @@ const (
 type Limits struct {
 	Places int           // default DefaultPlaces
 	TTL    time.Duration // since the last login from there; default DefaultTTL
+	// Sharers is how many accounts an address may be a place of; default
+	// DefaultSharers. See Crowds.
+	Sharers int
 }
 
 // A Store remembers places. All methods are safe for concurrent use. An error

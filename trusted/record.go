@@ -41,6 +41,9 @@ func (l Limits) WithDefaults() Limits {
 	if l.TTL == 0 {
 		l.TTL = DefaultTTL
 	}
+	if l.Sharers == 0 {
+		l.Sharers = DefaultSharers
+	}
 	return l
 }
 
@@ -52,6 +55,9 @@ func (l Limits) Validate() error {
 	}
 	if l.TTL < 0 {
 		problems = append(problems, errors.New("ttl: must be more than 0"))
+	}
+	if l.Sharers < 0 {
+		problems = append(problems, errors.New("sharers: must be at least 1"))
 	}
 	return errors.Join(problems...)
 }

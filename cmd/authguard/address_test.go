@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -65,5 +66,39 @@ func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	logged("address=203.0.113.7 door=admin")
 	if got := ask("evil.example"); got.status != http.StatusMisdirectedRequest {
 		t.Errorf("evil.example, through its own proxy: %d %s", got.status, got.body)
+	}
+}
+
+// Twelve people behind a proxy that nobody configured, with forwarding headers or
+// without: the log, an alert, the overview and doctor say so, and none of them is
+// known there, also after a restart.
+func TestR9AForgottenProxyIsLoudAndNobodysPlace(t *testing.T) {
+	t.Parallel()
+	var people []string
+	for i := range 12 {
+		people = append(people, fmt.Sprint("person", i))
+	}
+	s := newServer(t, quiet, people...)
+	for i, name := range people {
+		p := from("127.0.0.1")
+		if got := p.login(t, s, name, rightPassword); got.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, got.status, got.body)
+		}
+		if i == 1 && s.log.has("forgotten-proxy") {
+			t.Error("two accounts on one machine are a proxy")
+		}
+	}
+	for _, says := range []string{"alert raised", "kind=forgotten-proxy", "name it in proxies", "allow_direct"} {
+		if !s.log.has(says) {
+			t.Errorf("%q is not in the log:\n%s", says, lastLines(s.log.String(), 5))
+		}
+	}
+	if found := say(t, s.command("doctor"), ""); found.status == 0 || !strings.Contains(found.out, "A proxy is missing from the configuration") {
+		t.Errorf("doctor: %d %s", found.status, found.out)
+	}
+	s.stop()
+	s.start()
+	if got := s.must("explain", "--account", "person0", "--address", "127.0.0.1"); strings.Contains(got, "has logged in to this account from this place before") {
+		t.Errorf("person0 is known at the proxy: %s", got)
 	}
 }

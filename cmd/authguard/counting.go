@@ -19,6 +19,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/sqlplaces"
+	"authguard/trusted"
 )
 
 // A counting is what attempts are counted in: this node's memory, or with other
@@ -26,11 +27,13 @@ import (
 type counting struct {
 	counters  *failures.Memory // all of them, or this node's own part
 	places    *sqlplaces.Store
+	crowds    *trusted.Crowds
 	shared    *shared // with the other nodes; nil: there are none
 	store     guard.Store
 	spent     challenge.Spent // challenges that were used
 	settled   challenge.Spent // tickets of the decision API that were
 	snapshot  string          // where counters are saved
+	sharers   string          // where crowds are
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
 	filling   atomic.Bool // little room is left for spent challenges
@@ -51,6 +54,13 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	}
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
 		return nil, err
+	}
+	if c.crowds, err = trusted.NewCrowds(policy.Places); err != nil {
+		return nil, err
+	}
+	c.sharers = on.path("crowds")
+	if err := c.crowds.Load(c.sharers, time.Now()); err != nil {
+		c.log.Error("who shares addresses cannot be read: it is learned anew", "error", err)
 	}
 	if loaded.Database != "" { // nobody else writes to the file of one node
 		on.changes.On(changes.Places, c.places.Refresh)
@@ -108,6 +118,7 @@ func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(c.counters.Run)
 	group.Start(c.saveAgain)
 	group.Start(func(ctx context.Context) { background.Every(ctx, lookEvery, func(context.Context) { c.lookForRoom() }) })
+	group.Start(c.saveCrowds)
 	if c.shared != nil {
 		return c.shared.start(ctx, group)
 	}
@@ -167,6 +178,23 @@ func (c *counting) saveAgain(ctx context.Context) {
 			return
 		case <-time.After(pause):
 			pause = max(c.saveEvery, 9*c.save())
+		}
+	}
+}
+
+// crowdsEvery is how often who shares addresses is saved: it changes slowly, and is
+// learned anew by logins.
+const crowdsEvery = time.Minute
+
+func (c *counting) saveCrowds(ctx context.Context) {
+	for again := true; again; {
+		select {
+		case <-ctx.Done():
+			again = false
+		case <-time.After(crowdsEvery):
+		}
+		if err := c.crowds.Save(c.sharers); err != nil {
+			c.log.Error("who shares addresses could not be saved", "error", err)
 		}
 	}
 }

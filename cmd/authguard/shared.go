@@ -29,6 +29,7 @@ type shared struct {
 	prefix  string
 	keys    secrets.Keys
 	store   *nodes.Store
+	crowds  *redisstore.Crowds
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
 	mode    *redisstore.Mode // once the mode is there
@@ -61,10 +62,14 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places},
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.crowds = redisstore.NewCrowds(s.store.Redis(), c.crowds)
 	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"))
 	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"))
 	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
-	return s, err
+	return s, nil
 }
 
 // join makes the mode that of all nodes.
@@ -123,6 +128,7 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 		return err
 	}
 	group.Start(s.store.Run)
+	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, time.Now) })
 	s.met.Store(s.mode.Flush(ctx) == nil) // an attack that goes on does so here too
 	group.Start(s.mode.Run)
 	return nil

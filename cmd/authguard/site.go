@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -124,8 +127,23 @@ func (s *site) openGuard(ctx context.Context) error {
 		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: s.counting.settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
+		Crowds: s.counting.crowds, Forgotten: s.forgotten, Crowded: func(address netip.Addr, accounts int) {
+			s.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)
+		},
 	})
+	if err == nil {
+		s.guard.Direct(s.loaded.AllowDirect)
+	}
 	return err
+}
+
+// forgottenProxy is the kind of an alert.
+const forgottenProxy alerts.Kind = "forgotten-proxy"
+
+// forgotten tells of a proxy that is missing from the configuration (R9).
+func (s *site) forgotten(f guard.Forgotten) {
+	w := control.ForgottenProxy(f)
+	s.watch.alerts.Raise(forgottenProxy, w.Title, strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting)
 }
 
 // start starts what runs in the background. What receives is started before what
@@ -170,8 +188,8 @@ func (s *site) reload(loaded *config.Loaded) error {
 	s.guard.SetHeld(loaded.Limits.Held, loaded.Limits.HeldPerAddress)
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
-	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) {
-		s.guard.ProxiesChanged()
+	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
+		s.guard.Direct(loaded.AllowDirect)
 	}
 	s.loaded = loaded
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)

@@ -45,9 +45,12 @@ type Config struct {
 	Session       time.Duration `within:"1m 366d"` // how long a login lasts
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
 
-	Admin     Admin
-	Proxies   []netip.Prefix  `reload:"live"` // whose forwarding header is believed; none by default
-	Forwarded ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
+	Admin   Admin
+	Proxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
+	// AllowDirect are private networks whose machines log in themselves: several
+	// accounts at one of their addresses are people, and no forgotten proxy.
+	AllowDirect []netip.Prefix  `reload:"live"`
+	Forwarded   ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
 
 	Database Secret // PostgreSQL's DSN; empty: SQLite in the data folder
 	KeysFile string // the secrets; empty: the file keys in the data folder
@@ -158,6 +161,7 @@ type Challenge struct {
 type Places struct {
 	PerAccount   int           // the least recently used goes first
 	TTL          time.Duration `within:"1h 1000d"` // since the last login from there
+	PerAddress   int           `within:"2 1000"`   // accounts that one address may be a place of (R30)
 	DeviceCookie bool          `reload:"live"`     // remember browsers, too
 }
 
@@ -219,7 +223,7 @@ func Default() Config {
 		},
 		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
 		Challenge: Challenge{Kind: KindImage, TTL: 5 * time.Minute, PowCost: 100_000},
-		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, DeviceCookie: true},
+		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
 		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
@@ -243,7 +247,7 @@ func (c Config) Policy() guard.Policy {
 		PrivilegedPair: l.PrivilegedPair,
 		SiteSlow:       c.Site.Slow,
 		PendingFor:     l.LongestCheck,
-		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL},
+		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL, Sharers: c.Places.PerAddress},
 		Devices:        c.Places.DeviceCookie,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/guard"
 	"authguard/internal/changes"
 )
 
@@ -80,8 +81,10 @@ func (c *Control) next(ctx context.Context, top Top, account string, address net
 
 func (c *Control) warnings(now time.Time) []Warning {
 	all := []Warning{}
-	if address, since, found := c.config.Guard.ForgottenProxy(); found {
-		all = append(all, forgottenProxy(address, since))
+	for _, one := range c.config.Guard.ForgottenProxies() {
+		if len(all) < proxiesShown {
+			all = append(all, ForgottenProxy(one))
+		}
 	}
 	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
@@ -96,16 +99,29 @@ func (c *Control) warnings(now time.Time) []Warning {
 	return all
 }
 
-func forgottenProxy(address netip.Addr, since time.Time) Warning {
-	text := address.String()
-	if address.Is6() {
+// proxiesShown is how many forgotten proxies an overview warns of.
+const proxiesShown = 5
+
+// ForgottenProxy says what is wrong with a proxy that was forgotten, and how to
+// mend it.
+func ForgottenProxy(f guard.Forgotten) Warning {
+	text, does, limit := f.Address.String(), "sends no forwarding header", ""
+	if f.Address.Is6() {
 		text = `"` + text + `"` // a colon may end a word of YAML
+	}
+	if f.Forwarded {
+		does = "sends forwarding headers that nobody reads"
+	}
+	if f.Softened {
+		limit = " It carries most logins, so it is asked for CAPTCHAs instead of being refused."
 	}
 	return Warning{
 		Code: "forgotten-proxy", Title: "A proxy is missing from the configuration",
-		Text: fmt.Sprintf("Since %s most people have logged in through %s, which sends forwarding headers but is not configured as a proxy. "+
-			"All of them count as one address. Until this is mended that address is asked for CAPTCHAs instead of being refused. "+
-			"If it is your proxy, set it and reload; list every proxy that you have.", since.UTC().Format(time.RFC3339), address),
+		Text: fmt.Sprintf("Since %s several accounts have logged in through the private address %s, which %s. "+
+			"All who come through it count as one address, and nobody is known there but by a device cookie.%s "+
+			"If it is your proxy, name it in proxies, have it say who the client is (docs/proxies.md), and reload: "+
+			"authguard doctor --through URL shows what arrives. If people really log in from there, name it in allow_direct.",
+			f.Since.UTC().Format(time.RFC3339), f.Address, does, limit),
 		Setting: "proxies: [" + text + "]",
 	}
 }

@@ -211,7 +211,7 @@ func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
 	p.keys = append(p.keys, s.placesKey(c.Account))
 	p.args = append(p.args, only, s.since(c.Now))
 	for i := range places {
-		p.args = append(p.args, places[i].key[:], places[i].issued)
+		p.args = append(p.args, places[i].asked[:], places[i].issued)
 	}
 	return s.end(p)
 }
@@ -219,16 +219,20 @@ func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
 // A place is a device or an address.
 type place struct {
 	key    trusted.Key
-	issued int64 // when a device's cookie was; 0 for an address
+	asked  trusted.Key // what its status is looked up by; zero, which is no place's, for an address that is nobody's own
+	issued int64       // when a device's cookie was; 0 for an address
 }
 
 // placesOf are the places that the attempt has, the device first.
 func placesOf(c *guard.Charge) []place {
-	address := place{key: c.Address}
+	address := place{key: c.Address, asked: c.Address}
+	if c.Nobodys {
+		address.asked = trusted.Key{}
+	}
 	if c.Device == (trusted.Key{}) {
 		return []place{address}
 	}
-	return []place{{c.Device, c.Issued.UnixMilli()}, address}
+	return []place{{c.Device, c.Device, c.Issued.UnixMilli()}, address}
 }
 
 // found notes what the account's part says of the place.

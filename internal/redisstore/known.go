@@ -80,7 +80,7 @@ func cache[K comparable, V any]() *lru.Cache[K, V] {
 
 // expects reports whether the attempt's place was privileged before.
 func (k *known) expects(c *guard.Charge) bool {
-	return k.privileged.Contains(placeOf{c.Account, placesOf(c)[0].key})
+	return k.privileged.Contains(placeOf{c.Account, placesOf(c)[0].asked})
 }
 
 // learn notes what an answer says of the attempt's place and, if there was no
@@ -123,7 +123,7 @@ func (k *known) refuses(c *guard.Charge, limits trusted.Limits, now time.Time) b
 func find(c *guard.Charge, record *trusted.Record, limits trusted.Limits) {
 	places := placesOf(c)
 	for i, p := range places {
-		c.AtDevice, c.Status = i < len(places)-1, record.Status(p.key, c.Now, limits)
+		c.AtDevice, c.Status = i < len(places)-1, record.Status(p.asked, c.Now, limits)
 		if c.Status == trusted.Stranger && p.issued > record.Reset {
 			c.Status = trusted.Privileged
 		}

@@ -8,6 +8,8 @@ import "encoding/base64"
 //	{S}          charges of the subject S that is a shard: an account, a network
 //	{S}K         charges of a subject kept with it: a pair, an address
 //	{S}p         the places of account S
+//	{S}v         the accounts that log in from address S (crowd.lua)
+//	crowds       the addresses that too many share: a sorted set
 //	c:ID         a challenge that was used up
 //	s:ID         a ticket of the decision API that was settled
 //	probeN       written to see whether Redis takes writes
@@ -54,6 +56,10 @@ func (s *Store) subjectKey(shard, subject [16]byte) string {
 
 func (s *Store) placesKey(account [16]byte) string {
 	return string(append(s.shardKey(account), 'p'))
+}
+
+func (s *Store) sharersKey(address [16]byte) string {
+	return string(append(s.shardKey(address), 'v'))
 }
 
 // idKey is the key of a challenge or a ticket.

@@ -41,6 +41,8 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"ClosedAccountOpensInTime":            closedAccountOpensInTime,
 	"LostPlacesAreRestored":               lostPlacesAreRestored,
 	"LoginIsTwoTrips":                     loginIsTwoTrips,
+	"R30SharedAddressIsSoOnEveryNode":     r30SharedAddressIsSoOnEveryNode,
+	"R30NobodysAddressIsNoPlace":          r30NobodysAddressIsNoPlace,
 	"R23KeysExpireAndHoldNoText":          r23KeysExpireAndHoldNoText,
 	"ClearForgetsWhatWasDecided":          clearForgetsWhatWasDecided,
 }

@@ -81,11 +81,14 @@ var (
 	placesLua string
 	//go:embed spend.lua
 	spendLua string
+	//go:embed crowd.lua
+	crowdLua string
 
 	chargeScript   = newScript(chargeLua)
 	takeBackScript = newScript(takeBackLua)
 	placesScript   = newScript(placesLua)
 	spendScript    = newScript(spendLua)
+	crowdScript    = newScript(crowdLua)
 )
 
 // New returns the store of a realm. Nothing is sent to Redis yet.
@@ -173,14 +176,18 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 
 // succeeded is one trip. The pair is charged always, and its delay begins anew.
 func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject) error {
-	calls := append(s.takingBack(c.ID, charged, pair),
-		s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
+	calls := s.takingBack(c.ID, charged, pair)
+	if !c.Nobodys {
+		calls = append(calls, s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
+	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
 	}
 	s.known.opened(charged...)
 	s.known.accounts.Remove(c.Account)
-	s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
+	if !c.Nobodys {
+		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
+	}
 	return nil
 }
 
