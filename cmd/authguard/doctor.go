@@ -14,15 +14,17 @@ import (
 )
 
 // doctorCmd is `authguard doctor`.
-type doctorCmd struct{}
+type doctorCmd struct {
+	Alerts bool `help:"Send a test message to every alert channel, too."`
+}
 
 // Run looks at everything that the configuration names. It fails if something
 // is wrong; advice alone is no failure.
-func (doctorCmd) Run(g *globals) error {
+func (d doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
 	if err == nil {
-		c.Settings, c.Ask = loaded.Config, g.warnings
+		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
 	}
 	checks := doctor.Examine(context.Background(), c)
 	well := doctor.Well(checks)

@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"authguard/internal/redistest"
@@ -131,5 +136,41 @@ func TestDoctorNoticesALowLimitOfFiles(t *testing.T) {
 	cmd.Dir = t.TempDir()
 	if d, status := diagnose(t, cmd); !d.OK || status != 0 || d.state("machine.files") != "advice" {
 		t.Errorf("status %d: %+v", status, d)
+	}
+}
+
+func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int64
+	alive := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	defer alive.Close()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := dead.Addr().String()
+	dead.Close()
+	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: {first: 0s}}\nalerts: {bundle: 0s, to: ['generic+http://%s/secret-path', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
+	for i := range 6 {
+		from(loopback(6, i)).login(t, s, "alice", "wrong")
+	}
+	redistest.Until(t, "the living channel to hear of the account, and of the dead one", func() bool {
+		return s.log.has("kind=alert-channel-dead") && got.Load() >= 2
+	})
+	if n := s.gauge(t, "authguard_alert_channels_dead"); n != 1 {
+		t.Errorf("%d dead channels by the metric", n)
+	}
+	d, status := diagnose(t, s.command("doctor", "--json"))
+	if d.OK || status == 0 || d.state("server.alert-channel-dead") != "problem" || d.state("alerts") != "" {
+		t.Errorf("doctor: status %d, %+v", status, d)
+	}
+	before := got.Load()
+	said := say(t, s.command("doctor", "--alerts"), "")
+	if said.status == 0 || !strings.Contains(said.out, "A test message to alerts.to[0] was not delivered") ||
+		!strings.Contains(said.out, "A test message went to alerts.to[1]") || strings.Contains(said.out, "secret-path") {
+		t.Errorf("%+v", said)
+	}
+	if got.Load() != before+1 {
+		t.Errorf("%d test messages arrived", got.Load()-before)
 	}
 }

@@ -94,7 +94,8 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 		return err
 	}
 	s.watch.metrics.Watch(control.Gauges{
-		Mode: s.mode.Mode, Held: s.guard.Held, HungUp: s.guard.HungUp, Checks: s.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped, Redis: s.counting.shared.gauges(),
+		Mode: s.mode.Mode, Held: s.guard.Held, HungUp: s.guard.HungUp, Checks: s.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
+		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
 	})
 	s.doors = openDoors(s)
 	return nil
@@ -102,7 +103,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	return append(storageWarning(s.people.storage), s.counting.warn()...)
+	return slices.Concat(storageWarning(s.people.storage), s.counting.warn(), s.watch.warn())
 }
 
 // ready is why this node should get no requests; nil if it should.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -62,4 +63,17 @@ func (w *watch) reload(loaded *config.Loaded) error {
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep := w.keep.Load()
 	return w.audit.Purge(ctx, time.Now().Add(-keep.Keep), int64(keep.Rows))
+}
+
+// warn is for the overview, and for doctor: who reads only a channel that is dead
+// takes the silence for peace.
+func (w *watch) warn() (all []control.Warning) {
+	for _, dead := range w.alerts.Dead() {
+		all = append(all, control.Warning{
+			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Channel + " is dead",
+			Text: fmt.Sprintf("Since %s %d tries have failed, and %d alerts wait: %v. They go out once it works; "+
+				"authguard doctor --alerts sends a test.", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting, dead.Why),
+		})
+	}
+	return all
 }

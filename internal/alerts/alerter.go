@@ -39,6 +39,8 @@ const (
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
+	ChannelDead       Kind = "alert-channel-dead"
+	ChannelBack       Kind = "alert-channel-back"
 	SteadyPressure    Kind = "steady-pressure"
 )
 
@@ -48,6 +50,8 @@ var titles = map[Kind]string{
 	AttackBegan:       "An attack on the login began",
 	AttackEnded:       "The attack on the login ended",
 	AccountAttacked:   "Accounts are under attack",
+	ChannelDead:       "An alert channel is dead",
+	ChannelBack:       "An alert channel works again",
 	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
 	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
 }
@@ -164,7 +168,7 @@ func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
 			}
-			channels = append(channels, newChannel(url, label(i, url), s, a.logger))
+			channels = append(channels, newChannel(url, label(i, url), s, a.logger, a.channelChanged))
 		}
 	}
 	return channels, nil
@@ -225,6 +229,60 @@ func (a *Alerter) Raise(kind Kind, title, body string) {
 // raise is the watcher's way to raise an alert; the caller holds the lock.
 func (a *Alerter) raise(at time.Time, kind Kind, body string) {
 	a.tell(alert{at: at, kind: kind, title: titles[kind], body: body})
+}
+
+// A DeadChannel is one whose last message could not be sent.
+type DeadChannel struct {
+	Channel string // its position and kind, such as "to[0] (smtp)"
+	Since   time.Time
+	Tries   int
+	Waiting int   // alerts
+	Why     error // without secrets
+}
+
+// Dead are the channels that nobody hears from at the moment.
+func (a *Alerter) Dead() (all []DeadChannel) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.channels {
+		if state, dead := c.state(); dead {
+			all = append(all, state)
+		}
+	}
+	return all
+}
+
+// channelChanged tells the other channels that one is dead, or works again: who
+// reads only that one hears nothing, and takes it for peace.
+func (a *Alerter) channelChanged(of *channel, dead error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := alert{at: time.Now(), kind: ChannelBack, title: titles[ChannelBack], body: "channel " + of.label + " delivers again, what waited included"}
+	if dead != nil {
+		one.kind, one.title = ChannelDead, titles[ChannelDead]
+		one.body = fmt.Sprintf("channel %s has failed %d times in a row, and is tried on: %s", of.label, deadAfter, bodyText(dead.Error()))
+	}
+	a.lastID++
+	one.id = a.lastID
+	a.logger.Warn("alert raised", "kind", one.kind, "title", one.title, "body", one.body)
+	for _, c := range a.channels {
+		if c != of {
+			c.add(one)
+		}
+	}
+}
+
+// Try sends a test message to one address of a Config, and returns when it is
+// delivered or is not. The error reveals no secret.
+func Try(ctx context.Context, address string) (err error) {
+	for _, url := range expand(address) {
+		to, e := dial(url)
+		if e == nil {
+			e = to.send(ctx, message{title: "authguard: a test", body: "This is a test by authguard doctor --alerts. Nothing has happened.\n"})
+		}
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 func (a *Alerter) tell(one alert) {

@@ -208,8 +208,8 @@ func TestR24ADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
 			a.Raise("test", "Something happened", fmt.Sprintf("number %d.", i))
 			time.Sleep(10 * time.Minute)
 		}
-		if len(p.got()) != 0 || len(q.got()) != 50 {
-			t.Fatalf("%d and %d messages, want 0 and 50: one channel must not hold up another", len(p.messages), len(q.messages))
+		if len(p.got()) != 0 || len(q.got()) != 51 { // and one about the dead channel
+			t.Fatalf("%d and %d messages, want 0 and 51: one channel must not hold up another", len(p.messages), len(q.messages))
 		}
 		p.set(false, false)
 		time.Sleep(longestRetry)
@@ -219,6 +219,67 @@ func TestR24ADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
 		}
 		if n := waiting(a); n != 0 {
 			t.Fatalf("%d alerts wait", n)
+		}
+	})
+}
+
+func TestR24ADeadChannelIsToldThroughTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, q, stop := started(t, Config{To: []string{urlA, urlB}}, io.Discard)
+		defer stop()
+		kinds := func() (all []string) {
+			for _, m := range q.got() {
+				all = append(all, m.title)
+			}
+			return all
+		}
+		p.set(true, false)
+		a.Raise("test", "A test", "body")
+		time.Sleep(2 * time.Minute)
+		dead := a.Dead()
+		if got := kinds(); len(got) != 2 || got[0] != "authguard: A test" || got[1] != "authguard: An alert channel is dead" {
+			t.Errorf("the other channel got %q", got)
+		}
+		if len(dead) != 1 || dead[0].Channel != "to[0] (generic)" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == nil {
+			t.Errorf("dead: %+v", dead)
+		}
+		time.Sleep(24 * time.Hour) // it is tried all the time, and nobody hears of it again
+		if got := kinds(); len(got) != 2 {
+			t.Errorf("a day later: %q", got)
+		}
+		p.set(false, false)
+		time.Sleep(6 * time.Minute)
+		if got := kinds(); len(got) != 3 || got[2] != "authguard: An alert channel works again" || len(a.Dead()) != 0 {
+			t.Errorf("when it was back: %q, %+v", got, a.Dead())
+		}
+		for _, m := range p.got() {
+			if strings.Contains(m.title+m.body, "channel") {
+				t.Errorf("it is told of itself: %+v", m)
+			}
+		}
+	})
+}
+
+// Comes and goes every twenty minutes, for a day.
+func TestAChannelThatComesAndGoesDoesNotFillTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, p, q, stop := started(t, Config{To: []string{urlA, urlB}}, io.Discard)
+		defer stop()
+		for range 72 {
+			p.set(true, false)
+			a.Raise("test", "A test", "body")
+			time.Sleep(10 * time.Minute)
+			p.set(false, false)
+			time.Sleep(10 * time.Minute)
+		}
+		told := 0
+		for _, m := range q.got() {
+			told += strings.Count(m.title+m.body, "An alert channel is dead\n")
+		}
+		if told < 20 || told > 24 {
+			t.Errorf("told %d times in a day", told)
 		}
 	})
 }

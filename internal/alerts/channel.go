@@ -16,6 +16,12 @@ const (
 	// lastWords is how long a channel may still send when the process ends.
 	lastWords = 5 * time.Second
 	idle      = time.Hour
+
+	// deadAfter is how many tries in a row fail before the other channels are told:
+	// the third is seconds after the first.
+	deadAfter = 3
+	// deadQuiet keeps a channel that comes and goes from filling the others.
+	deadQuiet = time.Hour
 )
 
 // A sender sends one message. It returns when the context is done at the
@@ -44,10 +50,18 @@ type channel struct {
 	heldTo  uint64        // the last alert that had to wait for the ceiling
 	backoff time.Duration // after the last try; 0 if it worked
 	retryAt time.Time
+	failing int       // tries in a row
+	since   time.Time // the first of them
+	why     error
+	told    bool      // the others know that it is dead
+	toldAt  time.Time // when they were last told so
+	edge    func(c *channel, dead error)
 }
 
-func newChannel(url, label string, s sender, logger *slog.Logger) *channel {
-	c := &channel{url: url, label: label, sender: s, logger: logger, wake: make(chan struct{}, 1)}
+// newChannel makes a channel. edge is told when it is dead, and with nil when it
+// works again, without any lock held.
+func newChannel(url, label string, s sender, logger *slog.Logger, edge func(c *channel, dead error)) *channel {
+	c := &channel{url: url, label: label, sender: s, logger: logger, wake: make(chan struct{}, 1), edge: edge}
 	c.life, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -130,18 +144,45 @@ func (c *channel) try() {
 	ctx, cancel := context.WithTimeout(c.life, sendTimeout)
 	defer cancel()
 	err := c.sender.send(ctx, batch.message(note))
+	if c.sent(batch, err) {
+		c.edge(c, err)
+	}
+}
+
+// sent notes what came of a try. It reports whether the others are to be told.
+func (c *channel) sent(batch digest, err error) (tell bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
+		if c.failing++; c.failing == 1 {
+			c.since = time.Now()
+		}
+		c.why = err
 		c.backoff = min(max(2*c.backoff, firstRetry), longestRetry)
 		c.retryAt = time.Now().Add(c.backoff)
 		c.logger.Error("alert not sent", "channel", c.label, "error", err, "waiting", c.digest.len(), "retry_in", c.backoff)
-		return
+		if c.told || c.failing < deadAfter || c.life.Err() != nil || !c.toldAt.IsZero() && time.Since(c.toldAt) < deadQuiet {
+			return false
+		}
+		c.told, c.toldAt = true, time.Now()
+		return true
 	}
 	c.digest.delivered(batch)
 	c.ceiling.took(time.Now())
 	c.backoff, c.retryAt = 0, time.Time{}
 	c.logger.Info("alert sent", "channel", c.label, "alerts", batch.len())
+	tell, c.told, c.failing, c.why = c.told, false, 0, nil
+	return tell
+}
+
+// state is what the channel is like; false if its last try worked, or there was none.
+func (c *channel) state() (s DeadChannel, dead bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failing == 0 {
+		return s, false
+	}
+	return DeadChannel{Channel: c.label, Since: c.since, Tries: c.failing, Waiting: c.digest.len(), Why: c.why}, true
 }
 
 // lose logs the alerts that will never be sent.

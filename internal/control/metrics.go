@@ -33,6 +33,8 @@ type Gauges struct {
 	Size   func() (keys int, bytes int64) // failures.Memory.Size
 	// Dropped is how many events no sink has seen: events.Bus.Dropped.
 	Dropped func() uint64
+	// DeadChannels is how many alert channels nobody hears from.
+	DeadChannels func() int
 	// Redis is where the nodes count together; nil with one node.
 	Redis *RedisGauges
 }
@@ -81,6 +83,7 @@ func (m *Metrics) Watch(g Gauges) {
 	counter := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
+	gauge("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", func() float64 { return float64(g.DeadChannels()) })
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
 	counter("authguard_hung_up_total", "Clients that went away before their password was looked at.", func() float64 { return float64(g.HungUp()) })
 	gauge("authguard_checks_running", "Password checks that run.", func() float64 { return float64(g.Checks().Running) })

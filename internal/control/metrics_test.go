@@ -30,7 +30,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		d := newDesk(t, db)
 		m := control.NewMetrics()
 		m.Watch(control.Gauges{
-			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 },
+			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
 			Checks: func() passwords.GateState {
 				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Crowded: true}
 			},

@@ -87,6 +87,13 @@ func (n *notes) check(name, well string, faults ...fault) bool {
 	return made.State == OK
 }
 
+// add notes what was found elsewhere.
+func (n *notes) add(found Check) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, found)
+}
+
 func (n *notes) ok(name, text string, args ...any) { n.check(name, fmt.Sprintf(text, args...)) }
 
 func (n *notes) checks() []Check {

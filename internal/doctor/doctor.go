@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/control"
 )
@@ -37,6 +39,8 @@ type Config struct {
 	// Ask asks the server that runs from the data folder what it warns of. Its error
 	// is ErrNotRunning if there is none. nil: nobody is asked.
 	Ask func(ctx context.Context) ([]control.Warning, error)
+	// Alerts sends a test message to every alert channel.
+	Alerts bool
 	// Within is the time limit of one examination. 0: 5 s.
 	Within time.Duration
 
@@ -112,6 +116,22 @@ func running(ctx context.Context, c Config, n *notes) {
 	}
 }
 
+// alertChannels sends a test message to each.
+func alertChannels(ctx context.Context, c Config, n *notes) {
+	to := c.Settings.Alerts.To
+	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to, so that somebody is told of attacks.", "There is no alert channel: alerts go to the log only."))
+	for _, found := range together(len(to), func(i int) []Check {
+		err := alerts.Try(ctx, to[i].Reveal())
+		one := new(notes)
+		one.check("alerts", fmt.Sprintf("A test message went to alerts.to[%d]: see that it has arrived.", i),
+			problem(err != nil, "See that the address, its password and the network are right; docs/alerts.md has the form of each kind.",
+				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
+		return one.checks()
+	}) {
+		n.add(found)
+	}
+}
+
 // subjects lists everything that the settings name, except Redis.
 func (c Config) subjects() []subject {
 	all := []subject{{"config", "", settings, c.Within}, {"machine.files", "", machine, c.Within}}
@@ -121,6 +141,9 @@ func (c Config) subjects() []subject {
 	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within}, subject{"tls", "", certificates, c.Within})
 	if c.Ask != nil {
 		all = append(all, subject{"server", "", running, c.Within})
+	}
+	if c.Alerts {
+		all = append(all, subject{"alerts", "", alertChannels, 4 * c.Within})
 	}
 	if c.Settings.Database != "" {
 		all = append(all, subject{"postgres", "PostgreSQL", postgres, c.Within})
