@@ -38,7 +38,9 @@ const (
 // Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is
 // bounded (R6): a key is dropped when its last charge is older than Retain and
 // never before. At the bound, a key that is not in memory yet shares its count with
-// others, so it finds less room than it has, never more.
+// others, so it finds less room than it has, never more. Beside the charges it
+// remembers the last wrong passwords of accounts ([Guess]), in a table of fixed
+// size that is not saved.
 type Memory struct {
 	shards  [shardCount]shard
 	bytes   atomic.Int64
@@ -49,6 +51,7 @@ type Memory struct {
 	epoch   int64 // Unix milliseconds at started
 	now     func() time.Time
 	owner   Key
+	guesses *guesses
 
 	journaled bool // set before the first charge
 	journal   journal
@@ -67,6 +70,7 @@ func NewMemory(c Config) (*Memory, error) {
 	m := &Memory{
 		max: c.MaxBytes,
 		now: c.Now, owner: c.Owner,
+		guesses: new(guesses),
 	}
 	m.retain.Store(millis(c.Retain))
 	m.pending.Store(millis(c.PendingFor))

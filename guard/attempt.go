@@ -27,11 +27,12 @@ type view struct {
 	suspect bool // the address may be a proxy that nobody configured (R9)
 	modeOn  bool
 	slowing bool
-	claimed bool // an answer to a challenge came along
-	gone    bool // the client has hung up while it waited
-	showed  bool // a one-time code came along
-	passed  bool // and it is good: known once the attempt is charged
-	badPass bool // or it was not, and counts no more
+	claimed bool   // an answer to a challenge came along
+	gone    bool   // the client has hung up while it waited
+	showed  bool   // a one-time code came along
+	passed  bool   // and it is good: known once the attempt is charged
+	badPass bool   // or it was not, and counts no more
+	guess   uint32 // stands for the password; see Charge
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -65,12 +66,12 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	case v.gone || err != nil && ctx.Err() != nil:
 		g.HangUp()
 		g.config.Mode.Observe(captchamode.Shed, v.Address)
-	case d.Action == Challenge:
+	case d.Action == Challenge && !v.Repeat:
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, AccountFailures: v.accountFailures(),
+		Privileged: d.Privileged, Repeat: v.Repeat, AccountFailures: v.accountFailures(),
 	})
 	return d, err
 }
@@ -94,6 +95,9 @@ func (g *Guard) look(a *Attempt, v *view) {
 		v.Last = AccountSubject
 	} else {
 		g.device(v, a.Devices)
+		if a.Fingerprint != 0 {
+			v.guess = g.digests.ofGuess(a.Fingerprint, &v.Account)
+		}
 	}
 	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
 	v.bindAll()
@@ -103,6 +107,9 @@ func (g *Guard) look(a *Attempt, v *view) {
 // bindAll says what stops the attempt, by what came along with it.
 func (v *view) bindAll() {
 	v.KnownOnly = v.modeAsks() && !v.claimed && !v.showed
+	if v.Guess = v.guess; v.showed {
+		v.Guess = 0 // each guess of a one-time code counts
+	}
 	v.Binds = &v.rules.binds[v.lifts()]
 }
 
@@ -329,6 +336,8 @@ type Ticket struct {
 	ended   *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
 	rules   *rules
 	id      failures.ChargeID
+	guess   uint32
+	repeat  bool
 	account digest
 	address digest
 	network digest
@@ -351,7 +360,7 @@ type Ticket struct {
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
-		ended: new(atomic.Int32), rules: v.rules, id: v.ID, account: v.Account,
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, repeat: v.Repeat, account: v.Account,
 		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
 		failures: int32(v.accountFailures()), forwarded: a.Forwarded, passed: v.passed,
@@ -360,7 +369,7 @@ func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
-	c.ID, c.Status, c.Last = t.id, t.status, subjectCount
+	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Ladders, c.Binds = &t.rules.calm.ladders, &t.rules.binds[0]
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
@@ -393,7 +402,8 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	privileged := t.status == trusted.Privileged
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
-		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged, AccountFailures: int(t.failures),
+		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged,
+		Repeat: t.repeat, AccountFailures: int(t.failures),
 	}
 }
 
@@ -446,10 +456,12 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 
 // Unsettled tells the guard that nobody has settled a ticket that travels for
 // Policy.PendingFor. It counts as failed from then on, and so it is pressure
-// (R20). The door that sealed it calls this at most once, with the attempt's
-// address. If it is settled as failed later, that is no further pressure.
-func (g *Guard) Unsettled(address netip.Addr) {
-	g.config.Mode.Observe(captchamode.Failure, g.digests.addressKey(address))
+// (R20). The door that sealed it calls this at most once. If it is settled as
+// failed later, that is no further pressure.
+func (g *Guard) Unsettled(t *Ticket) {
+	if !t.repeat && t.status != trusted.Privileged {
+		g.config.Mode.Observe(captchamode.Failure, t.address)
+	}
 }
 
 // pair is the account from this address, for the pressure.
@@ -462,8 +474,12 @@ func (t *Ticket) pair() (pair digest) {
 
 // press is pressure on the site, unless Unsettled was called for the ticket. A
 // failure is taken back if its pair logs in soon; one from a known place is no
-// pressure, since the place has a budget of its own (R25).
+// pressure, since the place has a budget of its own (R25). A password that was
+// wrong before is none either, but it is work all the same.
 func (g *Guard) press(t *Ticket, sign captchamode.Sign) {
+	if t.repeat && sign == captchamode.Failure {
+		return
+	}
 	at := t.began
 	if at.IsZero() {
 		if at = g.config.Now(); at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
@@ -495,7 +511,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return err
 	}
 	*d = Decision{Action: Challenge, Account: d.Account}
-	d.Counted = g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Counted = !t.repeat && g.config.Mode.Observe(captchamode.Unsolved, t.address)
 	d.Reasons.add(Reason{Cause: ModeOn})
 	c := t.charge()
 	err := g.withdraw(ctx, &c)

@@ -18,6 +18,9 @@ type Event struct {
 	Reasons Reasons
 	// Privileged: the place was privileged when the attempt began.
 	Privileged bool
+	// Repeat: the password is one of the account's last wrong ones, and so the
+	// attempt counts nowhere (R28).
+	Repeat bool
 	// NewPlace: the attempt succeeded from a place that was not privileged.
 	NewPlace bool
 	// AccountFailures is how many failures of strangers the account had, as

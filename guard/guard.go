@@ -196,8 +196,9 @@ type Attempt struct {
 	// Pass is a one-time code, if one came along (R29). At a privileged place it
 	// is not looked at.
 	Pass string
-	// Fingerprint recognises a repeated guess: keyed, truncated, 0 for none.
-	// It is recorded nowhere yet.
+	// Fingerprint recognises a password that is offered again (R28): keyed, from
+	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
+	// that every try counts.
 	Fingerprint uint64
 	// Forwarded says that the peer is no configured proxy and yet sent a
 	// forwarding header (R9).

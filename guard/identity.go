@@ -24,7 +24,7 @@ type digest = trusted.Key
 // A digester makes digests: one SipHash key for every kind, so that an account
 // called "10.0.0.1" is not the address.
 type digester struct {
-	account, address, network, purpose [2]uint64
+	account, address, network, purpose, password, guess [2]uint64
 }
 
 // newDigester derives the keys from the secret, at least 16 bytes, and the
@@ -34,7 +34,10 @@ func newDigester(secret []byte, realm string) (digester, error) {
 	if len(secret) < 16 {
 		return d, fmt.Errorf("guard: secret: must be at least 16 bytes, not %d", len(secret))
 	}
-	for info, key := range map[string]*[2]uint64{"account": &d.account, "address": &d.address, "network": &d.network, "purpose": &d.purpose} {
+	for info, key := range map[string]*[2]uint64{
+		"account": &d.account, "address": &d.address, "network": &d.network, "purpose": &d.purpose,
+		"password": &d.password, "guess": &d.guess,
+	} {
 		raw, err := hkdf.Key(sha256.New, secret, nil, "authguard "+info+" "+realm, 16)
 		if err != nil {
 			return d, fmt.Errorf("guard: deriving keys: %w", err)
@@ -70,6 +73,31 @@ func (d *digester) ofPurpose(door, directory, account string) (purpose digest) {
 func (d *digester) ofQuota(name string, address digest) (key digest) {
 	sum(&d.purpose, append([]byte(name), address[:]...), &key)
 	return key
+}
+
+// guessMask is as much of a password's digest as is kept (R23): 24 bits. Whoever
+// steals the key and a store finds sixty words in a dictionary of a thousand
+// million that may have been typed. A new guess is taken for one of an account's
+// eight once in two million times.
+const guessMask = 1<<24 - 1
+
+// guessKnown is set in everything that stands for a password, so that none is 0.
+const guessKnown = 1 << 24
+
+// Fingerprint is what an Attempt wants to recognise its password by: keyed by
+// the guard's secret, so that nobody else can find out what it was made from,
+// and never 0. The guard keeps 24 bits of what it makes of it, for a day.
+func (g *Guard) Fingerprint(password string) uint64 {
+	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
+}
+
+// ofGuess stands for a password among an account's last wrong ones. The same
+// password stands there for something else at every account.
+func (d *digester) ofGuess(fingerprint uint64, account *digest) uint32 {
+	var b [24]byte
+	copy(b[:], account[:])
+	binary.LittleEndian.PutUint64(b[16:], fingerprint)
+	return uint32(siphash.Hash(d.guess[0], d.guess[1], b[:]))&guessMask | guessKnown
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so

@@ -2,8 +2,10 @@ package guard
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -22,14 +24,15 @@ type Store interface {
 	// attempt as if it had failed (R1): every subject that counts for such a
 	// place, or none if a rung that binds has no room. Check and change are one
 	// step. A place that has used up its budget is spent on the way, and the
-	// attempt charged as a stranger's (R14). It returns the charge with ID,
+	// attempt charged as a stranger's (R14). It returns the charge with ID, Repeat,
 	// Status, AtDevice and Usage filled in; the usage is that before the charge.
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
 	// no other (R4), lets the pair's delay begin anew (R30) and makes the place
 	// privileged, or is ErrPlace if that alone is impossible. Abandoned and Withdrawn
-	// take all of them back.
+	// take all of them back. A charge that other attempts with the same guess hold on
+	// to stays until the last of them is settled so.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -84,11 +87,19 @@ type Charge struct {
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool
+	// Guess stands for the password among the account's last wrong ones (R28):
+	// keyed and truncated. Zero: it is not known, and the attempt is charged.
+	Guess uint32
 
 	// AtDevice says that the device counted as the attempt's place, not the
 	// address, and Status what the place is to the account.
 	AtDevice bool
 	Status   trusted.Status
+	// Repeat says that the password is one of the account's last wrong ones, or
+	// is just being looked at for another attempt. Such an attempt needs room
+	// like any other, and is charged nothing: it holds on to the charge of the
+	// first, which was made at ID.There.
+	Repeat bool
 	// ID stands for the charge; zero if nothing was charged.
 	ID failures.ChargeID
 	// Usage is the usage of each subject that counted. If one subject refused the
@@ -118,6 +129,35 @@ func (c *Charge) Place() trusted.Key {
 
 // Pair is the key of the account at a place.
 func (c *Charge) Pair(place trusted.Key) failures.Key { return failures.Key(ofPair(c.Account, place)) }
+
+// GuessAt stands for the password among those that were wrong at a privileged
+// place or, with any other status, at places of strangers. What the owner
+// mistypes at home is known there alone: a stranger who was charged nothing for
+// it would learn that it is close.
+func (c *Charge) GuessAt(place trusted.Key, status trusted.Status) uint32 {
+	if c.Guess == 0 || status != trusted.Privileged {
+		return c.Guess
+	}
+	return c.Guess ^ binary.LittleEndian.Uint32(place[:])&guessMask | failures.GuessScope
+}
+
+// Held is the charge that the attempt made or, if it repeats a password, that of
+// the first who offered it.
+func (c *Charge) Held() failures.ChargeID {
+	if c.Repeat {
+		return failures.ChargeID{At: c.ID.There}
+	}
+	return c.ID
+}
+
+// guess is what the counters in memory know a password by.
+func (c *Charge) guess() failures.Guess {
+	place := c.Place()
+	return failures.Guess{Account: failures.Key(c.Account), Value: c.GuessAt(place, c.Status), Place: GuessPlace(place)}
+}
+
+// GuessPlace is the piece of a place's digest that a remembered guess keeps.
+func GuessPlace(place trusted.Key) uint16 { return binary.LittleEndian.Uint16(place[4:]) }
 
 // Bind are the rungs of a subject that stop the attempt.
 func (c *Charge) Bind(subject uint8) failures.Mask { return c.Binds[c.Status][subject] }
@@ -191,13 +231,50 @@ func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
 }
 
 func (l *Local) charge(ctx context.Context, c *Charge) (err error) {
-	if first, last := c.Counted(); first < last {
-		var subjects [subjectCount]failures.Subject
-		c.subjects(&subjects)
-		c.ID, err = l.counters.Charge(ctx, subjects[first:last], c.Usage[first:last])
+	var all [subjectCount]failures.Subject
+	c.subjects(&all)
+	first, last := c.Counted()
+	subjects, usages := all[first:last], c.Usage[first:last]
+	if c.Guess != 0 {
+		if c.Repeat = l.counters.Knows(c.guess()); c.Repeat {
+			return l.repeat(ctx, c, subjects, usages)
+		}
+	}
+	if first == last {
+		return nil
+	}
+	if c.ID, err = l.counters.Charge(ctx, subjects, usages); err == nil && c.Guess != 0 && c.ID.Charged() {
+		if held, joined := l.counters.Note(c.guess(), c.ID); joined {
+			err = l.counters.TakeBack(ctx, c.ID, subjects)
+			c.ID, c.Repeat = held, true
+		}
 	}
 	return err
 }
+
+// repeat lets the same guess go as far as a new one could, and charges it
+// nothing.
+func (l *Local) repeat(ctx context.Context, c *Charge, subjects []failures.Subject, usages []failures.Usage) error {
+	if len(subjects) == 0 {
+		return nil
+	}
+	if err := l.counters.Read(ctx, subjects, usages, nil); err != nil {
+		return err
+	}
+	for i := range subjects {
+		if usages[i].Over&subjects[i].Bind != 0 {
+			return nil
+		}
+	}
+	if id, joined := l.counters.Join(c.guess()); joined {
+		c.ID = id
+		return nil
+	}
+	return l.charge(ctx, c) // the first was taken back in this moment
+}
+
+// Note remembers the wrong password of an attempt that was charged elsewhere.
+func (l *Local) Note(c Charge) { l.counters.Note(c.guess(), c.ID) }
 
 // find asks for the places, the device before the address: others behind the
 // address can use up its budget, but not the device's.
@@ -240,22 +317,25 @@ func (l *Local) device(ctx context.Context, c *Charge) (trusted.Status, error) {
 
 // Settle implements Store.
 func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
-	if !c.ID.Charged() {
+	if !c.ID.Charged() || c.Repeat && o == Failed {
 		return nil
 	}
 	first, last := c.Counted()
 	var all [subjectCount]failures.Subject
 	c.subjects(&all)
 	subjects := all[first:last]
+	if c.Guess != 0 && o != Failed {
+		subjects = l.dropGuess(&c, o, subjects)
+	}
 	switch o {
 	case Succeeded:
 		return errors.Join(
-			l.counters.TakeBack(ctx, c.ID, subjects),
+			l.counters.TakeBack(ctx, c.Held(), subjects),
 			l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
 			l.remember(ctx, &c),
 		)
 	case Abandoned, Withdrawn:
-		return l.counters.TakeBack(ctx, c.ID, subjects)
+		return l.counters.TakeBack(ctx, c.Held(), subjects)
 	}
 	return l.counters.Failed(ctx, c.ID, subjects)
 }
@@ -268,6 +348,21 @@ func (l *Local) remember(ctx context.Context, c *Charge) error {
 		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	return nil
+}
+
+// dropGuess forgets a password that was right or not looked at. It returns those
+// of the subjects whose charge is to be taken back: what another attempt with
+// the same password relies on stays.
+func (l *Local) dropGuess(c *Charge, o Outcome, subjects []failures.Subject) []failures.Subject {
+	take, all := l.counters.Drop(c.guess(), c.Held(), c.Repeat, o == Succeeded)
+	if take && !all { // it was charged at another place
+		i := slices.IndexFunc(subjects, func(s failures.Subject) bool { return s.Key == failures.Key(c.Account) })
+		return subjects[i : i+1]
+	}
+	if !take {
+		return nil
+	}
+	return subjects
 }
 
 // Read implements Store.

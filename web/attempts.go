@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -101,7 +100,7 @@ func (a *API) begin(c echo.Context) error {
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
-		Fingerprint: fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
+		Fingerprint: a.fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
 	}
 	if in.Challenge != nil {
 		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
@@ -120,7 +119,7 @@ func (a *API) begin(c echo.Context) error {
 	switch d.Action {
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
-		a.expect(&d.Ticket, address)
+		a.expect(d.Ticket)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, attempt, d)
 		if err != nil {
@@ -136,12 +135,12 @@ func (a *API) begin(c echo.Context) error {
 // expect counts a ticket as pressure if nobody settles it in time. If the store
 // of settled tickets does not answer, the ticket is taken for settled: pressure
 // must not rise because a store is down.
-func (a *API) expect(ticket *guard.Ticket, address netip.Addr) {
+func (a *API) expect(ticket guard.Ticket) {
 	id, expires := ticket.ID(), ticket.Expires()
 	check := func() {
 		settled, err := a.Settled.Seen(context.Background(), id, expires)
 		if err == nil && !settled {
-			a.Guard.Unsettled(address)
+			a.Guard.Unsettled(&ticket)
 		}
 	}
 	later := a.Later
@@ -151,14 +150,13 @@ func (a *API) expect(ticket *guard.Ticket, address netip.Addr) {
 	later(a.Guard.Policy().PendingFor, check)
 }
 
-// fingerprint shortens what the caller sent to the 64 bits of a digest that are
-// kept. The caller has keyed it; a bare hash of a password must never come here.
-func fingerprint(sent string) uint64 {
+// fingerprint keys once more what the caller has keyed. No password begins with
+// NUL, so that nothing a caller sends is like what another door sees.
+func (a *API) fingerprint(sent string) uint64 {
 	if sent == "" {
 		return 0
 	}
-	sum := sha256.Sum256([]byte(sent))
-	return binary.BigEndian.Uint64(sum[:8])
+	return a.Guard.Fingerprint("\x00" + sent)
 }
 
 // settle is POST /v1/attempts/settle.

@@ -82,8 +82,9 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: Devices(c.Request()),
-		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
-		Pass:  t.form["code"], Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+		Solve:       challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
+		Pass:        t.form["code"],
+		Fingerprint: l.Guard.Fingerprint(t.form["password"]), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
 	if err != nil {
 		if !gone(c) {

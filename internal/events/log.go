@@ -93,6 +93,9 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 		slog.Bool("privileged", e.Privileged),
 		slog.Int("account_failures", e.AccountFailures),
 	}
+	if e.Repeat {
+		attrs = append(attrs, slog.Bool("repeat", true))
+	}
 	if ending == Succeeded {
 		attrs = append(attrs, slog.Bool("new_place", e.NewPlace))
 	}

@@ -119,7 +119,7 @@ func (s *Store) together() bool { return s.Up() && s.owed.len() == 0 }
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	if s.together() {
 		charged, err := s.redis.Begin(ctx, c)
-		if err == nil && charged.ID.Charged() {
+		if err == nil && charged.ID.Charged() && !charged.Repeat {
 			s.mirror(ctx, &charged)
 		}
 		if err == nil || ctx.Err() != nil {
@@ -140,6 +140,10 @@ func (s *Store) mirror(ctx context.Context, c *guard.Charge) {
 	var unread [len(unbound)]failures.Usage
 	if id, err := s.config.Counters.Charge(ctx, unbound[first:last], unread[first:last]); err == nil {
 		c.ID.Node, c.ID.Here = s.node, id.At
+		if noted := *c; noted.Guess != 0 {
+			noted.ID = id
+			s.local.Note(noted)
+		}
 	}
 }
 
@@ -179,7 +183,7 @@ func divide(l *failures.Ladder, nodes int) *failures.Ladder {
 // Settle implements guard.Store. What another node has counted in its own memory
 // it alone can take back.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() {
+	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
 		return nil
 	}
 	none := failures.ChargeID{At: 1} // charged somewhere else

@@ -30,8 +30,13 @@ type part struct {
 	usages   []failures.Usage
 	used     []failures.Used // if reading
 
+	looks    bool          // charges nothing, and yet needs room
+	password *guard.Charge // of an account, whose password can be recognised
+
 	at      int64 // by the shard's clock
+	same    int64 // when the same password was charged, 0 if it was not
 	made    bool
+	joined  bool // it holds on to that charge
 	refused bool
 	status  trusted.Status
 	place   int
@@ -46,7 +51,7 @@ type part struct {
 // trip mends it.
 func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error) {
 	for {
-		c.ID, c.Usage = failures.ChargeID{}, [len(c.Usage)]failures.Usage{}
+		c.ID, c.Repeat, c.Usage = failures.ChargeID{}, false, [len(c.Usage)]failures.Usage{}
 		if s.known.refuses(&c, s.limits, s.now()) {
 			return c, nil
 		}
@@ -79,6 +84,9 @@ func (s *Store) try(ctx context.Context, c *guard.Charge, used *guard.Used, mayR
 	account, network := s.accountPart(c, used), (*part)(nil)
 	if !s.known.expects(c) {
 		network = s.networkPart(c, used, trusted.Stranger)
+		if network != nil && s.known.repeats(c) {
+			network.looks, network.args[0] = true, reading
+		}
 	}
 	s.send(ctx, account, network)
 	if account.err != nil {
@@ -106,13 +114,20 @@ func (s *Store) rightly(ctx context.Context, c *guard.Charge, used *guard.Used, 
 	wanted := first < min(last, guard.AccountSubject)
 	binds := c.Binds[c.Status]
 	same := [2]failures.Mask(binds[:]) == [2]failures.Mask(c.Binds[trusted.Stranger][:])
-	if network != nil && (!wanted || !same) {
+	if network != nil && account.same != 0 && wanted && same {
+		_ = s.undo(ctx, network) // it is charged nothing, and yet needs room
+		return network
+	}
+	if network != nil && (!wanted || !same || network.looks) {
 		// If this fails, the address has one failure more than it should.
 		_ = s.undo(ctx, network)
 		network = nil
 	}
 	if wanted && network == nil && !account.refused {
 		network = s.networkPart(c, used, c.Status)
+		if network != nil && account.same != 0 {
+			network.looks, network.args[0] = true, reading
+		}
 		s.send(ctx, network)
 	}
 	return network
@@ -134,6 +149,8 @@ func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id
 		refused = refused || p.refused
 		if p.made {
 			stamp(&id, p)
+		} else if p.joined {
+			id.At, id.There = p.at, p.same
 		}
 	}
 	if err == nil && !refused {
@@ -169,10 +186,18 @@ func (s *Store) undo(ctx context.Context, parts ...*part) error {
 	defer cancel()
 	var calls []*call
 	for _, p := range parts {
-		if p != nil && p.made {
-			p.made = false
-			calls = append(calls, s.takingBack(failures.ChargeID{At: p.at}, p.subjects, nil)...)
+		if p == nil || !p.made && !p.joined {
+			continue
 		}
+		id := failures.ChargeID{At: p.at}
+		if p.joined {
+			id.At = p.same
+		}
+		undone := s.takingBack(id, p.subjects, nil)
+		if p.password != nil {
+			s.dropping(undone[0], p.password, !p.joined, false)
+		}
+		p.made, p.joined, calls = false, false, append(calls, undone...)
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return fmt.Errorf("taking back half a charge: %w", err)
@@ -213,6 +238,14 @@ func (s *Store) accountPart(c *guard.Charge, used *guard.Used) *part {
 	for i := range places {
 		p.args = append(p.args, places[i].asked[:], places[i].issued)
 	}
+	if c.Guess != 0 {
+		p.password = c
+		p.keys, p.args = append(p.keys, s.guessesKey(c.Account)), append(p.args, c.Guess)
+		for i := range places {
+			p.args = append(p.args, c.GuessAt(places[i].key, trusted.Privileged))
+		}
+		p.args = append(p.args, guard.GuessPlace(places[len(places)-1].key))
+	}
 	return s.end(p)
 }
 
@@ -237,7 +270,7 @@ func placesOf(c *guard.Charge) []place {
 
 // found notes what the account's part says of the place.
 func (p *part) found(c *guard.Charge, used *guard.Used) {
-	c.AtDevice, c.Status = p.place < len(placesOf(c)), p.status
+	c.AtDevice, c.Status, c.Repeat = p.place < len(placesOf(c)), p.status, p.same != 0
 	first, last := c.Counted()
 	if first = max(first, guard.AccountSubject); first < last {
 		p.counts(c, used, first, last)
@@ -295,7 +328,7 @@ var errAnswer = errors.New("an answer of charge.lua that cannot be")
 
 func (p *part) read() {
 	list, _ := p.reply.([]any)
-	var head [4]int64
+	var head [5]int64
 	for i := range head {
 		if i >= len(list) {
 			p.err = errAnswer
@@ -305,8 +338,10 @@ func (p *part) read() {
 	}
 	p.at = max(head[0], -head[0])
 	p.refused = head[0] < 0
-	p.made = head[0] > 0 && p.what == charging
-	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[4:]
+	p.same = head[4]
+	made := head[0] > 0 && p.what == charging && !p.looks
+	p.made, p.joined = made && p.same == 0, made && p.same != 0
+	p.status, p.place, p.known, p.told = trusted.Status(head[1]), int(head[2]), head[3] == 1, list[len(head):]
 }
 
 // fill writes what a part's answer means to its subjects.
@@ -324,6 +359,8 @@ func (s *Store) fill(p *part, sent time.Time) {
 		subject.Use(charges, uint32(p.at), cleared.fresh(charges), len(charges)-len(certain), out)
 		if p.what == reading {
 			subject.Tally(charges, uint32(p.at), cleared.fresh(charges), &p.used[i])
+		} else if p.looks {
+			p.refused = p.refused || out.Over&subject.Bind != 0
 		} else if out.Failed&subject.Bind != 0 {
 			s.known.close(subject, certain, cleared, uint32(p.at), sent)
 		}

@@ -10,6 +10,7 @@ import "encoding/base64"
 //	{S}p         the places of account S
 //	{S}v         the accounts that log in from address S (crowd.lua)
 //	crowds       the addresses that too many share: a sorted set
+//	{S}w         the last wrong passwords of account S, for a day: 24 bits of each
 //	c:ID         a challenge that was used up
 //	s:ID         a ticket of the decision API that was settled
 //	probeN       written to see whether Redis takes writes
@@ -30,7 +31,8 @@ import "encoding/base64"
 //
 // Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
 // the delay of a pair with failures begin anew), which lives as long as its
-// ladder's longest window and a second. Places are a sorted set (places.lua),
+// ladder's longest window and a second. Wrong passwords are a string, too. Places
+// are a sorted set (places.lua),
 // which lives as long as a privilege; an account that is known always has one.
 const (
 	shardBytes   = 12
@@ -60,6 +62,10 @@ func (s *Store) placesKey(account [16]byte) string {
 
 func (s *Store) sharersKey(address [16]byte) string {
 	return string(append(s.shardKey(address), 'v'))
+}
+
+func (s *Store) guessesKey(account [16]byte) string {
+	return string(append(s.shardKey(account), 'w'))
 }
 
 // idKey is the key of a challenge or a ticket.

@@ -154,7 +154,7 @@ func (s *Store) Closed() uint64 { return s.known.answered.Load() }
 // Settle implements guard.Store. A failure is not written: the charge is there
 // already.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
-	if !c.ID.Charged() {
+	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
 		return nil
 	}
 	all := c.Subjects()
@@ -164,7 +164,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	case guard.Succeeded:
 		err = s.succeeded(ctx, &c, all[first:last], &all[guard.PairSubject])
 	case guard.Abandoned, guard.Withdrawn:
-		err = s.takeBack(ctx, c.ID, all[first:last])
+		err = s.withdraw(ctx, &c, all[first:last])
 	default:
 		s.known.fail(c.ID, all[first:last], s.pendingFor())
 	}
@@ -176,9 +176,21 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 
 // succeeded is one trip. The pair is charged always, and its delay begins anew.
 func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failures.Subject, pair *failures.Subject) error {
-	calls := s.takingBack(c.ID, charged, pair)
+	n := 0
+	for n < len(charged) && charged[n].Shard != pair.Shard {
+		n++
+	}
+	account := s.takingBack(c.Held(), charged[n:], pair)[0]
+	calls := []*call{account}
 	if !c.Nobodys {
 		calls = append(calls, s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
+	}
+	if !c.Repeat { // else whoever was charged takes that back
+		calls = append(calls, s.takingBack(c.ID, charged[:n], nil)...)
+	}
+	if c.Guess != 0 {
+		s.dropping(account, c, !c.Repeat, true)
+		s.known.guesses.Remove(guessOf(c))
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
@@ -189,6 +201,43 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
+}
+
+// dropping makes a call that takes back an account's charge say what became of
+// the password.
+func (s *Store) dropping(one *call, c *guard.Charge, own, right bool) {
+	whose, how := "same", "unseen"
+	if own {
+		whose = "own"
+	}
+	if right {
+		how = "right"
+	}
+	place := c.Place()
+	if len(one.args) == 1 {
+		one.args = append(one.args, "") // no backoff begins anew
+	}
+	one.keys = append(one.keys, s.guessesKey(c.Account))
+	one.args = append(one.args, c.GuessAt(place, c.Status), whose, how, guard.GuessPlace(place), s.clock())
+}
+
+// withdraw takes back the charge of an attempt whose password was not looked at,
+// unless other attempts with the same one rely on it: the account's part knows.
+func (s *Store) withdraw(ctx context.Context, c *guard.Charge, charged []failures.Subject) error {
+	first := slices.IndexFunc(charged, func(one failures.Subject) bool { return one.Shard == failures.Key(c.Account) })
+	if c.Guess == 0 || first < 0 {
+		return s.takeBack(ctx, c.ID, charged)
+	}
+	account := s.takingBack(c.Held(), charged[first:], nil)[0]
+	s.dropping(account, c, !c.Repeat, false)
+	if err := run(ctx, s.batcher.enqueue, account); err != nil {
+		return err
+	}
+	s.known.opened(charged[first:]...)
+	if told, _ := account.reply.([]any); c.Repeat || len(told) < 2 || told[0] != int64(1) || told[1] != int64(1) {
+		return nil
+	}
+	return s.takeBack(ctx, c.ID, charged[:first])
 }
 
 // Read implements guard.Store.

@@ -136,6 +136,14 @@ func (w *World) Try(t testing.TB, a guard.Attempt, password string) (d guard.Dec
 	return d, ok
 }
 
+// Offer is Try with a password that the guard can recognise.
+func (w *World) Offer(t testing.TB, account, address, password string) (d guard.Decision, ok bool) {
+	t.Helper()
+	a := From(account, address)
+	a.Fingerprint = w.Fingerprint(password)
+	return w.Try(t, a, password)
+}
+
 // Wrong offers a wrong password and returns what was decided.
 func (w *World) Wrong(t testing.TB, account, address string) guard.Decision {
 	t.Helper()

@@ -77,7 +77,7 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	client := s.Login.Edge.Client(c.Request())
 	d, err := s.Login.Guard.Begin(ctx, guard.Attempt{
 		Account: name, Directory: Directory, Address: client.Address, Devices: web.Devices(c.Request()),
-		Forwarded: client.Forwarded, Door: Door,
+		Fingerprint: s.Login.Guard.Fingerprint(password), Forwarded: client.Forwarded, Door: Door,
 	})
 	switch {
 	case err != nil:

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -109,7 +111,7 @@ func TestR30OthersAtTheAddressDelayNoCookieOfAnAdministrator(t *testing.T) {
 		mine := c.browser
 		defer func() { c.browser = mine }()
 		c.browser = newBrowser(t)
-		status, _, _ = c.post(t, "/login", url.Values{"username": {"ann"}, "password": {"wrong"}})
+		status, _, _ = c.post(t, "/login", url.Values{"username": {"ann"}, "password": {"wrong" + rand.Text()}}) // each another one (R28)
 		return status
 	}
 	for range 9 {
@@ -147,8 +149,8 @@ func TestAnOpenSessionIsNoPlaceToGuessAt(t *testing.T) {
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
 	checked, stopped := 0, 0
-	for range 40 {
-		switch status, _, _ := c.change(t, "wrong", newPassword, newPassword); status {
+	for i := range 40 {
+		switch status, _, _ := c.change(t, fmt.Sprint("wrong", i), newPassword, newPassword); status {
 		case http.StatusUnprocessableEntity:
 			checked++
 		case http.StatusForbidden, http.StatusTooManyRequests:

@@ -1,0 +1,380 @@
+package authguard_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/world"
+	"authguard/trusted"
+)
+
+// used is how many failures of a subject are counted, as explain sees it.
+func used(t *testing.T, w *world.World, account, address string, of guard.SubjectKind) int {
+	t.Helper()
+	e, err := w.Explain(context.Background(), account, netip.MustParseAddr(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, l := range e.Lines {
+		if l.Subject == of {
+			n = max(n, l.Used)
+		}
+	}
+	return n
+}
+
+func wantUsed(t *testing.T, w *world.World, account, address string, n int) {
+	t.Helper()
+	for _, of := range []guard.SubjectKind{guard.OnAccount, guard.OnAddress, guard.OnNetwork, guard.OnPair} {
+		if got := used(t, w, account, address, of); got != n {
+			t.Errorf("the %v has %d failures, want %d", of, got, n)
+		}
+	}
+}
+
+func pressure(w *world.World) int { return w.Mode.State().Pressure[captchamode.Failure] }
+
+func TestR28TheSameWrongPasswordCountsOnce(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for range 20 {
+			if d, ok := w.Offer(t, "alice", nowhere, "stale"); d.Action != guard.Proceed || ok {
+				t.Fatalf("%v, %v: every try must be looked at", d.Action, ok)
+			}
+			w.Clock.Advance(2 * time.Second)
+		}
+		wantUsed(t, w, "alice", nowhere, 1)
+		if got, checked := pressure(w), w.Checked("alice"); got != 1 || checked != 20 {
+			t.Errorf("pressure %d, %d checked; want 1 and 20", got, checked)
+		}
+		w.Offer(t, "alice", nowhere, "another")
+		wantUsed(t, w, "alice", nowhere, 2)
+		for i, e := range w.Events() {
+			if again := 0 < i && i < 20; e.Repeat != again {
+				t.Errorf("event %d: repeat is %v", i, e.Repeat)
+			}
+		}
+		// The same words at another account, or in another site, are another guess.
+		w.Offer(t, "bob", nowhere, "stale")
+		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 1 {
+			t.Errorf("bob has %d failures, want 1", got)
+		}
+	})
+}
+
+// A mail program goes on with an old password for two days. Its owner never
+// notices: no challenge, no wait, and the place stays known.
+func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
+	t.Parallel()
+	const days = 2 * 24 * time.Hour
+	story := func(t *testing.T, w *world.World, every time.Duration, address string, known bool) {
+		if known && !w.Right(t, "alice", address) {
+			t.Fatal("the first login failed")
+		}
+		tries, logins := 0, 0
+		for at := time.Duration(0); at < days; at += every {
+			if d, ok := w.Offer(t, "alice", address, "stale"); d.Action != guard.Proceed || ok {
+				t.Fatalf("after %v the program is answered %v, %v", at, d.Action, d.Reasons)
+			}
+			tries++
+			if tries%(int(4*time.Hour/every)) == 0 {
+				logins++
+				if d, ok := w.Offer(t, "alice", address, world.Right); !ok || known && !d.Privileged {
+					t.Fatalf("after %v the owner is answered %v, %v", at, d.Action, d.Reasons)
+				}
+				known = true
+			}
+			w.Clock.Advance(every)
+		}
+		if logins != 12 || w.Status(t, "alice", address) != trusted.Privileged {
+			t.Errorf("%d of 12 logins, and the place is %v", logins, w.Status(t, "alice", address))
+		}
+	}
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		story(t, w, time.Minute, home, true)
+	})
+	t.Run("every five seconds", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{}), 5*time.Second, home, true)
+	})
+	t.Run("from a place that is new", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{}), 5*time.Second, nowhere, false)
+	})
+}
+
+// Fifty of them among many people are no attack.
+func TestR28FiftyStaleProgramsSwitchNoMode(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for minute := range 30 {
+			for second := range 12 {
+				for program := range min(50, 10*(minute+1)) {
+					if d, _ := w.Offer(t, fmt.Sprint("owner", program), address(program), "stale"); d.Action != guard.Proceed {
+						t.Fatalf("minute %d: program %d is answered %v", minute, program, d.Action)
+					}
+				}
+				w.Clock.Advance(5 * time.Second)
+				if second == 0 {
+					if d, ok := w.Offer(t, fmt.Sprint("person", minute), address(1000+minute), world.Right); !ok {
+						t.Fatalf("minute %d: a person is answered %v", minute, d.Action)
+					}
+				}
+			}
+		}
+		if on, _ := w.Switched(); on != 0 {
+			t.Errorf("the mode went on %d times", on)
+		}
+	})
+}
+
+// Whoever repeats a password meets what a new one would: the delay, the
+// challenge, the refusal. So nobody learns which passwords were tried before,
+// and nobody goes on guessing with them.
+func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 3 {
+			w.Offer(t, "alice", nowhere, fmt.Sprint("guess", i))
+		}
+		same := func(what string, action guard.Action) {
+			t.Helper()
+			again, _ := w.Offer(t, "alice", nowhere, "guess0")
+			other, _ := w.Offer(t, "alice", nowhere, "never tried")
+			if again.Action != action || other.Action != action || again.RetryAfter != other.RetryAfter {
+				t.Errorf("%s: a repeat is answered %v after %v, a new one %v after %v; want %v",
+					what, again.Action, again.RetryAfter, other.Action, other.RetryAfter, action)
+			}
+		}
+		checked := w.Checked("alice")
+		same("delayed", guard.Wait)
+		w.Clock.Advance(time.Minute)
+		for i := range 2 {
+			w.Offer(t, "alice", address(i), fmt.Sprint("guess", 3+i))
+		}
+		checked += 2
+		same("at the account's limit", guard.Challenge)
+		for i := range 95 {
+			a := w.Solved(t, "alice", address(10+i))
+			a.Fingerprint = w.Fingerprint(fmt.Sprint("solved", i))
+			w.Try(t, a, "wrong")
+			w.Clock.Advance(10 * time.Second)
+		}
+		checked += 95
+		same("at the refusing one", guard.Refuse)
+		if got := w.Checked("alice"); got != checked {
+			t.Errorf("%d were checked, want %d", got, checked)
+		}
+	})
+}
+
+func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]func(int) string{
+		"from one address": func(int) string { return nowhere },
+		"from a hundred":   func(i int) string { return address(i % 100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				synctest.Test(t, func(t *testing.T) {
+					w := world.New(t, world.Options{Running: true})
+					w.CheckTakes = 100 * time.Millisecond
+					var next atomic.Int64
+					var all sync.WaitGroup
+					for range 200 {
+						all.Go(func() {
+							for i := next.Add(1); i <= 500; i = next.Add(1) {
+								w.Offer(t, "alice", from(int(i)), "stale")
+							}
+						})
+					}
+					all.Wait()
+					if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 1 || w.Checked("alice") != 500 {
+						t.Errorf("%d counted of %d checked, want 1 of 500", got, w.Checked("alice"))
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestR28FiveHundredDifferentOnesGetExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world.New(t, world.Options{Running: true})
+			w.CheckTakes = 100 * time.Millisecond
+			var next atomic.Int64
+			var all sync.WaitGroup
+			for range 200 {
+				all.Go(func() {
+					for i := next.Add(1); i <= 500; i = next.Add(1) {
+						w.Offer(t, "alice", address(int(i%100)), fmt.Sprint("guess", i))
+					}
+				})
+			}
+			all.Wait()
+			if got := w.Checked("alice"); got != 5 {
+				t.Errorf("%d passwords were checked, want 5", got)
+			}
+		})
+	}
+}
+
+func TestR3TwentyRightPasswordsThatAreRecognisedAllGetIn(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]func(int) string{
+		"from one address": func(int) string { return home },
+		"from as many":     address,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := world.New(t, world.Options{Running: true})
+				w.CheckTakes = 250 * time.Millisecond
+				var in atomic.Int64
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						if _, ok := w.Offer(t, "alice", from(i), world.Right); ok {
+							in.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if in.Load() != 20 || used(t, w, "alice", nowhere, guard.OnAccount) != 0 {
+					t.Errorf("%d of 20 got in, and %d failures are left", in.Load(), used(t, w, "alice", nowhere, guard.OnAccount))
+				}
+			})
+		})
+	}
+}
+
+// A charge that others rely on stays for as long as one of them may be wrong,
+// and goes with the last of them. Otherwise an attempt that is always withdrawn
+// would carry any number of free guesses past R1.
+func TestR28TheFirstOfThemCannotWithdrawTheChargeOfTheOthers(t *testing.T) {
+	t.Parallel()
+	const (
+		abandoned = guard.Abandoned
+		failed    = guard.Failed
+		succeeded = guard.Succeeded
+	)
+	for _, c := range []struct {
+		outcomes []guard.Outcome // of attempts begun together, in the order in which they end
+		left     int
+	}{
+		{[]guard.Outcome{abandoned}, 0},
+		{[]guard.Outcome{abandoned, failed}, 1},
+		{[]guard.Outcome{abandoned, abandoned}, 0},
+		{[]guard.Outcome{abandoned, abandoned, failed}, 1},
+		{[]guard.Outcome{abandoned, succeeded}, 0},
+		{[]guard.Outcome{failed, abandoned}, 1},
+		{[]guard.Outcome{failed, failed, failed}, 1},
+		{[]guard.Outcome{succeeded, succeeded}, 0},
+		{[]guard.Outcome{succeeded, abandoned}, 0},
+		{[]guard.Outcome{abandoned, succeeded, succeeded, abandoned}, 0},
+	} {
+		t.Run(fmt.Sprint(c.outcomes), func(t *testing.T) {
+			t.Parallel()
+			each(t, world.Options{}, func(t *testing.T, w *world.World) {
+				ctx := context.Background()
+				var tickets []guard.Ticket
+				for range c.outcomes {
+					a := world.From("alice", nowhere)
+					a.Fingerprint = w.Fingerprint("the same")
+					d, err := w.Begin(ctx, a)
+					if err != nil || d.Action != guard.Proceed {
+						t.Fatalf("%v, %v", d.Action, err)
+					}
+					tickets = append(tickets, d.Ticket)
+					w.Clock.Advance(10 * time.Millisecond)
+				}
+				for i, o := range c.outcomes {
+					if err := w.Settle(ctx, tickets[i], o); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := used(t, w, "alice", nowhere, guard.OnAccount); got != c.left {
+					t.Errorf("the account has %d failures, want %d", got, c.left)
+				}
+			})
+		})
+	}
+}
+
+// An answer to a challenge that counts for nothing withdraws its attempt. What
+// it tried is a new guess afterwards.
+func TestR28AWithdrawnGuessIsNotKnown(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Offer(t, "alice", address(i), fmt.Sprint("guess", i))
+		}
+		a := w.Solved(t, "alice", nowhere)
+		a.Solve.Answer, a.Fingerprint = "wrong", w.Fingerprint("withdrawn")
+		if d, _ := w.Try(t, a, "withdrawn"); d.Action != guard.Challenge {
+			t.Fatalf("answered %v", d.Action)
+		}
+		a = w.Solved(t, "alice", nowhere)
+		a.Fingerprint = w.Fingerprint("withdrawn")
+		if d, _ := w.Try(t, a, "withdrawn"); d.Action != guard.Proceed {
+			t.Fatalf("answered %v", d.Action)
+		}
+		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 6 {
+			t.Errorf("the account has %d failures, want 6", got)
+		}
+	})
+}
+
+// What the owner mistypes at home is charged to a stranger who guesses it: one
+// who went free would know that he is close. And the other way round.
+func TestR28AStrangerDoesNotLearnWhatTheOwnerMistypes(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
+		w.Offer(t, "alice", home, "rihgt")
+		w.Offer(t, "alice", nowhere, "rihgt")
+		wantUsed(t, w, "alice", nowhere, 1)
+		w.Offer(t, "alice", nowhere, "guess")
+		w.Offer(t, "alice", home, "guess")
+		if got := used(t, w, "alice", home, guard.OnPrivilegedPair); got != 2 {
+			t.Errorf("the place has %d failures, want 2", got)
+		}
+	})
+}
+
+// The password may have been changed to one that was wrong before.
+func TestR28APasswordThatHasBecomeRightGetsInAndIsForgotten(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		try := func(ok bool) {
+			t.Helper()
+			a := world.From("alice", nowhere)
+			a.Fingerprint = w.Fingerprint("tomorrow's")
+			if _, in, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return ok, nil }); in != ok || err != nil {
+				t.Fatalf("%v, %v", in, err)
+			}
+			w.Clock.Advance(time.Hour)
+		}
+		try(false)
+		try(true)
+		if err := w.ForgetPlaces(context.Background(), "alice", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		try(false)
+		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 2 {
+			t.Errorf("the account has %d failures, want 2: the first and the new one", got)
+		}
+	})
+}
