@@ -13,7 +13,7 @@ import (
 )
 
 // What follows measures two numbers of the default policy by simulation, each beside
-// the number that it replaced. docs/decisions/0014 has the results.
+// the number that it replaced. docs/decisions/0017 has the results.
 
 // A student is somebody behind the campus's one address who has not logged in from
 // there yet.

@@ -295,7 +295,8 @@ type ChargeID struct {
 	// the store's clock.
 	At int64
 	// Shard and There are of a store whose shards have clocks of their own: the
-	// shard that was charged by another clock, and when. Zero if there is none.
+	// shard that was charged by another clock, and when. Zero if there is none. Of
+	// what a node has counted alone, There is its number.
 	Shard uint64
 	There int64
 	// Node is the node that has counted the charge in a memory of its own, and

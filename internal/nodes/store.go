@@ -3,15 +3,16 @@
 // Store is the guard's store: Redis while that can be used, and else this
 // node's own counters and places, with its part of the limits. A Breaker stops
 // asking Redis after one failed trip; Run probes it. What happens meanwhile to
-// pairs and places is told to Redis when it is back, and so are the failures
-// that were counted alone.
+// pairs and places is told to Redis when it is back, and so are the attempts that were
+// counted alone and have failed or are undecided.
 //
 // What a loss costs: alone, the nodes together allow N/2 of a limit N, or one
 // each, on top of what Redis has counted. A single node keeps to half as well: nodes
 // that have stopped since may have used up the limit. So at most 1.5 N passwords are
-// checked in an outage, and at most 2 N when Redis has forgotten everything. Usually
-// it is less: what a node charges in Redis it mirrors in its memory, where it counts
-// against its part.
+// checked in an outage, or one more on each other node where N is smaller than twice
+// the nodes, and at most 2 N when Redis has forgotten everything. Usually it is less:
+// what a node charges in Redis it mirrors in its memory, where it counts against its
+// part. orders_test.go walks through every order of events for this.
 //
 // A Redis that has lost its memory looks healthy. The loss is noticed account by
 // account: Redis knows nothing of an account, this node does, and Redis is told
@@ -27,8 +28,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 
 	"authguard/failures"
@@ -69,6 +72,9 @@ type Store struct {
 	local  *guard.Local
 	node   uint64 // marks what this process charged alone
 	owed   owed
+	// apart are attempts charged alone that may yet be settled, by ChargeID.There.
+	apart     *lru.Cache[int64, *apart]
+	lastApart atomic.Int64
 }
 
 var _ guard.Store = (*Store)(nil)
@@ -80,7 +86,8 @@ func New(c Config) (*Store, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1}
-	c.Redis.Elsewhere, c.Redis.Spent = s.elsewhere, s.spent
+	s.apart, _ = lru.New[int64, *apart](2 * mostOwed) // fails for a size below 1 only
+	c.Redis.Elsewhere, c.Redis.Spent = s.remembered, s.spent
 	var err error
 	if s.redis, err = redisstore.New(c.Client, c.Redis); err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
@@ -100,13 +107,18 @@ func (s *Store) Run(ctx context.Context) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		_ = s.redis.Probe(context.WithValue(ctx, probing{}, true)) // the breaker notes what came of it
-		for s.Up() && s.owed.pay(ctx, s.Up) {
-		}
+		s.look(ctx)
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
 		}
+	}
+}
+
+// look probes once and, if Redis can be used, tells it all that it is owed.
+func (s *Store) look(ctx context.Context) {
+	_ = s.redis.Probe(context.WithValue(ctx, probing{}, true)) // the breaker notes what came of it
+	for s.Up() && s.owed.pay(ctx, s.Up) {
 	}
 }
 
@@ -162,8 +174,34 @@ func (s *Store) alone(ctx context.Context, c guard.Charge) (guard.Charge, error)
 	c.Ladders = whole
 	if c.ID.Charged() {
 		c.ID.Node = s.node
+		s.owe(&c)
 	}
 	return c, err
+}
+
+// owe has Redis told of an attempt that was charged here alone. Beyond mostOwed it is
+// not: strangers' attempts push out no reset.
+func (s *Store) owe(c *guard.Charge) {
+	if s.owed.len() >= mostOwed {
+		return
+	}
+	one := s.newApart(c)
+	c.ID.There = s.lastApart.Add(1)
+	s.apart.Add(c.ID.There, one)
+	s.owed.add(func(ctx context.Context) error { return one.tell(ctx, s.redis, s.now()) })
+}
+
+func (s *Store) newApart(c *guard.Charge) *apart {
+	one := &apart{told: *c, until: s.now().Add(cmp.Or(s.config.Redis.PendingFor, redisstore.DefaultPendingFor))}
+	one.told.ID, one.told.Binds, one.told.KnownOnly = failures.ChargeID{}, new(guard.Binds), false
+	return one
+}
+
+func (s *Store) now() time.Time {
+	if s.config.Redis.Clock != nil {
+		return s.config.Redis.Clock()
+	}
+	return time.Now()
 }
 
 // divide is the part of a ladder that one of several nodes has while each is
@@ -186,11 +224,10 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
 		return nil
 	}
-	none := failures.ChargeID{At: 1} // charged somewhere else
 	alone, mine := c.ID.Node != 0 && c.ID.Here == 0, c.ID.Node == s.node
 	own, told := c, c
 	if !mine {
-		own.ID = none
+		own.ID = elsewhere()
 	} else if !alone {
 		own.ID = failures.ChargeID{At: c.ID.Here}
 	}
@@ -200,27 +237,76 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 		}
 	}
 	switch {
-	case alone && mine && o == guard.Failed:
-		if s.owed.len() >= mostOwed {
-			return nil // strangers' failures push out no reset
-		}
-		return s.tell(ctx, func(ctx context.Context) error { return s.recount(ctx, told) })
-	case alone && o != guard.Succeeded:
-		return nil
 	case alone:
-		told.ID = none
+		return s.settleApart(ctx, told, o, mine)
 	case o == guard.Failed: // nothing is written
 		return s.redis.Settle(ctx, told, o)
 	}
 	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, told, o) })
 }
 
-// recount charges a failure in Redis that was counted here alone, whether there
-// is room or not.
-func (s *Store) recount(ctx context.Context, c guard.Charge) error {
-	c.Binds, c.KnownOnly = new(guard.Binds), false
-	_, err := s.redis.Begin(ctx, c)
+// settleApart tells Redis how an attempt has ended that one node has charged alone, this
+// one or another.
+func (s *Store) settleApart(ctx context.Context, c guard.Charge, o guard.Outcome, mine bool) error {
+	number := c.ID.There
+	c.ID = elsewhere()
+	one, ok := s.apart.Get(number)
+	switch {
+	case mine && ok:
+		s.apart.Remove(number)
+		c = one.settled(o, c)
+	case !mine && o == guard.Failed && s.owed.len() < mostOwed:
+		one = s.newApart(&c)
+		one.settled(o, c)
+		return s.tell(ctx, func(ctx context.Context) error { return one.tell(ctx, s.redis, s.now()) })
+	}
+	if o == guard.Failed || c.ID == elsewhere() && o != guard.Succeeded {
+		return nil
+	}
+	return s.tell(ctx, func(ctx context.Context) error { return s.redis.Settle(ctx, c, o) })
+}
+
+// elsewhere is the ID of what a store has not charged itself.
+func elsewhere() failures.ChargeID { return failures.ChargeID{At: 1} }
+
+// An apart is an attempt that this node has charged alone. Redis is told of it as soon
+// as it is back, whether there is room or not, if it has failed or is undecided: an
+// attempt under way uses the limit up as well. One that is older than a password check
+// and was not settled here was settled at another node, which tells Redis if it failed.
+type apart struct {
+	until time.Time // undecided, at the latest
+
+	mu     sync.Mutex
+	told   guard.Charge // with its ID in Redis, once that is told
+	ended  bool
+	failed bool
+}
+
+// tell charges the attempt in Redis.
+func (a *apart) tell(ctx context.Context, in *redisstore.Store, now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended && !a.failed || !a.ended && now.After(a.until) {
+		return nil
+	}
+	told, err := in.Begin(ctx, a.told)
+	if err == nil {
+		a.told = told
+	}
 	return err
+}
+
+// settled is what Redis is to be told of the end: the charge that stands there or, if it
+// was not told of one, c.
+func (a *apart) settled(o guard.Outcome, c guard.Charge) guard.Charge {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended, a.failed = true, o == guard.Failed
+	if !a.told.ID.Charged() {
+		return c
+	}
+	a.told.Now = c.Now
+	return a.told
 }
 
 // Read implements guard.Store.
@@ -250,9 +336,9 @@ func (s *Store) spent(ctx context.Context, account, place trusted.Key, now time.
 	_ = s.config.Places.Spend(ctx, account, place, now) // missing only while Redis is gone
 }
 
-// elsewhere is what this node knows of an account of which Redis knows nothing.
+// remembered is what this node knows of an account of which Redis knows nothing.
 // A cookie that is genuine is worth asking the database whether it was voided.
-func (s *Store) elsewhere(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
+func (s *Store) remembered(ctx context.Context, c *guard.Charge) (trusted.Record, bool) {
 	record, _ := s.config.Peek(c.Account)
 	if c.Device != (trusted.Key{}) {
 		if reset, err := s.config.Places.ResetAt(ctx, c.Account); err == nil && !reset.IsZero() {
