@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge"
 	"authguard/internal/passwords"
 	"authguard/web"
 )
@@ -71,5 +73,42 @@ func TestR26HangingUpIsPressureAndNoError(t *testing.T) {
 				t.Errorf("%d are counted, want 4", got)
 			}
 		})
+	}
+}
+
+// TestR26ABackEndThatHangsUpIsPressureAndNoError: five undecided attempts fill the
+// account's room, and the sixth waits for its turn (R3).
+func TestR26ABackEndThatHangsUpIsPressureAndNoError(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	checker, _ := passwords.NewChecker(bcrypt.MinCost, nil)
+	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
+	api.SetTokens([]string{"token"})
+	h.Handler = (&web.Public{Login: h.login("login", h.gate, checker), API: api, Log: log}).Handler()
+	ask := func(ctx context.Context, i int) string {
+		r := httptest.NewRequestWithContext(ctx, "POST", "/v1/attempts", strings.NewReader(fmt.Sprintf(`{"account":"alice","address":"203.0.113.%d"}`, i)))
+		r.Header.Set("Authorization", "Bearer token")
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	for i := range 5 {
+		if got := ask(t.Context(), i); !strings.Contains(got, `"proceed"`) {
+			t.Fatal(got)
+		}
+	}
+	ctx, goAway := context.WithCancel(t.Context())
+	answered := make(chan struct{})
+	go func() { ask(ctx, 6); close(answered) }()
+	for h.Held() == 0 {
+		runtime.Gosched()
+	}
+	goAway()
+	<-answered
+	if got := h.Mode.State().Pressure[captchamode.Shed]; got != 1 || h.HungUp() != 1 || strings.Contains(out.String(), "level=ERROR") {
+		t.Errorf("pressure of %d, %d counted, log: %s", got, h.HungUp(), &out)
 	}
 }

@@ -28,6 +28,7 @@ import (
 // follows no redirect.
 type counter struct {
 	*office
+	gate     *passwords.Gate
 	base     string
 	browser  *http.Client
 	notReady error
@@ -65,7 +66,7 @@ func newCounter(t *testing.T) *counter {
 	site.Routes(e)
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	c.base, c.browser = server.URL, newBrowser(t)
+	c.base, c.browser, c.gate = server.URL, newBrowser(t), gate
 	return c
 }
 

@@ -1,14 +1,18 @@
 package admin_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
+	"authguard/captchamode"
 	"authguard/internal/accounts"
+	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/trusted"
 	"authguard/web/admin"
@@ -164,5 +168,41 @@ func TestAnOpenSessionIsNoPlaceToGuessAt(t *testing.T) {
 	}
 	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status == http.StatusSeeOther {
 		t.Error("the right password passes when no password is looked at")
+	}
+}
+
+func TestR26WhoHangsUpWhileTheCurrentPasswordWaitsIsCounted(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	form := url.Values{
+		"csrf": {c.csrf(t, "/password")}, "current_password": {rightPassword}, "new_password": {newPassword}, "repeat_password": {newPassword},
+	}
+	for range 4 {
+		leave, err := c.gate.Enter(t.Context(), passwords.Asker{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+	}
+	ctx, goAway := context.WithCancel(t.Context())
+	r := c.request(t, http.MethodPost, "/password", form.Encode(), "application/x-www-form-urlencoded").WithContext(ctx)
+	answered := make(chan struct{})
+	go func() {
+		if response, err := c.browser.Do(r); err == nil {
+			response.Body.Close()
+		}
+		close(answered)
+	}()
+	for c.gate.State().Administrators == 0 {
+		runtime.Gosched()
+	}
+	goAway()
+	<-answered
+	for c.HungUp() == 0 { // the server hears of it a moment later
+		runtime.Gosched()
+	}
+	if got := c.Mode.State().Pressure[captchamode.Shed]; got != 1 || c.HungUp() != 1 {
+		t.Errorf("pressure of %d, %d counted", got, c.HungUp())
 	}
 }
