@@ -18,6 +18,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/pow"
 	"authguard/guard"
 	"authguard/internal/redistest"
 	"authguard/internal/world"
@@ -928,6 +929,177 @@ func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 		a.Account = "carol"
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 			t.Errorf("a second time: %v", d.Action)
+		}
+	})
+}
+
+// guesses makes n wrong guesses at an account, each with a challenge solved for it
+// as it asks then.
+func guesses(t *testing.T, w *world.World, account string, n int) {
+	t.Helper()
+	for i := range n {
+		charge(t, w, account, address(1000+i))
+	}
+}
+
+// Measured before: 100 solved guesses, 5 to 6 seconds of a core, closed an account
+// to strangers for a day.
+func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
+	t.Parallel()
+	quiet := captchamode.DefaultConfig()
+	quiet.Floor, quiet.Ceiling = 1_000_000, 1_000_000
+	each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
+		done := 0
+		for _, step := range []struct{ failures, work int64 }{{5, 100}, {19, 100}, {20, 200}, {29, 200}, {30, 400}, {40, 800}} {
+			for _, account := range []string{"alice", "nobody at all"} { // R12
+				for i := done; i < int(step.failures); i++ {
+					charge(t, w, account, address(2000+i))
+				}
+				w.Clock.Advance(2 * time.Second) // a node believes for one what it has just seen
+				for _, mode := range []string{"", "in CAPTCHA mode"} {
+					if mode != "" {
+						w.Force(t)
+					}
+					a := world.From(account, nowhere)
+					d, _ := w.Try(t, a, "wrong")
+					c, err := w.Issue(t.Context(), a, d)
+					if err != nil || d.Action != guard.Challenge || c.PoW == nil || c.PoW.Work != step.work {
+						t.Errorf("%s %s, %d failures: %v, work %+v, want %d; %v", account, mode, step.failures, d.Action, c.PoW, step.work, err)
+					}
+				}
+				w.Mode.Release("test", "test")
+			}
+			done = int(step.failures)
+		}
+	})
+}
+
+// charge is a failure of a stranger that is there, whatever it took.
+func charge(t *testing.T, w *world.World, account, from string) {
+	t.Helper()
+	a := world.From(account, from)
+	d, err := w.Begin(t.Context(), a)
+	if err == nil && d.Action == guard.Challenge {
+		a.Solve = w.Works(t, a, d)
+		d, err = w.Begin(t.Context(), a)
+	}
+	if err != nil || d.Action != guard.Proceed {
+		t.Fatalf("%v, its solve %v; %v", d.Action, d.Solve.Reason, err)
+	}
+	if err := w.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever collects challenges while they are cheap cannot spend them when they
+// are dear.
+func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
+	t.Parallel()
+	quiet := captchamode.DefaultConfig()
+	quiet.Floor, quiet.Ceiling = 1_000_000, 1_000_000
+	each(t, world.Options{Mode: &quiet}, func(t *testing.T, w *world.World) {
+		guesses(t, w, "alice", 19)
+		cheap := make([]guard.Attempt, 5)
+		for i := range cheap {
+			cheap[i] = world.From("alice", address(i))
+			d, _ := w.Try(t, cheap[i], "wrong")
+			c, err := w.Issue(t.Context(), cheap[i], d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cheap[i].Solve = challenge.Solve{ID: c.ID, Answer: world.Answer}
+		}
+		guesses(t, w, "alice", 1)
+		before := w.Checked("alice")
+		for i, a := range cheap {
+			d, _ := w.Try(t, a, world.Right)
+			if d.Action != guard.Challenge || d.Solve.Reason != challenge.TooLittle {
+				t.Errorf("cheap challenge %d: %v, %v", i, d.Action, d.Solve.Reason)
+			}
+			// What comes instead is good now.
+			c, err := w.Issue(t.Context(), a, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cheap[i].Solve.ID = c.ID
+		}
+		if w.Checked("alice") != before {
+			t.Error("a password was checked for less work than is asked for now")
+		}
+		if d, ok := w.Try(t, cheap[0], world.Right); !ok {
+			t.Errorf("the challenge that came instead: %v, %v", d.Action, d.Solve.Reason)
+		}
+	})
+}
+
+// The price of the refusing rung: what an attacker's guesses cost, and nobody
+// else's. A key takes the browser's own native code 0.64 ms on the machine that
+// docs/challenges.md describes, OpenSSL 0.95 ms and Go 2.1 ms.
+func TestR29ReachingTheRefusingRungCostsAnHour(t *testing.T) {
+	t.Parallel()
+	const key = 640 * time.Microsecond
+	work, err := pow.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys, most int64
+	for failures := 5; failures < 100; failures++ {
+		keys += work.At(guard.WorkLevel(failures))
+		most = max(most, work.At(guard.WorkLevel(failures)))
+	}
+	if spent := time.Duration(keys) * key; spent < time.Hour {
+		t.Errorf("95 guesses cost %v of native code, want an hour at least", spent)
+	}
+	if wait := time.Duration(most) * key / 2; most != pow.MaxWork || wait > 65*time.Second { // two cores at least
+		t.Errorf("a browser with two cores works for %v", wait)
+	}
+	p := guard.DefaultPolicy()
+	if p.Account[0].Failures != 5 || p.Account[1].Failures != 100 {
+		t.Errorf("the account's limits are %+v: reckon again", p.Account)
+	}
+}
+
+// Without JavaScript the picture alone does: for the lower rungs, and so often.
+func TestR29ThePictureAloneIsBounded(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
+		alone := func(account, from string) guard.Decision {
+			a := world.From(account, from)
+			a.Solve = w.Solve(t, a)
+			d, _ := w.Try(t, a, "wrong")
+			return d
+		}
+		w.Force(t)
+		for i := range guard.PicturesPerHour {
+			if d := alone(fmt.Sprint("user", i), nowhere); d.Action != guard.Proceed {
+				t.Fatalf("picture %d from one address: %v, %v", i, d.Action, d.Reasons.Codes())
+			}
+			w.Clock.Advance(time.Second)
+		}
+		if d := alone("another", nowhere); d.Action != guard.Wait || !d.Reasons.Has(guard.TooManyPictures) || d.RetryAfter < 59*time.Minute || d.RetryAfter > time.Hour {
+			t.Errorf("one picture more: %v, wait %v, %v", d.Action, d.RetryAfter, d.Reasons.Codes())
+		}
+		// The work goes on where the picture ends.
+		a := world.From("another", nowhere)
+		a.Solve = w.Works(t, a, guard.Decision{Account: "another"})
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+			t.Errorf("with the work: %v, %v", d.Action, d.Reasons.Codes())
+		}
+		// So many a minute from everywhere, while the site is attacked.
+		for i := guard.PicturesPerHour; i < guard.PicturesPerMinute; i++ {
+			if d := alone(fmt.Sprint("user", i), address(i)); d.Action != guard.Proceed {
+				t.Fatalf("picture %d of a minute: %v, %v", i, d.Action, d.Reasons.Codes())
+			}
+		}
+		if d := alone("another", address(99)); d.Action != guard.Wait || d.RetryAfter > time.Minute {
+			t.Errorf("one picture more on the site: %v, wait %v", d.Action, d.RetryAfter)
+		}
+		w.Clock.Advance(time.Minute)
+		for i := range 20 {
+			charge(t, w, "alice", address(100+i))
+		}
+		if d := alone("alice", address(200)); d.Action != guard.Challenge || !d.Reasons.Has(guard.WorkNeeded) {
+			t.Errorf("for an account under attack: %v, %v", d.Action, d.Reasons.Codes())
 		}
 	})
 }

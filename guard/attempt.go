@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +61,9 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Ticket = newTicket(&a, &v, &d)
 		return d, nil
 	}
+	if d.Action == Challenge {
+		d.level, d.counted = v.level(), !v.KnownOnly || v.privileged()
+	}
 	switch {
 	case v.gone || err != nil && ctx.Err() != nil:
 		g.HangUp()
@@ -80,7 +82,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load(), g.config.Now()
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
-	v.claimed = a.Solve.ID != "" && strings.TrimSpace(a.Solve.Answer) != ""
+	v.claimed = a.Solve.Claimed()
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed = g.config.Lists.Look(a.Address, v.Now)
 	v.suspect = g.peers.softened(v.Address)
@@ -231,20 +233,23 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	if !needed {
 		return nil
 	}
-	bonds := []challenge.Bond{g.bond(a, v.Address, v.name)}
+	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
 	if !ofAccount {
-		bonds = append(bonds, g.bond(a, v.Address, ""))
+		bonds = append(bonds, g.bond(a, v.Address, "", 0))
 	}
-	wait, err := g.answered(ctx, a, v, d, bonds)
+	stopped, err := g.answered(ctx, a, v, d, bonds)
 	switch {
 	case err != nil:
 		return errors.Join(err, g.withdraw(ctx, &v.Charge))
 	case d.Solve.Solved:
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
 		return nil
-	case wait > 0:
+	case stopped.Wait > 0:
 		why.Action, why.Reasons = Proceed, nil
-		why.stop(Wait, Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait})
+		why.stop(Wait, stopped)
+	case stopped.Cause != NoCause:
+		why.Action = Challenge
+		why.Reasons.add(stopped)
 	default:
 		why.Action = Challenge
 		why.Reasons.add(Reason{Cause: ChallengeFailed})
@@ -254,15 +259,24 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	return g.withdraw(ctx, &v.Charge)
 }
 
-// answered looks at a challenge's answer, unless its address has given too many
-// wrong ones and has to wait. The answer is charged as wrong beforehand (R1).
-func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (wait time.Duration, err error) {
+// answered looks at a challenge's answer, or says what stops it: its address has
+// given too many wrong ones, or it is a picture where work is needed. The answer
+// is charged as wrong beforehand (R1).
+func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (stopped Reason, err error) {
 	if g.config.Challenges == nil {
-		return 0, nil
+		return stopped, nil
+	}
+	if g.config.Challenges.PictureAlone(a.Solve) {
+		if bonds[0].Level > 0 {
+			return Reason{Cause: WorkNeeded, Subject: OnAccount}, nil
+		}
+		if _, wait, err := g.take(ctx, v, &v.rules.pictures); err != nil || wait > 0 {
+			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
+		}
 	}
 	answer, wait, err := g.take(ctx, v, &v.rules.answers)
 	if err != nil || wait > 0 {
-		return wait, err
+		return Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait}, err
 	}
 	d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
 	if err != nil {
@@ -274,13 +288,13 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 	}
 	outcome := Failed
 	switch d.Solve.Reason {
-	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.Expired: // no guess
+	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.TooLittle, challenge.Expired: // no guess
 		outcome = Withdrawn
 	}
 	if err := g.config.Store.Settle(afterwards(ctx), answer, outcome); err != nil {
-		return 0, fmt.Errorf("guard: settling an answer: %w", err)
+		return stopped, fmt.Errorf("guard: settling an answer: %w", err)
 	}
-	return 0, nil
+	return stopped, nil
 }
 
 // withdraw takes back every charge of an attempt whose password was not looked
@@ -292,6 +306,16 @@ func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
 	}
 	return nil
+}
+
+// level is how much work a challenge for the account has to ask for, by what is
+// counted against it now: challenges that were issued while that was less cannot
+// be collected and spent later.
+func (v *view) level() uint8 {
+	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
+		return 0
+	}
+	return WorkLevel(v.accountFailures())
 }
 
 // afterwards is a context for what must be written although the client may have

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/cipher"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -150,13 +151,33 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
 	}
-	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account), d.Counted)
+	if d.Action == Challenge && !d.counted && d.Account != "" {
+		var err error
+		if d.level, err = g.levelOf(ctx, &a); err != nil {
+			return challenge.Challenge{}, err
+		}
+	}
+	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level), d.Counted)
+}
+
+// levelOf reads what is counted against an account that CAPTCHA mode has stopped
+// before that was looked at.
+func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
+	v := new(view)
+	g.look(a, v)
+	v.only(v.name, netip.Addr{})
+	v.KnownOnly = false
+	var err error
+	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+		return 0, fmt.Errorf("guard: reading an account's count: %w", err)
+	}
+	return v.level(), nil
 }
 
 // bond is what a challenge for an account is good for; for a door, if the account
 // is empty.
-func (g *Guard) bond(a *Attempt, address digest, account string) challenge.Bond {
-	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account)}
+func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
+	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account), Level: level}
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
@@ -231,6 +252,10 @@ type Decision struct {
 	Passed bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
 	Counted bool
+	// level is how often the work of the challenge is doubled; counted says that
+	// the account's failures were looked at for it.
+	level   uint8
+	counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
 	// Ticket is what Settle wants; it is of use only for Proceed.

@@ -94,6 +94,23 @@ func DefaultPolicy() Policy {
 	}
 }
 
+// The work of a challenge doubles with the account's failures: first at WorkFrom,
+// then every WorkEvery. So closing an account to strangers is dear, and a few
+// wrong passwords of a neighbour are not (R29).
+const (
+	WorkFrom  = 20
+	WorkEvery = 10
+)
+
+// WorkLevel is how often the work is doubled for an account with so many failures
+// of strangers.
+func WorkLevel(failures int) uint8 {
+	if failures < WorkFrom {
+		return 0
+	}
+	return uint8(min((failures-WorkFrom)/WorkEvery+1, 255))
+}
+
 var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Proceed: "proceed"}
 
 // String is the action's stable name.

@@ -26,6 +26,8 @@ const (
 	StoreFailed           // the counters could not be asked
 	PassShown             // a one-time code let a stranger's place in
 	PassFailed            // the one-time code that came along was none
+	WorkNeeded            // a picture alone does not do for this account
+	TooManyPictures       // too many pictures were answered without the work
 	TooManyAnswers        // too many answers from the address were no solves
 	ForgottenProxy        // softened: the address looks like a proxy nobody configured
 )
@@ -48,6 +50,8 @@ var causes = [...]struct{ code, words string }{
 	StoreFailed:     {"store-failed", "the counters could not be asked"},
 	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
 	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},
+	WorkNeeded:      {"work", "the account is under attack, so the picture alone does not do: the browser has to work as well, which takes JavaScript"},
+	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
 	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
 	ForgottenProxy:  {"forgotten-proxy", "this address looks like a proxy that was not configured, so it is challenged instead of refused"},
 }

@@ -16,7 +16,7 @@ type rules struct {
 	slowed ruleSet // while strangers are slowed: the address has a backoff
 	binds  [lifted + 1]Binds
 
-	answers quota // of wrong answers to challenges
+	answers, pictures quota
 }
 
 // A ruleSet is a rule for each subject, and their ladders as stores want them.
@@ -68,7 +68,7 @@ func compile(p Policy) (*rules, error) {
 	}
 	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
 	r := &rules{
-		policy: p, answers: wrongAnswers(),
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(),
 		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
 		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
 	}

@@ -74,6 +74,7 @@ type attemptRequest struct {
 	Challenge *struct {
 		ID     string `json:"id"`
 		Answer string `json:"answer"`
+		Work   string `json:"work"`
 	} `json:"challenge"`
 	PasswordFingerprint string `json:"password_fingerprint"`
 }
@@ -103,7 +104,7 @@ func (a *API) begin(c echo.Context) error {
 		Fingerprint: a.fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
 	}
 	if in.Challenge != nil {
-		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer}
+		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {

@@ -69,7 +69,7 @@ type try struct {
 // attempt is POST /login.
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
-	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "code", "next")
+	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next")
 	if err != nil {
 		return l.malformed(t, err)
 	}
@@ -82,7 +82,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: Devices(c.Request()),
-		Solve:       challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"]},
+		Solve:       challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
 		Pass:        t.form["code"],
 		Fingerprint: l.Guard.Fingerprint(t.form["password"]), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
@@ -298,12 +298,15 @@ func (l *Login) stopped(t *try) error {
 		return l.challenge(t)
 	}
 	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests}
+	if t.decision.Reasons.Has(guard.TooManyPictures) {
+		return l.later(t, p, pages.PicturesWait, t.decision.RetryAfter)
+	}
 	return l.later(t, p, pages.SlowDown, t.decision.RetryAfter)
 }
 
 // challenge is 403 with a challenge.
 func (l *Login) challenge(t *try) error {
-	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Directory: l.Directory, Address: t.client.Address, Door: l.Door}, t.decision)
+	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Door: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}
@@ -312,7 +315,7 @@ func (l *Login) challenge(t *try) error {
 		Detail: "The password was not looked at.", Challenge: &issued,
 	}
 	message := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(&t.decision)}
-	if t.decision.Reasons.Has(guard.ChallengeFailed) && message.Why != pages.WhyElsewhere {
+	if t.decision.Reasons.Has(guard.ChallengeFailed) && message.Why != pages.WhyElsewhere && message.Why != pages.WhyWork {
 		message.Kind = pages.ChallengeFailed
 	}
 	return l.answer(t, p, message)
@@ -327,7 +330,10 @@ func whyNoName(typed string) string {
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
-	if d.Solve.Reason == challenge.Elsewhere {
+	switch {
+	case d.Reasons.Has(guard.WorkNeeded):
+		return pages.WhyWork
+	case d.Solve.Reason == challenge.Elsewhere || d.Solve.Reason == challenge.TooLittle:
 		return pages.WhyElsewhere
 	}
 	for _, r := range d.Reasons {
@@ -400,7 +406,7 @@ func shown(c *challenge.Challenge) (view pages.Challenge) {
 	if c.PoW != nil {
 		var b strings.Builder
 		if err := json.NewEncoder(&b).Encode(c.PoW); err == nil {
-			view.Kind, view.PoWJSON = pages.ChallengePoW, b.String()
+			view.Kind, view.PoWJSON = pages.ChallengeKind(c.Kind), b.String()
 		}
 	}
 	return view

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// KindImage is the built-in kind: digits in a picture, or spoken. KindPoW is a
-// proof of work, which the browser does by itself.
+// KindImage is the built-in kind: digits in a picture, or spoken. KindPoW is
+// work, which the browser does by itself, and KindBoth is both.
 const (
 	KindImage = "image"
 	KindPoW   = "pow"
+	KindBoth  = "both"
 )
 
 // A Challenge is what somebody is shown. The JSON form is the `challenge` of the
@@ -30,19 +31,21 @@ type Challenge struct {
 	// challenge cannot be seen or heard.
 	Image string `json:"image,omitempty"`
 	Audio string `json:"audio,omitempty"`
-	// PoW is set for KindPoW only.
+	// PoW is set for KindPoW and KindBoth only.
 	PoW *PoW `json:"pow,omitempty"`
 }
 
-// PoW are the parameters of a proof of work in the words of the ALTCHA
-// protocol: find the number from 0 to MaxNumber for which the hash of Salt
-// followed by the number, in decimal, is Challenge.
+// PoW is work: for each part p, counted from 0, find a number n such that the
+// first 32 bits of PBKDF2 are less than Below. Its password is Salt, p and n with
+// colons between, its salt Salt. The answer is the numbers with dots between.
 type PoW struct {
-	Algorithm string `json:"algorithm"`
-	Challenge string `json:"challenge"`
-	MaxNumber int64  `json:"maxnumber"`
-	Salt      string `json:"salt"`
-	Signature string `json:"signature"`
+	Algorithm  string `json:"algorithm"` // PBKDF2-SHA-256
+	Iterations int    `json:"iterations"`
+	Parts      int    `json:"parts"`
+	Below      uint32 `json:"below"`
+	Salt       string `json:"salt"`
+	// Work is how many derivations it takes on average.
+	Work int64 `json:"work"`
 }
 
 // A Bond is what a challenge is issued for, and all that it is good for: a solve
@@ -51,12 +54,16 @@ type PoW struct {
 type Bond struct {
 	Address [16]byte // who may solve it
 	Purpose [16]byte // what they may use it for
+	// Level is how often the work is doubled. One that was issued for a lower
+	// level is not good for a higher: otherwise cheap ones could be collected.
+	Level uint8
 }
 
 // A Solve is what came back: input from a stranger.
 type Solve struct {
 	ID     string
-	Answer string
+	Answer string // the digits, or what a provider's own widget made
+	Work   string // of a challenge with a PoW
 }
 
 // MaxAnswer is the longest answer looked at, in bytes.
@@ -66,26 +73,37 @@ const MaxAnswer = 4096
 // derive it, and no two challenges or kinds have the same.
 type Seed [32]byte
 
-// A Puzzle is a provider's part of a challenge.
+// A Task is one challenge as its provider sees it.
+type Task struct {
+	Seed    Seed
+	Expires time.Time
+	Level   uint8  // see [Bond]
+	Work    uint32 // of the Puzzle; for Check only
+}
+
+// A Puzzle is a provider's part of a challenge. All but the PoW is sealed in the
+// challenge's ID, so no client can ask for it.
 type Puzzle struct {
 	PoW *PoW
-	// OrImage offers the built-in image beside it, and accepts its answer. It
-	// is sealed in the challenge's ID, so no client can ask for it.
-	OrImage bool
+	// Work is what the PoW asks for.
+	Work uint32
+	// OrImage offers the built-in image in its stead, and accepts its answer.
+	// AndImage asks for it as well.
+	OrImage, AndImage bool
 }
 
 // A Provider makes and checks one kind of challenge. It remembers nothing: all
-// of a challenge follows from its seed. Methods are safe for concurrent use.
+// of a challenge follows from its task. Methods are safe for concurrent use.
 type Provider interface {
 	// Kind is the provider's name, 1 to 8 bytes. It never changes.
 	Kind() string
-	// Issue makes the puzzle of a seed. An error means that the provider is
+	// Issue makes the puzzle of a task. An error means that the provider is
 	// broken, and the built-in one takes its place (R18).
-	Issue(ctx context.Context, seed Seed, expires time.Time) (Puzzle, error)
-	// Check reports whether the answer solves the puzzle of the seed. A wrong or
-	// malformed answer is no error: an error means that the provider could not
-	// check it, and counts as not solved.
-	Check(ctx context.Context, seed Seed, expires time.Time, answer string) (bool, error)
+	Issue(ctx context.Context, task Task) (Puzzle, error)
+	// Check reports whether the answer solves the task; of a puzzle with work it
+	// is the Solve's Work. A wrong or malformed answer is no error: an error
+	// means that the provider could not check it, and counts as not solved.
+	Check(ctx context.Context, task Task, answer string) (bool, error)
 }
 
 // An Illustrated provider can be seen and heard: the built-in image.

@@ -1,6 +1,7 @@
 package challenge_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -52,23 +53,97 @@ func TestOnlyTheSealedKindsAnswerCounts(t *testing.T) {
 	expectReason(t, d.check(t, here, pow.ID, pow.PoW.Salt), challenge.Right)
 }
 
-func TestAProofOfWorkCanBeSolvedByItsPicture(t *testing.T) {
+// work is a provider whose work is its kind and the seed.
+type work struct {
+	*plainKind
+	andImage bool
+}
+
+func (w work) Issue(ctx context.Context, task challenge.Task) (challenge.Puzzle, error) {
+	puzzle, err := w.plainKind.Issue(ctx, task)
+	puzzle.OrImage, puzzle.AndImage, puzzle.Work = true, w.andImage, 8<<task.Level
+	return puzzle, err
+}
+
+// What a challenge with work takes, with the picture and without.
+func TestWorkAndPictureCountAsWasSealed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *challenge.Config) {
+		c.Others = []challenge.Provider{work{&plainKind{kind: "pow"}, false}, work{&plainKind{kind: "both"}, true}}
+	})
+	for _, kind := range []string{"pow", "both"} {
+		if err := d.Set(kind, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for name, try := range map[string]struct {
+			digits, work bool
+			other        string
+			alone        bool
+			pow, both    challenge.Reason
+		}{
+			"work and digits":    {digits: true, work: true, pow: challenge.Right, both: challenge.Right},
+			"work":               {work: true, pow: challenge.Right, both: challenge.Wrong},
+			"digits":             {digits: true, alone: true, pow: challenge.Right, both: challenge.Right},
+			"digits as work":     {other: "digits", pow: challenge.Wrong, both: challenge.Wrong},
+			"digits, wrong work": {digits: true, other: "wrong", pow: challenge.Wrong, both: challenge.Wrong},
+			"wrong digits alone": {other: "answer", alone: true, pow: challenge.Wrong, both: challenge.Wrong},
+			"work, wrong digits": {work: true, other: "answer", pow: challenge.Right, both: challenge.Wrong},
+			"nothing":            {alone: true, pow: challenge.Absent, both: challenge.Absent},
+		} {
+			c := d.issue(t)
+			media, err := d.Media(t.Context(), c.ID, "png")
+			if err != nil || c.Kind != kind || c.Image == "" {
+				t.Fatal(err, c)
+			}
+			digits := strings.TrimPrefix(string(media.Body), "png")
+			solve := challenge.Solve{ID: c.ID}
+			if try.digits {
+				solve.Answer = digits
+			}
+			if try.work {
+				solve.Work = c.PoW.Salt
+			}
+			switch try.other {
+			case "answer":
+				solve.Answer = "wrong"
+			case "digits":
+				solve.Work = digits
+			case "wrong":
+				solve.Work = "wrong"
+			}
+			want := map[string]challenge.Reason{"pow": try.pow, "both": try.both}[kind]
+			if alone := d.PictureAlone(solve); alone != try.alone {
+				t.Errorf("%s, %s: picture alone: %t", kind, name, alone)
+			}
+			v, err := d.Check(t.Context(), solve, here)
+			if err != nil || v.Reason != want {
+				t.Errorf("%s, %s: %v, %v; want %v", kind, name, v.Reason, err, want)
+			}
+		}
+	}
+}
+
+func TestR29AChallengeIsGoodForItsLevelAndBelow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	if err := d.Set("pow", time.Minute); err != nil {
-		t.Fatal(err)
+	for level := range uint8(4) {
+		for asked := range uint8(4) {
+			issued, now := here, here
+			issued.Level, now.Level = level, asked
+			c, err := d.Issue(t.Context(), issued, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := challenge.Right
+			if level < asked {
+				want = challenge.TooLittle
+			}
+			expectReason(t, d.check(t, now, c.ID, c.PoW.Salt), want)
+			if want == challenge.TooLittle { // it was not spent
+				expectReason(t, d.check(t, issued, c.ID, c.PoW.Salt), challenge.Right)
+			}
+		}
 	}
-	c := d.issue(t)
-	if c.Kind != "pow" || c.Image == "" || c.Audio == "" || c.PoW == nil {
-		t.Fatalf("the challenge is %+v", c)
-	}
-	media, err := d.Media(t.Context(), c.ID, "png")
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed := strings.TrimPrefix(string(media.Body), "png")
-	expectReason(t, d.check(t, here, c.ID, typed), challenge.Right)
-	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.AlreadySpent)
 }
 
 func TestAKindWithoutAPictureHasNone(t *testing.T) {
@@ -101,7 +176,7 @@ func TestTheJSONFormIsTheContracts(t *testing.T) {
 		t.Errorf("JSON form is %s", raw)
 	}
 	pow, _ := fields["pow"].(map[string]any)
-	for _, name := range []string{"algorithm", "challenge", "maxnumber", "salt", "signature"} {
+	for _, name := range []string{"algorithm", "iterations", "parts", "below", "salt", "work"} {
 		if _, ok := pow[name]; !ok {
 			t.Errorf("pow has no %q", name)
 		}

@@ -3,7 +3,6 @@ package challenge
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -20,13 +19,14 @@ const (
 	Unknown                 // not issued by us
 	Expired
 	Elsewhere // issued to another address, or for something else
+	TooLittle // issued for less work than is asked for now
 	AlreadySpent
 	Wrong
 	Right
 )
 
 var reasons = [...]string{
-	"unchecked", "absent", "malformed", "unknown", "expired", "elsewhere", "spent", "wrong", "solved",
+	"unchecked", "absent", "malformed", "unknown", "expired", "elsewhere", "too-little", "spent", "wrong", "solved",
 }
 
 // String is the reason in one word.
@@ -63,7 +63,7 @@ func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, 
 	if !first {
 		return Verdict{Reason: AlreadySpent}, nil
 	}
-	right, err := d.compare(ctx, s, solve.Answer)
+	right, err := d.compare(ctx, s, solve)
 	if err != nil {
 		return Verdict{Counted: s.counted}, err
 	}
@@ -76,17 +76,30 @@ func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, 
 // admit returns what is wrong with a try before its answer is compared; Unchecked
 // if nothing.
 func (d *Desk) admit(solve Solve, bonds []Bond) (sealed, Reason) {
-	if solve.ID == "" || strings.TrimSpace(solve.Answer) == "" {
+	if !solve.Claimed() {
 		return sealed{}, Absent
 	}
-	if len(solve.Answer) > MaxAnswer {
+	if len(solve.Answer) > MaxAnswer || len(solve.Work) > MaxAnswer {
 		return sealed{}, Malformed
 	}
 	s, reason := d.find(solve.ID)
-	if reason == Unchecked && !slices.Contains(bonds, s.bond) {
-		return sealed{}, Elsewhere
+	if reason != Unchecked {
+		return s, reason
 	}
-	return s, reason
+	for _, b := range bonds {
+		if b.Address == s.bond.Address && b.Purpose == s.bond.Purpose {
+			if s.bond.Level < b.Level {
+				return sealed{}, TooLittle
+			}
+			return s, Unchecked
+		}
+	}
+	return sealed{}, Elsewhere
+}
+
+// Claimed reports whether it is a try at all.
+func (s Solve) Claimed() bool {
+	return s.ID != "" && (strings.TrimSpace(s.Answer) != "" || s.Work != "")
 }
 
 // find opens an ID that can still be solved.
@@ -104,15 +117,29 @@ func (d *Desk) find(id string) (sealed, Reason) {
 	return s, Unchecked
 }
 
-// compare asks the provider of the sealed kind, and the built-in one if the image
-// was offered beside it. Nothing that the client sends decides who is asked.
-func (d *Desk) compare(ctx context.Context, s sealed, answer string) (bool, error) {
-	right, err := d.compareAs(ctx, s, s.kind, answer)
+// compare asks the provider of the sealed kind and, as sealed, the built-in one
+// as well or in its stead. Nothing that the client sends decides who is asked,
+// but that the picture's digits alone never count as work.
+func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error) {
+	own := solve.Answer
+	if s.work > 0 {
+		own = solve.Work
+	}
+	image := d.builtIn.Kind()
+	if s.andImage && own != "" { // the picture first: it is cheaper
+		if drawn, err := d.compareAs(ctx, s, image, solve.Answer); !drawn || err != nil {
+			return false, err
+		}
+	}
+	right, err := false, error(nil)
+	if own != "" {
+		right, err = d.compareAs(ctx, s, s.kind, own)
+	}
 	if right && err == nil {
 		return true, nil
 	}
-	if s.orImage && s.kind != d.builtIn.Kind() {
-		if drawn, failed := d.compareAs(ctx, s, d.builtIn.Kind(), answer); drawn && failed == nil {
+	if s.orImage && s.kind != image && (s.work == 0 || own == "") {
+		if drawn, failed := d.compareAs(ctx, s, image, solve.Answer); drawn && failed == nil {
 			return true, nil
 		}
 	}
@@ -125,5 +152,5 @@ func (d *Desk) compare(ctx context.Context, s sealed, answer string) (bool, erro
 func (d *Desk) compareAs(ctx context.Context, s sealed, kind, answer string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, providerWait)
 	defer cancel()
-	return d.providers[kind].Check(ctx, d.sealer.seed(s, kind), s.expires, answer)
+	return d.providers[kind].Check(ctx, d.sealer.task(s, kind), answer)
 }

@@ -85,7 +85,7 @@ func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, e
 	if err != nil {
 		return Challenge{}, err
 	}
-	s.orImage = puzzle.OrImage
+	s.orImage, s.andImage, s.work = puzzle.OrImage, puzzle.AndImage, puzzle.Work
 	return d.present(s, puzzle), nil
 }
 
@@ -110,7 +110,7 @@ func (d *Desk) poseAs(ctx context.Context, s sealed) (Puzzle, error) {
 		defer cancel()
 		ctx = limited
 	}
-	return d.providers[s.kind].Issue(ctx, d.sealer.seed(s, s.kind), s.expires)
+	return d.providers[s.kind].Issue(ctx, d.sealer.task(s, s.kind))
 }
 
 func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
@@ -120,6 +120,14 @@ func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
 		challenge.Audio = "/captcha/" + challenge.ID + ".wav"
 	}
 	return challenge
+}
+
+// PictureAlone reports whether a solve has an answer to the picture of a
+// challenge that asked for work, and no work. Whoever checks it should bound how
+// often that will do.
+func (d *Desk) PictureAlone(solve Solve) bool {
+	s, reason := d.find(solve.ID)
+	return reason == Unchecked && s.work > 0 && solve.Work == ""
 }
 
 // illustrated reports whether the built-in image solves this challenge.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/internal/clocktest"
@@ -35,7 +34,7 @@ func plainAnswer(kind string, seed challenge.Seed) string { return kind + string
 
 func (p *plainKind) Kind() string { return p.kind }
 
-func (p *plainKind) Issue(ctx context.Context, seed challenge.Seed, _ time.Time) (challenge.Puzzle, error) {
+func (p *plainKind) Issue(ctx context.Context, task challenge.Task) (challenge.Puzzle, error) {
 	if p.hangs.Load() {
 		<-ctx.Done()
 		return challenge.Puzzle{}, ctx.Err()
@@ -44,14 +43,14 @@ func (p *plainKind) Issue(ctx context.Context, seed challenge.Seed, _ time.Time)
 		return challenge.Puzzle{}, errBroken
 	}
 	// The tests find the answer here; people are not told it.
-	return challenge.Puzzle{OrImage: p.orImage, PoW: &challenge.PoW{Salt: plainAnswer(p.kind, seed)}}, nil
+	return challenge.Puzzle{OrImage: p.orImage, PoW: &challenge.PoW{Salt: plainAnswer(p.kind, task.Seed)}}, nil
 }
 
-func (p *plainKind) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
+func (p *plainKind) Check(_ context.Context, task challenge.Task, answer string) (bool, error) {
 	if p.breaks.Load() {
 		return true, errBroken // a pass if anybody believes it
 	}
-	return answer == plainAnswer(p.kind, seed), nil
+	return answer == plainAnswer(p.kind, task.Seed), nil
 }
 
 func (p *plainKind) Render(w io.Writer, seed challenge.Seed, ext string) error {

@@ -16,31 +16,33 @@ import (
 // An ID is the base64url of
 //
 //	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16 ·
-//	purpose 16 · padding 2) · tag 16
+//	purpose 16 · level 1 · work 4) · tag 16
 //
-// 84 bytes: base64 without spare bits, which could be changed unnoticed.
+// 87 bytes: base64 without spare bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
-	plainLen  = 1 + 1 + kindLen + 8 + 16 + 16 + 2
+	plainLen  = 1 + 1 + kindLen + 8 + 16 + 16 + 1 + 4
 	sealedLen = nonceLen + plainLen + 16
 
 	// IDLen is the length of every challenge's ID.
 	IDLen = sealedLen / 3 * 4
 
-	idVersion   = 2
-	flagCounted = 1
-	flagOrImage = 2
+	idVersion    = 2
+	flagCounted  = 1
+	flagOrImage  = 2
+	flagAndImage = 4
 )
 
 // sealed is the content of an ID.
 type sealed struct {
-	nonce   [nonceLen]byte // the challenge's name: what is spent
-	kind    string
-	expires time.Time // whole milliseconds
-	bond    Bond
-	counted bool
-	orImage bool
+	nonce             [nonceLen]byte // the challenge's name: what is spent
+	kind              string
+	expires           time.Time // whole milliseconds
+	bond              Bond
+	counted           bool
+	work              uint32
+	orImage, andImage bool
 }
 
 // A sealer makes and opens IDs, and derives the seeds of the challenges.
@@ -58,12 +60,12 @@ func newSealer(secret []byte, epoch [16]byte) (*sealer, error) {
 	return &sealer{idKey, seedKey}, nil
 }
 
-// seed differs by kind, so a provider cannot work out another's answer.
-func (s *sealer) seed(c sealed, kind string) Seed {
+// task differs by kind, so a provider cannot work out another's answer.
+func (s *sealer) task(c sealed, kind string) Task {
 	mac := hmac.New(sha256.New, s.seedKey)
 	mac.Write(c.nonce[:])
 	mac.Write([]byte(kind))
-	return Seed(mac.Sum(nil))
+	return Task{Seed(mac.Sum(nil)), c.expires, c.bond.Level, c.work}
 }
 
 // aead seals one ID under a key of its own. A flood draws billions of nonces, too
@@ -118,22 +120,27 @@ func (c sealed) plain() []byte {
 	if c.orImage {
 		flags |= flagOrImage
 	}
+	if c.andImage {
+		flags |= flagAndImage
+	}
 	plain := append(make([]byte, 0, plainLen), idVersion, flags)
 	plain = append(plain, kind[:]...)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
 	plain = append(plain, c.bond.Address[:]...)
 	plain = append(plain, c.bond.Purpose[:]...)
-	return plain[:plainLen]
+	return binary.BigEndian.AppendUint32(append(plain, c.bond.Level), c.work)
 }
 
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 	flags, rest := plain[1], plain[2:]
 	return sealed{
-		nonce:   nonce,
-		kind:    strings.TrimRight(string(rest[:kindLen]), "\x00"),
-		expires: time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		bond:    Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:])},
-		counted: flags&flagCounted != 0,
-		orImage: flags&flagOrImage != 0,
+		nonce:    nonce,
+		kind:     strings.TrimRight(string(rest[:kindLen]), "\x00"),
+		expires:  time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
+		bond:     Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40]},
+		work:     binary.BigEndian.Uint32(rest[kindLen+41:]),
+		andImage: flags&flagAndImage != 0,
+		counted:  flags&flagCounted != 0,
+		orImage:  flags&flagOrImage != 0,
 	}
 }

@@ -21,7 +21,7 @@ type mode struct {
 	*captchamode.Mode
 	saved      *modestore.Store
 	bus        *events.Bus
-	proofs     *pow.Provider
+	work       [2]*pow.Provider // alone, and with a picture
 	challenges *challenge.Desk
 }
 
@@ -48,12 +48,14 @@ func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, l
 			return err
 		}
 	}
-	if m.proofs, err = pow.New(int64(loaded.Challenge.PowCost)); err != nil {
-		return err
+	for i, provide := range [...]func(int64) (*pow.Provider, error){pow.New, pow.WithPicture} {
+		if m.work[i], err = provide(int64(loaded.Challenge.PowCost)); err != nil {
+			return err
+		}
 	}
 	m.challenges, err = challenge.New(challenge.Config{
 		Secret: on.keys.Challenges, Spent: c.spent, BuiltIn: builtIn,
-		Others: []challenge.Provider{m.proofs}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
+		Others: []challenge.Provider{m.work[0], m.work[1]}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
 		},
@@ -82,7 +84,7 @@ func (m *mode) start(group *background.Group) {
 
 func (m *mode) reload(loaded *config.Loaded) error {
 	return errors.Join(
-		m.SetConfig(loaded.Site.Mode), m.proofs.SetMaxNumber(int64(loaded.Challenge.PowCost)),
+		m.SetConfig(loaded.Site.Mode), m.work[0].SetWork(int64(loaded.Challenge.PowCost)), m.work[1].SetWork(int64(loaded.Challenge.PowCost)),
 		m.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
 	)
 }

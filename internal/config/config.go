@@ -152,9 +152,9 @@ type Site struct {
 
 // Challenge is what a stranger is asked to solve.
 type Challenge struct {
-	Kind    ChallengeKind `words:"image pow"`
-	TTL     time.Duration `within:"30s 1h"`        // how long there is time for it
-	PowCost int           `within:"1000 10000000"` // ALTCHA's maxnumber: twice the hashes that a solution takes on average
+	Kind    ChallengeKind `words:"both image pow"`
+	TTL     time.Duration `within:"30s 1h"`    // how long there is time for it
+	PowCost int           `within:"100 20000"` // derivations that a solution takes on average, at the lowest level
 }
 
 // Places bounds the privileged places of one account (rule R14).
@@ -222,7 +222,7 @@ func Default() Config {
 			LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
 		},
 		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
-		Challenge: Challenge{Kind: KindImage, TTL: 5 * time.Minute, PowCost: 100_000},
+		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
 		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
 		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},

@@ -92,7 +92,8 @@ const (
 	SourceQuery    AccountSource = "query" // another program's table
 
 	KindImage ChallengeKind = "image"
-	KindPow   ChallengeKind = "pow" // proof of work
+	KindPow   ChallengeKind = "pow"  // work that the browser does
+	KindBoth  ChallengeKind = "both" // work and a picture
 
 	FormatText LogFormat = "text"
 	FormatJSON LogFormat = "json"

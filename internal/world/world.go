@@ -57,6 +57,8 @@ type Options struct {
 	Passes guard.Passes
 	// Directories are the guard's.
 	Directories []string
+	// Work makes challenges ask for a little work beside the picture.
+	Work bool
 	// Redis is where failures and places are, if not in memory. Counts is nil
 	// then.
 	Redis redis.UniversalClient
@@ -105,9 +107,13 @@ func New(t testing.TB, o Options) *World {
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
 	must(err)
 	spent := challenge.NewMemorySpent(0, w.Clock.Now)
-	challenges, err := challenge.New(challenge.Config{
+	desk := challenge.Config{
 		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
-	})
+	}
+	if o.Work {
+		desk.Others, desk.Preferred = []challenge.Provider{Labour{}}, challenge.KindBoth
+	}
+	challenges, err := challenge.New(desk)
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
@@ -173,11 +179,25 @@ func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solve {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Issue(context.Background(), a, guard.Decision{Account: name, Counted: true})
+	c, err := w.Issue(context.Background(), a, guard.Decision{Action: guard.Challenge, Account: name, Counted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return challenge.Solve{ID: c.ID, Answer: Answer}
+}
+
+// Works is a challenge solved as a decision asks for it, the work too.
+func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge.Solve {
+	t.Helper()
+	c, err := w.Issue(context.Background(), a, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	solve := challenge.Solve{ID: c.ID, Answer: Answer}
+	if c.PoW != nil {
+		solve.Work = Done
+	}
+	return solve
 }
 
 // From is an attempt for an account from an address.
@@ -245,17 +265,34 @@ type Riddle struct{}
 
 func (Riddle) Kind() string { return challenge.KindImage }
 
-func (Riddle) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+func (Riddle) Issue(context.Context, challenge.Task) (challenge.Puzzle, error) {
 	return challenge.Puzzle{}, nil
 }
 
-func (Riddle) Check(_ context.Context, _ challenge.Seed, _ time.Time, answer string) (bool, error) {
+func (Riddle) Check(_ context.Context, _ challenge.Task, answer string) (bool, error) {
 	return answer == Answer, nil
 }
 
 func (Riddle) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	_, err := fmt.Fprintf(w, "%s %x", ext, sha256.Sum256(seed[:]))
 	return err
+}
+
+// Done is the work of every Labour.
+const Done = "done"
+
+// A Labour is work beside the picture that nobody really does.
+type Labour struct{}
+
+func (Labour) Kind() string { return challenge.KindBoth }
+
+func (Labour) Issue(_ context.Context, t challenge.Task) (challenge.Puzzle, error) {
+	work := uint32(100) << t.Level
+	return challenge.Puzzle{OrImage: true, AndImage: true, Work: work, PoW: &challenge.PoW{Work: int64(work)}}, nil
+}
+
+func (Labour) Check(_ context.Context, _ challenge.Task, answer string) (bool, error) {
+	return answer == Done, nil
 }
 
 // Force switches CAPTCHA mode on.

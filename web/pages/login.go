@@ -35,11 +35,14 @@ const (
 	// ChallengePoW is arithmetic done by /static/pow.js, with a picture for
 	// browsers without JavaScript.
 	ChallengePoW ChallengeKind = "pow"
+	// ChallengeBoth is the arithmetic and the picture.
+	ChallengeBoth ChallengeKind = "both"
 )
 
 // A Challenge is one issued challenge. The zero Challenge is none.
 type Challenge struct {
-	// ID comes back as captcha_id, the solution as captcha_answer.
+	// ID comes back as captcha_id, the digits as captcha_answer, and what pow.js
+	// has found as captcha_work.
 	ID   string
 	Kind ChallengeKind
 	// Image and Audio are paths of this site; an empty one is left out.
@@ -49,8 +52,11 @@ type Challenge struct {
 	PoWJSON string
 }
 
-// PoW reports whether the browser can solve the challenge by itself.
-func (c Challenge) PoW() bool { return c.Kind == ChallengePoW }
+// PoW reports whether the browser has something to work at.
+func (c Challenge) PoW() bool { return c.Kind == ChallengePoW || c.Kind == ChallengeBoth }
+
+// Both reports whether the picture is asked for as well.
+func (c Challenge) Both() bool { return c.Kind == ChallengeBoth }
 
 // A wait is how long to wait: in seconds for the browser's countdown, in words,
 // and its end for programs and for people.

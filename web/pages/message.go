@@ -24,6 +24,8 @@ const (
 	SlowDown
 	// Overloaded says that the machine is busy (503).
 	Overloaded
+	// PicturesWait asks to wait those who run no JavaScript (429).
+	PicturesWait
 	// InvalidInput says that the form was incomplete (400); Message.Detail
 	// says what to mend.
 	InvalidInput
@@ -43,6 +45,8 @@ const (
 	WhyNetwork
 	// WhySite: CAPTCHA mode.
 	WhySite
+	// WhyWork: the picture alone does not do for this account.
+	WhyWork
 	// WhyElsewhere: one was solved, but for something else.
 	WhyElsewhere
 )
@@ -73,7 +77,9 @@ var said = [...]struct{ tone, title, text string }{
 	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
 	SlowDown: {"calm", "Please wait before you try again", "There were several failed sign-ins, so the next one has to wait. Your password was not looked at. " +
 		"Trying earlier does no harm, but it does not help."},
-	Overloaded:   {"calm", "Too busy at the moment", "Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."},
+	Overloaded: {"calm", "Too busy at the moment", "Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."},
+	PicturesWait: {"calm", "Please wait before you try again", "Without JavaScript only a few sign-ins an hour are possible from one network, and a few a minute " +
+		"on the whole site while it is attacked. Your password was not looked at. Turn JavaScript on and load the sign-in page again, and you need not wait."},
 	InvalidInput: {"bad", "Something is missing", "Enter your user name and your password, then try again."},
 	SignedOut:    {"good", "You are signed out", "This browser no longer acts for your account. On a computer that others use, close the window too."},
 }
@@ -82,7 +88,8 @@ var whySaid = [...]string{
 	WhyUnusual:   "Something about this sign-in is unusual.",
 	WhyAccount:   "There were too many failed sign-ins for this account. Somebody may be guessing its password.",
 	WhyNetwork:   "There were too many failed sign-ins from your network. It may not have been you.",
-	WhyElsewhere: "The challenge that you solved does not count for this sign-in: it was for another user name or network, or the account asks for one of its own.",
+	WhyWork:      "There were too many failed sign-ins for this account, so the digits alone do not do: your browser has to do some work as well. Turn JavaScript on, or sign in from where you have signed in before.",
+	WhyElsewhere: "The challenge that you solved does not count for this sign-in: it was for another user name or network, or the account asks for one of its own, or for more work by now.",
 	WhySite:      "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge.",
 }
 
@@ -120,7 +127,9 @@ func (m Message) lines() []string {
 }
 
 // Waits reports whether nothing can be done before RetryAfter is over.
-func (m Message) Waits() bool { return m.Kind == SlowDown || m.Kind == Overloaded }
+func (m Message) Waits() bool {
+	return m.Kind == SlowDown || m.Kind == Overloaded || m.Kind == PicturesWait
+}
 
 // ChallengeOptional reports whether the form may be sent without an answer:
 // before the account is named nobody knows whether it needs one.

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"authguard/captchamode/challenge"
 )
@@ -87,13 +86,13 @@ func (c *Config) validate() error {
 func (p *Provider) Kind() string { return challenge.KindImage }
 
 // Issue has nothing to add: the picture is fetched by the challenge's ID.
-func (p *Provider) Issue(context.Context, challenge.Seed, time.Time) (challenge.Puzzle, error) {
+func (p *Provider) Issue(context.Context, challenge.Task) (challenge.Puzzle, error) {
 	return challenge.Puzzle{OrImage: true}, nil
 }
 
 // Check compares the digits. Spaces and any script's decimal digits are fine.
-func (p *Provider) Check(_ context.Context, seed challenge.Seed, _ time.Time, answer string) (bool, error) {
-	return matches(p.digits(seed), answer), nil
+func (p *Provider) Check(_ context.Context, task challenge.Task, answer string) (bool, error) {
+	return matches(p.digits(task.Seed), answer), nil
 }
 
 // Render writes the picture ("png") or the voice ("wav").

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 	"unicode"
 
 	"authguard/captchamode/challenge"
@@ -36,7 +35,7 @@ func render(t testing.TB, p *image.Provider, seed challenge.Seed, ext string) []
 
 func check(t testing.TB, p *image.Provider, seed challenge.Seed, answer string) bool {
 	t.Helper()
-	right, err := p.Check(t.Context(), seed, time.Time{}, answer)
+	right, err := p.Check(t.Context(), challenge.Task{Seed: seed}, answer)
 	if err != nil {
 		t.Fatal(err)
 	}

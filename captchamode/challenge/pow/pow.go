@@ -1,128 +1,140 @@
-// Package pow is the challenge that nobody has to look at: the browser finds a
-// number by trying, by the ALTCHA protocol with SHA-256. It puts a small price on
-// each guess (docs/challenges.md has it in numbers). The built-in image is offered
-// beside it, for browsers without JavaScript.
+// Package pow is the challenge that a browser solves by itself: it derives keys
+// from passwords that it counts up, until enough of them begin with a small
+// number. The derivation is PBKDF2 with SHA-256, which browsers have built in
+// (WebCrypto), so an attacker's native code is hardly faster than they are; a
+// script that hashes in JavaScript is fifteen times slower than native code
+// (docs/challenges.md has the figures).
 //
-// Everything follows from the seed of the challenge, so nothing is stored. Its
-// ID holds the address, the expiry, and what is spent.
+// Everything follows from the seed of the challenge and the work that is sealed
+// in its ID, so nothing is stored.
 package pow
 
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/pbkdf2"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
-	"time"
-
-	"github.com/altcha-org/altcha-lib-go"
-	"github.com/go-json-experiment/json" // a field that comes twice is an error
 
 	"authguard/captchamode/challenge"
 )
 
 var _ challenge.Provider = (*Provider)(nil)
 
-// The largest number to search: by default, at least and at most. On average half
-// of them are tried.
+// Work is counted in derivations, the average of what has to be tried. These are
+// what a challenge asks for by default, at least and, however high its level, at
+// most.
 const (
-	DefaultMaxNumber = 100_000
-	MinMaxNumber     = 1_000
-	MaxMaxNumber     = 20_000_000
+	DefaultWork = 2_000
+	MinWork     = 100
+	MaxWork     = 200_000
+	// MostWork is the highest that may be configured for the lowest level.
+	MostWork = 20_000
 )
 
-// A Provider issues and checks proofs of work. Safe for concurrent use.
-type Provider struct{ maxNumber atomic.Int64 }
+const (
+	algorithm = "PBKDF2-SHA-256"
+	// iterations make one derivation long enough (some 2 ms) that what the
+	// browser adds to each call does not matter.
+	iterations = 5_000
+	// parts are solved one by one, or several at once. With one part the luck of
+	// the draw would make one in twenty people wait three times the average;
+	// with eight one in twenty waits 1.6 times.
+	parts = 8
+)
 
-// New returns a provider; zero is [DefaultMaxNumber].
-func New(maxNumber int64) (*Provider, error) {
-	if maxNumber == 0 {
-		maxNumber = DefaultMaxNumber
+// A Provider issues and checks work. Safe for concurrent use.
+type Provider struct {
+	kind    string
+	picture bool
+	work    atomic.Int64
+}
+
+// New returns the kind "pow": work, or the built-in picture in its stead. Zero
+// work is [DefaultWork].
+func New(work int64) (*Provider, error) { return newProvider(challenge.KindPoW, false, work) }
+
+// WithPicture returns the kind "both": work and the built-in picture.
+func WithPicture(work int64) (*Provider, error) { return newProvider(challenge.KindBoth, true, work) }
+
+func newProvider(kind string, picture bool, work int64) (*Provider, error) {
+	if work == 0 {
+		work = DefaultWork
 	}
-	p := new(Provider)
-	if err := p.SetMaxNumber(maxNumber); err != nil {
+	p := &Provider{kind: kind, picture: picture}
+	if err := p.SetWork(work); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// SetMaxNumber changes the work that is asked for from now on. A challenge that
-// was issued before is checked against the work it asked for.
-func (p *Provider) SetMaxNumber(n int64) error {
-	if n < MinMaxNumber || n > MaxMaxNumber {
-		return fmt.Errorf("pow: max number: must be from %d to %d", MinMaxNumber, MaxMaxNumber)
+// SetWork changes what is asked for at the lowest level from now on. A challenge
+// that was issued before is checked against what it asked for.
+func (p *Provider) SetWork(n int64) error {
+	if n < MinWork || n > MostWork {
+		return fmt.Errorf("pow: work: must be from %d to %d", MinWork, MostWork)
 	}
-	p.maxNumber.Store(n)
+	p.work.Store(n)
 	return nil
 }
 
-// Kind returns [challenge.KindPoW].
-func (p *Provider) Kind() string { return challenge.KindPoW }
+// Kind implements [challenge.Provider].
+func (p *Provider) Kind() string { return p.kind }
 
-// Issue makes the parameters of a seed.
-func (p *Provider) Issue(_ context.Context, seed challenge.Seed, expires time.Time) (challenge.Puzzle, error) {
-	most := p.maxNumber.Load()
-	number := int64(binary.BigEndian.Uint64(derive(seed, "number")) % uint64(most+1))
-	made, err := altcha.CreateChallenge(altcha.ChallengeOptions{
-		Algorithm: altcha.SHA256,
-		HMACKey:   key(seed),
-		MaxNumber: most,
-		Number:    &number,
-		Salt:      salt(seed, expires),
-	})
-	if err != nil {
-		return challenge.Puzzle{}, fmt.Errorf("pow: making a challenge: %w", err)
-	}
-	return challenge.Puzzle{OrImage: true, PoW: &challenge.PoW{
-		Algorithm: made.Algorithm,
-		Challenge: made.Challenge,
-		MaxNumber: made.MaxNumber,
-		Salt:      made.Salt,
-		Signature: made.Signature,
+// At is the work of a level: twice that of the one below, up to [MaxWork].
+func (p *Provider) At(level uint8) int64 { return min(MaxWork, p.work.Load()<<min(level, 20)) }
+
+// Issue makes the parameters of a task.
+func (p *Provider) Issue(_ context.Context, task challenge.Task) (challenge.Puzzle, error) {
+	work := p.At(task.Level)
+	return challenge.Puzzle{OrImage: true, AndImage: p.picture, Work: uint32(work), PoW: &challenge.PoW{
+		Algorithm: algorithm, Iterations: iterations, Parts: parts, Below: below(uint32(work)), Salt: salt(task.Seed), Work: work,
 	}}, nil
 }
 
-// Check accepts the base64 of an ALTCHA payload. The salt must be this
-// challenge's own, to the byte. The signature, under a key of this challenge
-// alone, then proves that the hash is the one that was issued, and so that the
-// number was found, whatever the work asked for today. The library does not
-// check the expiry, for which it has a clock of its own: the ID's was checked.
-func (p *Provider) Check(_ context.Context, seed challenge.Seed, expires time.Time, answer string) (bool, error) {
-	payload, ok := parse(answer)
-	if !ok || payload.Algorithm != string(altcha.SHA256) || payload.Salt != salt(seed, expires) {
+// below is what a part's key, as a number of 32 bits, has to be less than.
+func below(work uint32) uint32 { return uint32(1 << 32 * parts / max(uint64(work), parts+1)) }
+
+// Check accepts one number for each part, with a dot between two. It derives a
+// key for each until one is wrong: a wrong answer costs 2 ms, a right one 16.
+func (p *Provider) Check(_ context.Context, task challenge.Task, answer string) (bool, error) {
+	numbers := strings.Split(answer, ".")
+	if len(numbers) != parts {
 		return false, nil
 	}
-	right, err := altcha.VerifySolutionSafe(payload, key(seed), false)
-	if err != nil {
-		return false, fmt.Errorf("pow: verifying a solution: %w", err)
+	salt := salt(task.Seed)
+	for part, number := range numbers {
+		n, err := strconv.ParseUint(number, 10, 31)
+		if err != nil || strconv.FormatUint(n, 10) != number {
+			return false, nil
+		}
+		key, err := derive(salt, part, n)
+		if err != nil {
+			return false, err
+		}
+		if key >= below(task.Work) {
+			return false, nil
+		}
 	}
-	return right, nil
+	return true, nil
 }
 
-func parse(answer string) (payload altcha.Payload, ok bool) {
-	raw, err := base64.StdEncoding.DecodeString(answer)
+// derive is the number that a part's nth password leads to.
+func derive(salt string, part int, n uint64) (uint32, error) {
+	key, err := pbkdf2.Key(sha256.New, fmt.Sprintf("%s:%d:%d", salt, part, n), []byte(salt), iterations, 4)
 	if err != nil {
-		return payload, false
+		return 0, fmt.Errorf("pow: deriving a key: %w", err)
 	}
-	return payload, json.Unmarshal(raw, &payload) == nil
+	return binary.BigEndian.Uint32(key), nil
 }
 
-// salt carries the expiry where ALTCHA's clients look for it. It ends in "&", so
-// no digit of the number can be taken for one of the expiry (CVE-2025-68113).
-func salt(seed challenge.Seed, expires time.Time) string {
-	params := url.Values{"expires": {strconv.FormatInt(expires.Unix(), 10)}}
-	return hex.EncodeToString(derive(seed, "salt")[:12]) + "?" + params.Encode() + "&"
-}
-
-func key(seed challenge.Seed) string { return string(derive(seed, "key")) }
-
-func derive(seed challenge.Seed, what string) []byte {
+func salt(seed challenge.Seed) string {
 	mac := hmac.New(sha256.New, seed[:])
-	mac.Write([]byte(what))
-	return mac.Sum(nil)
+	mac.Write([]byte("salt"))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

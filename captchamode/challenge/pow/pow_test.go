@@ -1,238 +1,170 @@
 package pow_test
 
 import (
+	"crypto/pbkdf2"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"strconv"
+	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/altcha-org/altcha-lib-go"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/pow"
 )
 
-var expires = time.Unix(2_000_000_000, 0)
-
-func provider(t testing.TB, maxNumber int64) *pow.Provider {
+func provider(t testing.TB, work int64) *pow.Provider {
 	t.Helper()
-	p, err := pow.New(maxNumber)
+	p, err := pow.New(work)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func issue(t testing.TB, p *pow.Provider, seed challenge.Seed) challenge.PoW {
+func issue(t testing.TB, p *pow.Provider, task challenge.Task) (*challenge.PoW, challenge.Task) {
 	t.Helper()
-	puzzle, err := p.Issue(t.Context(), seed, expires)
+	puzzle, err := p.Issue(t.Context(), task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return *puzzle.PoW
+	task.Work = puzzle.Work
+	return puzzle.PoW, task
 }
 
-// solve does what a client does, with the protocol's own library.
-func solve(t testing.TB, c challenge.PoW) altcha.Payload {
-	t.Helper()
-	found, err := altcha.SolveChallenge(c.Challenge, c.Salt, altcha.Algorithm(c.Algorithm), int(c.MaxNumber), 0, nil)
-	if err != nil || found == nil {
-		t.Fatalf("no number solves the challenge: %v", err)
-	}
-	return altcha.Payload{
-		Algorithm: c.Algorithm, Challenge: c.Challenge, Number: int64(found.Number),
-		Salt: c.Salt, Signature: c.Signature,
-	}
-}
-
-func encode(t testing.TB, payload altcha.Payload) string {
-	t.Helper()
-	raw, err := json.Marshal(payload)
+// derive is the documented arithmetic, written down again.
+func derive(t testing.TB, c *challenge.PoW, part, n int) uint32 {
+	key, err := pbkdf2.Key(sha256.New, fmt.Sprintf("%s:%d:%d", c.Salt, part, n), []byte(c.Salt), c.Iterations, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base64.StdEncoding.EncodeToString(raw)
+	return binary.BigEndian.Uint32(key)
 }
 
-func check(t testing.TB, p *pow.Provider, seed challenge.Seed, answer string) bool {
+// solve returns a number for each part, and how many keys it derived.
+func solve(t testing.TB, c *challenge.PoW) (numbers []string, tried int) {
+	for part := range c.Parts {
+		n := 0
+		for derive(t, c, part, n) >= c.Below {
+			n++
+		}
+		tried += n + 1
+		numbers = append(numbers, fmt.Sprint(n))
+	}
+	return numbers, tried
+}
+
+func check(t testing.TB, p *pow.Provider, task challenge.Task, answer string) bool {
 	t.Helper()
-	right, err := p.Check(t.Context(), seed, expires, answer)
+	right, err := p.Check(t.Context(), task, answer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return right
 }
 
-func TestTheProtocolsOwnLibrarySolvesIt(t *testing.T) {
+func TestWorkIsSolvedByTheDocumentedArithmetic(t *testing.T) {
 	t.Parallel()
-	p := provider(t, 5000)
-	for i := range 20 {
-		seed := challenge.Seed{byte(i)}
-		if !check(t, p, seed, encode(t, solve(t, issue(t, p, seed)))) {
-			t.Errorf("seed %d: the solution was not accepted", i)
-		}
+	p := provider(t, 100)
+	c, task := issue(t, p, challenge.Task{Seed: challenge.Seed{1}})
+	numbers, tried := solve(t, c)
+	if !check(t, p, task, strings.Join(numbers, ".")) {
+		t.Error("a solution was not accepted")
 	}
-}
-
-func TestTheChallengeFollowsFromTheSeed(t *testing.T) {
-	t.Parallel()
-	p := provider(t, 0)
-	first, again := issue(t, p, challenge.Seed{1}), issue(t, p, challenge.Seed{1})
-	if first != again {
-		t.Errorf("one seed gave %v and %v", first, again)
+	if tried > 400 { // the seed is fixed
+		t.Errorf("it took %d derivations, on average 100", tried)
 	}
-	other := issue(t, p, challenge.Seed{2})
-	if first.Salt == other.Salt || first.Challenge == other.Challenge {
-		t.Error("two seeds share a salt or a challenge")
-	}
-	if first.MaxNumber != pow.DefaultMaxNumber || first.Algorithm != "SHA-256" {
-		t.Errorf("default parameters are %v", first)
-	}
-	if !strings.HasSuffix(first.Salt, "?expires=2000000000&") {
-		t.Errorf("salt %q does not carry the expiry", first.Salt)
-	}
-}
-
-func TestWhatTheClientChangesFails(t *testing.T) {
-	t.Parallel()
-	p := provider(t, 5000)
-	seed := challenge.Seed{7}
-	elsewhere := solve(t, issue(t, p, challenge.Seed{8}))
-	for name, change := range map[string]func(*altcha.Payload){
-		"number":           func(s *altcha.Payload) { s.Number++ },
-		"negative number":  func(s *altcha.Payload) { s.Number = -s.Number },
-		"algorithm":        func(s *altcha.Payload) { s.Algorithm = "SHA-1" },
-		"no algorithm":     func(s *altcha.Payload) { s.Algorithm = "" },
-		"unknown":          func(s *altcha.Payload) { s.Algorithm = "none" },
-		"challenge":        func(s *altcha.Payload) { s.Challenge = strings.Repeat("0", 64) },
-		"signature":        func(s *altcha.Payload) { s.Signature = elsewhere.Signature },
-		"no signature":     func(s *altcha.Payload) { s.Signature = "" },
-		"later expiry":     func(s *altcha.Payload) { s.Salt = strings.Replace(s.Salt, "=2", "=3", 1) },
-		"another's":        func(s *altcha.Payload) { *s = elsewhere },
-		"another's salt":   func(s *altcha.Payload) { s.Salt = elsewhere.Salt },
-		"everything empty": func(s *altcha.Payload) { *s = altcha.Payload{} },
+	for name, answer := range map[string]string{
+		"nothing": "", "one part too few": strings.Join(numbers[1:], "."), "one too many": strings.Join(numbers, ".") + ".1",
+		"a wrong one":    strings.Join(append([]string{numbers[0] + "1"}, numbers[1:]...), "."),
+		"leading zero":   "0" + strings.Join(numbers, "."),
+		"sign":           "+" + strings.Join(numbers, "."),
+		"other order":    strings.Join(append([]string{numbers[1], numbers[0]}, numbers[2:]...), "."),
+		"digits alone":   "123456",
+		"a huge number":  "99999999999999999999." + strings.Join(numbers[1:], "."),
+		"commas":         strings.Join(numbers, ","),
+		"no number":      "x." + strings.Join(numbers[1:], "."),
+		"a broken float": "1e3." + strings.Join(numbers[1:], "."),
 	} {
-		solution := solve(t, issue(t, p, seed))
-		change(&solution)
-		if check(t, p, seed, encode(t, solution)) {
-			t.Errorf("%s: accepted", name)
+		if check(t, p, task, answer) {
+			t.Errorf("%s was accepted", name)
 		}
 	}
-}
-
-// The digits of the number must not be able to move into the salt
-// (CVE-2025-68113 of ALTCHA's libraries).
-func TestTheNumberCannotBeSplicedIntoTheSalt(t *testing.T) {
-	t.Parallel()
-	p := provider(t, 5000)
-	seed := challenge.Seed{3}
-	solution := solve(t, issue(t, p, seed))
-	digits := strconv.FormatInt(solution.Number, 10)
-	solution.Salt += digits[:1]
-	solution.Number, _ = strconv.ParseInt(digits[1:], 10, 64)
-	if check(t, p, seed, encode(t, solution)) {
-		t.Error("a spliced salt was accepted")
+	task.Seed = challenge.Seed{2}
+	if check(t, p, task, strings.Join(numbers, ".")) {
+		t.Error("a solution was good for another challenge")
 	}
 }
 
-func TestChangingTheWorkLeavesIssuedChallengesAlone(t *testing.T) {
+// What is sealed in the challenge is checked, not what is asked for today.
+func TestMoreWorkLeavesIssuedChallengesAlone(t *testing.T) {
 	t.Parallel()
-	p := provider(t, 5000)
-	seed := challenge.Seed{4}
-	before := solve(t, issue(t, p, seed))
-	if err := p.SetMaxNumber(50_000); err != nil {
+	p := provider(t, 100)
+	c, task := issue(t, p, challenge.Task{})
+	numbers, _ := solve(t, c)
+	if err := p.SetWork(20_000); err != nil {
 		t.Fatal(err)
 	}
-	if !check(t, p, seed, encode(t, before)) {
-		t.Error("a challenge solved before the change was refused")
+	if !check(t, p, task, strings.Join(numbers, ".")) {
+		t.Error("a solution was refused because the work was raised since")
 	}
-	if got := issue(t, p, seed).MaxNumber; got != 50_000 {
-		t.Errorf("max number is %d after the change", got)
+	task.Work = 20_000
+	if check(t, p, task, strings.Join(numbers, ".")) {
+		t.Error("cheap work passed for dear work")
+	}
+}
+
+func TestWorkDoublesByTheLevelUpToItsMost(t *testing.T) {
+	t.Parallel()
+	p := provider(t, 1000)
+	for level, want := range []int64{1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, pow.MaxWork, pow.MaxWork} {
+		c, task := issue(t, p, challenge.Task{Level: uint8(level)})
+		if c.Work != want || int64(task.Work) != want || p.At(uint8(level)) != want {
+			t.Errorf("level %d asks for %d, want %d", level, c.Work, want)
+		}
+		if average := float64(c.Parts) * (1 << 32) / float64(c.Below); average < 0.99*float64(want) || average > 1.01*float64(want) {
+			t.Errorf("level %d takes %.0f derivations, want %d", level, average, want)
+		}
+	}
+	if p.At(255) != pow.MaxWork {
+		t.Errorf("the highest level asks for %d", p.At(255))
 	}
 }
 
 func TestWorkOutOfBoundsIsAnError(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int64{-1, 1, pow.MinMaxNumber - 1, pow.MaxMaxNumber + 1} {
-		if _, err := pow.New(n); err == nil {
-			t.Errorf("max number %d was accepted", n)
+	for _, work := range []int64{-1, 1, pow.MinWork - 1, pow.MostWork + 1} {
+		if _, err := pow.New(work); err == nil {
+			t.Errorf("work of %d is allowed", work)
 		}
 	}
 }
 
-func TestWhatIsNoPayloadIsWrongAndNoError(t *testing.T) {
-	t.Parallel()
-	p := provider(t, 0)
-	for _, answer := range []string{"", "123456", "{}", "e30=", "bnVsbA==", "W10=", "!!!", strings.Repeat("A", 4096)} {
-		if check(t, p, challenge.Seed{}, answer) {
-			t.Errorf("%.20q: accepted", answer)
-		}
-	}
-}
-
-// R11: what one parser takes for the number must not be another to the next.
-func TestAFieldThatComesTwiceIsWrong(t *testing.T) {
-	t.Parallel()
-	p, seed := provider(t, 1000), challenge.Seed{7}
-	right, err := json.Marshal(solve(t, issue(t, p, seed)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice := `{"number":0,` + string(right[1:])
-	if !check(t, p, seed, base64.StdEncoding.EncodeToString(right)) {
-		t.Error("the solution was not accepted")
-	}
-	if check(t, p, seed, base64.StdEncoding.EncodeToString([]byte(twice))) {
-		t.Errorf("accepted %s", twice)
-	}
-}
-
-func FuzzAnswer(f *testing.F) {
-	p := provider(f, 1000)
-	seed := challenge.Seed{5}
-	right := solve(f, issue(f, p, seed))
-	f.Add(encode(f, right))
-	f.Add("e30=")
+func FuzzWork(f *testing.F) {
+	p := provider(f, 100)
+	_, task := issue(f, p, challenge.Task{Work: 1 << 31})
+	task.Work = 1 << 31 // nothing is small enough
+	f.Add("0.0.0.0.0.0.0.0")
+	f.Add("........")
 	f.Fuzz(func(t *testing.T, answer string) {
-		ok, err := p.Check(t.Context(), seed, expires, answer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, _ := base64.StdEncoding.DecodeString(answer)
-		var said altcha.Payload
-		if ok && (json.Unmarshal(raw, &said) != nil || said != right) {
-			t.Fatalf("accepted %s", raw)
+		if check(t, p, task, answer) && strings.Count(answer, ".") != 7 {
+			t.Fatalf("%q was accepted", answer)
 		}
 	})
 }
 
-// BenchmarkSolve is what the protocol's library needs for a guess, on one core.
-func BenchmarkSolve(b *testing.B) {
-	p := provider(b, 0)
-	hashes := 0
-	for i := 0; b.Loop(); i++ {
-		hashes += int(solve(b, issue(b, p, challenge.Seed{byte(i), byte(i >> 8)})).Number) + 1
+func BenchmarkDerive(b *testing.B) {
+	c, _ := issue(b, provider(b, 0), challenge.Task{})
+	for n := 0; b.Loop(); n++ {
+		derive(b, c, 0, n)
 	}
-	b.ReportMetric(float64(hashes)/b.Elapsed().Seconds(), "hashes/s")
-	b.ReportMetric(float64(hashes)/float64(b.N), "hashes/guess")
-}
-
-// BenchmarkHash is what a program written for it needs for one of the hashes.
-func BenchmarkHash(b *testing.B) {
-	text := []byte(issue(b, provider(b, 0), challenge.Seed{}).Salt)
-	for n := int64(0); b.Loop(); n++ {
-		sha256.Sum256(strconv.AppendInt(text, n, 10))
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "hashes/s")
 }
 
 func BenchmarkCheck(b *testing.B) {
-	p := provider(b, 0)
-	answer := encode(b, solve(b, issue(b, p, challenge.Seed{})))
+	p := provider(b, 100)
+	c, task := issue(b, p, challenge.Task{Expires: time.Time{}})
+	numbers, _ := solve(b, c)
 	for b.Loop() {
-		check(b, p, challenge.Seed{}, answer)
+		check(b, p, task, strings.Join(numbers, "."))
 	}
 }
