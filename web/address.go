@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gaissmai/bart"
 	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
 )
 
 // An Edge finds the client's address (R9). It is the only place that does. The
@@ -169,4 +172,31 @@ func parseHop(s string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return a.Unmap().WithZone(""), true
+}
+
+// probes answers the probes of `authguard doctor --through` in place of the doors,
+// and notes what arrived. Whoever does not know the token of one that is expected
+// gets the door.
+func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if expected == nil || !expected.Take(r.Header.Get(control.ProbeHeader), time.Now(), func() control.Probe { return e.probe(r) }) {
+				return next(c)
+			}
+			return c.NoContent(http.StatusNoContent)
+		}
+	}
+}
+
+// probe is what an Edge makes of a request.
+func (e *Edge) probe(r *http.Request) control.Probe {
+	client, t := e.Client(r), e.trust.Load()
+	p := control.Probe{Address: client.Address, Secure: client.Secure, Host: r.Host, Hops: []string{}}
+	p.Peer, _ = netip.ParseAddrPort(r.RemoteAddr)
+	if t != nil {
+		p.Header, p.Believed = t.header, t.believes(peerOf(r))
+		p.Hops = append(p.Hops, hops(r.Header, t.header)...)
+	}
+	return p
 }

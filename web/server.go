@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
+	"authguard/internal/control"
 	"authguard/web/static"
 )
 
@@ -25,13 +26,15 @@ type Public struct {
 	Login      *Login
 	API        *API
 	Challenges *challenge.Desk
-	Origin     string // where browsers find us; empty: the request's own host
+	Probes     *control.Probes // of doctor; nil: there are none
+	Origin     string          // where browsers find us; empty: the request's own host
 	Log        *slog.Logger
 }
 
 // Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler {
 	e := NewEcho(p.Origin, p.Log)
+	e.Pre(p.Login.Edge.probes(p.Probes))
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
 	e.GET("/auth/verify", p.Login.verify)

@@ -2,14 +2,17 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"authguard/internal/redistest"
 )
 
 // The doors' proxies are not the administration's: they may say for whom they
@@ -34,13 +37,7 @@ func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	}
 	logged := func(what string) {
 		t.Helper()
-		for range 200 {
-			if s.log.has(what) {
-				return
-			}
-			time.Sleep(20 * time.Millisecond) // the bus is another goroutine of another process
-		}
-		t.Errorf("%q is not in the log:\n%s", what, lastLines(s.log.String(), 5))
+		redistest.Until(t, what+" in the log", func() bool { return s.log.has(what) })
 	}
 	if got := ask("localhost"); got.status != http.StatusUnauthorized {
 		t.Errorf("a wrong password: %d %s", got.status, got.body)
@@ -100,5 +97,79 @@ func TestR9AForgottenProxyIsLoudAndNobodysPlace(t *testing.T) {
 	s.start()
 	if got := s.must("explain", "--account", "person0", "--address", "127.0.0.1"); strings.Contains(got, "has logged in to this account from this place before") {
 		t.Errorf("person0 is known at the proxy: %s", got)
+	}
+}
+
+// front is a real nginx with one server for each of these ways to pass requests
+// on. It returns their addresses.
+func front(t *testing.T, to string, ways ...string) (urls []string) {
+	t.Helper()
+	dir := t.TempDir()
+	var servers strings.Builder
+	for _, way := range ways {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := l.Addr().String()
+		_ = l.Close()
+		urls = append(urls, "http://"+at)
+		fmt.Fprintf(&servers, "server { listen %s; location / { proxy_pass %s; proxy_set_header Host $http_host; %s } }\n", at, to, way)
+	}
+	conf := fmt.Sprintf("daemon off; pid %[1]s/pid; error_log %[1]s/error.log; events {}\nhttp { access_log off; client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; "+
+		"fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;\n%[2]s}", dir, &servers)
+	path := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nginx := exec.Command("nginx", "-e", filepath.Join(dir, "error.log"), "-p", dir, "-c", path)
+	if err := nginx.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nginx.Process.Signal(syscall.SIGTERM); _ = nginx.Wait() })
+	redistest.Until(t, "nginx to listen", func() bool {
+		c, err := net.Dial("tcp", strings.TrimPrefix(urls[len(urls)-1], "http://"))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return urls
+}
+
+// Behind a proxy that passes the client's own header on, one client is as many as
+// it likes. Nothing in a request tells that from a proxy before the proxy; a probe
+// does.
+func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet+"proxies: [127.0.0.1]\n", "alice")
+	urls := front(t, s.base,
+		"", "proxy_set_header X-Forwarded-For '';",
+		"proxy_set_header X-Forwarded-For $remote_addr;", "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
+	for i, want := range []struct {
+		status int
+		says   string
+	}{
+		{1, "lets the client's own X-Forwarded-For through"}, {1, "does not say who the client is"},
+		{0, "was not believed"}, {0, "was not believed"},
+	} {
+		got := say(t, s.command("doctor", "--through", urls[i]+"/login"), "")
+		if got.status != want.status || !strings.Contains(got.out, want.says) {
+			t.Errorf("way %d: %d, want %d and %q in\n%s", i, got.status, want.status, want.says, got.out)
+		}
+	}
+	if got := say(t, s.command("doctor", "--through", s.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "straight from this machine") {
+		t.Errorf("with nothing in between: %d %s", got.status, got.out)
+	}
+	if got := say(t, s.command("doctor", "--through", "http://"+strings.TrimPrefix(s.admin, "http://")+"/login"), ""); got.status == 0 || !strings.Contains(got.out, "did not arrive") {
+		t.Errorf("at another door: %d %s", got.status, got.out)
+	}
+	bare := newServer(t, quiet, "alice")
+	if got := say(t, bare.command("doctor", "--through", bare.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "arrived as 127.0.0.1") {
+		t.Errorf("without any proxy: %d %s", got.status, got.out)
+	}
+	unnamed := front(t, bare.base, "proxy_set_header X-Forwarded-For $remote_addr;")
+	if got := say(t, bare.command("doctor", "--through", unnamed[0]+"/login"), ""); got.status == 0 || !strings.Contains(got.out, "proxies: [127.0.0.1]") {
+		t.Errorf("behind a proxy that is not named: %d %s", got.status, got.out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 
@@ -15,7 +16,8 @@ import (
 
 // doctorCmd is `authguard doctor`.
 type doctorCmd struct {
-	Alerts bool `help:"Send a test message to every alert channel, too."`
+	Alerts  bool   `help:"Send a test message to every alert channel, too."`
+	Through string `placeholder:"URL" help:"Send a probe with forged forwarding headers through the front door at this address, and say whom the server took it for."`
 }
 
 // Run looks at everything that the configuration names. It fails if something
@@ -27,6 +29,9 @@ func (d doctorCmd) Run(g *globals) error {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
 	}
 	checks := doctor.Examine(context.Background(), c)
+	if d.Through != "" {
+		checks = append(checks, doctor.Through(context.Background(), d.Through, prober{g})...)
+	}
 	well := doctor.Well(checks)
 	if g.JSON {
 		return g.judged(map[string]any{"ok": well, "checks": checks}, well, "something is wrong")
@@ -49,6 +54,27 @@ func (g *globals) warnings(context.Context) ([]control.Warning, error) {
 		return nil, doctor.ErrNotRunning
 	}
 	return answer.Warnings, err
+}
+
+// A prober asks the running server what arrived of a probe.
+type prober struct{ g *globals }
+
+func (p prober) Expect(_ context.Context, token string) error {
+	c, err := p.g.client()
+	if err != nil {
+		return err
+	}
+	return c.ask(http.MethodPost, "/api/probe", nil, map[string]string{"token": token}, new(any))
+}
+
+func (p prober) Seen(_ context.Context, token string) (*control.Probe, error) {
+	c, err := p.g.client()
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Seen *control.Probe }
+	err = c.ask(http.MethodGet, "/api/probe", url.Values{"token": {token}}, nil, &answer)
+	return answer.Seen, err
 }
 
 // tell prints what was found and how to mend it, and how much of it there is.

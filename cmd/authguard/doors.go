@@ -16,6 +16,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/web"
 	"authguard/web/admin"
 )
@@ -28,6 +29,7 @@ type doors struct {
 	edge   web.Edge
 	inside web.Edge // the administration's
 	api    *web.API
+	probes control.Probes
 	hold   atomic.Int64 // nanoseconds
 	delay  atomic.Int64 // shutdown.delay, in nanoseconds
 	forget func(context.Context, string)
@@ -165,12 +167,12 @@ func (l *lastCall) end(ctx context.Context) {
 
 func (d *doors) public() http.Handler {
 	login := d.login("login", &d.edge, d.at.Session, d.site.people.source)
-	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Log: d.site.log}
+	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Probes: &d.probes, Log: d.site.log}
 	return public.Handler()
 }
 
 func (d *doors) commands() *admin.API {
-	return &admin.API{Control: d.site.control, Audit: d.site.watch.audit, Log: d.site.log}
+	return &admin.API{Control: d.site.control, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
 }
 
 // administration is the admin listener. Its login is guarded like the public

@@ -29,6 +29,7 @@ import (
 type API struct {
 	Control *control.Control
 	Audit   *audit.Log
+	Probes  *control.Probes // of doctor, at the public door; nil: they are refused
 	Log     *slog.Logger
 }
 
@@ -53,6 +54,31 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/users/pass", asking(a.issuePass))
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/audit", a.recent)
+	add(http.MethodPost, "/probe", asking(a.expectProbe))
+	add(http.MethodGet, "/probe", a.probe)
+}
+
+type probeQuestion struct {
+	Token string `json:"token"`
+}
+
+// expectProbe is POST /api/probe: a request with this token will come to the
+// public door.
+func (a *API) expectProbe(_ echo.Context, q probeQuestion) (any, error) {
+	if len(q.Token) < 16 || a.Probes == nil {
+		return nil, asked(http.StatusBadRequest, "send a token of at least 16 random characters")
+	}
+	a.Probes.Expect(q.Token, time.Now())
+	return done, nil
+}
+
+// probe is GET /api/probe?token=: what arrived of it, null if nothing has.
+func (a *API) probe(c echo.Context) (any, error) {
+	var seen *control.Probe
+	if a.Probes != nil {
+		seen = a.Probes.Seen(c.QueryParam("token"))
+	}
+	return map[string]*control.Probe{"seen": seen}, nil
 }
 
 // whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".

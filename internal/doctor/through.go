@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"authguard/internal/control"
+)
+
+// Forged is the address that a probe claims to come from, in every forwarding
+// header: of a network for documentation (RFC 5737), so nobody's.
+const Forged = "192.0.2.66"
+
+// A Prober has the running server expect a probe, and tells what arrived of it;
+// nil if nothing has.
+type Prober interface {
+	Expect(ctx context.Context, token string) error
+	Seen(ctx context.Context, token string) (*control.Probe, error)
+}
+
+// Through sends a probe with forged forwarding headers through the front door at
+// an URL, and says whom the server took it for.
+func Through(ctx context.Context, target string, server Prober) []Check {
+	n := &notes{}
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		n.check("through", "", problem(true, "Write it as https://login.example.org/login.", "%.200q is no address that a browser can open.", target))
+		return n.checks()
+	}
+	token := rand.Text()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := server.Expect(ctx, token); err != nil {
+		n.check("through", "", problem(true, "Start authguard serve, and run this on its machine as its user.", "No probe could be announced: %s.", why(err)))
+		return n.checks()
+	}
+	own, status, err := probe(ctx, target, token)
+	if n.check("through", "", problem(err != nil, "Try the address in a browser; the probe takes the way that visitors take.", "The probe could not be sent to %s: %s.", target, why(err))) {
+		seen, err := server.Seen(ctx, token)
+		judge(n, verdict{target: u, own: own, status: status, seen: seen, err: err})
+	}
+	return n.checks()
+}
+
+// probe sends it, and returns the address that this machine spoke from.
+func probe(ctx context.Context, target, token string) (own netip.AddrPort, status string, err error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		own, _ = netip.ParseAddrPort(i.Conn.LocalAddr().String())
+	}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return own, "", err
+	}
+	r.Header.Set(control.ProbeHeader, token)
+	r.Header.Set("X-Forwarded-For", Forged)
+	r.Header.Set("X-Real-IP", Forged)
+	r.Header.Set("Forwarded", "for="+Forged)
+	// The way counts, not the certificate: a name that does not match is for
+	// browsers to refuse. No proxy of this machine's environment stands in between.
+	client := http.Client{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // nothing secret is sent
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return own, "", err
+	}
+	return own, response.Status, response.Body.Close()
+}
+
+type verdict struct {
+	target *url.URL
+	own    netip.AddrPort // this machine's end of the connection
+	status string
+	seen   *control.Probe
+	err    error
+}
+
+// judge says what is wrong with what arrived, worst first.
+func judge(n *notes, v verdict) {
+	if !n.check("through", "",
+		problem(v.err != nil, "Look into the server's log.", "The server does not say what arrived: %s.", why(v.err)),
+		problem(v.seen == nil, "Is it this server's address? Of several nodes another may have got the probe: try again, or ask that one.",
+			"The probe did not arrive: %s answered %s.", v.target, v.status)) {
+		return
+	}
+	s, last := v.seen, ""
+	if len(s.Hops) > 0 {
+		last = s.Hops[len(s.Hops)-1]
+	}
+	// What the proxy added is this machine: it is believed if the proxy runs on it
+	// as well, and then the forged address left of it is read. A visitor's is not.
+	mine := address(last) == v.own.Addr().Unmap() && s.Believed
+	peer := s.Peer.Addr().Unmap()
+	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
+	const page = "docs/proxies.md has the lines for yours."
+	n.check("through.address", fmt.Sprintf("The probe arrived as %s; the address that it claimed in forwarding headers was not believed.", came(s, last)),
+		problem(!direct && !s.Believed, fmt.Sprintf("Name it and reload: proxies: [%s]. If it is no proxy of yours, find out what it is.", quoted(peer)),
+			"The probe came through %s, which is not named in proxies: everybody who comes that way counts as %s.", peer, peer),
+		problem(!direct && last == "", "Have the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+" with the client's address: "+page,
+			"The proxy %s does not say who the client is: everybody counts as %s.", peer, s.Address),
+		problem(!direct && (address(last).String() == Forged || s.Address.String() == Forged && !mine),
+			"Have the proxy set "+s.Header+" itself instead of passing it on: "+page,
+			"The probe was taken for %s, an address that it made up: %s lets the client's own %s through, and whoever sends it has as many addresses as there are.", Forged, peer, s.Header),
+		advice(direct && s.Believed, "Give the address that visitors use.",
+			"The probe came straight from this machine (%s), which proxies names: it says nothing about visitors.", peer))
+	n.check("through.tls", "", advice(v.target.Scheme == "https" && !s.Secure, "Have the proxy set X-Forwarded-Proto to https, or set secure_cookies: always.",
+		"The probe came over HTTPS, and the server does not know: its cookies are not for HTTPS only."))
+	n.check("through.host", "", advice(!strings.EqualFold(s.Host, v.target.Host) && !sameHost(s.Host, v.target), "Have the proxy pass the Host on, or set origin.",
+		"The probe asked for %s and arrived as one for %.100s: forms that a browser sends from the one are refused at the other.", v.target.Host, s.Host))
+}
+
+// came is whom the probe was taken for. On the proxy's own machine that is not
+// the decided address, which a visitor's would be.
+func came(s *control.Probe, last string) string {
+	if s.Address.String() == Forged {
+		return last
+	}
+	return s.Address.String()
+}
+
+func address(hop string) netip.Addr {
+	if host, _, err := net.SplitHostPort(hop); err == nil {
+		hop = host
+	}
+	a, _ := netip.ParseAddr(strings.Trim(hop, "[]"))
+	return a.Unmap()
+}
+
+func sameHost(host string, u *url.URL) bool {
+	name, port, err := net.SplitHostPort(host)
+	return err == nil && strings.EqualFold(name, u.Hostname()) && (u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80")
+}
+
+// quoted is an address as YAML wants it.
+func quoted(a netip.Addr) string {
+	if a.Is6() {
+		return `"` + a.String() + `"`
+	}
+	return a.String()
+}
