@@ -446,7 +446,7 @@ func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Spend(t, "alice", home)
-		for i := range 300 {
+		for i := range 1000 { // the limit from which an address is refused
 			w.Clock.Advance(time.Minute)
 			w.Try(t, w.Solved(t, fmt.Sprintf("other%d", i), home), "wrong")
 		}
