@@ -44,7 +44,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	policy := loaded.Policy()
 	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
 	c.counters, err = failures.NewMemory(failures.Config{
-		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor, Owner: on.keys.Counted(),
+		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor, Owner: on.keys.Counted(), Now: on.clock.counting(),
 	})
 	if err != nil {
 		return nil, err
@@ -52,21 +52,21 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	if err := c.restore(anew); err != nil {
 		return nil, err
 	}
-	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places}); err != nil {
+	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places, Now: on.clock.Now}); err != nil {
 		return nil, err
 	}
 	if c.crowds, err = trusted.NewCrowds(policy.Places); err != nil {
 		return nil, err
 	}
 	c.sharers = on.path("crowds")
-	if err := c.crowds.Load(c.sharers, time.Now()); err != nil {
+	if err := c.crowds.Load(c.sharers, on.clock.Now()); err != nil {
 		c.log.Error("who shares addresses cannot be read: it is learned anew", "error", err)
 	}
 	if loaded.Database != "" { // nobody else writes to the file of one node
 		on.changes.On(changes.Places, c.places.Refresh)
 	}
 	if loaded.Redis.On() {
-		if c.shared, err = openShared(loaded, on, c, told); err != nil {
+		if c.shared, err = openShared(ctx, loaded, on, c, told); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
 		c.store, c.spent, c.settled = c.shared.store, c.shared.used, c.shared.settled

@@ -27,7 +27,7 @@ type mode struct {
 
 func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, bus *events.Bus, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
 	m = &mode{bus: bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
-	if m.Mode, err = captchamode.NewMode(loaded.Site.Mode, nil, m.switched); err != nil {
+	if m.Mode, err = captchamode.NewMode(loaded.Site.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
@@ -54,7 +54,7 @@ func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, l
 		}
 	}
 	m.challenges, err = challenge.New(challenge.Config{
-		Secret: on.keys.Challenges, Spent: c.spent, BuiltIn: builtIn,
+		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: c.spent, BuiltIn: builtIn,
 		Others: []challenge.Provider{m.work[0], m.work[1]}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
 			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)

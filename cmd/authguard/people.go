@@ -49,15 +49,15 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 	if err != nil {
 		return nil, err
 	}
-	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw})
+	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw, Now: on.clock.Now})
 	if err != nil {
 		return nil, err
 	}
-	if p.sessions, err = sessions.New(sessions.Config{DB: on.db}); err != nil {
+	if p.sessions, err = sessions.New(sessions.Config{DB: on.db, Now: on.clock.Now, Ahead: on.clock.ahead}); err != nil {
 		return nil, err
 	}
 	p.storage = database.NewHealth(p.sessions.Prove, storageChanged(told, log))
-	p.passes = passes.New(on.db, nil)
+	p.passes = passes.New(on.db, on.clock.Now)
 	p.source, err = p.open(ctx, loaded.Accounts)
 	return p, err
 }

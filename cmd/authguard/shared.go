@@ -25,6 +25,7 @@ import (
 
 // shared is what the nodes of a site have together in Redis.
 type shared struct {
+	clock   *clock
 	client  redis.UniversalClient
 	prefix  string
 	keys    secrets.Keys
@@ -42,13 +43,13 @@ type shared struct {
 
 // openShared connects the node to the others. A Redis that is away is no error:
 // the node begins alone.
-func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Alerter) (*shared, error) {
+func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, told *alerts.Alerter) (*shared, error) {
 	r := loaded.Redis
 	encryption, err := redisTLS(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{prefix: r.Prefix, keys: on.keys, alerts: told, file: on.path(nodesFile)}
+	s := &shared{clock: on.clock, prefix: r.Prefix, keys: on.keys, alerts: told, file: on.path(nodesFile)}
 	s.before.Store(readNodes(s.file))
 	s.client = redisstore.Connect(redisstore.Server{
 		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
@@ -56,6 +57,8 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
 		TLS: encryption, Database: r.Database,
 	}, r.Timeout)
+	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }}}, on.clock.sources...)
+	on.clock.look(ctx) // Redis's counts: tickets carry it
 	policy := loaded.Policy()
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
@@ -66,8 +69,8 @@ func openShared(loaded *config.Loaded, on *storage, c *counting, told *alerts.Al
 		return nil, err
 	}
 	s.crowds = redisstore.NewCrowds(s.store.Redis(), c.crowds)
-	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"))
-	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"))
+	s.used = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"c:"), on.clock.Now)
+	s.settled = nodes.NewSpent(redisstore.NewSpent(s.client, r.Prefix+"s:"), on.clock.Now)
 	s.settled.Strict = true // a ticket that nobody settled is pressure (R20)
 	return s, nil
 }
@@ -128,7 +131,7 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 		return err
 	}
 	group.Start(s.store.Run)
-	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, time.Now) })
+	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, s.clock.Now) })
 	s.met.Store(s.mode.Flush(ctx) == nil) // an attack that goes on does so here too
 	group.Start(s.mode.Run)
 	return nil

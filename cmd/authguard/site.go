@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
@@ -50,13 +51,14 @@ type site struct {
 type opening struct {
 	anew    bool                  // whatever is missing is given up
 	builtIn challenge.Illustrated // draws the built-in challenge
+	clock   func() time.Time      // this machine's
 }
 
 // openSite makes a site for a data folder that this process has locked.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site, error) {
 	s := &site{loaded: loaded, log: log, level: level, lists: new(guard.Lists)}
 	var err error
-	if s.storage, err = openStorage(ctx, loaded, how.anew, log); err != nil {
+	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx, how); err != nil {
@@ -85,7 +87,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: s.people.accounts,
 		Sessions: s.people.sessions, Passes: s.people.passes, DirectoryOf: s.people.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
-		Warn: s.warnings, Log: s.log,
+		Warn: s.warnings, Now: s.storage.clock.Now, Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -103,7 +105,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	return slices.Concat(storageWarning(s.people.storage), s.counting.warn(), s.watch.warn())
+	return slices.Concat(storageWarning(s.people.storage), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
 }
 
 // ready is why this node should get no requests; nil if it should.
@@ -123,7 +125,7 @@ func (s *site) openGuard(ctx context.Context) error {
 		return err
 	}
 	s.guard, err = guard.New(guard.Config{
-		Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store,
+		Now: s.storage.clock.Now, Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store,
 		Cookies: cookies, Passes: s.people.passes, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
 		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: s.counting.settled.Epoch(),
 		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
@@ -154,6 +156,8 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.watch.start(&s.running)
+	s.storage.clock.tell(s.watch.alerts)
+	s.running.Start(s.storage.clock.Run)
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err
 	}

@@ -28,17 +28,25 @@ type storage struct {
 	keys    secrets.Keys
 	db      *sql.DB
 	changes *changes.Watcher
+	clock   *clock
 }
 
 // openStorage opens what lies on disk. Something that is missing beside the rest is
 // an error, unless anew says to begin without it: an attacker would have all limits
 // fresh, and the owners of accounts no place.
-func openStorage(ctx context.Context, loaded *config.Loaded, anew bool, log *slog.Logger) (s *storage, err error) {
-	s = &storage{folder: loaded.Data}
+func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *slog.Logger) (s *storage, err error) {
+	s = &storage{folder: loaded.Data, clock: &clock{local: how.clock, log: log, changed: func(bool) {}}}
+	if how.clock == nil {
+		s.clock.local = time.Now
+	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
 	}
-	if err = s.open(ctx, loaded, anew, log); err != nil {
+	if loaded.Database != "" {
+		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) { return database.Time(ctx, s.db) }}}
+		s.clock.look(ctx)
+	}
+	if err = s.open(ctx, loaded, how.anew, log); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil

@@ -29,7 +29,7 @@ func (s *site) tidy(ctx context.Context) {
 		purge func(context.Context) (rows int64, err error)
 	}{
 		{"audit", s.watch.purge},
-		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, time.Now()) }},
+		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"sessions", s.people.sessions.Purge},
 		{"passes", s.people.passes.Purge},
 		{"places", s.counting.places.Purge},

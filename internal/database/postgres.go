@@ -205,6 +205,16 @@ func (p patience) dead(ctx context.Context, params stdlib.ShouldPingParams) bool
 	return params.Conn.Ping(ctx) != nil
 }
 
+// Time is what PostgreSQL's clock shows.
+func Time(ctx context.Context, db *sql.DB) (time.Time, error) {
+	var micros int64
+	err := db.QueryRowContext(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&micros)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("database: ask for the time: %w", err)
+	}
+	return time.UnixMicro(micros), nil
+}
+
 // Unhurried returns another pool of the same database, without a limit on
 // statements: for migrations and large imports, never while someone waits to
 // log in. Call done when finished with it. SQLite has no such limit, so there

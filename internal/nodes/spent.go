@@ -20,9 +20,9 @@ type Spent struct {
 
 var _ challenge.Spent = (*Spent)(nil)
 
-// NewSpent makes the store.
-func NewSpent(shared challenge.Spent) *Spent {
-	return &Spent{shared: shared, own: challenge.NewMemorySpent(0, nil)}
+// NewSpent makes the store. now is the clock; nil is time.Now.
+func NewSpent(shared challenge.Spent, now func() time.Time) *Spent {
+	return &Spent{shared: shared, own: challenge.NewMemorySpent(0, now)}
 }
 
 // Spend implements challenge.Spent.

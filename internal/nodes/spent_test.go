@@ -22,7 +22,7 @@ func (away) Epoch() [16]byte { return [16]byte{} }
 
 func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {
 	t.Parallel()
-	s, until := NewSpent(away{}), time.Now().Add(time.Minute)
+	s, until := NewSpent(away{}, nil), time.Now().Add(time.Minute)
 	for i, want := range []bool{true, false, false} {
 		if first, err := s.Spend(t.Context(), [16]byte{1}, until); first != want || err != nil {
 			t.Errorf("try %d: %v, %v", i, first, err)
@@ -32,7 +32,7 @@ func TestSpentOnceAtEachNodeWhileRedisIsGone(t *testing.T) {
 
 func TestNotToKnowIsNotNoWhereItMatters(t *testing.T) {
 	t.Parallel()
-	s, until := NewSpent(away{}), time.Now().Add(time.Minute)
+	s, until := NewSpent(away{}, nil), time.Now().Add(time.Minute)
 	if seen, err := s.Seen(t.Context(), [16]byte{1}, until); seen || err != nil {
 		t.Errorf("%v, %v", seen, err)
 	}

@@ -40,6 +40,9 @@ const (
 type Config struct {
 	DB  *sql.DB
 	Now func() time.Time // default time.Now
+	// Ahead is how far Now is ahead of time.Now, by which scs says when a session
+	// ends; nil: it is not.
+	Ahead func() time.Duration
 }
 
 // Store is an scs.CtxStore. It is safe for concurrent use. It cannot list
@@ -61,6 +64,9 @@ func New(config Config) (*Store, error) {
 	}
 	if config.Now == nil {
 		config.Now = time.Now
+	}
+	if config.Ahead == nil {
+		config.Ahead = func() time.Duration { return 0 }
 	}
 	return &Store{config: config, proof: rand.Text()}, nil
 }
@@ -99,7 +105,7 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	defer cancel()
 	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, account, expires_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at`,
-		hash(token), base64.StdEncoding.EncodeToString(data), account, expiry.UnixMilli())
+		hash(token), base64.StdEncoding.EncodeToString(data), account, expiry.Add(s.config.Ahead()).UnixMilli())
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
