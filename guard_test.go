@@ -1290,7 +1290,7 @@ func TestR9ForgottenProxyIsNoticedAndSoftened(t *testing.T) {
 		if got := w.ForgottenProxies(); len(got) != 1 || got[0].Address.String() != proxy || !got[0].Forwarded || !got[0].Softened {
 			t.Fatalf("noticed %+v", got)
 		}
-		for i := range 300 {
+		for i := range 1100 {
 			a := w.Solved(t, fmt.Sprintf("victim%d", i), proxy)
 			a.Forwarded = true
 			w.Clock.Advance(time.Minute)
