@@ -18,20 +18,21 @@ import (
 // A view is all that is known of one attempt until it is decided.
 type view struct {
 	Charge
-	rules   *rules
-	rule    *[subjectCount]*rule
-	name    string // the account, normalised and canonical
-	badName bool
-	listed  Verdict
-	suspect bool // the address may be a proxy that nobody configured (R9)
-	modeOn  bool
-	slowing bool
-	claimed bool   // an answer to a challenge came along
-	gone    bool   // the client has hung up while it waited
-	showed  bool   // a one-time code came along
-	passed  bool   // and it is good: known once the attempt is charged
-	badPass bool   // or it was not, and counts no more
-	guess   uint32 // stands for the password; see Charge
+	rules      *rules
+	rule       *[subjectCount]*rule
+	name       string // the account, normalised and canonical
+	badName    bool
+	listed     Verdict
+	blockedFor time.Duration
+	suspect    bool // the address may be a proxy that nobody configured (R9)
+	modeOn     bool
+	slowing    bool
+	claimed    bool   // an answer to a challenge came along
+	gone       bool   // the client has hung up while it waited
+	showed     bool   // a one-time code came along
+	passed     bool   // and it is good: known once the attempt is charged
+	badPass    bool   // or it was not, and counts no more
+	guess      uint32 // stands for the password; see Charge
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -84,7 +85,9 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.claimed = a.Solve.Claimed()
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
-	v.listed = g.config.Lists.Look(a.Address, v.Now)
+	if v.listed = g.config.Lists.Look(a.Address, v.Now); v.listed == Blocked {
+		v.blockedFor = g.config.Lists.blockedFor(a.Address, v.Now)
+	}
 	v.suspect = g.peers.softened(v.Address)
 	of := &v.rules.calm
 	if v.slowing {

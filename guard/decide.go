@@ -15,7 +15,7 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Privileged = v.privileged()
 	switch {
 	case v.listed == Blocked:
-		d.refuse(Reason{Cause: BlockedByAdmin}, blockedRetry)
+		d.refuse(Reason{Cause: BlockedByAdmin}, v.blockedFor)
 	case v.ID.Charged():
 		d.Action = Proceed
 		v.explain(d)
@@ -29,10 +29,6 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	}
 	return false
 }
-
-// blockedRetry is the Retry-After of a blocked address: it learns no more than
-// any other that is refused.
-const blockedRetry = 15 * time.Minute
 
 func (d *Decision) refuse(why Reason, retry time.Duration) {
 	d.Action, d.RetryAfter = Refuse, retry

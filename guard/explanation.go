@@ -55,8 +55,11 @@ func (e *Explanation) Summary() string {
 		return "The place has used up its budget: the next attempt from there would be decided like a stranger's."
 	}
 	const refused = "The next attempt would be refused, whatever its password."
-	if e.Decision.RetryAfter <= 0 {
+	switch {
+	case e.Decision.RetryAfter <= 0:
 		return refused
+	case e.Listed == Blocked:
+		return refused + " That lasts until the block ends or is lifted."
 	}
 	return refused + " There is room again in " + Spell(e.Decision.RetryAfter) + "."
 }

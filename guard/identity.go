@@ -241,17 +241,40 @@ func (l *Lists) Set(entries []Listing) {
 
 // Look tells what the lists say of an address at a time.
 func (l *Lists) Look(a netip.Addr, now time.Time) Verdict {
+	v, _ := l.look(a, now)
+	return v
+}
+
+// look is Look, and the entries that say so.
+func (l *Lists) look(a netip.Addr, now time.Time) (Verdict, []Listing) {
 	table := l.table.Load()
 	if table == nil || table.Size() == 0 || !a.IsValid() {
-		return NotListed
+		return NotListed, nil
 	}
 	a = a.Unmap().WithZone("")
 	for _, entries := range table.Supernets(netip.PrefixFrom(a, a.BitLen())) {
 		if v := strongest(entries, now); v != NotListed {
-			return v
+			return v, entries
 		}
 	}
-	return NotListed
+	return NotListed, nil
+}
+
+// blockedFor is how long a blocked address stays so, at most a day: a block may be
+// lifted at any time.
+func (l *Lists) blockedFor(a netip.Addr, now time.Time) (left time.Duration) {
+	const most = 24 * time.Hour
+	_, entries := l.look(a, now)
+	for _, e := range entries {
+		switch {
+		case e.Verdict != Blocked:
+		case e.Until.IsZero():
+			return most
+		default:
+			left = max(left, e.Until.Sub(now))
+		}
+	}
+	return min(left, most)
 }
 
 func strongest(entries []Listing, now time.Time) Verdict {

@@ -70,6 +70,41 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 	}
 }
 
+// Notes is what is not wrong with the policy and yet worth knowing: limits that only
+// solved challenges reach, since another asks for one long before.
+func (p Policy) Notes() []Problem {
+	var c checker
+	for _, one := range []struct {
+		path   string
+		limits []Limit
+	}{{"limits.address", p.Address}, {"limits.network", p.Network}, {"limits.account", p.Account}} {
+		for i, l := range one.limits {
+			if l.Then == Refuse && l.Window > 0 {
+				c.solved(fmt.Sprintf("%s[%d]", one.path, i), one.limits, l)
+			}
+		}
+	}
+	return c.problems
+}
+
+// solved notes the limit of those that ask for a challenge that lets the fewest
+// come without.
+func (c *checker) solved(at string, limits []Limit, l Limit) {
+	fewest, text := int64(l.Failures), ""
+	for i, e := range limits {
+		if e.Monitor || e.Then != Challenge || e.Window <= 0 {
+			continue
+		}
+		windows := int64((l.Window + e.Window - 1) / e.Window)
+		if most := int64(e.Failures) * windows; most < fewest {
+			fewest = most
+			text = fmt.Sprintf("only solved challenges reach it: limit %d asks for one beyond %d per %s, so at most %d × %d = %d in %s come without",
+				i, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window))
+		}
+	}
+	c.check(text == "", at, "%s", text)
+}
+
 // reachable says so if another limit that stops at least as much lets through
 // too few for this one to ever be full (R8).
 func (c *checker) reachable(at string, limits []Limit, this int) {

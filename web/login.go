@@ -297,11 +297,15 @@ func (l *Login) stopped(t *try) error {
 	case t.decision.Action == guard.Challenge:
 		return l.challenge(t)
 	}
+	kind := pages.SlowDown
 	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests}
-	if t.decision.Reasons.Has(guard.TooManyPictures) {
-		return l.later(t, p, pages.PicturesWait, t.decision.RetryAfter)
+	switch {
+	case t.decision.Reasons.Has(guard.TooManyPictures):
+		kind = pages.PicturesWait
+	case t.decision.Reasons.Has(guard.BlockedByAdmin):
+		kind = pages.Blocked // a person must know that waiting is of no use
 	}
-	return l.later(t, p, pages.SlowDown, t.decision.RetryAfter)
+	return l.later(t, p, kind, t.decision.RetryAfter)
 }
 
 // challenge is 403 with a challenge.

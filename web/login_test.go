@@ -157,7 +157,7 @@ func TestAChallengeIsAskedForShownAndSolvedOnce(t *testing.T) {
 
 func TestWaitAndRefuseAreOneAnswer(t *testing.T) {
 	t.Parallel()
-	answer := func(prepare func(h *house)) (string, string) {
+	answer := func(title string, prepare func(h *house)) (string, string) {
 		h := newHouse(t)
 		prepare(h)
 		w := h.browser("application/json").login("alice", right)
@@ -168,19 +168,36 @@ func TestWaitAndRefuseAreOneAnswer(t *testing.T) {
 		p.RetryAfter = 0
 		text, _ := json.Marshal(p)
 		page := h.browser(page).login("alice", right)
-		want(t, page, http.StatusTooManyRequests, "Please wait before you try again")
+		want(t, page, http.StatusTooManyRequests, title)
 		return string(text), page.Result().Status
 	}
-	a, aPage := answer(func(h *house) {
+	a, aPage := answer("Please wait before you try again", func(h *house) {
 		for range 4 {
 			h.browser(page).login("alice", "wrong")
 		}
 	})
-	b, bPage := answer(func(h *house) {
+	b, bPage := answer("Sign-ins from your network are blocked", func(h *house) {
 		h.Lists.Set([]guard.Listing{{Prefix: prefix("192.0.2.0/24"), Verdict: guard.Blocked}})
 	})
 	if a != b || aPage != bPage {
 		t.Errorf("wait: %s\nrefuse: %s", a, b)
+	}
+}
+
+// A block of a week is no 15 minutes, and no failed sign-ins of the visitor's.
+func TestABlockedVisitorIsToldOfTheBlock(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.Lists.Set([]guard.Listing{{Prefix: prefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: h.Clock.Now().Add(12 * time.Hour)}})
+	w := h.browser(page).login("alice", right)
+	want(t, w, http.StatusTooManyRequests, "has blocked the address")
+	for _, not := range []string{"several failed sign-ins", "15 minutes", "data-until"} {
+		if strings.Contains(w.Body.String(), not) {
+			t.Errorf("the page says %q", not)
+		}
+	}
+	if got := w.Header().Get("Retry-After"); got != "43200" {
+		t.Errorf("Retry-After is %s, want the 12 hours that are left of the block", got)
 	}
 }
 

@@ -20,17 +20,26 @@ type configCmd struct {
 
 type configCheckCmd struct{}
 
-// Run prints nothing but that all is well, or every problem.
+// Run prints that all is well, and what is worth knowing, or every problem.
 func (configCheckCmd) Run(g *globals) error {
-	_, err := config.Load(g.configPath(), os.Environ())
+	loaded, err := config.Load(g.configPath(), os.Environ())
+	notes := []string{}
+	if err == nil {
+		for _, note := range loaded.Policy().Notes() {
+			notes = append(notes, note.Error())
+		}
+	}
 	if g.JSON {
 		problems := append([]config.Problem{}, config.Problems(err)...)
-		return g.judged(map[string]any{"ok": err == nil, "problems": problems}, err == nil, "the configuration cannot be used")
+		return g.judged(map[string]any{"ok": err == nil, "problems": problems, "notes": notes}, err == nil, "the configuration cannot be used")
 	}
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	fmt.Fprintln(g.out, "The configuration is good.")
+	for _, note := range notes {
+		fmt.Fprintln(g.out, " ", note)
+	}
 	return nil
 }
 

@@ -48,6 +48,16 @@ func (c unlockCmd) Run(g *globals) error {
 	if c.Account != "" && c.Address != "" {
 		what += " from " + c.Address
 	}
-	return g.do(http.MethodPost, "/api/unlock", nil,
-		map[string]any{"account": c.Account, "address": c.Address, "place": c.Place}, "%q is unlocked: its failures are forgotten.", what)
+	var answer struct {
+		Note string `json:"note"`
+	}
+	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place}
+	return g.show(http.MethodPost, "/api/unlock", nil, question, &answer, func() error {
+		words := "%q is unlocked: its failures are forgotten.\n"
+		if answer.Note != "" {
+			words = "The failures of %q are forgotten, if there were any: " + answer.Note + ".\n"
+		}
+		_, err := fmt.Fprintf(g.out, words, what)
+		return err
+	})
 }

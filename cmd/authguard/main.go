@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -20,6 +22,8 @@ import (
 // A commandLine is every command with its flags.
 type commandLine struct {
 	globals
+
+	Version versionFlag `help:"Print the version."`
 
 	Serve   serveCmd   `cmd:"" help:"Serve the login page, the API and the administration."`
 	Captcha captchaCmd `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
@@ -39,6 +43,25 @@ type globals struct {
 	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" help:"Configuration file. Default: authguard.yaml in this folder, if there is one."`
 	JSON bool      `name:"json" help:"Answer in JSON."`
 	out  io.Writer `kong:"-"`
+}
+
+// versionFlag is `authguard --version`.
+type versionFlag bool
+
+// BeforeReset prints the version and ends the program: no command is needed.
+func (versionFlag) BeforeReset(app *kong.Kong, line *kong.Context) error {
+	version := "(devel)"
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	if slices.Contains(line.Args, "--json") {
+		fmt.Fprintf(app.Stdout, "{\"version\":%q,\"go\":%q}\n", version, runtime.Version())
+	} else {
+		fmt.Fprintf(app.Stdout, "authguard %s, built with %s\n", version, runtime.Version())
+	}
+	app.Exit(0)
+	return nil
 }
 
 // defaultFile is read if no other is named and it is there.

@@ -152,6 +152,14 @@ func (p *people) directoryOf(ctx context.Context, name string) (string, error) {
 	return admin.Directory, err
 }
 
+// elsewhere is where the other doors look accounts up, if not in our own table.
+func (p *people) elsewhere(a config.Accounts) string {
+	if p.source == accounts.Source(p.accounts) {
+		return ""
+	}
+	return string(a.Source)
+}
+
 // canonical looks up the one name that stands for all names of an account: in our
 // own table for the administration, else in the source.
 func (p *people) canonical(ctx context.Context) func(directory, name string) string {
@@ -171,7 +179,10 @@ func (p *people) canonical(ctx context.Context) func(directory, name string) str
 			p.log.Error("canonical name could not be asked", "error", err)
 			return name
 		}
-		return canonical
+		if usual, err := p.normalise(canonical); err == nil {
+			return usual // as the same name would be if it were typed
+		}
+		return name
 	}
 }
 

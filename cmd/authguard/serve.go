@@ -60,7 +60,7 @@ func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signa
 func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, out io.Writer) error {
 	err := s.start(ctx)
 	if err == nil {
-		err = s.listen(ctx, out, func(ctx context.Context) { s.reloadOn(ctx, path, hangup) })
+		err = s.listen(ctx, out, path, func(ctx context.Context) { s.reloadOn(ctx, path, hangup) })
 	}
 	return errors.Join(err, s.stop())
 }
@@ -102,12 +102,12 @@ func lockData(folder string) (unlock func(), err error) {
 
 // listen opens the listeners, says where to click, and serves until ctx ends
 // or a listener breaks.
-func (s *site) listen(ctx context.Context, out io.Writer, alongside func(context.Context)) error {
+func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside func(context.Context)) error {
 	listeners, err := s.doors.listen(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.welcome(ctx, out, listeners); err != nil {
+	if err := s.welcome(ctx, out, path, listeners); err != nil {
 		return err
 	}
 	failed := make(chan error, len(listeners))

@@ -29,6 +29,7 @@ const realm = "default"
 // reverse.
 type site struct {
 	loaded  *config.Loaded // what is in force; only reload changes it
+	started config.Config  // what it was made with: what needs a restart stays so
 	log     *slog.Logger
 	level   *slog.LevelVar
 	running background.Group
@@ -56,7 +57,7 @@ type opening struct {
 
 // openSite makes a site for a data folder that this process has locked.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site, error) {
-	s := &site{loaded: loaded, log: log, level: level, lists: new(guard.Lists)}
+	s := &site{loaded: loaded, started: loaded.Config, log: log, level: level, lists: new(guard.Lists)}
 	var err error
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	s.control, err = control.New(control.Config{
 		Guard: s.guard, Mode: s.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: s.people.accounts,
 		Sessions: s.people.sessions, Passes: s.people.passes, DirectoryOf: s.people.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
-		Warn: s.warnings, Now: s.storage.clock.Now, Log: s.log,
+		Warn: s.warnings, Now: s.storage.clock.Now, Log: s.log, Elsewhere: s.people.elsewhere(s.loaded.Accounts),
 	})
 	if err != nil {
 		return err
@@ -188,7 +189,8 @@ func (s *site) close() (err error) {
 func (s *site) reload(loaded *config.Loaded) error {
 	policy := loaded.Policy()
 	policy.Places = s.guard.Policy().Places // their store was made with them
-	changed, needRestart := config.Diff(s.loaded.Config, loaded.Config)
+	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
+	_, needRestart := config.Diff(s.started, loaded.Config)
 	err := errors.Join(s.counting.reload(loaded), s.guard.SetPolicy(policy), s.mode.reload(loaded), s.watch.reload(loaded))
 	s.guard.SetHeld(loaded.Limits.Held, loaded.Limits.HeldPerAddress)
 	s.doors.reload(loaded)

@@ -8,13 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"authguard/internal/accounts"
 )
 
 // welcome says where to click. In an empty folder it makes an administrator
 // and prints the one-time password: once, and nowhere else.
-func (s *site) welcome(ctx context.Context, out io.Writer, listeners []listener) error {
+func (s *site) welcome(ctx context.Context, out io.Writer, path string, listeners []listener) error {
 	password, err := s.firstAdministrator(ctx)
 	if err != nil {
 		return err
@@ -33,8 +34,26 @@ func (s *site) welcome(ctx context.Context, out io.Writer, listeners []listener)
 		fmt.Fprintf(out, "                   (shown this once; the administration asks for a new one)\n")
 	}
 	fmt.Fprintf(out, "  data             %s\n", s.storage.folder)
-	fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", os.Args[0])
+	command := os.Args[0]
+	if path != "" && path != defaultFile {
+		command += " -c " + quoted(path) // commands find the server by its configuration
+	}
+	if s.people.elsewhere(s.loaded.Accounts) == "" {
+		fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", command)
+	} else {
+		fmt.Fprintf(out, "See how it is:  %s captcha status\n", command)
+	}
 	return nil
+}
+
+// quoted is a path as a shell takes it.
+func quoted(path string) string {
+	if !strings.ContainsFunc(path, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
+	}) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // firstAdmin is the account that the first start makes.

@@ -47,6 +47,9 @@ type Config struct {
 	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
 	// accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
+	// Elsewhere says where the other doors look accounts up, such as "query", if
+	// that is not in Accounts: only administrators can be added then.
+	Elsewhere string
 	// Tops is also a sink of the event bus.
 	Tops *Tops
 	// Changes has the lists and account names read again when another node has

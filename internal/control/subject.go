@@ -25,7 +25,7 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 	known, err := c.config.Accounts.Get(ctx, e.Account)
 	switch {
 	case errors.Is(err, accounts.ErrUnknown):
-		e.Notes = append(e.Notes, "authguard's own account table has no account of this name")
+		e.Notes = append(e.Notes, unknown)
 		err = nil
 	case err != nil:
 	case known.Disabled:
@@ -34,6 +34,24 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 		e.Notes = append(e.Notes, "the account's password is good for choosing another one only")
 	}
 	return e, err
+}
+
+const unknown = "authguard's own account table has no account of this name"
+
+// Unknown says so if authguard's own table has no account of this name: a typing
+// mistake, or an account that is kept elsewhere. It says nothing of no name.
+func (c *Control) Unknown(ctx context.Context, account string) (note string, err error) {
+	if account == "" {
+		return "", nil
+	}
+	name, err := c.Canonical(account)
+	if err != nil {
+		return "", err
+	}
+	if _, err = c.config.Accounts.Get(ctx, name); errors.Is(err, accounts.ErrUnknown) {
+		return unknown, nil
+	}
+	return "", err
 }
 
 // Unlock forgets the failures of an account, an address or, with both, also of

@@ -23,6 +23,9 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 	default:
 		return accounts.Account{}, fmt.Errorf("%w: the role is user or admin", ErrAsked)
 	}
+	if c.config.Elsewhere != "" && a.Role != accounts.Admin {
+		return accounts.Account{}, c.elsewhere()
+	}
 	account, err := c.config.Accounts.Add(ctx, a)
 	if err != nil {
 		return accounts.Account{}, err
@@ -122,6 +125,12 @@ func (c *Control) PassIssued(ctx context.Context, who, account string, expires t
 	return c.record(ctx, audit.Action{Who: who, What: "user-pass", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339)})
 }
 
+// elsewhere says that an account in our own table could log in nowhere.
+func (c *Control) elsewhere() error {
+	return fmt.Errorf("%w: accounts.source is %s, so whoever logs in is looked up there and not in authguard's own table; "+
+		"add the account there. Only administrators (--admin) can be added here", ErrAsked, c.config.Elsewhere)
+}
+
 // Users is one page of the accounts in order of their user names, from after
 // the given one; "" for the first.
 func (c *Control) Users(ctx context.Context, after string, limit int) ([]accounts.Account, error) {
@@ -134,6 +143,9 @@ func (c *Control) Users(ctx context.Context, after string, limit int) ([]account
 // Import adds the accounts of a file, all or none, and tells how many. The error
 // is an *accounts.ImportError if lines are bad.
 func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest) (int, error) {
+	if c.config.Elsewhere != "" {
+		return 0, c.elsewhere()
+	}
 	n, err := c.config.Accounts.Import(ctx, request)
 	if err != nil {
 		return n, err

@@ -37,6 +37,22 @@ func TestASoundRedisHasNothingWrong(t *testing.T) {
 	}
 }
 
+// A server that is busy is no user without rights.
+func TestASlowRedisIsNoMatterOfRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	c := withRedis(t, s.Addr)
+	c.Within = 2 * time.Second
+	s.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // PING is answered, scripts are not
+	r := examine(t, c)
+	r.wants(map[string]doctor.State{"redis": good, "redis.acl": problem})
+	for _, one := range r.all {
+		if one.Name == "redis.acl" && (strings.Contains(one.Text+one.Mend, "ACL") || strings.Contains(one.Text, "does not let") || !strings.Contains(one.Text, "not answer in time")) {
+			t.Errorf("it says %+v", one)
+		}
+	}
+}
+
 func TestARedisThatMayDropCountersIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)

@@ -140,6 +140,9 @@ var permitted = []string{
 	"EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
 }
 
+// slow is what to do about a server that answers PING and nothing more in time.
+const slow = "Look at its load, at SLOWLOG GET and at the network between; then run this again."
+
 //go:embed redisacl.lua
 var aclScript string
 
@@ -160,7 +163,8 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 	}
 	n.check("redis.acl", "lets its user do all that is needed.",
 		advice(err == redis.Nil, r.grant(), "is older than 7.0 and cannot tell whether its user may do all that is needed."),
-		problem(err != nil, r.grant(), "does not let its user run scripts (EVAL): %s.", why(err)),
+		problem(says(err, "NOPERM"), r.grant(), "does not let its user run scripts (EVAL): %s.", why(err)),
+		problem(err != nil, slow, "did not run a script, so it is not known whether its user may do all that is needed: %s.", why(err)),
 		problem(len(missing) > 0, r.grant(), "does not let its user run %s on keys that begin with %q.", strings.Join(missing, ", "), set.Prefix))
 }
 

@@ -174,7 +174,7 @@ func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
 			}
 		}
 	}
-	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked:") {
+	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked (authguard&#39;s own account table has no account of this name):") {
 		t.Error("no word of it")
 	}
 	if e, err := c.control.Explain(t.Context(), `vic"><b>`, netip.Addr{}); err != nil || !e.Open() {

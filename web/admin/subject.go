@@ -70,9 +70,15 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Place {
-		err = a.Control.ForgetPlaces(ctx, sender(c), q.Account, from)
+		if err := a.Control.ForgetPlaces(ctx, sender(c), q.Account, from); err != nil {
+			return nil, err
+		}
 	}
-	return done, err
+	note, err := a.Control.Unknown(ctx, q.Account)
+	if err != nil || note == "" {
+		return done, err
+	}
+	return map[string]any{"ok": true, "note": note}, nil
 }
 
 // forget is POST /api/forget: an account's place at an address, or all of them.
@@ -90,12 +96,18 @@ func (s *Site) unlockForm(ctx context.Context, who string, f web.Form) (n pages.
 	if err != nil {
 		return n, err
 	}
+	note, err := s.Control.Unknown(ctx, account)
+	if err != nil {
+		return n, err
+	}
 	n = pages.Notice{Text: "Unlocked:", Subject: account}
 	switch {
 	case account == "":
 		n = pages.Notice{Text: "Unlocked the address", Subject: from.String()}
 	case from.IsValid():
 		n.Text = "Unlocked at " + from.String() + ":"
+	case note != "":
+		n.Text = "Unlocked (" + note + "):"
 	}
 	return n, s.Control.Unlock(ctx, who, account, from)
 }

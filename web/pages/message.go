@@ -20,6 +20,9 @@ const (
 	ChallengeAhead
 	// ChallengeFailed says that the last answer was wrong or too old.
 	ChallengeFailed
+	// Blocked says that an administrator has blocked the address (429). Waiting
+	// is no advice.
+	Blocked
 	// SlowDown asks to wait for Message.RetryAfter (429).
 	SlowDown
 	// Overloaded says that the machine is busy (503).
@@ -77,6 +80,8 @@ var said = [...]struct{ tone, title, text string }{
 	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
 	SlowDown: {"calm", "Please wait before you try again", "There were several failed sign-ins, so the next one has to wait. Your password was not looked at. " +
 		"Trying earlier does no harm, but it does not help."},
+	Blocked: {"bad", "Sign-ins from your network are blocked", "Whoever runs this site has blocked the address that you come from, for everybody who has it. " +
+		"Your password was not looked at. Use another connection, or ask them to lift the block."},
 	Overloaded: {"calm", "Too busy at the moment", "Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."},
 	PicturesWait: {"calm", "Please wait before you try again", "Without JavaScript only a few sign-ins an hour are possible from one network, and a few a minute " +
 		"on the whole site while it is attacked. Your password was not looked at. Turn JavaScript on and load the sign-in page again, and you need not wait."},

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"authguard/internal/database"
+	"authguard/internal/passwords"
+	"authguard/internal/redistest"
+)
+
+func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--version"}, {"serve", "--version"}} {
+		if said := say(t, exec.Command(product, args...), ""); said.status != 0 || !regexp.MustCompile(`^authguard \S+, built with go1\.\S+\n$`).MatchString(said.out) {
+			t.Errorf("%v: %+v", args, said)
+		}
+	}
+	if said := say(t, exec.Command(product, "--version", "--json"), ""); said.status != 0 || !strings.HasPrefix(said.out, `{"version":"`) {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte("limits: {address: [2/1m challenge, 300/1h refuse]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "limits.address[1]: only solved challenges reach it: limit 0 asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
+	for _, args := range [][]string{{"config", "check"}, {"--json", "config", "check"}} {
+		if said := say(t, exec.Command(product, append(args, "-c", file)...), ""); said.status != 0 || !strings.Contains(said.out, want) {
+			t.Errorf("%v: %+v", args, said)
+		}
+	}
+}
+
+func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "")
+	file := filepath.Join(s.dir, "authguard.yaml")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload := func(n int, more string) string {
+		t.Helper()
+		if err := os.WriteFile(file, append(before[:len(before):len(before)], more...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.cmd.Process.Signal(syscall.SIGHUP)
+		lines := regexp.MustCompile(`(?m)^.*configuration reloaded.*$`)
+		redistest.Until(t, "the reload", func() bool { return len(lines.FindAllString(s.log.String(), -1)) == n })
+		return lines.FindAllString(s.log.String(), -1)[n-1]
+	}
+	for i, one := range []struct{ more, want string }{
+		{"counters: {memory: 1GiB}\n", "changed=[] needs_restart=[counters.memory]"},
+		{"counters: {memory: 1GiB}\nsite: {floor: 40}\n", "changed=[site.floor] needs_restart=[counters.memory]"}, // it still runs with the old one
+		{"site: {floor: 40}\n", "changed=[] needs_restart=[]"},
+	} {
+		if got := reload(i+1, one.more); !strings.Contains(got, one.want) {
+			t.Errorf("%q: %s, want %s", one.more, got, one.want)
+		}
+	}
+}
+
+func TestUnlockSaysThatItKnowsNobodyOfThatName(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "", "alice")
+	if said := s.must("unlock", "--account", "alice"); said != "\"alice\" is unlocked: its failures are forgotten.\n" {
+		t.Errorf("%q", said)
+	}
+	const want = "The failures of \"nosuchperson\" are forgotten, if there were any: authguard's own account table has no account of this name.\n"
+	if said := s.must("unlock", "--account", "nosuchperson"); said != want {
+		t.Errorf("%q", said)
+	}
+}
+
+// setting is a key of the example in docs/configuration.md.
+func setting(t *testing.T, key string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^  ` + key + `: (?:\|\n    )?(SELECT.*)$`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("the example has no %s", key)
+	}
+	return string(m[1])
+}
+
+// The documentation's own two queries: people log in by e-mail address or nickname,
+// in any case, and are one account. The rest of it is somebody else's table too.
+func TestTheDocumentationsQueriesLetNicknamesIn(t *testing.T) {
+	t.Parallel()
+	theirs := filepath.Join(t.TempDir(), "shop.db")
+	db, err := database.Open(t.Context(), theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker, err := passwords.NewChecker(10, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := checker.Hash(rightPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`CREATE TABLE users (email TEXT, nickname TEXT, password_hash TEXT, active BOOLEAN)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`INSERT INTO users VALUES ('Kim@Example.org', 'KimTheGreat', $1, TRUE)`, hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, fmt.Sprintf("accounts: {source: query, database: %q, query: %q, canonical_query: %q}\n",
+		theirs, setting(t, "query"), setting(t, "canonical_query")))
+	for i, name := range []string{"kimthegreat", "KimTheGreat", "kim@example.org", "Kim@Example.ORG"} {
+		if a := from(loopback(80, i)).login(t, s, name, rightPassword); a.status != http.StatusOK && a.status != http.StatusSeeOther {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+		from(loopback(80, 10+i)).login(t, s, name, "wrong")
+	}
+	if told := s.must("explain", "--account", "KimTheGreat"); !strings.Contains(told, "account: 4 of 5 failures") {
+		t.Errorf("four wrong passwords by four spellings are no four failures of one account:\n%s", told)
+	}
+	said := say(t, s.command("user", "add", "bob", "--generate"), "")
+	if said.status != 1 || !strings.Contains(said.complaints, "accounts.source is query") || said.out != "" {
+		t.Errorf("user add promises a login: %+v", said)
+	}
+	s.must("user", "add", "carol", "--generate", "--admin")
+}
+
+func TestTheHintOfServeNamesItsConfiguration(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "ag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "my own.yaml")
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\ndata: " + filepath.Join(dir, "data") + "\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(product, "serve", "-c", file)
+	cmd.Dir = dir
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hint := ""
+	for lines := bufio.NewScanner(out); hint == "" && lines.Scan(); {
+		if words, ok := strings.CutPrefix(lines.Text(), "Add somebody who may log in:  "); ok {
+			hint = words
+		}
+	}
+	added := exec.Command("sh", "-c", hint+" --generate")
+	added.Dir = t.TempDir()
+	if said := say(t, added, ""); said.status != 0 || !strings.Contains(said.out, "may log in now") {
+		t.Errorf("%q: %+v", hint, said)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+}
