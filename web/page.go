@@ -12,11 +12,24 @@ import (
 
 // Routes adds the door's paths.
 func (l *Login) Routes(e *echo.Echo) {
+	e.Use(l.strictTransport)
 	e.GET("/login", l.page)
 	e.POST("/login", l.attempt)
 	e.POST("/logout", l.leave)
 	e.GET("/login/code", l.codePage)
 	e.POST("/login/code", l.askCode)
+}
+
+// strictTransport tells browsers that came over TLS to come no other way from now
+// on (HSTS, RFC 6797): the first plain request is the one that is redirected and
+// read on the way. It is for this host alone and for half a year.
+func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.of(client) {
+			c.Response().Header().Set("Strict-Transport-Security", "max-age=15768000")
+		}
+		return next(c)
+	}
 }
 
 // page is GET /login.

@@ -59,8 +59,29 @@ func NewSessions(c SessionConfig) *Sessions {
 	return &Sessions{c, m}
 }
 
+// hostOnly begins the names of cookies that are for TLS: a browser takes them from
+// this very host alone, so that no subdomain and nobody on a plain connection can
+// plant one (RFC 6265bis, section 4.1.3.2).
+const hostOnly = "__Host-"
+
 // cookie is the name of the door's cookie.
-func (s *Sessions) cookie() string { return "authguard_" + s.Door }
+func (s *Sessions) cookie(secure bool) string {
+	if secure {
+		return hostOnly + "authguard_" + s.Door
+	}
+	return "authguard_" + s.Door
+}
+
+// token is the request's cookie, and whether that was for TLS; empty if there is
+// none.
+func (s *Sessions) token(c echo.Context) (token string, secure bool) {
+	for _, secure := range []bool{true, false} {
+		if cookie, err := c.Cookie(s.cookie(secure)); err == nil {
+			return cookie.Value, secure
+		}
+	}
+	return "", false
+}
 
 // A Session is one running login.
 type Session struct {
@@ -88,6 +109,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	s.manager.Put(ctx, "account", login.Account)
 	s.manager.Put(ctx, "version", login.Version)
 	s.manager.Put(ctx, "door", s.Door)
+	s.manager.Put(ctx, "host", s.Secure.of(client))
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
@@ -103,7 +125,8 @@ var ErrSessions = errors.New("web: sessions cannot be read or written")
 
 // Get is the request's session; nil if there is none, or it has ended.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
-	if _, err := c.Cookie(s.cookie()); err != nil {
+	token, secure := s.token(c)
+	if token == "" {
 		return nil, nil
 	}
 	ctx, err := s.load(c)
@@ -113,6 +136,9 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	name := s.manager.GetString(ctx, "account")
 	if name == "" || s.manager.GetString(ctx, "door") != s.Door {
 		return nil, nil
+	}
+	if s.manager.GetBool(ctx, "host") && !secure {
+		return nil, nil // somebody has planted a session of theirs under the other name
 	}
 	login, found, err := s.Source.FindForLogin(ctx, name)
 	if err != nil {
@@ -150,14 +176,17 @@ func (s *Sessions) Pop(session *Session, key string) (string, error) {
 
 // End ends the request's session, if there is one.
 func (s *Sessions) End(c echo.Context, client Client) error {
-	if _, err := c.Cookie(s.cookie()); err != nil {
+	token, secure := s.token(c)
+	if token == "" {
 		return nil
 	}
 	ctx, err := s.load(c)
 	if err != nil {
 		return err
 	}
-	c.SetCookie(s.newCookie(client, "", time.Unix(1, 0)))
+	gone := s.newCookie(client, "", time.Unix(1, 0))
+	gone.Name, gone.Secure = s.cookie(secure), gone.Secure || secure
+	c.SetCookie(gone)
 	if err := s.manager.Destroy(ctx); err != nil {
 		return fmt.Errorf("%w: ending one: %w", ErrSessions, err)
 	}
@@ -165,10 +194,7 @@ func (s *Sessions) End(c echo.Context, client Client) error {
 }
 
 func (s *Sessions) load(c echo.Context) (context.Context, error) {
-	token := ""
-	if cookie, err := c.Cookie(s.cookie()); err == nil {
-		token = cookie.Value
-	}
+	token, _ := s.token(c)
 	ctx, err := s.manager.Load(c.Request().Context(), token)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSessions, err)
@@ -178,7 +204,7 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie(), Value: value, Path: "/", Expires: expires,
+		Name: s.cookie(s.Secure.of(client)), Value: value, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: s.Secure.of(client), SameSite: http.SameSiteLaxMode,
 	}
 }
@@ -190,11 +216,16 @@ const deviceCookie = "authguard_device_"
 // Devices are the device cookies of the request, of all accounts.
 func Devices(r *http.Request) (all []string) {
 	for _, cookie := range r.Cookies() {
-		if strings.HasPrefix(cookie.Name, deviceCookie) {
+		if isDevice(cookie.Name) {
 			all = append(all, cookie.Value)
 		}
 	}
 	return all
+}
+
+// isDevice knows both names: that of before TLS still vouches, since it is signed.
+func isDevice(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, hostOnly), deviceCookie)
 }
 
 // setDevice gives the browser its device cookie for an account and, beyond
@@ -204,17 +235,20 @@ func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool
 	if value == "" {
 		return
 	}
-	var others []string
+	own, others := deviceCookie+tag, []string(nil)
+	if secure {
+		own = hostOnly + own
+	}
 	for _, cookie := range c.Request().Cookies() {
-		if strings.HasPrefix(cookie.Name, deviceCookie) && cookie.Name != deviceCookie+tag {
+		if isDevice(cookie.Name) && cookie.Name != own {
 			others = append(others, cookie.Name)
 		}
 	}
 	for _, name := range others[:max(0, len(others)+1-guard.MaxDevices)] {
-		c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1})
+		c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, hostOnly)})
 	}
 	c.SetCookie(&http.Cookie{
-		Name: deviceCookie + tag, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
+		Name: own, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	})
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -160,5 +161,53 @@ func TestTheDeviceThatABrowserHasHadForLongestGoes(t *testing.T) {
 	}
 	if want := []string{"authguard_device_1", "authguard_device_2"}; !slices.Equal(gone, want) {
 		t.Errorf("%q went, want %q", gone, want)
+	}
+}
+
+// Over TLS, here or at a proxy that is believed, cookies are this host's alone.
+func TestOverTLSCookiesAreTheHostsAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	post := func(secure bool) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("username=alice&password="+strings.ReplaceAll(right, " ", "+")))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if r.RemoteAddr = "192.0.2.1:1"; secure {
+			r.TLS = new(tls.ConnectionState)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	verify := func(name, value string) int {
+		r := httptest.NewRequest("GET", "/auth/verify", nil)
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	over, plain := post(true), post(false)
+	if got := over.Header().Get("Strict-Transport-Security"); got != "max-age=15768000" || plain.Header().Get("Strict-Transport-Security") != "" {
+		t.Errorf("HSTS over TLS %q, without %q", got, plain.Header().Get("Strict-Transport-Security"))
+	}
+	for _, c := range over.Result().Cookies() {
+		if !strings.HasPrefix(c.Name, "__Host-authguard_") || !c.Secure || c.Path != "/" || c.Domain != "" || !c.HttpOnly {
+			t.Errorf("over TLS: %v", c)
+		}
+		if name := "authguard_login"; c.Name == "__Host-"+name {
+			if in, planted := verify(c.Name, c.Value), verify(name, c.Value); in != http.StatusOK || planted != http.StatusUnauthorized {
+				t.Errorf("its session: %d, planted under the other name: %d", in, planted)
+			}
+		}
+	}
+	for _, c := range plain.Result().Cookies() {
+		if !strings.HasPrefix(c.Name, "authguard_") || c.Secure {
+			t.Errorf("without TLS: %v", c)
+		}
+		if c.Name == "authguard_login" && verify(c.Name, c.Value) != http.StatusOK {
+			t.Error("a session of before TLS has ended")
+		}
+	}
+	if n := len(over.Result().Cookies()); n != 2 {
+		t.Errorf("%d cookies, want session and device", n)
 	}
 }
