@@ -116,7 +116,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	}
 	t.Run("a challenge of one is good at the others", func(t *testing.T) {
 		for i := range 5 {
-			from(loopback(6, i)).login(t, nodes[0], "bob", "wrong")
+			from(loopback(6, i)).login(t, nodes[0], "bob", fmt.Sprint("wrong", i))
 		}
 		each(t, func(t *testing.T, n int, a, b *server) {
 			who := from(loopback(7, n))
@@ -124,7 +124,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 			if asked == nil || asked.PoW == nil {
 				t.Fatal("no proof of work was asked for")
 			}
-			if got := who.login(t, b, "bob", "wrong", "captcha_id", asked.ID, "captcha_answer", prove(t, *asked.PoW)); got.status != http.StatusUnauthorized {
+			if got := who.login(t, b, "bob", "wrong", "captcha_id", asked.ID, "captcha_work", prove(t, *asked.PoW)); got.status != http.StatusUnauthorized {
 				t.Errorf("from node %d to %d: %d", n/3, n%3, got.status)
 			}
 		})

@@ -152,7 +152,7 @@ func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
 	dead.Close()
 	s := newServer(t, fmt.Sprintf("%slimits: {pair_delay: {first: 0s}}\nalerts: {bundle: 0s, to: ['generic+http://%s/secret-path', 'generic+%s/hook']}\n", quiet, at, alive.URL), "alice")
 	for i := range 6 {
-		from(loopback(6, i)).login(t, s, "alice", "wrong")
+		from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 	}
 	redistest.Until(t, "the living channel to hear of the account, and of the dead one", func() bool {
 		return s.log.has("kind=alert-channel-dead") && got.Load() >= 2

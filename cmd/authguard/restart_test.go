@@ -58,7 +58,7 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 			for i := range 5 {
-				from(loopback(6, i)).login(t, s, "alice", "wrong")
+				from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 			}
 			s.stop()
 			if err := c.lose(t, filepath.Join(s.dir, "data")); err != nil {
@@ -74,7 +74,7 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 			s.stop()
 			s.start() // it was said once
 			want := map[bool]int{false: http.StatusForbidden, true: http.StatusUnauthorized}[c.forgets]
-			if got := from(loopback(7, 1)).login(t, s, "alice", "wrong"); got.status != want {
+			if got := from(loopback(7, 1)).login(t, s, "alice", "another"); got.status != want {
 				t.Errorf("a guess afterwards: %d, want %d", got.status, want)
 			}
 		})
@@ -99,7 +99,7 @@ func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
 	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_every: 1m}\n", "alice")
 	checked := 0
 	for n := range 30 {
-		if from(loopback(6, n)).login(t, s, "alice", "wrong").status == http.StatusUnauthorized {
+		if from(loopback(6, n)).login(t, s, "alice", fmt.Sprint("wrong", n)).status == http.StatusUnauthorized {
 			checked++
 		}
 		s.kill()
