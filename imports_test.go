@@ -17,12 +17,13 @@ import (
 // that folder. A new package needs a row: think about where it belongs.
 var mayImport = map[string]string{
 	// What an attempt is counted in, and the site-wide switch. Nothing of ours.
-	"failures":                    "",
-	"trusted":                     "",
-	"captchamode":                 "",
-	"captchamode/challenge":       "captchamode",
-	"captchamode/challenge/image": "captchamode captchamode/challenge",
-	"captchamode/challenge/pow":   "captchamode captchamode/challenge",
+	"failures":                     "",
+	"trusted":                      "",
+	"captchamode":                  "",
+	"captchamode/challenge":        "captchamode",
+	"captchamode/challenge/image":  "captchamode captchamode/challenge",
+	"captchamode/challenge/pow":    "captchamode captchamode/challenge",
+	"captchamode/challenge/remote": "captchamode captchamode/challenge",
 
 	// The policy and the order of things.
 	"guard": counted,

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
@@ -40,6 +42,8 @@ type Login struct {
 	// AskCode has a one-time code sent to the owner of an account, if there is
 	// one, and never waits; nil: no mail is set up.
 	AskCode func(guard.Pass)
+	// Remote is the provider of challenges on the web; nil for none.
+	Remote *remote.Provider
 	// Admin says that only administrators may enter here.
 	Admin bool
 	Log   *slog.Logger
@@ -69,10 +73,11 @@ type try struct {
 // attempt is POST /login.
 func (l *Login) attempt(c echo.Context) (err error) {
 	t := &try{Context: c, client: l.Edge.Client(c.Request())}
-	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next")
+	t.form, err = ReadForm(c, "username", "password", "captcha_id", "captcha_answer", "captcha_work", "code", "next", l.token())
 	if err != nil {
 		return l.malformed(t, err)
 	}
+	t.form["captcha_answer"] = cmp.Or(t.form["captcha_answer"], t.form[l.token()])
 	if why := unusable(t.form["password"]); why != "" {
 		// A name that cannot be an account's is the guard's to refuse, and to
 		// count (R11).
@@ -396,13 +401,26 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	}
 	return answer(t, p, func() ([]byte, error) {
 		view := l.view(t.form["next"])
-		view.Username, view.Message, view.Challenge = t.form["username"], m, shown(p.Challenge)
+		view.Username, view.Message, view.Challenge = t.form["username"], m, l.shown(t, p.Challenge)
 		return l.pages.Render(view)
 	})
 }
 
-// shown is a challenge as the page shows it.
-func shown(c *challenge.Challenge) (view pages.Challenge) {
+// token is the field into which a provider's widget puts its token, or that
+// of the picture's digits if none is used here.
+func (l *Login) token() string {
+	const none = "captcha_answer"
+	if l.Remote == nil || l.Admin {
+		return none
+	}
+	service, _ := l.Remote.Service()
+	return cmp.Or(service.Field, none)
+}
+
+// shown is a challenge as the page shows it. If that is a provider's widget, the
+// page's Content-Security-Policy lets the provider through. Administrators see the
+// picture: no script of others runs where they type their passwords.
+func (l *Login) shown(to echo.Context, c *challenge.Challenge) (view pages.Challenge) {
 	if c == nil {
 		return view
 	}
@@ -412,6 +430,12 @@ func shown(c *challenge.Challenge) (view pages.Challenge) {
 		if err := json.NewEncoder(&b).Encode(c.PoW); err == nil {
 			view.Kind, view.PoWJSON = pages.ChallengeKind(c.Kind), b.String()
 		}
+	}
+	if r := c.Remote; r != nil && l.token() == r.Field {
+		view.Kind, view.Service, view.Script, view.Class = pages.ChallengeRemote, r.Service, r.Script, r.Class
+		view.SiteKey, view.Action, view.Bound = r.SiteKey, r.Action, r.Data
+		service, _ := l.Remote.Service()
+		to.Response().Header().Set("Content-Security-Policy", policyFor(service))
 	}
 	return view
 }

@@ -47,7 +47,7 @@ func (l *Login) page(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	view.Challenge = shown(ahead)
+	view.Challenge = l.shown(c, ahead)
 	switch {
 	case c.QueryParam("signed-out") != "":
 		view.Message.Kind = pages.SignedOut

@@ -15,11 +15,25 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode/challenge/remote"
 )
 
 // policy lets pages load nothing but our own files, and nobody frame them.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; media-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// policyFor is the policy of the one page that shows a provider's widget: it lets
+// that provider through and nobody else.
+func policyFor(s remote.Service) string {
+	open := policy
+	for directive, sources := range map[string][]string{"style-src": s.Styles, "script-src": s.Scripts, "connect-src": s.Connects} {
+		if len(sources) > 0 {
+			open = strings.Replace(open, directive+" 'self'", directive+" 'self' "+strings.Join(sources, " "), 1)
+		}
+	}
+	return open + "; frame-src " + strings.Join(s.Frames, " ")
+}
 
 // secureHeaders sets what every answer carries.
 func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {

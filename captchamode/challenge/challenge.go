@@ -18,6 +18,8 @@ const (
 	KindImage = "image"
 	KindPoW   = "pow"
 	KindBoth  = "both"
+	// KindRemote is the widget of a provider on the web.
+	KindRemote = "remote"
 )
 
 // A Challenge is what somebody is shown. The JSON form is the `challenge` of the
@@ -33,6 +35,21 @@ type Challenge struct {
 	Audio string `json:"audio,omitempty"`
 	// PoW is set for KindPoW and KindBoth only.
 	PoW *PoW `json:"pow,omitempty"`
+	// Remote is set for KindRemote only. Its token is the answer.
+	Remote *Remote `json:"remote,omitempty"`
+}
+
+// Remote is the widget of a provider on the web: Script draws it in an element of
+// Class, with SiteKey, Action and Data as its data attributes (Data is Turnstile's
+// cdata), and it puts its token into Field of the form around it.
+type Remote struct {
+	Service string `json:"service"`
+	SiteKey string `json:"site_key"`
+	Script  string `json:"script"`
+	Class   string `json:"class"`
+	Field   string `json:"field"`
+	Action  string `json:"action,omitempty"`
+	Data    string `json:"cdata,omitempty"`
 }
 
 // PoW is work: for each part p, counted from 0, find a number n such that the
@@ -67,7 +84,7 @@ type Solve struct {
 }
 
 // MaxAnswer is the longest answer looked at, in bytes.
-const MaxAnswer = 4096
+const MaxAnswer = 8 << 10
 
 // A Seed is what one challenge's answer is made from. It takes the secret to
 // derive it, and no two challenges or kinds have the same.
@@ -81,10 +98,11 @@ type Task struct {
 	Work    uint32 // of the Puzzle; for Check only
 }
 
-// A Puzzle is a provider's part of a challenge. All but the PoW is sealed in the
+// A Puzzle is a provider's part of a challenge. All but PoW and Remote is sealed in the
 // challenge's ID, so no client can ask for it.
 type Puzzle struct {
-	PoW *PoW
+	PoW    *PoW
+	Remote *Remote
 	// Work is what the PoW asks for.
 	Work uint32
 	// OrImage offers the built-in image in its stead, and accepts its answer.

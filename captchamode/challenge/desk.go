@@ -114,7 +114,7 @@ func (d *Desk) poseAs(ctx context.Context, s sealed) (Puzzle, error) {
 }
 
 func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
-	challenge := Challenge{ID: d.sealer.seal(s), Kind: s.kind, Expires: s.expires, PoW: puzzle.PoW}
+	challenge := Challenge{ID: d.sealer.seal(s), Kind: s.kind, Expires: s.expires, PoW: puzzle.PoW, Remote: puzzle.Remote}
 	if d.illustrated(s) {
 		challenge.Image = "/captcha/" + challenge.ID + ".png"
 		challenge.Audio = "/captcha/" + challenge.ID + ".wav"

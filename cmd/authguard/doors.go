@@ -204,7 +204,7 @@ func (d *doors) login(door string, edge *web.Edge, session time.Duration, source
 		ask = p.mailer.Ask
 	}
 	return &web.Login{
-		Guard: d.site.guard, AskCode: ask, Edge: edge, Door: door, Log: log,
+		Guard: d.site.guard, AskCode: ask, Remote: d.site.mode.remote, Edge: edge, Door: door, Log: log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &d.hold,

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
+	"strings"
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
 	"authguard/captchamode/challenge/pow"
+	"authguard/captchamode/challenge/remote"
+	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
@@ -22,11 +26,12 @@ type mode struct {
 	saved      *modestore.Store
 	bus        *events.Bus
 	work       [2]*pow.Provider // alone, and with a picture
+	remote     *remote.Provider // on the web, if one is set
 	challenges *challenge.Desk
 }
 
-func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, bus *events.Bus, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
-	m = &mode{bus: bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
+func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, w *watch, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
+	m = &mode{bus: w.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
 	if m.Mode, err = captchamode.NewMode(loaded.Site.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
@@ -39,10 +44,10 @@ func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counti
 			return nil, err
 		}
 	}
-	return m, m.openChallenges(loaded, on, c, log, builtIn)
+	return m, m.openChallenges(loaded, on, c, w.alerts, log, builtIn)
 }
 
-func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, log *slog.Logger, builtIn challenge.Illustrated) (err error) {
+func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, told *alerts.Alerter, log *slog.Logger, builtIn challenge.Illustrated) (err error) {
 	if builtIn == nil {
 		if builtIn, err = image.New(image.Config{}); err != nil {
 			return err
@@ -53,14 +58,60 @@ func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, l
 			return err
 		}
 	}
+	m.remote = remote.New(c.spent, providerChanged(told, log), on.clock.Now)
+	if err := m.remote.Set(remoteConfig(loaded)); err != nil {
+		return err
+	}
 	m.challenges, err = challenge.New(challenge.Config{
 		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: c.spent, BuiltIn: builtIn,
-		Others: []challenge.Provider{m.work[0], m.work[1]}, Preferred: string(loaded.Challenge.Kind), TTL: loaded.Challenge.TTL,
+		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(loaded), TTL: loaded.Challenge.TTL,
 		OnFallback: func(kind string, err error) {
+			if kind == challenge.KindRemote {
+				return // providerChanged has told, once
+			}
 			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
 		},
 	})
 	return err
+}
+
+// preferred is the kind of the challenges that are issued.
+func preferred(loaded *config.Loaded) string {
+	if loaded.Challenge.Remote() {
+		return challenge.KindRemote
+	}
+	return string(loaded.Challenge.Kind)
+}
+
+// remoteConfig is the provider on the web; zero for none.
+func remoteConfig(loaded *config.Loaded) remote.Config {
+	c := loaded.Challenge
+	if !c.Remote() {
+		return remote.Config{}
+	}
+	origin, _ := url.Parse(loaded.Config.Origin) // which the configuration has checked
+	return remote.Config{
+		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.Secret.Reveal(), Verify: c.Verify, Hosts: []string{strings.ToLower(origin.Hostname())},
+	}
+}
+
+// Kinds of alerts about a provider of challenges.
+const (
+	providerLost alerts.Kind = "provider-lost"
+	providerBack alerts.Kind = "provider-back"
+)
+
+// providerChanged tells administrators that the built-in picture takes a
+// provider's place, or no longer.
+func providerChanged(told *alerts.Alerter, log *slog.Logger) func(up bool, why error) {
+	return func(up bool, why error) {
+		if up {
+			told.Raise(providerBack, "The challenge provider answers again", "strangers are shown its widget again")
+			return
+		}
+		log.Error("challenge provider failed: the built-in image takes its place", "error", why)
+		told.Raise(providerLost, "The challenge provider cannot be used", "strangers are shown the built-in picture in its place.\n"+alerts.Name(why.Error()))
+	}
 }
 
 // switched passes a switch of the mode on; it must not block. A switch that another
@@ -80,11 +131,12 @@ func (m *mode) switched(one captchamode.Switch) {
 func (m *mode) start(group *background.Group) {
 	group.Start(m.saved.Run)
 	group.Start(m.Mode.Run)
+	group.Start(m.remote.Run)
 }
 
 func (m *mode) reload(loaded *config.Loaded) error {
 	return errors.Join(
 		m.SetConfig(loaded.Site.Mode), m.work[0].SetWork(int64(loaded.Challenge.PowCost)), m.work[1].SetWork(int64(loaded.Challenge.PowCost)),
-		m.challenges.Set(string(loaded.Challenge.Kind), loaded.Challenge.TTL),
+		m.remote.Set(remoteConfig(loaded)), m.challenges.Set(preferred(loaded), loaded.Challenge.TTL),
 	)
 }

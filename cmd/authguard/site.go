@@ -75,7 +75,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, how.anew, s.watch.alerts, s.log); err != nil {
 		return err
 	}
-	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch.bus, s.log, how.builtIn); err != nil {
+	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch, s.log, how.builtIn); err != nil {
 		return err
 	}
 	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
 	"authguard/trusted"
 )
@@ -152,10 +153,16 @@ type Site struct {
 
 // Challenge is what a stranger is asked to solve.
 type Challenge struct {
-	Kind    ChallengeKind `words:"both image pow"`
+	Kind    ChallengeKind `words:"both image pow turnstile hcaptcha recaptcha friendly"`
 	TTL     time.Duration `within:"30s 1h"`    // how long there is time for it
 	PowCost int           `within:"100 20000"` // derivations that a solution takes on average, at the lowest level
+	SiteKey string        // of a provider on the web: public
+	Secret  Secret        // of a provider on the web
+	Verify  string        // URL of its siteverify; empty: where the provider says
 }
+
+// Remote reports whether challenges are those of a provider on the web.
+func (c *Challenge) Remote() bool { return remote.Known(string(c.Kind)) }
 
 // Places bounds the privileged places of one account (rule R14).
 type Places struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"authguard/captchamode/challenge/remote"
 	"authguard/internal/alerts"
 	"authguard/internal/passes"
 )
@@ -94,6 +95,9 @@ func (l *loader) validate() {
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
+	l.check("challenge.verify", c.Challenge.Verify, remote.CheckVerify)
+	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
+		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.check("mail.from", c.Mail.From, passes.CheckFrom)
 	if c.Mail.Server != "" {
 		_, err := passes.NewSMTP(c.Mail.Server.Reveal(), c.Mail.From)
@@ -106,8 +110,9 @@ func (l *loader) validate() {
 }
 
 var (
-	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
-	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
+	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
+	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
 // listenable checks a host and port to listen on.
@@ -173,6 +178,7 @@ func (l *loader) conflicts() {
 	l.known = slices.Clone(l.problems)
 	l.accountConflicts(&c.Accounts)
 	l.redisConflicts(&c.Redis)
+	l.challengeConflicts(&c.Challenge)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
 		"must say who sends, such as login@example.org, because mail.server is set")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
@@ -216,6 +222,20 @@ func (l *loader) redisConflicts(r *Redis) {
 	l.unless(r.TLS || r.TLSCA+r.TLSCert+r.TLSKey == "", "redis.tls", "redis", "must be true, because certificates are set")
 	l.unless((r.TLSCert == "") == (r.TLSKey == ""), "redis.tls_cert", "redis.tls_key",
 		"must be set together with redis.tls_key")
+}
+
+func (l *loader) challengeConflicts(c *Challenge) {
+	const kind, needed = "challenge.kind", "must be set, because challenge.kind is %s"
+	if c.Remote() {
+		l.unless(c.SiteKey != "", "challenge.site_key", kind, needed, c.Kind)
+		l.unless(c.Secret != "", "challenge.secret", kind, needed, c.Kind)
+		l.unless(l.loaded.Config.Origin != "", "origin", kind, needed+": only solves on that host count", c.Kind)
+		return
+	}
+	const unused = "is not used while challenge.kind is %s: set that to your provider, or leave this out"
+	l.unless(c.SiteKey == "", "challenge.site_key", kind, unused, c.Kind)
+	l.unless(c.Secret == "", "challenge.secret", kind, unused, c.Kind)
+	l.unless(c.Verify == "", "challenge.verify", kind, unused, c.Kind)
 }
 
 func (l *loader) accountConflicts(a *Accounts) {

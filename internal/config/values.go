@@ -94,6 +94,11 @@ const (
 	KindImage ChallengeKind = "image"
 	KindPow   ChallengeKind = "pow"  // work that the browser does
 	KindBoth  ChallengeKind = "both" // work and a picture
+	// The others are providers on the web: see package challenge/remote.
+	KindTurnstile ChallengeKind = "turnstile"
+	KindHCaptcha  ChallengeKind = "hcaptcha"
+	KindReCAPTCHA ChallengeKind = "recaptcha"
+	KindFriendly  ChallengeKind = "friendly"
 
 	FormatText LogFormat = "text"
 	FormatJSON LogFormat = "json"

@@ -37,6 +37,9 @@ const (
 	ChallengePoW ChallengeKind = "pow"
 	// ChallengeBoth is the arithmetic and the picture.
 	ChallengeBoth ChallengeKind = "both"
+	// ChallengeRemote is a provider's widget, drawn by /static/remote.js, with a
+	// picture for browsers without JavaScript.
+	ChallengeRemote ChallengeKind = "remote"
 )
 
 // A Challenge is one issued challenge. The zero Challenge is none.
@@ -50,10 +53,15 @@ type Challenge struct {
 	Audio string
 	// PoWJSON is what pow.js reads from the attribute data-pow.
 	PoWJSON string
+	// Of a provider's widget: see challenge.Remote. Bound is its Data.
+	Service, Script, Class, SiteKey, Action, Bound string
 }
 
 // PoW reports whether the browser has something to work at.
 func (c Challenge) PoW() bool { return c.Kind == ChallengePoW || c.Kind == ChallengeBoth }
+
+// Remote reports whether the challenge is a provider's widget.
+func (c Challenge) Remote() bool { return c.Kind == ChallengeRemote }
 
 // Both reports whether the picture is asked for as well.
 func (c Challenge) Both() bool { return c.Kind == ChallengeBoth }
@@ -127,5 +135,5 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Title: title, Script: "login.js", PoW: v.Challenge.PoW()}
+	return frame{Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
 }

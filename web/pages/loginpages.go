@@ -48,6 +48,7 @@ const (
 	slotImage
 	slotAudio
 	slotPoW
+	slotBound
 	slotSeconds
 	slotWords
 	slotISO
@@ -65,7 +66,7 @@ func (s slot) mark() string { return mark + string(rune('a'+s)) }
 func (v LoginView) withMarks() LoginView {
 	v.marked = true
 	c, m := &v.Challenge, &v.Message
-	for s, text := range [...]*string{slotUsername: &v.Username, slotID: &c.ID, slotImage: &c.Image, slotAudio: &c.Audio, slotPoW: &c.PoWJSON} {
+	for s, text := range [...]*string{slotUsername: &v.Username, slotID: &c.ID, slotImage: &c.Image, slotAudio: &c.Audio, slotPoW: &c.PoWJSON, slotBound: &c.Bound} {
 		if *text != "" {
 			*text = slot(s).mark()
 		}
@@ -85,7 +86,7 @@ func (v LoginView) withMarks() LoginView {
 // parts but the first begin with a slot's letter.
 func fill(skeleton []string, v LoginView) []byte {
 	with := [slots]string{
-		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON,
+		slotUsername: v.Username, slotID: v.Challenge.ID, slotImage: v.Challenge.Image, slotAudio: v.Challenge.Audio, slotPoW: v.Challenge.PoWJSON, slotBound: v.Challenge.Bound,
 	}
 	if v.Message.Waits() {
 		w := v.Wait()

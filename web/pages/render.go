@@ -57,5 +57,6 @@ type frame struct {
 	Title  string
 	Script string
 	PoW    bool
+	Remote bool
 	Wide   bool
 }

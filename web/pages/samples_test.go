@@ -33,6 +33,7 @@ func samples() map[string]func() ([]byte, error) {
 		"login wrong":      login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
 		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
 		"login work":       login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
+		"login widget":     login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
 		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
 		"login code":       login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
 		"code":             func() ([]byte, error) { return RenderCode(CodeView{}) },
@@ -55,6 +56,13 @@ func image() Challenge {
 func work() Challenge {
 	c := image()
 	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
+	return c
+}
+
+func widget() Challenge {
+	c := image()
+	c.Kind, c.Service, c.Script, c.Class, c.SiteKey = ChallengeRemote, "turnstile", "https://challenges.cloudflare.com/turnstile/v0/api.js", "cf-turnstile", "0x4AAAAAAA"
+	c.Action, c.Bound = "login", "00ff"
 	return c
 }
 

@@ -1,0 +1,277 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/captchamode/challenge"
+)
+
+const (
+	token  = "a-token-as-long-as-real-ones-are"
+	secret = "hunter2-the-secret"
+)
+
+// A fake is a siteverify that says what it is told to.
+type fake struct {
+	*httptest.Server
+	say   func(w http.ResponseWriter, r *http.Request)
+	asked atomic.Int64
+}
+
+func newFake(t *testing.T, say func(w http.ResponseWriter, r *http.Request)) *fake {
+	t.Helper()
+	f := &fake{say: say}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.asked.Add(1)
+		_ = r.ParseForm() // a server notices that a client has gone only once it has read all
+		f.say(w, r)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// An edge is what was told.
+type edges struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (e *edges) changed(up bool, why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.told = append(e.told, fmt.Sprint(up, " ", why))
+}
+
+func (f *fake) provider(t *testing.T, service string) (*Provider, *edges) {
+	t.Helper()
+	e := new(edges)
+	p := New(challenge.NewMemorySpent(0, nil), e.changed, nil)
+	err := p.Set(Config{Service: service, SiteKey: "a-site-key", Secret: secret, Verify: f.URL, Hosts: []string{"login.example.org"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, e
+}
+
+var seed = challenge.Seed{1}
+
+// success is what each service says of a good token.
+func success(service string, change func(a map[string]any)) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		a := map[string]any{"success": true, "hostname": "login.example.org", "challenge_ts": time.Now().UTC().Format(time.RFC3339Nano)}
+		switch service {
+		case "turnstile":
+			a["action"], a["cdata"] = "login", bound(seed)
+		case "friendly":
+			a = map[string]any{"success": true, "data": map[string]any{"challenge": map[string]any{"timestamp": time.Now().Unix(), "origin": "https://login.example.org"}}}
+		}
+		if change != nil {
+			change(a)
+		}
+		_ = json.NewEncoder(w).Encode(a)
+	}
+}
+
+func each(t *testing.T, story func(t *testing.T, service string)) {
+	t.Helper()
+	for _, s := range services {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			story(t, s.Name)
+		})
+	}
+}
+
+func check(t *testing.T, p *Provider, token string) (bool, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // as the desk does
+	defer cancel()
+	return p.Check(ctx, challenge.Task{Seed: seed}, token)
+}
+
+func TestAGoodTokenSolvesAndTheSecretGoesWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, service string) {
+		f := newFake(t, nil)
+		f.say = func(w http.ResponseWriter, r *http.Request) {
+			inForm, inHeader := r.PostFormValue("secret"), r.Header.Get("X-API-Key")
+			if r.Method != http.MethodPost || r.PostFormValue("response") != token || r.URL.RawQuery != "" ||
+				(service == "friendly") != (inHeader == secret && inForm == "") || (service != "friendly") != (inForm == secret && inHeader == "") {
+				t.Errorf("asked %s %s %v %v", r.Method, r.URL, r.PostForm, r.Header)
+			}
+			success(service, nil)(w, r)
+		}
+		p, e := f.provider(t, service)
+		if ok, err := check(t, p, token); !ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+		if len(e.told) != 0 {
+			t.Errorf("told %v", e.told)
+		}
+	})
+}
+
+// R17: a provider that calls a token good twice is not believed the second time.
+func TestR17ATokenIsGoodOnceWhateverTheProviderSays(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, service string) {
+		stamp := time.Now().UTC().Truncate(time.Second)
+		p, _ := newFake(t, success(service, func(a map[string]any) {
+			if service == "friendly" {
+				a["data"] = map[string]any{"challenge": map[string]any{"timestamp": stamp.Unix()}}
+			} else {
+				a["challenge_ts"] = stamp.Format(time.RFC3339)
+			}
+		})).provider(t, service)
+		var good atomic.Int64
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				if ok, err := p.Check(t.Context(), challenge.Task{Seed: seed}, token); err != nil {
+					t.Error(err)
+				} else if ok {
+					good.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if good.Load() != 1 {
+			t.Errorf("one token was good %d times", good.Load())
+		}
+	})
+}
+
+func TestR18AProviderThatLiesIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, service string) {
+		old, new := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		lies := map[string]func(a map[string]any){
+			"no success":     func(a map[string]any) { a["success"] = false },
+			"another host":   func(a map[string]any) { a["hostname"] = "evil.example" },
+			"a longer host":  func(a map[string]any) { a["hostname"] = "login.example.org.evil.example" },
+			"an old token":   func(a map[string]any) { a["challenge_ts"] = old.UTC().Format(time.RFC3339) },
+			"a future token": func(a map[string]any) { a["challenge_ts"] = new.UTC().Format(time.RFC3339) },
+			"a token of no time": func(a map[string]any) {
+				delete(a, "challenge_ts")
+				delete(a, "data")
+			},
+		}
+		if service == "friendly" {
+			lies["another origin"] = func(a map[string]any) {
+				a["data"] = map[string]any{"challenge": map[string]any{"timestamp": time.Now().Unix(), "origin": "https://evil.example"}}
+			}
+		} else {
+			lies["no host"] = func(a map[string]any) { delete(a, "hostname") }
+		}
+		if service == "turnstile" {
+			lies["another action"] = func(a map[string]any) { a["action"] = "comment" }
+			lies["another challenge"] = func(a map[string]any) { a["cdata"] = bound(challenge.Seed{2}) }
+			lies["no challenge"] = func(a map[string]any) { delete(a, "cdata") }
+		}
+		for name, lie := range lies {
+			p, e := newFake(t, success(service, lie)).provider(t, service)
+			if ok, err := check(t, p, token); ok || err != nil {
+				t.Errorf("%s: %v, %v", name, ok, err)
+			}
+			if len(e.told) != 0 {
+				t.Errorf("%s: %v", name, e.told)
+			}
+		}
+	})
+}
+
+func TestR18AProviderThatDoesNotAnswerIsReplacedUntilItDoes(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, service string) {
+		for name, say := range map[string]func(http.ResponseWriter, *http.Request){
+			"hangs": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			"stops in the middle": func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				fmt.Fprint(w, `{"success":true,`)
+			},
+			"500": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); success(service, nil)(w, r) },
+			"401": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); success(service, nil)(w, r) },
+			"sends away": func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+			},
+			"garbage": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>success") },
+			"empty":   func(http.ResponseWriter, *http.Request) {},
+			"no word": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hostname":"login.example.org"}`) },
+			"text for true": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, `{"success":"true","hostname":"login.example.org"}`)
+			},
+			"a huge body": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, `{"success":true,"x":"`+strings.Repeat("x", 1<<20)+`"}`)
+			},
+			"a wrong secret": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, `{"success":false,"error-codes":["invalid-input-secret"]}`)
+			},
+		} {
+			f := newFake(t, say)
+			p, e := f.provider(t, service)
+			began := time.Now()
+			ok, err := check(t, p, token)
+			if ok || err == nil || strings.Contains(fmt.Sprint(err), secret) || strings.Contains(fmt.Sprint(e.told), secret) {
+				t.Errorf("%s: %v, %v", name, ok, err)
+			}
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("%s: it took %v", name, took)
+			}
+			if _, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); !errors.Is(err, errDown) || len(e.told) != 1 {
+				t.Errorf("%s: issued all the same: %v; told %v", name, err, e.told)
+			}
+			f.say = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"success":false}`) }
+			p.probe(t.Context(), p.using.Load())
+			if puzzle, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); err != nil || puzzle.Remote == nil || !puzzle.OrImage || len(e.told) != 2 {
+				t.Errorf("%s: not issued once it answers again: %v; told %v", name, err, e.told)
+			}
+		}
+	})
+}
+
+func TestDigitsAreNotSentToTheProvider(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, success("hcaptcha", nil))
+	p, _ := f.provider(t, "hcaptcha")
+	if ok, err := check(t, p, "123456"); ok || err != nil || f.asked.Load() != 0 {
+		t.Errorf("%v, %v, asked %d times", ok, err, f.asked.Load())
+	}
+}
+
+func TestAClientThatHangsUpDoesNotBreakTheProvider(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p, e := f.provider(t, "turnstile")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ok, err := p.Check(ctx, challenge.Task{Seed: seed}, token); ok || err == nil || len(e.told) != 0 || p.down.Load() {
+		t.Errorf("%v, %v, told %v", ok, err, e.told)
+	}
+}
+
+func TestTheSecretIsSentOverTLSOnly(t *testing.T) {
+	t.Parallel()
+	for text, good := range map[string]bool{
+		"https://eu.frcapi.com/api/v2/captcha/siteverify": true, "http://127.0.0.1:1/": true, "http://eu.frcapi.com/": false,
+		"https://user:password@host/": false, "ftp://host/": false, "eu.frcapi.com": false, "": false,
+	} {
+		if err := CheckVerify(text); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, s := range services {
+		if CheckVerify(s.Verify) != nil || !strings.HasPrefix(s.Script, "https://") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
