@@ -59,6 +59,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Reasons.first(Reason{Cause: PassFailed})
 	}
 	if d.Action == Proceed {
+		d.Insufficient = v.insufficient()
 		d.Ticket = newTicket(&a, &v, &d)
 		return d, nil
 	}
@@ -101,7 +102,8 @@ func (g *Guard) look(a *Attempt, v *view) {
 	} else {
 		g.device(v, a.Devices)
 		if a.Fingerprint != 0 {
-			v.guess = g.digests.ofGuess(a.Fingerprint, &v.Account)
+			v.guess, v.Spray = g.digests.ofGuess(a.Fingerprint, &v.Account)
+			v.SprayAccounts = v.rules.policy.Spray.Accounts
 		}
 	}
 	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
@@ -132,6 +134,12 @@ func (v *view) lifts() (l lift) {
 		l |= allowedAddress
 	}
 	return l
+}
+
+// insufficient reports whether even the right password is not enough: strangers
+// try it on many accounts, and this is a stranger's place without a one-time code.
+func (v *view) insufficient() bool {
+	return v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor
 }
 
 func (v *view) privileged() bool { return v.Status == trusted.Privileged }
@@ -364,7 +372,9 @@ type Ticket struct {
 	rules   *rules
 	id      failures.ChargeID
 	guess   uint32
+	spray   uint32
 	repeat  bool
+	sprayed bool // the password does not suffice
 	account digest
 	address digest
 	network digest
@@ -387,7 +397,7 @@ type Ticket struct {
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
-		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, repeat: v.Repeat, account: v.Account,
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, spray: v.Spray, repeat: v.Repeat, sprayed: d.Insufficient, account: v.Account,
 		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
 		failures: int32(v.accountFailures()), forwarded: a.Forwarded, passed: v.passed,
@@ -397,6 +407,7 @@ func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
+	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
 	c.Ladders, c.Binds = &t.rules.calm.ladders, &t.rules.binds[0]
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
@@ -442,20 +453,30 @@ func OutcomeOf(ok bool) Outcome {
 	return Failed
 }
 
-// Settle says how an attempt ended. It does its work although ctx may be
+// ErrInsufficient means that the password was right and is not enough, since
+// strangers try it on many accounts (R28). The attempt was settled as one with a
+// wrong password, and is to be answered like one.
+var ErrInsufficient = errors.New("guard: the password is right, and is not enough: it is being tried on many accounts")
+
+// Settle says how an attempt ended. If that is ErrInsufficient, nobody may be let
+// in: see Decision.Insufficient. It does its work although ctx may be
 // cancelled. A ticket is settled once, whatever copies there are of it; the
 // second time is ErrSettled and changes nothing. A place that cannot be remembered
 // is told to Config.Failed and is no error: a back end would pass it on, and only a
 // right password has a place to remember (R27). Another error means that the
 // store failed: the attempt then counts as failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	insufficient := o == Succeeded && t.sprayed
+	if insufficient {
+		o = Insufficient
+	}
 	if err := t.end(o); err != nil {
 		return err
 	}
 	c := t.charge()
+	c.Now = g.config.Now()
 	switch o {
 	case Succeeded:
-		c.Now = g.config.Now()
 		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
 		g.arrived(&t, c.Now)
 		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
@@ -466,7 +487,11 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		g.press(&t, captchamode.Failure)
 	}
 	g.settlePass(ctx, &t, o)
-	err := g.config.Store.Settle(afterwards(ctx), c, o)
+	stored := o
+	if insufficient {
+		stored = Failed
+	}
+	err := g.config.Store.Settle(afterwards(ctx), c, stored)
 	if errors.Is(err, ErrPlace) {
 		g.config.Failed(err)
 		err = nil
@@ -477,6 +502,9 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	g.wake(&c)
 	if g.config.Observer != nil {
 		g.config.Observer.Observe(t.event(g.config.Now(), o))
+	}
+	if insufficient && err == nil {
+		return ErrInsufficient
 	}
 	return err
 }
@@ -577,7 +605,11 @@ func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Contex
 		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
 			outcome = Failed
 		}
-		if settled := g.Settle(ctx, d.Ticket, outcome); settled != nil && err == nil {
+		settled := g.Settle(ctx, d.Ticket, outcome)
+		if errors.Is(settled, ErrInsufficient) {
+			ok, settled = false, nil
+		}
+		if settled != nil && err == nil {
 			err = settled
 			ok = ok && outcome == Succeeded
 		}

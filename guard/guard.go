@@ -248,6 +248,10 @@ type Decision struct {
 	Solve challenge.Verdict
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
+	// Insufficient says, of Proceed, that even the right password is not enough,
+	// since strangers try it on many accounts: it is to be checked and then answered
+	// like a wrong one. Settle refuses a success.
+	Insufficient bool
 	// Passed says that a good one-time code came along.
 	Passed bool
 	// Counted says that a Challenge is pressure on the site until it is solved.
@@ -278,9 +282,12 @@ const (
 	// Withdrawn: the attempt was stopped after all, before its password was
 	// looked at. The guard says so itself; nobody else needs to.
 	Withdrawn
+	// Insufficient: the password was right, is tried on many accounts, and did not
+	// suffice. The guard makes it of Succeeded; nobody else needs to.
+	Insufficient
 )
 
-var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn"}
+var outcomeNames = [...]string{Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned", Withdrawn: "withdrawn", Insufficient: "insufficient"}
 
 // String is the outcome's stable name.
 func (o Outcome) String() string {

@@ -91,13 +91,14 @@ func (g *Guard) Fingerprint(password string) uint64 {
 	return max(1, siphash.Hash(g.digests.password[0], g.digests.password[1], []byte(password)))
 }
 
-// ofGuess stands for a password among an account's last wrong ones. The same
-// password stands there for something else at every account.
-func (d *digester) ofGuess(fingerprint uint64, account *digest) uint32 {
-	var b [24]byte
-	copy(b[:], account[:])
-	binary.LittleEndian.PutUint64(b[16:], fingerprint)
-	return uint32(siphash.Hash(d.guess[0], d.guess[1], b[:]))&guessMask | guessKnown
+// ofGuess stands for a password at an account, and for the same password at every
+// account alike. Without the key nobody makes the one out of the other.
+func (d *digester) ofGuess(fingerprint uint64, account *digest) (guess, spray uint32) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], fingerprint)
+	spray = uint32(siphash.Hash(d.guess[0], d.guess[1], b[:])) & guessMask
+	own := uint32(siphash.Hash(d.guess[0], d.guess[1], account[:])) & guessMask
+	return spray ^ own | guessKnown, spray | guessKnown
 }
 
 // ofPair mixes two digests into one. Nobody without the secret knows either, so

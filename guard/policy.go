@@ -41,6 +41,13 @@ type Delay struct {
 	Monitor bool
 }
 
+// Spray says at how many accounts a password must be wrong within a day to be
+// taken for one that is sprayed (R28). The zero Spray recognises none.
+type Spray struct {
+	Accounts int // at most failures.MaxSprayAccounts
+	Monitor  bool
+}
+
 // A Policy is every number that a decision depends on. Start from
 // [DefaultPolicy]; the zero Policy limits nothing and does not validate.
 type Policy struct {
@@ -51,6 +58,9 @@ type Policy struct {
 	Account []Limit
 	// PrivilegedPair is the budget of an account at a privileged place.
 	PrivilegedPair []Limit
+	// Spray is when a password that strangers try on many accounts no longer
+	// suffices for them.
+	Spray Spray
 	// SiteSlow makes a stranger's address wait this long between two attempts
 	// while the site's failures are above a third of the threshold. Zero: no
 	// slowing.
@@ -87,6 +97,7 @@ func DefaultPolicy() Policy {
 			{Failures: 20, Window: time.Hour, Then: Challenge},
 			{Failures: 100, Window: day, Then: Forget},
 		},
+		Spray:      Spray{Accounts: 10},
 		SiteSlow:   2 * time.Second,
 		PendingFor: 5 * time.Second,
 		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL, Sharers: trusted.DefaultSharers},

@@ -35,6 +35,8 @@ func (p Policy) Problems() []Problem {
 	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse)
 	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
+	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",
+		"must be from 3 to %d, or 0 for none, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
 	c.check(p.SiteSlow >= 0 && p.SiteSlow <= time.Minute && whole(p.SiteSlow),
 		"site.slow", "must be from 0 to 1m in whole milliseconds, not %v", p.SiteSlow)
 	c.check(p.PendingFor >= 100*time.Millisecond && p.PendingFor <= time.Minute && whole(p.PendingFor),

@@ -90,6 +90,10 @@ type Charge struct {
 	// Guess stands for the password among the account's last wrong ones (R28):
 	// keyed and truncated. Zero: it is not known, and the attempt is charged.
 	Guess uint32
+	// Spray stands for the password at every account alike. Where strangers fail
+	// with it at SprayAccounts of them within a day, it is sprayed.
+	Spray         uint32
+	SprayAccounts int
 
 	// AtDevice says that the device counted as the attempt's place, not the
 	// address, and Status what the place is to the account.
@@ -100,6 +104,9 @@ type Charge struct {
 	// like any other, and is charged nothing: it holds on to the charge of the
 	// first, which was made at ID.There.
 	Repeat bool
+	// Sprayed says that strangers try the password on many accounts, and that this
+	// place is a stranger's.
+	Sprayed bool
 	// ID stands for the charge; zero if nothing was charged.
 	ID failures.ChargeID
 	// Usage is the usage of each subject that counted. If one subject refused the
@@ -140,6 +147,23 @@ func (c *Charge) GuessAt(place trusted.Key, status trusted.Status) uint32 {
 	}
 	return c.Guess ^ binary.LittleEndian.Uint32(place[:])&guessMask | failures.GuessScope
 }
+
+// Sprayable reports whether a wrong password counts towards spraying. At a
+// privileged place somebody mistypes.
+func (c *Charge) Sprayable() bool {
+	return c.Spray != 0 && c.SprayAccounts > 0 && c.Status != trusted.Privileged
+}
+
+// Miss is the attempt's wrong password, or another one by what stands for it.
+func (c *Charge) Miss(spray uint32) failures.Miss {
+	return failures.Miss{
+		Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Address: binary.LittleEndian.Uint16(c.Address[:]),
+	}
+}
+
+// SprayOf turns what stands for a password at this account into what stands for
+// it at every account alike.
+func (c *Charge) SprayOf(guess uint32) uint32 { return guess ^ c.Guess ^ c.Spray }
 
 // Held is the charge that the attempt made or, if it repeats a password, that of
 // the first who offered it.
@@ -201,6 +225,9 @@ func (c *Charge) BudgetSpent() bool {
 // Local is a Store in this process: counters in memory, and places in memory or
 // in SQL. It is safe for concurrent use.
 type Local struct {
+	// Sprays find out what is sprayed; to be replaced, if at all, before the first
+	// attempt.
+	Sprays   *failures.Sprays
 	counters *failures.Memory
 	places   trusted.Store
 }
@@ -211,7 +238,7 @@ var _ Store = (*Local)(nil)
 // run. The counters must retain charges for Policy.Retain and call
 // them undecided for Policy.PendingFor.
 func NewLocal(counters *failures.Memory, places trusted.Store) *Local {
-	return &Local{counters: counters, places: places}
+	return &Local{Sprays: failures.NewSprays(nil), counters: counters, places: places}
 }
 
 // Begin implements Store.
@@ -280,6 +307,7 @@ func (l *Local) Note(c Charge) { l.counters.Note(c.guess(), c.ID) }
 // address can use up its budget, but not the device's.
 func (l *Local) find(ctx context.Context, c *Charge) {
 	c.AtDevice, c.Status = false, trusted.Stranger
+	defer func() { c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && l.Sprays.Has(c.Spray, c.Now) }()
 	if c.Account == (trusted.Key{}) {
 		return
 	}
@@ -320,6 +348,7 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	if !c.ID.Charged() || c.Repeat && o == Failed {
 		return nil
 	}
+	l.spray(&c, o)
 	first, last := c.Counted()
 	var all [subjectCount]failures.Subject
 	c.subjects(&all)
@@ -348,6 +377,24 @@ func (l *Local) remember(ctx context.Context, c *Charge) error {
 		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	return nil
+}
+
+// madeGoodWithin is how long before a login a wrong password of its pair was
+// mistyped, and is no part of a spray.
+const madeGoodWithin = 15 * time.Minute
+
+// spray counts a stranger's wrong password, or takes back what the same person
+// mistyped before a login.
+func (l *Local) spray(c *Charge, o Outcome) {
+	switch {
+	case !c.Sprayable():
+	case o == Failed:
+		l.Sprays.Add(c.Miss(c.Spray), c.SprayAccounts, c.Now)
+	case o == Succeeded && c.Guess != 0:
+		for _, guess := range l.counters.GuessesFrom(c.guess(), madeGoodWithin) {
+			l.Sprays.TakeBack(c.Miss(c.SprayOf(guess)), c.SprayAccounts, c.Now)
+		}
+	}
 }
 
 // dropGuess forgets a password that was right or not looked at. It returns those

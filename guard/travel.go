@@ -41,13 +41,14 @@ const (
 	forwardedFlag  = 2
 	passedFlag     = 4
 	repeatFlag     = 8
+	sprayedFlag    = 16
 )
 
 // A travelling ticket is this, big endian, then directory, 0, name.
 type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
-	Guess                        uint32
+	Guess, Spray                 uint32
 	Charge                       failures.ChargeID
 	Epoch, Nonce, Place, Address [16]byte
 }
@@ -86,7 +87,7 @@ func (g *Guard) Seal(t *Ticket) string {
 	}
 	rand.Read(t.nonce[:])
 	fixed := travelling{
-		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Charge: t.id,
+		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Spray: t.spray, Charge: t.id,
 		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16(),
 	}
 	if t.status == trusted.Privileged {
@@ -97,6 +98,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	}
 	if t.repeat {
 		fixed.Flags |= repeatFlag
+	}
+	if t.sprayed {
+		fixed.Flags |= sprayedFlag
 	}
 	if t.passed {
 		fixed.Flags |= passedFlag
@@ -131,7 +135,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
-		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, repeat: fixed.Flags&repeatFlag != 0,
+		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray, sprayed: fixed.Flags&sprayedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

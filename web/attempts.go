@@ -80,12 +80,15 @@ type attemptRequest struct {
 }
 
 type attemptAnswer struct {
-	Decision   string               `json:"decision"`
-	Reasons    []string             `json:"reasons"`
-	Words      []string             `json:"words"`
-	RetryAfter int                  `json:"retry_after,omitempty"`
-	Ticket     string               `json:"ticket,omitempty"`
-	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
+	Decision   string   `json:"decision"`
+	Reasons    []string `json:"reasons"`
+	Words      []string `json:"words"`
+	RetryAfter int      `json:"retry_after,omitempty"`
+	// PasswordSuffices comes with proceed. If it is false, the password is to be
+	// checked and then answered like a wrong one, right or not.
+	PasswordSuffices *bool                `json:"password_suffices,omitempty"`
+	Ticket           string               `json:"ticket,omitempty"`
+	Challenge        *challenge.Challenge `json:"challenge,omitempty"`
 }
 
 // begin is POST /v1/attempts.
@@ -120,6 +123,8 @@ func (a *API) begin(c echo.Context) error {
 	switch d.Action {
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
+		suffices := !d.Insufficient
+		out.PasswordSuffices = &suffices
 		a.expect(d.Ticket)
 	case guard.Challenge:
 		challenge, err := a.Guard.Issue(ctx, attempt, d)
@@ -195,7 +200,14 @@ func (a *API) settle(c echo.Context) error {
 			Detail: "The first outcome stands.",
 		}
 	}
-	if err := a.Guard.Settle(ctx, ticket, outcome); err != nil {
+	err = a.Guard.Settle(ctx, ticket, outcome)
+	if errors.Is(err, guard.ErrInsufficient) {
+		return Problem{
+			Type: "insufficient", Title: "The password is right, and is not enough", Status: http.StatusForbidden,
+			Detail: "It is being tried on many accounts. Let nobody in, and answer as for a wrong password. The attempt has failed.",
+		}
+	}
+	if err != nil {
 		return unavailable()
 	}
 	if device, _, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {

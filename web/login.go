@@ -138,11 +138,12 @@ func (l *Login) check(t *try) error {
 		}
 		return l.stopped(t)
 	}
-	ok = ok && l.opensTo(login)
+	right := ok && l.opensTo(login)
+	ok = right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
 	if err == nil {
 		err = l.write(t, login, ok)
 	}
-	outcome := guard.OutcomeOf(ok)
+	outcome := guard.OutcomeOf(right)
 	if err != nil {
 		outcome = guard.Abandoned
 	}
@@ -176,7 +177,7 @@ func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
 func (l *Login) settle(t *try, o guard.Outcome) {
-	if err := l.Guard.Settle(t.Request().Context(), t.decision.Ticket, o); err != nil {
+	if err := l.Guard.Settle(t.Request().Context(), t.decision.Ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
 		l.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 }

@@ -72,7 +72,9 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		c.store, c.spent, c.settled = c.shared.store, c.shared.used, c.shared.settled
 		return c, nil
 	}
-	c.store, c.spent, c.settled = guard.NewLocal(c.counters, c.places), challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
+	local := guard.NewLocal(c.counters, c.places)
+	local.Sprays = failures.NewSprays(told.Spray)
+	c.store, c.spent, c.settled = local, challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
 	return c, nil
 }
 

@@ -63,7 +63,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places},
+		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places, OnSpray: told.Spray},
 	})
 	if err != nil {
 		return nil, err

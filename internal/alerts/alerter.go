@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/events"
 )
@@ -39,6 +40,8 @@ const (
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
+	SprayedRight      Kind = "sprayed-password-right"
+	Sprayed           Kind = "password-sprayed"
 	ChannelDead       Kind = "alert-channel-dead"
 	ChannelBack       Kind = "alert-channel-back"
 	SteadyPressure    Kind = "steady-pressure"
@@ -52,6 +55,8 @@ var titles = map[Kind]string{
 	AccountAttacked:   "Accounts are under attack",
 	ChannelDead:       "An alert channel is dead",
 	ChannelBack:       "An alert channel works again",
+	SprayedRight:      "A stranger has an account's right password, which is tried on many accounts",
+	Sprayed:           "One password is being tried on many accounts",
 	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
 	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
 }
@@ -224,6 +229,14 @@ func (a *Alerter) Raise(kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tell(alert{at: time.Now(), kind: kind, title: titleText(title), body: bodyText(body)})
+}
+
+// Spray raises the alert of a password that strangers try on many accounts.
+func (a *Alerter) Spray(s failures.Spray) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.raise(time.Now(), Sprayed, fmt.Sprintf("it was wrong at %d accounts, from at least %d addresses, since %s. From strangers' places it is not enough any more, even where it is right",
+		s.Accounts, s.Addresses, clock(s.Since)))
 }
 
 // raise is the watcher's way to raise an alert; the caller holds the lock.

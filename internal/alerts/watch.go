@@ -44,6 +44,10 @@ func (w *watcher) event(e *guard.Event) {
 	if underAttack(e) {
 		w.account(e)
 	}
+	if e.Settled && e.Outcome == guard.Insufficient {
+		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered like a wrong one. The account needs another password",
+			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
+	}
 	if ending == events.Succeeded && e.NewPlace && e.AccountFailures >= failuresBefore {
 		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from places that nobody had used before",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures))

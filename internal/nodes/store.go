@@ -87,6 +87,8 @@ func New(c Config) (*Store, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	s := &Store{config: c, local: guard.NewLocal(c.Counters, c.Places), node: rand.Uint64() | 1}
 	s.apart, _ = lru.New[int64, *apart](2 * mostOwed) // fails for a size below 1 only
+	s.local.Sprays = failures.NewSprays(s.sprayed)
+	c.Redis.Sprays = s.local.Sprays
 	c.Redis.Elsewhere, c.Redis.Spent = s.remembered, s.spent
 	var err error
 	if s.redis, err = redisstore.New(c.Client, c.Redis); err != nil {
@@ -102,12 +104,24 @@ func (s *Store) Redis() *redisstore.Store { return s.redis }
 // Unheard is how much Redis has yet to be told.
 func (s *Store) Unheard() int { return s.owed.len() }
 
-// Run probes Redis until ctx ends, and tells it what it is owed.
+// sprayed is told of what this node has found by itself. With Redis all nodes find
+// it together.
+func (s *Store) sprayed(one failures.Spray) {
+	if tell := s.config.Redis.OnSpray; tell != nil && !s.Up() {
+		tell(one)
+	}
+}
+
+// Run probes Redis until ctx ends, tells it what it is owed, and shares which
+// passwords are sprayed.
 func (s *Store) Run(ctx context.Context) {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		s.look(ctx)
+		if s.Up() {
+			_ = s.redis.Share(ctx) // the breaker notes it; the next one learns it all
+		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:

@@ -59,6 +59,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 			return c, fmt.Errorf("redisstore: charging: %w", err)
 		}
 		if !c.BudgetSpent() {
+			s.sprayed(&c)
 			return c, nil
 		}
 		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place(), c.Now.UnixMilli()}); err != nil {

@@ -52,6 +52,13 @@ type Options struct {
 	// Spent, if not nil, is told of a place whose budget is used up.
 	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)
 
+	// Sprays are what this node knows of passwords that are sprayed, which Share
+	// keeps up to date. Nil: what Share learns is for this store alone.
+	Sprays *failures.Sprays
+	// OnSpray, if not nil, is told of each password that is found to be sprayed,
+	// on one node. It must not block.
+	OnSpray func(failures.Spray)
+
 	// Clock stands in for Redis's and this node's in tests, which cannot move
 	// either. Nil outside of them.
 	Clock func() time.Time
@@ -67,6 +74,7 @@ type Store struct {
 	pending atomic.Int64 // milliseconds
 	options Options
 	known   *known
+	misses  misses
 	now     func() time.Time // this node's clock, for durations only
 }
 
@@ -95,6 +103,9 @@ var (
 func New(client redis.UniversalClient, o Options) (*Store, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.PendingFor = cmp.Or(o.PendingFor, DefaultPendingFor)
+	if o.Sprays == nil {
+		o.Sprays = failures.NewSprays(nil)
+	}
 	var problems []error
 	if client == nil {
 		problems = append(problems, errors.New("client is missing"))
@@ -166,6 +177,7 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	case guard.Abandoned, guard.Withdrawn:
 		err = s.withdraw(ctx, &c, all[first:last])
 	default:
+		s.missed(&c)
 		s.known.fail(c.ID, all[first:last], s.pendingFor())
 	}
 	if err != nil {
@@ -194,6 +206,9 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 	}
 	if err := run(ctx, s.batcher.enqueue, calls...); err != nil {
 		return err
+	}
+	if c.Guess != 0 {
+		s.madeGood(c, account.reply)
 	}
 	s.known.opened(charged...)
 	s.known.accounts.Remove(c.Account)

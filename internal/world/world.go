@@ -40,6 +40,21 @@ type World struct {
 	checked  map[string]int
 	events   []guard.Event
 	switches []captchamode.Switch
+	sprays   []failures.Spray
+	share    func(context.Context) error // over nodes; nil in memory
+}
+
+func (w *World) sprayed(s failures.Spray) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sprays = append(w.sprays, s)
+}
+
+// Sprays are the passwords that were found to be sprayed.
+func (w *World) Sprays() []failures.Spray {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]failures.Spray(nil), w.sprays...)
 }
 
 // Right is the password that is right for every account.
@@ -94,13 +109,17 @@ func New(t testing.TB, o Options) *World {
 		must(err)
 		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
 		must(err)
-		store = guard.NewLocal(w.Counts, places)
+		local := guard.NewLocal(w.Counts, places)
+		local.Sprays = failures.NewSprays(w.sprayed)
+		store = local
 	} else {
-		store, err = redisstore.New(o.Redis, redisstore.Options{
+		shared, err := redisstore.New(o.Redis, redisstore.Options{
+			OnSpray:    w.sprayed,
 			Prefix:     rand.Text() + ":", // a realm of its own
 			PendingFor: policy.PendingFor, Places: policy.Places, Clock: w.Clock.Now,
 		})
 		must(err)
+		store, w.share = shared, shared.Share
 	}
 	w.Cookie, err = trusted.NewCookies([]byte("a key of thirty-two bytes, at least"))
 	must(err)
@@ -147,7 +166,13 @@ func (w *World) Offer(t testing.TB, account, address, password string) (d guard.
 	t.Helper()
 	a := From(account, address)
 	a.Fingerprint = w.Fingerprint(password)
-	return w.Try(t, a, password)
+	d, ok = w.Try(t, a, password)
+	if w.share != nil {
+		if err := w.share(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	return d, ok
 }
 
 // Wrong offers a wrong password and returns what was decided.

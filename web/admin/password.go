@@ -98,12 +98,15 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	case !right || login.Account != name:
 		s.settle(ctx, d.Ticket, guard.Failed)
 		return nil, nil
+	case d.Insufficient: // the guard makes a failure of it
+		s.settle(ctx, d.Ticket, guard.Succeeded)
+		return nil, nil
 	}
 	return &d.Ticket, nil
 }
 
 func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
-	if err := s.Login.Guard.Settle(ctx, t, o); err != nil {
+	if err := s.Login.Guard.Settle(ctx, t, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
 		s.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 }

@@ -1,0 +1,241 @@
+package failures
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Miss is one password that was wrong at one account: what spraying is made of
+// (R28). All of it is pieces of keyed digests.
+type Miss struct {
+	Value   uint32 // stands for the password, at every account alike; never 0
+	Account uint32
+	Address uint16
+}
+
+// A Spray is a password that strangers try on many accounts.
+type Spray struct {
+	Value     uint32
+	Since     time.Time // the first of the misses that told
+	Until     time.Time // when so many accounts no longer lie in SprayWindow
+	Accounts  int       // that it was wrong at, since then
+	Addresses int       // that it came from, at most as many as accounts tell
+}
+
+const (
+	// SprayWindow is how long a miss counts, and so how long a password stays
+	// recognised after its last one.
+	SprayWindow = 24 * time.Hour
+	// MaxSprayAccounts bounds how many accounts may make a spray.
+	MaxSprayAccounts = 16
+	// MaxSprays is how many passwords can be recognised at once. With one in four
+	// thousand of 2²⁴ values, one stranger in four thousand with another password
+	// would be taken for one of them.
+	MaxSprays = 4096
+
+	sprayBuckets = 4096
+	sprayWays    = 32 // misses in a bucket: 131,072 in all, in 1.5 MB
+	sprayMinutes = uint16(SprayWindow / time.Minute)
+)
+
+// Sprays find out which passwords are tried on many accounts, in a sketch of
+// fixed size. It is safe for concurrent use. A flood of different passwords
+// pushes out those that missed least, and of these the oldest.
+type Sprays struct {
+	mu      sync.RWMutex
+	buckets [sprayBuckets][sprayWays]miss
+	found   map[uint32]*Spray
+	adopted map[uint32]Spray // that all nodes have found together
+	told    func(Spray)
+}
+
+type miss struct {
+	value   uint32
+	account uint32
+	address uint16
+	minute  uint16
+}
+
+// NewSprays returns an empty sketch. told is what to tell people of: that a
+// password is sprayed, and again when it was wrong at ten times as many accounts.
+// It must not block, and may be nil.
+func NewSprays(told func(Spray)) *Sprays {
+	return &Sprays{found: map[uint32]*Spray{}, told: told}
+}
+
+// Adopt replaces what all nodes have found together.
+func (s *Sprays) Adopt(all []Spray) {
+	adopted := make(map[uint32]Spray, len(all))
+	for _, one := range all {
+		adopted[one.Value] = one
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adopted = adopted
+}
+
+// Has reports whether a password is being sprayed.
+func (s *Sprays) Has(value uint32, now time.Time) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	one := s.found[value]
+	return one != nil && now.Before(one.Until) || now.Before(s.adopted[value].Until)
+}
+
+// Add counts a miss. If its password has been wrong at so many accounts within
+// SprayWindow, it is sprayed from then on.
+func (s *Sprays) Add(m Miss, accounts int, now time.Time) {
+	if one := s.add(m, accounts, now); one != nil && s.told != nil {
+		s.told(*one)
+	}
+}
+
+func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bucket, minute := s.bucket(m.Value), minuteOf(now)
+	fresh := bucket.note(m, accounts, minute)
+	missed := bucket.of(m.Value, minute)
+	if len(missed) < accounts {
+		return nil
+	}
+	oldest := missed[len(missed)-accounts]
+	one := s.found[m.Value]
+	if one == nil || !now.Before(one.Until) {
+		if one = s.find(m.Value, now); one == nil {
+			return nil
+		}
+		one.Since = now.Add(-time.Duration(minute-missed[0].minute) * time.Minute)
+		one.Accounts = len(missed) - 1
+		fresh = true
+	}
+	one.Until = now.Add(SprayWindow - time.Duration(minute-oldest.minute)*time.Minute)
+	one.Addresses = max(one.Addresses, addresses(missed))
+	if !fresh {
+		return nil
+	}
+	if one.Accounts++; one.Accounts == accounts || tenfold(one.Accounts, accounts) {
+		copied := *one
+		return &copied
+	}
+	return nil
+}
+
+// find makes room for one more password. At the bound the one that ends first
+// goes.
+func (s *Sprays) find(value uint32, now time.Time) *Spray {
+	if len(s.found) >= MaxSprays {
+		var first *Spray
+		for _, one := range s.found {
+			if first == nil || one.Until.Before(first.Until) {
+				first = one
+			}
+		}
+		delete(s.found, first.Value)
+	}
+	one := &Spray{Value: value, Until: now}
+	s.found[value] = one
+	return one
+}
+
+// tenfold reports whether n is ten, a hundred … times as many.
+func tenfold(n, accounts int) bool {
+	for accounts < n {
+		accounts *= 10
+	}
+	return n == accounts
+}
+
+// TakeBack removes a miss: the same person has logged in since. A password that
+// is left with fewer accounts is sprayed no longer.
+func (s *Sprays) TakeBack(m Miss, accounts int, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bucket := s.bucket(m.Value)
+	for i := range bucket {
+		if one := &bucket[i]; one.value == m.Value && one.account == m.Account {
+			*one = miss{}
+		}
+	}
+	if len(bucket.of(m.Value, minuteOf(now))) < accounts {
+		delete(s.found, m.Value)
+	}
+}
+
+type bucket [sprayWays]miss
+
+func (s *Sprays) bucket(value uint32) *bucket { return (*bucket)(&s.buckets[SprayBucket(value)]) }
+
+// SprayBucket is where a password's misses lie: one of 4,096 buckets.
+func SprayBucket(value uint32) uint32 { return bits.ReverseBytes32(value*0x9e3779b1) % sprayBuckets }
+
+func minuteOf(t time.Time) uint16 { return uint16(t.Unix() / 60) }
+
+// of are a password's misses that count, oldest first.
+func (b *bucket) of(value uint32, minute uint16) (all []miss) {
+	for i := range b {
+		if b[i].value == value && minute-b[i].minute < sprayMinutes {
+			all = append(all, b[i])
+		}
+	}
+	slices.SortFunc(all, func(x, y miss) int { return int(minute-y.minute) - int(minute-x.minute) })
+	return all
+}
+
+// note puts a miss into the bucket, and reports whether its account is new.
+func (b *bucket) note(m Miss, most int, minute uint16) (fresh bool) {
+	noted := miss{m.Value, m.Account, m.Address, minute}
+	room, own := -1, -1
+	mine := 0
+	for i := range b {
+		one := &b[i]
+		switch old := minute-one.minute >= sprayMinutes; {
+		case one.value == 0 || old:
+			room = i
+		case one.value == m.Value && one.account == m.Account:
+			*one = noted
+			return false
+		case one.value == m.Value:
+			if mine++; own < 0 || minute-one.minute > minute-b[own].minute {
+				own = i
+			}
+		}
+	}
+	switch {
+	case mine >= most:
+		room = own
+	case room < 0:
+		room = b.least(minute)
+	}
+	b[room] = noted
+	return true
+}
+
+// least is the miss that is worth least: of the password that missed the fewest
+// accounts, and of these the oldest.
+func (b *bucket) least(minute uint16) (least int) {
+	fewest := len(b) + 1
+	for i := range b {
+		n := 0
+		for j := range b {
+			if b[j].value == b[i].value {
+				n++
+			}
+		}
+		if n < fewest || n == fewest && minute-b[i].minute > minute-b[least].minute {
+			least, fewest = i, n
+		}
+	}
+	return least
+}
+
+func addresses(missed []miss) (n int) {
+	for i := range missed {
+		if !slices.ContainsFunc(missed[:i], func(one miss) bool { return one.address == missed[i].address }) {
+			n++
+		}
+	}
+	return n
+}

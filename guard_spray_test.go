@@ -1,0 +1,151 @@
+package authguard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/world"
+)
+
+// sprayed is a world in which strangers have tried the right password at so many
+// other accounts, where it was wrong.
+func spray(t *testing.T, w *world.World, accounts int) {
+	t.Helper()
+	for i := range accounts {
+		a := world.From(fmt.Sprint("victim", i), address(i/2))
+		a.Fingerprint = w.Fingerprint(world.Right)
+		if d, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil }); d.Action != guard.Proceed || ok || err != nil {
+			t.Fatalf("account %d: %v, %v", i, d.Action, err)
+		}
+		w.Clock.Advance(time.Minute)
+	}
+	w.Offer(t, "somebody", address(5000), "anything") // and what was seen is shared
+}
+
+// One password that was wrong at ten accounts is told of, and from then on it
+// lets no stranger in, even where it is right. Known places never notice.
+func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		w.Offer(t, "alice", home, world.Right)
+		spray(t, w, 9)
+		if n := len(w.Sprays()); n != 0 {
+			t.Fatalf("told of after nine accounts")
+		}
+		if _, ok := w.Offer(t, "carol", nowhere, world.Right); !ok {
+			t.Error("after nine accounts a stranger is not let in")
+		}
+		spray(t, w, 10)
+		told := w.Sprays()
+		if len(told) != 1 || told[0].Accounts != 10 || told[0].Addresses != 5 {
+			t.Fatalf("told of %+v", told)
+		}
+		d, ok := w.Offer(t, "bob", nowhere, world.Right)
+		wrong, _ := w.Offer(t, "bob", nowhere, "wrong")
+		if ok || d.Action != wrong.Action || !d.Insufficient || wrong.Insufficient {
+			t.Errorf("a stranger is answered %v, %v, insufficient %v", d.Action, ok, d.Insufficient)
+		}
+		events := w.Events()
+		if last := events[len(events)-2]; last.Outcome != guard.Insufficient || last.NewPlace {
+			t.Errorf("the event says %v, new place %v", last.Outcome, last.NewPlace)
+		}
+		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
+			t.Errorf("the account has %d failures, want 2", got)
+		}
+		if d, ok := w.Offer(t, "alice", home, world.Right); !ok || d.Insufficient {
+			t.Error("a known place notices")
+		}
+		w.Clock.Advance(24*time.Hour + time.Minute)
+		if _, ok := w.Offer(t, "dave", nowhere, world.Right); !ok {
+			t.Error("a day later it does not suffice yet")
+		}
+	})
+}
+
+// A back end that settles a success that does not suffice is told so, also by a
+// ticket that has travelled.
+func TestR28ASuccessThatDoesNotSufficeIsAFailure(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	spray(t, w, 10)
+	a := world.From("bob", nowhere)
+	a.Fingerprint = w.Fingerprint(world.Right)
+	d, err := w.Begin(context.Background(), a)
+	if err != nil || !d.Insufficient {
+		t.Fatal(d.Insufficient, err)
+	}
+	travelled, err := w.Open(w.Seal(&d.Ticket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(context.Background(), travelled, guard.Succeeded); !errors.Is(err, guard.ErrInsufficient) {
+		t.Errorf("settled with %v", err)
+	}
+	if cookie, _, _ := w.Guard.Device(travelled); cookie != "" {
+		t.Error("a device cookie was issued")
+	}
+}
+
+// What the same person mends from the same place was mistyped, and is no spray.
+func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 30 {
+			account, from := fmt.Sprint("person", i), address(i)
+			w.Offer(t, account, from, "the word that many people have")
+			w.Clock.Advance(time.Minute)
+			w.Offer(t, account, from, world.Right)
+		}
+		if n := len(w.Sprays()); n != 0 {
+			t.Errorf("%d passwords are said to be sprayed", n)
+		}
+	})
+}
+
+// A week of 5,000 people who share words as people do, and of whom some forget
+// which one it was: how many are asked for more than their right password.
+func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
+	t.Parallel()
+	const people, logins = 5000, 21_000 // from places that are new, in a week
+	w := world.New(t, world.Options{})
+	r := rand.New(rand.NewPCG(1, 2))
+	words := rand.NewZipf(r, 1.1, 20, 2_000_000) // the commonest word is that of about 1 in 100
+	word := make([]string, people)
+	for i := range word {
+		word[i] = fmt.Sprint("word", words.Uint64())
+	}
+	asked := map[int]bool{}
+	for n := range logins {
+		person := r.IntN(people)
+		from := address(r.IntN(100_000))
+		try := func(password string, right bool) {
+			a := world.From(fmt.Sprint("person", person), from)
+			a.Fingerprint = w.Fingerprint(password)
+			d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if right && d.Insufficient {
+				asked[person] = true
+			}
+		}
+		if r.IntN(10) < 3 { // another word of theirs; one in five gives up
+			try(fmt.Sprint("word", words.Uint64()), false)
+			if r.IntN(5) == 0 {
+				continue
+			}
+		}
+		try(word[person], true)
+		w.Clock.Advance(7 * 24 * time.Hour / logins)
+		_ = n
+	}
+	t.Logf("%d of %d people were asked; %d words were taken for sprayed", len(asked), people, len(w.Sprays()))
+	if len(asked)*1000 > people {
+		t.Errorf("%d of %d people were asked: more than one in a thousand", len(asked), people)
+	}
+}

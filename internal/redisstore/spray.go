@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"authguard/failures"
+	"authguard/guard"
+	"authguard/trusted"
+)
+
+//go:embed spray.lua
+var sprayLua string
+
+var sprayScript = newScript(sprayLua)
+
+// mostMisses bounds what waits to be told to Redis: more is a flood, and the
+// first of it will do. missesAtOnce is how many one script counts.
+const (
+	mostMisses   = 10_000
+	missesAtOnce = 200
+)
+
+// misses are those that Redis has yet to be told.
+type misses struct {
+	mu      sync.Mutex
+	waiting []told
+	many    int // accounts that make a spray
+}
+
+// A told miss is counted, or taken back.
+type told struct {
+	failures.Miss
+	back bool
+}
+
+func (m *misses) add(many int, all ...told) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.many = many
+	m.waiting = append(m.waiting, all[:min(len(all), max(0, mostMisses-len(m.waiting)))]...)
+}
+
+func (m *misses) take() (all []told, many int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := min(len(m.waiting), missesAtOnce)
+	all, m.waiting = m.waiting[:n:n], m.waiting[n:]
+	return all, m.many
+}
+
+// missed notes a stranger's wrong password for the next Share.
+func (s *Store) missed(c *guard.Charge) {
+	if c.Sprayable() {
+		s.misses.add(c.SprayAccounts, told{Miss: c.Miss(c.Spray)})
+	}
+}
+
+// madeGood notes that a stranger has logged in after all: what failed from the
+// place before was mistyped.
+func (s *Store) madeGood(c *guard.Charge, reply any) {
+	values, _ := reply.([]any)
+	for i := 2; i < len(values) && c.Sprayable(); i++ {
+		value, _ := values[i].(int64)
+		s.misses.add(c.SprayAccounts, told{c.Miss(c.SprayOf(uint32(value))), true})
+	}
+}
+
+// Share tells Redis which passwords were wrong since the last time, and learns
+// which are sprayed, over all nodes.
+func (s *Store) Share(ctx context.Context) error {
+	for {
+		waiting, many := s.misses.take()
+		keys := []any{s.prefix + "{" + s.prefix + "spray}seen", s.prefix + "{" + s.prefix + "spray}found"}
+		found := &call{args: []any{"hgetall", keys[1]}}
+		calls := []*call{found}
+		if len(waiting) > 0 {
+			count := &call{script: sprayScript, keys: keys, args: []any{s.minute(), many, failures.MaxSprays}}
+			for _, one := range waiting {
+				what := "miss"
+				if one.back {
+					what = "back"
+				}
+				count.args = append(count.args, what, failures.SprayBucket(one.Value), one.Value, one.Account, one.Address)
+			}
+			calls = []*call{count, found}
+		}
+		if err := run(ctx, direct(s.client), calls...); err != nil {
+			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
+		}
+		s.tell(calls[0].reply, len(waiting) > 0)
+		s.options.Sprays.Adopt(sprays(found.reply))
+		if len(waiting) < missesAtOnce {
+			return nil
+		}
+	}
+}
+
+// tell tells of what spray.lua has found to tell.
+func (s *Store) tell(reply any, counted bool) {
+	all, _ := reply.([]any)
+	for _, one := range all {
+		list, _ := one.([]any)
+		if !counted || len(list) < 5 || s.options.OnSpray == nil {
+			continue
+		}
+		var n [5]int64
+		for i := range n {
+			n[i], _ = list[i].(int64)
+		}
+		s.options.OnSpray(spray(n))
+	}
+}
+
+// sprays reads the hash of all that are sprayed.
+func sprays(reply any) (all []failures.Spray) {
+	add := func(value, text any) {
+		var n [5]int64
+		n[0], _ = strconv.ParseInt(fmt.Sprint(value), 10, 64)
+		if _, err := fmt.Sscan(fmt.Sprint(text), &n[1], &n[2], &n[3], &n[4]); err == nil {
+			all = append(all, spray(n))
+		}
+	}
+	switch found := reply.(type) {
+	case map[any]any:
+		for value, text := range found {
+			add(value, text)
+		}
+	case []any:
+		for i := 0; i+1 < len(found); i += 2 {
+			add(found[i], found[i+1])
+		}
+	}
+	return all
+}
+
+func spray(n [5]int64) failures.Spray {
+	return failures.Spray{
+		Value: uint32(n[0]), Since: time.Unix(60*n[1], 0), Until: time.Unix(60*n[2], 0), Accounts: int(n[3]), Addresses: int(n[4]),
+	}
+}
+
+func (s *Store) minute() any {
+	if s.options.Clock == nil {
+		return ""
+	}
+	return s.options.Clock().Unix() / 60
+}
+
+// sprayed says whether an attempt's password is sprayed.
+func (s *Store) sprayed(c *guard.Charge) {
+	c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && s.options.Sprays.Has(c.Spray, c.Now)
+}

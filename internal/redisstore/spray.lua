@@ -1,0 +1,121 @@
+-- spray.lua counts wrong passwords by how many accounts they were wrong at, by
+-- the rules of failures.Sprays.
+--
+-- KEYS  1  the misses: buckets of 32, each 12 bytes: what stands for the password,
+--          pieces of its account (4 bytes) and address (2), and the minute (2)
+--       2  the passwords that are sprayed: a hash of 'since until accounts
+--          addresses', in minutes
+-- ARGV  1  the minute; '' is Redis's own
+--       2  at how many accounts a password is sprayed
+--       3  how many of those are kept
+--       then for each miss:
+--       +1  miss, or back: the same person has logged in since
+--       +2  its bucket
+--       +3  what stands for the password; +4 its account; +5 its address
+--
+-- Answer: what to tell people, for each: the password, since, until, accounts,
+-- addresses.
+
+local call, size, day, wrap = redis.call, 384, 1440, 65536
+local many, most, told = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+local minute = tonumber(ARGV[1]) or math.floor(call('TIME')[1] / 60)
+
+local function read(b)
+  local s, all = call('GETRANGE', KEYS[1], b * size, b * size + size - 1), {}
+  s = s .. string.rep('\0', size - #s)
+  for i = 1, size, 12 do
+    local one = {}
+    one.value, one.account, one.address, one.minute = struct.unpack('<I4I4I2I2', s, i)
+    one.age = (minute - one.minute) % wrap
+    if one.age >= day then one.value = 0 end
+    all[#all + 1] = one
+  end
+  return all
+end
+
+local function write(b, all)
+  local s = {}
+  for i, one in ipairs(all) do s[i] = struct.pack('<I4I4I2I2', one.value, one.account, one.address, one.minute) end
+  call('SETRANGE', KEYS[1], b * size, table.concat(s))
+end
+
+-- missed are a password's misses, oldest first.
+local function missed(all, value)
+  local of = {}
+  for _, one in ipairs(all) do
+    if one.value == value then of[#of + 1] = one end
+  end
+  table.sort(of, function(x, y) return x.age > y.age end)
+  return of
+end
+
+-- place is where a new miss goes, and whether its account is new.
+local function place(all, value, account)
+  local room, count, least = nil, {}, nil
+  for i, one in ipairs(all) do
+    if one.value == value and one.account == account then return i, false end
+    if one.value == 0 then room = i else count[one.value] = (count[one.value] or 0) + 1 end
+  end
+  local full = (count[value] or 0) >= many
+  if room and not full then return room, true end
+  for i, one in ipairs(all) do
+    if not full or one.value == value then
+      local n, of = count[one.value] or 0, least and count[all[least].value] or 0
+      if not least or n < of or n == of and one.age > all[least].age then least = i end
+    end
+  end
+  return least, true
+end
+
+local function tell(value, all, fresh)
+  local of = missed(all, value)
+  if #of < many then return end
+  local since, ends, accounts, addresses = string.match(call('HGET', KEYS[2], value) or '', '(%d+) (%d+) (%d+) (%d+)')
+  accounts = tonumber(accounts)
+  if not accounts or tonumber(ends) <= minute then
+    since, accounts, fresh = minute - of[1].age, #of - 1, true
+    if call('HLEN', KEYS[2]) >= most then
+      local first, at
+      local found = call('HGETALL', KEYS[2])
+      for i = 1, #found, 2 do
+        local till = tonumber(string.match(found[i + 1], '%d+ (%d+)'))
+        if not at or till < at then first, at = found[i], till end
+      end
+      call('HDEL', KEYS[2], first)
+    end
+  end
+  local from, n = {}, 0
+  for _, one in ipairs(of) do
+    if not from[one.address] then from[one.address], n = true, n + 1 end
+  end
+  addresses = math.max(tonumber(addresses) or 0, n)
+  ends = minute - of[#of - many + 1].age + day
+  if fresh then
+    accounts = accounts + 1
+    local step = many
+    while step < accounts do step = step * 10 end
+    if step == accounts then
+      told[#told + 1] = { value, tonumber(since), ends, accounts, addresses }
+    end
+  end
+  call('HSET', KEYS[2], value, since .. ' ' .. ends .. ' ' .. accounts .. ' ' .. addresses)
+end
+
+for i = 4, #ARGV, 5 do
+  local b, value, account = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  local all = read(b)
+  if ARGV[i] == 'miss' then
+    local at, fresh = place(all, value, account)
+    all[at] = { value = value, account = account, address = tonumber(ARGV[i + 4]), minute = minute % wrap, age = 0 }
+    write(b, all)
+    tell(value, all, fresh)
+  else
+    for _, one in ipairs(all) do
+      if one.value == value and one.account == account then one.value = 0 end
+    end
+    write(b, all)
+    if #missed(all, value) < many then call('HDEL', KEYS[2], value) end
+  end
+end
+for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
+return told
