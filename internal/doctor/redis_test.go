@@ -109,7 +109,7 @@ func TestAWrongPasswordIsAProblemAndNeverTold(t *testing.T) {
 func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 	t.Parallel()
 	s := redistest.Standalone(t)
-	all := "~ag:* +ping +time +get +mget +exists +set +del +expire +pexpire +hdel +hget +hgetall +hmget +hset " +
+	all := "~ag:* +ping +time +get +mget +exists +set +del +expire +pexpire +hdel +hget +hgetall +hlen +hmget +hset +getrange +setrange " +
 		"+zadd +zmscore +zrange +zrem +zremrangebyscore +zscore +eval +evalsha"
 	for name, one := range map[string]struct {
 		rights string

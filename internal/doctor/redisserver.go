@@ -135,7 +135,7 @@ func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
 // with typical arguments; KEY is one of its keys.
 var permitted = []string{
 	"PING", "TIME", "GET KEY", "MGET KEY KEY", "EXISTS KEY", "SET KEY 1", "DEL KEY", "EXPIRE KEY 1", "PEXPIRE KEY 1",
-	"HDEL KEY 1", "HGET KEY 1", "HGETALL KEY", "HMGET KEY 1", "HSET KEY 1 1",
+	"HDEL KEY 1", "HGET KEY 1", "HGETALL KEY", "HLEN KEY", "GETRANGE KEY 0 1", "SETRANGE KEY 0 1", "HMGET KEY 1", "HSET KEY 1 1",
 	"ZADD KEY 1 1", "ZMSCORE KEY 1", "ZRANGE KEY 0 1", "ZREM KEY 1", "ZREMRANGEBYSCORE KEY 0 1", "ZSCORE KEY 1",
 	"EVAL 0 1 KEY", "EVALSHA 0 1 KEY",
 }
