@@ -139,6 +139,7 @@ type Limits struct {
 	Network        []guard.Limit `split:","`
 	Account        []guard.Limit `split:","` // strangers only
 	PrivilegedPair []guard.Limit `split:","`
+	Spray          guard.Spray   // recognises nothing if its Accounts is zero
 	LongestCheck   time.Duration // guard.Policy.PendingFor
 	Hold           time.Duration `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
 	Held           int           `within:"1 1000000"` // attempts held at the same time
@@ -226,7 +227,7 @@ func Default() Config {
 		Limits: Limits{
 			PairDelay: policy.PairDelay,
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, PrivilegedPair: policy.PrivilegedPair,
-			LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
+			Spray: policy.Spray, LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
 		},
 		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
 		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
@@ -252,6 +253,7 @@ func (c Config) Policy() guard.Policy {
 		Network:        l.Network,
 		Account:        l.Account,
 		PrivilegedPair: l.PrivilegedPair,
+		Spray:          l.Spray,
 		SiteSlow:       c.Site.Slow,
 		PendingFor:     l.LongestCheck,
 		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL, Sharers: c.Places.PerAddress},

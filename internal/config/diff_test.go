@@ -25,10 +25,11 @@ func TestDiffTellsWhatNeedsARestart(t *testing.T) {
 	c.Listen, c.Accounts.CaseSensitive, c.Counters.Memory = ":1", true, config.GiB
 	c.Limits.Account = append(slices.Clone(c.Limits.Account), guard.Limit{Failures: 1, Window: time.Hour})
 	c.Limits.PairDelay.Monitor = true
+	c.Limits.Spray.Accounts = 5
 	c.API.Tokens = []config.Secret{"a"}
 	c.Log.Level = config.LevelDebug
 	live, restart := config.Diff(config.Default(), c)
-	if want := []string{"limits.pair_delay.monitor", "limits.account", "log.level", "api.tokens"}; !slices.Equal(live, want) {
+	if want := []string{"limits.pair_delay.monitor", "limits.account", "limits.spray.accounts", "log.level", "api.tokens"}; !slices.Equal(live, want) {
 		t.Errorf("reloadable: %v", live)
 	}
 	if want := []string{"listen", "accounts.case_sensitive", "counters.memory"}; !slices.Equal(restart, want) {

@@ -116,6 +116,7 @@ func anyConfig(t *rapid.T) Config {
 	c.Accounts = anyAccounts(t)
 	c.Passwords.AtOnce = rapid.IntRange(0, 1024).Draw(t, "at once")
 	c.Limits.Account = rapid.SliceOfN(rapid.Custom(anyLimit), 1, 1).Draw(t, "account")
+	c.Limits.Spray = guard.Spray{Accounts: rapid.IntRange(3, 16).Draw(t, "spray"), Monitor: rapid.Bool().Draw(t, "spray monitor")}
 	c.Limits.Hold = anySpan(0, time.Minute).Draw(t, "hold")
 	c.Site.Mode.Factor = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
 	c.Site.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
