@@ -64,7 +64,7 @@ var mayImport = map[string]string{
 
 	// Only tests import these.
 	"captchamode/challenge/challengetest": helper,
-	"captchamode/challenge/image/ocrrate": helper,
+	"captchamode/challenge/image/readrate": helper,
 	"failures/failurestest":               helper,
 	"trusted/trustedtest":                 helper,
 	"internal/clocktest":                  helper,

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"image/png"
@@ -14,7 +15,7 @@ import (
 func (p *Provider) draw(w io.Writer, seed challenge.Seed) error {
 	picture := p.picture(seed)
 	flatten(picture.Palette)
-	if err := png.Encode(w, picture.Paletted); err != nil {
+	if err := png.Encode(w, bend(picture.Paletted, random(seed, "picture"))); err != nil {
 		return fmt.Errorf("image: writing the picture: %w", err)
 	}
 	return nil
@@ -26,7 +27,11 @@ func (p *Provider) picture(seed challenge.Seed) *captcha.Image {
 
 func (p *Provider) speak(w io.Writer, seed challenge.Seed) error {
 	voice := captcha.NewAudio(noise(seed), p.digits(seed), p.config.Lang)
-	if _, err := voice.WriteTo(w); err != nil {
+	var wave bytes.Buffer
+	if _, err := voice.WriteTo(&wave); err != nil {
+		return fmt.Errorf("image: making the sound: %w", err)
+	}
+	if _, err := w.Write(waver(wave.Bytes(), random(seed, "sound"))); err != nil {
 		return fmt.Errorf("image: writing the sound: %w", err)
 	}
 	return nil

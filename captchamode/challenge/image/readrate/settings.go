@@ -56,30 +56,53 @@ func draw(s setting, n int) ([]sample, error) {
 	return samples, nil
 }
 
-func drawLibrary(s setting) sample {
-	digits := captcha.RandomDigits(s.digits)
+// text is digits as somebody types them.
+func text(digits []byte) string {
 	var said strings.Builder
 	for _, d := range digits {
 		said.WriteString(strconv.Itoa(int(d)))
 	}
+	return said.String()
+}
+
+func drawLibrary(s setting) sample {
+	digits := captcha.RandomDigits(s.digits)
 	picture := captcha.NewImage(rand.Text(), digits, s.width, s.height)
 	white := image.NewRGBA(picture.Bounds())
 	imagedraw.Draw(white, white.Bounds(), image.White, image.Point{}, imagedraw.Src)
 	imagedraw.Draw(white, white.Bounds(), picture, image.Point{}, imagedraw.Over)
-	return sample{white, said.String()}
+	return sample{white, text(digits)}
 }
 
 func drawOurs(s setting) (sample, error) {
-	provider, err := ours.New(ours.Config{Digits: s.digits, Width: s.width, Height: s.height})
+	encoded, digits, err := serve(s, "png")
 	if err != nil {
 		return sample{}, err
 	}
+	picture, err := png.Decode(bytes.NewReader(encoded))
+	return sample{picture, digits}, err
+}
+
+// speak makes a sound.
+func speak(s setting) (wav []byte, digits string, err error) {
+	if s.drawn != "library" {
+		return serve(s, "wav")
+	}
+	said := captcha.RandomDigits(s.digits)
+	var out bytes.Buffer
+	_, err = captcha.NewAudio(rand.Text(), said, "en").WriteTo(&out)
+	return out.Bytes(), text(said), err
+}
+
+// serve makes what people are served.
+func serve(s setting, ext string) (made []byte, digits string, err error) {
+	provider, err := ours.New(ours.Config{Digits: s.digits, Width: s.width, Height: s.height})
+	if err != nil {
+		return nil, "", err
+	}
 	var seed challenge.Seed
 	rand.Read(seed[:])
-	var encoded bytes.Buffer
-	if err := provider.Render(&encoded, seed, "png"); err != nil {
-		return sample{}, err
-	}
-	picture, err := png.Decode(&encoded)
-	return sample{picture, provider.Solution(seed)}, err
+	var out bytes.Buffer
+	err = provider.Render(&out, seed, ext)
+	return out.Bytes(), provider.Solution(seed), err
 }

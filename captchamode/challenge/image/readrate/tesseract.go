@@ -18,6 +18,32 @@ type result struct {
 	right    int
 }
 
+// tesseractReads gives the pictures to tesseract, cleaned up in each way that an
+// attacker would try, and counts the best.
+func tesseractReads(s setting, n int) (right int, how string, err error) {
+	dir, err := os.MkdirTemp("", "readrate")
+	if err != nil {
+		return 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	samples, err := draw(s, n)
+	if err != nil {
+		return 0, "", err
+	}
+	for _, c := range cleanings {
+		results, err := read(dir, samples, c)
+		if err != nil {
+			return 0, "", err
+		}
+		for _, r := range results {
+			if r.right >= right {
+				right, how = r.right, fmt.Sprintf("  %s, psm %s", r.cleaning, r.psm)
+			}
+		}
+	}
+	return right, how, nil
+}
+
 // segmentations of the page that suit one line: "a line" and "a word".
 var segmentations = []string{"7", "8"}
 
