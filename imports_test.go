@@ -63,16 +63,16 @@ var mayImport = map[string]string{
 	"cmd/authguard": below + " migrations web web/",
 
 	// Only tests import these.
-	"captchamode/challenge/challengetest": helper,
+	"captchamode/challenge/challengetest":  helper,
 	"captchamode/challenge/image/readrate": helper,
-	"failures/failurestest":               helper,
-	"trusted/trustedtest":                 helper,
-	"internal/clocktest":                  helper,
-	"internal/database/databasetest":      helper,
-	"internal/postgrestest":               helper,
-	"internal/redistest":                  helper,
-	"internal/world":                      helper,
-	"deploy":                              helper,
+	"failures/failurestest":                helper,
+	"trusted/trustedtest":                  helper,
+	"internal/clocktest":                   helper,
+	"internal/database/databasetest":       helper,
+	"internal/postgrestest":                helper,
+	"internal/redistest":                   helper,
+	"internal/world":                       helper,
+	"deploy":                               helper,
 }
 
 const (

@@ -10,7 +10,6 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-
 // What the library makes has a form that programs rely on: digits at equal
 // distances, and recordings, which are public, each said at one speed. Both are
 // bent here, as far as people do not mind; docs/challenges.md has what that
