@@ -106,7 +106,7 @@ func train(lessons int, next func() (strip, error)) (*network, error) {
 			for i, at := range places {
 				n.learn(s.see(at+random.IntN(2*s.step+1)-s.step), s.digits[i]-'0', rate)
 				if i > 0 {
-					n.learn(s.see(places[i-1]+(at-places[i-1])*(2+random.IntN(3))/6), none, rate)
+					n.learn(s.see((places[i-1]+at)/2), none, rate)
 				}
 			}
 		}
