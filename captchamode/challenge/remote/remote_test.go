@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,21 +25,25 @@ const (
 // A fake is a siteverify that says what it is told to.
 type fake struct {
 	*httptest.Server
-	say   func(w http.ResponseWriter, r *http.Request)
+	say   atomic.Pointer[http.HandlerFunc]
 	asked atomic.Int64
 }
 
 func newFake(t *testing.T, say func(w http.ResponseWriter, r *http.Request)) *fake {
 	t.Helper()
-	f := &fake{say: say}
+	f := new(fake)
+	f.says(say)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)
 		_ = r.ParseForm() // a server notices that a client has gone only once it has read all
-		f.say(w, r)
+		(*f.say.Load())(w, r)
 	}))
 	t.Cleanup(f.Close)
 	return f
 }
+
+// says is what it answers from now on.
+func (f *fake) says(say http.HandlerFunc) { f.say.Store(&say) }
 
 // An edge is what was told.
 type edges struct {
@@ -50,6 +55,12 @@ func (e *edges) changed(up bool, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.told = append(e.told, fmt.Sprint(up, " ", why))
+}
+
+func (e *edges) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.told)
 }
 
 func (f *fake) provider(t *testing.T, service string) (*Provider, *edges) {
@@ -103,20 +114,20 @@ func TestAGoodTokenSolvesAndTheSecretGoesWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, service string) {
 		f := newFake(t, nil)
-		f.say = func(w http.ResponseWriter, r *http.Request) {
+		f.says(func(w http.ResponseWriter, r *http.Request) {
 			inForm, inHeader := r.PostFormValue("secret"), r.Header.Get("X-API-Key")
 			if r.Method != http.MethodPost || r.PostFormValue("response") != token || r.URL.RawQuery != "" ||
 				(service == "friendly") != (inHeader == secret && inForm == "") || (service != "friendly") != (inForm == secret && inHeader == "") {
 				t.Errorf("asked %s %s %v %v", r.Method, r.URL, r.PostForm, r.Header)
 			}
 			success(service, nil)(w, r)
-		}
+		})
 		p, e := f.provider(t, service)
 		if ok, err := check(t, p, token); !ok || err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
-		if len(e.told) != 0 {
-			t.Errorf("told %v", e.told)
+		if len(e.all()) != 0 {
+			t.Errorf("told %v", e.all())
 		}
 	})
 }
@@ -183,8 +194,8 @@ func TestR18AProviderThatLiesIsNotBelieved(t *testing.T) {
 			if ok, err := check(t, p, token); ok || err != nil {
 				t.Errorf("%s: %v, %v", name, ok, err)
 			}
-			if len(e.told) != 0 {
-				t.Errorf("%s: %v", name, e.told)
+			if len(e.all()) != 0 {
+				t.Errorf("%s: %v", name, e.all())
 			}
 		}
 	})
@@ -221,19 +232,19 @@ func TestR18AProviderThatDoesNotAnswerIsReplacedUntilItDoes(t *testing.T) {
 			p, e := f.provider(t, service)
 			began := time.Now()
 			ok, err := check(t, p, token)
-			if ok || err == nil || strings.Contains(fmt.Sprint(err), secret) || strings.Contains(fmt.Sprint(e.told), secret) {
+			if ok || err == nil || strings.Contains(fmt.Sprint(err), secret) || strings.Contains(fmt.Sprint(e.all()), secret) {
 				t.Errorf("%s: %v, %v", name, ok, err)
 			}
 			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("%s: it took %v", name, took)
 			}
-			if _, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); !errors.Is(err, errDown) || len(e.told) != 1 {
-				t.Errorf("%s: issued all the same: %v; told %v", name, err, e.told)
+			if _, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); !errors.Is(err, errDown) || len(e.all()) != 1 {
+				t.Errorf("%s: issued all the same: %v; told %v", name, err, e.all())
 			}
-			f.say = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"success":false}`) }
+			f.says(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"success":false}`) })
 			p.probe(t.Context(), p.using.Load())
-			if puzzle, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); err != nil || puzzle.Remote == nil || !puzzle.OrImage || len(e.told) != 2 {
-				t.Errorf("%s: not issued once it answers again: %v; told %v", name, err, e.told)
+			if puzzle, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); err != nil || puzzle.Remote == nil || !puzzle.OrImage || len(e.all()) != 2 {
+				t.Errorf("%s: not issued once it answers again: %v; told %v", name, err, e.all())
 			}
 		}
 	})
@@ -254,8 +265,8 @@ func TestAClientThatHangsUpDoesNotBreakTheProvider(t *testing.T) {
 	p, e := f.provider(t, "turnstile")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ok, err := p.Check(ctx, challenge.Task{Seed: seed}, token); ok || err == nil || len(e.told) != 0 || p.down.Load() {
-		t.Errorf("%v, %v, told %v", ok, err, e.told)
+	if ok, err := p.Check(ctx, challenge.Task{Seed: seed}, token); ok || err == nil || len(e.all()) != 0 || p.down.Load() {
+		t.Errorf("%v, %v, told %v", ok, err, e.all())
 	}
 }
 
