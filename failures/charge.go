@@ -69,7 +69,7 @@ func (m *Memory) TakeBack(_ context.Context, id ChargeID, subjects []Subject) er
 	if !id.Charged() {
 		return nil
 	}
-	return m.each(subjects, func(of *Subject, sh *shard, s *slot) { m.pull(of, sh, s, uint32(id.At)) })
+	return m.each(subjects, func(number uint8, sh *shard, s *slot) { m.pull(number, sh, s, uint32(id.At)) })
 }
 
 // Failed implements Store.
@@ -77,7 +77,7 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 	if !id.Charged() {
 		return nil
 	}
-	return m.each(subjects, func(_ *Subject, _ *shard, s *slot) {
+	return m.each(subjects, func(_ uint8, _ *shard, s *slot) {
 		if s.pending() > 0 {
 			s.meta -= 1 << countBits
 		}
@@ -87,24 +87,23 @@ func (m *Memory) Failed(_ context.Context, id ChargeID, subjects []Subject) erro
 // Clear implements Store. A key that shares its count is not cleared: the
 // count is not its own.
 func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
-	return m.each(subjects, func(of *Subject, sh *shard, s *slot) {
+	return m.each(subjects, func(number uint8, sh *shard, s *slot) {
 		if keyIsShared(&s.key) {
 			return
 		}
 		key, mark, newest := s.key, keyCleared(&s.key), sh.newest(s)
-		shard := m.shard(&of.Shard)
 		sh.changed = true
 		if what == BackoffBit {
 			if m.mark(sh, &mark, newest) {
-				m.note(rowMarked, shard, &mark, newest)
+				m.note(rowMarked, number, &mark, newest)
 			}
 			return
 		}
 		sh.remove(s)
-		m.note(rowCleared, shard, &key, newest)
+		m.note(rowCleared, number, &key, newest)
 		if old := sh.find(&mark); old != nil {
 			sh.remove(old)
-			m.note(rowCleared, shard, &mark, newest)
+			m.note(rowCleared, number, &mark, newest)
 		}
 	})
 }
@@ -124,8 +123,10 @@ func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
 	return true
 }
 
-// each calls do with the slot of every subject that has one.
-func (m *Memory) each(subjects []Subject, do func(*Subject, *shard, *slot)) error {
+// each calls do with the slot of every subject that has one, its shard and that
+// shard's number. It does not hand on the subjects, so that callers need not
+// allocate them.
+func (m *Memory) each(subjects []Subject, do func(uint8, *shard, *slot)) error {
 	if err := check(subjects, len(subjects)); err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (m *Memory) each(subjects []Subject, do func(*Subject, *shard, *slot)) erro
 	m.lock(&l, subjects)
 	for i := range subjects {
 		if slot := l.shards[i].lookUp(&subjects[i]); slot != nil {
-			do(&subjects[i], l.shards[i], slot)
+			do(m.shard(&subjects[i].Shard), l.shards[i], slot)
 		}
 	}
 	l.unlock(m)
@@ -142,10 +143,10 @@ func (m *Memory) each(subjects []Subject, do func(*Subject, *shard, *slot)) erro
 }
 
 // pull takes a moment back and notes that.
-func (m *Memory) pull(of *Subject, sh *shard, s *slot, at uint32) {
+func (m *Memory) pull(number uint8, sh *shard, s *slot, at uint32) {
 	key := s.key
 	if sh.pull(s, at) {
-		m.note(rowTakenBack, m.shard(&of.Shard), &key, at)
+		m.note(rowTakenBack, number, &key, at)
 	}
 }
 
@@ -270,7 +271,7 @@ func (l *lockSet) add(shard uint8) {
 func (l *lockSet) refund(m *Memory, subjects []Subject, at uint32) {
 	for i := range subjects {
 		if s := l.shards[i].lookUp(&subjects[i]); s != nil {
-			m.pull(&subjects[i], l.shards[i], s, at)
+			m.pull(m.shard(&subjects[i].Shard), l.shards[i], s, at)
 		}
 	}
 }
