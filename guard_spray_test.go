@@ -10,6 +10,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/world"
+	"authguard/trusted"
 )
 
 // sprayed is a world in which strangers have tried the right password at so many
@@ -24,7 +25,9 @@ func spray(t *testing.T, w *world.World, accounts int) {
 		}
 		w.Clock.Advance(time.Minute)
 	}
-	w.Offer(t, "somebody", address(5000), "anything") // and what was seen is shared
+	for range 2 { // what was seen is shared, and, once Redis has the script, what it found
+		w.Offer(t, "somebody", address(5000), "anything")
+	}
 }
 
 // One password that was wrong at ten accounts is told of, and from then on it
@@ -148,4 +151,102 @@ func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
 	if len(asked)*1000 > people {
 		t.Errorf("%d of %d people were asked: more than one in a thousand", len(asked), people)
 	}
+}
+
+// A one-time code and the password let one place in, although strangers try the
+// password everywhere; nobody else of them. The code alone does not (R29).
+func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
+	t.Parallel()
+	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
+		spray(t, w, 10)
+		offer := func(code, from, password string) (guard.Decision, bool) {
+			a := showing(code, from)
+			a.Fingerprint = w.Fingerprint(password)
+			return w.Try(t, a, password)
+		}
+		for name, try := range map[string][3]string{
+			"no code":                  {"", address(6000), world.Right},
+			"a made-up code":           {"made up", address(6001), world.Right},
+			"a code, another password": {"alice's", nowhere, "wrong"},
+		} {
+			if d, ok := offer(try[0], try[1], try[2]); d.Action != guard.Proceed || ok || d.Insufficient != (try[0] != "alice's") {
+				t.Errorf("%s: %v, in %v, insufficient %v", name, d.Action, ok, d.Insufficient)
+			}
+			if st := w.Status(t, "alice", try[1]); st != trusted.Stranger || c.used["alice's"] {
+				t.Errorf("%s: the place is %v, the code used %v", name, st, c.used["alice's"])
+			}
+		}
+		if d, ok := offer("alice's", nowhere, world.Right); !ok || d.Insufficient || !d.Passed {
+			t.Fatalf("the code and the password: %v, in %v, insufficient %v", d.Action, ok, d.Insufficient)
+		}
+		if !c.used["alice's"] || w.Status(t, "alice", nowhere) != trusted.Privileged {
+			t.Errorf("the code is used: %v; the place is %v", c.used["alice's"], w.Status(t, "alice", nowhere))
+		}
+		events := w.Events()
+		if last := events[len(events)-1]; last.Outcome != guard.Succeeded || !last.NewPlace || !last.Sprayed {
+			t.Errorf("the event says %v, new place %v, sprayed %v", last.Outcome, last.NewPlace, last.Sprayed)
+		}
+		if d, ok := offer("", nowhere, world.Right); !ok || d.Insufficient {
+			t.Error("the place is not let in without the code afterwards")
+		}
+	})
+}
+
+// A ticket that travels keeps that its password is sprayed, and that a code makes
+// it enough.
+func TestR28ATicketThatTravelsKeepsThatItsPasswordIsSprayed(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Passes: newCodes()})
+	spray(t, w, 10)
+	a := showing("alice's", nowhere)
+	a.Fingerprint = w.Fingerprint(world.Right)
+	d, err := w.Begin(context.Background(), a)
+	if err != nil || d.Insufficient {
+		t.Fatal(d.Insufficient, err)
+	}
+	travelled, err := w.Open(w.Seal(&d.Ticket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(context.Background(), travelled, guard.Succeeded); err != nil {
+		t.Error(err)
+	}
+	events := w.Events()
+	if last := events[len(events)-1]; last.Outcome != guard.Succeeded || !last.Sprayed {
+		t.Errorf("the event says %v, sprayed %v", last.Outcome, last.Sprayed)
+	}
+}
+
+// To be watched only: told, and enforced nowhere.
+func TestR28ASprayThatIsOnlyWatchedStopsNobody(t *testing.T) {
+	t.Parallel()
+	policy := guard.DefaultPolicy()
+	policy.Spray.Monitor = true
+	each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
+		spray(t, w, 10)
+		d, ok := w.Offer(t, "bob", nowhere, world.Right)
+		events := w.Events()
+		if last := events[len(events)-1]; len(w.Sprays()) != 1 || !ok || d.Insufficient || !last.Sprayed {
+			t.Errorf("%d told, in %v, insufficient %v, the event says sprayed %v", len(w.Sprays()), ok, d.Insufficient, last.Sprayed)
+		}
+	})
+}
+
+// It is told once that a password is sprayed, and again at ten times as many
+// accounts, over all that goes on.
+func TestR28ASprayIsToldOnce(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		began := w.Clock.Now()
+		for _, c := range []struct{ accounts, told int }{{9, 0}, {10, 1}, {10, 1}, {99, 1}, {100, 2}, {120, 2}} {
+			spray(t, w, c.accounts)
+			if got := len(w.Sprays()); got != c.told {
+				t.Fatalf("after %d accounts it was told %d times, want %d", c.accounts, got, c.told)
+			}
+		}
+		first, second := w.Sprays()[0], w.Sprays()[1]
+		if first.Accounts != 10 || first.Addresses != 5 || second.Accounts != 100 || first.Since.Before(began) || first.Since.After(began.Add(9*time.Minute)) || !second.Since.Equal(first.Since) {
+			t.Errorf("told of %+v, then %+v", first, second)
+		}
+	})
 }

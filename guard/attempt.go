@@ -75,7 +75,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, Repeat: v.Repeat, AccountFailures: v.accountFailures(),
+		Privileged: d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, AccountFailures: v.accountFailures(),
 	})
 	return d, err
 }
@@ -374,7 +374,8 @@ type Ticket struct {
 	guess   uint32
 	spray   uint32
 	repeat  bool
-	sprayed bool // the password does not suffice
+	sprayed bool // strangers try the password on many accounts
+	lacking bool // and so it does not suffice
 	account digest
 	address digest
 	network digest
@@ -397,7 +398,7 @@ type Ticket struct {
 
 func newTicket(a *Attempt, v *view, d *Decision) Ticket {
 	return Ticket{
-		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, spray: v.Spray, repeat: v.Repeat, sprayed: d.Insufficient, account: v.Account,
+		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, spray: v.Spray, repeat: v.Repeat, sprayed: v.Sprayed, lacking: d.Insufficient, account: v.Account,
 		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
 		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
 		failures: int32(v.accountFailures()), forwarded: a.Forwarded, passed: v.passed,
@@ -441,7 +442,7 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
 		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged,
-		Repeat: t.repeat, AccountFailures: int(t.failures),
+		Repeat: t.repeat, Sprayed: t.sprayed, AccountFailures: int(t.failures),
 	}
 }
 
@@ -466,7 +467,7 @@ var ErrInsufficient = errors.New("guard: the password is right, and is not enoug
 // right password has a place to remember (R27). Another error means that the
 // store failed: the attempt then counts as failed.
 func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
-	insufficient := o == Succeeded && t.sprayed
+	insufficient := o == Succeeded && t.lacking
 	if insufficient {
 		o = Insufficient
 	}

@@ -21,6 +21,9 @@ type Event struct {
 	// Repeat: the password is one of the account's last wrong ones, and so the
 	// attempt counts nowhere (R28).
 	Repeat bool
+	// Sprayed: strangers try the password on many accounts, and this was a
+	// stranger's place (R28).
+	Sprayed bool
 	// NewPlace: the attempt succeeded from a place that was not privileged.
 	NewPlace bool
 	// AccountFailures is how many failures of strangers the account had, as

@@ -41,7 +41,8 @@ const (
 	forwardedFlag  = 2
 	passedFlag     = 4
 	repeatFlag     = 8
-	sprayedFlag    = 16
+	lackingFlag    = 16
+	sprayedFlag    = 32
 )
 
 // A travelling ticket is this, big endian, then directory, 0, name.
@@ -99,6 +100,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	if t.repeat {
 		fixed.Flags |= repeatFlag
 	}
+	if t.lacking {
+		fixed.Flags |= lackingFlag
+	}
 	if t.sprayed {
 		fixed.Flags |= sprayedFlag
 	}
@@ -135,7 +139,8 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
-		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray, sprayed: fixed.Flags&sprayedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
+		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray,
+		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

@@ -57,7 +57,7 @@ var titles = map[Kind]string{
 	ChannelBack:       "An alert channel works again",
 	SprayedRight:      "A stranger has an account's right password, which is tried on many accounts",
 	Sprayed:           "One password is being tried on many accounts",
-	SuspiciousSuccess: "A login succeeded from a new place after many wrong passwords",
+	SuspiciousSuccess: "A suspicious login succeeded from a new place",
 	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
 }
 

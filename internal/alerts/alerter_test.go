@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"authguard/failures"
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/events"
@@ -447,5 +448,26 @@ func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 	a.Raise("forgotten-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to proxies\nand reload")
 	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=forgotten-proxy`) {
 		t.Fatal(out)
+	}
+}
+
+func TestR28TheAlertOfASprayHasItsShapeAndNothingOfThePassword(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	a, err := New(Config{PerHour: 1}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Spray(failures.Spray{Value: 0xfeedbeef, Since: noon, Until: noon.Add(time.Hour), Accounts: 10, Addresses: 7})
+	text := log.String()
+	for _, part := range []string{"kind=password-sprayed", "wrong at 10 accounts, from at least 7 addresses, since 2026-11-21 12:00"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+	for _, value := range []string{fmt.Sprint(0xfeedbeef), "feedbeef"} {
+		if strings.Contains(strings.ToLower(text), value) {
+			t.Errorf("it tells of the password: %s", text)
+		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 // safe for concurrent use.
 type watcher struct {
 	attack   *attack              // nil while there is none
-	attacked map[string]time.Time // accounts under attack, and the time of their alert
+	attacked map[string]time.Time // accounts under attack or with a sprayed password, and the time of their alert
 	swept    time.Time            // when old ones were last deleted
 	raise    func(at time.Time, kind Kind, body string)
 }
@@ -44,13 +44,17 @@ func (w *watcher) event(e *guard.Event) {
 	if underAttack(e) {
 		w.account(e)
 	}
-	if e.Settled && e.Outcome == guard.Insufficient {
+	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
 		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered like a wrong one. The account needs another password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
 	}
-	if ending == events.Succeeded && e.NewPlace && e.AccountFailures >= failuresBefore {
-		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from places that nobody had used before",
-			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures))
+	if ending == events.Succeeded && e.NewPlace && (e.Sprayed || e.AccountFailures >= failuresBefore) {
+		with := ""
+		if e.Sprayed {
+			with = ", with a password that is tried on many accounts"
+		}
+		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from places that nobody had used before%s",
+			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
 	}
 }
 
@@ -75,6 +79,18 @@ func (w *watcher) account(e *guard.Event) {
 		w.attacked[tooMany] = e.At
 		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; no more of them are named", maxAccounts))
 	}
+}
+
+// first reports whether something was not told within a day. Where there is no room
+// to remember it, it is told again: names that strangers make up keep nothing back.
+func (w *watcher) first(name string, at time.Time) bool {
+	if w.told(name, at) {
+		return false
+	}
+	if w.room(at) {
+		w.attacked[name] = at
+	}
+	return true
 }
 
 func (w *watcher) told(name string, at time.Time) bool {

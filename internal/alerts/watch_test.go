@@ -3,6 +3,7 @@ package alerts
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,47 @@ func TestTheListOfSuccessesIsBounded(t *testing.T) {
 	}
 	if s := a.summary(noon); !strings.Contains(s, "meanwhile: 1000.") || !strings.Contains(s, "; and 980 more.") {
 		t.Fatal(s)
+	}
+}
+
+// A sprayed password is told of once for each edge: that it is sprayed, that it was
+// right and turned away, and that it got in (with a one-time code). No alert holds
+// anything of the password.
+func TestR28AlertsOfASprayedPassword(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	try := func(o guard.Outcome, sprayed bool) {
+		e := success("alice", 1)
+		e.Outcome, e.NewPlace, e.Sprayed = o, o == guard.Succeeded, sprayed
+		w.event(e)
+	}
+	try(guard.Failed, true)
+	try(guard.Succeeded, false)
+	for range 20 {
+		try(guard.Insufficient, true)
+	}
+	try(guard.Succeeded, true)
+	want := []raised{
+		{SprayedRight, `account "alice" from 192.0.2.7 (login); it was answered like a wrong one. The account needs another password`},
+		{SuspiciousSuccess, `account "alice" from 192.0.2.7 (login), after 1 wrong passwords from places that nobody had used before, with a password that is tried on many accounts`},
+	}
+	if !slices.Equal(*list, want) {
+		t.Errorf("%q\nwant %q", *list, want)
+	}
+}
+
+// Not even names that fill all room keep back that an account's password is known.
+func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	for i := range maxAccounts + 10 {
+		w.event(fullAccount(fmt.Sprint("name", i), noon))
+	}
+	before := len(*list)
+	e := success("alice", 1)
+	e.Outcome, e.NewPlace = guard.Insufficient, false
+	w.event(e)
+	if all := kinds(*list); len(all) != before+1 || all[before] != SprayedRight {
+		t.Errorf("%v after the flood", all[before:])
 	}
 }

@@ -96,6 +96,9 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 	if e.Repeat {
 		attrs = append(attrs, slog.Bool("repeat", true))
 	}
+	if e.Sprayed {
+		attrs = append(attrs, slog.Bool("sprayed", true))
+	}
 	if e.Outcome == guard.Insufficient {
 		attrs = append(attrs, slog.Bool("insufficient", true))
 	}
