@@ -282,10 +282,14 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	return login, ok, err
 }
 
+// viaCode is the way in that is left to strangers (R29).
+const viaCode = "A one-time code lets you in: send it as code; /login/code says how to get one."
+
 // wrong is 401. While the site asks everybody for a challenge the next one
 // comes along.
 func (l *Login) wrong(t *try) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong user name or password", Status: http.StatusUnauthorized}
+	p.Detail = "From a new place the password alone may not be enough. " + viaCode // whether it was is told to nobody (R28)
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
 		return err
 	}
@@ -369,7 +373,7 @@ func (l *Login) overloaded(t *try, after time.Duration) error {
 func (l *Login) later(t *try, p Problem, kind pages.MessageKind, after time.Duration) error {
 	p.RetryAfter = retryAfter(after)
 	if p.Detail = "The password was not looked at."; p.Type == SlowDown {
-		p.Detail += " A one-time code lets you in: send it as code; /login/code says how to get one."
+		p.Detail += " " + viaCode
 	}
 	return l.answer(t, p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)})
 }

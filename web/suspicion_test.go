@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
+	"authguard/trusted"
 	"authguard/web"
 )
 
@@ -93,5 +96,97 @@ func TestR28ASuccessAfterManyFailuresIsAnEventAndAnAlertAtEveryDoor(t *testing.T
 				t.Errorf("%d alerts:\n%s", n, &log)
 			}
 		})
+	}
+}
+
+// spray has strangers fail with the right password at so many other accounts.
+func (h *house) spray(t *testing.T, accounts int) {
+	t.Helper()
+	for i := range accounts {
+		b := h.browser(page)
+		b.from = fmt.Sprintf("198.51.%d.1", i)
+		if w := b.login(fmt.Sprint("victim", i), right); w.Code != http.StatusUnauthorized {
+			t.Fatalf("victim %d: %d", i, w.Code)
+		}
+		h.Clock.Advance(time.Minute)
+	}
+}
+
+// A right password that strangers try everywhere is answered to a stranger as a
+// wrong one, try for try, and leaves nothing behind. With a one-time code it lets
+// her in.
+func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"login", page}, {"login", "application/json"}, {"admin", page}, {"admin", "application/json"}} {
+		door, accept := c[0], c[1]
+		t.Run(door+" "+accept, func(t *testing.T) {
+			t.Parallel()
+			account := map[string]string{"login": "alice", "admin": "root"}[door]
+			came := func() (h *house, b *browser) {
+				h = newHouseWith(t, world.Options{Passes: new(codebook)})
+				h.people.all["root"] = accounts.Login{Account: "root", Role: accounts.Admin, Password: h.people.all["alice"].Password}
+				h.spray(t, 10)
+				b = h.browser(accept)
+				if door == "admin" {
+					login := h.login("admin", h.gate, h.checker)
+					login.Admin = true
+					b.to = (&web.Public{Login: login, API: h.api, Log: quiet}).Handler()
+				}
+				return h, b
+			}
+			hers, she := came()
+			others, stranger := came()
+			for i := range 3 { // the fourth has to wait
+				got, want := she.login(account, right), stranger.login(account, "not "+right)
+				if got.Code != http.StatusUnauthorized || says(got, account) != says(want, account) || !reflect.DeepEqual(got.Header(), want.Header()) {
+					t.Errorf("try %d: %s %v\nnot %s %v", i, says(got, account), got.Header(), says(want, account), want.Header())
+				}
+				if len(got.Result().Cookies()) > 0 {
+					t.Errorf("try %d: cookies %v", i, got.Header())
+				}
+			}
+			if all, _ := hers.sessions.All(); len(all) > 0 || hers.Status(t, account, "192.0.2.1") != trusted.Stranger {
+				t.Errorf("%d sessions, the place is %v", len(all), hers.Status(t, account, "192.0.2.1"))
+			}
+			if a, b := hers.charged(t, account), others.charged(t, account); a != b {
+				t.Errorf("%d charges, a wrong password has %d", a, b)
+			}
+			hers.Clock.Advance(time.Minute)
+			if got := she.login(account, right, "code", "made up"); got.Code != http.StatusUnauthorized || len(got.Result().Cookies()) > 0 {
+				t.Errorf("a made-up code: %d %v", got.Code, got.Header())
+			}
+			hers.Clock.Advance(time.Minute)
+			in := she.login(account, right, "code", "good")
+			if in.Code != http.StatusOK && in.Code != http.StatusSeeOther || hers.Status(t, account, "192.0.2.1") != trusted.Privileged {
+				t.Errorf("with a code: %d %s, the place is %v", in.Code, in.Body, hers.Status(t, account, "192.0.2.1"))
+			}
+			if n := len(in.Result().Cookies()); n != 2 { // session and device
+				t.Errorf("with a code: cookies %v", in.Header())
+			}
+		})
+	}
+}
+
+// Who is turned away with a right password that is sprayed must learn how to get
+// in. So everybody who is answered 401 is told, at both doors.
+func TestR28AWrongPasswordsAnswerOffersTheWayIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	administration := h.login("admin", h.gate, h.checker)
+	administration.Admin = true
+	h.spray(t, 10)
+	tries := 0
+	for accept, offer := range map[string]string{page: `<a href="/login/code">Get a one-time code</a>`, "application/json": "send it as code; /login/code says how to get one"} {
+		for _, door := range []http.Handler{h, (&web.Public{Login: administration, API: h.api, Log: quiet}).Handler()} {
+			b := h.browser(accept)
+			b.to = door
+			for name, password := range map[string]string{"alice": right, "bob": "wrong", "nobody": right} {
+				tries++
+				b.from = fmt.Sprintf("203.0.113.%d", tries)
+				want(t, b.login(name, password), http.StatusUnauthorized, offer)
+			}
+			b.accept = page
+			want(t, b.get("/login/code"), http.StatusOK, "Get a one-time code")
+		}
 	}
 }

@@ -74,7 +74,7 @@ type Message struct {
 // means and what to do next.
 var said = [...]struct{ tone, title, text string }{
 	NoMessage:         {},
-	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again. If you are sure of them, sign in with a one-time code."},
+	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again."},
 	ChallengeAhead:    {"calm", "One more step", "If you have signed in from here before, you may leave it empty."},
 	ChallengeRequired: {"calm", "One more step", "Solve the challenge below and enter your password again: it was not looked at."},
 	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
@@ -139,3 +139,8 @@ func (m Message) Waits() bool {
 // ChallengeOptional reports whether the form may be sent without an answer:
 // before the account is named nobody knows whether it needs one.
 func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
+
+// OffersCode reports whether the message says how to get a one-time code. All who
+// mistype are told, since the password that was right may be one that is tried on
+// many accounts (R28), and nobody may learn that.
+func (m Message) OffersCode() bool { return m.Kind == WrongCredentials }
