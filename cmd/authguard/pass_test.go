@@ -259,7 +259,7 @@ func TestR29TheWayInByKeyboardInABrowser(t *testing.T) {
 	b.do("opening it", chromedp.KeyEvent(" "))
 	b.tabTo("the field for a code", "#code")
 	b.do("typing", chromedp.KeyEvent("aaaa bbbb cccc dddd"+kb.Enter))
-	b.until("the code to be refused", `document.querySelector("#message").innerText.includes("did not count")`)
+	b.until("the code to be refused", `document.querySelector("#message")?.innerText.includes("did not count")`)
 	b.picture("code-wrong")
 	b.tabTo("the password", "#password")
 	b.do("typing", chromedp.KeyEvent(rightPassword))
