@@ -283,7 +283,7 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 }
 
 // viaCode is the way in that is left to strangers (R29).
-const viaCode = "A one-time code lets you in: send it as code; /login/code says how to get one."
+const viaCode = "Where an account is closed to new places, a one-time code lets you in: send it as code; /login/code says how to get one."
 
 // wrong is 401. While the site asks everybody for a challenge the next one
 // comes along.
