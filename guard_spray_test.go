@@ -110,6 +110,44 @@ func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 	})
 }
 
+// Who mistypes a word that is sprayed, and then logs in, ends no spray: neither one
+// person nor an attacker with ten accounts of his own.
+func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		try := func(i int, password string, right bool) {
+			t.Helper()
+			a := world.From(fmt.Sprint("mender", i), address(7000+i))
+			a.Fingerprint = w.Fingerprint(password)
+			if _, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil }); ok != right || err != nil {
+				t.Fatalf("mender %d: in %v, %v", i, ok, err)
+			}
+		}
+		spray(t, w, 12)
+		for _, menders := range []int{1, 10} {
+			for i := range menders {
+				try(100*menders+i, world.Right, false)
+				w.Clock.Advance(time.Minute)
+			}
+			spray(t, w, 0)
+			for i := range menders {
+				try(100*menders+i, "another", true)
+			}
+			spray(t, w, 0)
+			if d, ok := w.Offer(t, fmt.Sprint("bob", menders), address(8000+menders), world.Right); ok || !d.Insufficient {
+				t.Errorf("%d have mended it: a stranger gets in with it", menders)
+			}
+		}
+		if n := len(w.Sprays()); n != 1 {
+			t.Errorf("told %d times, want once", n)
+		}
+		w.Clock.Advance(24*time.Hour + time.Minute)
+		if _, ok := w.Offer(t, "dave", nowhere, world.Right); !ok {
+			t.Error("a day later it does not suffice yet")
+		}
+	})
+}
+
 // A week of 5,000 people who share words as people do, and of whom some forget
 // which one it was: how many are asked for more than their right password.
 func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {

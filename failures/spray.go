@@ -98,20 +98,21 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	bucket, minute := s.bucket(m.Value), minuteOf(now)
 	fresh := bucket.note(m, accounts, minute)
 	missed := bucket.of(m.Value, minute)
-	if len(missed) < accounts {
+	one := s.found[m.Value]
+	known := one != nil && now.Before(one.Until)
+	if !known && len(missed) < accounts {
 		return nil
 	}
-	oldest := missed[len(missed)-accounts]
-	one := s.found[m.Value]
-	if one == nil || !now.Before(one.Until) {
-		if one = s.find(m.Value, now); one == nil {
-			return nil
-		}
+	if !known {
+		one = s.find(m.Value, now)
 		one.Since = now.Add(-time.Duration(minute-missed[0].minute) * time.Minute)
 		one.Accounts = len(missed) - 1
 		fresh = true
 	}
-	one.Until = now.Add(SprayWindow - time.Duration(minute-oldest.minute)*time.Minute)
+	if len(missed) >= accounts {
+		oldest := missed[len(missed)-accounts]
+		one.Until = later(one.Until, now.Add(SprayWindow-time.Duration(minute-oldest.minute)*time.Minute))
+	}
 	one.Addresses = max(one.Addresses, addresses(missed))
 	if !fresh {
 		return nil
@@ -140,6 +141,13 @@ func (s *Sprays) find(value uint32, now time.Time) *Spray {
 	return one
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // tenfold reports whether n is ten, a hundred … times as many.
 func tenfold(n, accounts int) bool {
 	for accounts < n {
@@ -148,9 +156,11 @@ func tenfold(n, accounts int) bool {
 	return n == accounts
 }
 
-// TakeBack removes a miss: the same person has logged in since. A password that
-// is left with fewer accounts is sprayed no longer.
-func (s *Sprays) TakeBack(m Miss, accounts int, now time.Time) {
+// TakeBack removes a miss: the same person has logged in since. What has been
+// found stays found until its end: else who mistypes a sprayed password at
+// accounts of his own, where that pushes out what told, and then logs in, would
+// end the spray.
+func (s *Sprays) TakeBack(m Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bucket := s.bucket(m.Value)
@@ -158,9 +168,6 @@ func (s *Sprays) TakeBack(m Miss, accounts int, now time.Time) {
 		if one := &bucket[i]; one.value == m.Value && one.account == m.Account {
 			*one = miss{}
 		}
-	}
-	if len(bucket.of(m.Value, minuteOf(now))) < accounts {
-		delete(s.found, m.Value)
 	}
 }
 

@@ -392,7 +392,7 @@ func (l *Local) spray(c *Charge, o Outcome) {
 		l.Sprays.Add(c.Miss(c.Spray), c.SprayAccounts, c.Now)
 	case o == Succeeded && c.Guess != 0:
 		for _, guess := range l.counters.GuessesFrom(c.guess(), madeGoodWithin) {
-			l.Sprays.TakeBack(c.Miss(c.SprayOf(guess)), c.SprayAccounts, c.Now)
+			l.Sprays.TakeBack(c.Miss(c.SprayOf(guess)))
 		}
 	}
 }

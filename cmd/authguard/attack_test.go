@@ -269,3 +269,42 @@ func TestR12NothingTellsAccountsOrPasswordsApart(t *testing.T) {
 		}
 	}
 }
+
+// As it comes: nothing about spraying is configured.
+func TestR28ASprayedPasswordLetsNoStrangerInOutOfTheBox(t *testing.T) {
+	t.Parallel()
+	const sprayed = "Winter has come 26"
+	var victims []string
+	for i := range 10 {
+		victims = append(victims, fmt.Sprint("victim", i))
+	}
+	s := newServer(t, "", victims...)
+	for _, name := range []string{"bob", "carol"} {
+		if said := say(t, s.command("user", "add", name, "--password-stdin"), sprayed); said.status != 0 {
+			t.Fatalf("%+v", said)
+		}
+	}
+	home := from("127.210.0.1")
+	if got := home.login(t, s, "carol", sprayed); got.status != http.StatusOK {
+		t.Fatalf("before it is sprayed: %d %s", got.status, got.body)
+	}
+	for i, name := range victims {
+		if got := from(loopback(211, i)).login(t, s, name, sprayed); got.status != http.StatusUnauthorized {
+			t.Fatalf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	right := from("127.212.0.1").login(t, s, "bob", sprayed)
+	wrong := from("127.212.1.1").login(t, s, "bob", "wrong")
+	right.header.Del("Date")
+	wrong.header.Del("Date")
+	if right.status != http.StatusUnauthorized || right.body != wrong.body || fmt.Sprint(right.header) != fmt.Sprint(wrong.header) {
+		t.Fatalf("right: %d %v %s\nwrong: %d %v %s", right.status, right.header, right.body, wrong.status, wrong.header, wrong.body)
+	}
+	redistest.Until(t, "the alert", func() bool { return s.log.has("kind=password-sprayed") })
+	if n := strings.Count(s.log.String(), "kind=password-sprayed"); n != 1 || s.log.has(sprayed) {
+		t.Errorf("%d alerts:\n%s", n, lastLines(s.log.String(), 20))
+	}
+	if got := home.login(t, s, "carol", sprayed); got.status != http.StatusOK {
+		t.Errorf("a known place: %d %s", got.status, got.body)
+	}
+}

@@ -9,7 +9,8 @@
 --       2  at how many accounts a password is sprayed
 --       3  how many of those are kept
 --       then for each miss:
---       +1  miss, or back: the same person has logged in since
+--       +1  miss, or back: the same person has logged in since. What has been found
+--           stays found until its end
 --       +2  its bucket
 --       +3  what stands for the password; +4 its account; +5 its address
 --
@@ -69,10 +70,11 @@ end
 
 local function tell(value, all, fresh)
   local of = missed(all, value)
-  if #of < many then return end
   local since, ends, accounts, addresses = string.match(call('HGET', KEYS[2], value) or '', '(%d+) (%d+) (%d+) (%d+)')
-  accounts = tonumber(accounts)
-  if not accounts or tonumber(ends) <= minute then
+  accounts, ends = tonumber(accounts), tonumber(ends) or 0
+  local known = ends > minute
+  if not known and #of < many then return end
+  if not known then
     since, accounts, fresh = minute - of[1].age, #of - 1, true
     if call('HLEN', KEYS[2]) >= most then
       local first, at
@@ -89,7 +91,7 @@ local function tell(value, all, fresh)
     if not from[one.address] then from[one.address], n = true, n + 1 end
   end
   addresses = math.max(tonumber(addresses) or 0, n)
-  ends = minute - of[#of - many + 1].age + day
+  if #of >= many then ends = math.max(ends, minute - of[#of - many + 1].age + day) end
   if fresh then
     accounts = accounts + 1
     local step = many
@@ -114,7 +116,6 @@ for i = 4, #ARGV, 5 do
       if one.value == value and one.account == account then one.value = 0 end
     end
     write(b, all)
-    if #missed(all, value) < many then call('HDEL', KEYS[2], value) end
   end
 end
 for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
