@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"authguard/guard"
@@ -80,7 +77,9 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		all = append(all, listener{name, &lastCall{TCPListener: socket.(*net.TCPListener), over: make(chan struct{})}, httpServer(d.site.closing(h), d.site.log)})
+		last, server := newLastCall(socket.(*net.TCPListener)), httpServer(d.site.closing(h), d.site.log)
+		server.ConnState = last.note
+		all = append(all, listener{name, last, server})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
@@ -102,66 +101,14 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
 }
 
+// headersWithin is how long a client may take to send the head of a request.
+const headersWithin = 5 * time.Second
+
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: 15 * time.Second,
 		WriteTimeout: 90 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-}
-
-// A lastCall is a listener that, before it closes, lets everybody in who has
-// connected already: closing the socket would reset them, and a proxy that has
-// sent a login there could only answer 502, since it must not send it twice.
-type lastCall struct {
-	*net.TCPListener
-	over chan struct{}
-}
-
-// lastCallFor is how long a listener waits for one more connection.
-const lastCallFor = 20 * time.Millisecond
-
-// Accept implements net.Listener. Once its deadline has passed, Go's own Accept
-// takes nobody, even those who wait in the socket's queue, so they are taken here: on a
-// busy machine there are many.
-func (l *lastCall) Accept() (net.Conn, error) {
-	c, err := l.TCPListener.Accept()
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return c, err
-	}
-	if c := l.queued(); c != nil {
-		return c, nil
-	}
-	close(l.over)
-	return nil, net.ErrClosed // the server closes the socket
-}
-
-// queued is the next connection in the socket's queue; nil if it is empty.
-func (l *lastCall) queued() (c net.Conn) {
-	raw, err := l.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	_ = raw.Control(func(socket uintptr) {
-		fd, _, err := syscall.Accept4(int(socket), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
-		if err != nil {
-			return
-		}
-		file := os.NewFile(uintptr(fd), "connection")
-		defer file.Close() // c is a copy
-		c, _ = net.FileConn(file)
-	})
-	return c
-}
-
-// end lets in those who are waiting, until ctx ends at the latest.
-func (l *lastCall) end(ctx context.Context) {
-	if l.SetDeadline(time.Now().Add(lastCallFor)) != nil {
-		return
-	}
-	select {
-	case <-l.over:
-	case <-ctx.Done():
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -185,42 +185,66 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 	s.kill()
 }
 
-// 80 new connections a second, before and after the signal.
+// 80 right logins a second over new connections: whoever has connected is answered,
+// and the others are refused, so that what is in front of us may ask another node.
 func TestNewConnectionsAroundSIGTERMAreAnswered(t *testing.T) {
-	s := newServer(t, quiet+"shutdown: {delay: 500ms}\n", "alice")
-	var signalled atomic.Bool
-	var early, lost atomic.Int64
-	var all sync.WaitGroup
-	tick := time.NewTicker(time.Second / 80)
-	defer tick.Stop()
-	for n := range 160 {
-		<-tick.C
-		if n == 80 {
-			signalled.Store(true)
-			_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	for round, delay := range []string{"0s", "200ms", "0s", "200ms", "0s"} {
+		s := newServer(t, quiet+"shutdown: {delay: "+delay+"}\n", "alice")
+		statuses := make(chan int, 80)
+		var all sync.WaitGroup
+		tick := time.NewTicker(time.Second / 80)
+		for n := range cap(statuses) {
+			<-tick.C
+			if n == 30 {
+				_ = s.cmd.Process.Signal(syscall.SIGTERM)
+			}
+			all.Go(func() {
+				status, err := s.loginOnce(loopback(20+round, n))
+				if err != nil {
+					t.Errorf("round %d, login %d: %v", round, n, err)
+				}
+				statuses <- status
+			})
 		}
-		all.Go(func() {
-			c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
-			if err != nil {
-				return // it has stopped
-			}
-			defer c.Close()
-			_, _ = fmt.Fprintf(c, "GET /auth/verify HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-			if signalled.Load() {
-				return
-			}
-			early.Add(1)
-			if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
-				lost.Add(1)
-				t.Error(err)
-			}
-		})
+		tick.Stop()
+		all.Wait()
+		close(statuses)
+		got := map[int]int{}
+		for status := range statuses {
+			got[status]++
+		}
+		if got[http.StatusOK] < 30 || got[http.StatusOK]+got[refused] != cap(statuses) || got[refused] == 0 {
+			t.Errorf("round %d, delay %s: %v, want each login 200 or refused", round, delay, got)
+		}
+		if err := s.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
 	}
-	all.Wait()
-	if early.Load() < 70 || lost.Load() > 0 {
-		t.Errorf("%d of %d requests that were sent before the signal were lost", lost.Load(), early.Load())
+}
+
+// refused is the status of a login that had nobody to connect to.
+const refused = -1
+
+// loginOnce logs alice in over a connection of its own.
+func (s *server) loginOnce(address string) (status int, err error) {
+	host := strings.TrimPrefix(s.base, "http://")
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	c, err := dialer.Dial("tcp", host)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return refused, nil
 	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Error(err)
+	if err != nil {
+		return 0, err
 	}
+	defer c.Close()
+	body := url.Values{"username": {"alice"}, "password": {rightPassword}}.Encode()
+	if _, err := fmt.Fprintf(c, "POST /login HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+		"Content-Length: %d\r\n\r\n%s", host, len(body), body); err != nil {
+		return 0, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, nil
 }
