@@ -111,6 +111,9 @@ func TestAUserWithTooFewRightsIsAProblem(t *testing.T) {
 	s := redistest.Standalone(t)
 	all := "~ag:* +ping +time +get +mget +exists +set +del +expire +pexpire +hdel +hget +hgetall +hlen +hmget +hset +getrange +setrange " +
 		"+zadd +zmscore +zrange +zrem +zremrangebyscore +zscore +eval +evalsha"
+	if text, err := os.ReadFile("../../docs/operations.md"); err != nil || !strings.Contains(strings.Join(strings.Fields(string(text)), " "), strings.TrimPrefix(all, "~ag:* ")) {
+		t.Error("docs/operations.md has other rights", err)
+	}
 	for name, one := range map[string]struct {
 		rights string
 		want   map[string]doctor.State
