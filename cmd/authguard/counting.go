@@ -49,7 +49,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.restore(anew); err != nil {
+	if err := c.recall(ctx, on, anew, !loaded.Redis.On()); err != nil {
 		return nil, err
 	}
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places, Now: on.clock.Now}); err != nil {
@@ -81,6 +81,20 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 // countersFile is the snapshot in the data folder. Once it is there, the folder was
 // served from.
 const countersFile = "counters"
+
+// recall restores the counters. With one node alone they must be there if they ever
+// were, unless anew says to begin without them.
+func (c *counting) recall(ctx context.Context, on *storage, anew, alone bool) error {
+	if alone && !anew {
+		if err := on.counted(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.restore(anew); err != nil || !alone {
+		return err
+	}
+	return on.remember(ctx)
+}
 
 // restore puts back what was saved of the counters, and what the journals say, and
 // has everything journaled from then on. A snapshot that is damaged is set aside, not

@@ -32,6 +32,12 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 		"the keys file and the counters are gone": {func(t *testing.T, data string) error {
 			return errors.Join(os.Remove(filepath.Join(data, "keys")), removeAll(t, filepath.Join(data, "counters*")))
 		}, "the keys file is missing", true},
+		"the saved counters are gone": {func(_ *testing.T, data string) error {
+			return os.Remove(filepath.Join(data, "counters"))
+		}, "the saved counters are missing", true},
+		"the saved counters and their journal are gone": {func(t *testing.T, data string) error {
+			return removeAll(t, filepath.Join(data, "counters*"))
+		}, "the saved counters are missing", true},
 		"the keys file is another": {func(t *testing.T, data string) error {
 			return os.WriteFile(filepath.Join(data, "keys"), []byte(otherKeys), 0o600)
 		}, "the keys files of the nodes differ", true},

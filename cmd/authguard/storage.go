@@ -122,6 +122,31 @@ func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool
 	return err
 }
 
+// errNoCounters says that the snapshot is not there, but the database tells that it was.
+var errNoCounters = errors.New("the saved counters are missing")
+
+// counted is errNoCounters if counters were saved beside this database and are not any
+// more. Only one node alone asks: those with Redis have theirs there.
+func (s *storage) counted(ctx context.Context) error {
+	if _, err := os.Stat(s.path(countersFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var rows int
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM settings WHERE name = 'counters'`).Scan(&rows); err != nil || rows == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did before. "+
+		"If it is lost for good, begin without it: authguard serve --begin-anew. All failures are forgotten then", errNoCounters, s.path(countersFile))
+}
+
+// remember notes that counters are saved. It is called after that is so: a first start
+// that is killed, or fails, leaves nothing that the next one misses.
+func (s *storage) remember(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, `INSERT INTO settings (name, value, changed_at) VALUES ('counters', 'saved', $1)
+		ON CONFLICT (name) DO NOTHING`, time.Now().UnixMilli())
+	return err
+}
+
 // dsn is the database: PostgreSQL, or a file in the data folder.
 func dsn(loaded *config.Loaded) string {
 	return cmp.Or(loaded.Database.Reveal(), filepath.Join(loaded.Data, "authguard.db"))
