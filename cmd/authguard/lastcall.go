@@ -47,6 +47,14 @@ func (l *lastCall) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
+// Close implements net.Listener. The server closes again what Accept has closed.
+func (l *lastCall) Close() error {
+	if err := l.TCPListener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
 // queued is the next connection in the socket's queue; nil if it is empty.
 func (l *lastCall) queued() (c net.Conn) {
 	raw, err := l.SyscallConn()
