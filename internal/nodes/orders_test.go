@@ -350,18 +350,18 @@ type replayed struct {
 
 const window = time.Hour
 
-func newReplayed(t *testing.T, server *redistest.Server, prefix string) *replayed {
+func newReplayed(t *testing.T, server *redistest.Server, prefix string, pendingFor time.Duration) *replayed {
 	must := func(err error) {
 		if err != nil {
 			t.Error(err)
 		}
 	}
 	r := &replayed{clock: clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))}
-	options := redisstore.Options{Prefix: prefix, PendingFor: window, Clock: r.clock.Now}
+	options := redisstore.Options{Prefix: prefix, PendingFor: pendingFor, Clock: r.clock.Now}
 	at := redisstore.Server{Addresses: []string{server.Addr}}
 	var err error
 	for n := range r.nodes {
-		r.counts[n], err = failures.NewMemory(failures.Config{Retain: 2 * window, PendingFor: window, Now: r.clock.Now})
+		r.counts[n], err = failures.NewMemory(failures.Config{Retain: 2 * window, PendingFor: pendingFor, Now: r.clock.Now})
 		must(err)
 		places, err := trusted.NewMemory(trusted.MemoryConfig{})
 		must(err)
@@ -462,7 +462,7 @@ func (r *replayed) doAt(t *testing.T, store guard.Store, e event) (charged bool)
 // replay has the stores take a path, and compares them with the model after each step;
 // then it lets everything end and the window pass, after which anybody gets in.
 func replay(t *testing.T, server *redistest.Server, prefix string, m model, events []event) {
-	r := newReplayed(t, server, prefix)
+	r := newReplayed(t, server, prefix, window)
 	for i := 0; i < len(events) || m.underWay() >= 0; i++ {
 		if i == len(events) {
 			events = append(events, event{"succeed", m.underWay()})

@@ -268,7 +268,9 @@ func (s *Store) settleApart(ctx context.Context, c guard.Charge, o guard.Outcome
 	switch {
 	case mine && ok:
 		s.apart.Remove(number)
-		c = one.settled(o, c)
+		if c = one.settled(o, c); one.isDue() {
+			return s.tell(ctx, func(ctx context.Context) error { return one.tell(ctx, s.redis, s.now()) })
+		}
 	case !mine && o == guard.Failed && s.owed.len() < mostOwed:
 		one = s.newApart(&c)
 		one.settled(o, c)
@@ -286,7 +288,8 @@ func elsewhere() failures.ChargeID { return failures.ChargeID{At: 1} }
 // An apart is an attempt that this node has charged alone. Redis is told of it as soon
 // as it is back, whether there is room or not, if it has failed or is undecided: an
 // attempt under way uses the limit up as well. One that is older than a password check
-// and was not settled here was settled at another node, which tells Redis if it failed.
+// and was not settled here is let go: it was settled at another node, which tells Redis
+// if it failed, or its check takes longer than it should, and Redis is told at its end.
 type apart struct {
 	until time.Time // undecided, at the latest
 
@@ -294,13 +297,14 @@ type apart struct {
 	told   guard.Charge // with its ID in Redis, once that is told
 	ended  bool
 	failed bool
+	letGo  bool // undecided for too long: Redis was not told
 }
 
 // tell charges the attempt in Redis.
 func (a *apart) tell(ctx context.Context, in *redisstore.Store, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended && !a.failed || !a.ended && now.After(a.until) {
+	if a.letGo = !a.ended && now.After(a.until); a.letGo || a.ended && !a.failed {
 		return nil
 	}
 	told, err := in.Begin(ctx, a.told)
@@ -321,6 +325,14 @@ func (a *apart) settled(o guard.Outcome, c guard.Charge) guard.Charge {
 	}
 	a.told.Now = c.Now
 	return a.told
+}
+
+// isDue reports whether Redis has yet to be told of a failure that was let go while
+// undecided.
+func (a *apart) isDue() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.letGo && a.failed
 }
 
 // Read implements guard.Store.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"authguard/guard"
 	"authguard/internal/redisstore"
@@ -81,5 +82,28 @@ func TestR22WhatWasCountedAloneCountsAfterwards(t *testing.T) {
 	}
 	if checked != 5 {
 		t.Errorf("%d passwords were checked in all, want 5", checked)
+	}
+}
+
+// A check that takes longer than it should, as on a busy machine, may end when
+// Redis has long been back. Its failure counts all the same, once.
+func TestR1AFailureThatEndsLateCountsInRedis(t *testing.T) {
+	t.Parallel()
+	r := newReplayed(t, redistest.Standalone(t), "late:", time.Second)
+	first, store := new(model), r.nodes[0]
+	r.do(t, first, event{"lose", 0})
+	if !r.doAt(t, store, event{"begin", 0}) {
+		t.Fatal("alone, the attempt was not let through")
+	}
+	r.clock.Advance(2 * time.Second)
+	r.do(t, first, event{"return", 0})
+	r.do(t, first, event{"rejoin", 0})
+	if inRedis, inNode := r.standing(t, 0); inRedis != 0 || inNode != 1 {
+		t.Errorf("undecided: %d in Redis and %d in the node, want 0 and 1", inRedis, inNode)
+	}
+	r.doAt(t, store, event{"fail", 0})
+	r.do(t, first, event{"rejoin", 0})
+	if inRedis, inNode := r.standing(t, 0); inRedis != 1 || inNode != 1 {
+		t.Errorf("failed: %d in Redis and %d in the node, want 1 and 1", inRedis, inNode)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -56,6 +58,20 @@ func (w *Watched) Hasty(t testing.TB) {
 	for _, s := range running(w.Sentinels) {
 		s.Do(t, "SENTINEL", "SET", MasterName, "down-after-milliseconds", 500)
 	}
+}
+
+// CatchUp stops writes at the master until it is gone, and waits until its replica
+// has all of them: Redis replicates after it has answered, and on a busy machine
+// that may be much later.
+func (w *Watched) CatchUp(t testing.TB) {
+	t.Helper()
+	w.Master.Do(t, "CLIENT", "PAUSE", forever.Milliseconds(), "WRITE")
+	offset := regexp.MustCompile(`master_repl_offset:(\d+)`)
+	Until(t, "the replica to catch up", func() bool {
+		info := fmt.Sprint(w.Master.Do(t, "INFO", "replication"))
+		at := offset.FindStringSubmatch(info)
+		return at != nil && strings.Contains(info, "offset="+at[1]+",")
+	})
 }
 
 // Addrs are the addresses of the Sentinels.
