@@ -60,6 +60,7 @@ func TestTwentyRightLoginsAtOnceAllSucceed(t *testing.T) {
 }
 
 func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
+	t.Parallel() // most of it is waiting for a minute without failures
 	var users []string
 	for i := range 300 {
 		users = append(users, fmt.Sprintf("user%d", i))

@@ -99,6 +99,7 @@ func startHere(t *testing.T, off time.Duration, yaml string) *server {
 
 // Three nodes, one of them five minutes behind and one ahead.
 func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
+	t.Parallel()
 	token := strings.Repeat("t", 32)
 	dsn := postgrestest.Shared(t).Database(t) + "&connect_timeout=3600&statement_timeout=3600000"
 	(&server{t: t}).addUsers(dsn, []string{"alice", "bob", "carol"})

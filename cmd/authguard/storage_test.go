@@ -27,6 +27,7 @@ type broken struct {
 }
 
 func TestR27ADatabaseThatCannotBeWrittenIs503ForRightAndWrong(t *testing.T) {
+	t.Parallel()
 	for _, b := range []broken{locked(t), full(t), readOnly(t), stopped(t)} {
 		t.Run(b.name, b.run)
 	}
