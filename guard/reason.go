@@ -21,7 +21,6 @@ const (
 	ChallengeSolved       // a solved challenge lifted a limit
 	ChallengeFailed       // the answer that came along was no solve
 	BudgetSpent           // the place used up its budget and is forgotten
-	UndecidedAhead        // undecided attempts fill the room
 	BadAccountName        // empty, too long or not text
 	StoreFailed           // the counters could not be asked
 	PassShown             // a one-time code let a stranger's place in
@@ -29,7 +28,6 @@ const (
 	WorkNeeded            // a picture alone does not do for this account
 	TooManyPictures       // too many pictures were answered without the work
 	TooManyAnswers        // too many answers from the address were no solves
-	ForgottenProxy        // softened: the address looks like a proxy nobody configured
 )
 
 // causes are the code of each, and its words for a support person.
@@ -45,7 +43,6 @@ var causes = [...]struct{ code, words string }{
 	ChallengeSolved: {"challenge-solved", "the challenge was solved"},
 	ChallengeFailed: {"challenge-failed", "the answer to the challenge did not count"},
 	BudgetSpent:     {"budget-spent", "too many wrong passwords came from this known place, so it is no longer treated as known"},
-	UndecidedAhead:  {"undecided-ahead", "other attempts for the same account or address are still being decided"},
 	BadAccountName:  {"bad-account-name", "the account name was empty, too long, or had characters that are no text, cannot be seen or stand for others"},
 	StoreFailed:     {"store-failed", "the counters could not be asked"},
 	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
@@ -53,7 +50,6 @@ var causes = [...]struct{ code, words string }{
 	WorkNeeded:      {"work", "the account is under attack, so the picture alone does not do: the browser has to work as well, which takes JavaScript"},
 	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
 	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
-	ForgottenProxy:  {"forgotten-proxy", "this address looks like a proxy that was not configured, so it is challenged instead of refused"},
 }
 
 // String is the cause's stable code.
