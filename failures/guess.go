@@ -25,9 +25,6 @@ const (
 	// GuessLife is how long a wrong password is remembered, from its first try
 	// on: as long as that counts in the longest window out of the box.
 	GuessLife = 24 * time.Hour
-	// GuessYoung is how long an attempt may take to be settled at the most. A
-	// guess that is younger than that makes room for no other.
-	GuessYoung = 6 * time.Minute
 	// GuessesKept is how many of one account are remembered in each scope.
 	GuessesKept = 8
 )
@@ -61,8 +58,10 @@ type guess struct {
 }
 
 const (
-	guessYoung = uint32(GuessYoung / time.Millisecond)
-	guessLife  = uint32(GuessLife / time.Millisecond)
+	guessLife = uint32(GuessLife / time.Millisecond)
+	// guessYoung is how long an attempt may take to be settled at the most. A guess
+	// that is younger than that makes room for no other.
+	guessYoung = uint32(6 * time.Minute / time.Millisecond)
 )
 
 // Knows reports whether a guess is one of the account's last wrong passwords, or
@@ -112,9 +111,9 @@ func (m *Memory) Note(g Guess, id ChargeID) (held ChargeID, joined bool) {
 
 // Drop says that an attempt with a guess has ended in another way than as wrong:
 // its password was right, or it was not looked at. The charge is the one that it
-// made or, if it joined, holds on to. Drop tells whether the charge is to be taken back now, by this
-// attempt: from what its account is charged and, with all, from everything. A
-// right password is forgotten.
+// made or, if it joined, holds on to. Drop tells whether this attempt is to take the
+// charge back now: from its account and, with all, from everything. A right
+// password is forgotten.
 func (m *Memory) Drop(g Guess, id ChargeID, joined, right bool) (take, all bool) {
 	set, unlock := m.guessesOf(g.Account)
 	defer unlock()
