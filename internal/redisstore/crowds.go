@@ -122,8 +122,8 @@ func (c *Crowds) learn(ctx context.Context, address trusted.Key, told any, now t
 		return nil
 	}
 	return run(ctx, c.store.batcher.enqueue,
-		&call{args: []any{"zadd", c.store.prefix + "crowds", now.UnixMilli(), address[:]}},
-		&call{args: []any{"pexpire", c.store.prefix + "crowds", c.store.limits.TTL.Milliseconds()}})
+		&call{args: []any{"zadd", c.store.crowdsKey(), now.UnixMilli(), address[:]}},
+		&call{args: []any{"pexpire", c.store.crowdsKey(), c.store.limits.TTL.Milliseconds()}})
 }
 
 // crowdOf reads what crowd.lua answers.
@@ -149,7 +149,7 @@ func join(to *trusted.Crowd, member any, last int64) {
 // hear asks for the addresses that were found shared since the last time, and for
 // the sharers of those that this node did not know to be.
 func (c *Crowds) hear(ctx context.Context, now time.Time) error {
-	crowds := c.store.prefix + "crowds"
+	crowds := c.store.crowdsKey()
 	// A shared address is announced anew with each new account there, so an old
 	// entry is one that has expired.
 	if err := c.client.ZRemRangeByScore(ctx, crowds, "-inf", strconv.FormatInt(c.store.since(now), 10)).Err(); err != nil {

@@ -17,6 +17,8 @@ import "encoding/base64"
 //	keys         the fingerprint of the nodes' keys
 //	{PREFIXmode}counted  what each node has counted for CAPTCHA mode: a hash
 //	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
+//	{PREFIXspray}seen    the latest wrong passwords of all strangers (spray.lua): a string
+//	{PREFIXspray}found   which passwords are sprayed: a hash
 //
 // S is the first 12 bytes of the shard's digest, K the first 9 of the
 // subject's, ID all 16, in base64: multiples of three need no padding. Digests
@@ -32,8 +34,8 @@ import "encoding/base64"
 // Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
 // the delay of a pair with failures begin anew), which lives as long as its
 // ladder's longest window and a second. Wrong passwords are a string, too. Places
-// are a sorted set (places.lua),
-// which lives as long as a privilege; an account that is known always has one.
+// are a sorted set (places.lua), which lives as long as a privilege; an account
+// that is known always has one.
 const (
 	shardBytes   = 12
 	subjectBytes = 9
@@ -67,6 +69,15 @@ func (s *Store) sharersKey(address [16]byte) string {
 func (s *Store) guessesKey(account [16]byte) string {
 	return string(append(s.shardKey(account), 'w'))
 }
+
+// sprayKeys are those of spray.lua.
+func (s *Store) sprayKeys() []any {
+	tag := s.prefix + "{" + s.prefix + "spray}"
+	return []any{tag + "seen", tag + "found"}
+}
+
+// crowdsKey is that of the addresses that too many share.
+func (s *Store) crowdsKey() string { return s.prefix + "crowds" }
 
 // idKey is the key of a challenge or a ticket.
 func idKey(prefix string, id [16]byte) string {

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"sync"
@@ -12,11 +11,6 @@ import (
 	"authguard/guard"
 	"authguard/trusted"
 )
-
-//go:embed spray.lua
-var sprayLua string
-
-var sprayScript = newScript(sprayLua)
 
 // mostMisses bounds what waits to be told to Redis: more is a flood, and the
 // first of it will do. missesAtOnce is how many one script counts.
@@ -75,7 +69,7 @@ func (s *Store) madeGood(c *guard.Charge, reply any) {
 func (s *Store) Share(ctx context.Context) error {
 	for {
 		waiting, many := s.misses.take()
-		keys := []any{s.prefix + "{" + s.prefix + "spray}seen", s.prefix + "{" + s.prefix + "spray}found"}
+		keys := s.sprayKeys()
 		found := &call{args: []any{"hgetall", keys[1]}}
 		calls := []*call{found}
 		if len(waiting) > 0 {

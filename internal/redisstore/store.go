@@ -91,12 +91,15 @@ var (
 	spendLua string
 	//go:embed crowd.lua
 	crowdLua string
+	//go:embed spray.lua
+	sprayLua string
 
 	chargeScript   = newScript(chargeLua)
 	takeBackScript = newScript(takeBackLua)
 	placesScript   = newScript(placesLua)
 	spendScript    = newScript(spendLua)
 	crowdScript    = newScript(crowdLua)
+	sprayScript    = newScript(sprayLua)
 )
 
 // New returns the store of a realm. Nothing is sent to Redis yet.
