@@ -47,15 +47,15 @@ const (
 	// those of the rate that follows a busy hour.
 	normalOver = 24 * 60
 	recentOver = 30
+	// In the firstMinutes all that is known is who has logged in so far.
+	firstMinutes = 5
 	// firstDay is how many minutes a fresh site may take any rate of logins for
 	// normal. From then on the most that it may take at most doubles in a week,
 	// so that somebody with many accounts of his own needs weeks; it halves in a
 	// quarter, so that a summer's holidays forget little.
-	// In the first minutes all that is known is who has logged in so far.
-	firstMinutes = 5
-	firstDay     = 24 * 60
-	aWeek        = 7 * 24 * 60
-	aQuarter     = 13 * aWeek
+	firstDay = 24 * 60
+	aWeek    = 7 * 24 * 60
+	aQuarter = 13 * aWeek
 	// coolDownFor is the cool-down that an attack has earned with each threshold's
 	// worth of pressure: two hours with eight hours at the threshold, or with
 	// forty-eight minutes at ten times it. fades is what is left of that after a
@@ -118,8 +118,8 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 
 // see moves to the level that the pressure asks for; on is the threshold (R20): up
 // at once, down only after the pressure has been below a lower threshold for a
-// whole cool-down. rising is the part of the pressure that may raise the level; all of it
-// has to be low to lower it.
+// whole cool-down. rising is the part of the pressure that may raise the level; all
+// of it has to be low to lower it.
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:

@@ -3,7 +3,8 @@
 // needed to check one is sealed in its ID: nothing is stored until it is spent.
 //
 // A [Desk] issues and checks; a [Provider] makes one kind of challenge
-// (challenge/image, challenge/pow); a [Spent] remembers which were used up.
+// (challenge/image, challenge/pow, challenge/remote); a [Spent] remembers which
+// were used up.
 package challenge
 
 import (
@@ -12,14 +13,12 @@ import (
 	"time"
 )
 
-// KindImage is the built-in kind: digits in a picture, or spoken. KindPoW is
-// work, which the browser does by itself, and KindBoth is both.
+// The kinds of challenges.
 const (
-	KindImage = "image"
-	KindPoW   = "pow"
-	KindBoth  = "both"
-	// KindRemote is the widget of a provider on the web.
-	KindRemote = "remote"
+	KindImage  = "image"  // the built-in one: digits in a picture, or spoken
+	KindPoW    = "pow"    // work, which the browser does by itself
+	KindBoth   = "both"   // the picture and the work
+	KindRemote = "remote" // the widget of a provider on the web
 )
 
 // A Challenge is what somebody is shown. The JSON form is the `challenge` of the

@@ -47,10 +47,11 @@ type Verdict struct {
 }
 
 // Check uses up a challenge and reports whether the answer solves it. The
-// challenge must have been issued for one of the bonds. It is spent before the answer is compared, so of parallel tries only
-// one is looked at. What is no try at an answer (absent, malformed, expired,
-// for none of the bonds) spends nothing. An error means that the answer could
-// not be checked; the verdict is then not solved.
+// challenge must have been issued for one of the bonds. It is spent before the
+// answer is compared, so of parallel tries only one is looked at. What is no try
+// at an answer (absent, malformed, expired, for none of the bonds) spends nothing.
+// An error means that the answer could not be checked; the verdict is then not
+// solved.
 func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, error) {
 	s, reason := d.admit(solve, bonds)
 	if reason != Unchecked {

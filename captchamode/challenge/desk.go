@@ -73,9 +73,10 @@ func (d *Desk) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
-// Issue makes a challenge that is good for its bond only. counted is sealed in it and returned by [Desk.Check]: whether the caller has
-// charged the challenge to anything. A broken provider is replaced by the
-// built-in one (R18); an error means that this one failed too.
+// Issue makes a challenge that is good for its bond only. counted is sealed in it
+// and returned by [Desk.Check]: whether the caller has charged the challenge to
+// anything. A broken provider is replaced by the built-in one (R18); an error
+// means that this one failed too.
 func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, error) {
 	policy := d.policy.Load()
 	expires := time.UnixMilli(d.now().Add(policy.ttl).UnixMilli()).UTC()

@@ -20,8 +20,8 @@ const (
 // A Health knows whether the database can be written. Reading is no proof: a
 // disk that is full, a file that somebody has locked and a PostgreSQL that was made
 // read-only answer every query, and only the right password, which begins a
-// session, meets the error (R27). It is
-// taken for sound until the first proof.
+// session, meets the error (R27). The database is taken for sound until the first
+// proof.
 //
 // It is safe for concurrent use.
 type Health struct {

@@ -2,9 +2,10 @@
 // and cannot be used as a weapon.
 //
 // A [Gate] lets only so many checks run at once (rule R19) and shares the turns
-// out, so that nobody starves the others (rule R26). A [Checker] does the same amount of work whether the account
-// exists or not, is disabled or not, and however old its hash is (rule R12). It
-// does not store hashes: that is left to others, such as package accounts.
+// out, so that nobody starves the others (rule R26). A [Checker] does the same
+// amount of work whether the account exists or not, is disabled or not, and however
+// old its hash is (rule R12). It does not store hashes: that is left to others,
+// such as package accounts.
 package passwords
 
 import (
