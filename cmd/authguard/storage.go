@@ -131,8 +131,7 @@ func (s *storage) counted(ctx context.Context) error {
 	if _, err := os.Stat(s.path(countersFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var rows int
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM settings WHERE name = 'counters'`).Scan(&rows); err != nil || rows == 0 {
+	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
 		return err
 	}
 	return fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did before. "+
@@ -142,9 +141,7 @@ func (s *storage) counted(ctx context.Context) error {
 // remember notes that counters are saved. It is called after that is so: a first start
 // that is killed, or fails, leaves nothing that the next one misses.
 func (s *storage) remember(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, `INSERT INTO settings (name, value, changed_at) VALUES ('counters', 'saved', $1)
-		ON CONFLICT (name) DO NOTHING`, time.Now().UnixMilli())
-	return err
+	return database.Mark(ctx, s.db, countersFile)
 }
 
 // dsn is the database: PostgreSQL, or a file in the data folder.

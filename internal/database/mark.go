@@ -1,0 +1,29 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"authguard/internal/sqltx"
+)
+
+// Mark notes in the table settings that something was done. It may have been
+// before.
+func Mark(ctx context.Context, db *sql.DB, what string) error {
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO settings (name, value, changed_at) VALUES ($1, 'done', $2) ON CONFLICT (name) DO NOTHING`, what, time.Now().UnixMilli())
+	if err != nil {
+		return fmt.Errorf("database: mark %s: %w", what, err)
+	}
+	return nil
+}
+
+// Marked reports whether something was noted by Mark.
+func Marked(ctx context.Context, db *sql.DB, what string) (bool, error) {
+	var rows int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM settings WHERE name = $1`, what).Scan(&rows); err != nil {
+		return false, fmt.Errorf("database: look for the mark %s: %w", what, err)
+	}
+	return rows > 0, nil
+}
