@@ -44,7 +44,7 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 		return nil, err
 	}
 	p.gate, err = passwords.NewGate(passwords.GateConfig{
-		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait, Crowded: crowded(told),
+		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait, Hogged: hogged(told),
 	})
 	if err != nil {
 		return nil, err
@@ -65,15 +65,15 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 // checksCrowded is an alert about whoever fills the queue for password checks.
 const checksCrowded alerts.Kind = "checks-crowded"
 
-func crowded(told *alerts.Alerter) func(passwords.Crowd) {
-	return func(c passwords.Crowd) {
-		who := "many accounts of the address " + events.AddressText(c.Address)
-		if c.Account != "" {
-			who = fmt.Sprintf("the account %s, last from %s", alerts.Name(c.Account), events.AddressText(c.Address))
+func hogged(told *alerts.Alerter) func(passwords.Hog) {
+	return func(h passwords.Hog) {
+		who := "many accounts of the address " + events.AddressText(h.Address)
+		if h.Account != "" {
+			who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
 		}
 		told.Raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
 			"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
-				"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", c.Present, c.All, who))
+				"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", h.Present, h.All, who))
 	}
 }
 

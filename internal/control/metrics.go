@@ -91,7 +91,7 @@ func (m *Metrics) Watch(g Gauges) {
 	gauge("authguard_checks_waiting_known", "People at known places who wait for a password check.", func() float64 { return float64(g.Checks().Known) })
 	gauge("authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.",
 		func() float64 { return float64(g.Checks().Administrators) })
-	gauge("authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", func() float64 { return truth[g.Checks().Crowded] })
+	gauge("authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", func() float64 { return truth[g.Checks().Hogged] })
 	counter("authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.",
 		func() float64 { return float64(g.Checks().Shed) })
 	if r := g.Redis; r != nil {

@@ -32,7 +32,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		m.Watch(control.Gauges{
 			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
 			Checks: func() passwords.GateState {
-				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Crowded: true}
+				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 			},
 		})
 		d.w.HangUp()

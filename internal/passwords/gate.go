@@ -24,9 +24,9 @@ type GateConfig struct {
 	Queue   int              // how many may wait; default DefaultQueue
 	MaxWait time.Duration    // how long; default DefaultMaxWait
 	Now     func() time.Time // the clock of everything but timers; default time.Now
-	// Crowded is told once when one account or address begins to fill the
+	// Hogged is told once when one account or address begins to fill the
 	// queue, and must not block. Nil: nobody is told.
-	Crowded func(Crowd)
+	Hogged func(Hog)
 }
 
 // A Gate lets in so many at once and shares the turns out among those who wait
@@ -51,7 +51,7 @@ type Gate struct {
 	present map[string]*presence // running and waiting, of each account, pair and address
 	asked   [2]lately            // by pairs and by addresses
 	typical time.Duration        // a check takes
-	crowd   crowding
+	hog     hogging
 	shed    uint64
 }
 
@@ -163,7 +163,7 @@ func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
 }
 
 // queue lets w in at once if there is room, which means that nobody waits.
-func (g *Gate) queue(w *waiter) *Crowd {
+func (g *Gate) queue(w *waiter) *Hog {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.rank = g.rank(&w.Asker)
@@ -181,7 +181,7 @@ func (g *Gate) queue(w *waiter) *Crowd {
 	case g.queued() > g.config.Queue:
 		g.turnAway(g.last())
 	}
-	return g.crowded()
+	return g.hogged()
 }
 
 // A presence is how many checks of one account, pair or address run or wait.
@@ -267,9 +267,9 @@ func (g *Gate) leave(w *waiter) func() {
 		g.typical += (g.config.Now().Sub(entered) - g.typical) / 16
 		g.count(w, -1)
 		g.next()
-		crowd := g.crowded()
+		hog := g.hogged()
 		g.mu.Unlock()
-		g.tell(crowd)
+		g.tell(hog)
 	})
 }
 

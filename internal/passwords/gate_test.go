@@ -184,8 +184,8 @@ func TestR3TwentyOfOneAccountAtOnceAllGetTheirTurn(t *testing.T) {
 	})
 }
 
-// TestACrowdIsToldOfOnceWhenItBegins counts to the second.
-func TestACrowdIsToldOfOnceWhenItBegins(t *testing.T) {
+// TestAHogIsToldOfOnceWhenItBegins counts to the second.
+func TestAHogIsToldOfOnceWhenItBegins(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		of   func(i int) Asker
@@ -202,7 +202,7 @@ func TestACrowdIsToldOfOnceWhenItBegins(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, told := time.Now(), ""
 				s := &site{}
-				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Crowded: func(c Crowd) {
+				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Hogged: func(c Hog) {
 					if told += fmt.Sprint(time.Since(began).Truncate(time.Second), " ", strings.TrimRight(c.Account, "01")); 4*c.Present < c.All {
 						t.Errorf("%+v", c)
 					}

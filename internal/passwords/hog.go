@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A Crowd is one account or address that fills the queue: for some seconds it has
+// A Hog is one account or address that fills the queue: for some seconds it has
 // had a quarter of all who are there, or more, while others had to wait for more
 // than a second.
-type Crowd struct {
+type Hog struct {
 	Account string     // empty: many accounts of one address
 	Address netip.Addr // it asked last from there
 	Present int        // of its checks that run or wait
@@ -17,43 +17,43 @@ type Crowd struct {
 }
 
 const (
-	crowdsFor  = 5 * time.Second  // so long before it is told of: bursts end by then
-	crowdsAnew = 10 * time.Minute // after so long without, the next one is told of
-	crowdLook  = time.Second / 4  // the queue is looked at no more often
+	hogsFor  = 5 * time.Second  // so long before it is told of: bursts end by then
+	hogsAnew = 10 * time.Minute // after so long without, the next one is told of
+	hogLook  = time.Second / 4  // the queue is looked at no more often
 )
 
-// crowding is what is known of a crowd.
-type crowding struct {
+// hogging is what is known of a hog.
+type hogging struct {
 	looked, since, last time.Time
 	told                bool
 }
 
-// crowded is the crowd that there is, if somebody has to be told now.
-func (g *Gate) crowded() *Crowd {
-	c, now := &g.crowd, g.config.Now()
-	if now.Sub(c.looked) < crowdLook {
+// hogged is the hog that there is, if somebody has to be told now.
+func (g *Gate) hogged() *Hog {
+	h, now := &g.hog, g.config.Now()
+	if now.Sub(h.looked) < hogLook {
 		return nil
 	}
-	c.looked = now
-	crowd := g.largest()
-	if g.queued() <= g.soon() || 4*crowd.Present < crowd.All {
+	h.looked = now
+	hog := g.largest()
+	if g.queued() <= g.soon() || 4*hog.Present < hog.All {
 		return nil
 	}
-	pause := now.Sub(c.last)
-	if pause > crowdsFor {
-		c.since = now
+	pause := now.Sub(h.last)
+	if pause > hogsFor {
+		h.since = now
 	}
-	c.told = c.told && pause <= crowdsAnew
-	c.last = now
-	if c.told || now.Sub(c.since) < crowdsFor {
+	h.told = h.told && pause <= hogsAnew
+	h.last = now
+	if h.told || now.Sub(h.since) < hogsFor {
 		return nil
 	}
-	c.told = true
-	return &crowd
+	h.told = true
+	return &hog
 }
 
 // largest is the account or address with most checks.
-func (g *Gate) largest() (most Crowd) {
+func (g *Gate) largest() (most Hog) {
 	most.All = g.running + g.queued()
 	for key, p := range g.present {
 		account := strings.HasPrefix(key, accountKey)
@@ -68,10 +68,10 @@ func (g *Gate) largest() (most Crowd) {
 	return most
 }
 
-// tell tells of a crowd, if there is one. The caller does not hold the lock.
-func (g *Gate) tell(c *Crowd) {
-	if c != nil && g.config.Crowded != nil {
-		g.config.Crowded(*c)
+// tell tells of a hog, if there is one. The caller does not hold the lock.
+func (g *Gate) tell(h *Hog) {
+	if h != nil && g.config.Hogged != nil {
+		g.config.Hogged(*h)
 	}
 }
 
@@ -80,7 +80,7 @@ type GateState struct {
 	Running                          int
 	Strangers, Known, Administrators int    // who wait
 	Shed                             uint64 // turned away for overload, since the start
-	Crowded                          bool   // one account or address has filled the queue in the last seconds
+	Hogged                           bool   // one account or address has filled the queue in the last seconds
 }
 
 // State is for the metrics.
@@ -89,6 +89,6 @@ func (g *Gate) State() GateState {
 	defer g.mu.Unlock()
 	return GateState{
 		Running: g.running, Strangers: len(g.lines[strangers]), Known: len(g.lines[known]), Administrators: len(g.lines[administrators]),
-		Shed: g.shed, Crowded: g.crowd.told && g.config.Now().Sub(g.crowd.last) <= crowdsFor,
+		Shed: g.shed, Hogged: g.hog.told && g.config.Now().Sub(g.hog.last) <= hogsFor,
 	}
 }
