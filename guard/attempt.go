@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"authguard/captchamode"
-	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/trusted"
 )
@@ -235,79 +234,6 @@ func (v *view) blockedBy() failures.Key {
 	return failures.Key{}
 }
 
-// checkSolve uses up the challenge's answer if the attempt needs one at all.
-// It is the last thing before proceeding: nobody burns a solved challenge only
-// to be told to wait.
-func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
-	var why Decision
-	needed, ofAccount := v.needsSolve(&why)
-	if !needed {
-		return nil
-	}
-	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
-	if !ofAccount {
-		bonds = append(bonds, g.bond(a, v.Address, "", 0))
-	}
-	stopped, err := g.answered(ctx, a, v, d, bonds)
-	switch {
-	case err != nil:
-		return errors.Join(err, g.withdraw(ctx, &v.Charge))
-	case d.Solve.Solved:
-		d.Reasons.add(Reason{Cause: ChallengeSolved})
-		return nil
-	case stopped.Wait > 0:
-		why.Action, why.Reasons = Proceed, nil
-		why.stop(Wait, stopped)
-	case stopped.Cause != NoCause:
-		why.Action = Challenge
-		why.Reasons.add(stopped)
-	default:
-		why.Action = Challenge
-		why.Reasons.add(Reason{Cause: ChallengeFailed})
-	}
-	why.Solve, why.Privileged = d.Solve, d.Privileged
-	*d = why
-	return g.withdraw(ctx, &v.Charge)
-}
-
-// answered looks at a challenge's answer, or says what stops it: its address has
-// given too many wrong ones, or it is a picture where work is needed. The answer
-// is charged as wrong beforehand (R1).
-func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (stopped Reason, err error) {
-	if g.config.Challenges == nil {
-		return stopped, nil
-	}
-	if g.config.Challenges.PictureAlone(a.Solve) {
-		if bonds[0].Level > 0 {
-			return Reason{Cause: WorkNeeded, Subject: OnAccount}, nil
-		}
-		if _, wait, err := g.take(ctx, v, &v.rules.pictures); err != nil || wait > 0 {
-			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
-		}
-	}
-	answer, wait, err := g.take(ctx, v, &v.rules.answers)
-	if err != nil || wait > 0 {
-		return Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait}, err
-	}
-	d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
-	if err != nil {
-		d.Solve.Solved = false
-		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
-	}
-	if d.Solve.Solved && d.Solve.Counted {
-		g.config.Mode.TakeBack(captchamode.Unsolved)
-	}
-	outcome := Failed
-	switch d.Solve.Reason {
-	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.TooLittle, challenge.Expired: // no guess
-		outcome = Withdrawn
-	}
-	if err := g.config.Store.Settle(afterwards(ctx), answer, outcome); err != nil {
-		return stopped, fmt.Errorf("guard: settling an answer: %w", err)
-	}
-	return stopped, nil
-}
-
 // withdraw takes back every charge of an attempt whose password was not looked
 // at.
 func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
@@ -317,16 +243,6 @@ func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
 	}
 	return nil
-}
-
-// level is how much work a challenge for the account has to ask for, by what is
-// counted against it now: challenges that were issued while that was less cannot
-// be collected and spent later.
-func (v *view) level() uint8 {
-	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
-		return 0
-	}
-	return WorkLevel(v.accountFailures())
 }
 
 // afterwards is a context for what must be written although the client may have

@@ -2,10 +2,8 @@ package guard
 
 import (
 	"cmp"
-	"context"
 	"crypto/cipher"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -139,53 +137,6 @@ func (g *Guard) SetPolicy(p Policy) error {
 	}
 	g.rules.Store(compiled)
 	return nil
-}
-
-// Issue makes the challenge that a decision asked for. It is good for that
-// account, at that door and from that address only; solving it takes back the
-// pressure that it was counted as. With the zero Decision no account has been
-// named yet: the challenge is good for one attempt at any, but not for what an
-// account itself asks for, or whoever collects such challenges could spend them
-// all on one.
-func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
-	if g.config.Challenges == nil {
-		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
-	}
-	if d.Action == Challenge && !d.counted && d.Account != "" {
-		var err error
-		if d.level, err = g.levelOf(ctx, &a); err != nil {
-			return challenge.Challenge{}, err
-		}
-	}
-	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level), d.Counted)
-}
-
-// levelOf reads what is counted against an account that CAPTCHA mode has stopped
-// before that was looked at.
-func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
-	v := new(view)
-	g.look(a, v)
-	v.only(v.name, netip.Addr{})
-	v.KnownOnly = false
-	var err error
-	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
-		return 0, fmt.Errorf("guard: reading an account's count: %w", err)
-	}
-	return v.level(), nil
-}
-
-// bond is what a challenge for an account is good for; for a door, if the account
-// is empty.
-func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
-	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account), Level: level}
-}
-
-// NeedsChallenge reports whether the site asks everybody at this address for a
-// challenge before an account is even named: CAPTCHA mode is on and the
-// address is not allowed. An attempt from a privileged place needs none after
-// all.
-func (g *Guard) NeedsChallenge(address netip.Addr) bool {
-	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
 }
 
 // HangUp counts a client that went away before its password was looked at. It is

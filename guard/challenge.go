@@ -1,0 +1,212 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/captchamode/challenge"
+	"authguard/failures"
+)
+
+// Issue makes the challenge that a decision asked for. It is good for that
+// account, at that door and from that address only; solving it takes back the
+// pressure that it was counted as. With the zero Decision no account has been
+// named yet: the challenge is good for one attempt at any, but not for what an
+// account itself asks for, or whoever collects such challenges could spend them
+// all on one.
+func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
+	if g.config.Challenges == nil {
+		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
+	}
+	if d.Action == Challenge && !d.counted && d.Account != "" {
+		var err error
+		if d.level, err = g.levelOf(ctx, &a); err != nil {
+			return challenge.Challenge{}, err
+		}
+	}
+	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level), d.Counted)
+}
+
+// levelOf reads what is counted against an account that CAPTCHA mode has stopped
+// before that was looked at.
+func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
+	v := new(view)
+	g.look(a, v)
+	v.only(v.name, netip.Addr{})
+	v.KnownOnly = false
+	var err error
+	if v.Charge, _, err = g.config.Store.Read(ctx, v.Charge); err != nil {
+		return 0, fmt.Errorf("guard: reading an account's count: %w", err)
+	}
+	return v.level(), nil
+}
+
+// bond is what a challenge for an account is good for; for a door, if the account
+// is empty.
+func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
+	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account), Level: level}
+}
+
+// NeedsChallenge reports whether the site asks everybody at this address for a
+// challenge before an account is even named: CAPTCHA mode is on and the
+// address is not allowed. An attempt from a privileged place needs none after
+// all.
+func (g *Guard) NeedsChallenge(address netip.Addr) bool {
+	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
+}
+
+// level is how much work a challenge for the account has to ask for, by what is
+// counted against it now: challenges that were issued while that was less cannot
+// be collected and spent later.
+func (v *view) level() uint8 {
+	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
+		return 0
+	}
+	return WorkLevel(v.accountFailures())
+}
+
+// checkSolve uses up the challenge's answer if the attempt needs one at all.
+// It is the last thing before proceeding: nobody burns a solved challenge only
+// to be told to wait.
+func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision) error {
+	var why Decision
+	needed, ofAccount := v.needsSolve(&why)
+	if !needed {
+		return nil
+	}
+	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
+	if !ofAccount {
+		bonds = append(bonds, g.bond(a, v.Address, "", 0))
+	}
+	stopped, err := g.answered(ctx, a, v, d, bonds)
+	switch {
+	case err != nil:
+		return errors.Join(err, g.withdraw(ctx, &v.Charge))
+	case d.Solve.Solved:
+		d.Reasons.add(Reason{Cause: ChallengeSolved})
+		return nil
+	case stopped.Wait > 0:
+		why.Action, why.Reasons = Proceed, nil
+		why.stop(Wait, stopped)
+	case stopped.Cause != NoCause:
+		why.Action = Challenge
+		why.Reasons.add(stopped)
+	default:
+		why.Action = Challenge
+		why.Reasons.add(Reason{Cause: ChallengeFailed})
+	}
+	why.Solve, why.Privileged = d.Solve, d.Privileged
+	*d = why
+	return g.withdraw(ctx, &v.Charge)
+}
+
+// answered looks at a challenge's answer, or says what stops it: its address has
+// given too many wrong ones, or it is a picture where work is needed. The answer
+// is charged as wrong beforehand (R1).
+func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (stopped Reason, err error) {
+	if g.config.Challenges == nil {
+		return stopped, nil
+	}
+	if g.config.Challenges.PictureAlone(a.Solve) {
+		if bonds[0].Level > 0 {
+			return Reason{Cause: WorkNeeded, Subject: OnAccount}, nil
+		}
+		if _, wait, err := g.take(ctx, v, &v.rules.pictures); err != nil || wait > 0 {
+			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
+		}
+	}
+	answer, wait, err := g.take(ctx, v, &v.rules.answers)
+	if err != nil || wait > 0 {
+		return Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait}, err
+	}
+	d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
+	if err != nil {
+		d.Solve.Solved = false
+		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))
+	}
+	if d.Solve.Solved && d.Solve.Counted {
+		g.config.Mode.TakeBack(captchamode.Unsolved)
+	}
+	outcome := Failed
+	switch d.Solve.Reason {
+	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.TooLittle, challenge.Expired: // no guess
+		outcome = Withdrawn
+	}
+	if err := g.config.Store.Settle(afterwards(ctx), answer, outcome); err != nil {
+		return stopped, fmt.Errorf("guard: settling an answer: %w", err)
+	}
+	return stopped, nil
+}
+
+// A quota bounds what an address, and the site, may do besides guessing. It is
+// charged like an attempt and in the same store: first, exactly, and over all
+// nodes.
+type quota struct {
+	name     string
+	last     uint8 // AddressSubject, or NetworkSubject, which stands for the site
+	ladders  Ladders
+	binds    Binds
+	attacked Binds // while the site is
+}
+
+func newQuota(name string, address, site []failures.Rung) (q quota) {
+	q.name = name
+	of := [subjectCount][]failures.Rung{AddressSubject: address, NetworkSubject: site}
+	if len(site) > 0 {
+		q.last = NetworkSubject
+	}
+	for i, rungs := range of {
+		q.ladders[i] = failures.MustLadder(failures.Backoff{}, rungs...)
+		for status := range q.binds {
+			q.attacked[status][i] = failures.Every
+		}
+	}
+	for status := range q.binds {
+		q.binds[status][AddressSubject] = failures.Every
+	}
+	return q
+}
+
+// wrongAnswers is how many challenges an address may answer wrongly: a class that
+// mistypes every fifth picture may go on, a program that guesses may not. Each
+// wrong answer takes room where spent challenges are remembered.
+func wrongAnswers() quota {
+	return newQuota("wrong answers", []failures.Rung{{Failures: 60, Window: time.Minute}, {Failures: 600, Window: time.Hour}}, nil)
+}
+
+// PicturesPerHour is how many pictures may be answered from one address without
+// the work that was asked for as well, and PicturesPerMinute from everywhere
+// while the site is attacked: enough for people whose browser runs no JavaScript,
+// and little to a program that reads pictures.
+const (
+	PicturesPerHour   = 10
+	PicturesPerMinute = 30
+)
+
+func picturesAlone() quota {
+	return newQuota("pictures alone", []failures.Rung{{Failures: PicturesPerHour, Window: time.Hour}}, []failures.Rung{{Failures: PicturesPerMinute, Window: time.Minute}})
+}
+
+// take charges the attempt's address, and the site, one more. If there is no
+// room, nothing is charged, and wait is how long until there is.
+func (g *Guard) take(ctx context.Context, v *view, q *quota) (taken Charge, wait time.Duration, err error) {
+	taken = Charge{Now: v.Now, Network: v.Network, Ladders: &q.ladders, Binds: &q.binds, Last: q.last + 1}
+	taken.Address = g.digests.ofQuota(q.name, v.Address)
+	if q.last == NetworkSubject {
+		taken.Network = g.digests.ofQuota(q.name, digest{})
+	}
+	if v.modeOn || v.slowing {
+		taken.Binds = &q.attacked
+	}
+	if taken, err = g.config.Store.Begin(ctx, taken); err != nil {
+		return taken, 0, fmt.Errorf("guard: charging %s: %w", q.name, err)
+	}
+	if !taken.ID.Charged() {
+		wait = max(taken.Usage[AddressSubject].FreeIn, taken.Usage[NetworkSubject].FreeIn, time.Second)
+	}
+	return taken, wait, nil
+}
