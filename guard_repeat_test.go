@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,16 +187,7 @@ func TestR28FiveHundredOfTheSameAtOnceAreOneGuess(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := world.New(t, world.Options{Running: true})
 					w.CheckTakes = 100 * time.Millisecond
-					var next atomic.Int64
-					var all sync.WaitGroup
-					for range 200 {
-						all.Go(func() {
-							for i := next.Add(1); i <= 500; i = next.Add(1) {
-								w.Offer(t, "alice", from(int(i)), "stale")
-							}
-						})
-					}
-					all.Wait()
+					burst(500, 200, func(i int) { w.Offer(t, "alice", from(i), "stale") })
 					if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 1 || w.Checked("alice") != 500 {
 						t.Errorf("%d counted of %d checked, want 1 of 500", got, w.Checked("alice"))
 					}
@@ -214,48 +203,10 @@ func TestR28FiveHundredDifferentOnesGetExactlyTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			var next atomic.Int64
-			var all sync.WaitGroup
-			for range 200 {
-				all.Go(func() {
-					for i := next.Add(1); i <= 500; i = next.Add(1) {
-						w.Offer(t, "alice", address(int(i%100)), fmt.Sprint("guess", i))
-					}
-				})
-			}
-			all.Wait()
+			burst(500, 200, func(i int) { w.Offer(t, "alice", address(i%100), fmt.Sprint("guess", i)) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5", got)
 			}
-		})
-	}
-}
-
-func TestR3TwentyRightPasswordsThatAreRecognisedAllGetIn(t *testing.T) {
-	t.Parallel()
-	for name, from := range map[string]func(int) string{
-		"from one address": func(int) string { return home },
-		"from as many":     address,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := world.New(t, world.Options{Running: true})
-				w.CheckTakes = 250 * time.Millisecond
-				var in atomic.Int64
-				var all sync.WaitGroup
-				for i := range 20 {
-					all.Go(func() {
-						if _, ok := w.Offer(t, "alice", from(i), world.Right); ok {
-							in.Add(1)
-						}
-					})
-				}
-				all.Wait()
-				if in.Load() != 20 || used(t, w, "alice", nowhere, guard.OnAccount) != 0 {
-					t.Errorf("%d of 20 got in, and %d failures are left", in.Load(), used(t, w, "alice", nowhere, guard.OnAccount))
-				}
-			})
 		})
 	}
 }

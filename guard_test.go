@@ -51,16 +51,14 @@ func address(n int) string {
 	return netip.AddrFrom4([4]byte{byte(11 + n>>16), byte(n >> 8), byte(n), 9}).String()
 }
 
-// burst makes n wrong guesses at alice, so many at a time, each from where
-// from says.
-func burst(t *testing.T, w *world.World, n, atATime int, from func(i int) string) {
-	t.Helper()
+// burst does something n times, so many at a time.
+func burst(n, atATime int, do func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range atATime {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				w.Wrong(t, "alice", from(int(i)))
+				do(int(i))
 			}
 		})
 	}
@@ -73,7 +71,7 @@ func TestR1BurstFromOneAddressGetsExactlyTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(t, w, 500, 200, func(int) string { return nowhere })
+			burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
 			if got := w.Checked("alice"); got != 3 {
 				t.Errorf("%d passwords were checked, want 3: then the pair's delay begins", got)
 			}
@@ -87,7 +85,7 @@ func TestR1BurstFromManyAddressesGetsExactlyTheLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(t, w, 500, 200, func(i int) string { return address(i % 100) })
+			burst(500, 200, func(i int) { w.Wrong(t, "alice", address(i%100)) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5: the account's limit for strangers", got)
 			}
@@ -103,7 +101,7 @@ func TestR1BurstWithoutDelaysGetsExactlyTheAccountsLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true, Policy: &p})
 			w.CheckTakes = 100 * time.Millisecond
-			burst(t, w, 500, 200, func(int) string { return nowhere })
+			burst(500, 200, func(int) { w.Wrong(t, "alice", nowhere) })
 			if got := w.Checked("alice"); got != 5 {
 				t.Errorf("%d passwords were checked, want 5", got)
 			}
@@ -119,26 +117,28 @@ func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
 		"from one network":   func(i int) string { return fmt.Sprintf("198.51.100.%d", i) },
 		"from three of them": func(i int) string { return address(i % 3) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := world.New(t, world.Options{Running: true})
-				w.CheckTakes = 250 * time.Millisecond
-				var in atomic.Int64
-				var all sync.WaitGroup
-				for i := range 20 {
-					all.Go(func() {
-						if w.Right(t, "alice", from(i)) {
+		for _, recognised := range []bool{false, true} { // as in R28
+			t.Run(fmt.Sprint(name, ", recognised ", recognised), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := world.New(t, world.Options{Running: true})
+					w.CheckTakes = 250 * time.Millisecond
+					var in atomic.Int64
+					burst(20, 20, func(i int) {
+						a := world.From("alice", from(i))
+						if recognised {
+							a.Fingerprint = w.Fingerprint(world.Right)
+						}
+						if _, ok := w.Try(t, a, world.Right); ok {
 							in.Add(1)
 						}
 					})
-				}
-				all.Wait()
-				if in.Load() != 20 {
-					t.Errorf("%d of 20 got in", in.Load())
-				}
+					if left := used(t, w, "alice", nowhere, guard.OnAccount); in.Load() != 20 || left != 0 {
+						t.Errorf("%d of 20 got in, and %d failures are left", in.Load(), left)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
