@@ -92,6 +92,10 @@ func TestREADMEsNginxLetsPeopleInAfterLogin(t *testing.T) {
 	if a := get("/login"); a.status != http.StatusOK || !strings.Contains(a.body, "Sign in") {
 		t.Fatalf("the login page is %d: %.200s", a.status, a.body)
 	}
+	// The page links there; whoever is kept out needs it and cannot be signed in.
+	if a := get("/login/code"); a.status != http.StatusOK || !strings.Contains(a.body, "one-time code") {
+		t.Errorf("the page about one-time codes is %d to %q: %.200s", a.status, a.header.Get("Location"), a.body)
+	}
 	if a := p.login(t, behind, "alice", rightPassword); a.status != http.StatusOK && a.status != http.StatusSeeOther {
 		t.Fatalf("the login is %d: %.300s", a.status, a.body)
 	}
