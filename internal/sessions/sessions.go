@@ -112,17 +112,21 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	return nil
 }
 
-// proofTexts make a proof eight pages long, more than a session and the page
-// splits that it may cause, so that a disk with room for a proof has room for a
-// login.
-const proofTexts = 32 << 10 / 26
+const (
+	// proofTexts make a proof eight pages long, more than a session and the page
+	// splits that it may cause, so that a disk with room for a proof has room for a
+	// login.
+	proofTexts = 32 << 10 / 26
+	// endedLongAgo is when a proof expired, and no session of anybody's.
+	endedLongAgo = 0
+)
 
 // Prove writes what a login writes, into the same table: a session, but nobody's,
 // and one that ended long ago, which Purge deletes. Its data differs each time: SQLite
 // writes no page that stays as it was.
 func (s *Store) Prove(ctx context.Context) error {
-	_, err := s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, expires_at) VALUES ($1, $2, 0)
-		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data`, hash(s.proof), strings.Repeat(rand.Text(), proofTexts))
+	_, err := s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, expires_at) VALUES ($1, $2, $3)
+		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data`, hash(s.proof), strings.Repeat(rand.Text(), proofTexts), endedLongAgo)
 	if err != nil {
 		return fmt.Errorf("sessions: write: %w", err)
 	}
@@ -145,8 +149,12 @@ func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error
 	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1`, account)
 }
 
-// Purge deletes expired sessions and returns how many there were.
+// Purge deletes expired sessions and returns how many there were. Proofs go too, and
+// are not counted.
 func (s *Store) Purge(ctx context.Context) (int64, error) {
+	if _, err := s.delete(ctx, `DELETE FROM sessions WHERE expires_at = $1`, endedLongAgo); err != nil {
+		return 0, err
+	}
 	return s.delete(ctx, `DELETE FROM sessions WHERE expires_at <= $1`, s.config.Now().UnixMilli())
 }
 

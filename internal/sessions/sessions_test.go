@@ -166,3 +166,22 @@ func TestDataThatIsNoSessionIsNotWritten(t *testing.T) {
 		}
 	})
 }
+
+// A server proves all the time that it can write: that is nobody's session, and the
+// log must not say that one ended.
+func TestAProofIsPurgedAndIsNoSession(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		if err := f.store.Prove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := f.store.Purge(t.Context()); n != 0 || err != nil {
+			t.Errorf("purged %d, %v, want 0", n, err)
+		}
+		var left int
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions`).Scan(&left); left != 0 || err != nil {
+			t.Errorf("%d rows are left, %v", left, err)
+		}
+	})
+}
