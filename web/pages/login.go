@@ -9,6 +9,7 @@ import (
 
 // LoginView is the sign-in page, of the site and of the administration.
 type LoginView struct {
+	Page
 	// Admin puts "Administration" above the heading.
 	Admin bool
 	// Username is what was typed last, so that nobody types it twice.
@@ -75,7 +76,10 @@ func (v LoginView) Wait() wait {
 	if v.marked {
 		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark()}
 	}
-	m := v.Message
+	return v.Message.wait()
+}
+
+func (m Message) wait() wait {
 	return wait{
 		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), guard.Spell(m.RetryAfter),
 		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
@@ -96,7 +100,16 @@ func (v LoginView) FocusOn() string {
 
 // AsksForCode reports whether the field for a one-time code is open: where it is
 // the quickest way in, and where one did not count.
-func (v LoginView) AsksForCode() bool { return v.Message.Kind == SlowDown || v.Message.CodeFailed }
+func (v LoginView) AsksForCode() bool { return v.Message.AsksForCode() }
+
+// Said is what the message says here.
+func (v LoginView) Said() Message { return v.Message }
+
+// Subheading stands above the message.
+func (v LoginView) Subheading() string { return v.Message.Title() }
+
+// Again is the link to another picture.
+func (v LoginView) Again() string { return loginPath(v.Next) }
 
 // CodeView is the page that says how to get a one-time code.
 type CodeView struct {
@@ -135,5 +148,5 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
+	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
 }

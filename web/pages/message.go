@@ -68,6 +68,8 @@ type Message struct {
 	// Detail replaces the text of InvalidInput. It is the handler's own
 	// sentence, never a copy of what was typed.
 	Detail string
+
+	gate bool // said on the page before an application's form
 }
 
 // said is what each kind of message says: its tone, what happened, and what it
@@ -120,6 +122,9 @@ func (m Message) Lines() []string {
 
 func (m Message) lines() []string {
 	text := said[m.Kind].text
+	if m.gate {
+		text = cmp.Or(gateSaid[m.Kind], text)
+	}
 	switch {
 	case m.Kind == ChallengeAhead || m.Kind == ChallengeRequired:
 		return []string{whySaid[m.Why], text}
@@ -144,3 +149,7 @@ func (m Message) ChallengeOptional() bool { return m.Kind == ChallengeAhead }
 // mistype are told, since the password that was right may be one that is tried on
 // many accounts (R28), and nobody may learn that.
 func (m Message) OffersCode() bool { return m.Kind == WrongCredentials }
+
+// AsksForCode reports whether a one-time code is the quickest way in, or one did
+// not count.
+func (m Message) AsksForCode() bool { return m.Kind == SlowDown || m.CodeFailed }

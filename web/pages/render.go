@@ -54,6 +54,7 @@ func render(name string, view any) ([]byte, error) {
 
 // frame is what the templates "top" and "bottom" need.
 type frame struct {
+	Page
 	Title  string
 	Script string
 	PoW    bool

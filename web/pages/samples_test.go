@@ -43,9 +43,23 @@ func samples() map[string]func() ([]byte, error) {
 		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
 		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
 		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
-		"error":            func() ([]byte, error) { return RenderError(ErrorView{Status: 404}) },
-		"admin":            admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
-		"admin attacked":   admin(attacked()),
+		"gate": func() ([]byte, error) {
+			return RenderGate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: image(), Message: Message{Kind: ChallengeAhead, Why: WhySite}})
+		},
+		"gate form": func() ([]byte, error) {
+			return RenderGate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}})
+		},
+		"gate widget": func() ([]byte, error) {
+			return RenderGate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true})
+		},
+		"gate wait": func() ([]byte, error) {
+			return RenderGate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}})
+		},
+		"down":           func() ([]byte, error) { return RenderDown(DownView{Status: 502, Retry: "/a?b=\"><script>"}) },
+		"late":           func() ([]byte, error) { return RenderDown(DownView{Status: 504}) },
+		"error":          func() ([]byte, error) { return RenderError(ErrorView{Status: 404}) },
+		"admin":          admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
+		"admin attacked": admin(attacked()),
 	}
 }
 

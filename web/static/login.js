@@ -34,7 +34,7 @@ const waiting = document.querySelector("form[data-retry-after]");
 if (waiting) countDown(waiting, Number(waiting.dataset.retryAfter));
 
 function countDown(form, seconds) {
-  const submit = form.querySelector("button[type=submit]");
+  const submit = form.querySelector("button[data-busy]");
   const line = document.querySelector("[data-wait]");
   const shown = line.querySelector("[data-wait-for]");
   const said = document.querySelector("[data-wait-said]");
@@ -67,7 +67,7 @@ function countDown(form, seconds) {
   tick();
   // Another name may be free at once, and a code opens the door; the server decides.
   for (const field of [form.elements.username, form.elements.code]) {
-    field.addEventListener("input", () => {
+    if (field) field.addEventListener("input", () => {
       submit.disabled = false;
       submit.textContent = label;
     });
