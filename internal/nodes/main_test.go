@@ -47,6 +47,7 @@ type site struct {
 	hook    redis.Hook // of every node's client, behind the breaker
 	hangs   atomic.Bool
 	checked sync.Map
+	told    sprays
 }
 
 // policy is the default one, but for how long an undecided attempt is waited
@@ -84,7 +85,7 @@ func (s *site) join(t *testing.T, n int) *node {
 	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.Places})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places},
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places, OnSpray: s.told.add},
 		Counters: own, Places: made.places, Peek: made.places.Peek, Nodes: func() int { return n }, Budget: s.budget,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -69,25 +69,23 @@ func (s *Store) madeGood(c *guard.Charge, reply any) {
 func (s *Store) Share(ctx context.Context) error {
 	for {
 		waiting, many := s.misses.take()
-		keys := s.sprayKeys()
-		found := &call{args: []any{"hgetall", keys[1]}}
-		calls := []*call{found}
-		if len(waiting) > 0 {
-			count := &call{script: sprayScript, keys: keys, args: []any{s.minute(), many, failures.MaxSprays}}
-			for _, one := range waiting {
-				what := "miss"
-				if one.back {
-					what = "back"
-				}
-				count.args = append(count.args, what, failures.SprayBucket(one.Value), one.Value, one.Account, one.Address)
+		// One call does both. As two in one pipeline the answer was that of before,
+		// whenever Redis did not know the script and only that was sent again.
+		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.MaxSprays}}
+		for _, one := range waiting {
+			what := "miss"
+			if one.back {
+				what = "back"
 			}
-			calls = []*call{count, found}
+			count.args = append(count.args, what, failures.SprayBucket(one.Value), one.Value, one.Account, one.Address)
 		}
-		if err := run(ctx, direct(s.client), calls...); err != nil {
+		if err := run(ctx, direct(s.client), count); err != nil {
 			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
 		}
-		s.tell(calls[0].reply, len(waiting) > 0)
-		s.options.Sprays.Adopt(sprays(found.reply))
+		if answer, _ := count.reply.([]any); len(answer) == 2 {
+			s.tell(answer[0])
+			s.options.Sprays.Adopt(sprays(answer[1]))
+		}
 		if len(waiting) < missesAtOnce {
 			return nil
 		}
@@ -95,11 +93,11 @@ func (s *Store) Share(ctx context.Context) error {
 }
 
 // tell tells of what spray.lua has found to tell.
-func (s *Store) tell(reply any, counted bool) {
-	all, _ := reply.([]any)
+func (s *Store) tell(told any) {
+	all, _ := told.([]any)
 	for _, one := range all {
 		list, _ := one.([]any)
-		if !counted || len(list) < 5 || s.options.OnSpray == nil {
+		if len(list) < 5 || s.options.OnSpray == nil {
 			continue
 		}
 		var n [5]int64
@@ -110,23 +108,14 @@ func (s *Store) tell(reply any, counted bool) {
 	}
 }
 
-// sprays reads the hash of all that are sprayed.
+// sprays reads all that are sprayed: each password, then the rest as text.
 func sprays(reply any) (all []failures.Spray) {
-	add := func(value, text any) {
+	found, _ := reply.([]any)
+	for i := 0; i+1 < len(found); i += 2 {
 		var n [5]int64
-		n[0], _ = strconv.ParseInt(fmt.Sprint(value), 10, 64)
-		if _, err := fmt.Sscan(fmt.Sprint(text), &n[1], &n[2], &n[3], &n[4]); err == nil {
+		n[0], _ = strconv.ParseInt(fmt.Sprint(found[i]), 10, 64)
+		if _, err := fmt.Sscan(fmt.Sprint(found[i+1]), &n[1], &n[2], &n[3], &n[4]); err == nil {
 			all = append(all, spray(n))
-		}
-	}
-	switch found := reply.(type) {
-	case map[any]any:
-		for value, text := range found {
-			add(value, text)
-		}
-	case []any:
-		for i := 0; i+1 < len(found); i += 2 {
-			add(found[i], found[i+1])
 		}
 	}
 	return all

@@ -8,14 +8,14 @@
 -- ARGV  1  the minute; '' is Redis's own
 --       2  at how many accounts a password is sprayed
 --       3  how many of those are kept
---       then for each miss:
+--       then for each miss, of which there may be none:
 --       +1  miss, or back: the same person has logged in since. What has been found
 --           stays found until its end
 --       +2  its bucket
 --       +3  what stands for the password; +4 its account; +5 its address
 --
 -- Answer: what to tell people, for each: the password, since, until, accounts,
--- addresses.
+-- addresses; and, after that, all that are sprayed, as they stand in the hash.
 
 local call, size, day, wrap = redis.call, 384, 1440, 65536
 local many, most, told = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
@@ -118,5 +118,7 @@ for i = 4, #ARGV, 5 do
     write(b, all)
   end
 end
-for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
-return told
+if #ARGV > 3 then
+  for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
+end
+return { told, call('HGETALL', KEYS[2]) }
