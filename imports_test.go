@@ -46,6 +46,7 @@ var mayImport = map[string]string{
 	"internal/passes":     below,
 	"internal/passwords":  below,
 	"internal/redisstore": below,
+	"internal/route":      below,
 	"internal/secrets":    below,
 	"internal/sessions":   below,
 	"internal/sqlplaces":  below,

@@ -34,6 +34,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
+	"authguard/internal/route"
 	"authguard/trusted"
 )
 
@@ -69,7 +70,55 @@ type Config struct {
 	Alerts    Alerts `reload:"live"`
 	Mail      Mail
 	API       API      `reload:"live"`
+	Proxy     Proxy    `reload:"live"`
 	Shutdown  Shutdown `reload:"live"`
+}
+
+// Proxy stands before the login of an app that cannot be changed.
+type Proxy struct {
+	Upstream string        // base URL of the app; empty: there is no proxy
+	Preset   string        // routes of an app that is known here, which come before Routes
+	Routes   []Route       // that are guarded
+	Timeout  time.Duration `within:"1s 10m"`     // for the app's answer on a guarded route
+	Patience time.Duration `within:"1s 24h"`     // for the head of its answer to anything else
+	MaxBody  Size          `within:"1KiB 16MiB"` // of a request to a guarded route
+}
+
+// A Route is a guarded route of the app, with limits of its own where it has any.
+type Route struct {
+	route.Spec `key:"."`
+	Limits     RouteLimits
+}
+
+// RouteLimits are the limits of a route's counters; those that are left out are the
+// site's.
+type RouteLimits struct {
+	Address        []guard.Limit `split:","`
+	Network        []guard.Limit `split:","`
+	Account        []guard.Limit `split:","`
+	PrivilegedPair []guard.Limit `split:","`
+}
+
+// Guarded are all routes: the preset's, and the proxy's own.
+func (p *Proxy) Guarded() []Route {
+	preset, _ := Preset(p.Preset) // which was checked
+	return append(preset, p.Routes...)
+}
+
+// PolicyOf is the policy of the counters that a route has.
+func (c Config) PolicyOf(r Route) guard.Policy {
+	p, own := c.Policy(), r.Limits
+	for _, one := range []struct {
+		site *[]guard.Limit
+		own  []guard.Limit
+	}{
+		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.PrivilegedPair, own.PrivilegedPair},
+	} {
+		if len(one.own) > 0 {
+			*one.site = one.own
+		}
+	}
+	return p
 }
 
 // Shutdown is how the server ends.
@@ -236,6 +285,7 @@ func Default() Config {
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
+		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown:  Shutdown{Delay: time.Second},
 	}
 }

@@ -75,7 +75,7 @@ func (l *loader) syntax(err error) {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// section reads the keys of a section, which may be one limit of a list. A
+// section reads the keys of a section, which may be an item of a list. A
 // section with nothing but comments is fine.
 func (l *loader) section(n ast.Node, from Origin, section string, known []setting) {
 	m, ok := n.(ast.MapNode)
@@ -128,13 +128,18 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 		}
 	case kind == reflect.Slice:
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
-	case isMap && s.at.Type() == rungType:
+	case isMap && kind == reflect.Struct && s.at.Type() != networkType:
 		l.section(n, from, s.path, fields(s))
+		if s.at.Type() != rungType {
+			return
+		}
 		for _, part := range fields(s)[:3] { // all but monitor
 			if _, set := l.loaded.origins[part.path]; !set {
 				l.problem(from, part.path, "must be set")
 			}
 		}
+	case kind == reflect.Struct && s.at.Type() != networkType && s.at.Type() != rungType:
+		l.problem(from, s.path, "must hold keys such as %s, not %s", fields(s)[0].key(), kindOf(n))
 	case !single:
 		l.problem(from, s.path, "must be a single value, not %s", kindOf(n))
 	case quoted && (kind == reflect.Int || kind == reflect.Float64 || kind == reflect.Bool):

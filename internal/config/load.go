@@ -109,6 +109,10 @@ func (l *loader) readEnvironment(environ []string) {
 func (l *loader) override(from Origin, s setting, text string) {
 	maps.DeleteFunc(l.loaded.origins, func(path string, _ Origin) bool { return partOf(path, s.path) })
 	l.loaded.origins[s.path] = from
+	if s.section() && strings.TrimSpace(text) != "" {
+		l.problem(from, s.path, "has keys of its own: set it in a file")
+		return
+	}
 	if s.at.Kind() != reflect.Slice {
 		l.text(from, s, text)
 		return

@@ -55,6 +55,19 @@ func fields(section setting) []setting {
 	return all
 }
 
+// key is the last key of the setting's path.
+func (s setting) key() string { return s.path[strings.LastIndexByte(s.path, '.')+1:] }
+
+// section reports whether the setting, or each item of it, has keys of its own. It
+// can be set in the file alone.
+func (s setting) section() bool {
+	t := s.at.Type()
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct && t != networkType && t != rungType
+}
+
 // resize replaces the list by one of n zero items and returns those. An empty
 // list is nil, however it was written.
 func (s setting) resize(n int) []setting {
@@ -124,13 +137,17 @@ func isJunk(r rune) bool {
 }
 
 // show formats the setting as it would be written in a variable, or as "(set)"
-// if it is a secret.
+// if it is a secret. Of items with keys of their own it shows the first.
 func (s setting) show() string {
 	if s.at.Kind() != reflect.Slice {
 		return show(s.at.Interface())
 	}
 	parts := make([]string, s.at.Len())
 	for i := range parts {
+		if s.section() {
+			parts[i] = fields(setting{at: s.at.Index(i)})[0].show()
+			continue
+		}
 		parts[i] = show(s.at.Index(i).Interface())
 		if parts[i] == hidden {
 			return hidden

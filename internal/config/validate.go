@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge/remote"
+	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/passes"
+	"authguard/internal/route"
 )
 
 // unless reports a problem with the setting at path if ok is false. If another
@@ -77,6 +79,7 @@ func (l *loader) validate() {
 	l.unless(c.Redis.Prefix != "", "redis.prefix", "", empty)
 	l.check("listen", c.Listen, listenable)
 	l.check("origin", c.Origin, baseURL)
+	l.check("proxy.upstream", c.Proxy.Upstream, baseURL)
 	l.check("admin.listen", c.Admin.Listen, listenable)
 	for i, host := range c.Admin.Hosts {
 		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
@@ -179,6 +182,7 @@ func (l *loader) conflicts() {
 	l.accountConflicts(&c.Accounts)
 	l.redisConflicts(&c.Redis)
 	l.challengeConflicts(&c.Challenge)
+	l.proxyConflicts(&c.Proxy)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
 		"must say who sends, such as login@example.org, because mail.server is set")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
@@ -236,6 +240,37 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	l.unless(c.SiteKey == "", "challenge.site_key", kind, unused, c.Kind)
 	l.unless(c.Secret == "", "challenge.secret", kind, unused, c.Kind)
 	l.unless(c.Verify == "", "challenge.verify", kind, unused, c.Kind)
+}
+
+// proxyConflicts checks the routes too, which know best what is wrong with them.
+func (l *loader) proxyConflicts(p *Proxy) {
+	_, err := Preset(p.Preset)
+	l.unless(err == nil, "proxy.preset", "", "%v", err)
+	routes := p.Preset != "" || len(p.Routes) > 0
+	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because routes are there")
+	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "must say where the app's login is, or proxy.preset which app it is (%s); "+
+		"authguard proxy learn --upstream %s finds it out", strings.Join(Presets(), ", "), p.Upstream)
+	seen := map[string]RouteLimits{}
+	for i, r := range p.Routes {
+		at := fmt.Sprintf("proxy.routes[%d].", i)
+		_, err := route.Compile(r.Spec)
+		policy := l.loaded.PolicyOf(r).Validate()
+		for line := range strings.Lines(fmt.Sprint(errors.Join(err, policy))) {
+			if path, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+				l.unless(false, at+path, "", "%s", text)
+			}
+		}
+		limits, twice := seen[r.Name]
+		l.unless(!twice || len(r.Limits.all()) == 0 || reflect.DeepEqual(limits, r.Limits), at+"limits", "", "must be set at the first route named %s: both count together", r.Name)
+		if seen[r.Name] = r.Limits; twice {
+			seen[r.Name] = limits
+		}
+		l.unless(r.Name != "login" || len(r.Limits.all()) == 0, at+"limits", "", "must not be set: the route named login has the site's limits")
+	}
+}
+
+func (l RouteLimits) all() []guard.Limit {
+	return slices.Concat(l.Address, l.Network, l.Account, l.PrivilegedPair)
 }
 
 func (l *loader) accountConflicts(a *Accounts) {

@@ -1,0 +1,456 @@
+package route
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// A Credential is an account's name and the password that is offered for it.
+type Credential struct{ Account, Password string }
+
+// An Offer is what one request offers. Without credentials, it offers nothing.
+type Offer struct {
+	Credentials []Credential
+	// Spoil puts another password in place of every one that is offered.
+	Spoil func(r *http.Request, body []byte, password string) (spoiled []byte)
+}
+
+// A Refusal is a request that two readers could take for two different ones. It
+// must not reach the app.
+type Refusal struct {
+	Status int
+	Text   string // for its sender
+}
+
+// Error is the text.
+func (r *Refusal) Error() string { return r.Text }
+
+func refuse(format string, args ...any) error {
+	return &Refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// A locator says where a text is in a request.
+type locator struct {
+	kind    kind
+	name    string   // of a field, or the pointer as it was written
+	pointer []string // of JSON
+}
+
+type kind uint8
+
+const (
+	nowhere kind = iota
+	form
+	param
+	object
+	basic
+	xmlrpc
+)
+
+func parseLocator(written string) (l locator, err error) {
+	what, name, named := strings.Cut(written, ":")
+	l.name = name
+	switch {
+	case what == "form" && name != "":
+		l.kind = form
+	case what == "param" && name != "":
+		l.kind = param
+	case what == "json" && name != "":
+		l.kind = object
+		l.pointer, err = parsePointer(name)
+	case what == "basic" && !named:
+		l.kind = basic
+	case what == "xmlrpc" && !named:
+		l.kind = xmlrpc
+	default:
+		return l, fmt.Errorf("must be form:NAME, param:NAME, json:/POINTER, basic or xmlrpc, not %.60q", written)
+	}
+	return l, err
+}
+
+// parsePointer reads a JSON pointer (RFC 6901).
+func parsePointer(s string) (keys []string, err error) {
+	if !strings.HasPrefix(s, "/") {
+		return nil, fmt.Errorf("must be a JSON pointer such as /user/name, not %.60q", s)
+	}
+	for key := range strings.SplitSeq(s[1:], "/") {
+		keys = append(keys, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+	}
+	return keys, nil
+}
+
+// Reads reports whether the route's requests have their offer in a body.
+func (t Table) Reads() bool {
+	for _, r := range t {
+		if r.account.kind != basic {
+			return true
+		}
+	}
+	return false
+}
+
+// Find is the first of the routes that the request offers a password at, and what it
+// offers; nil if it offers none. The body is all of it. The error is a *Refusal.
+func (t Table) Find(r *http.Request, body []byte) (*Route, Offer, error) {
+	if err := t.sane(r, body); err != nil {
+		return nil, Offer{}, err
+	}
+	for _, one := range t {
+		if !one.offers(r.Method) {
+			continue
+		}
+		o, err := one.read(r, body)
+		if err != nil || len(o.Credentials) > 0 {
+			return one, o, err
+		}
+	}
+	return nil, Offer{}, t.typed(r, body)
+}
+
+// sane refuses what no browser sends to a login: a method that the app may take for
+// POST, or a page that is asked for with a body or a password.
+func (t Table) sane(r *http.Request, body []byte) error {
+	for _, one := range t {
+		if one.path.folder || one.offers(r.Method) {
+			continue
+		}
+		switch r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+			if len(body) > 0 {
+				return refuse("Send no body with %s.", r.Method)
+			}
+			for _, key := range keys(r.URL.RawQuery) {
+				if one.password.kind != nowhere && looksLike(key, one.password.name) {
+					return refuse("Send the password in the body of a form, not in the address.")
+				}
+			}
+		default:
+			if !t.offers(r.Method) {
+				return &Refusal{http.StatusMethodNotAllowed, "Nothing here is sent with " + r.Method + "."}
+			}
+		}
+	}
+	return nil
+}
+
+func (t Table) offers(method string) bool {
+	for _, r := range t {
+		if r.offers(method) {
+			return true
+		}
+	}
+	return false
+}
+
+// typed refuses a body at a single path that none of its routes could read: the app
+// may read it.
+func (t Table) typed(r *http.Request, body []byte) error {
+	if len(body) == 0 || !t.Single() {
+		return nil
+	}
+	for _, one := range t {
+		if one.account.kind == basic || one.account.reads(r) {
+			return nil
+		}
+	}
+	return &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends: this body is of another type."}
+}
+
+// reads reports whether a body is of the type that the locator looks into.
+func (l locator) reads(r *http.Request) bool {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	if charset := params["charset"]; err != nil || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return false
+	}
+	switch l.kind {
+	case form, param:
+		return kind == "application/x-www-form-urlencoded"
+	case object:
+		return kind == "application/json"
+	case xmlrpc:
+		return kind == "text/xml" || kind == "application/xml"
+	}
+	return false
+}
+
+// read is what a request offers at the route.
+func (r *Route) read(req *http.Request, body []byte) (Offer, error) {
+	if body != nil && len(req.Header.Values("Content-Encoding")) > 0 {
+		return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
+	}
+	switch r.account.kind {
+	case basic:
+		return readBasic(req)
+	case object:
+		return r.readJSON(req, body)
+	case xmlrpc:
+		return readXMLRPC(req, body)
+	}
+	return r.readForm(req, body)
+}
+
+func readBasic(req *http.Request) (Offer, error) {
+	all := req.Header.Values("Authorization")
+	if len(all) == 0 {
+		return Offer{}, nil
+	}
+	if len(all) > 1 {
+		return Offer{}, refuse("Send one Authorization header.")
+	}
+	scheme, text, _ := strings.Cut(all[0], " ")
+	if !strings.EqualFold(strings.TrimSpace(scheme), "basic") {
+		return Offer{}, nil
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	name, password, ok := strings.Cut(string(raw), ":")
+	if err != nil || !ok || !utf8.Valid(raw) {
+		return Offer{}, refuse("The Authorization header cannot be read.")
+	}
+	return Offer{[]Credential{{name, password}}, func(r *http.Request, body []byte, password string) []byte {
+		r.SetBasicAuth(name, password)
+		return body
+	}}, nil
+}
+
+// readForm reads the two fields: once each, in the body or, for param, in the query.
+func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
+	query, fields := req.URL.RawQuery, ""
+	switch {
+	case r.account.reads(req):
+		fields = string(body)
+	case len(body) > 0 && r.path.folder && !mayHoldFields(req):
+	case len(body) > 0:
+		return Offer{}, r.otherForm(req)
+	}
+	if strings.Contains(fields, ";") {
+		return Offer{}, refuse("Write a semicolon in a form as %%3B.")
+	}
+	var found [2]*string
+	for i, l := range []locator{r.account, r.password} {
+		if l.kind == nowhere {
+			continue
+		}
+		value, err := l.field(query, fields)
+		if err != nil {
+			return Offer{}, err
+		}
+		found[i] = value
+	}
+	if found[0] == nil && found[1] == nil {
+		return Offer{}, nil
+	}
+	c := Credential{}
+	for i, to := range []*string{&c.Account, &c.Password} {
+		if found[i] != nil {
+			*to = *found[i]
+		}
+	}
+	return Offer{[]Credential{c}, r.spoilForm}, nil
+}
+
+// mayHoldFields reports whether an app may take fields out of the body, of whatever
+// type it says to be.
+func mayHoldFields(req *http.Request) bool {
+	kind := strings.ToLower(strings.Join(req.Header.Values("Content-Type"), ","))
+	return kind == "" || strings.Contains(kind, "form")
+}
+
+func (r *Route) otherForm(req *http.Request) error {
+	if !r.path.folder && !mayHoldFields(req) {
+		return nil // typed has the last word: another route may read it
+	}
+	return &Refusal{http.StatusUnsupportedMediaType, "Send the form as application/x-www-form-urlencoded, in UTF-8."}
+}
+
+// field is the value of a field; nil if there is none.
+func (l locator) field(query, body string) (value *string, err error) {
+	for i, text := range []string{query, body} {
+		for pair := range strings.SplitSeq(text, "&") {
+			rawKey, rawValue, _ := strings.Cut(pair, "=")
+			key, err := url.QueryUnescape(rawKey)
+			text, err2 := url.QueryUnescape(rawValue)
+			switch {
+			case errors.Join(err, err2) != nil && i == 1:
+				return nil, refuse("The form cannot be read.")
+			case errors.Join(err, err2) != nil && !strings.Contains(strings.ToLower(pair), strings.ToLower(l.name)):
+			case errors.Join(err, err2) != nil:
+				return nil, refuse("The address cannot be read.")
+			case !looksLike(key, l.name):
+			case key != l.name || value != nil || i == 0 && l.kind == form:
+				return nil, refuse("Send the field %.60q once, in the form.", l.name)
+			default:
+				value = &text
+			}
+		}
+	}
+	if value != nil && !utf8.ValidString(*value) {
+		return nil, refuse("Send the field %.60q in UTF-8.", l.name)
+	}
+	return value, nil
+}
+
+// keys are the names of a query that can be read.
+func keys(query string) (all []string) {
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		raw, _, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(raw); err == nil {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// looksLike reports whether an app may take one field for the other. PHP writes an
+// underscore for dots, spaces and an open bracket, makes a list of name[] and cuts
+// names at a NUL; others fold case, width or white space.
+func looksLike(key, field string) bool {
+	if key == field {
+		return true
+	}
+	k, f := loose(key), loose(field)
+	list, _, isList := strings.Cut(strings.TrimSpace(key), "[")
+	return k == f || isList && !strings.Contains(field, "[") && loose(list) == f
+}
+
+func loose(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	s = strings.TrimSpace(cases.Fold().String(norm.NFKC.String(s)))
+	return strings.TrimRight(strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "", "+", "_").Replace(s), "_")
+}
+
+// spoilForm puts a password into the body's or the query's field.
+func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
+	put := func(text string) string {
+		pairs := strings.Split(text, "&")
+		for i, pair := range pairs {
+			raw, _, _ := strings.Cut(pair, "=")
+			if key, err := url.QueryUnescape(raw); err == nil && key == r.password.name {
+				pairs[i] = raw + "=" + url.QueryEscape(password)
+			}
+		}
+		return strings.Join(pairs, "&")
+	}
+	if r.password.kind == param {
+		req.URL.RawQuery = put(req.URL.RawQuery)
+	}
+	return []byte(put(string(body)))
+}
+
+// readJSON reads one object: strict, since parsers differ in which of two equal
+// names they take, and in whether names are folded.
+func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
+	if !r.account.reads(req) {
+		return Offer{}, nil
+	}
+	for _, key := range keys(req.URL.RawQuery) {
+		if l := r.password; l.kind != nowhere && looksLike(key, l.pointer[len(l.pointer)-1]) {
+			return Offer{}, refuse("Send the password in the body, not in the address.")
+		}
+	}
+	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
+		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
+	}
+	var top map[string]any
+	if err := json.Unmarshal(body, &top); err != nil {
+		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
+	}
+	var c Credential
+	found := 0
+	for i, l := range []locator{r.account, r.password} {
+		if l.kind == nowhere {
+			continue
+		}
+		value, ok, err := l.member(top)
+		if err != nil {
+			return Offer{}, err
+		}
+		if ok {
+			found++
+			*[]*string{&c.Account, &c.Password}[i] = value
+		}
+	}
+	if found == 0 {
+		return Offer{}, nil
+	}
+	return Offer{[]Credential{c}, r.spoilJSON}, nil
+}
+
+// member is the text that the pointer leads to.
+func (l locator) member(top map[string]any) (text string, ok bool, err error) {
+	at := top
+	for i, want := range l.pointer {
+		for key := range at {
+			if key != want && looksLike(key, want) {
+				return "", false, refuse("Write the name %.60q in one way.", want)
+			}
+		}
+		value, ok := at[want]
+		if !ok {
+			return "", false, nil
+		}
+		text, isText := value.(string)
+		if i == len(l.pointer)-1 {
+			if !isText {
+				return "", false, refuse("The member %s must be a JSON string.", l.name)
+			}
+			return text, true, nil
+		}
+		if at, ok = value.(map[string]any); !ok {
+			return "", false, refuse("The member %.60q must be a JSON object.", want)
+		}
+	}
+	return "", false, nil
+}
+
+func (r *Route) spoilJSON(_ *http.Request, body []byte, password string) []byte {
+	var top map[string]any
+	if r.password.kind == nowhere || json.Unmarshal(body, &top) != nil {
+		return body
+	}
+	at := top
+	for _, key := range r.password.pointer[:len(r.password.pointer)-1] {
+		at, _ = at[key].(map[string]any)
+	}
+	if _, ok := at[r.password.pointer[len(r.password.pointer)-1]]; ok {
+		at[r.password.pointer[len(r.password.pointer)-1]] = password
+	}
+	spoiled, err := json.Marshal(top, json.Deterministic(true))
+	if err != nil {
+		return body
+	}
+	return spoiled
+}
+
+// follow is the value that a pointer leads to in what encoding/json has read.
+func follow(top any, pointer []string) (any, bool) {
+	for _, key := range pointer {
+		object, ok := top.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if top, ok = object[key]; !ok {
+			return nil, false
+		}
+	}
+	return top, true
+}
+
+// readXMLRPC is not there yet.
+func readXMLRPC(*http.Request, []byte) (Offer, error) {
+	return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "XML-RPC is not read here."}
+}

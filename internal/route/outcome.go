@@ -1,0 +1,203 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Verdict is what the app's answer says about a password. The zero Verdict is
+// Failed.
+type Verdict uint8
+
+const (
+	Failed Verdict = iota
+	Succeeded
+	// Abandoned: the app says that it did not look.
+	Abandoned
+)
+
+// A rule tells verdicts apart.
+type rule struct {
+	success, failure, abandoned []condition
+}
+
+// away is what a gateway of the app's own answers when the app is away.
+var away = []string{"status 502", "status 503", "status 504"}
+
+func parseRule(s Spec) (r rule, err error) {
+	if len(s.Success) == 0 {
+		return r, errors.New("success: must say how to tell a login that succeeded, such as [status 302, cookie sessionid]")
+	}
+	abandoned := s.Abandoned
+	if len(abandoned) == 0 {
+		abandoned = away
+	}
+	var errs []error
+	parse := func(key string, texts []string) (all []condition) {
+		for _, text := range texts {
+			c, err := parseCondition(text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", key, err))
+			}
+			all = append(all, c)
+		}
+		return all
+	}
+	r = rule{parse("success", s.Success), parse("failure", s.Failure), parse("abandoned", abandoned)}
+	return r, errors.Join(errs...)
+}
+
+// NeedsBody reports whether Judge looks at the answer's body.
+func (r *Route) NeedsBody() bool {
+	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned} {
+		for _, c := range list {
+			if c.ofBody() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// An Answer is the app's.
+type Answer struct {
+	Status int
+	Header http.Header
+	// Body is what of the body was read. Whole says that this is all of it, and
+	// not compressed. What is missing fulfils no condition.
+	Body  []byte
+	Whole bool
+}
+
+// Judge says what an answer means.
+func (r *Route) Judge(a Answer) Verdict {
+	for _, c := range r.rule.abandoned {
+		if c.holds(&a) {
+			return Abandoned
+		}
+	}
+	for _, c := range r.rule.failure {
+		if c.holds(&a) || c.ofBody() && !a.Whole {
+			return Failed
+		}
+	}
+	for _, c := range r.rule.success {
+		if !c.holds(&a) {
+			return Failed
+		}
+	}
+	return Succeeded
+}
+
+// A condition is one thing that an answer may have.
+type condition struct {
+	not      bool
+	what     string // status, location, cookie, cleared, body, json
+	text     string
+	pattern  *regexp.Regexp // of location and cookies
+	from, to int            // of status
+	pointer  []string       // of json
+}
+
+var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
+
+// parseCondition reads a condition: "status 302" or "status 2xx"; "location
+// /account*" for where a redirection leads; "cookie NAME" for a cookie that is set,
+// "cleared NAME" for one that is taken away; "body TEXT" for a text in the answer's
+// body; "json /POINTER VALUE" for a value in a JSON answer. * stands for any text in
+// paths and names. "not" in front turns it round.
+func parseCondition(written string) (c condition, err error) {
+	text := strings.TrimSpace(written)
+	text, c.not = strings.CutPrefix(text, "not ")
+	c.what, c.text, _ = strings.Cut(strings.TrimSpace(text), " ")
+	c.text = strings.TrimSpace(c.text)
+	if c.text == "" {
+		return c, fmt.Errorf("must be like status 302, location /account*, cookie NAME, cleared NAME, body TEXT or json /ok true, with or without not, not %.60q", written)
+	}
+	switch c.what {
+	case "status":
+		if !statusPattern.MatchString(c.text) {
+			return c, fmt.Errorf("status must be like 302 or 3xx, not %.60q", c.text)
+		}
+		c.from, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "0"))
+		c.to, _ = strconv.Atoi(strings.ReplaceAll(c.text, "x", "9"))
+	case "location", "cookie", "cleared":
+		parts := strings.Split(c.text, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		c.pattern = regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
+	case "json":
+		var at string
+		at, c.text, _ = strings.Cut(c.text, " ")
+		if c.pointer, err = parsePointer(at); err == nil && !json.Valid([]byte(c.text)) {
+			err = fmt.Errorf(`json must be like json /ok true or json /state "done", not %.60q`, written)
+		}
+	case "body":
+	default:
+		return c, fmt.Errorf("there is no condition %.60q: there are status, location, cookie, cleared, body and json", c.what)
+	}
+	return c, err
+}
+
+func (c *condition) ofBody() bool { return c.what == "body" || c.what == "json" }
+
+func (c *condition) holds(a *Answer) bool {
+	if c.ofBody() && c.not && !a.Whole {
+		return false
+	}
+	return c.finds(a) != c.not
+}
+
+func (c *condition) finds(a *Answer) bool {
+	switch c.what {
+	case "status":
+		return c.from <= a.Status && a.Status <= c.to
+	case "location":
+		return c.location(a.Header)
+	case "cookie":
+		return c.cookie(a.Header, true)
+	case "cleared":
+		return c.cookie(a.Header, false)
+	case "body":
+		return strings.Contains(string(a.Body), c.text)
+	}
+	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	if err != nil || !strings.Contains(kind, "json") || !a.Whole {
+		return false
+	}
+	var top, want any
+	if json.Unmarshal(a.Body, &top) != nil || json.Unmarshal([]byte(c.text), &want) != nil {
+		return false
+	}
+	got, ok := follow(top, c.pointer)
+	return ok && fmt.Sprint(got) == fmt.Sprint(want)
+}
+
+// location compares the path and the query of a redirection.
+func (c *condition) location(h http.Header) bool {
+	u, err := url.Parse(h.Get("Location"))
+	return err == nil && h.Get("Location") != "" && c.pattern.MatchString(u.RequestURI())
+}
+
+func (c *condition) cookie(h http.Header, set bool) bool {
+	for _, line := range h.Values("Set-Cookie") {
+		one, err := http.ParseSetCookie(line)
+		if err != nil || !c.pattern.MatchString(one.Name) {
+			continue
+		}
+		gone := one.Value == "" || one.MaxAge < 0 || !one.Expires.IsZero() && one.Expires.Before(time.Now())
+		if gone != set {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package route
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
+)
+
+var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+// A path is where a route is: one path, or a folder.
+type path struct {
+	folded string // see fold; empty for the folder of everything
+	folder bool
+}
+
+func parsePath(written string) (p path, err error) {
+	rest, folder := strings.CutSuffix(written, "/*")
+	switch plain, readings := read(rest); {
+	case !strings.HasPrefix(written, "/"):
+		return p, errors.New("path: must begin with /, such as /login or /account/*")
+	case strings.ContainsAny(rest, "*?#%;"):
+		return p, errors.New("path: must be a plain path, without a query and escapes; * stands at the end alone, after a /")
+	case len(readings) > 0:
+		return p, errors.New("path: must be written without //, /./, /../ and \\")
+	default:
+		return path{plain, folder}, nil
+	}
+}
+
+// match says whether a request goes here. Plain is its path if everybody reads it
+// alike, and readings are all ways to read it if not.
+func (p path) match(plain string, readings []string) Place {
+	if len(readings) == 0 {
+		if p.has(plain) {
+			return Here
+		}
+		return Elsewhere
+	}
+	in := 0
+	for _, one := range readings {
+		if p.has(one) {
+			in++
+		}
+	}
+	switch {
+	case in == 0:
+		return Elsewhere
+	case in == len(readings) && p.folder:
+		return Here
+	}
+	return Ambiguous
+}
+
+func (p path) has(folded string) bool {
+	rest, ok := strings.CutPrefix(folded, p.folded)
+	return ok && (rest == "" || p.folder && rest[0] == '/')
+}
+
+// read is a path as every server reads it or, if servers differ, all the ways in
+// which one may: they decode once or twice, cut at a NUL, take \ for /, merge
+// slashes and resolve dots or do not. What no server takes for another page is left
+// out everywhere: case, a slash, a dot or a space at the end, and the parameters
+// of a segment (;jsessionid=1).
+func read(escaped string) (plain string, readings []string) {
+	decoded := unreserved(escaped)
+	if !odd.MatchString(decoded) && !strings.Contains(decoded, "%") {
+		return fold(decoded), nil
+	}
+	once := decode(escaped)
+	if !odd.MatchString(once) && !strings.ContainsAny(once, "%") && strings.Count(once, "/") == strings.Count(escaped, "/") {
+		return fold(once), nil
+	}
+	for _, s := range []string{decoded, once, decode(once), decode(decode(once))} {
+		cut, _, _ := strings.Cut(s, "\x00")
+		for _, s := range []string{s, cut} {
+			for _, s := range []string{s, strings.ReplaceAll(s, `\`, "/")} {
+				merged := slashes.ReplaceAllString(s, "/")
+				readings = append(readings, fold(s), fold(merged), fold(resolve(s)), fold(resolve(merged)))
+			}
+		}
+	}
+	slices.Sort(readings)
+	return "", slices.Compact(readings)
+}
+
+var (
+	// odd is what servers read in different ways.
+	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f]|(^|/)\.{1,2}(;[^/]*)?(/|$)`)
+	slashes = regexp.MustCompile(`/{2,}`)
+	params  = regexp.MustCompile(`;[^/]*`)
+)
+
+// unreserved decodes what RFC 3986, section 6.2.2.2, says may be decoded by
+// everybody: letters, digits, and -._~.
+func unreserved(s string) string {
+	return escape.ReplaceAllStringFunc(s, func(e string) string {
+		if c, err := url.PathUnescape(e); err == nil && unreservedPattern.MatchString(c) {
+			return c
+		}
+		return e
+	})
+}
+
+var (
+	escape            = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	unreservedPattern = regexp.MustCompile(`^[A-Za-z0-9._~-]$`)
+)
+
+// decode decodes every escape that is one, and leaves the rest.
+func decode(s string) string {
+	return escape.ReplaceAllStringFunc(s, func(e string) string {
+		c, _ := url.PathUnescape(e)
+		return c
+	})
+}
+
+// fold leaves out what no server takes for another page, or what a file system
+// ignores.
+func fold(s string) string {
+	s = cases.Fold().String(params.ReplaceAllString(s, ""))
+	return strings.TrimRight(s, "/. ")
+}
+
+// resolve resolves the dots of a path (RFC 3986, section 5.2.4).
+func resolve(s string) string {
+	var out []string
+	for _, segment := range strings.Split(s, "/") {
+		switch name, _, _ := strings.Cut(segment, ";"); name {
+		case ".":
+		case "..":
+			out = out[:max(0, len(out)-1)]
+		default:
+			out = append(out, segment)
+		}
+	}
+	return "/" + strings.TrimPrefix(strings.Join(out, "/"), "/")
+}

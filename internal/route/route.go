@@ -1,0 +1,138 @@
+// Package route knows the guarded routes of the reverse proxy: which requests are
+// one, what account and password they offer, and what the app's answer says about
+// them. It decides nothing and serves nothing.
+//
+// What a stranger sends may be read by the app in another way than by us. So
+// nothing is guessed: a request is read in the one way that every parser shares
+// (Read), or refused.
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A Spec is a guarded route as it is written in the configuration.
+type Spec struct {
+	// Name names the route and its counters: routes of one name count together.
+	// "login" counts with the site's own login.
+	Name string
+	// Path is one path, or ends in /* for a folder, itself and everything below.
+	Path string
+	// Methods are those that offer a password; none: POST. On a single path every
+	// other method than GET, HEAD and OPTIONS is refused.
+	Methods []string
+	// Account and Password say where they are: form:NAME in a form, param:NAME in a
+	// form or in the query, json:/POINTER in a JSON object (RFC 6901), basic in the
+	// Authorization header. Without Password, repeated guesses are not recognised
+	// (R28).
+	Account, Password string
+	// Success tells a login that succeeded: all of it holds, and nothing of Failure
+	// does. If something of Abandoned holds, the password was not looked at. An
+	// answer that is none of these is a failure. See ParseCondition.
+	Success, Failure, Abandoned []string
+}
+
+// A Route is a Spec that was found good. Routes do not change; they are safe for
+// concurrent use.
+type Route struct {
+	Name     string
+	path     path
+	methods  []string
+	account  locator
+	password locator // of kind nowhere if there is none
+	rule     rule
+}
+
+// Compile returns the route, or everything that is wrong with it: each error
+// begins with the key that it is about and a colon.
+func Compile(s Spec) (*Route, error) {
+	r := &Route{Name: s.Name, methods: s.Methods}
+	var errs [4]error
+	if !namePattern.MatchString(s.Name) {
+		errs[0] = fmt.Errorf("name: must be 1 to 40 lower-case letters, digits and -, not %.60q", s.Name)
+	}
+	r.path, errs[1] = parsePath(s.Path)
+	if len(r.methods) == 0 {
+		r.methods = []string{http.MethodPost}
+	}
+	errs[2] = errors.Join(r.locate(s), r.checkMethods())
+	r.rule, errs[3] = parseRule(s)
+	return r, errors.Join(errs[:]...)
+}
+
+func (r *Route) checkMethods() error {
+	for _, m := range r.methods {
+		if m == "" || strings.ContainsFunc(m, func(c rune) bool { return c < 'A' || c > 'Z' }) {
+			return fmt.Errorf("methods: must be names such as POST, not %.60q", m)
+		}
+	}
+	return nil
+}
+
+func (r *Route) locate(s Spec) (err error) {
+	if r.account, err = parseLocator(s.Account); err != nil {
+		return fmt.Errorf("account: %w", err)
+	}
+	if s.Password == "" {
+		if r.account.kind == basic {
+			r.password = r.account
+		}
+		return nil
+	}
+	if r.password, err = parseLocator(s.Password); err != nil {
+		return fmt.Errorf("password: %w", err)
+	}
+	if r.password.kind != r.account.kind {
+		return fmt.Errorf("password: must be in the same place as the account, %s", strings.SplitN(s.Account, ":", 2)[0])
+	}
+	return nil
+}
+
+// offers reports whether requests with this method offer a password here.
+func (r *Route) offers(method string) bool { return slices.Contains(r.methods, method) }
+
+// A Table is the guarded routes of an app, in their order. The zero Table has none.
+type Table []*Route
+
+// A Place is where a request goes.
+type Place uint8
+
+const (
+	// Elsewhere is no guarded route.
+	Elsewhere Place = iota
+	// Here is one.
+	Here
+	// Ambiguous is for an app that reads the path in one way, and is not for one
+	// that reads it in another.
+	Ambiguous
+)
+
+// At returns the routes at the path of a request, as it was sent: escaped, without
+// the query.
+func (t Table) At(escaped string) (at Table, where Place) {
+	plain, readings := read(escaped)
+	for _, r := range t {
+		switch r.path.match(plain, readings) {
+		case Ambiguous:
+			return nil, Ambiguous
+		case Here:
+			at, where = append(at, r), Here
+		}
+	}
+	return at, where
+}
+
+// Single reports whether one of the routes is at a single path: everything that is
+// sent there is looked at.
+func (t Table) Single() bool {
+	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder })
+}
+
+// Page reports whether a page at a path may be the app's login form.
+func (t Table) Page() bool {
+	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder && (r.account.kind == form || r.account.kind == param) })
+}
