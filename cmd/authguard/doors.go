@@ -25,16 +25,12 @@ type doors struct {
 	at     *config.Loaded // at the start: listeners and cookies change with a restart only
 	edge   web.Edge
 	inside web.Edge // the administration's
-	api    *web.API
 	probes control.Probes
-	hold   atomic.Int64 // nanoseconds
 	delay  atomic.Int64 // shutdown.delay, in nanoseconds
-	forget func(context.Context, string)
 }
 
 func openDoors(s *site) *doors {
-	d := &doors{site: s, at: s.loaded, api: &web.API{Guard: s.guard, Settled: s.counting.settled}}
-	d.forget = s.people.onNewPassword(forgetting(s.guard, s.people.passes, s.log))
+	d := &doors{site: s, at: s.loaded}
 	d.reload(s.loaded)
 	return d
 }
@@ -47,12 +43,6 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.edge.Set(loaded.Proxies, header)
 	d.inside.Set(loaded.Admin.Proxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
-	tokens := make([]string, 0, len(loaded.API.Tokens))
-	for _, t := range loaded.API.Tokens {
-		tokens = append(tokens, t.Reveal())
-	}
-	d.api.SetTokens(tokens)
-	d.hold.Store(int64(loaded.Limits.Hold))
 	d.delay.Store(int64(loaded.Shutdown.Delay))
 }
 
@@ -112,26 +102,32 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-func (d *doors) public() http.Handler {
-	login := d.login("login", &d.edge, d.at.Session, d.site.people.source)
-	public := &web.Public{Login: login, API: d.api, Challenges: d.site.mode.challenges, Origin: d.at.Config.Origin, Probes: &d.probes, Log: d.site.log}
+// public is the public listener.
+func (d *doors) public() http.Handler { return d.site.main.public(d) }
+
+// public is what a realm has on the public listener.
+func (r *realm) public(d *doors) http.Handler {
+	public := &web.Public{
+		Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), API: &r.api,
+		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Log: r.log,
+	}
 	return public.Handler()
 }
 
 func (d *doors) commands() *admin.API {
-	return &admin.API{Control: d.site.control, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
+	return &admin.API{Control: d.site.main.control, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
 }
 
 // administration is the admin listener. Its login is guarded like the public
 // one; only administrators of our own table may enter, and not by a session of
 // the public door.
 func (d *doors) administration() http.Handler {
-	own := d.site.people.accounts
-	login := d.login(admin.Door, &d.inside, d.at.Admin.Session, own)
+	r := d.site.main
+	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Admin, login.Directory = true, admin.Directory
 	e := web.NewEcho("", d.site.log)
 	e.Use(d.inside.Local)
-	e.GET("/captcha/:file", web.Media(d.site.mode.challenges))
+	e.GET("/captcha/:file", web.Media(r.mode.challenges))
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready,
 	}
@@ -139,23 +135,23 @@ func (d *doors) administration() http.Handler {
 	return e
 }
 
-// login is the login door of one listener.
-func (d *doors) login(door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
-	p, log := d.site.people, d.site.log
+// login is a realm's login door at one listener.
+func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
+	p := r.people
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure()}
 	if source != accounts.Source(p.accounts) {
-		sessions.Changed = d.forget
+		sessions.Changed = p.forget
 	}
 	var ask func(guard.Pass)
 	if p.mailer != nil && (door == admin.Door || p.source == accounts.Source(p.accounts)) {
 		ask = p.mailer.Ask
 	}
 	return &web.Login{
-		Guard: d.site.guard, AskCode: ask, Remote: d.site.mode.remote, Edge: edge, Door: door, Log: log,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: log},
+		Guard: r.guard, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Log: r.log,
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
-		Hold:      &d.hold,
-		Storage:   p.storage,
+		Hold:      &r.hold,
+		Storage:   r.site.health,
 		Secure:    sessions.Secure,
 	}
 }

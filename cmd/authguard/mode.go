@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/url"
 	"strings"
 
@@ -30,66 +29,68 @@ type mode struct {
 	challenges *challenge.Desk
 }
 
-func openMode(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, w *watch, log *slog.Logger, builtIn challenge.Illustrated) (m *mode, err error) {
-	m = &mode{bus: w.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: realm, Log: log})}
-	if m.Mode, err = captchamode.NewMode(loaded.Site.Mode, on.clock.Now, m.switched); err != nil {
+func openMode(ctx context.Context, r *realm, builtIn challenge.Illustrated) (m *mode, err error) {
+	on, shared := r.site.storage, r.site.counting.shared
+	m = &mode{bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name, Log: r.log})}
+	if m.Mode, err = captchamode.NewMode(r.config.Site.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
 		return nil, err
 	}
-	on.changes.On(changes.Mode(realm), m.saved.Sync)
-	if c.shared != nil {
-		if err := c.shared.join(m.Mode); err != nil {
+	on.changes.On(changes.Mode(r.name), m.saved.Sync)
+	if shared != nil {
+		if err := shared.join(m.Mode); err != nil {
 			return nil, err
 		}
 	}
-	return m, m.openChallenges(loaded, on, c, w.alerts, log, builtIn)
+	return m, m.openChallenges(r, builtIn)
 }
 
-func (m *mode) openChallenges(loaded *config.Loaded, on *storage, c *counting, told *alerts.Alerter, log *slog.Logger, builtIn challenge.Illustrated) (err error) {
+func (m *mode) openChallenges(r *realm, builtIn challenge.Illustrated) (err error) {
+	on, spent, wanted := r.site.storage, r.site.counting.spent, r.config.Challenge
 	if builtIn == nil {
 		if builtIn, err = image.New(image.Config{}); err != nil {
 			return err
 		}
 	}
 	for i, provide := range [...]func(int64) (*pow.Provider, error){pow.New, pow.WithPicture} {
-		if m.work[i], err = provide(int64(loaded.Challenge.PowCost)); err != nil {
+		if m.work[i], err = provide(int64(wanted.PowCost)); err != nil {
 			return err
 		}
 	}
-	m.remote = remote.New(c.spent, providerChanged(told, log), on.clock.Now)
-	if err := m.remote.Set(remoteConfig(loaded)); err != nil {
+	m.remote = remote.New(spent, r.providerChanged, on.clock.Now)
+	if err := m.remote.Set(remoteConfig(r.config)); err != nil {
 		return err
 	}
 	m.challenges, err = challenge.New(challenge.Config{
-		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: c.spent, BuiltIn: builtIn,
-		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(loaded), TTL: loaded.Challenge.TTL,
+		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: spent, BuiltIn: builtIn,
+		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(r.config), TTL: wanted.TTL,
 		OnFallback: func(kind string, err error) {
 			if kind == challenge.KindRemote {
 				return // providerChanged has told, once
 			}
-			log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
+			r.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
 		},
 	})
 	return err
 }
 
 // preferred is the kind of the challenges that are issued.
-func preferred(loaded *config.Loaded) string {
-	if loaded.Challenge.Remote() {
+func preferred(c config.Config) string {
+	if c.Challenge.Remote() {
 		return challenge.KindRemote
 	}
-	return string(loaded.Challenge.Kind)
+	return string(c.Challenge.Kind)
 }
 
 // remoteConfig is the provider on the web; zero for none.
-func remoteConfig(loaded *config.Loaded) remote.Config {
-	c := loaded.Challenge
+func remoteConfig(in config.Config) remote.Config {
+	c := in.Challenge
 	if !c.Remote() {
 		return remote.Config{}
 	}
-	origin, _ := url.Parse(loaded.Config.Origin) // which the configuration has checked
+	origin, _ := url.Parse(in.Origin) // which the configuration has checked
 	return remote.Config{
 		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.Secret.Reveal(), Verify: c.Verify, Hosts: []string{strings.ToLower(origin.Hostname())},
 	}
@@ -103,15 +104,13 @@ const (
 
 // providerChanged tells administrators that the built-in picture takes a
 // provider's place, or no longer.
-func providerChanged(told *alerts.Alerter, log *slog.Logger) func(up bool, why error) {
-	return func(up bool, why error) {
-		if up {
-			told.Raise(providerBack, "The challenge provider answers again", "strangers are shown its widget again")
-			return
-		}
-		log.Error("challenge provider failed: the built-in image takes its place", "error", why)
-		told.Raise(providerLost, "The challenge provider cannot be used", "strangers are shown the built-in picture in its place.\n"+alerts.Name(why.Error()))
+func (r *realm) providerChanged(up bool, why error) {
+	if up {
+		r.raise(providerBack, "The challenge provider answers again", "strangers are shown its widget again")
+		return
 	}
+	r.log.Error("challenge provider failed: the built-in image takes its place", "error", why)
+	r.raise(providerLost, "The challenge provider cannot be used", "strangers are shown the built-in picture in its place.\n"+alerts.Name(why.Error()))
 }
 
 // switched passes a switch of the mode on; it must not block. A switch that another
@@ -134,9 +133,9 @@ func (m *mode) start(group *background.Group) {
 	group.Start(m.remote.Run)
 }
 
-func (m *mode) reload(loaded *config.Loaded) error {
+func (m *mode) reload(c config.Config) error {
 	return errors.Join(
-		m.SetConfig(loaded.Site.Mode), m.work[0].SetWork(int64(loaded.Challenge.PowCost)), m.work[1].SetWork(int64(loaded.Challenge.PowCost)),
-		m.remote.Set(remoteConfig(loaded)), m.challenges.Set(preferred(loaded), loaded.Challenge.TTL),
+		m.SetConfig(c.Site.Mode), m.work[0].SetWork(int64(c.Challenge.PowCost)), m.work[1].SetWork(int64(c.Challenge.PowCost)),
+		m.remote.Set(remoteConfig(c)), m.challenges.Set(preferred(c), c.Challenge.TTL),
 	)
 }

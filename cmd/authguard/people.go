@@ -23,29 +23,29 @@ import (
 
 // people are the accounts, the check of their passwords, and their sessions.
 type people struct {
+	kept      config.Accounts // where
 	normalise func(string) (string, error)
 	accounts  *accounts.Table // our own; administrators are always here
 	source    accounts.Source // where the public door looks accounts up
 	checker   *passwords.Checker
 	gate      *passwords.Gate
 	sessions  *sessions.Store
-	storage   *database.Health // whether sessions can be written
-	passes    *passes.Table    // one-time codes
-	mailer    *passes.Mailer   // sends them; nil if no mail server is set
-	log       *slog.Logger
+	passes    *passes.Table // one-time codes
+	// forget is told of an account whose password was changed elsewhere; nil: that
+	// cannot be.
+	forget func(context.Context, string)
+	mailer *passes.Mailer // sends them; nil if no mail server is set
+	log    *slog.Logger
 }
 
-func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *alerts.Alerter, log *slog.Logger) (p *people, err error) {
-	p = &people{normalise: guard.NormaliseAccount, log: log}
-	if loaded.Accounts.CaseSensitive {
+func openPeople(ctx context.Context, r *realm) (p *people, err error) {
+	s, on := r.site, r.site.storage
+	p = &people{kept: r.config.Accounts, normalise: guard.NormaliseAccount, checker: s.checker, log: r.log}
+	if p.kept.CaseSensitive {
 		p.normalise = guard.NormaliseExact
 	}
-	if p.checker, err = passwords.NewChecker(loaded.Passwords.Cost, nil); err != nil {
-		return nil, err
-	}
-	p.gate, err = passwords.NewGate(passwords.GateConfig{
-		AtOnce: loaded.Passwords.AtOnce, Queue: loaded.Passwords.Queue, MaxWait: loaded.Passwords.Wait, Hogged: hogged(told),
-	})
+	checks := r.config.Passwords
+	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.AtOnce, Queue: checks.Queue, MaxWait: checks.Wait, Hogged: r.hogged})
 	if err != nil {
 		return nil, err
 	}
@@ -53,32 +53,33 @@ func openPeople(ctx context.Context, loaded *config.Loaded, on *storage, told *a
 	if err != nil {
 		return nil, err
 	}
-	if p.sessions, err = sessions.New(sessions.Config{DB: on.db, Now: on.clock.Now, Ahead: on.clock.ahead}); err != nil {
+	if p.sessions, err = s.newSessions(); err != nil {
 		return nil, err
 	}
-	p.storage = database.NewHealth(p.sessions.Prove, storageChanged(told, log))
 	p.passes = passes.New(on.db, on.clock.Now)
-	p.source, err = p.open(ctx, loaded.Accounts)
+	p.source, err = p.open(ctx)
 	return p, err
+}
+
+func (s *site) newSessions() (*sessions.Store, error) {
+	return sessions.New(sessions.Config{DB: s.storage.db, Now: s.storage.clock.Now, Ahead: s.storage.clock.ahead})
 }
 
 // checksCrowded is an alert about whoever fills the queue for password checks.
 const checksCrowded alerts.Kind = "checks-crowded"
 
-func hogged(told *alerts.Alerter) func(passwords.Hog) {
-	return func(h passwords.Hog) {
-		who := "many accounts of the address " + events.AddressText(h.Address)
-		if h.Account != "" {
-			who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
-		}
-		told.Raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
-			"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
-				"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", h.Present, h.All, who))
+func (r *realm) hogged(h passwords.Hog) {
+	who := "many accounts of the address " + events.AddressText(h.Address)
+	if h.Account != "" {
+		who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
 	}
+	r.raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
+		"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
+			"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", h.Present, h.All, who))
 }
 
-func (p *people) open(ctx context.Context, a config.Accounts) (accounts.Source, error) {
-	switch a.Source {
+func (p *people) open(ctx context.Context) (accounts.Source, error) {
+	switch a := p.kept; a.Source {
 	case config.SourceHtpasswd:
 		return accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.checker.Saw, p.log)
 	case config.SourceQuery:
@@ -96,8 +97,8 @@ const mailFailed alerts.Kind = "mail-failed"
 
 // openMailer makes what sends one-time codes to the owners of accounts in our own
 // table.
-func (p *people) openMailer(s *site) error {
-	m := s.loaded.Mail
+func (r *realm) openMailer() error {
+	p, m := r.people, r.config.Mail
 	if m.Server == "" {
 		return nil
 	}
@@ -106,14 +107,14 @@ func (p *people) openMailer(s *site) error {
 		return fmt.Errorf("mail.server: %w", err)
 	}
 	p.mailer = passes.NewMailer(passes.MailerConfig{
-		Codes: p.passes, Find: p.mailbox, Send: smtp.Send, Origin: s.loaded.Config.Origin, Log: p.log,
+		Codes: p.passes, Find: p.mailbox, Send: smtp.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
-			if err := s.control.PassIssued(ctx, "mail", account, expires); err != nil {
-				p.log.Error("a one-time code was sent and is not on record", "error", err)
+			if err := r.control.PassIssued(ctx, "mail", account, expires); err != nil {
+				r.log.Error("a one-time code was sent and is not on record", "error", err)
 			}
 		},
 		Failed: func(err error) {
-			s.watch.alerts.Raise(mailFailed, "One-time codes cannot be sent",
+			r.raise(mailFailed, "One-time codes cannot be sent",
 				"Owners of accounts who ask for a one-time code get none; make one with `authguard user pass` meanwhile.\n"+alerts.Name(err.Error()))
 		},
 	})
@@ -153,11 +154,11 @@ func (p *people) directoryOf(ctx context.Context, name string) (string, error) {
 }
 
 // elsewhere is where the other doors look accounts up, if not in our own table.
-func (p *people) elsewhere(a config.Accounts) string {
+func (p *people) elsewhere() string {
 	if p.source == accounts.Source(p.accounts) {
 		return ""
 	}
-	return string(a.Source)
+	return string(p.kept.Source)
 }
 
 // canonical looks up the one name that stands for all names of an account: in our

@@ -4,29 +4,23 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
-	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/database"
 	"authguard/internal/lists"
-	"authguard/trusted"
-	"authguard/web/admin"
+	"authguard/internal/passwords"
 )
 
-// realm is the one site of this process.
-const realm = "default"
-
-// A site is everything that serves one realm. openSite makes its parts from the
-// bottom up, start sets them going in the same order, and stop ends them in
-// reverse.
+// A site is everything that one process serves: what all realms share, and the
+// realms. openSite makes its parts from the bottom up, start sets them going in the
+// same order, and stop ends them in reverse.
 type site struct {
 	loaded  *config.Loaded // what is in force; only reload changes it
 	started config.Config  // what it was made with: what needs a restart stays so
@@ -37,14 +31,13 @@ type site struct {
 	stopping atomic.Bool
 
 	storage  *storage
-	counting *counting
 	watch    *watch
-	mode     *mode
-	people   *people
-	guard    *guard.Guard
+	counting *counting
+	checker  *passwords.Checker
+	health   *database.Health // whether sessions can be written
 	lists    *guard.Lists
 	listings *lists.Table
-	control  *control.Control
+	main     *realm // the one called default, whose administrators are those of all
 	doors    *doors
 }
 
@@ -75,29 +68,21 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, how.anew, s.watch.alerts, s.log); err != nil {
 		return err
 	}
-	if s.mode, err = openMode(ctx, s.loaded, s.storage, s.counting, s.watch, s.log, how.builtIn); err != nil {
+	if s.checker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
 		return err
 	}
-	if s.people, err = openPeople(ctx, s.loaded, s.storage, s.watch.alerts, s.log); err != nil {
-		return err
-	}
-	if err := s.openGuard(ctx); err != nil {
-		return err
-	}
-	s.listings = lists.New(s.storage.db)
-	s.control, err = control.New(control.Config{
-		Guard: s.guard, Mode: s.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: s.people.accounts,
-		Sessions: s.people.sessions, Passes: s.people.passes, DirectoryOf: s.people.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
-		Warn: s.warnings, Now: s.storage.clock.Now, Log: s.log, Elsewhere: s.people.elsewhere(s.loaded.Accounts),
-	})
+	proof, err := s.newSessions()
 	if err != nil {
 		return err
 	}
-	if err := s.people.openMailer(s); err != nil {
+	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
+	s.listings = lists.New(s.storage.db)
+	if s.main, err = s.openRealm(ctx, defaultRealm, s.loaded.Config, how.builtIn); err != nil {
 		return err
 	}
+	r := s.main
 	s.watch.metrics.Watch(control.Gauges{
-		Mode: s.mode.Mode, Held: s.guard.Held, HungUp: s.guard.HungUp, Checks: s.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
+		Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
 	})
 	s.doors = openDoors(s)
@@ -106,7 +91,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	return slices.Concat(storageWarning(s.people.storage), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
+	return slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
 }
 
 // ready is why this node should get no requests; nil if it should.
@@ -114,40 +99,10 @@ func (s *site) ready(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("this server is being stopped")
 	}
-	if why, _ := s.people.storage.Failed(); why != nil {
+	if why, _ := s.health.Failed(); why != nil {
 		return why // at once: trying takes as long as the database does
 	}
-	return s.people.storage.Prove(ctx)
-}
-
-func (s *site) openGuard(ctx context.Context) error {
-	cookies, err := trusted.NewCookies(s.storage.keys.Cookies...)
-	if err != nil {
-		return err
-	}
-	s.guard, err = guard.New(guard.Config{
-		Now: s.storage.clock.Now, Policy: s.loaded.Policy(), Secret: s.storage.keys.Counters, Realm: realm, Store: s.counting.store,
-		Cookies: cookies, Passes: s.people.passes, Mode: s.mode.Mode, Challenges: s.mode.challenges, Lists: s.lists, Normalise: s.people.normalise,
-		Canonical: s.people.canonical(context.WithoutCancel(ctx)), Observer: s.watch.bus, Directories: []string{admin.Directory}, Epoch: s.counting.settled.Epoch(),
-		Failed: func(err error) { s.log.Error("a store failed; the decision was made without it", "error", err) },
-		Held:   s.loaded.Limits.Held, HeldPerAddress: s.loaded.Limits.HeldPerAddress,
-		Crowds: s.counting.crowds, Forgotten: s.forgotten, Crowded: func(address netip.Addr, accounts int) {
-			s.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)
-		},
-	})
-	if err == nil {
-		s.guard.Direct(s.loaded.AllowDirect)
-	}
-	return err
-}
-
-// forgottenProxy is the kind of an alert.
-const forgottenProxy alerts.Kind = "forgotten-proxy"
-
-// forgotten tells of a proxy that is missing from the configuration (R9).
-func (s *site) forgotten(f guard.Forgotten) {
-	w := control.ForgottenProxy(f)
-	s.watch.alerts.Raise(forgottenProxy, w.Title, strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting)
+	return s.health.Prove(ctx)
 }
 
 // start starts what runs in the background. What receives is started before what
@@ -162,17 +117,15 @@ func (s *site) start(ctx context.Context) error {
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err
 	}
-	s.mode.start(&s.running)
-	s.running.Start(s.people.storage.Run)
-	if s.people.mailer != nil {
-		s.running.Start(s.people.mailer.Run)
-	}
+	s.running.Start(s.health.Run)
+	s.main.start()
 	s.running.Start(s.upkeep)
 	return nil
 }
 
 // stop ends what start began, saves, and closes what was opened.
 func (s *site) stop() error {
+	s.main.running.Stop()
 	s.running.Stop()
 	return s.close()
 }
@@ -187,16 +140,13 @@ func (s *site) close() (err error) {
 // reload puts a configuration that was found good in force, as far as that needs
 // no restart.
 func (s *site) reload(loaded *config.Loaded) error {
-	policy := loaded.Policy()
-	policy.Places = s.guard.Policy().Places // their store was made with them
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
-	err := errors.Join(s.counting.reload(loaded), s.guard.SetPolicy(policy), s.mode.reload(loaded), s.watch.reload(loaded))
-	s.guard.SetHeld(loaded.Limits.Held, loaded.Limits.HeldPerAddress)
+	err := errors.Join(s.counting.reload(loaded), s.main.reload(loaded.Config), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
 	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
-		s.guard.Direct(loaded.AllowDirect)
+		s.main.guard.Direct(loaded.AllowDirect)
 	}
 	s.loaded = loaded
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)

@@ -30,7 +30,7 @@ type watch struct {
 
 func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
-	w.audit = audit.New(on.db, audit.Config{Realm: realm, Logger: log})
+	w.audit = audit.New(on.db, audit.Config{Realm: defaultRealm, Logger: log})
 	if w.alerts, err = alerts.New(alertConfig(loaded.Config), log); err != nil {
 		return nil, err
 	}

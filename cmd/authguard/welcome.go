@@ -38,7 +38,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	if path != "" && path != defaultFile {
 		command += " -c " + quoted(path) // commands find the server by its configuration
 	}
-	if s.people.elsewhere(s.loaded.Accounts) == "" {
+	if s.main.people.elsewhere() == "" {
 		fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", command)
 	} else {
 		fmt.Fprintf(out, "See how it is:  %s captcha status\n", command)
@@ -60,12 +60,12 @@ func quoted(path string) string {
 const firstAdmin = "admin"
 
 func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
-	some, err := s.people.accounts.List(ctx, "", 1)
+	some, err := s.main.people.accounts.List(ctx, "", 1)
 	if err != nil || len(some) > 0 {
 		return "", err
 	}
 	password = strings.ToLower(rand.Text())[:16]
-	_, err = s.people.accounts.Add(ctx, accounts.Addition{
+	_, err = s.main.people.accounts.Add(ctx, accounts.Addition{
 		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
 	})
 	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time
