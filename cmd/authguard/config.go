@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"authguard/internal/config"
@@ -27,6 +28,13 @@ func (configCheckCmd) Run(g *globals) error {
 	if err == nil {
 		for _, note := range loaded.Policy().Notes() {
 			notes = append(notes, note.Error())
+		}
+		for _, r := range loaded.Realms {
+			for _, note := range loaded.In(r).Policy().Notes() {
+				if !slices.Contains(notes, note.Error()) { // it is inherited
+					notes = append(notes, "realms."+r.Name+"."+note.Error())
+				}
+			}
 		}
 	}
 	if g.JSON {

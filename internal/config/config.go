@@ -71,6 +71,7 @@ type Config struct {
 	Mail      Mail
 	API       API      `reload:"live"`
 	Proxy     Proxy    `reload:"live"`
+	Realms    []Realm  `reload:"live"` // beside this one
 	Shutdown  Shutdown `reload:"live"`
 }
 

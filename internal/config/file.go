@@ -101,6 +101,8 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 		case seen[name] > 0:
 			l.problem(from, path, "is already set on line %d", seen[name])
 			continue
+		case i >= 0 && known[i].at.Type() == realmsType:
+			l.realms = postponed{pairs.Value(), from, known[i]}
 		case i >= 0:
 			l.value(pairs.Value(), from, known[i])
 		case len(below(known, path)) > 0:
@@ -124,6 +126,9 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 		l.problem(from, s.path, "has no value: write one ([] for an empty list), or leave it out")
 	case isList && kind == reflect.Slice:
 		for i, item := range s.resize(len(list.Values)) {
+			if realm, ok := item.at.Addr().Interface().(*Realm); ok {
+				*realm = l.loaded.inherited()
+			}
 			l.value(list.Values[i], l.at(list.Values[i]), item)
 		}
 	case kind == reflect.Slice:

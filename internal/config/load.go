@@ -47,6 +47,7 @@ type loader struct {
 	file     string
 	loaded   *Loaded
 	settings []setting
+	realms   postponed
 	problems invalid
 	known    invalid // before validation
 }
@@ -60,6 +61,7 @@ func (l *loader) load(name string, data []byte, environ []string) (*Loaded, erro
 	l.readEnvironment(environ)
 	l.validate()
 	l.conflicts()
+	l.readRealms()
 	if len(l.problems) > 0 {
 		return nil, l.problems.sorted()
 	}
@@ -109,6 +111,9 @@ func (l *loader) readEnvironment(environ []string) {
 func (l *loader) override(from Origin, s setting, text string) {
 	maps.DeleteFunc(l.loaded.origins, func(path string, _ Origin) bool { return partOf(path, s.path) })
 	l.loaded.origins[s.path] = from
+	if s.at.Type() == realmsType {
+		l.realms = postponed{}
+	}
 	if s.section() && strings.TrimSpace(text) != "" {
 		l.problem(from, s.path, "has keys of its own: set it in a file")
 		return

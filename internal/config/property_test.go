@@ -53,8 +53,16 @@ func TestWhatVariablesSayIsRead(t *testing.T) {
 
 // file is every setting as JSON, which is YAML, too.
 func file(c Config) []byte {
+	data, err := json.Marshal(sectionsOf(settings(&c)))
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func sectionsOf(all []setting) map[string]any {
 	sections := map[string]any{}
-	for _, s := range settings(&c) {
+	for _, s := range all {
 		in, rest := sections, s.path
 		for {
 			name, below, deeper := strings.Cut(rest, ".")
@@ -68,11 +76,7 @@ func file(c Config) []byte {
 			in, rest = in[name].(map[string]any), below
 		}
 	}
-	data, err := json.Marshal(sections)
-	if err != nil {
-		panic(err)
-	}
-	return data
+	return sections
 }
 
 // plain is a setting as JSON would say it.
@@ -80,6 +84,13 @@ func plain(s setting) any {
 	switch v := s.at.Interface().(type) {
 	case int, float64, bool:
 		return v
+	}
+	if s.section() {
+		items := []any{}
+		for i := range s.at.Len() {
+			items = append(items, sectionsOf(fields(setting{at: s.at.Index(i)})))
+		}
+		return items
 	}
 	if s.at.Kind() == reflect.Slice {
 		return append([]string{}, texts(s)...)

@@ -179,11 +179,25 @@ type Setting struct {
 	Live   bool   `json:"live"`   // a reload may change it
 }
 
-// Effective lists every setting in the order of docs/configuration.md.
+// Effective lists every setting in the order of docs/configuration.md, and those of
+// each realm after realms.
 func (l *Loaded) Effective() []Setting {
 	var all []Setting
 	for _, s := range settings(&l.Config) {
 		all = append(all, Setting{s.path, s.show(), l.origins[s.path].String(), s.live})
+		if s.at.Type() != realmsType {
+			continue
+		}
+		for i := range l.Realms {
+			at := fmt.Sprintf("%s[%d]", s.path, i)
+			for _, own := range fields(setting{path: at, at: s.at.Index(i)}) {
+				from, set := l.origins[own.path]
+				if !set { // it is inherited
+					from = l.origins[strings.TrimPrefix(own.path, at+".")]
+				}
+				all = append(all, Setting{own.path, own.show(), from.String(), own.live})
+			}
+		}
 	}
 	return all
 }
@@ -195,9 +209,15 @@ func (l *Loaded) Effective() []Setting {
 // Limits are reloadable because counters keep times, not verdicts: new limits
 // apply to old failures.
 func Diff(old, new Config) (reloadable, needsRestart []string) {
-	before, after := settings(&old), settings(&new)
+	return differ(settings(&old), settings(&new))
+}
+
+func differ(before, after []setting) (reloadable, needsRestart []string) {
 	for i, s := range after {
 		switch {
+		case s.at.Type() == realmsType:
+			live, restart := diffRealms(before[i].at.Interface().([]Realm), s.at.Interface().([]Realm))
+			reloadable, needsRestart = append(reloadable, live...), append(needsRestart, restart...)
 		case reflect.DeepEqual(before[i].at.Interface(), s.at.Interface()):
 		case s.live:
 			reloadable = append(reloadable, s.path)

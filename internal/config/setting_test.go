@@ -27,6 +27,9 @@ func TestNoTwoSettingsShareAVariable(t *testing.T) {
 func TestEverySettingDiffersByItself(t *testing.T) {
 	t.Parallel()
 	for i, s := range settings(new(Config)) {
+		if s.at.Type() == realmsType {
+			continue // by its parts: TestRealmsDifferByName
+		}
 		before, after := Default(), Default()
 		changed := settings(&after)[i]
 		if changed.at.Kind() == reflect.Slice {

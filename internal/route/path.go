@@ -32,6 +32,36 @@ func parsePath(written string) (p path, err error) {
 	}
 }
 
+// Paths are pages and folders of an app, in the syntax of [Spec].
+type Paths []path
+
+// ParsePaths reads them.
+func ParsePaths(written []string) (all Paths, err error) {
+	for _, one := range written {
+		p, failed := parsePath(one)
+		if failed == nil && p.folded == "" {
+			failed = errors.New("path: must be below /: everything is here already")
+		}
+		all, err = append(all, p), errors.Join(err, failed)
+	}
+	return all, err
+}
+
+// At says whether a request with this path, as it was sent, goes to one of them, and
+// how long the longest of those is.
+func (all Paths) At(escaped string) (longest int, where Place) {
+	plain, readings := read(escaped)
+	for _, p := range all {
+		switch p.match(plain, readings) {
+		case Ambiguous:
+			return 0, Ambiguous
+		case Here:
+			longest, where = max(longest, len(p.folded)), Here
+		}
+	}
+	return longest, where
+}
+
 // match says whether a request goes here. Plain is its path if everybody reads it
 // alike, and readings are all ways to read it if not.
 func (p path) match(plain string, readings []string) Place {

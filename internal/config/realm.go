@@ -1,0 +1,192 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"authguard/internal/route"
+)
+
+// DefaultRealm is the name of the realm that the rest of the settings describes. It
+// gets every request that no other realm claims.
+const DefaultRealm = "default"
+
+// MaxRealms is how many there may be beside that one: each keeps pictures, a mode
+// and metrics of its own.
+const MaxRealms = 100
+
+// A Realm is another site, or another tier of customers, with a policy of its own.
+// Requests come to it by the token of the decision API, by the host, or by the path
+// of the proxy. What its section leaves out is as the rest of the settings says.
+type Realm struct {
+	Name   string   // as commands, logs and metrics name it; its counters belong to the name
+	Hosts  []string `reload:"live"` // that it is called by; *.example.org is every name below example.org
+	Tokens []Secret `reload:"live"` // bearer tokens of its decision API
+	Paths  []string `reload:"live"` // of the proxied app, such as /shop/*, at hosts that no realm claims
+	// Origin is the public base URL; empty: that of the settings around it, with the
+	// first of Hosts. See [Config.In].
+	Origin    string
+	Accounts  Accounts
+	Limits    Limits    `reload:"live"`
+	Site      Site      `reload:"live"`
+	Challenge Challenge `reload:"live"`
+	Proxy     Proxy     `reload:"live"`
+}
+
+// In is the settings as they are in a realm.
+func (c Config) In(r Realm) Config {
+	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
+	c.Accounts, c.Limits, c.Site, c.Challenge, c.Proxy = r.Accounts, r.Limits, r.Site, r.Challenge, r.Proxy
+	c.API.Tokens, c.Realms = r.Tokens, nil
+	return c
+}
+
+// originAt is an origin at the first host that is one, and no pattern of several.
+func originAt(origin string, hosts []string) string {
+	i := slices.IndexFunc(hosts, func(h string) bool { return !strings.HasPrefix(h, "*.") })
+	u, err := url.Parse(origin)
+	if err != nil || origin == "" || i < 0 {
+		return origin
+	}
+	u.Host = strings.Replace(u.Host, u.Hostname(), hosts[i], 1)
+	return u.String()
+}
+
+// inherited is a realm of which nothing was said.
+func (c Config) inherited() Realm {
+	return Realm{Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Proxy: c.Proxy}
+}
+
+// A postponed list of realms is read when all else is known.
+type postponed struct {
+	node ast.Node
+	from Origin
+	list setting
+}
+
+var (
+	realmsType   = reflect.TypeFor[[]Realm]()
+	realmPattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+)
+
+// readRealms reads the realms, and checks each as if it were all there is.
+func (l *loader) readRealms() {
+	if l.realms.node == nil {
+		return
+	}
+	l.value(l.realms.node, l.realms.from, l.realms.list)
+	l.known = slices.Clone(l.problems)
+	all := l.loaded.Config.Realms
+	l.unless(len(all) <= MaxRealms, "realms", "", "must be at most %d", MaxRealms)
+	seen := map[string]string{DefaultRealm: "the rest of the settings"}
+	for i, t := range l.loaded.API.Tokens {
+		seen[t.Reveal()] = fmt.Sprintf("api.tokens[%d]", i)
+	}
+	for i := range all {
+		l.realmClaims(i, &all[i], seen)
+		l.realmSettings(i)
+	}
+}
+
+// realmClaims checks a realm's name, and what brings requests to it: nothing may
+// belong to two.
+func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
+	at := fmt.Sprintf("realms[%d].", i)
+	once := func(path, what string) {
+		l.unless(seen[what] == "", path, "", "is taken: by %s", seen[what])
+		seen[what] = path
+	}
+	l.unless(realmPattern.MatchString(r.Name), at+"name", "", "must be 1 to 40 lower-case letters, digits and -")
+	once(at+"name", r.Name)
+	l.unless(len(r.Hosts)+len(r.Tokens)+len(r.Paths) > 0, at+"hosts", "", "or tokens or paths must be set: nothing would ever come to this realm")
+	for j, h := range r.Hosts {
+		path := fmt.Sprintf("%shosts[%d]", at, j)
+		name := strings.TrimPrefix(h, "*.")
+		_, literal := netip.ParseAddr(h)
+		l.unless(literal == nil || hostPattern.MatchString(name) && !strings.HasSuffix(name, "."), path, "",
+			"must be a host name such as shop.example.org, or *.example.org for every name below it, without a port, not %.60q", h)
+		once(path, strings.ToLower(h))
+	}
+	for j, t := range r.Tokens {
+		once(fmt.Sprintf("%stokens[%d]", at, j), t.Reveal())
+	}
+	l.unless(len(r.Paths) == 0 || r.Proxy.Upstream != "", at+"paths", "", "need proxy.upstream: our own login page is found by host")
+	_, err := route.ParsePaths(r.Paths)
+	l.unless(err == nil, at+"paths", "", "%s", strings.TrimPrefix(fmt.Sprint(err), "path: "))
+	for j, p := range r.Paths {
+		once(fmt.Sprintf("%spaths[%d]", at, j), strings.ToLower(strings.TrimRight(p, "/")))
+	}
+}
+
+// realmSettings checks the settings as they are in a realm. What is wrong with the
+// settings around it is told there.
+func (l *loader) realmSettings(i int) {
+	at := fmt.Sprintf("realms[%d]", i)
+	in := &loader{file: l.file, loaded: &Loaded{Config: l.loaded.Config.In(l.loaded.Realms[i]), origins: map[string]Origin{}}}
+	in.settings = settings(&in.loaded.Config)
+	for path, from := range l.loaded.origins {
+		if own, ok := strings.CutPrefix(path, at+"."); ok {
+			in.loaded.origins[inConfig(own)] = from
+		}
+	}
+	for _, p := range l.problems {
+		if own, ok := strings.CutPrefix(p.Path, at+"."); ok {
+			in.problems = append(in.problems, Problem{inConfig(own), p.Origin, p.Text})
+		}
+	}
+	before := len(in.problems)
+	in.validate()
+	in.conflicts()
+	for _, p := range in.problems[before:] {
+		if p.Source == "" && slices.ContainsFunc(l.problems, func(told Problem) bool { return told.Path == p.Path }) {
+			continue
+		}
+		if p.Source == "" {
+			p.Origin = l.loaded.origins[at]
+		}
+		p.Path = at + "." + strings.Replace(p.Path, "api.tokens", "tokens", 1)
+		l.problems = append(l.problems, p)
+	}
+}
+
+// inConfig is where a realm's setting is in the settings of [Config.In].
+func inConfig(own string) string {
+	if partOf(own, "tokens") {
+		return "api." + own
+	}
+	return own
+}
+
+// diffRealms is Diff for realms, which are told by their names.
+func diffRealms(old, new []Realm) (reloadable, needsRestart []string) {
+	named := func(all []Realm, name string) *Realm {
+		if i := slices.IndexFunc(all, func(r Realm) bool { return r.Name == name }); i >= 0 {
+			return &all[i]
+		}
+		return nil
+	}
+	for i := range new {
+		path := "realms." + new[i].Name
+		before := named(old, new[i].Name)
+		if before == nil {
+			reloadable = append(reloadable, path)
+			continue
+		}
+		live, restart := differ(fields(setting{path: path, at: reflect.ValueOf(before).Elem()}), fields(setting{path: path, at: reflect.ValueOf(&new[i]).Elem()}))
+		reloadable, needsRestart = append(reloadable, live...), append(needsRestart, restart...)
+	}
+	for _, r := range old {
+		if named(new, r.Name) == nil {
+			reloadable = append(reloadable, "realms."+r.Name)
+		}
+	}
+	return reloadable, needsRestart
+}
