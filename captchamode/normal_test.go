@@ -377,136 +377,79 @@ func TestR25PulsesDoNotFlapForEver(t *testing.T) {
 	}
 }
 
-func TestR25AFailureThatIsMadeGoodIsNoPressure(t *testing.T) {
+// What counts as steady is most of half a day and not a moment sooner; a pause of some
+// minutes does not hide it, and makes no second alert.
+func TestR25SteadyPressureIsMostOfHalfADayWhateverThePauses(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
-	mine, address := w.stranger()
-	w.Failed(mine, address, w.now)
-	w.fail(4)
-	w.now = w.now.Add(20 * time.Second)
-	w.Failed(mine, address, w.now)
-	want := func(n int) {
-		t.Helper()
-		if got := w.State().Pressure.Total(); got != n {
-			t.Errorf("the pressure is %d, want %d", got, n)
+	began, told := w.now, []captchamode.Switch(nil)
+	for minute := range 30 * 60 {
+		w.minute(func(int) {
+			if room := 28 - w.State().Pressure.Total(); room > 0 && minute%10 < 7 {
+				w.fail(room)
+			}
+		})
+	}
+	for _, s := range w.switches {
+		if s.Cause == captchamode.BySteadiness {
+			told = append(told, s)
 		}
 	}
-	want(6)
-	w.LoggedIn(key(1), key(2), true, w.now) // somebody else
-	want(6)
-	w.LoggedIn(key(3), mine, true, w.now)
-	want(4)
-	w.LoggedIn(key(3), mine, true, w.now) // not twice
-	want(4)
-	w.now = w.now.Add(41 * time.Second)
-	want(0) // not less, and nobody's room
-	w.fail(3)
-	want(3)
-	w.now = w.now.Add(30 * time.Second)
-	want(3)
-}
-
-// Whoever has an account of his own takes back his own failures, in the seconds in
-// which they counted, and so hides nobody else's.
-func TestR25NobodyLaundersOthersFailures(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(200) {
-		dice := rand.New(rand.NewPCG(seed, 0))
-		w, other := newTown(t, captchamode.DefaultConfig()), newTown(t, captchamode.DefaultConfig())
-		for range 400 {
-			if n := dice.IntN(3); n == 0 { // the attacker's own: one of three pairs, at one address each
-				i := dice.IntN(3)
-				if dice.IntN(2) == 0 {
-					w.Failed(key(100+i), key(200+i), w.now)
-				} else {
-					w.LoggedIn(key(100+i), key(100+i), true, w.now)
-				}
-			} else if n == 1 {
-				w.fail(1)
-				other.fail(1)
-			}
-			d := time.Duration(dice.IntN(8)) * time.Second
-			w.now, other.now = w.now.Add(d), other.now.Add(d)
-			if got, want := w.State().Pressure.Total(), other.State().Pressure.Total(); got < want {
-				t.Fatalf("seed %d: the pressure is %d, and %d without the attacker's own accounts", seed, got, want)
+	if len(told) != 1 || told[0].At.Sub(began) < 12*time.Hour {
+		t.Errorf("began at %v, told %+v; want once, after half a day or more", began, told)
+	}
+	for pressure, steady := range map[int]bool{14: false, 15: true, 30: true} {
+		w := newTown(t, captchamode.DefaultConfig())
+		for minute := range 24 * 60 {
+			w.minute(func(int) { w.fail(max(0, pressure-w.State().Pressure.Total())) })
+			if minute < 12*60-1 && w.State().Steady {
+				t.Fatalf("%d a minute are steady after %d minutes", pressure, minute)
 			}
 		}
-	}
-}
-
-func TestR25MakingGoodGivesNoAddressMoreThanItsShare(t *testing.T) {
-	t.Parallel()
-	w := newTown(t, captchamode.DefaultConfig())
-	counted := 0
-	for i := range 50 {
-		if w.Failed(key(300+i), key(7), w.now) {
-			counted++
+		if w.State().Steady != steady {
+			t.Errorf("%d a minute for a day: steady is %v, want %v from half the threshold on", pressure, !steady, steady)
 		}
-		w.LoggedIn(key(1), key(300+i), true, w.now)
-	}
-	if counted != 3 {
-		t.Errorf("an address contributed %d times in a minute, want its share of 3", counted)
 	}
 }
 
-func TestR25WhatNobodyRemembersIsNotTakenBack(t *testing.T) {
+// The mode goes off below half of what switches it on, and above that it stays.
+func TestR20BetweenTheThresholdsTheModeStays(t *testing.T) {
+	t.Parallel()
+	for pressure, on := range map[int]bool{14: false, 15: true, 29: true} {
+		w := newTown(t, captchamode.DefaultConfig())
+		w.fail(31)
+		for range 6 * 60 {
+			w.minute(func(int) { w.fail(max(0, pressure-w.State().Pressure.Total())) })
+		}
+		if w.On() != on {
+			t.Errorf("six hours at %d a minute: on is %v, want %v", pressure, w.On(), on)
+		}
+	}
+}
+
+func TestACoolDownShorterThanTheLeastIsThatOfEveryAttack(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1e6, 1e6
+	c.CoolDown = 5 * time.Minute
 	w := newTown(t, c)
-	mine, address := w.stranger()
-	for range 20 {
-		w.Failed(mine, address, w.now)
-	}
-	w.LoggedIn(key(1), mine, true, w.now)
-	if got := w.State().Pressure.Total(); got != 12 {
-		t.Errorf("of 20 failures of a pair %d are left, want 12: eight are remembered", got)
-	}
-	mine, address = w.stranger()
-	w.Failed(mine, address, w.now)
-	w.fail(1 << 18)
-	before := w.State().Pressure.Total()
-	w.LoggedIn(key(1), mine, true, w.now)
-	if got := w.State().Pressure.Total(); got != before {
-		t.Errorf("a failure that a flood pushed out was taken back: %d of %d", got, before)
+	w.fail(31)
+	if got := w.State().CoolDown; got != 5*time.Minute {
+		t.Errorf("the cool-down is %v, want 5 m", got)
 	}
 }
 
-func TestR25ClearingEmptiesPressureAndCoolDown(t *testing.T) {
+// What somebody bought with accounts of his own is lost again: half of it in a quarter.
+func TestR25TheMostThatIsNormalFadesAgain(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
-	w.minute(func(step int) { w.fail(due(120, step)) })
-	if !w.On() {
-		t.Fatal("no attack")
+	s := w.Save()
+	s.Learned, s.Normal, s.Most = 1<<20, 6, 800
+	w.Restore(s)
+	for range 13 * 7 * 24 * 60 {
+		w.now = w.now.Add(time.Minute)
+		w.Tick()
 	}
-	w.Clear("ann", "it was our own load test")
-	s := w.State()
-	if s.On || s.Level != captchamode.Calm || s.Pressure.Total() != 0 || !s.Low.IsZero() {
-		t.Errorf("after clearing: %+v", s)
-	}
-	last := w.switches[len(w.switches)-1]
-	if last.Cause != captchamode.ByClearing || last.Force.Who != "ann" || last.Force.Why != "it was our own load test" || last.Adopted {
-		t.Errorf("told %+v", last)
-	}
-	w.now = w.now.Add(30 * time.Second)
-	if w.fail(30); w.On() {
-		t.Error("on at the threshold: something was left")
-	}
-	if w.fail(1); !w.On() {
-		t.Error("an attack that goes on is not noticed anew")
-	}
-}
-
-func TestR25ClearingLeavesAPersonsWord(t *testing.T) {
-	t.Parallel()
-	w := newTown(t, captchamode.DefaultConfig())
-	word := captchamode.Force{Word: captchamode.ForcedOn, Who: "bob", Why: "a drill", Since: w.now, Until: w.now.Add(time.Hour)}
-	if err := w.Force(word); err != nil {
-		t.Fatal(err)
-	}
-	w.fail(40)
-	w.Clear("ann", "x")
-	if s := w.State(); !s.On || s.Force != word || s.Level != captchamode.Calm {
-		t.Errorf("after clearing: %+v", s)
+	if most := w.Save().Most; most < 390 || most > 410 {
+		t.Errorf("after a quarter 800 are %.0f, want 400", most)
 	}
 }
