@@ -80,9 +80,12 @@ func TestAProviderThatCannotCheckIsNoPass(t *testing.T) {
 type noSpent struct{}
 
 func (noSpent) Spend(context.Context, [16]byte, time.Time) (bool, error) { return true, errBroken }
-func (noSpent) Full() float64                                            { return 0 }
-func (noSpent) Epoch() [16]byte                                          { return [16]byte{} }
-func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error)  { return false, errBroken }
+
+func (noSpent) Full() float64 { return 0 }
+
+func (noSpent) Epoch() [16]byte { return [16]byte{} }
+
+func (noSpent) Seen(context.Context, [16]byte, time.Time) (bool, error) { return false, errBroken }
 
 func TestAStoreThatFailsIsNoPass(t *testing.T) {
 	t.Parallel()
@@ -142,4 +145,29 @@ func TestAnotherSecretOpensNothing(t *testing.T) {
 	})
 	c := one.issue(t)
 	expectReason(t, two.check(t, here, c.ID, c.PoW.Salt), challenge.Unknown)
+}
+
+// deaf is a provider that never says whether an answer is right.
+type deaf struct{ *plainKind }
+
+func (deaf) Check(ctx context.Context, _ challenge.Task, _ string) (bool, error) {
+	<-ctx.Done()
+	return true, ctx.Err()
+}
+
+// A provider that hangs over an answer holds an attempt for two seconds, and then the
+// answer was not looked at.
+func TestR18AProviderThatHangsOverAnAnswerIsNoPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, func(c *challenge.Config) {
+			c.Others = []challenge.Provider{deaf{&plainKind{kind: "pow", orImage: true}}}
+		}, preferPoW)
+		c := d.issue(t)
+		began := time.Now()
+		v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Answer: "anything"}, here)
+		if took := time.Since(began); v.Solved || err == nil || took > 2*time.Second {
+			t.Errorf("%+v, %v after %v", v, err, took)
+		}
+	})
 }

@@ -90,3 +90,15 @@ func TestAnExpiredChallengeFails(t *testing.T) {
 		t.Errorf("the challenge says it expires at %v, at %v it had", late.Expires, d.clock.Now())
 	}
 }
+
+func TestWorkThatIsTooLongIsNoTry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, preferPoW)
+	c := d.issue(t)
+	v, err := d.Check(t.Context(), challenge.Solve{ID: c.ID, Work: strings.Repeat("1", challenge.MaxAnswer+1)}, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectReason(t, v, challenge.Malformed)
+	expectReason(t, d.check(t, here, c.ID, c.PoW.Salt), challenge.Right)
+}

@@ -90,6 +90,22 @@ func TestWorkIsSolvedByTheDocumentedArithmetic(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
+	for n := 1; n < c.Parts; n++ {
+		if check(t, p, task, strings.Join(numbers[:n], ".")) {
+			t.Errorf("the first %d parts were accepted", n)
+		}
+	}
+	nearly := 0
+	for key := derive(t, c, 0, nearly); key < c.Below || key >= 2*c.Below; key = derive(t, c, 0, nearly) {
+		nearly++
+	}
+	if check(t, p, task, strings.Join(append([]string{fmt.Sprint(nearly)}, numbers[1:]...), ".")) {
+		t.Error("half the work was accepted")
+	}
+	other, _ := issue(t, p, challenge.Task{Seed: challenge.Seed{2}})
+	if other.Salt == c.Salt {
+		t.Error("two challenges have one salt: work for the one is work for the other")
+	}
 	task.Seed = challenge.Seed{2}
 	if check(t, p, task, strings.Join(numbers, ".")) {
 		t.Error("a solution was good for another challenge")

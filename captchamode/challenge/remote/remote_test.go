@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -162,6 +161,30 @@ func TestR17ATokenIsGoodOnceWhateverTheProviderSays(t *testing.T) {
 	})
 }
 
+// Most services bind a token to nothing: one that was good for one challenge is good
+// for no other, as long as it is fresh.
+func TestR17ATokenThatWasUsedIsGoodForNoOtherChallenge(t *testing.T) {
+	t.Parallel()
+	stamp, now := time.Now().UTC().Truncate(time.Second), time.Now()
+	f := newFake(t, success("hcaptcha", func(a map[string]any) { a["challenge_ts"] = stamp.Format(time.RFC3339) }))
+	clock := func() time.Time { return now }
+	p := New(challenge.NewMemorySpent(0, clock), nil, clock)
+	if err := p.Set(Config{Service: "hcaptcha", SiteKey: "k", Secret: secret, Verify: f.URL, Hosts: []string{"login.example.org"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, after := range []time.Duration{0, time.Second, time.Minute, 8 * time.Minute, fresh} {
+		now = stamp.Add(after)
+		task := challenge.Task{Seed: challenge.Seed{byte(i)}, Expires: now.Add(time.Minute)}
+		if ok, err := p.Check(t.Context(), task, token); err != nil || ok != (i == 0) {
+			t.Errorf("after %v: %v, %v", after, ok, err)
+		}
+	}
+	now = stamp.Add(fresh - time.Second)
+	if ok, err := p.Check(t.Context(), challenge.Task{Seed: seed}, "another-token-as-long-as-real-ones"); !ok || err != nil {
+		t.Errorf("a token that waited for almost as long as it is fresh: %v, %v", ok, err)
+	}
+}
+
 func TestR18AProviderThatLiesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, service string) {
@@ -201,53 +224,12 @@ func TestR18AProviderThatLiesIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestR18AProviderThatDoesNotAnswerIsReplacedUntilItDoes(t *testing.T) {
+func TestAHostsNameIsTheSameInCapitals(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, service string) {
-		for name, say := range map[string]func(http.ResponseWriter, *http.Request){
-			"hangs": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			"stops in the middle": func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Length", "1000")
-				fmt.Fprint(w, `{"success":true,`)
-			},
-			"500": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); success(service, nil)(w, r) },
-			"401": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); success(service, nil)(w, r) },
-			"sends away": func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
-			},
-			"garbage": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>success") },
-			"empty":   func(http.ResponseWriter, *http.Request) {},
-			"no word": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hostname":"login.example.org"}`) },
-			"text for true": func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, `{"success":"true","hostname":"login.example.org"}`)
-			},
-			"a huge body": func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, `{"success":true,"x":"`+strings.Repeat("x", 1<<20)+`"}`)
-			},
-			"a wrong secret": func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, `{"success":false,"error-codes":["invalid-input-secret"]}`)
-			},
-		} {
-			f := newFake(t, say)
-			p, e := f.provider(t, service)
-			began := time.Now()
-			ok, err := check(t, p, token)
-			if ok || err == nil || strings.Contains(fmt.Sprint(err), secret) || strings.Contains(fmt.Sprint(e.all()), secret) {
-				t.Errorf("%s: %v, %v", name, ok, err)
-			}
-			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("%s: it took %v", name, took)
-			}
-			if _, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); !errors.Is(err, errDown) || len(e.all()) != 1 {
-				t.Errorf("%s: issued all the same: %v; told %v", name, err, e.all())
-			}
-			f.says(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"success":false}`) })
-			p.probe(t.Context(), p.using.Load())
-			if puzzle, err := p.Issue(t.Context(), challenge.Task{Seed: seed}); err != nil || puzzle.Remote == nil || !puzzle.OrImage || len(e.all()) != 2 {
-				t.Errorf("%s: not issued once it answers again: %v; told %v", name, err, e.all())
-			}
-		}
-	})
+	p, _ := newFake(t, success("recaptcha", func(a map[string]any) { a["hostname"] = "LOGIN.Example.ORG" })).provider(t, "recaptcha")
+	if ok, err := check(t, p, token); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
 }
 
 func TestDigitsAreNotSentToTheProvider(t *testing.T) {
@@ -256,17 +238,6 @@ func TestDigitsAreNotSentToTheProvider(t *testing.T) {
 	p, _ := f.provider(t, "hcaptcha")
 	if ok, err := check(t, p, "123456"); ok || err != nil || f.asked.Load() != 0 {
 		t.Errorf("%v, %v, asked %d times", ok, err, f.asked.Load())
-	}
-}
-
-func TestAClientThatHangsUpDoesNotBreakTheProvider(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p, e := f.provider(t, "turnstile")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if ok, err := p.Check(ctx, challenge.Task{Seed: seed}, token); ok || err == nil || len(e.all()) != 0 || p.down.Load() {
-		t.Errorf("%v, %v, told %v", ok, err, e.all())
 	}
 }
 
