@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,6 +132,70 @@ func TestR26AFullQueueLosesWhoeverAskedMostInTheLongestLine(t *testing.T) {
 	})
 }
 
+// A flood of strangers who ask for the first time pushes out no known person, however
+// often that one has asked: the longest line loses.
+func TestR26AFloodPushesOutNobodyOfAShorterLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, leave := full(t, 16)
+		for i := range 4 {
+			c.arriveAs(t.Context(), fmt.Sprint("p", i), asker(true, "alice", "home"))
+		}
+		for i := range 14 {
+			c.arrive(t.Context(), fmt.Sprint("s", i))
+		}
+		c.want("[]", "[s0 s1]")
+		leave()
+		synctest.Wait()
+		c.gate.wantEmpty(t)
+	})
+}
+
+// Administrators share a line, whether they are known or not: of equals the known one
+// goes first.
+func TestR26OfEqualAdministratorsTheKnownOneGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, leave := full(t, 16)
+		for i, known := range []bool{false, false, true} {
+			a := asker(known, fmt.Sprint("admin", i), fmt.Sprint("office", i))
+			a.Admin = true
+			c.arriveAs(t.Context(), fmt.Sprint("a", i), a)
+		}
+		leave()
+		c.want("[a2 a0 a1]", "[]")
+	})
+}
+
+// What somebody has asked counts in the running minute and the whole one before. At a
+// school, eight of others weigh as much as one of one's own.
+func TestR26WhatCountsIsWhatWasAskedLately(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 9, 0, 50, 0, time.UTC)
+	gate, err := NewGate(GateConfig{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank := func(a Asker) int { return gate.rank(&a) }
+	for range 5 {
+		rank(asker(false, "mallory", "den"))
+	}
+	now = now.Add(20 * time.Second)
+	if got := rank(asker(false, "mallory", "den")); got != 10 {
+		t.Errorf("in the next minute its rank is %d, want that of five logins and five from the address", got)
+	}
+	now = now.Add(2 * time.Minute)
+	if got := rank(asker(false, "mallory", "den")); got != 0 {
+		t.Errorf("two minutes later its rank is %d, want 0", got)
+	}
+	for i := range 16 {
+		rank(asker(true, fmt.Sprint("pupil", i), "school"))
+	}
+	if pupil, stranger := rank(asker(true, "pupil", "school")), rank(asker(false, "stranger", "school")); pupil != 2 || stranger != 17 {
+		t.Errorf("after 16 of a school a pupil's rank is %d and a stranger's %d, want 2 and 17", pupil, stranger)
+	}
+}
+
 func TestR26FewWaitForOnePairAndForOneAddress(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -182,68 +245,6 @@ func TestR3TwentyOfOneAccountAtOnceAllGetTheirTurn(t *testing.T) {
 		}
 		all.Wait()
 	})
-}
-
-// TestAHogIsToldOfOnceWhenItBegins counts to the second.
-func TestAHogIsToldOfOnceWhenItBegins(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		of   func(i int) Asker
-		want string
-	}{
-		"an account":               {func(int) Asker { return asker(true, "mallory", "den") }, "5s mallory"},
-		"two accounts":             {func(i int) Asker { return asker(true, fmt.Sprint("mallory", i%2), fmt.Sprint("den", i%2)) }, "5s mallory"},
-		"an address":               {func(i int) Asker { return asker(false, fmt.Sprint("victim", i), "den") }, "5s "},
-		"an account's many places": {func(i int) Asker { return asker(false, "victim", fmt.Sprint("bot", i)) }, "5s victim"},
-		"nobody in particular":     {func(i int) Asker { return asker(false, fmt.Sprint("person", i), fmt.Sprint("home", i)) }, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				began, told := time.Now(), ""
-				s := &site{}
-				s.gate, _ = NewGate(GateConfig{AtOnce: 2, Queue: 256, MaxWait: 3 * time.Second, Hogged: func(c Hog) {
-					if told += fmt.Sprint(time.Since(began).Truncate(time.Second), " ", strings.TrimRight(c.Account, "01")); 4*c.Present < c.All {
-						t.Errorf("%+v", c)
-					}
-				}})
-				attack := func(d time.Duration) {
-					ctx, stop := context.WithTimeout(t.Context(), d)
-					defer stop()
-					var all sync.WaitGroup
-					for i := range 40 {
-						all.Go(func() {
-							for ctx.Err() == nil {
-								if _, ok := s.login(ctx, test.of(i)); !ok {
-									time.Sleep(100 * time.Millisecond)
-								}
-							}
-						})
-					}
-					all.Wait()
-				}
-				attack(4 * time.Second)
-				time.Sleep(time.Minute)
-				if told != "" {
-					t.Errorf("a burst was told of: %s", told)
-				}
-				for range 3 {
-					began = time.Now()
-					attack(20 * time.Second)
-					time.Sleep(time.Minute)
-				}
-				if told != test.want {
-					t.Errorf("told of %q, want %q", told, test.want)
-				}
-				time.Sleep(10 * time.Minute)
-				began = time.Now()
-				attack(20 * time.Second)
-				if told != test.want+test.want {
-					t.Errorf("told of %q, want it once more", told)
-				}
-			})
-		})
-	}
 }
 
 func TestNobodyWaitsLongerThanAllowed(t *testing.T) {
