@@ -10,6 +10,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/trusted"
 )
@@ -79,8 +80,10 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 			t.Fatal("the first login failed")
 		}
 		tries, logins := 0, 0
+		a := world.From("alice", address)
+		a.Fingerprint = w.Fingerprint("stale")
 		for at := time.Duration(0); at < days; at += every {
-			if d, ok := w.Offer(t, "alice", address, "stale"); d.Action != guard.Proceed || ok {
+			if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
 				t.Fatalf("after %v the program is answered %v, %v", at, d.Action, d.Reasons)
 			}
 			tries++
@@ -98,15 +101,38 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 		}
 	}
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
-		story(t, w, time.Minute, home, true)
-	})
-	t.Run("every five seconds", func(t *testing.T) {
-		t.Parallel()
-		story(t, world.New(t, world.Options{}), 5*time.Second, home, true)
+		story(t, w, 5*time.Second, home, true)
 	})
 	t.Run("from a place that is new", func(t *testing.T) {
 		t.Parallel()
 		story(t, world.New(t, world.Options{}), 5*time.Second, nowhere, false)
+	})
+	t.Run("from a place that is new, every minute, Redis", func(t *testing.T) {
+		t.Parallel()
+		story(t, world.New(t, world.Options{Redis: redistest.Standalone(t).Client(t)}), time.Minute, nowhere, false)
+	})
+}
+
+// A phone on the road has a new address each hour.
+func TestR28AStaleProgramOnTheRoadCostsItsOwnerNothing(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for hour := range 48 {
+			a := world.From("alice", address(hour))
+			a.Fingerprint = w.Fingerprint("stale")
+			for range 60 {
+				if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
+					t.Fatalf("in hour %d the phone is answered %v, %v", hour, d.Action, d.Reasons)
+				}
+				w.Clock.Advance(time.Minute)
+			}
+		}
+		if got := used(t, w, "alice", nowhere, guard.OnAccount); got > 1 {
+			t.Errorf("the account has %d failures, want at most one a day", got)
+		}
+		if d, ok := w.Offer(t, "alice", nowhere, world.Right); !ok {
+			t.Errorf("the owner is answered %v at a new place", d.Action)
+		}
 	})
 }
 

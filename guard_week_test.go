@@ -1,0 +1,199 @@
+package authguard_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/world"
+)
+
+// fullSize reports whether to simulate the site of docs/decisions/0020-spraying.md,
+// which takes minutes: 5,000 people, and not the thousand of every day.
+func fullSize() bool { return os.Getenv("FULL_SIZE") != "" }
+
+// A town is a site of many people for some days. Each has a password, a home where
+// they are known, and now and then is somewhere new. Everybody solves every challenge.
+type town struct {
+	*world.World
+	t        testing.TB
+	r        *rand.Rand
+	words    []int    // the people's passwords: 0 is the commonest
+	accounts []string // their names
+
+	asked      map[int]bool // whose right password did not suffice
+	challenged map[int]bool // who had to solve a challenge
+}
+
+const (
+	common = 100 // passwords that strangers would guess
+	logins = 4   // of a person in a day
+	away   = 7   // one of so many is from a place that is new
+)
+
+// newTown is a town whose people have been home once. One in twenty has one of the
+// hundred commonest passwords, one in ninety the commonest of all; who has another
+// has it alone.
+func newTown(t testing.TB, policy guard.Policy, people int) *town {
+	w := &town{
+		World: world.New(t, world.Options{Policy: &policy}), t: t, r: rand.New(rand.NewPCG(1, 2)),
+		words: make([]int, people), accounts: make([]string, people),
+	}
+	zipf := rand.NewZipf(w.r, 1.1, 1, common-1)
+	for i := range people {
+		if w.accounts[i], w.words[i] = fmt.Sprint("person", i), common+i; w.r.IntN(20) == 0 {
+			w.words[i] = int(zipf.Uint64())
+		}
+		w.try(i, address(i), w.words[i])
+	}
+	w.asked, w.challenged = map[int]bool{}, map[int]bool{}
+	return w
+}
+
+// try offers a password for a person's account, and solves what is asked for.
+func (w *town) try(person int, from string, word int) (first guard.Decision, in bool) {
+	w.t.Helper()
+	a := world.From(w.accounts[person], from)
+	a.Fingerprint = w.Fingerprint(fmt.Sprint("word", word))
+	check := func(context.Context) (bool, error) { return word == w.words[person], nil }
+	first, in, err := w.Login(context.Background(), a, check)
+	if err == nil && first.Action == guard.Challenge {
+		a.Solve = w.Works(w.t, a, first)
+		var d guard.Decision
+		d, in, err = w.Login(context.Background(), a, check)
+		d.Reasons, first.Insufficient = nil, d.Insufficient
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return first, in
+}
+
+// live is somebody's login. Three of ten who are somewhere new offer another
+// password of theirs first.
+func (w *town) live() {
+	person := w.r.IntN(len(w.words))
+	from, isNew := address(person), w.r.IntN(away) == 0
+	if isNew {
+		from = address(200_000 + w.r.IntN(200_000))
+	}
+	note := func(word int) {
+		d, _ := w.try(person, from, word)
+		if d.Action == guard.Challenge {
+			w.challenged[person] = true
+		}
+		if d.Insufficient && word == w.words[person] {
+			w.asked[person] = true
+		}
+	}
+	if isNew && w.r.IntN(10) < 3 {
+		note(1_000_000 + w.r.IntN(1_000_000))
+	}
+	note(w.words[person])
+}
+
+// pass lets some hours go by, in which people live and something else is done so
+// many times, evenly.
+func (w *town) pass(hours, others int, other func(i int)) {
+	minutes, all := hours*60, hours*logins*len(w.words)/24
+	for m := range minutes {
+		lives, does := all*(m+1)/minutes-all*m/minutes, others*(m+1)/minutes-others*m/minutes
+		for range lives {
+			w.live()
+		}
+		for i := range does {
+			other(others*m/minutes + i)
+			w.Clock.Advance(time.Minute / time.Duration(does))
+		}
+		if does == 0 {
+			w.Clock.Advance(time.Minute)
+		}
+	}
+}
+
+// A botnet that solves every challenge tries the commonest passwords at every account,
+// each time from another address. Until ten accounts are through a password is not
+// recognised, however large the site is; so one right guess may get in.
+func TestR28ABotnetWithASolvingFarmGetsNowhereBySpraying(t *testing.T) {
+	t.Parallel()
+	type spraying struct{ people, days, passwords int }
+	all := []spraying{{1000, 1, 10}}
+	if fullSize() {
+		all = []spraying{{5000, 1, 10}, {5000, 7, 100}}
+	}
+	for _, c := range all {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			attack := func(policy guard.Policy) (in int, w *town) {
+				w = newTown(t, policy, c.people)
+				w.pass(24*c.days, c.people*c.passwords, func(i int) {
+					if _, ok := w.try(i%c.people, address(1_000_000+i), i/c.people); ok {
+						in++
+					}
+				})
+				return in, w
+			}
+			policy := guard.DefaultPolicy()
+			after, w := attack(policy)
+			policy.Spray = guard.Spray{}
+			before, _ := attack(policy)
+			others := 0
+			for person := range w.asked {
+				if w.words[person] >= c.passwords {
+					others++
+				}
+			}
+			t.Logf("right guesses that got in: %d → %d; %d passwords were told of; people asked for the way in: %d, of them %d with a password that was not sprayed",
+				before, after, len(w.Sprays()), len(w.asked), others)
+			if before*50 < c.people || after > 1 {
+				t.Errorf("right guesses that got in: %d without the rule and %d with it; want at least one account in 50, and at most 1", before, after)
+			}
+			if others*1000 > c.people {
+				t.Errorf("%d of %d people were asked for a password that nobody sprayed: more than one in a thousand", others, c.people)
+			}
+		})
+	}
+}
+
+// Fifty mail programs with an old password, half of them at home and half at a place
+// where nobody has logged in, try it every minute (in the full size every five
+// seconds: a site that busy has a higher threshold). Without the rule that puts people
+// before a challenge: all who are somewhere new, and the owners at home.
+func TestR28FiftyStaleProgramsPutNobodyBeforeAChallenge(t *testing.T) {
+	t.Parallel()
+	const programs = 50
+	people, hours, perMinute := 1000, 6, 1
+	if fullSize() {
+		people, hours, perMinute = 5000, 24, 12
+	}
+	live := func(programs int, recognised bool) (challenged, switched int) {
+		w := newTown(t, guard.DefaultPolicy(), people)
+		w.pass(hours, programs*perMinute*60*hours, func(i int) {
+			person := i % programs
+			a := world.From(w.accounts[person], address(person+person%2*300_000))
+			if recognised {
+				a.Fingerprint = w.Fingerprint("last year's")
+			}
+			d, in, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil })
+			if in || err != nil || recognised && d.Action != guard.Proceed {
+				t.Fatalf("the program of %v is answered %v, %v, %v", a.Account, d.Action, in, err)
+			}
+		})
+		switched, _ = w.Switched()
+		return len(w.challenged), switched
+	}
+	none, _ := live(0, true)
+	before, on := live(programs, false)
+	after, stillOn := live(programs, true)
+	t.Logf("of %d people in %d hours were challenged: %d → %d, without such programs %d; the mode went on %d → %d times", people, hours, before, after, none, on, stillOn)
+	if before*20 < people {
+		t.Errorf("without the rule %d of %d people are challenged: the test shows nothing", before, people)
+	}
+	if none+after+stillOn > 0 {
+		t.Errorf("challenged with the rule: %d, without such programs %d; the mode went on %d times", after, none, stillOn)
+	}
+}
