@@ -58,6 +58,7 @@ var mayImport = map[string]string{
 	"web/pages":  below,
 	"web/static": "",
 	"web":        below + " web/pages web/static",
+	"web/proxy":  below + " web web/pages web/static",
 	"web/admin":  below + " web web/pages web/static",
 
 	// Everything is wired together here.

@@ -180,13 +180,18 @@ func parseHop(s string) (netip.Addr, bool) {
 func (e *Edge) probes(expected *control.Probes) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			r := c.Request()
-			if expected == nil || !expected.Take(r.Header.Get(control.ProbeHeader), time.Now(), func() control.Probe { return e.probe(r) }) {
+			if !e.Probed(expected, c.Request()) {
 				return next(c)
 			}
 			return c.NoContent(http.StatusNoContent)
 		}
 	}
+}
+
+// Probed reports whether a request is a probe that is expected, and notes what
+// arrived.
+func (e *Edge) Probed(expected *control.Probes, r *http.Request) bool {
+	return expected != nil && expected.Take(r.Header.Get(control.ProbeHeader), time.Now(), func() control.Probe { return e.probe(r) })
 }
 
 // probe is what an Edge makes of a request.

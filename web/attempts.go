@@ -38,6 +38,12 @@ func (a *API) SetTokens(tokens []string) {
 	a.tokens.Store(&sums)
 }
 
+// On reports whether there is a token.
+func (a *API) On() bool {
+	known := a.tokens.Load()
+	return known != nil && len(*known) > 0
+}
+
 // Routes adds the API's paths.
 func (a *API) Routes(e *echo.Echo) {
 	e.POST("/v1/attempts", a.begin, a.authorise)

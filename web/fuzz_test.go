@@ -46,7 +46,7 @@ func FuzzNextStaysOnThisSite(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, next string) {
-		got := localPath(next)
+		got := LocalPath(next)
 		base, _ := url.Parse("https://here.example/login")
 		u, err := base.Parse(got)
 		if err != nil || u.Host != "here.example" || u.Scheme != "https" || !strings.HasPrefix(got, "/") {

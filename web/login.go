@@ -221,7 +221,7 @@ func (l *Login) recheck(ctx context.Context, t *try) error {
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
 	l.Remember(t, t.client, t.decision.Ticket)
-	next := localPath(t.form["next"])
+	next := LocalPath(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}
@@ -232,7 +232,7 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 // settled as succeeded.
 func (l *Login) Remember(c echo.Context, client Client, ticket guard.Ticket) {
 	device, tag, ttl := l.Guard.Device(ticket)
-	setDevice(c, tag, device, ttl, l.Secure.of(client))
+	SetDevice(c.Response().Header(), c.Request(), tag, device, ttl, l.Secure.Of(client))
 }
 
 // Asker is who wants the password of an attempt checked here.
@@ -296,43 +296,65 @@ func (l *Login) wrong(t *try) (err error) {
 	return l.answer(t, p, pages.Message{Kind: pages.WrongCredentials})
 }
 
-// stopped answers what the guard did not let through. Whether one has to wait
-// or is refused looks the same.
+// stopped answers what the guard did not let through.
 func (l *Login) stopped(t *try) error {
-	switch {
-	case t.decision.Reasons.Has(guard.BadAccountName):
+	if t.decision.Reasons.Has(guard.BadAccountName) {
 		return l.invalid(t, Invalid("%s", whyNoName(t.form["username"])))
-	case t.decision.Action == guard.Challenge && t.decision.Reasons.Has(guard.ChallengeFailed) && t.decision.Solve.Reason == challenge.Unchecked:
-		return l.overloaded(t, time.Second) // it may have been right
-	case t.decision.Action == guard.Challenge:
-		return l.challenge(t)
+	}
+	p, m := Stopped(&t.decision)
+	if p.Type == ChallengeRequired {
+		return l.challenge(t, p, m)
+	}
+	return l.answer(t, p, m)
+}
+
+// Stopped is what a decision that stops an attempt is answered with, as a problem and
+// on a page; a challenge that is required is to be issued. Whether one has to wait or
+// is refused looks the same.
+func Stopped(d *guard.Decision) (Problem, pages.Message) {
+	switch {
+	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
+		return Overloaded(time.Second) // it may have been right
+	case d.Action == guard.Challenge:
+		m := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(d)}
+		if d.Reasons.Has(guard.ChallengeFailed) && m.Why != pages.WhyElsewhere && m.Why != pages.WhyWork {
+			m.Kind = pages.ChallengeFailed
+		}
+		return Problem{Type: ChallengeRequired, Title: "Solve the challenge and try again", Status: http.StatusForbidden, Detail: unseen}, m
 	}
 	kind := pages.SlowDown
-	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests}
 	switch {
-	case t.decision.Reasons.Has(guard.TooManyPictures):
+	case d.Reasons.Has(guard.TooManyPictures):
 		kind = pages.PicturesWait
-	case t.decision.Reasons.Has(guard.BlockedByAdmin):
+	case d.Reasons.Has(guard.BlockedByAdmin):
 		kind = pages.Blocked // a person must know that waiting is of no use
 	}
-	return l.later(t, p, kind, t.decision.RetryAfter)
+	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests, Detail: unseen + " " + viaCode}
+	return later(p, kind, d.RetryAfter)
+}
+
+const unseen = "The password was not looked at."
+
+// Overloaded is 503.
+func Overloaded(after time.Duration) (Problem, pages.Message) {
+	p := Problem{Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable, Detail: unseen}
+	return later(p, pages.Overloaded, after)
+}
+
+// later asks to come back after some time.
+func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pages.Message) {
+	p.RetryAfter = retryAfter(after)
+	return p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)}
 }
 
 // challenge is 403 with a challenge.
-func (l *Login) challenge(t *try) error {
+func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Door: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}
-	p := Problem{
-		Type: ChallengeRequired, Title: "Solve the challenge and try again", Status: http.StatusForbidden,
-		Detail: "The password was not looked at.", Challenge: &issued,
-	}
-	message := pages.Message{Kind: pages.ChallengeRequired, Why: whyChallenge(&t.decision)}
-	if t.decision.Reasons.Has(guard.ChallengeFailed) && message.Why != pages.WhyElsewhere && message.Why != pages.WhyWork {
-		message.Kind = pages.ChallengeFailed
-	}
-	return l.answer(t, p, message)
+	p.Challenge = &issued
+	return l.answer(t, p, m)
 }
 
 // whyNoName says what to do about a name that is none.
@@ -363,19 +385,9 @@ func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
 	return pages.WhyUnusual
 }
 
-// overloaded is 503.
 func (l *Login) overloaded(t *try, after time.Duration) error {
-	p := Problem{Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable}
-	return l.later(t, p, pages.Overloaded, after)
-}
-
-// later asks to come back after some time.
-func (l *Login) later(t *try, p Problem, kind pages.MessageKind, after time.Duration) error {
-	p.RetryAfter = retryAfter(after)
-	if p.Detail = "The password was not looked at."; p.Type == SlowDown {
-		p.Detail += " " + viaCode
-	}
-	return l.answer(t, p, pages.Message{Kind: kind, RetryAfter: after, RetryAt: time.Now().Add(after)})
+	p, m := Overloaded(after)
+	return l.answer(t, p, m)
 }
 
 // malformed answers a request that cannot be read as a form. If the form itself is
@@ -411,21 +423,37 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	})
 }
 
-// token is the field into which a provider's widget puts its token, or that
-// of the picture's digits if none is used here.
-func (l *Login) token() string {
-	const none = "captcha_answer"
-	if l.Remote == nil || l.Admin {
-		return none
+// widget is the provider whose widget this door shows; nil if it shows none.
+// Administrators see the picture: no script of others runs where they type their
+// passwords.
+func (l *Login) widget() *remote.Provider {
+	if l.Admin {
+		return nil
 	}
-	service, _ := l.Remote.Service()
-	return cmp.Or(service.Field, none)
+	return l.Remote
 }
 
-// shown is a challenge as the page shows it. If that is a provider's widget, the
-// page's Content-Security-Policy lets the provider through. Administrators see the
-// picture: no script of others runs where they type their passwords.
-func (l *Login) shown(to echo.Context, c *challenge.Challenge) (view pages.Challenge) {
+func (l *Login) token() string { return AnswerField(l.widget()) }
+
+func (l *Login) shown(to echo.Context, c *challenge.Challenge) pages.Challenge {
+	return Shown(to.Response().Header(), c, l.widget())
+}
+
+// AnswerField is the field into which a provider's widget puts its token, or that of
+// the picture's digits for nil and for a provider that is not used.
+func AnswerField(widget *remote.Provider) string {
+	const digits = "captcha_answer"
+	if widget == nil {
+		return digits
+	}
+	service, _ := widget.Service()
+	return cmp.Or(service.Field, digits)
+}
+
+// Shown is a challenge as a page shows it; zero for nil. If that is a provider's
+// widget, the Content-Security-Policy among the page's headers lets the provider
+// through.
+func Shown(h http.Header, c *challenge.Challenge, widget *remote.Provider) (view pages.Challenge) {
 	if c == nil {
 		return view
 	}
@@ -436,11 +464,11 @@ func (l *Login) shown(to echo.Context, c *challenge.Challenge) (view pages.Chall
 			view.Kind, view.PoWJSON = pages.ChallengeKind(c.Kind), b.String()
 		}
 	}
-	if r := c.Remote; r != nil && l.token() == r.Field {
+	if r := c.Remote; r != nil && AnswerField(widget) == r.Field {
 		view.Kind, view.Service, view.Script, view.Class = pages.ChallengeRemote, r.Service, r.Script, r.Class
 		view.SiteKey, view.Action, view.Bound = r.SiteKey, r.Action, r.Data
-		service, _ := l.Remote.Service()
-		to.Response().Header().Set("Content-Security-Policy", policyFor(service))
+		service, _ := widget.Service()
+		h.Set("Content-Security-Policy", policyFor(service))
 	}
 	return view
 }

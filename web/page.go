@@ -16,6 +16,11 @@ func (l *Login) Routes(e *echo.Echo) {
 	e.GET("/login", l.page)
 	e.POST("/login", l.attempt)
 	e.POST("/logout", l.leave)
+	l.CodeRoutes(e)
+}
+
+// CodeRoutes adds the page about one-time codes alone.
+func (l *Login) CodeRoutes(e *echo.Echo) {
 	e.GET("/login/code", l.codePage)
 	e.POST("/login/code", l.askCode)
 }
@@ -25,7 +30,7 @@ func (l *Login) Routes(e *echo.Echo) {
 // read on the way. It is for this host alone and for half a year.
 func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.of(client) {
+		if client := l.Edge.Client(c.Request()); client.Secure && l.Secure.Of(client) {
 			c.Response().Header().Set("Strict-Transport-Security", "max-age=15768000")
 		}
 		return next(c)
@@ -110,7 +115,7 @@ func (l *Login) askCode(c echo.Context) error {
 // view is the page, leading to next.
 func (l *Login) view(next string) pages.LoginView {
 	view := pages.LoginView{Admin: l.Admin}
-	if next = localPath(next); next != "/" {
+	if next = LocalPath(next); next != "/" {
 		view.Next = next
 	}
 	return view

@@ -35,16 +35,19 @@ func policyFor(s remote.Service) string {
 	return open + "; frame-src " + strings.Join(s.Frames, " ")
 }
 
-// secureHeaders sets what every answer carries.
+// SetHeaders sets what every answer of ours carries.
+func SetHeaders(h http.Header) {
+	h["Content-Security-Policy"] = []string{policy}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	h["X-Frame-Options"] = []string{"DENY"}
+	h["Referrer-Policy"] = []string{"same-origin"}
+	h["Cross-Origin-Opener-Policy"] = []string{"same-origin"}
+	h["Cache-Control"] = []string{"no-store"}
+}
+
 func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h["Content-Security-Policy"] = []string{policy}
-		h["X-Content-Type-Options"] = []string{"nosniff"}
-		h["X-Frame-Options"] = []string{"DENY"}
-		h["Referrer-Policy"] = []string{"same-origin"}
-		h["Cross-Origin-Opener-Policy"] = []string{"same-origin"}
-		h["Cache-Control"] = []string{"no-store"}
+		SetHeaders(c.Response().Header())
 		return next(c)
 	}
 }
@@ -205,10 +208,10 @@ func readJSONForm(c echo.Context, fields []string) (Form, error) {
 	return f, nil
 }
 
-// localPath is where to go after logging in: next if it is a path of this
+// LocalPath is where to go after logging in: next if it is a path of this
 // site, and "/" otherwise. Browsers take "//host", "/\host" and paths with
 // control characters in front for other sites.
-func localPath(next string) string {
+func LocalPath(next string) string {
 	if len(next) > 2048 || !strings.HasPrefix(next, "/") || strings.ContainsFunc(next, unicode.IsControl) ||
 		strings.Contains(next, `\`) || strings.HasPrefix(next, "//") {
 		return "/"

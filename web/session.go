@@ -48,7 +48,8 @@ const (
 	SecureNever
 )
 
-func (s CookieSecurity) of(c Client) bool {
+// Of reports whether a client's cookies are for TLS only.
+func (s CookieSecurity) Of(c Client) bool {
 	return s == SecureAlways || s == SecureLikeRequest && c.Secure
 }
 
@@ -109,7 +110,7 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	s.manager.Put(ctx, "account", login.Account)
 	s.manager.Put(ctx, "version", login.Version)
 	s.manager.Put(ctx, "door", s.Door)
-	s.manager.Put(ctx, "host", s.Secure.of(client))
+	s.manager.Put(ctx, "host", s.Secure.Of(client))
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
@@ -204,8 +205,8 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie(s.Secure.of(client)), Value: value, Path: "/", Expires: expires,
-		HttpOnly: true, Secure: s.Secure.of(client), SameSite: http.SameSiteLaxMode,
+		Name: s.cookie(s.Secure.Of(client)), Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, Secure: s.Secure.Of(client), SameSite: http.SameSiteLaxMode,
 	}
 }
 
@@ -228,10 +229,10 @@ func isDevice(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, hostOnly), deviceCookie)
 }
 
-// setDevice gives the browser its device cookie for an account and, beyond
-// guard.MaxDevices, takes away those that it has had for longest: it sends them
-// first (RFC 6265, section 5.4).
-func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool) {
+// SetDevice gives the browser its device cookie for an account, in the headers of an
+// answer, and, beyond guard.MaxDevices, takes away those that it has had for
+// longest: it sends them first (RFC 6265, section 5.4).
+func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
 	}
@@ -239,16 +240,22 @@ func setDevice(c echo.Context, tag, value string, ttl time.Duration, secure bool
 	if secure {
 		own = hostOnly + own
 	}
-	for _, cookie := range c.Request().Cookies() {
+	for _, cookie := range r.Cookies() {
 		if isDevice(cookie.Name) && cookie.Name != own {
 			others = append(others, cookie.Name)
 		}
 	}
+	set := func(c http.Cookie) { h.Add("Set-Cookie", c.String()) }
 	for _, name := range others[:max(0, len(others)+1-guard.MaxDevices)] {
-		c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, hostOnly)})
+		set(http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, hostOnly)})
 	}
-	c.SetCookie(&http.Cookie{
+	set(http.Cookie{
 		Name: own, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 	})
+}
+
+// Ours reports whether a cookie is one of ours, and no business of an app behind us.
+func Ours(cookie string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(cookie, hostOnly), "authguard_")
 }

@@ -111,7 +111,7 @@ func (r *realm) public(d *doors) http.Handler {
 		Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), API: &r.api,
 		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Log: r.log,
 	}
-	return public.Handler()
+	return r.before(public.Handler())
 }
 
 func (d *doors) commands() *admin.API {

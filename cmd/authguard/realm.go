@@ -17,6 +17,7 @@ import (
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
+	"authguard/web/proxy"
 )
 
 // defaultRealm gets every request that no other realm claims.
@@ -35,6 +36,8 @@ type realm struct {
 	mode    *mode
 	people  *people
 	guard   *guard.Guard
+	proxy   *proxy.Proxy
+	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
 	control *control.Control
 	api     web.API
 	hold    atomic.Int64 // nanoseconds for which an attempt may be held
@@ -48,12 +51,15 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config, buil
 	if r.people, err = openPeople(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := r.openGuard(ctx); err != nil {
+	if r.guard, err = r.newGuard(ctx, name, c.Policy()); err != nil {
+		return nil, err
+	}
+	if err := r.openProxy(ctx); err != nil {
 		return nil, err
 	}
 	r.control, err = control.New(control.Config{
-		Guard: r.guard, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, DirectoryOf: r.people.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
+		Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
+		Sessions: r.people.sessions, Passes: r.people.passes, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
 		Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 	})
 	if err != nil {
@@ -65,14 +71,15 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config, buil
 	return r, r.openMailer()
 }
 
-func (r *realm) openGuard(ctx context.Context) error {
+// newGuard returns a guard that counts under a name.
+func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) (*guard.Guard, error) {
 	on, counting := r.site.storage, r.site.counting
 	cookies, err := trusted.NewCookies(on.keys.Cookies...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.guard, err = guard.New(guard.Config{
-		Now: on.clock.Now, Policy: r.config.Policy(), Secret: on.keys.Counters, Realm: r.name, Store: counting.store,
+	g, err := guard.New(guard.Config{
+		Now: on.clock.Now, Policy: policy, Secret: on.keys.Counters, Realm: name, Store: counting.store,
 		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus, Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
@@ -81,10 +88,11 @@ func (r *realm) openGuard(ctx context.Context) error {
 			r.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)
 		},
 	})
-	if err == nil {
-		r.guard.Direct(r.config.AllowDirect)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	g.Direct(r.config.AllowDirect)
+	return g, nil
 }
 
 // raise sends an alert of this realm.
@@ -117,7 +125,7 @@ func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.guard.SetPolicy(policy), r.mode.reload(c))
 	r.guard.SetHeld(c.Limits.Held, c.Limits.HeldPerAddress)
 	r.adopt(c)
-	return err
+	return errors.Join(err, r.setProxy(context.Background()))
 }
 
 // adopt takes over what cannot fail.

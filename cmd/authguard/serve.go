@@ -21,7 +21,9 @@ import (
 
 // serveCmd is `authguard serve`.
 type serveCmd struct {
-	BeginAnew bool `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
+	Upstream  string `help:"Stand in front of the app at this base URL, such as http://127.0.0.1:8000, and guard its login; see docs/proxy.md." placeholder:"URL"`
+	Preset    string `help:"Which app that is, so that its login is known: see docs/proxy.md for the list." placeholder:"NAME"`
+	BeginAnew bool   `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
 }
 
 // Run serves until SIGINT or SIGTERM. SIGHUP reads the configuration again.
@@ -30,13 +32,23 @@ func (c serveCmd) Run(g *globals) error {
 	defer stop()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	return serve(ctx, g.configPath(), opening{anew: c.BeginAnew}, hangup, os.Stdout, os.Stderr)
+	return serve(ctx, g.configPath(), opening{anew: c.BeginAnew, flags: c.settings()}, hangup, os.Stdout, os.Stderr)
+}
+
+// settings are the flags that are settings, as variables.
+func (c serveCmd) settings() (all []string) {
+	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream, "AUTHGUARD_PROXY_PRESET": c.Preset} {
+		if value != "" {
+			all = append(all, name+"="+value)
+		}
+	}
+	return all
 }
 
 // serve runs a whole server until ctx ends. What people are to read goes to
 // out, the log to logTo.
 func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signal, out, logTo io.Writer) error {
-	loaded, err := config.Load(path, os.Environ())
+	loaded, err := config.Load(path, how.environment())
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
@@ -170,7 +182,7 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			loaded, err := config.Load(path, os.Environ())
+			loaded, err := config.Load(path, s.how.environment())
 			if err != nil {
 				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
 				continue

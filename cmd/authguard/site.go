@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ import (
 type site struct {
 	loaded  *config.Loaded // what is in force; only reload changes it
 	started config.Config  // what it was made with: what needs a restart stays so
+	how     opening
 	log     *slog.Logger
 	level   *slog.LevelVar
 	running background.Group
@@ -46,11 +48,15 @@ type opening struct {
 	anew    bool                  // whatever is missing is given up
 	builtIn challenge.Illustrated // draws the built-in challenge
 	clock   func() time.Time      // this machine's
+	flags   []string              // settings given with the command, as variables
 }
+
+// environment is what overrides the settings file.
+func (o opening) environment() []string { return append(os.Environ(), o.flags...) }
 
 // openSite makes a site for a data folder that this process has locked.
 func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, log *slog.Logger, how opening) (*site, error) {
-	s := &site{loaded: loaded, started: loaded.Config, log: log, level: level, lists: new(guard.Lists)}
+	s := &site{loaded: loaded, started: loaded.Config, how: how, log: log, level: level, lists: new(guard.Lists)}
 	var err error
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
 		return nil, err
@@ -77,6 +83,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	}
 	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
 	s.listings = lists.New(s.storage.db)
+	s.doors = openDoors(s)
 	if s.main, err = s.openRealm(ctx, defaultRealm, s.loaded.Config, how.builtIn); err != nil {
 		return err
 	}
@@ -85,7 +92,6 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 		Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
 	})
-	s.doors = openDoors(s)
 	return nil
 }
 

@@ -35,7 +35,10 @@ var (
 // Config is what a Control steers. All but Warn, Now and Log are required.
 type Config struct {
 	Guard *guard.Guard
-	Mode  *captchamode.Mode
+	// Others are guards that count for themselves beside it: what is unlocked or
+	// forgotten is so there too. Nil: there are none.
+	Others func() []*guard.Guard
+	Mode   *captchamode.Mode
 	// Lists are the allow and block lists in memory, Listings those in the
 	// database.
 	Lists    *guard.Lists

@@ -66,7 +66,7 @@ func (c *Control) Unlock(ctx context.Context, who, account string, address netip
 			return err
 		}
 	}
-	if err := c.config.Guard.Unlock(ctx, account, address); err != nil {
+	if err := c.atAll(func(g *guard.Guard) error { return g.Unlock(ctx, account, address) }); err != nil {
 		return err
 	}
 	return c.record(ctx, actionOn(who, "unlock", account, address))
@@ -82,10 +82,26 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 	if err != nil {
 		return err
 	}
-	if err := c.config.Guard.ForgetPlaces(ctx, account, address); err != nil {
+	if err := c.forget(ctx, account, address); err != nil {
 		return err
 	}
 	return c.record(ctx, actionOn(who, "forget-places", account, address))
+}
+
+// forget forgets places wherever there are some.
+func (c *Control) forget(ctx context.Context, account string, address netip.Addr) error {
+	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlaces(ctx, account, address) })
+}
+
+// atAll does something at the guard, and at those beside it.
+func (c *Control) atAll(do func(*guard.Guard) error) error {
+	err := do(c.config.Guard)
+	if c.config.Others != nil {
+		for _, g := range c.config.Others() {
+			err = errors.Join(err, do(g))
+		}
+	}
+	return err
 }
 
 // Canonical is the one form of an account's name: normalised, and the user name

@@ -69,7 +69,7 @@ func (c *Control) changed(ctx context.Context, who, what, name string) error {
 	ctx = context.WithoutCancel(ctx)
 	name = c.nameOf(name)
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
-	forgotten := c.config.Guard.ForgetPlaces(ctx, name, netip.Addr{})
+	forgotten := c.forget(ctx, name, netip.Addr{})
 	revoked := c.config.Passes.Revoke(ctx, name)
 	err := errors.Join(ended, forgotten, revoked)
 	if err != nil {

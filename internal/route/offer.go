@@ -90,16 +90,6 @@ func parsePointer(s string) (keys []string, err error) {
 	return keys, nil
 }
 
-// Reads reports whether the route's requests have their offer in a body.
-func (t Table) Reads() bool {
-	for _, r := range t {
-		if r.account.kind != basic {
-			return true
-		}
-	}
-	return false
-}
-
 // Find is the first of the routes that the request offers a password at, and what it
 // offers; nil if it offers none. The body is all of it. The error is a *Refusal.
 func (t Table) Find(r *http.Request, body []byte) (*Route, Offer, error) {

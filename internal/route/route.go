@@ -132,7 +132,26 @@ func (t Table) Single() bool {
 	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder })
 }
 
-// Page reports whether a page at a path may be the app's login form.
-func (t Table) Page() bool {
-	return slices.ContainsFunc(t, func(r *Route) bool { return !r.path.folder && (r.account.kind == form || r.account.kind == param) })
+// Page is the route whose login form a page at this path may be; nil if none.
+func (t Table) Page() *Route {
+	for _, r := range t {
+		if !r.path.folder && (r.account.kind == form || r.account.kind == param) {
+			return r
+		}
+	}
+	return nil
+}
+
+// MayRead reports whether the body of a request at one of these routes may offer a
+// password, to the app if not to us. In a folder, what cannot be a form is left to
+// stream.
+func (t Table) MayRead(r *http.Request) bool {
+	for _, one := range t {
+		switch {
+		case one.account.kind == basic:
+		case !one.path.folder, one.account.reads(r), mayHoldFields(r):
+			return true
+		}
+	}
+	return false
 }

@@ -7,6 +7,7 @@ import (
 
 // ErrorView is the page of an HTTP error.
 type ErrorView struct {
+	Page
 	// Status is the HTTP status; 0 is taken for 500.
 	Status int
 	// Detail is one sentence of the handler's own, instead of the usual one.
@@ -45,4 +46,4 @@ func (v ErrorView) Title() string { return v.words().title }
 func (v ErrorView) Text() string { return cmp.Or(v.Detail, v.words().text) }
 
 // Frame is what surrounds the page.
-func (v ErrorView) Frame() frame { return frame{Title: v.Title()} }
+func (v ErrorView) Frame() frame { return frame{Page: v.Page, Title: v.Title()} }

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/route"
+	"authguard/web/proxy"
+)
+
+// openProxy makes the realm's reverse proxy, with or without an app behind it.
+func (r *realm) openProxy(ctx context.Context) (err error) {
+	d := r.site.doors
+	r.proxy, err = proxy.New(proxy.Config{
+		Edge: &d.edge, Guard: r.guardOf, Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), Challenges: r.mode.challenges,
+		Remote: r.mode.remote, Hold: &r.hold, Secure: d.secure(), Origin: r.config.Origin, Secret: r.site.storage.keys.Challenges, Log: r.log,
+	})
+	if err != nil {
+		return err
+	}
+	return r.setProxy(ctx)
+}
+
+// setProxy puts the app and the routes of the configuration in force. The route
+// named login counts with the site's own login, and every other for itself.
+func (r *realm) setProxy(ctx context.Context) error {
+	c := r.config.Proxy
+	if c.Upstream == "" {
+		r.proxy.Off()
+		return nil
+	}
+	upstream, err := url.Parse(c.Upstream)
+	if err != nil {
+		return err
+	}
+	app := proxy.App{Upstream: upstream, Timeout: c.Timeout, Patience: c.Patience, MaxBody: int64(c.MaxBody)}
+	before, guards := r.routes.Load(), map[string]*guard.Guard{}
+	for _, one := range c.Guarded() {
+		compiled, err := route.Compile(one.Spec)
+		if err != nil {
+			return err
+		}
+		app.Routes = append(app.Routes, compiled)
+		if one.Name == loginRoute || guards[one.Name] != nil {
+			continue
+		}
+		policy := r.config.PolicyOf(one)
+		if before != nil && (*before)[one.Name] != nil {
+			g := (*before)[one.Name]
+			policy.Places = g.Policy().Places
+			err, guards[one.Name] = g.SetPolicy(policy), g
+		} else {
+			guards[one.Name], err = r.newGuard(ctx, r.name+"/"+one.Name, policy)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.routes.Store(&guards)
+	r.proxy.Set(app)
+	return nil
+}
+
+// loginRoute is the name of the route that counts with the site's own login.
+const loginRoute = "login"
+
+// guardOf is the guard of a route's counters.
+func (r *realm) guardOf(name string) *guard.Guard {
+	if guards := r.routes.Load(); guards != nil && (*guards)[name] != nil {
+		return (*guards)[name]
+	}
+	return r.guard
+}
+
+// others are the guards beside the site's own.
+func (r *realm) others() []*guard.Guard {
+	if guards := r.routes.Load(); guards != nil {
+		return slices.Collect(maps.Values(*guards))
+	}
+	return nil
+}
+
+// directoryOf is where an account logs in. Whom the app behind the proxy knows is
+// known to the app alone.
+func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
+	directory, err := r.people.directoryOf(ctx, name)
+	if errors.Is(err, accounts.ErrUnknown) && r.proxy.On() {
+		return "", nil
+	}
+	return directory, err
+}
+
+// before is the proxy where there is an app, and the doors of our own where there is
+// none. The decision API is there beside an app if anybody has a token for it.
+func (r *realm) before(doors http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case !r.proxy.On(), strings.HasPrefix(req.URL.Path, "/v1/attempts") && r.api.On():
+			doors.ServeHTTP(w, req)
+		case r.site.doors.edge.Probed(&r.site.doors.probes, req):
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			r.proxy.ServeHTTP(w, req)
+		}
+	})
+}

@@ -1,0 +1,242 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web"
+)
+
+// A visit is one request on its way to the app and back.
+type visit struct {
+	proxy  *Proxy
+	app    *app
+	client web.Client
+
+	// Of a guarded request:
+	route    *route.Route
+	guard    *guard.Guard
+	sent     form            // what the visitor filled in
+	solve    challenge.Solve // what came along with it
+	code     string
+	next     string // where the visitor of our page was going
+	attempts []guard.Decision
+	reached  atomic.Bool // the app has got the request
+	settled  bool
+}
+
+type visitKey struct{}
+
+func visitOf(ctx context.Context) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v
+}
+
+// guarded serves a request to a guarded path. It reports whether it did: a request
+// that offers no password streams through, with the body that was read.
+func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
+	if err := v.read(w, r, routes); err != nil {
+		v.refuse(w, r, err)
+		return true
+	}
+	if strings.HasPrefix(r.URL.EscapedPath(), "//") { // in a page of ours it would be another host
+		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
+		return true
+	}
+	if v.sent.ours && !v.sent.sealed {
+		v.keepSolve(w, r)
+		return true
+	}
+	one, offer, err := routes.Find(r, v.sent.Body)
+	if err != nil {
+		v.route = one
+		v.refuse(w, r, err)
+		return true
+	}
+	if one == nil {
+		return v.ahead(w, r, routes)
+	}
+	v.route, v.guard = one, v.proxy.Guard(one.Name)
+	v.attempt(w, r, offer)
+	return true
+}
+
+// read reads the body of a request that may offer a password in it. What is too
+// large for a form is left to stream where it cannot be one.
+func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table) error {
+	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead(r) {
+		return nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, v.app.MaxBody))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
+	}
+	if err != nil {
+		return &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
+	}
+	v.sent = form{Type: r.Header.Get("Content-Type"), Body: body}
+	if err := v.unseal(r); err != nil {
+		return err
+	}
+	v.sent.restore(r)
+	return nil
+}
+
+// restore makes what was read the request's body.
+func (f *form) restore(r *http.Request) {
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(f.Body)), int64(len(f.Body)), nil
+	r.Trailer = nil
+	if f.sealed {
+		r.Header.Set("Content-Type", f.Type)
+	}
+}
+
+// attempt begins an attempt for everything that is offered, and forwards the request
+// if all of it may be looked at.
+func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offer) {
+	v.presented(r)
+	insufficient := false
+	for i, c := range offer.Credentials {
+		a := v.asks(r, c)
+		if i == 0 {
+			a.Solve, a.Pass = v.solve, v.code // one solve, one attempt (R17)
+		}
+		d, err := v.guard.Begin(r.Context(), a)
+		if err != nil || d.Action != guard.Proceed {
+			v.settle(guard.Abandoned)
+			v.stopped(w, r, c, d, err)
+			return
+		}
+		v.attempts = append(v.attempts, d)
+		insufficient = insufficient || d.Insufficient
+	}
+	if insufficient {
+		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // what is sprayed is answered like a wrong one (R28)
+		v.sent.restore(r)
+	}
+	v.pass(w, r)
+}
+
+// asks is the attempt of one credential.
+func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
+	a := guard.Attempt{
+		Account: c.Account, Address: v.client.Address, Devices: web.Devices(r), Forwarded: v.client.Forwarded,
+		Hold: time.Duration(v.proxy.Hold.Load()), Door: v.door(),
+	}
+	if c.Password != "" {
+		a.Fingerprint = v.guard.Fingerprint(c.Password)
+	}
+	return a
+}
+
+// door names the route in events and metrics.
+func (v *visit) door() string { return "proxy/" + v.route.Name }
+
+// pass forwards the request and has the answer judged. A client that hangs up has
+// still guessed: the app's answer is waited for all the same, but not for ever.
+func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), v.app.Timeout)
+	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { v.reached.Store(true) }})
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(v.app.Timeout + idle))
+	v.app.forward.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// answered judges the app's answer to a guarded request, before any of it reaches
+// the client.
+func answered(answer *http.Response) error {
+	v := visitOf(answer.Request.Context())
+	if v.route == nil {
+		return nil
+	}
+	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true}
+	if v.route.NeedsBody() {
+		if err := v.peek(answer, &a); err != nil {
+			return err
+		}
+	}
+	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
+	v.settle(outcome)
+	if outcome == guard.Succeeded {
+		for _, d := range v.attempts {
+			device, tag, ttl := v.guard.Device(d.Ticket)
+			web.SetDevice(answer.Header, answer.Request, tag, device, ttl, v.proxy.Secure.Of(v.client))
+		}
+	}
+	if v.solve.Claimed() {
+		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
+	}
+	return nil
+}
+
+// maxJudged is how much of an answer is looked at.
+const maxJudged = 1 << 20
+
+// peek reads the beginning of the answer's body, and puts it back.
+func (v *visit) peek(answer *http.Response, a *route.Answer) (err error) {
+	a.Body, err = io.ReadAll(io.LimitReader(answer.Body, maxJudged+1))
+	if err != nil {
+		return err
+	}
+	a.Whole = len(a.Body) <= maxJudged && answer.Header.Get("Content-Encoding") == ""
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(a.Body), answer.Body), answer.Body}
+	return nil
+}
+
+// failed answers for an app that does not. What never reached it was not looked at
+// and is charged to nobody; what did may have been, and an app that keeps wrong
+// passwords waiting must not make them free.
+func failed(w http.ResponseWriter, r *http.Request, err error) {
+	v := visitOf(r.Context())
+	outcome := guard.Failed
+	if !v.reached.Load() {
+		outcome = guard.Abandoned
+	}
+	v.settle(outcome)
+	if r.Context().Err() == nil || v.route != nil {
+		v.proxy.Log.Error("the app behind the proxy does not answer", "upstream", v.app.Upstream.Redacted(), "error", err)
+	}
+	v.down(w, r, err)
+}
+
+// settle says of all attempts that were begun how they ended, once.
+func (v *visit) settle(o guard.Outcome) {
+	if v.settled {
+		return
+	}
+	v.settled = true
+	for _, d := range v.attempts {
+		if err := v.guard.Settle(context.Background(), d.Ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
+			v.proxy.Log.Error("attempt could not be settled", "outcome", o, "error", err)
+		}
+	}
+}
+
+// presented fills in what came along with the form: from our own page, from the
+// cookie of a challenge that was solved before, or from a script's headers.
+func (v *visit) presented(r *http.Request) {
+	if v.sent.ours {
+		return
+	}
+	h := r.Header
+	v.code = h.Get("Authguard-Code")
+	v.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"), Work: h.Get("Authguard-Captcha-Work")}
+	if v.solve.Claimed() {
+		return
+	}
+	v.solve = solveOf(r)
+}

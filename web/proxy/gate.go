@@ -1,0 +1,312 @@
+package proxy
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// A form is what a visitor filled in at the app's page.
+type form struct {
+	Type string // its Content-Type
+	Body []byte
+	At   time.Time
+
+	ours   bool // it came with a page of ours
+	sealed bool // and was filled in before
+}
+
+// forms seal what a visitor has filled in, for the page that they get in between:
+// nothing is kept here meanwhile, and nobody reads a password out of that page.
+type forms struct{ aead cipher.AEAD }
+
+// formLives is how long a form may wait for its challenge to be solved.
+const formLives = 30 * time.Minute
+
+func newForms(secret []byte) (*forms, error) {
+	if len(secret) < 16 {
+		return nil, errors.New("proxy: Secret: must have at least 16 bytes")
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "authguard form", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &forms{aead}, err
+}
+
+// seal is the form as text, for one path of this site.
+func (f *forms) seal(one form, path string) string {
+	one.At = time.Now()
+	plain, err := json.Marshal(one)
+	if err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(f.aead.Seal(nil, nil, plain, []byte(path)))
+}
+
+func (f *forms) open(text, path string) (one form, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return one, err
+	}
+	plain, err := f.aead.Open(nil, nil, raw, []byte(path))
+	if err != nil {
+		return one, err
+	}
+	if err = json.Unmarshal(plain, &one); err == nil && time.Since(one.At) > formLives {
+		err = errors.New("proxy: the form has waited for too long")
+	}
+	return one, err
+}
+
+// The fields of our page.
+const (
+	sealedField = "authguard_form"
+	nextField   = "authguard_next"
+)
+
+// unseal puts the form that our page has kept in place of what the page sent.
+func (v *visit) unseal(r *http.Request) error {
+	if !strings.Contains(string(v.sent.Body), sealedField+"=") || !strings.HasPrefix(v.sent.Type, "application/x-www-form-urlencoded") {
+		return nil
+	}
+	fields, err := url.ParseQuery(string(v.sent.Body))
+	if err != nil || len(fields[sealedField]) != 1 {
+		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form could not be read."}
+	}
+	answer := fields.Get(web.AnswerField(v.proxy.Remote))
+	if answer == "" {
+		answer = fields.Get("captcha_answer")
+	}
+	v.solve = challenge.Solve{ID: fields.Get("captcha_id"), Answer: answer, Work: fields.Get("captcha_work")}
+	v.code, v.next = strings.TrimSpace(fields.Get("code")), fields.Get(nextField)
+	v.sent = form{ours: true}
+	text := fields.Get(sealedField)
+	if text == "" {
+		return nil
+	}
+	if v.sent, err = v.proxy.forms.open(text, r.URL.EscapedPath()); err != nil {
+		return &route.Refusal{Status: http.StatusBadRequest, Text: "What you sent has waited for too long. Go back to the form and fill it in again."}
+	}
+	v.sent.ours, v.sent.sealed = true, true
+	return nil
+}
+
+// solveCookie carries a challenge that was solved before the app's form to the
+// attempt that it is for.
+const solveCookie = "authguard_solve"
+
+// skipped is the cookie's value for those who go on without solving: they may have
+// signed in from here before.
+const skipped = "-"
+
+func (v *visit) solveCookie(value string, age int) *http.Cookie {
+	return &http.Cookie{Name: solveCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.proxy.Secure.Of(v.client)}
+}
+
+// keepSolve is for the page before the app's form: what was solved goes into a
+// cookie, and the visitor to where they were going. It is looked at with the attempt,
+// since looking uses it up (R17).
+func (v *visit) keepSolve(w http.ResponseWriter, r *http.Request) {
+	value := skipped
+	if v.solve.Answer != "" || v.solve.Work != "" {
+		if text, err := json.Marshal(v.solve); err == nil && len(text) < 2500 {
+			value = base64.RawURLEncoding.EncodeToString(text)
+		}
+	}
+	http.SetCookie(w, v.solveCookie(value, int(formLives.Seconds())))
+	web.SetHeaders(w.Header())
+	next := web.LocalPath(v.next)
+	if v.next == "" {
+		next = r.URL.EscapedPath()
+	}
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+func solveOf(r *http.Request) (s challenge.Solve) {
+	cookie, err := r.Cookie(solveCookie)
+	if err != nil {
+		return s
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil || json.Unmarshal(text, &s) != nil {
+		return challenge.Solve{}
+	}
+	return s
+}
+
+// ahead shows a challenge before the app's login form, while CAPTCHA mode is on and
+// nothing says that the visitor is known. A provider's solve is too large to be kept
+// until then.
+func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
+	page := routes.Page()
+	if page == nil || r.Method != http.MethodGet || web.AnswerField(v.proxy.Remote) != "captcha_answer" || !wantsPage(r) {
+		return false
+	}
+	g := v.proxy.Guard(page.Name)
+	if _, err := r.Cookie(solveCookie); err == nil || !g.NeedsChallenge(v.client.Address) {
+		return false
+	}
+	for _, device := range web.Devices(r) {
+		if g.RecognisesDevice(device) {
+			return false
+		}
+	}
+	v.route, v.guard = page, g
+	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Door: v.door()}, guard.Decision{})
+	if err != nil {
+		return false // the app's form is no harm: the attempt is stopped
+	}
+	p := web.Problem{Status: http.StatusOK, Challenge: &issued}
+	v.gate(w, r, p, pages.GateView{Message: pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}, Next: r.URL.RequestURI()})
+	return true
+}
+
+// wantsPage reports whether somebody looks at the answer: a page, and no picture,
+// script or frame of one.
+func wantsPage(r *http.Request) bool {
+	to := r.Header.Get("Sec-Fetch-Dest")
+	return !web.WantsJSON(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
+}
+
+// stopped answers an attempt that may not go on.
+func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credential, d guard.Decision, err error) {
+	if d.Reasons.Has(guard.BadAccountName) {
+		v.invalid(w, r, http.StatusBadRequest, "Type your user name again by hand. What was sent is empty, too long, or has characters that cannot be seen or look like others.")
+		return
+	}
+	p, m := web.Stopped(&d)
+	if err != nil {
+		p, m = web.Overloaded(time.Second)
+		if r.Context().Err() == nil {
+			v.proxy.Log.Error("attempt could not be decided", "error", err)
+		}
+	}
+	switch p.Type {
+	case web.ChallengeRequired:
+		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address, Door: v.door()}, d)
+		if err != nil {
+			p, m = web.Overloaded(time.Second)
+			break
+		}
+		p.Challenge = &issued
+		p.Detail = "The password was not looked at. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, if there is work, Authguard-Captcha-Work."
+	case web.SlowDown:
+		p.Detail = "The password was not looked at. Where an account is closed to new places, a one-time code lets you in: send it in the header Authguard-Code; " + Base + "/login/code says how to get one."
+	}
+	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
+	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
+}
+
+// sealed is the form as our page keeps it; empty if it is not from a page.
+func (v *visit) sealed(r *http.Request) string {
+	if len(v.sent.Body) == 0 {
+		return ""
+	}
+	return v.proxy.forms.seal(v.sent, r.URL.EscapedPath())
+}
+
+// gate answers with a problem, or with our page that says the same.
+func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view pages.GateView) {
+	web.SetHeaders(w.Header())
+	if c := p.Challenge; c != nil {
+		for _, path := range []*string{&c.Image, &c.Audio} {
+			if *path != "" {
+				*path = Base + *path
+			}
+		}
+	}
+	view.Page.Base, view.Action = Base, r.URL.RequestURI()
+	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Remote)
+	v.answer(w, r, p, func() ([]byte, error) { return pages.RenderGate(view) })
+}
+
+func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, draw func() ([]byte, error)) {
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	if p.Status >= http.StatusBadRequest && (web.WantsJSON(r) || !strings.Contains(r.Header.Get("Accept"), "html")) {
+		_ = p.Write(w)
+		return
+	}
+	page, err := draw()
+	if err != nil {
+		v.proxy.Log.Error("a page could not be drawn", "error", err)
+		http.Error(w, p.Title, p.Status)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(page)
+}
+
+// refuse answers a request that must not reach the app. At a route it counts for its
+// address, like an attempt without a name (R11).
+func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refusal := &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
+	errors.As(err, &refusal)
+	if v.route != nil {
+		v.guard = v.proxy.Guard(v.route.Name)
+		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Door: v.door()})
+		if err == nil && !d.Reasons.Has(guard.BadAccountName) {
+			v.stopped(w, r, route.Credential{}, d, nil)
+			return
+		}
+	}
+	if v.route == nil || refusal.Status != http.StatusBadRequest {
+		w.Header().Set("Connection", "close") // the rest of what was sent is not read
+	}
+	v.invalid(w, r, refusal.Status, refusal.Text)
+}
+
+func (v *visit) invalid(w http.ResponseWriter, r *http.Request, status int, text string) {
+	web.SetHeaders(w.Header())
+	p := web.Problem{Type: web.InvalidRequest, Title: "The request cannot be used", Status: status, Detail: text}
+	v.answer(w, r, p, func() ([]byte, error) {
+		return pages.RenderError(pages.ErrorView{Page: pages.Page{Base: Base}, Status: status, Detail: text})
+	})
+}
+
+// down answers in place of an app that does not.
+func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
+	web.SetHeaders(w.Header())
+	p := web.Problem{Type: "about:blank", Title: "The site behind this does not answer", Status: http.StatusBadGateway, RetryAfter: 5}
+	if late(why) {
+		p.Status = http.StatusGatewayTimeout
+	}
+	view := pages.DownView{Page: pages.Page{Base: Base}, Status: p.Status}
+	if r.Method == http.MethodGet {
+		view.Retry = r.URL.RequestURI()
+	}
+	v.answer(w, r, p, func() ([]byte, error) { return pages.RenderDown(view) })
+}
+
+// late reports whether a time limit was reached.
+func late(err error) bool {
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && timeout.Timeout()
+}

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+
+	"authguard/web"
+)
+
+// rewrite makes the request that the app gets: the client's, without what it says
+// about who it is, and with what we know.
+func (a *app) rewrite(pr *httputil.ProxyRequest) {
+	v := visitOf(pr.In.Context())
+	pr.SetURL(a.Upstream)
+	pr.Out.Host = pr.In.Host
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	for name := range pr.Out.Header {
+		if claimsIdentity(name) {
+			delete(pr.Out.Header, name)
+		}
+	}
+	withoutOurs(pr.Out.Header)
+	pr.Out.Header.Set("X-Forwarded-For", v.client.Address.String())
+	pr.Out.Header.Set("X-Real-Ip", v.client.Address.String())
+	pr.Out.Header.Set("X-Forwarded-Host", pr.In.Host)
+	pr.Out.Header.Set("X-Forwarded-Proto", "http")
+	if v.client.Secure {
+		pr.Out.Header.Set("X-Forwarded-Proto", "https")
+	}
+	if v.route == nil {
+		return
+	}
+	for name := range pr.Out.Header {
+		if slices.Contains(overrides, strings.ToLower(name)) {
+			delete(pr.Out.Header, name)
+		}
+	}
+	if v.route.NeedsBody() {
+		pr.Out.Header.Del("Accept-Encoding") // what is compressed cannot be judged
+	}
+}
+
+// claimsIdentity reports whether a header says who or where the client is, which
+// path it asked for, or through which proxy the app is to go (CVE-2016-5385), or is
+// for us: none of that is the client's to say to the app. No header with an
+// underscore goes on, as behind nginx: gunicorn takes SCRIPT_NAME for part of the
+// path.
+func claimsIdentity(name string) bool {
+	if strings.Contains(name, "_") {
+		return true
+	}
+	name = strings.ToLower(name)
+	return slices.Contains(claims, name) || slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+var (
+	claims = []string{
+		"forwarded", "client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip", "remote-addr", "remote-host",
+		"x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-azure-clientip", "x-appengine-user-ip", "x-envoy-external-address",
+		"remote-user", "remote-groups", "remote-email", "remote-name", "x-user", "x-groups", "x-email",
+		"x-original-url", "x-rewrite-url", "x-original-uri", "x-original-host", "x-host", "x-http-host-override", "proxy",
+	}
+	claimsOf = []string{"x-forwarded-", "x-remote-", "x-auth-request-", "x-authenticated-", "x-webauth-", "x-authentik-", "x-goog-authenticated-", "x-ms-client-principal", "x-pomerium-", "x-token-", "authguard-"}
+	// overrides say that a POST is something else.
+	overrides = []string{"x-http-method-override", "x-http-method", "x-method-override"}
+)
+
+// withoutOurs takes our own cookies out, and leaves the others as they were sent.
+func withoutOurs(h http.Header) {
+	lines := h["Cookie"]
+	if len(lines) == 0 {
+		return
+	}
+	var kept []string
+	for _, line := range lines {
+		parts := slices.DeleteFunc(strings.Split(line, ";"), func(part string) bool {
+			name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+			return web.Ours(name)
+		})
+		if rest := strings.TrimSpace(strings.Join(parts, ";")); rest != "" {
+			kept = append(kept, rest)
+		}
+	}
+	if len(kept) == 0 {
+		h.Del("Cookie")
+		return
+	}
+	h["Cookie"] = kept
+}

@@ -1,0 +1,190 @@
+// Package proxy is the door before an app that cannot be changed. What is not for
+// one of its guarded routes streams through untouched. What is goes this way:
+//
+//	ServeHTTP (proxy.go) finds the routes of the path, as the app may read it;
+//	attempt (attempt.go) reads the request, has the guard begin, forwards the
+//	request to the app, and settles by what the app answers;
+//	a request that is stopped, or that two parsers could read differently, is
+//	answered by a page of ours (gate.go), which keeps what the visitor had typed.
+//
+// What the client says about who it is never reaches the app (headers.go).
+package proxy
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/remote"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web"
+)
+
+// Base begins the paths that are ours, and not the app's.
+const Base = "/.authguard"
+
+// Config is what a Proxy needs.
+type Config struct {
+	Edge *web.Edge
+	// Guard is that of a route's counters, by the route's name.
+	Guard func(name string) *guard.Guard
+	// Login has the page about one-time codes; its own form is not served.
+	Login      *web.Login
+	Challenges *challenge.Desk
+	// Remote is the provider of challenges on the web; nil for none.
+	Remote *remote.Provider
+	// Hold is how long an attempt may be held until it is due (R15), in
+	// nanoseconds.
+	Hold   *atomic.Int64
+	Secure web.CookieSecurity // of cookies
+	// Origin is where browsers find us; empty: the request's own host.
+	Origin string
+	// Secret seals forms: at least 16 bytes, the same on every node.
+	Secret []byte
+	Log    *slog.Logger
+}
+
+// An App is what stands behind a Proxy.
+type App struct {
+	Upstream *url.URL
+	Routes   route.Table
+	Timeout  time.Duration // for the answer to a guarded request
+	Patience time.Duration // for the head of the answer to any other
+	MaxBody  int64         // of a guarded request, in bytes
+}
+
+// A Proxy serves one app. It is safe for concurrent use.
+type Proxy struct {
+	Config
+	forms *forms
+	own   http.Handler
+	app   atomic.Pointer[app]
+}
+
+// An app is an App and the way there.
+type app struct {
+	App
+	transport *http.Transport
+	forward   *httputil.ReverseProxy
+}
+
+// New returns a proxy without an app.
+func New(c Config) (*Proxy, error) {
+	p := &Proxy{Config: c}
+	var err error
+	if p.forms, err = newForms(c.Secret); err != nil {
+		return nil, err
+	}
+	p.own = p.ownPaths()
+	return p, nil
+}
+
+// Off ends the proxy: On is false until Set names an app again.
+func (p *Proxy) Off() { p.put(nil) }
+
+// On reports whether there is an app.
+func (p *Proxy) On() bool { return p.app.Load() != nil }
+
+// Set puts another app, or other routes, in force. What is under way goes on with the
+// old ones.
+func (p *Proxy) Set(a App) {
+	one := &app{App: a, transport: &http.Transport{
+		DialContext:       (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: a.Patience,
+	}}
+	one.forward = &httputil.ReverseProxy{
+		Rewrite: one.rewrite, ModifyResponse: answered, ErrorHandler: failed, FlushInterval: -1, Transport: one.transport,
+		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
+	}
+	p.put(one)
+}
+
+func (p *Proxy) put(one *app) {
+	if before := p.app.Swap(one); before != nil {
+		before.transport.CloseIdleConnections()
+	}
+}
+
+// ownPaths are the pictures, the static files and the page about one-time codes.
+func (p *Proxy) ownPaths() http.Handler {
+	e := web.NewEcho(p.Origin, p.Log)
+	e.GET("/captcha/:file", web.Media(p.Challenges))
+	if p.Login != nil {
+		p.Login.CodeRoutes(e)
+	}
+	return http.StripPrefix(Base, e)
+}
+
+// ServeHTTP streams a request to the app, or guards it. There must be an app.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, Base+"/") {
+		p.own.ServeHTTP(w, r)
+		return
+	}
+	v := &visit{proxy: p, app: p.app.Load(), client: p.Edge.Client(r)}
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	routes, where := v.app.Routes.At(r.URL.EscapedPath())
+	switch {
+	case where == route.Ambiguous:
+		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
+	case where == route.Elsewhere || !v.guarded(w, r, routes):
+		v.app.stream(w, r)
+	}
+}
+
+const oddPath = "Write the address in its usual way: without //, /./, /../, \\ and encoded slashes."
+
+// stream passes a request on as it is, however long it takes.
+func (a *app) stream(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &patientBody{r.Body, control}
+	}
+	a.forward.ServeHTTP(&patientWriter{w, control}, r)
+}
+
+// idle is how long a client may take to send or to take the next bytes of a stream.
+const idle = 90 * time.Second
+
+// A patientBody is a body that may take long, as long as it goes on.
+type patientBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (b *patientBody) Read(into []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(idle))
+	n, err := b.ReadCloser.Read(into)
+	if err != nil {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// A patientWriter is an answer that may take long, as long as it is taken.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (w *patientWriter) Write(b []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(idle))
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
