@@ -44,6 +44,7 @@ var claims = map[string]func(t *testing.T, on redisOf){
 	"R30SharedAddressIsSoOnEveryNode":     r30SharedAddressIsSoOnEveryNode,
 	"R30NobodysAddressIsNoPlace":          r30NobodysAddressIsNoPlace,
 	"R23KeysExpireAndHoldNoText":          r23KeysExpireAndHoldNoText,
+	"R28AShareThatFailsLosesNothing":      r28AShareThatFailsLosesNothing,
 	"ClearForgetsWhatWasDecided":          clearForgetsWhatWasDecided,
 }
 

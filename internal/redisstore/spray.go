@@ -47,6 +47,15 @@ func (m *misses) take() (all []told, many int) {
 	return all, m.many
 }
 
+// giveBack puts what Redis could not be told before what came since. If it was told
+// all the same, to be told twice changes nothing.
+func (m *misses) giveBack(all []told) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all = append(all[:len(all):len(all)], m.waiting...)
+	m.waiting = all[:min(len(all), mostMisses)]
+}
+
 // missed notes a stranger's wrong password for the next Share.
 func (s *Store) missed(c *guard.Charge) {
 	if c.Sprayable() {
@@ -80,6 +89,7 @@ func (s *Store) Share(ctx context.Context) error {
 			count.args = append(count.args, what, failures.SprayBucket(one.Value), one.Value, one.Account, one.Address)
 		}
 		if err := run(ctx, direct(s.client), count); err != nil {
+			s.misses.giveBack(waiting)
 			return fmt.Errorf("redisstore: sharing what is sprayed: %w", err)
 		}
 		if answer, _ := count.reply.([]any); len(answer) == 2 {
