@@ -1,0 +1,9 @@
+from django.contrib import admin
+from django.http import HttpResponse
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("django.contrib.auth.urls")),
+    path("hello/", lambda request: HttpResponse("hello %s" % request.user)),
+]

@@ -1,0 +1,3 @@
+<?php
+define('DOKU_MAIN_CONF', '{{folder}}/conf/');
+define('DOKU_CONF', '{{folder}}/conf/');

@@ -1,0 +1,1 @@
+{{user}}:{{hash}}:Alice:alice@example.org:admin,user
