@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -45,6 +46,17 @@ type locator struct {
 	kind    kind
 	name    string   // of a field, or the pointer as it was written
 	pointer []string // of JSON
+}
+
+// at is the locator as people know it.
+func (l locator) at() string {
+	switch l.kind {
+	case basic:
+		return "an Authorization header"
+	case xmlrpc:
+		return "a call of XML-RPC"
+	}
+	return fmt.Sprintf("the field %.60q", l.name)
 }
 
 type kind uint8
@@ -92,20 +104,45 @@ func parsePointer(s string) (keys []string, err error) {
 
 // Find is the first of the routes that the request offers a password at, and what it
 // offers; nil if it offers none. The body is all of it. The error is a *Refusal.
-func (t Table) Find(r *http.Request, body []byte) (*Route, Offer, error) {
+func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, err error) {
 	if err := t.sane(r, body); err != nil {
 		return nil, Offer{}, err
 	}
 	for _, one := range t {
-		if !one.offers(r.Method) {
+		if !one.offers(r.Method) || found != nil && found.account.at() == one.account.at() {
 			continue
 		}
 		o, err := one.read(r, body)
-		if err != nil || len(o.Credentials) > 0 {
-			return one, o, err
+		if err == nil && len(o.Credentials) > 0 {
+			err = one.named(o.Credentials)
+		}
+		switch {
+		case err != nil:
+			return one, Offer{}, err
+		case len(o.Credentials) == 0:
+		case found != nil:
+			// Which of both the app takes is its own affair: WordPress looks at
+			// another field, action.
+			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
+		default:
+			found, offer = one, o
 		}
 	}
-	return nil, Offer{}, t.typed(r, body)
+	if found == nil {
+		err = t.typed(r, body)
+	}
+	return found, offer, err
+}
+
+// named refuses names that the route does not know to be written in one way. Nobody
+// has a control character in a name, but apps cut names there.
+func (r *Route) named(all []Credential) error {
+	for _, c := range all {
+		if strings.ContainsFunc(c.Account, unicode.IsControl) || !r.names.MatchString(strings.TrimSpace(c.Account)) {
+			return refuse("No account has a name like that. Write it in its usual way.")
+		}
+	}
+	return nil
 }
 
 // sane refuses what no browser sends to a login: a method that the app may take for
@@ -438,9 +475,4 @@ func follow(top any, pointer []string) (any, bool) {
 		}
 	}
 	return top, true
-}
-
-// readXMLRPC is not there yet.
-func readXMLRPC(*http.Request, []byte) (Offer, error) {
-	return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "XML-RPC is not read here."}
 }

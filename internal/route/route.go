@@ -8,9 +8,11 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,14 +24,18 @@ type Spec struct {
 	Name string
 	// Path is one path, or ends in /* for a folder, itself and everything below.
 	Path string
-	// Methods are those that offer a password; none: POST. On a single path every
-	// other method than GET, HEAD and OPTIONS is refused.
+	// Methods are those that offer a password; none: POST; ANY: all. On a single path
+	// every other method than GET, HEAD and OPTIONS is refused.
 	Methods []string
 	// Account and Password say where they are: form:NAME in a form, param:NAME in a
 	// form or in the query, json:/POINTER in a JSON object (RFC 6901), basic in the
 	// Authorization header. Without Password, repeated guesses are not recognised
 	// (R28).
 	Account, Password string
+	// Names is a regular expression for the whole of an account's name; every other
+	// name is refused. An app that takes "al<b>ice" or "àlice" for alice would
+	// otherwise have a counter for each way to write her. Empty: any name.
+	Names string
 	// Success tells a login that succeeded: all of it holds, and nothing of Failure
 	// does. If something of Abandoned holds, the password was not looked at. An
 	// answer that is none of these is a failure. See ParseCondition.
@@ -44,6 +50,7 @@ type Route struct {
 	methods  []string
 	account  locator
 	password locator // of kind nowhere if there is none
+	names    *regexp.Regexp
 	rule     rule
 }
 
@@ -51,7 +58,7 @@ type Route struct {
 // begins with the key that it is about and a colon.
 func Compile(s Spec) (*Route, error) {
 	r := &Route{Name: s.Name, methods: s.Methods}
-	var errs [4]error
+	var errs [5]error
 	if !namePattern.MatchString(s.Name) {
 		errs[0] = fmt.Errorf("name: must be 1 to 40 lower-case letters, digits and -, not %.60q", s.Name)
 	}
@@ -61,6 +68,9 @@ func Compile(s Spec) (*Route, error) {
 	}
 	errs[2] = errors.Join(r.locate(s), r.checkMethods())
 	r.rule, errs[3] = parseRule(s)
+	if r.names, errs[4] = regexp.Compile(`^(?:` + cmp.Or(s.Names, ".*") + `)$`); errs[4] != nil {
+		errs[4] = fmt.Errorf("names: %w", errs[4])
+	}
 	return r, errors.Join(errs[:]...)
 }
 
@@ -93,7 +103,9 @@ func (r *Route) locate(s Spec) (err error) {
 }
 
 // offers reports whether requests with this method offer a password here.
-func (r *Route) offers(method string) bool { return slices.Contains(r.methods, method) }
+func (r *Route) offers(method string) bool {
+	return slices.Contains(r.methods, method) || slices.Contains(r.methods, "ANY")
+}
 
 // A Table is the guarded routes of an app, in their order. The zero Table has none.
 type Table []*Route

@@ -1,0 +1,260 @@
+package route
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// readXMLRPC reads a call of XML-RPC: the one method's, or those of every call that
+// system.multicall carries, each of them a password (WordPress was guessed at with
+// 500 in one request). Only what every parser reads alike is read.
+func readXMLRPC(req *http.Request, body []byte) (Offer, error) {
+	if len(body) == 0 {
+		return Offer{}, nil
+	}
+	if !(locator{kind: xmlrpc}).reads(req) { // WordPress reads a body of any type
+		return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send the call as text/xml, in UTF-8."}
+	}
+	calls, err := parseCalls(body)
+	if err != nil {
+		return Offer{}, refuse("This call of XML-RPC cannot be read: %v.", err)
+	}
+	var at [][2]int
+	offer := Offer{Spoil: func(_ *http.Request, body []byte, password string) []byte { return splice(body, at, password) }}
+	for _, one := range calls {
+		account, password, err := one.offer()
+		if err != nil {
+			return Offer{}, refuse("This call of XML-RPC cannot be read: %v.", err)
+		}
+		if account != nil {
+			// WordPress trims both.
+			offer.Credentials = append(offer.Credentials, Credential{strings.TrimSpace(account.text), strings.TrimSpace(password.text)})
+			at = append(at, password.at)
+		}
+	}
+	return offer, nil
+}
+
+// splice puts a text in the place of each range, which are in order.
+func splice(body []byte, at [][2]int, text string) []byte {
+	var escaped bytes.Buffer
+	_ = xml.EscapeText(&escaped, []byte(text)) // a Buffer does not fail
+	for _, one := range slices.Backward(at) {
+		body = slices.Concat(body[:one[0]], escaped.Bytes(), body[one[1]:])
+	}
+	return body
+}
+
+// A call is a method and its parameters.
+type call struct {
+	method string
+	params []element // each a value
+}
+
+const multicall = "system.multicall"
+
+// position is the place of the account among a method's parameters, -1 for one that
+// takes no password; the password comes next.
+func position(method string) (at int, known bool) {
+	switch method {
+	case "wp.getUsersBlogs", "dokuwiki.login", "core.login":
+		return 0, true
+	case "blogger.getUsersBlogs", "blogger.getUserInfo", "metaWeblog.getUsersBlogs":
+		return 1, true
+	case "metaWeblog.deletePost":
+		return 2, true
+	case "mt.supportedMethods", "mt.supportedTextFilters", "mt.getTrackbackPings":
+		return -1, true
+	}
+	switch family, _, _ := strings.Cut(method, "."); family {
+	case "blogger":
+		return 2, true
+	case "wp", "metaWeblog", "mt":
+		return 1, true
+	case "system", "demo", "pingback", "dokuwiki", "wiki", "core":
+		return -1, method != multicall // in a multicall
+	}
+	return 0, false
+}
+
+// offer is what a call offers; nil if it offers no password.
+func (c call) offer() (account, password *element, err error) {
+	at, known := position(c.method)
+	switch {
+	case !known:
+		return nil, nil, errors.New("nobody here knows where its password is")
+	case at < 0:
+		return nil, nil, nil
+	case len(c.params) < at+2:
+		return nil, nil, errors.New("it has too few parameters")
+	}
+	account, password = c.params[at].str(), c.params[at+1].str()
+	if account == nil || password == nil {
+		return nil, nil, errors.New("the account and the password must be strings")
+	}
+	return account, password, nil
+}
+
+var errForm = errors.New("it is not of the usual form")
+
+// parseCalls is the call in a body or, of a multicall, every call in it.
+func parseCalls(body []byte) (all []call, err error) {
+	top, err := parseXML(body)
+	if err != nil {
+		return nil, err
+	}
+	method, params, err := top.call()
+	if err != nil || method != multicall {
+		return []call{{method, params}}, err
+	}
+	if len(params) != 1 {
+		return nil, errForm
+	}
+	calls, ok := params[0].array()
+	for _, one := range calls {
+		c, is := one.callOfMany()
+		ok = ok && is
+		all = append(all, c)
+	}
+	if !ok {
+		return nil, errForm
+	}
+	return all, nil
+}
+
+// An element of XML holds either others or text, and has no attributes.
+type element struct {
+	name     string
+	children []element
+	text     string
+	at       [2]int // of the text in the body, as it is written there
+}
+
+// is reports whether the element holds just elements of these names.
+func (e *element) is(name string, children ...string) bool {
+	return e.name == name && slices.EqualFunc(e.children, children, func(c element, want string) bool { return c.name == want })
+}
+
+func (e *element) call() (method string, params []element, err error) {
+	if !e.is("methodCall", "methodName", "params") && !e.is("methodCall", "methodName") || len(e.children[0].children) > 0 {
+		return "", nil, errForm
+	}
+	for _, list := range e.children[1:] {
+		for _, one := range list.children {
+			if !one.is("param", "value") {
+				return "", nil, errForm
+			}
+			params = append(params, one.children[0])
+		}
+	}
+	return strings.TrimSpace(e.children[0].text), params, nil
+}
+
+// str is the text of a value that is a string.
+func (e *element) str() *element {
+	switch {
+	case len(e.children) == 0:
+		return e
+	case e.is("value", "string") && len(e.children[0].children) == 0:
+		return &e.children[0]
+	}
+	return nil
+}
+
+// array is the values of a value that is an array.
+func (e *element) array() (values []element, ok bool) {
+	if !e.is("value", "array") || !e.children[0].is("array", "data") {
+		return nil, false
+	}
+	values = e.children[0].children[0].children
+	return values, !slices.ContainsFunc(values, func(v element) bool { return v.name != "value" })
+}
+
+// callOfMany is one call of a multicall: a struct of methodName and params.
+func (e *element) callOfMany() (c call, ok bool) {
+	if !e.is("value", "struct") || !e.children[0].is("struct", "member", "member") {
+		return c, false
+	}
+	named, listed := false, false
+	for _, m := range e.children[0].children {
+		if !m.is("member", "name", "value") || len(m.children[0].children) > 0 {
+			return c, false
+		}
+		switch v := &m.children[1]; strings.TrimSpace(m.children[0].text) {
+		case "methodName":
+			if text := v.str(); text != nil {
+				c.method, named = strings.TrimSpace(text.text), true
+			}
+		case "params":
+			c.params, listed = v.array()
+		}
+	}
+	return c, named && listed
+}
+
+// declaration is the first line that every writer of XML-RPC writes.
+var declaration = regexp.MustCompile(`^\s*<\?xml version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?(\s+standalone=["']\w+["'])?\s*\?>`)
+
+// parseXML reads one element and nothing beside it. It refuses what parsers read in
+// different ways, or at a price: a DTD, whose entities expand (CVE-2014-5265),
+// comments, CDATA, processing instructions, attributes, other encodings than UTF-8.
+func parseXML(body []byte) (top element, err error) {
+	plain := body[len(declaration.Find(body)):]
+	if !utf8.Valid(plain) || bytes.Contains(plain, []byte("<!")) || bytes.Contains(plain, []byte("<?")) {
+		return top, errForm
+	}
+	d := xml.NewDecoder(bytes.NewReader(plain))
+	all, err := readElements(d, len(body)-len(plain), 0)
+	if err != nil || len(all.children) != 1 {
+		return top, errForm
+	}
+	return all.children[0], nil
+}
+
+// deepest is how deep elements may be nested: a post's are 20 deep.
+const deepest = 64
+
+// readElements reads what an element holds, up to its end.
+func readElements(d *xml.Decoder, before, depth int) (e element, err error) {
+	if depth > deepest {
+		return e, errForm
+	}
+	e.at = [2]int{before + int(d.InputOffset()), before + int(d.InputOffset())}
+	for {
+		t, err := d.Token()
+		switch t := t.(type) {
+		case nil: // the end, where it may be
+			if depth > 0 || !errors.Is(err, io.EOF) {
+				return e, errForm
+			}
+			return e, e.mixed()
+		case xml.EndElement:
+			return e, e.mixed()
+		case xml.CharData:
+			e.text += string(t)
+			e.at[1] = before + int(d.InputOffset())
+		case xml.StartElement:
+			child, err := readElements(d, before, depth+1)
+			if err != nil || len(t.Attr) > 0 || t.Name.Space != "" {
+				return e, errForm
+			}
+			child.name = t.Name.Local
+			e.children = append(e.children, child)
+		}
+	}
+}
+
+// mixed is an error if an element holds others and text.
+func (e *element) mixed() error {
+	if len(e.children) > 0 && strings.TrimSpace(e.text) != "" {
+		return errForm
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func xmlrpcRoute(t testing.TB) Table {
+	t.Helper()
+	r, err := Compile(Spec{Name: "xmlrpc", Path: "/xmlrpc.php/*", Account: "xmlrpc", Success: []string{"status 200"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Table{r}
+}
+
+func findXML(t testing.TB, body string) (Offer, error) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/xmlrpc.php", nil)
+	r.Header.Set("Content-Type", "text/xml")
+	_, o, err := xmlrpcRoute(t).Find(r, []byte(body))
+	return o, err
+}
+
+func strs(texts ...string) (params string) {
+	for _, text := range texts {
+		params += "<param><value><string>" + text + "</string></value></param>"
+	}
+	return params
+}
+
+func methodCall(method, params string) string {
+	return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<methodCall><methodName>" + method + "</methodName><params>" + params + "</params></methodCall>"
+}
+
+// many is a system.multicall of calls of wp.getUsersBlogs.
+func many(credentials ...Credential) string {
+	var calls strings.Builder
+	for _, c := range credentials {
+		fmt.Fprintf(&calls, `<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member>
+			<member><name>params</name><value><array><data><value><string>%s</string></value><value>%s</value></data></array></value></member></struct></value>`,
+			c.Account, c.Password)
+	}
+	return methodCall("system.multicall", "<param><value><array><data>"+calls.String()+"</data></array></value></param>")
+}
+
+func TestXMLRPCOffersAPasswordForEachCall(t *testing.T) {
+	t.Parallel()
+	var five []Credential
+	for i := range 5 {
+		five = append(five, Credential{"alice", fmt.Sprint("guess ", i)})
+	}
+	for _, c := range []struct {
+		name, body string
+		want       []Credential
+	}{
+		{"the usual call", methodCall("wp.getUsersBlogs", strs("alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"the site's number comes first", methodCall("wp.getPosts", "<param><value><int>1</int></value></param>"+strs("alice", "p&amp;&#97;ss")), []Credential{{"alice", "p&ass"}}},
+		{"Blogger's key comes first", methodCall("blogger.getUsersBlogs", strs("key", "alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"a post is looked through", methodCall("metaWeblog.newPost", strs("1", "alice", "pass")+
+			"<param><value><struct><member><name>a</name><value><array><data><value><i4>1</i4></value></data></array></value></member></struct></value></param>"), []Credential{{"alice", "pass"}}},
+		{"no password at all", methodCall("system.listMethods", ""), nil},
+		{"a ping", methodCall("pingback.ping", strs("http://a.example", "http://b.example")), nil},
+		{"DokuWiki's", methodCall("dokuwiki.login", strs("alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"five in one request", many(five...), five},
+		{"nothing in many", methodCall("system.multicall", "<param><value><array><data/></array></value></param>"), nil},
+		{"without parameters", "<methodCall><methodName>system.listMethods</methodName></methodCall>", nil},
+	} {
+		o, err := findXML(t, c.body)
+		if err != nil || !slices.Equal(o.Credentials, c.want) {
+			t.Errorf("%s: %q, %v", c.name, o.Credentials, err)
+		}
+	}
+}
+
+// WordPress takes most of these.
+func TestXMLRPCThatIsNotPlainIsRefused(t *testing.T) {
+	t.Parallel()
+	usual := methodCall("wp.getUsersBlogs", strs("alice", "pass"))
+	deep := strings.Repeat("<value><array><data>", 40) + strings.Repeat("</data></array></value>", 40)
+	for name, body := range map[string]string{
+		"a DTD":                      strings.Replace(usual, "<methodCall>", "<!DOCTYPE methodCall><methodCall>", 1),
+		"a bomb":                     strings.Replace(usual, "<methodCall>", `<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><methodCall>`, 1),
+		"an unknown entity":          methodCall("wp.getUsersBlogs", strs("&a;", "pass")),
+		"CDATA":                      methodCall("wp.getUsersBlogs", strs("<![CDATA[alice]]>", "pass")),
+		"a comment":                  methodCall("wp.getUsersBlogs", strs("al<!-- -->ice", "pass")),
+		"a declaration in the text":  methodCall("wp.getUsersBlogs", strs("al<?xml ?>ice", "pass")),
+		"another encoding":           strings.Replace(usual, "UTF-8", "ISO-8859-1", 1),
+		"bytes that are no UTF-8":    methodCall("wp.getUsersBlogs", strs("\xe0lice", "pass")),
+		"UTF-7":                      strings.Replace(usual, "UTF-8", "UTF-7", 1),
+		"a name space":               methodCall("wp.getUsersBlogs", "<param><value><n:string>alice</n:string></value></param>"+strs("pass")),
+		"an attribute":               methodCall("wp.getUsersBlogs", `<param><value><string x="y">alice</string></value></param>`+strs("pass")),
+		"base64":                     methodCall("wp.getUsersBlogs", "<param><value><base64>YWxpY2U=</base64></value></param>"+strs("pass")),
+		"a number":                   methodCall("wp.getUsersBlogs", strs("alice")+"<param><value><int>5</int></value></param>"),
+		"both in one array":          methodCall("wp.getUsersBlogs", "<param><value><array><data><value>alice</value><value>pass</value></data></array></value></param>"),
+		"two methods":                strings.Replace(usual, "<params>", "<methodName>system.listMethods</methodName><params>", 1),
+		"the method comes last":      "<methodCall><params>" + strs("alice", "pass") + "</params><methodName>wp.getUsersBlogs</methodName></methodCall>",
+		"elements that nobody knows": strings.NewReplacer("<params>", "<x><params>", "</params>", "</params></x>").Replace(usual),
+		"another document behind":    usual + usual[strings.Index(usual, "<methodCall>"):],
+		"text behind":                usual + "x",
+		"an end that is missing":     strings.TrimSuffix(usual, "</methodCall>"),
+		"too deep":                   methodCall("system.listMethods", "<param>"+deep+"</param>"),
+		"a method nobody knows":      methodCall("shop.login", strs("alice", "pass")),
+		"a multicall in a multicall": strings.ReplaceAll(many(Credential{"alice", "pass"}), "wp.getUsersBlogs", "system.multicall"),
+		"a multicall of no array":    methodCall("system.multicall", strs("alice")),
+		"two methods in one of many": strings.Replace(many(Credential{"alice", "pass"}), "<name>params", "<name>methodName", 1),
+		"too few parameters":         methodCall("wp.getPosts", strs("alice", "pass")),
+	} {
+		if o, err := findXML(t, body); err == nil {
+			t.Errorf("%s: passes, with %q", name, o.Credentials)
+		}
+	}
+	for _, kind := range []string{"", "application/x-www-form-urlencoded", "application/json", "text/xml; charset=utf-16", "multipart/form-data; boundary=x"} {
+		r := httptest.NewRequest(http.MethodPost, "/xmlrpc.php/x", nil)
+		r.Header.Set("Content-Type", kind)
+		if _, o, err := xmlrpcRoute(t).Find(r, []byte(usual)); err == nil {
+			t.Errorf("as %q: passes, with %q", kind, o.Credentials)
+		}
+	}
+}
+
+func TestXMLRPCsPasswordsAreReplaced(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{methodCall("wp.getUsersBlogs", strs("alice", "p&amp;a&lt;ss")), many(Credential{"alice", "one"}, Credential{"bob", ""}, Credential{"carol", "t&gt;wo"})} {
+		o, err := findXML(t, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoiled, err := findXML(t, string(o.Spoil(nil, []byte(body), "an<other>")))
+		if err != nil || len(spoiled.Credentials) != len(o.Credentials) {
+			t.Fatalf("%q, %v", spoiled.Credentials, err)
+		}
+		for i, c := range spoiled.Credentials {
+			if want := (Credential{o.Credentials[i].Account, "an<other>"}); c != want {
+				t.Errorf("got %q, want %q", c, want)
+			}
+		}
+	}
+}
+
+func FuzzXMLRPC(f *testing.F) {
+	f.Add(methodCall("wp.getUsersBlogs", strs("alice", "pass")))
+	f.Add(many(Credential{"alice", "pass"}, Credential{"bob", "other"}))
+	f.Fuzz(func(t *testing.T, body string) {
+		o, err := findXML(t, body)
+		if err == nil && len(o.Credentials) > 0 {
+			if again, err := findXML(t, string(o.Spoil(nil, []byte(body), "x"))); err == nil && len(again.Credentials) != len(o.Credentials) {
+				t.Errorf("%d credentials, then %d", len(o.Credentials), len(again.Credentials))
+			}
+		}
+	})
+}
