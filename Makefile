@@ -2,10 +2,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test long faults bench lint lines need
+.PHONY: help run build test test-apps long faults bench lint lines need
 
 help: ## Say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## Build bin/authguard
 	@mkdir -p bin && CGO_ENABLED=0 go build -trimpath -o bin/authguard ./cmd/authguard
@@ -20,6 +20,10 @@ test: need ## Every test, with the race detector
 	go vet ./...
 	go test -race -timeout 30m ./...
 	FLOOD_NAMES=10000000 go test -count=1 -run TestR6FloodOfNamesPushesNoCounterOut ./failures
+
+test-apps: need ## The reverse proxy before Django, WordPress, phpMyAdmin and DokuWiki
+	@./.ci/need-apps
+	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard
 
 long: need ## The long form: every fuzz target for 30 s, after the tests
 	$(MAKE) test

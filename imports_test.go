@@ -70,6 +70,7 @@ var mayImport = map[string]string{
 	"failures/failurestest":                helper,
 	"trusted/trustedtest":                  helper,
 	"internal/clocktest":                   helper,
+	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,
 	"internal/postgrestest":                helper,
 	"internal/redistest":                   helper,

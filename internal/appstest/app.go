@@ -192,4 +192,3 @@ func (a *App) own(t testing.TB) {
 		a.run(t, "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), a.folder)
 	}
 }
-func (a *App) Folder() string { return a.folder }
