@@ -98,18 +98,18 @@ func (p path) has(folded string) bool {
 // of a segment (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
 	decoded := unreserved(escaped)
-	if !odd.MatchString(decoded) && !strings.Contains(decoded, "%") {
+	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) {
 		return fold(decoded), nil
 	}
 	once := decode(escaped)
-	if !odd.MatchString(once) && !strings.ContainsAny(once, "%") && strings.Count(once, "/") == strings.Count(escaped, "/") {
+	if !strings.Contains(once, "%") && !odd.MatchString(params.ReplaceAllString(once, "")) && strings.Count(once, "/") == strings.Count(escaped, "/") {
 		return fold(once), nil
 	}
 	for _, s := range []string{decoded, once, decode(once), decode(decode(once))} {
 		cut, _, _ := strings.Cut(s, "\x00")
 		for _, s := range []string{s, cut} {
 			for _, s := range []string{s, strings.ReplaceAll(s, `\`, "/")} {
-				merged := slashes.ReplaceAllString(s, "/")
+				merged := slashes.ReplaceAllString(params.ReplaceAllString(s, ""), "/")
 				readings = append(readings, fold(s), fold(merged), fold(resolve(s)), fold(resolve(merged)))
 			}
 		}
@@ -120,7 +120,7 @@ func read(escaped string) (plain string, readings []string) {
 
 var (
 	// odd is what servers read in different ways.
-	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f]|(^|/)\.{1,2}(;[^/]*)?(/|$)`)
+	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f]|(^|/)\.{1,2}(/|$)`)
 	slashes = regexp.MustCompile(`/{2,}`)
 	params  = regexp.MustCompile(`;[^/]*`)
 )

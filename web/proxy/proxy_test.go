@@ -1,0 +1,660 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/internal/world"
+	"authguard/web"
+	"authguard/web/proxy"
+)
+
+const right = "correct horse"
+
+// An app is one that nobody can change. It counts the passwords that it sees.
+type app struct {
+	*httptest.Server
+	mu     sync.Mutex
+	seen   []string
+	last   *http.Request
+	answer func(w http.ResponseWriter, ok bool)
+	hangs  chan struct{} // closed: it answers
+}
+
+// wordpress answers 200 to a wrong password, and a cookie to the right one.
+func wordpress(w http.ResponseWriter, ok bool) {
+	if ok {
+		http.SetCookie(w, &http.Cookie{Name: "logged_in_f3", Value: "alice"})
+		w.Header().Set("Location", "/home")
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	fmt.Fprint(w, "<p>The password is wrong.</p>")
+}
+
+// redirects answers 302 to both, to different places.
+func redirects(w http.ResponseWriter, ok bool) {
+	to := "/login?error=1"
+	if ok {
+		to = "/home"
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusFound)
+}
+
+func newApp(t *testing.T, answer func(http.ResponseWriter, bool)) *app {
+	t.Helper()
+	a := &app{answer: answer}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// ServeHTTP reads fields from wherever they are, as a careless app does.
+func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	_ = r.ParseMultipartForm(1 << 20)
+	password := r.FormValue("password")
+	if strings.Contains(r.Header.Get("Content-Type"), "json") {
+		if m := regexp.MustCompile(`(?i)"password"\s*:\s*"([^"]*)"`).FindSubmatch(body); m != nil {
+			password = string(m[1])
+		}
+	}
+	if _, p, ok := r.BasicAuth(); ok {
+		password = p
+	}
+	a.mu.Lock()
+	a.last = r
+	if password != "" {
+		a.seen = append(a.seen, password)
+	}
+	a.mu.Unlock()
+	if a.hangs != nil {
+		<-a.hangs
+	}
+	switch {
+	case password != "":
+		a.answer(w, password == right)
+	case r.Header.Get("Upgrade") == "echo":
+		a.echo(w)
+	default:
+		w.Header()["X-App"] = []string{"one", "two"}
+		fmt.Fprintf(w, "%s %s %x", r.Method, r.RequestURI, sha256.Sum256(body))
+	}
+}
+
+// echo sends back what it gets, as a WebSocket does.
+func (a *app) echo(w http.ResponseWriter) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "echo")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.Copy(conn, rw)
+}
+
+func (a *app) passwords() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.seen)
+}
+
+func (a *app) lastSeen() (string, *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.seen) == 0 {
+		return "", a.last
+	}
+	return a.seen[len(a.seen)-1], a.last
+}
+
+// A door is an app behind a proxy.
+type door struct {
+	*world.World
+	*httptest.Server
+	app   *app
+	proxy *proxy.Proxy
+}
+
+var specs = map[string]route.Spec{
+	"form": {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
+	"302":  {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302", "not location /login*"}},
+	"json": {Name: "login", Path: "/api/login", Account: "json:/user/username", Password: "json:/user/password", Success: []string{"cookie logged_in_*"}},
+	"any":  {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "param:username", Password: "param:password", Success: []string{"cookie logged_in_*"}},
+	"auth": {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "basic", Success: []string{"cookie logged_in_*"}},
+	"code": {Name: "one-time-code", Path: "/code", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
+}
+
+func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {
+	t.Helper()
+	policy := guard.DefaultPolicy()
+	policy.PairDelay = guard.Delay{}
+	d := &door{World: world.New(t, world.Options{Policy: &policy}), app: newApp(t, answer)}
+	codes := world.New(t, world.Options{Policy: &policy})
+	edge := new(web.Edge)
+	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, web.XForwardedFor)
+	p, err := proxy.New(proxy.Config{
+		Edge: edge, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
+		Guard: func(name string) *guard.Guard {
+			if name == "login" {
+				return d.Guard
+			}
+			return codes.Guard
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream, _ := url.Parse(d.app.URL)
+	one := proxy.App{Upstream: upstream, Timeout: time.Minute, Patience: time.Minute, MaxBody: 4096}
+	for _, name := range names {
+		r, err := route.Compile(specs[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Routes = append(one.Routes, r)
+	}
+	if change != nil {
+		change(&one)
+	}
+	p.Set(one)
+	d.proxy, d.Server = p, httptest.NewServer(p)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// An offer is one request with a password in it.
+type offer struct{ method, path, kind, body string }
+
+func form(body string) offer {
+	return offer{"POST", "/login", "application/x-www-form-urlencoded", body}
+}
+
+// send sends a request from an address, with the path as it is written.
+func (d *door) send(t *testing.T, from string, o offer, headers ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), o.method, d.URL, strings.NewReader(o.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, query, _ := strings.Cut(o.path, "?")
+	r.URL.Opaque = path
+	if strings.HasPrefix(path, "//") {
+		r.URL.Opaque = d.URL + path // absolute, so that it is no host
+	}
+	r.URL.RawQuery = query
+	r.Header.Set("X-Forwarded-For", from)
+	r.Header.Set("Accept", "text/html")
+	if o.kind != "" {
+		r.Header.Set("Content-Type", o.kind)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := (&http.Transport{}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Whatever the app answers, no more passwords reach it than the limit says, however
+// many come at once.
+func TestR1TheAppSeesNoMorePasswordsThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, bool){"form": wordpress, "302": redirects} {
+		d := newDoor(t, answer, nil, name)
+		var all sync.WaitGroup
+		slots := make(chan struct{}, 100)
+		for i := range 500 {
+			all.Add(1)
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots; all.Done() }()
+				d.send(t, fmt.Sprintf("198.%d.%d.1", 18+i/250, i%250), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
+			}()
+		}
+		all.Wait()
+		if n := d.app.passwords(); n != 5 {
+			t.Errorf("%s: the app saw %d passwords, want 5", name, n)
+		}
+	}
+}
+
+// What an app may take for its login in another spelling is guarded or refused. 40
+// tries of each; the app here takes every path for its login.
+func TestNoSpellingLeadsAroundTheGuard(t *testing.T) {
+	t.Parallel()
+	const urlencoded = "application/x-www-form-urlencoded"
+	multipart := "--b\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\nalice\r\n--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nguess-NUMBER\r\n--b--\r\n"
+	fields := "username=alice&password=guess-NUMBER"
+	json := `{"user":{"username":"alice","password":"guess-NUMBER"}}`
+	for _, c := range []struct {
+		route string
+		offer
+	}{
+		{"form", offer{"POST", "/login", urlencoded, fields}},
+		{"form", offer{"POST", "/login/", urlencoded, fields}},
+		{"form", offer{"POST", "//login", urlencoded, fields}},
+		{"form", offer{"POST", "/./login", urlencoded, fields}},
+		{"form", offer{"POST", "/x/../login", urlencoded, fields}},
+		{"form", offer{"POST", "/%2e/login", urlencoded, fields}},
+		{"form", offer{"POST", "/x/%2e%2e/login", urlencoded, fields}},
+		{"form", offer{"POST", "/x%2f..%2flogin", urlencoded, fields}},
+		{"form", offer{"POST", "/%6cogin", urlencoded, fields}},
+		{"form", offer{"POST", "/%256cogin", urlencoded, fields}},
+		{"form", offer{"POST", "/%2flogin", urlencoded, fields}},
+		{"form", offer{"POST", "/login;x", urlencoded, fields}},
+		{"form", offer{"POST", "/login;jsessionid=1", urlencoded, fields}},
+		{"form", offer{"POST", "/;x/login", urlencoded, fields}},
+		{"form", offer{"POST", "/x/..;y/login", urlencoded, fields}},
+		{"form", offer{"POST", "/login%3bx", urlencoded, fields}},
+		{"form", offer{"POST", "/login%00", urlencoded, fields}},
+		{"form", offer{"POST", "/login%00.png", urlencoded, fields}},
+		{"form", offer{"POST", "/login%20", urlencoded, fields}},
+		{"form", offer{"POST", "/login.", urlencoded, fields}},
+		{"form", offer{"POST", "/LogIn", urlencoded, fields}},
+		{"form", offer{"POST", "/\\login", urlencoded, fields}},
+		{"form", offer{"POST", "/x\\..\\login", urlencoded, fields}},
+		{"form", offer{"POST", "/login?x=/../y", urlencoded, fields}},
+		{"form", offer{"POST", "/login", "Application/X-WWW-Form-UrlEncoded; charset=UTF-8", fields}},
+		{"form", offer{"POST", "/login", "application/x-www-form-urlencoded; charset=utf-7", fields}},
+		{"form", offer{"POST", "/login", "multipart/form-data; boundary=b", multipart}},
+		{"form", offer{"POST", "/login", "application/json", `{"username":"alice","password":"guess-NUMBER"}`}},
+		{"form", offer{"POST", "/login", "text/plain", fields}},
+		{"form", offer{"POST", "/login", "", fields}},
+		{"form", offer{"POST", "/login?username=alice&password=guess-NUMBER", urlencoded, ""}},
+		{"form", offer{"POST", "/login?password=guess-NUMBER", urlencoded, fields}},
+		{"form", offer{"POST", "/login?username=alice", urlencoded, "password=guess-NUMBER"}},
+		{"form", offer{"GET", "/login?username=alice&password=guess-NUMBER", "", ""}},
+		{"form", offer{"GET", "/login?username=alice&PassWord=guess-NUMBER", "", ""}},
+		{"form", offer{"GET", "/login", urlencoded, fields}},
+		{"form", offer{"PUT", "/login", urlencoded, fields}},
+		{"form", offer{"FOO", "/login", urlencoded, fields}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER&username=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER&password=a&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "Username=bob-NUMBER&username=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username[]=bob-NUMBER&username=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER&+username=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER&username%00x=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER;username=alice&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=bob-NUMBER&password=%zz&password=guess-NUMBER"}},
+		{"form", offer{"POST", "/login", urlencoded, "username=%ff-NUMBER&password=guess-NUMBER"}},
+		{"json", offer{"POST", "/api/login", "application/json", json}},
+		{"json", offer{"POST", "/api/login", "application/json; charset=utf-16", json}},
+		{"json", offer{"POST", "/api/login", urlencoded, fields}},
+		{"json", offer{"POST", "/api/login", "application/json", `{"user":{"username":"bob-NUMBER","username":"alice","password":"guess"}}`}},
+		{"json", offer{"POST", "/api/login", "application/json", `{"user":{"username":"bob-NUMBER","Username":"alice","password":"guess"}}`}},
+		{"json", offer{"POST", "/api/login", "application/json", `{"User":{"username":"alice"},"user":{"username":"bob-NUMBER","password":"guess"}}`}},
+		{"json", offer{"POST", "/api/login", "application/json", `{"user":{"username":["bob-NUMBER"],"password":"guess"}}`}},
+		{"json", offer{"POST", "/api/login", "application/json", `[{"user":{"username":"bob-NUMBER","password":"guess"}}]`}},
+		{"json", offer{"POST", "/api/login", "application/json", `{"user":{"username":"bob-NUMBER","password":"guess"}} {}`}},
+		{"any", offer{"POST", "/anything/at/all", urlencoded, fields}},
+		{"any", offer{"GET", "/?username=alice&password=guess-NUMBER", "", ""}},
+		{"any", offer{"POST", "/x?username=alice", urlencoded, "password=guess-NUMBER"}},
+		{"any", offer{"POST", "/x?username=bob", urlencoded, fields}},
+	} {
+		d := newDoor(t, wordpress, nil, c.route)
+		for i := range 12 {
+			o := c.offer
+			number := strings.NewReplacer("NUMBER", fmt.Sprint(i))
+			o.path, o.body = number.Replace(o.path), number.Replace(o.body)
+			d.send(t, fmt.Sprintf("198.18.%d.1", i), o)
+		}
+		if n := d.app.passwords(); n > 5 {
+			t.Errorf("%s %s %s %q: the app saw %d passwords", c.method, c.path, c.kind, c.body, n)
+		}
+	}
+}
+
+func TestCompressedAndOversizedBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	if r := d.send(t, "198.18.0.1", form("username=alice&password=guess"), "Content-Encoding", "gzip"); r.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("compressed: %d", r.StatusCode)
+	}
+	if r := d.send(t, "198.18.0.1", form("username=alice&password="+strings.Repeat("x", 4096))); r.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("oversized: %d", r.StatusCode)
+	}
+	if d.app.passwords() != 0 {
+		t.Error("one reached the app")
+	}
+}
+
+func TestBasicAuthorisationIsGuardedOnEveryPage(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "auth")
+	for i := range 12 {
+		secret := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "alice:guess-%d", i))
+		secret = []string{"Basic " + secret, "bAsIc " + secret, "Basic " + secret[:4] + "*" + secret[4:], "Basic  " + secret}[i%4]
+		d.send(t, fmt.Sprintf("198.18.%d.1", i), offer{"GET", fmt.Sprintf("/page/%d", i), "", ""}, "Authorization", secret)
+	}
+	if n := d.app.passwords(); n != 5 {
+		t.Errorf("the app saw %d passwords, want 5", n)
+	}
+}
+
+// Codes and passwords are guessed at apart: what is locked for one is not for the
+// other.
+func TestRoutesCountForThemselves(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form", "code")
+	guess := func(path string) {
+		for i := range 20 {
+			d.send(t, fmt.Sprintf("198.18.%d.1", i), offer{"POST", path, "application/x-www-form-urlencoded", fmt.Sprintf("username=alice&password=%s-%d", path[1:], i)})
+		}
+	}
+	guess("/login")
+	if n := d.app.passwords(); n != 5 {
+		t.Fatalf("%d passwords", n)
+	}
+	guess("/code")
+	if n := d.app.passwords(); n != 10 {
+		t.Errorf("%d passwords and codes, want 5 and 5", n)
+	}
+}
+
+func TestWhatIsNotGuardedPassesUntouched(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	for _, o := range []offer{
+		{"GET", "/", "", ""}, {"GET", "/a%2Fb//c;d=1?x=%zz&y=;", "", ""}, {"POST", "/upload", "multipart/form-data; boundary=x", strings.Repeat("data ", 100_000)},
+		{"DELETE", "/thing", "", ""}, {"POST", "/login", "application/x-www-form-urlencoded", "forgotten=alice"}, {"OPTIONS", "/login", "", ""},
+	} {
+		direct := d.direct(t, o)
+		through := d.send(t, "198.18.0.1", o)
+		if a, b := text(t, direct), text(t, through); a != b {
+			t.Errorf("%s %s: %q through the proxy, %q without it", o.method, o.path, b, a)
+		}
+		for _, h := range []http.Header{direct.Header, through.Header} {
+			h.Del("Date")
+		}
+		if a, b := fmt.Sprint(direct.Header), fmt.Sprint(through.Header); a != b {
+			t.Errorf("%s %s: headers %s, without the proxy %s", o.method, o.path, b, a)
+		}
+	}
+}
+
+// direct sends the same to the app itself.
+func (d *door) direct(t *testing.T, o offer) *http.Response {
+	t.Helper()
+	proxied := d.URL
+	defer func() { d.URL = proxied }()
+	d.URL = d.app.URL
+	return d.send(t, "198.18.0.1", o)
+}
+
+func TestAConnectionThatIsUpgradedPasses(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	head := make([]byte, len("HTTP/1.1 101 Switching Protocols\r\n"))
+	if _, err := io.ReadFull(conn, head); err != nil || !strings.Contains(string(head), "101") {
+		t.Fatalf("%q, %v", head, err)
+	}
+	fmt.Fprint(conn, "hello, socket")
+	var got bytes.Buffer
+	for b := make([]byte, 64); !strings.Contains(got.String(), "hello, socket"); {
+		n, err := conn.Read(b)
+		if err != nil {
+			t.Fatalf("%q, then %v", got.String(), err)
+		}
+		got.Write(b[:n])
+	}
+}
+
+func TestR9WhatTheClientSaysItIsNeverReachesTheApp(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.send(t, "203.0.113.9", offer{"GET", "/", "", ""},
+		"Remote-User", "root", "Remote_User", "root", "X_Forwarded_For", "10.0.0.1", "X-Real-Ip", "10.0.0.1", "X-Forwarded-User", "root", "Forwarded", "for=10.0.0.1",
+		"X-Original-Url", "/admin", "Client-Ip", "10.0.0.1", "True-Client-Ip", "10.0.0.1", "Script_Name", "/x", "Proxy", "http://evil.example", "Authguard-Code", "x",
+		"Cookie", "theirs=1; authguard_device_x=2; __Host-authguard_device_y=3; other=4", "X-Custom", "kept")
+	_, last := d.app.lastSeen()
+	host, _ := url.Parse(d.URL)
+	for name, want := range map[string]string{
+		"Remote-User": "", "Remote_User": "", "X_Forwarded_For": "", "X-Forwarded-User": "", "Forwarded": "", "X-Original-Url": "", "Client-Ip": "", "True-Client-Ip": "", "Script_Name": "",
+		"Proxy": "", "Authguard-Code": "", "X-Real-Ip": "203.0.113.9", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": host.Host, "X-Forwarded-Proto": "http", "Cookie": "theirs=1; other=4", "X-Custom": "kept",
+	} {
+		if got := strings.Join(last.Header[name], ","); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if last.Host != host.Host {
+		t.Errorf("the app was asked for %s", last.Host)
+	}
+}
+
+var sealed = regexp.MustCompile(`name="authguard_form" value="([^"]+)"`)
+var captcha = regexp.MustCompile(`name="captcha_id" value="([^"]+)"`)
+
+// gate takes a page of ours apart.
+func gate(t *testing.T, page string) (form, id string) {
+	t.Helper()
+	for _, one := range []struct {
+		of *regexp.Regexp
+		to *string
+	}{{sealed, &form}, {captcha, &id}} {
+		if m := one.of.FindStringSubmatch(page); m != nil {
+			*one.to = m[1]
+		}
+	}
+	return form, id
+}
+
+// Whoever is stopped solves our challenge, and what they had typed goes on.
+func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	for i := range 5 {
+		d.send(t, fmt.Sprintf("198.18.%d.1", i), form("username=alice&password=guess-"+fmt.Sprint(i)))
+	}
+	r := d.send(t, "203.0.113.9", form("username=alice&password=correct+horse&remember=yes"))
+	page := text(t, r)
+	kept, id := gate(t, page)
+	if r.StatusCode != http.StatusForbidden || kept == "" || id == "" || strings.Contains(page, "correct+horse") || strings.Contains(page, "correct horse") {
+		t.Fatalf("%d %s", r.StatusCode, page)
+	}
+	solved := url.Values{"authguard_form": {kept}, "authguard_next": {""}, "captcha_id": {id}, "captcha_answer": {world.Answer}}.Encode()
+	r = d.send(t, "203.0.113.9", form(solved))
+	password, last := d.app.lastSeen()
+	if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/home" || password != right || last.PostFormValue("remember") != "yes" {
+		t.Fatalf("%d, %q, %v", r.StatusCode, password, last.PostForm)
+	}
+	if device := strings.Join(r.Header.Values("Set-Cookie"), ";"); !strings.Contains(device, "authguard_device_") {
+		t.Errorf("no device cookie among %s", device)
+	}
+	before := d.app.passwords()
+	if r = d.send(t, "203.0.113.10", form(solved)); r.StatusCode != http.StatusForbidden || d.app.passwords() != before {
+		t.Errorf("a second time: %d, %d passwords more", r.StatusCode, d.app.passwords()-before)
+	}
+	elsewhere := offer{"POST", "/other", "application/x-www-form-urlencoded", solved}
+	if d.send(t, "203.0.113.9", elsewhere); d.app.passwords() != before {
+		t.Error("a sealed form was opened for another path")
+	}
+}
+
+func TestAScriptGetsAProblemAndSolvesItInHeaders(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "json")
+	guess := func(from, password string, headers ...string) *http.Response {
+		return d.send(t, from, offer{"POST", "/api/login", "application/json", `{"user":{"username":"alice","password":"` + password + `"}}`}, append(headers, "Accept", "application/json")...)
+	}
+	for i := range 5 {
+		guess(fmt.Sprintf("198.18.%d.1", i), fmt.Sprint(i))
+	}
+	r := guess("203.0.113.9", right)
+	body := text(t, r)
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(body)
+	if r.StatusCode != http.StatusForbidden || r.Header.Get("Content-Type") != "application/problem+json" || id == nil || !strings.Contains(body, `"image":"/.authguard/captcha/`) {
+		t.Fatalf("%d %s", r.StatusCode, body)
+	}
+	if r = guess("203.0.113.9", right, "Authguard-Captcha-Id", id[1], "Authguard-Captcha-Answer", world.Answer); r.StatusCode != http.StatusFound {
+		t.Errorf("solved: %d %s", r.StatusCode, text(t, r))
+	}
+}
+
+// While CAPTCHA mode is on, the challenge comes before the app's form.
+func TestCaptchaModeAsksBeforeTheAppsForm(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.Force(t)
+	at := offer{"GET", "/login?next=/home", "", ""}
+	page := text(t, d.send(t, "203.0.113.9", at))
+	_, id := gate(t, page)
+	if id == "" {
+		t.Fatalf("no challenge: %s", page)
+	}
+	solved := url.Values{"authguard_form": {""}, "authguard_next": {"/login?next=/home"}, "captcha_id": {id}, "captcha_answer": {world.Answer}}.Encode()
+	r := d.send(t, "203.0.113.9", form(solved))
+	cookies := r.Cookies()
+	if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/login?next=/home" || len(cookies) != 1 {
+		t.Fatalf("%d to %s with %v", r.StatusCode, r.Header.Get("Location"), cookies)
+	}
+	carried := cookies[0].Name + "=" + cookies[0].Value
+	if page = text(t, d.send(t, "203.0.113.9", at, "Cookie", carried)); !strings.HasPrefix(page, "GET /login") {
+		t.Fatalf("the app's form does not come: %s", page)
+	}
+	r = d.send(t, "203.0.113.9", form("username=alice&password=correct+horse"), "Cookie", carried)
+	if r.StatusCode != http.StatusFound {
+		t.Fatalf("the login: %d %s", r.StatusCode, text(t, r))
+	}
+	if again := d.send(t, "203.0.113.10", form("username=alice&password=correct+horse"), "Cookie", carried); again.StatusCode != http.StatusForbidden {
+		t.Errorf("the same solve again: %d", again.StatusCode)
+	}
+	if page := text(t, d.send(t, "203.0.113.11", offer{"GET", "/login", "", ""}, "Sec-Fetch-Dest", "image")); !strings.HasPrefix(page, "GET /login") {
+		t.Error("a picture was answered with a page")
+	}
+}
+
+func TestR27AnAppThatIsAwayIsChargedToNobody(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.app.Close()
+	for i := range 20 {
+		r := d.send(t, fmt.Sprintf("198.18.%d.1", i), form("username=alice&password=guess"))
+		if body := text(t, r); r.StatusCode != http.StatusBadGateway || !strings.Contains(body, "does not answer") {
+			t.Fatalf("%d %s", r.StatusCode, body)
+		}
+	}
+	if decision, err := d.Begin(t.Context(), world.From("alice", "203.0.113.9")); err != nil || decision.Action != guard.Proceed {
+		t.Errorf("%v %v: somebody was charged", decision.Action, err)
+	}
+}
+
+// An app that keeps wrong passwords waiting has looked at them.
+func TestR1WhatTheAppNeverAnswersHasFailed(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, func(a *proxy.App) { a.Timeout = 50 * time.Millisecond }, "form")
+	d.app.hangs = make(chan struct{})
+	t.Cleanup(func() { close(d.app.hangs) })
+	for i := range 12 {
+		r := d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
+		if want := map[bool]int{true: http.StatusGatewayTimeout, false: http.StatusForbidden}[i < 5]; r.StatusCode != want {
+			t.Errorf("try %d: %d, want %d", i, r.StatusCode, want)
+		}
+	}
+	if n := d.app.passwords(); n != 5 {
+		t.Errorf("the app saw %d passwords", n)
+	}
+}
+
+// A client that hangs up before the answer has guessed.
+func TestR1WhoHangsUpHasGuessed(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.app.hangs = make(chan struct{})
+	for i := range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, _ := http.NewRequestWithContext(ctx, "POST", d.URL+"/login", strings.NewReader(fmt.Sprintf("username=alice&password=guess-%d", i)))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.1", i))
+			if answer, err := http.DefaultClient.Do(r); err == nil {
+				_ = answer.Body.Close()
+			}
+		}()
+		for d.app.passwords() != i+1 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		<-done
+	}
+	close(d.app.hangs)
+	d.send(t, "198.18.77.1", form("username=alice&password=another"))
+	if n := d.app.passwords(); n != 5 {
+		t.Errorf("the app saw %d passwords", n)
+	}
+}
+
+// A sprayed password is answered by the app itself as a wrong one is.
+func TestR28ASprayedPasswordDoesNotSufficeBehindTheProxy(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	for i := range 10 {
+		d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=user-%d&password=sprayed", i)))
+	}
+	d.app.answer = func(w http.ResponseWriter, _ bool) {
+		password, _ := d.app.lastSeen()
+		wordpress(w, password == "sprayed")
+	}
+	r := d.send(t, "203.0.113.9", form("username=carol&password=sprayed&remember=1"))
+	password, last := d.app.lastSeen()
+	if r.StatusCode != http.StatusOK || password == "sprayed" || last.PostFormValue("remember") != "1" || last.PostFormValue("username") != "carol" {
+		t.Errorf("%d, the app saw %q, %v", r.StatusCode, password, last.PostForm)
+	}
+}
+
+func TestR20AbandonedLoginsArePressure(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, func(w http.ResponseWriter, _ bool) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "form")
+	for i := range 20 {
+		d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
+	}
+	if n := d.app.passwords(); n != 20 {
+		t.Errorf("the app was asked %d times", n)
+	}
+	if d.Mode.State().Pressure == (captchamode.Counts{}) {
+		t.Error("no pressure")
+	}
+}
