@@ -25,8 +25,9 @@ test-apps: need ## The reverse proxy before Django, WordPress, phpMyAdmin and Do
 	@./.ci/need-apps
 	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard
 
-long: need ## The long form: every fuzz target for 30 s, after the tests
+long: need ## The long form: simulated weeks and every fuzz target for 30 s, after the tests
 	$(MAKE) test
+	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
 	./.ci/fuzz 30s
 
 faults: need ## Break Redis and nodes under load, and print what that cost
