@@ -2,11 +2,11 @@ package route
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -306,19 +306,19 @@ func (r *Route) otherForm(req *http.Request) error {
 
 // field is the value of a field; nil if there is none.
 func (l locator) field(query, body string) (value *string, err error) {
+	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
+		return nil, refuse("Write a semicolon in an address as %%3B.")
+	}
 	for i, text := range []string{query, body} {
 		for pair := range strings.SplitSeq(text, "&") {
 			rawKey, rawValue, _ := strings.Cut(pair, "=")
-			key, err := url.QueryUnescape(rawKey)
-			text, err2 := url.QueryUnescape(rawValue)
-			switch {
-			case errors.Join(err, err2) != nil && i == 1:
+			key, whole := decodeField(rawKey)
+			text, whole2 := decodeField(rawValue)
+			switch whole = whole && whole2; {
+			case !whole && i == 1:
 				return nil, refuse("The form cannot be read.")
-			case errors.Join(err, err2) != nil && !strings.Contains(strings.ToLower(pair), strings.ToLower(l.name)):
-			case errors.Join(err, err2) != nil:
-				return nil, refuse("The address cannot be read.")
 			case !looksLike(key, l.name):
-			case key != l.name || value != nil || i == 0 && l.kind == form:
+			case !whole || key != l.name || value != nil || i == 0 && l.kind == form:
 				return nil, refuse("Send the field %.60q once, in the form.", l.name)
 			default:
 				value = &text
@@ -331,13 +331,21 @@ func (l locator) field(query, body string) (value *string, err error) {
 	return value, nil
 }
 
-// keys are the names of a query that can be read.
+// decodeField decodes a name or a value of a form. If not all of it can be decoded it
+// decodes the rest, as lenient apps do.
+func decodeField(s string) (text string, whole bool) {
+	if text, err := url.QueryUnescape(s); err == nil {
+		return text, true
+	}
+	return decode(strings.ReplaceAll(s, "+", " ")), false
+}
+
+// keys are the names of a query, by whichever separator.
 func keys(query string) (all []string) {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		raw, _, _ := strings.Cut(pair, "=")
-		if key, err := url.QueryUnescape(raw); err == nil {
-			all = append(all, key)
-		}
+		key, _ := decodeField(raw)
+		all = append(all, key)
 	}
 	return all
 }
