@@ -196,23 +196,30 @@ func (t Table) typed(r *http.Request, body []byte) error {
 
 // reads reports whether a body is of the type that the locator looks into.
 func (l locator) reads(r *http.Request) bool {
-	types := r.Header.Values("Content-Type")
-	if len(types) != 1 {
-		return false
-	}
-	kind, params, err := mime.ParseMediaType(types[0])
-	if charset := params["charset"]; err != nil || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return false
-	}
-	switch l.kind {
+	switch kind := mediaType(r); l.kind {
 	case form, param:
-		return kind == "application/x-www-form-urlencoded"
+		form, _ := formType(r)
+		return form != noForm
 	case object:
 		return kind == "application/json"
 	case xmlrpc:
 		return kind == "text/xml" || kind == "application/xml"
 	}
 	return false
+}
+
+// mediaType is the type of a request's body; empty for one that is not in UTF-8 or
+// cannot be read: Django decodes a form by the encoding that its sender names.
+func mediaType(r *http.Request) string {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return ""
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	if charset := params["charset"]; err != nil || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return ""
+	}
+	return kind
 }
 
 // read is what a request offers at the route.
@@ -256,27 +263,21 @@ func readBasic(req *http.Request) (Offer, error) {
 
 // readForm reads the two fields: once each, in the body or, for param, in the query.
 func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
-	query, fields := req.URL.RawQuery, ""
-	switch {
-	case r.account.reads(req):
-		fields = string(body)
-	case len(body) > 0 && r.path.folder && !mayHoldFields(req):
-	case len(body) > 0:
+	if kind, _ := formType(req); kind == noForm && len(body) > 0 && (!r.path.folder || mayHoldFields(req)) {
 		return Offer{}, r.otherForm(req)
 	}
-	if strings.Contains(fields, ";") {
-		return Offer{}, refuse("Write a semicolon in a form as %%3B.")
+	fields, err := formFields(req, body)
+	if err != nil {
+		return Offer{}, err
 	}
 	var found [2]*string
 	for i, l := range []locator{r.account, r.password} {
 		if l.kind == nowhere {
 			continue
 		}
-		value, err := l.field(query, fields)
-		if err != nil {
+		if found[i], err = l.field(req.URL.RawQuery, fields); err != nil {
 			return Offer{}, err
 		}
-		found[i] = value
 	}
 	if found[0] == nil && found[1] == nil {
 		return Offer{}, nil
@@ -301,27 +302,76 @@ func (r *Route) otherForm(req *http.Request) error {
 	if !r.path.folder && !mayHoldFields(req) {
 		return nil // typed has the last word: another route may read it
 	}
-	return &Refusal{http.StatusUnsupportedMediaType, "Send the form as application/x-www-form-urlencoded, in UTF-8."}
+	return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
+}
+
+// A field is one of a query or of a form.
+type field struct {
+	name, value string
+	whole       bool   // all of both can be read
+	at          [2]int // of the value, as it is written
+}
+
+// queryFields are the fields of a query, or of a form that is written like one.
+func queryFields(text string) (all []field) {
+	at := 0
+	for pair := range strings.SplitSeq(text, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		f := field{at: [2]int{at + len(pair) - len(value), at + len(pair)}}
+		var whole bool
+		f.name, whole = decodeField(name)
+		f.value, f.whole = decodeField(value)
+		f.whole = f.whole && whole
+		all = append(all, f)
+		at += len(pair) + 1
+	}
+	return all
+}
+
+// formFields are the fields of a form: those that are files, too.
+func formFields(req *http.Request, body []byte) (all []field, err error) {
+	kind, boundary := formType(req)
+	switch {
+	case len(body) == 0 || kind == noForm:
+		return nil, nil
+	case kind == urlencodedForm && strings.Contains(string(body), ";"):
+		return nil, refuse("Write a semicolon in a form as %%3B.")
+	case kind == urlencodedForm:
+		return queryFields(string(body)), nil
+	}
+	reading := newParts(boundary, func(name string, _ bool) error {
+		all = append(all, field{name: name, whole: true})
+		return nil
+	})
+	reading.data = func(from, to int) {
+		if f := &all[len(all)-1]; f.at[1] == 0 {
+			f.at = [2]int{from, to}
+		} else {
+			f.at[1] = to
+		}
+	}
+	_, err = reading.feed(body, true)
+	for i, f := range all {
+		all[i].value = string(body[f.at[0]:f.at[1]])
+	}
+	return all, err
 }
 
 // field is the value of a field; nil if there is none.
-func (l locator) field(query, body string) (value *string, err error) {
+func (l locator) field(query string, body []field) (value *string, err error) {
 	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
 		return nil, refuse("Write a semicolon in an address as %%3B.")
 	}
-	for i, text := range []string{query, body} {
-		for pair := range strings.SplitSeq(text, "&") {
-			rawKey, rawValue, _ := strings.Cut(pair, "=")
-			key, whole := decodeField(rawKey)
-			text, whole2 := decodeField(rawValue)
-			switch whole = whole && whole2; {
-			case !whole && i == 1:
+	for i, fields := range [][]field{queryFields(query), body} {
+		for _, f := range fields {
+			switch {
+			case !f.whole && i == 1:
 				return nil, refuse("The form cannot be read.")
-			case !looksLike(key, l.name):
-			case !whole || key != l.name || value != nil || i == 0 && l.kind == form:
+			case !looksLike(f.name, l.name):
+			case !f.whole || f.name != l.name || value != nil || i == 0 && l.kind == form:
 				return nil, refuse("Send the field %.60q once, in the form.", l.name)
 			default:
-				value = &text
+				value = &f.value
 			}
 		}
 	}
@@ -370,20 +420,23 @@ func loose(s string) string {
 
 // spoilForm puts a password into the body's or the query's field.
 func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
-	put := func(text string) string {
-		pairs := strings.Split(text, "&")
-		for i, pair := range pairs {
-			raw, _, _ := strings.Cut(pair, "=")
-			if key, err := url.QueryUnescape(raw); err == nil && key == r.password.name {
-				pairs[i] = raw + "=" + url.QueryEscape(password)
+	put := func(text string, fields []field, password string) string {
+		for _, f := range slices.Backward(fields) {
+			if f.name == r.password.name {
+				text = text[:f.at[0]] + password + text[f.at[1]:]
 			}
 		}
-		return strings.Join(pairs, "&")
+		return text
 	}
+	escaped := url.QueryEscape(password)
 	if r.password.kind == param {
-		req.URL.RawQuery = put(req.URL.RawQuery)
+		req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), escaped)
 	}
-	return []byte(put(string(body)))
+	if kind, _ := formType(req); kind == urlencodedForm {
+		password = escaped
+	}
+	fields, _ := formFields(req, body) // which was read before
+	return []byte(put(string(body), fields, password))
 }
 
 // readJSON reads one object: strict, since parsers differ in which of two equal

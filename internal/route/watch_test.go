@@ -1,0 +1,235 @@
+package route
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// wiki takes a login on every page, as DokuWiki does.
+func wiki(t testing.TB) Table {
+	t.Helper()
+	r, err := Compile(Spec{Name: "login", Path: "/*", Methods: []string{"ANY"}, Account: "param:u", Password: "param:p", Success: []string{"status 302"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Table{r}
+}
+
+func posted(kind, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/doku.php", strings.NewReader(body))
+	r.Header.Set("Content-Type", kind)
+	return r
+}
+
+const (
+	ofParts   = "multipart/form-data; boundary=XyZ"
+	ofPairs   = "application/x-www-form-urlencoded"
+	partStart = "--XyZ\r\nContent-Disposition: form-data; name="
+)
+
+// parted is a form of parts with these names, each with a text.
+func parted(names ...string) (body string) {
+	for _, name := range names {
+		body += partStart + `"` + name + `"` + "\r\n\r\ntext of " + name + "\r\n"
+	}
+	return body + "--XyZ--\r\n"
+}
+
+const file = partStart + "\"file\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n\x00\r\n--Xy\r\n--\r\n\xff\r\n"
+
+func TestAFormOfPartsIsReadLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	body := file + parted("id", "u", "p")
+	r := posted(ofParts, body)
+	one, o, err := wiki(t).Find(r, []byte(body))
+	if err != nil || one == nil || !slices.Equal(o.Credentials, []Credential{{"text of u", "text of p"}}) {
+		t.Fatalf("%q, %v", o.Credentials, err)
+	}
+	spoiled := o.Spoil(r, []byte(body), "a&b")
+	if want := strings.Replace(body, "text of p", "a&b", 1); string(spoiled) != want {
+		t.Errorf("got %q", spoiled)
+	}
+	if one, _, err := wiki(t).Find(r, []byte(file+parted("id"))); one != nil || err != nil {
+		t.Errorf("nothing is offered: %v, %v", one, err)
+	}
+}
+
+func TestAQuerysFieldsCountWithThoseOfTheForm(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ query, kind, body string }{
+		{"u=alice&p=x", ofPairs, "id=start"},
+		{"u=alice", ofPairs, "p=x"},
+		{"p=x", ofPairs, "u=alice"},
+		{"u=alice", ofParts, strings.Replace(parted("p"), "text of p", "x", 1)},
+		{"u=alice&p=x", "application/octet-stream", "\x00"},
+		{"u=alice&p=x", "", ""},
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "FOO"} {
+			r := httptest.NewRequest(method, "/start?"+c.query, nil)
+			if r.Header.Set("Content-Type", c.kind); c.kind == "" {
+				r.Header.Del("Content-Type")
+			}
+			if _, o, err := wiki(t).Find(r, []byte(c.body)); err != nil || !slices.Equal(o.Credentials, []Credential{{"alice", "x"}}) {
+				t.Errorf("%s %+v: %q, %v", method, c, o.Credentials, err)
+			}
+		}
+	}
+}
+
+// hidden are forms in which an app may find the field u, and others that are not as
+// browsers write them.
+var hidden = map[string]string{
+	"plain":                      parted("id", "u"),
+	"behind a file":              file + parted("u"),
+	"as a file":                  strings.Replace(file, `"file"`, `"u"`, 1) + parted("id"),
+	"as PHP reads it":            parted("u "),
+	"behind a line feed":         strings.Replace(parted("id", "u"), "\r\n--XyZ\r\nContent-Disposition: form-data; name=\"u", "\n--XyZ\r\nContent-Disposition: form-data; name=\"u", 1),
+	"without a line end":         partStart + "\"id\"\r\n\r\n" + parted("u"),
+	"before the first delimiter": "x" + parted("u"),
+	"behind the last delimiter":  parted("id") + parted("u"),
+	"without quotes":             strings.Replace(parted("u"), `"u"`, "u", 1),
+	"in other quotes":            strings.Replace(parted("u"), `"u"`, "'u'", 1),
+	"escaped":                    strings.Replace(parted("u"), `"u"`, `"\u"`, 1),
+	"in another order":           strings.Replace(parted("u"), `form-data; name="u"`, `form-data; filename="x"; name="u"`, 1),
+	"twice":                      strings.Replace(parted("id"), `name="id"`, `name="id"; name="u"`, 1),
+	"in a second header":         strings.Replace(parted("id"), "\r\n\r\n", "\r\nContent-Disposition: form-data; name=\"u\"\r\n\r\n", 1),
+	"folded":                     strings.Replace(parted("u"), "form-data; ", "form-data;\r\n ", 1),
+	"encoded":                    strings.Replace(parted("id"), "\r\n\r\n", "\r\nContent-Transfer-Encoding: base64\r\n\r\n", 1),
+	"in RFC 5987's way":          strings.Replace(parted("u"), `name="u"`, `name*=utf-8''u`, 1),
+	"lines end in line feeds":    strings.ReplaceAll(parted("id"), "\r\n", "\n"),
+	"cut":                        strings.TrimSuffix(parted("id"), "--\r\n"),
+	"a delimiter goes on":        strings.Replace(parted("id"), "--XyZ--", "--XyZ x", 1),
+}
+
+func TestAPasswordBehindAnUploadNeverArrives(t *testing.T) {
+	t.Parallel()
+	table := wiki(t)
+	upload := strings.Replace(file, "\x00", strings.Repeat("0123456789\r\n", 2_000), 1)
+	pass := map[string]*http.Request{
+		"an upload":        posted(ofParts, upload+parted("id", "text")),
+		"a long text":      posted(ofPairs, "id=start&text="+strings.Repeat("u%3D&a=", 5_000)+"&up=1"),
+		"one without end":  posted(ofPairs, "id"),
+		"nothing":          posted(ofPairs, ""),
+		"a form of nobody": posted(ofParts, "--XyZ--\r\n"),
+	}
+	stop := map[string]*http.Request{
+		"in a long text":      posted(ofPairs, "text="+strings.Repeat("x", 40_000)+"&u=alice&p=secret"),
+		"escaped":             posted(ofPairs, "text="+strings.Repeat("x", 40_000)+"&%75=alice&%70=secret"),
+		"a name without end":  posted(ofPairs, strings.Repeat("x", 40_000)+"&u=alice"),
+		"behind a semicolon":  posted(ofPairs, "text=x;u=alice;p=secret"),
+		"the password's half": posted(ofPairs, "text=x&p=secret"),
+		"of another type":     posted("multipart/form-data", parted("u")),
+		"of no type":          posted("", "u=alice&p=secret"),
+	}
+	for name, body := range hidden {
+		stop[name] = posted(ofParts, upload+body)
+		if strings.HasPrefix(body, "x--") { // the first delimiter
+			stop[name] = posted(ofParts, body)
+		}
+	}
+	for name, how := range map[string]func(io.Reader) io.Reader{
+		"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "with the end": iotest.DataErrReader,
+	} {
+		for what, r := range pass {
+			sent, _ := io.ReadAll(r.Body)
+			got, err := io.ReadAll(table.Watch(r, how(bytes.NewReader(sent))))
+			if err != nil || !bytes.Equal(got, sent) {
+				t.Errorf("%s, %s: %d of %d bytes pass: %v", what, name, len(got), len(sent), err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		}
+		for what, r := range stop {
+			sent, _ := io.ReadAll(r.Body)
+			got, err := io.ReadAll(table.Watch(r, how(bytes.NewReader(sent))))
+			if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || bytes.Contains(got, []byte("text of u")) || bytes.Contains(got, []byte("secret")) {
+				t.Errorf("%s, %s: %d of %d bytes pass: %v", what, name, len(got), len(sent), err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		}
+	}
+	for name, body := range hidden {
+		if one, o, err := table.Find(posted(ofParts, body), []byte(body)); err == nil && (one == nil || o.Credentials[0].Account != "text of u") {
+			t.Errorf("%s: a small form passes, with %q", name, o.Credentials)
+		}
+	}
+}
+
+func TestNamesThatAnAppFoldsAreRefused(t *testing.T) {
+	t.Parallel()
+	wordPress, err := Compile(Spec{
+		Name: "login", Path: "/wp-login.php", Account: "form:log", Password: "form:pwd", Success: []string{"status 302"},
+		Names: `[!-~ ]+`,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset, err := Compile(Spec{Name: "reset", Path: "/wp-login.php", Account: "form:user_login", Success: []string{"status 302"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := Table{wordPress, reset}
+	for form, name := range map[string]string{
+		"log=alice&pwd=x":                  "alice",
+		"log=alice%40example.org&pwd=x":    "alice@example.org",
+		"log=+alice+&pwd=x":                " alice ",
+		"user_login=%C3%A0lice":            "àlice",
+		"log=%C3%A0lice&pwd=x":             "",
+		"log=alice%00x&pwd=x":              "",
+		"log=al%0Aice&pwd=x":               "",
+		"user_login=alice%00":              "",
+		"log=bob&pwd=x&user_login=alice":   "",
+		"log=bob&pwd=x&log=alice":          "",
+		"log=bob&pwd=x&+log=alice":         "",
+		"log=bob&pwd=x&log%00=alice":       "",
+		"log=bob&pwd=x&log%5B%5D=alice":    "",
+		"log=bob&pwd=x&user.login=alice":   "",
+		"log=bob&pwd=x&user%5Blogin=alice": "",
+		"user_login=bob&user+login=alice":  "",
+		"log=bob&pwd=x;log=alice":          "",
+	} {
+		_, o, err := table.Find(posted(ofPairs, form), []byte(form))
+		if name == "" && err == nil {
+			t.Errorf("%s passes, with %q", form, o.Credentials)
+		}
+		if name != "" && (err != nil || len(o.Credentials) != 1 || o.Credentials[0].Account != name) {
+			t.Errorf("%s: %q, %v", form, o.Credentials, err)
+		}
+	}
+	if _, err := Compile(Spec{Name: "login", Path: "/", Account: "form:u", Success: []string{"status 302"}, Names: "["}); err == nil || !strings.HasPrefix(err.Error(), "names: ") {
+		t.Errorf("a pattern that is none: %v", err)
+	}
+}
+
+// FuzzWatch holds what passes against two readers that take more than we do: Go's
+// own, and one that takes every line with a name for a part's head.
+func FuzzWatch(f *testing.F) {
+	f.Add(file + parted("id", "u"))
+	for _, body := range hidden {
+		f.Add(body)
+	}
+	named := regexp.MustCompile(`(?i)--XyZ[^"]*name=["']?u["'\r\n;]`)
+	f.Fuzz(func(t *testing.T, body string) {
+		passed, err := io.ReadAll(wiki(t).Watch(posted(ofParts, body), strings.NewReader(body)))
+		if err != nil {
+			return
+		}
+		if named.Match(passed) {
+			t.Fatalf("%q passes", body)
+		}
+		reader := multipart.NewReader(bytes.NewReader(passed), "XyZ")
+		for part, err := reader.NextPart(); err == nil; part, err = reader.NextPart() {
+			if part.FormName() == "u" {
+				t.Fatalf("%q passes", body)
+			}
+		}
+	})
+}
