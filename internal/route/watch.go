@@ -26,10 +26,12 @@ func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 		}
 		return nil
 	}
-	switch kind, boundary := formType(r); kind {
-	case urlencodedForm:
+	switch kind, boundary := formType(r); {
+	case len(r.Header.Values("Content-Encoding")) > 0:
+		w.err = &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
+	case kind == urlencodedForm:
 		w.through = &pairs{field: refused}
-	case multipartForm:
+	case kind == multipartForm:
 		w.through = newParts(boundary, func(name string, _ bool) error { return refused(name) })
 	default:
 		w.err = &Refusal{http.StatusRequestEntityTooLarge, "This request is too large for a login."}

@@ -34,6 +34,7 @@ type visit struct {
 	attempts []guard.Decision
 	reached  atomic.Bool // the app has got the request
 	settled  bool
+	large    bool // the request is larger than a login
 }
 
 type visitKey struct{}
@@ -59,6 +60,9 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 		return true
 	}
 	one, offer, err := routes.Find(r, v.sent.Body)
+	if one != nil && v.large {
+		err = tooLarge
+	}
 	if err != nil {
 		v.route = one
 		v.refuse(w, r, err)
@@ -78,12 +82,21 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead(r) {
 		return nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, v.app.MaxBody))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
-	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, v.app.MaxBody+1))
 	if err != nil {
 		return &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
+	}
+	if v.large = int64(len(body)) > v.app.MaxBody; v.large {
+		if routes.Single() {
+			return tooLarge
+		}
+		// A login is small; an upload is looked through on its way.
+		all := io.MultiReader(bytes.NewReader(body), r.Body)
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{routes.Watch(r, all), r.Body}
+		return nil
 	}
 	v.sent = form{Type: r.Header.Get("Content-Type"), Body: body}
 	if err := v.unseal(r); err != nil {
@@ -92,6 +105,8 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 	v.sent.restore(r)
 	return nil
 }
+
+var tooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
 
 // restore makes what was read the request's body.
 func (f *form) restore(r *http.Request) {
@@ -207,6 +222,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		outcome = guard.Abandoned
 	}
 	v.settle(outcome)
+	if refusal, ok := errors.AsType[*route.Refusal](err); ok { // in a body that was watched
+		v.refuse(w, r, refusal)
+		return
+	}
 	if r.Context().Err() == nil || v.route != nil {
 		v.proxy.Log.Error("the app behind the proxy does not answer", "upstream", v.app.Upstream.Redacted(), "error", err)
 	}
