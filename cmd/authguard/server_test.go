@@ -182,7 +182,7 @@ func (s *server) start(flags ...string) {
 	s.read(out)
 }
 
-var said = regexp.MustCompile(`(^  login page|^  administration|one-time password|^  data)\s+(\S+)`)
+var said = regexp.MustCompile(`(^  login page|^  the app|^  administration|one-time password|^  data)\s+(\S+)`)
 
 func (s *server) read(out io.Reader) {
 	s.t.Helper()
@@ -190,8 +190,8 @@ func (s *server) read(out io.Reader) {
 	for lines.Scan() {
 		for _, m := range said.FindAllStringSubmatch(lines.Text(), -1) {
 			switch strings.TrimSpace(m[1]) {
-			case "login page":
-				s.base = strings.TrimSuffix(m[2], "/login")
+			case "login page", "the app":
+				s.base = strings.TrimSuffix(strings.TrimSuffix(m[2], "/login"), "/")
 			case "administration":
 				s.admin = strings.TrimSuffix(m[2], "/")
 			case "one-time password":

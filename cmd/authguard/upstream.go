@@ -20,7 +20,7 @@ func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
 	r.proxy, err = proxy.New(proxy.Config{
 		Edge: &d.edge, Guard: r.guardOf, Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), Challenges: r.mode.challenges,
-		Remote: r.mode.remote, Hold: &r.hold, Secure: d.secure(), Origin: r.config.Origin, Secret: r.site.storage.keys.Challenges, Log: r.log,
+		Remote: r.mode.remote, Hold: &r.hold, Secure: d.secure(), Origin: r.config.Origin, Secret: slices.Concat(r.site.storage.keys.Challenges, []byte(r.name)), Log: r.log,
 	})
 	if err != nil {
 		return err
@@ -66,6 +66,15 @@ func (r *realm) setProxy(ctx context.Context) error {
 	r.routes.Store(&guards)
 	r.proxy.Set(app)
 	return nil
+}
+
+// guardedPaths are for people: where the app's login is guarded.
+func (r *realm) guardedPaths() string {
+	var paths []string
+	for _, one := range r.config.Proxy.Guarded() {
+		paths = append(paths, one.Path)
+	}
+	return strings.Join(slices.Compact(paths), ", ")
 }
 
 // loginRoute is the name of the route that counts with the site's own login.

@@ -22,10 +22,13 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	}
 	fmt.Fprintf(out, "authguard is ready\n")
 	for _, l := range listeners {
-		switch l.name {
-		case "listen":
+		switch {
+		case l.name == "listen" && s.main.proxy.On():
+			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
+			fmt.Fprintf(out, "                   (in front of %s; guarded: %s)\n", s.main.config.Proxy.Upstream, s.main.guardedPaths())
+		case l.name == "listen":
 			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
-		case "admin.listen":
+		case l.name == "admin.listen":
 			fmt.Fprintf(out, "  administration   http://%s/\n", l.socket.Addr())
 		}
 	}
@@ -38,7 +41,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	if path != "" && path != defaultFile {
 		command += " -c " + quoted(path) // commands find the server by its configuration
 	}
-	if s.main.people.elsewhere() == "" {
+	if s.main.people.elsewhere() == "" && !s.main.proxy.On() {
 		fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", command)
 	} else {
 		fmt.Fprintf(out, "See how it is:  %s captcha status\n", command)

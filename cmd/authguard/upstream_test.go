@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"authguard/internal/redistest"
+)
+
+// A legacy is an app with a login form of its own. It counts the passwords that it
+// sees.
+type legacy struct {
+	*httptest.Server
+	seen atomic.Int64
+}
+
+func newLegacy(t *testing.T, name string) *legacy {
+	t.Helper()
+	a := new(legacy)
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			fmt.Fprintf(w, "the page of %s at %s", name, r.URL.Path)
+			return
+		}
+		a.seen.Add(1)
+		if r.FormValue("password") != rightPassword {
+			fmt.Fprint(w, "wrong")
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "sessionid", Value: "1", Path: "/"})
+		http.Redirect(w, r, "/home", http.StatusFound)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// proxied is the configuration of a proxy before an app.
+func proxied(a *legacy) string {
+	return "proxy:\n  upstream: " + a.URL + `
+  routes:
+    - name: login
+      path: /login
+      account: form:username
+      password: form:password
+      success: [status 302, cookie sessionid]
+`
+}
+
+// guess posts the app's login form.
+func (p *person) guess(t *testing.T, base, account, password string, headers ...string) answer {
+	t.Helper()
+	form := url.Values{"username": {account}, "password": {password}}.Encode()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, base+"/login", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return p.do(t, r)
+}
+
+// forged are headers that name another address, in every form that there is.
+func forged(address string) []string {
+	return []string{
+		"X-Forwarded-For", address, "X-Real-Ip", address, "Forwarded", "for=" + address, "Client-Ip", address, "True-Client-Ip", address, "CF-Connecting-IP", address,
+		"X-Client-Ip", address, "X-Cluster-Client-Ip", address, "X_Forwarded_For", address, "X-Forwarded", address, "Remote-Addr", address, "X-Originating-Ip", address,
+	}
+}
+
+// Behind a real nginx that appends X-Forwarded-For, what the client says of its
+// address is worth nothing: no fresh budget, no privilege, nobody else's trouble.
+func TestR9ForgedAddressesBehindARealNginx(t *testing.T) {
+	t.Parallel()
+	app := newLegacy(t, "shop")
+	s := newServer(t, "proxies: [127.0.0.1]\n"+proxied(app))
+	nginx := front(t, s.base, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")[0]
+
+	attacker, alice, victim := from("127.0.9.9"), from("127.0.9.8"), from("127.0.9.7")
+	if got := alice.guess(t, nginx, "alice", rightPassword); got.status != http.StatusFound {
+		t.Fatalf("alice: %d %s", got.status, got.body)
+	}
+	before := app.seen.Load()
+	for i := range 40 {
+		attacker.guess(t, nginx, fmt.Sprint("person", i), "guess", forged(fmt.Sprintf("127.0.8.%d", i))...)
+	}
+	if n := app.seen.Load() - before; n != 10 {
+		t.Errorf("with a new forged address each time the app saw %d passwords, want the address's 10", n)
+	}
+	for i := range 40 {
+		attacker.guess(t, nginx, fmt.Sprint("other", i), "guess", forged("127.0.9.7")...)
+	}
+	if got := victim.guess(t, nginx, "victim", rightPassword); got.status != http.StatusFound {
+		t.Errorf("somebody whose address was forged: %d %s", got.status, got.body)
+	}
+	s.must("captcha", "on", "--for", "10m", "--reason", "a test")
+	before = app.seen.Load()
+	alice.jar = map[string]string{} // known by her address alone
+	if got := attacker.guess(t, nginx, "alice", "guess", forged("127.0.9.8")...); got.status != http.StatusForbidden || app.seen.Load() != before {
+		t.Errorf("with alice's address forged: %d", got.status)
+	}
+	if got := alice.guess(t, nginx, "alice", rightPassword); got.status != http.StatusFound {
+		t.Errorf("alice from her known place: %d %s", got.status, got.body)
+	}
+}
+
+// The app behind the proxy, and what is guarded there, change while it runs. In
+// between the doors are our own.
+func TestTheAppBehindTheProxyChangesWhileItRuns(t *testing.T) {
+	t.Parallel()
+	one, two := newLegacy(t, "one"), newLegacy(t, "two")
+	s := newServer(t, quiet)
+	path := filepath.Join(s.dir, "authguard.yaml")
+	config, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := from("127.0.9.6")
+	becomes := func(more, want string) {
+		t.Helper()
+		if err := os.WriteFile(path, append(config[:len(config):len(config)], more...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.cmd.Process.Signal(syscall.SIGHUP)
+		redistest.Until(t, want, func() bool { return strings.Contains(p.get(t, s.base+"/login").body, want) })
+	}
+	becomes("", "Sign in")
+	becomes(proxied(one), "the page of one at /login")
+	becomes(proxied(two), "the page of two at /login")
+	becomes(strings.Replace(proxied(two), "path: /login", "path: /signin", 1), "the page of two at /login")
+	redistest.Until(t, "the route to move", func() bool { return p.guess(t, s.base, "alice", "guess").body == "wrong" && two.seen.Load() > 20 })
+	becomes("", "Sign in")
+}
+
+func TestTheProxyIsOneFlagAway(t *testing.T) {
+	t.Parallel()
+	app := newLegacy(t, "django")
+	s := newServer(t, quiet)
+	s.stop()
+	s.start("--upstream", app.URL, "--preset", "django")
+	if got := from("127.0.9.5").get(t, s.base+"/some/page"); got.body != "the page of django at /some/page" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if !strings.Contains(s.must("user", "pass", "somebody"), "code") {
+		t.Error("nobody whom the app alone knows can have a one-time code")
+	}
+	s.stop()
+	if out, err := s.command("serve", "--upstream", app.URL).CombinedOutput(); err == nil || !strings.Contains(string(out), "proxy learn") {
+		t.Errorf("an upstream without routes: %v %s", err, out)
+	}
+}
