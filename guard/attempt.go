@@ -391,17 +391,17 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		return err
 	}
 	c := t.charge()
-	c.Now = g.config.Now()
+	c.Now = g.settledAt(&t, o)
 	switch o {
 	case Succeeded:
 		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
 		g.arrived(&t, c.Now)
 		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
 	case Abandoned:
-		g.press(&t, captchamode.Shed)
+		g.press(&t, captchamode.Shed, c.Now)
 	case Withdrawn:
 	default:
-		g.press(&t, captchamode.Failure)
+		g.press(&t, captchamode.Failure, c.Now)
 	}
 	g.settlePass(ctx, &t, o)
 	stored := o
@@ -418,12 +418,22 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	}
 	g.wake(&c)
 	if g.config.Observer != nil {
-		g.config.Observer.Observe(t.event(g.config.Now(), o))
+		g.config.Observer.Observe(t.event(c.Now, o))
 	}
 	if insufficient && err == nil {
 		return ErrInsufficient
 	}
 	return err
+}
+
+// settledAt is when an attempt ends. A failure of which nobody is told, and whose
+// password is not remembered, goes by when it began: reading the clock once more is
+// a tenth of such an attempt.
+func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
+	if o == Failed && g.config.Observer == nil && t.spray == 0 && !t.began.IsZero() {
+		return t.began
+	}
+	return g.config.Now()
 }
 
 // Unsettled tells the guard that nobody has settled a ticket that travels for
@@ -448,13 +458,13 @@ func (t *Ticket) pair() (pair digest) {
 // failure is taken back if its pair logs in soon; one from a known place is no
 // pressure, since the place has a budget of its own (R25). A password that was
 // wrong before is none either, but it is work all the same.
-func (g *Guard) press(t *Ticket, sign captchamode.Sign) {
+func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	if t.repeat && sign == captchamode.Failure {
 		return
 	}
 	at := t.began
 	if at.IsZero() {
-		if at = g.config.Now(); at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
+		if at = now; at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
 			return
 		}
 	}
