@@ -110,12 +110,13 @@ func (m *Mode) Failed(pair, address [16]byte, at time.Time) (counted bool) {
 }
 
 func (m *Mode) observe(s Sign, address *[16]byte, now time.Time) (counted bool) {
-	share := m.config.AddressShare * m.siteThreshold() / float64(m.fleet.nodes)
+	on := m.siteThreshold()
+	share := m.config.AddressShare * on / float64(m.fleet.nodes)
 	if !m.shares.take(address, share, uint32(m.window.now/60)) {
 		return false
 	}
 	m.window.add(s)
-	m.see(now)
+	m.seeAt(on, now)
 	return true
 }
 
@@ -268,9 +269,11 @@ func (m *Mode) pass(now time.Time) {
 	}
 }
 
-// see asks the detector and carries out what follows.
-func (m *Mode) see(now time.Time) {
-	m.look(now)
+func (m *Mode) see(now time.Time) { m.seeAt(m.siteThreshold(), now) }
+
+// seeAt asks the detector, at the site's threshold, and carries out what follows.
+func (m *Mode) seeAt(site float64, now time.Time) {
+	m.look(site, now)
 	switch {
 	case m.force.Word != Automatic && !m.now().Before(m.force.Until):
 		m.switchTo(Force{}, ByExpiry, false, now)
@@ -311,12 +314,12 @@ func (m *Mode) show() (on bool) {
 
 // look has the detector look at the pressure. Among other nodes that can only
 // raise the level: what they agree on lowers it.
-func (m *Mode) look(now time.Time) {
+func (m *Mode) look(on float64, now time.Time) {
 	if m.fleet.alone() {
 		m.lookAlone(now)
 		return
 	}
-	on, pressure := m.threshold(), float64(m.pressure().Total())
+	pressure := float64(m.pressure().Total())
 	if !m.fleet.together {
 		m.detector.see(&m.config, on, pressure, pressure, now)
 		return
