@@ -58,7 +58,7 @@ func (m *Memory) Read(_ context.Context, subjects []Subject, usages []Usage, use
 		used[i] = Used{}
 		if slot := l.slots[i]; slot != nil {
 			sh := l.shards[i]
-			subjects[i].Tally(sh.moments(slot), uint32(at), sh.fresh(&subjects[i], slot), &used[i])
+			subjects[i].Tally(sh.moments(slot), uint32(at), sh.fresh(&subjects[i], slot, uint32(at)), &used[i])
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, 
 			*out = Usage{}
 			continue
 		}
-		fresh := l.shards[i].fresh(s, slot)
+		fresh := l.shards[i].fresh(s, slot, uint32(at))
 		free := l.shards[i].moments(slot).usage(s, uint32(at), fresh, slot.pending(), pendingFor, out)
 		if out.Over&s.Bind != 0 {
 			room = false

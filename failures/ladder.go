@@ -60,6 +60,7 @@ type Ladder struct {
 	keep    int              // the newest moments that are enough for every rung
 	quiet   int              // with fewer charges than that no rung is full, and no backoff asks for time
 	longest uint32           // Longest, in milliseconds
+	slowest uint32           // the backoff's Max, in milliseconds; 0 if there is none
 	windows [MaxRungs]uint32 // of the rungs, in milliseconds
 }
 
@@ -84,7 +85,7 @@ func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
 	if err := backoff.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("failures: backoff: %w", err))
 	}
-	l.longest = millis(l.Longest())
+	l.longest, l.slowest = millis(l.Longest()), millis(backoff.Max)
 	return l, errors.Join(errs...)
 }
 

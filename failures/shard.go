@@ -99,11 +99,12 @@ func keyCleared(k *Key) Key {
 	return mark
 }
 
-// fresh is how many of a slot's newest moments count for the backoff.
-func (sh *shard) fresh(s *Subject, slot *slot) int {
+// fresh is how many of a slot's newest moments count for the backoff: none where
+// it asks for no time now, and so the mark need not be looked up.
+func (sh *shard) fresh(s *Subject, slot *slot, now uint32) int {
 	n := slot.count()
-	if s.Ladder.backoff.First == 0 || n < s.Ladder.quiet {
-		return n
+	if n < s.Ladder.quiet || now-sh.newest(slot) >= s.Ladder.slowest {
+		return 0
 	}
 	key := keyCleared(&slot.key)
 	if mark := sh.find(&key); mark != nil {
