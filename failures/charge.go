@@ -11,21 +11,22 @@ func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (
 	if err := check(subjects, len(usages)); err != nil {
 		return ChargeID{}, err
 	}
-	id := m.charge(subjects, usages)
-	if id.Charged() {
+	at := m.charge(subjects, usages)
+	if at != 0 {
 		m.written()
 	}
-	return id, nil
+	return ChargeID{At: at}, nil
 }
 
-func (m *Memory) charge(subjects []Subject, usages []Usage) ChargeID {
+// charge is when the charge was made, or 0 if there was no room.
+func (m *Memory) charge(subjects []Subject, usages []Usage) int64 {
 	var l lockSet
 	m.lock(&l, subjects)
 	defer l.unlock(m)
 
 	at, room := m.use(subjects, usages, &l)
 	if !room {
-		return ChargeID{}
+		return 0
 	}
 	for i := range subjects {
 		own := l.slots[i]
@@ -36,13 +37,13 @@ func (m *Memory) charge(subjects []Subject, usages []Usage) ChargeID {
 			l.refund(m, subjects[:i], uint32(at))
 			usages[i].Over |= subjects[i].Bind
 			usages[i].Failed |= subjects[i].Bind
-			return ChargeID{}
+			return 0
 		}
 		if own == nil {
 			l.slots = [maxSubjects]*slot{} // they may have been moved
 		}
 	}
-	return ChargeID{At: at}
+	return at
 }
 
 // Read implements Store.
