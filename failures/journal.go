@@ -81,12 +81,14 @@ func (j *journal) begin() error {
 	return nil
 }
 
-// note adds a record. The caller holds the shard's lock.
+// note adds a record if there is a journal. The caller holds the shard's lock.
 func (m *Memory) note(what, shard uint8, key *Key, at uint32) {
-	if !m.journaled {
-		return
+	if m.journaled {
+		m.journal.note(what, shard, key, at)
 	}
-	j := &m.journal
+}
+
+func (j *journal) note(what, shard uint8, key *Key, at uint32) {
 	j.mu.Lock()
 	j.last++
 	n := len(j.rows)
@@ -103,10 +105,14 @@ func (m *Memory) note(what, shard uint8, key *Key, at uint32) {
 // another one writes finds that done for it, mostly.
 func (m *Memory) written() {
 	if m.journaled {
-		m.journal.out.Lock()
-		m.journal.flush()
-		m.journal.out.Unlock()
+		m.journal.write()
 	}
+}
+
+func (j *journal) write() {
+	j.out.Lock()
+	j.flush()
+	j.out.Unlock()
 }
 
 // flush writes what was noted. The caller holds j.out.
