@@ -447,12 +447,7 @@ func (g *Guard) Unsettled(t *Ticket) {
 }
 
 // pair is the account from this address, for the pressure.
-func (t *Ticket) pair() (pair digest) {
-	for i := range pair {
-		pair[i] = t.account[i] ^ t.address[i]
-	}
-	return pair
-}
+func (t *Ticket) pair() digest { return ofPair(t.account, t.address) }
 
 // press is pressure on the site, unless Unsettled was called for the ticket. A
 // failure is taken back if its pair logs in soon; one from a known place is no
