@@ -157,7 +157,7 @@ func (s *shares) take(address *[16]byte, most float64, minute uint32) bool {
 		one.before, one.now = 0, 0
 	}
 	one.minute = minute
-	if used := int(one.before) + int(one.now); used >= 1<<16-1 || float64(used+1) > max(1, most) {
+	if used := int(one.before) + int(one.now); used >= 1<<16-1 || used > 0 && float64(used+1) > most {
 		return false
 	}
 	one.now++
