@@ -319,7 +319,7 @@ func (m *Mode) look(on float64, now time.Time) {
 		m.lookAlone(now)
 		return
 	}
-	pressure := float64(m.pressure().Total())
+	pressure := float64(m.sum().Total())
 	if !m.fleet.together {
 		m.detector.see(&m.config, on, pressure, pressure, now)
 		return
@@ -341,17 +341,22 @@ func (m *Mode) threshold() float64 {
 
 // siteThreshold is the one of all nodes together.
 func (m *Mode) siteThreshold() float64 {
-	return m.detector.threshold(&m.config, m.pressure()[Login])
+	return m.detector.threshold(&m.config, m.sum()[Login])
 }
 
 // pressure is the last minute's, of the whole site as far as this node knows.
 func (m *Mode) pressure() Counts {
-	p := m.window.Pressure
-	if m.fleet.together {
-		p = p.plus(m.fleet.others)
-	}
+	p := m.sum()
 	for s := range p {
 		p[s] = max(0, p[s])
 	}
 	return p
+}
+
+// sum is the pressure less all that was taken back: it may be below zero.
+func (m *Mode) sum() Counts {
+	if m.fleet.together {
+		return m.window.Pressure.plus(m.fleet.others)
+	}
+	return m.window.Pressure
 }
