@@ -59,7 +59,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	if d.Action == Proceed {
 		d.Insufficient = v.insufficient()
-		d.Ticket = newTicket(&a, &v, &d)
+		d.Ticket.fill(&a, &v, &d)
 		return d, nil
 	}
 	if d.Action == Challenge {
@@ -312,13 +312,13 @@ type Ticket struct {
 	nonce [16]byte // of the text that it was turned into
 }
 
-func newTicket(a *Attempt, v *view, d *Decision) Ticket {
-	return Ticket{
-		ended: new(atomic.Int32), rules: v.rules, id: v.ID, guess: v.guess, spray: v.Spray, repeat: v.Repeat, sprayed: v.Sprayed, lacking: d.Insufficient, account: v.Account,
-		address: v.Address, network: v.Network, place: v.Place(), status: v.Status, began: v.Now,
-		name: v.name, directory: a.Directory, door: a.Door, from: a.Address, reasons: d.Reasons,
-		failures: int32(v.accountFailures()), forwarded: a.Forwarded, passed: v.passed,
-	}
+// fill makes the zero Ticket that of an attempt.
+func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
+	t.ended, t.rules, t.id, t.began = new(atomic.Int32), v.rules, v.ID, v.Now
+	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
+	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
+	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Door, a.Address, a.Forwarded
+	t.reasons, t.failures, t.passed = d.Reasons, int32(v.accountFailures()), v.passed
 }
 
 // charge is what the attempt was charged.
