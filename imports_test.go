@@ -52,6 +52,7 @@ var mayImport = map[string]string{
 	"internal/sqlplaces":  below,
 	"internal/sqltx":      "",
 	"internal/tops":       "",
+	"internal/wire":       "",
 	"migrations":          "",
 
 	// The doors.

@@ -14,6 +14,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/wire"
 	"authguard/web"
 	"authguard/web/admin"
 )
@@ -23,6 +24,7 @@ import (
 type doors struct {
 	site   *site
 	at     *config.Loaded // at the start: listeners and cookies change with a restart only
+	front  wire.Listener // the public one
 	edge   web.Edge
 	inside web.Edge // the administration's
 	probes control.Probes
@@ -50,6 +52,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 type listener struct {
 	name   string
 	socket net.Listener
+	last   *lastCall // of TCP
 	server *http.Server
 }
 
@@ -62,21 +65,27 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 			}
 		}
 	}()
-	tcp := func(name, at string, h http.Handler) error {
+	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
 		last, server := newLastCall(socket.(*net.TCPListener)), httpServer(d.site.closing(h), d.site.log)
-		server.ConnState = last.note
-		all = append(all, listener{name, last, server})
+		front.Listener, front.MaxHead, front.Log = last, server.MaxHeaderBytes, d.site.log
+		server.ConnState = func(c net.Conn, state http.ConnState) {
+			last.note(c, state)
+			if state == http.StateHijacked {
+				c.(*wire.Conn).Hijacked()
+			}
+		}
+		all = append(all, listener{name, front, last, server})
 		return nil
 	}
-	if err := tcp("listen", d.at.Listen, d.public()); err != nil {
+	if err := tcp("listen", d.at.Listen, &d.front, d.public()); err != nil {
 		return all, err
 	}
 	if d.at.Admin.Listen != "" {
-		if err := tcp("admin.listen", d.at.Admin.Listen, d.administration()); err != nil {
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.administration()); err != nil {
 			return all, err
 		}
 	}
@@ -88,7 +97,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	if err != nil {
 		return all, err
 	}
-	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
+	return append(all, listener{"socket", commands, nil, d.commands().SocketServer()}), nil
 }
 
 // headersWithin is how long a client may take to send the head of a request.

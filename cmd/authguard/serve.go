@@ -140,8 +140,8 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	for _, l := range listeners {
-		if socket, ok := l.socket.(*lastCall); ok {
-			socket.end(stopping)
+		if l.last != nil {
+			l.last.end(stopping)
 		}
 		err = errors.Join(err, l.server.Shutdown(stopping))
 	}

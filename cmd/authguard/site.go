@@ -91,6 +91,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	s.watch.metrics.Watch(control.Gauges{
 		Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
+		Refused: func() uint64 { return s.doors.front.Refused() },
 	})
 	return nil
 }

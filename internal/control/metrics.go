@@ -35,6 +35,8 @@ type Gauges struct {
 	Dropped func() uint64
 	// DeadChannels is how many alert channels nobody hears from.
 	DeadChannels func() int
+	// Refused is how many requests were not read: wire.Listener.Refused.
+	Refused func() uint64
 	// Redis is where the nodes count together; nil with one node.
 	Redis *RedisGauges
 }
@@ -86,6 +88,8 @@ func (m *Metrics) Watch(g Gauges) {
 	gauge("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", func() float64 { return float64(g.DeadChannels()) })
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
 	counter("authguard_hung_up_total", "Clients that went away before their password was looked at.", func() float64 { return float64(g.HungUp()) })
+	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
+		func() float64 { return float64(g.Refused()) })
 	gauge("authguard_checks_running", "Password checks that run.", func() float64 { return float64(g.Checks().Running) })
 	gauge("authguard_checks_waiting_strangers", "Strangers who wait for a password check.", func() float64 { return float64(g.Checks().Strangers) })
 	gauge("authguard_checks_waiting_known", "People at known places who wait for a password check.", func() float64 { return float64(g.Checks().Known) })

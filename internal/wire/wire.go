@@ -1,0 +1,44 @@
+// Package wire stands between the socket and net/http. A [Listener]'s connections
+// hand on HTTP/1 requests that every parser reads alike, and refuse the rest: whatever
+// is behind authguard must see the same requests, with the same paths and bodies, as
+// the guard did (request smuggling: CVE-2025-22871, CVE-2019-18277, CVE-2019-16276).
+// What is refused is answered 400 once, and the connection is closed; net/http never
+// sees it.
+//
+// It follows the framing from one head to the next and holds back no more than a line:
+// a body of any size passes as it comes. HTTP/2, and what follows an upgrade to
+// WebSocket, passes untouched.
+//
+// It does not judge paths, and it changes nothing: which headers a client may send is
+// for whoever forwards them.
+package wire
+
+import (
+	"log/slog"
+	"net"
+	"sync/atomic"
+)
+
+// A Listener accepts [Conn]s. Set its fields before the first Accept.
+type Listener struct {
+	net.Listener
+	// MaxHead is how large a head may be in bytes, and the trailers of a chunked body.
+	MaxHead int
+	// HTTP2: a connection may begin with HTTP/2 instead.
+	HTTP2 bool
+	Log   *slog.Logger
+
+	refused atomic.Uint64
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: c, from: l, message: message{maxHead: l.MaxHead}}, nil
+}
+
+// Refused is how many requests were refused since the start.
+func (l *Listener) Refused() uint64 { return l.refused.Load() }
