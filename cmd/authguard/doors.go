@@ -24,7 +24,7 @@ import (
 type doors struct {
 	site   *site
 	at     *config.Loaded // at the start: listeners and cookies change with a restart only
-	front  wire.Listener // the public one
+	front  wire.Listener  // the public one
 	edge   web.Edge
 	inside web.Edge // the administration's
 	probes control.Probes
