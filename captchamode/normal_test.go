@@ -445,11 +445,11 @@ func TestR25TheMostThatIsNormalFadesAgain(t *testing.T) {
 	s := w.Save()
 	s.Learned, s.Normal, s.Most = 1<<20, 6, 800
 	w.Restore(s)
-	for range 13 * 7 * 24 * 60 {
+	for range 7 * 24 * 60 {
 		w.now = w.now.Add(time.Minute)
 		w.Tick()
 	}
-	if most := w.Save().Most; most < 390 || most > 410 {
-		t.Errorf("after a quarter 800 are %.0f, want 400", most)
+	if most := w.Save().Most; most < 758 || most > 759 {
+		t.Errorf("after a week 800 are %.1f, want 758.4: half of it after thirteen", most)
 	}
 }
