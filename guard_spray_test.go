@@ -58,8 +58,15 @@ func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
 			t.Errorf("the account has %d failures, want 2", got)
 		}
+		w.Offer(t, "bob", nowhere, world.Right)
+		if got := used(t, w, "bob", nowhere, guard.OnAccount); got != 2 {
+			t.Errorf("a right one that comes again is charged like no wrong one: %d failures, want 2", got)
+		}
 		if d, ok := w.Offer(t, "alice", home, world.Right); !ok || d.Insufficient {
 			t.Error("a known place notices")
+		}
+		if events = w.Events(); events[len(events)-1].Sprayed {
+			t.Error("the event of a known place says sprayed")
 		}
 		w.Clock.Advance(24*time.Hour + time.Minute)
 		if _, ok := w.Offer(t, "dave", nowhere, world.Right); !ok {
@@ -104,6 +111,34 @@ func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 		}
 		if n := len(w.Sprays()); n != 0 {
 			t.Errorf("%d passwords are said to be sprayed", n)
+		}
+	})
+}
+
+// What people mistype where they are known is no spray; what nobody mends within a
+// quarter of an hour is one.
+func TestR28WhoIsKnownSpraysNotAndWhoIsLateMendsNothing(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		for i := range 10 {
+			w.Right(t, fmt.Sprint("person", i), address(i))
+			w.Offer(t, fmt.Sprint("person", i), address(i), "an old word")
+		}
+		spray(t, w, 0)
+		if n := len(w.Sprays()); n != 0 {
+			t.Fatalf("what known people mistype is told of %d times", n)
+		}
+		for i := range 9 {
+			w.Offer(t, fmt.Sprint("late", i), address(100+i), "another word")
+		}
+		w.Clock.Advance(15*time.Minute + time.Second)
+		for i := range 9 {
+			w.Offer(t, fmt.Sprint("late", i), address(100+i), world.Right)
+		}
+		w.Offer(t, "the tenth", address(200), "another word")
+		spray(t, w, 0)
+		if n := len(w.Sprays()); n != 1 {
+			t.Errorf("what was mended too late is told of %d times, want once", n)
 		}
 	})
 }

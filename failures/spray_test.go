@@ -48,3 +48,116 @@ func TestWhatIsTakenBackEndsNoSpray(t *testing.T) {
 		t.Errorf("told %d times, want once", told)
 	}
 }
+
+// beside are values that share a bucket with each other.
+func beside(n int) (values []uint32) {
+	for v := uint32(1); len(values) < n; v++ {
+		if failures.SprayBucket(v) == 7 {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// A spray is ten accounts within a day, not ten tries at one; and neither a flood of
+// other passwords nor a larger spray hides it.
+func TestR28ASprayIsFoundBesideWhateverElseIsTried(t *testing.T) {
+	t.Parallel()
+	const many = 10
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	values := beside(200)
+	one, large, flood := values[0], values[1], values[2:]
+	var told []failures.Spray
+	s := failures.NewSprays(func(one failures.Spray) { told = append(told, one) })
+	add := func(value uint32, account int, after time.Duration) {
+		s.Add(failures.Miss{Value: value, Account: uint32(account), Address: uint16(account / 2)}, many, noon.Add(after))
+	}
+	for range 50 {
+		add(one, 0, 0)
+	}
+	for i := range 60 {
+		add(large, i, time.Hour)
+		add(large, 0, time.Hour)
+	}
+	if len(told) != 1 {
+		t.Errorf("told %d times of sixty accounts, want once", len(told))
+	}
+	for i := range 40 {
+		add(large, 60+i, time.Hour)
+	}
+	for i := range 9 {
+		add(one, i, 2*time.Hour)
+		add(large, 200+i, 2*time.Hour)
+		for _, other := range flood[20*i : 20*i+20] {
+			add(other, i, 2*time.Hour)
+		}
+	}
+	if s.Has(one, noon.Add(3*time.Hour)) {
+		t.Fatal("found at nine accounts")
+	}
+	add(one, 9, 3*time.Hour)
+	end := noon.Add(2*time.Hour + failures.SprayWindow)
+	if !s.Has(one, end.Add(-time.Minute)) || s.Has(one, end) || failures.SprayWindow != 24*time.Hour {
+		t.Error("it is not found for as long as ten accounts lie in a day")
+	}
+	if len(told) != 3 || told[1].Accounts != 100 || told[1].Value != large || told[2].Value != one || told[2].Accounts != 10 || told[2].Addresses != 5 {
+		t.Errorf("told of %+v, want of the large one twice and of ten accounts from five addresses", told)
+	}
+	// Beside passwords that come once a spray begins, too: the oldest make room.
+	began := failures.NewSprays(nil)
+	for i, other := range flood[:32+10] {
+		began.Add(failures.Miss{Value: other}, many, noon)
+		if i >= 32 {
+			noon = noon.Add(time.Minute)
+			began.Add(failures.Miss{Value: one, Account: uint32(i)}, many, noon)
+		}
+	}
+	if !began.Has(one, noon) {
+		t.Error("not found beside passwords that come once")
+	}
+	noon = noon.Add(-10 * time.Minute)
+	// A day later none of that counts.
+	for i := range 9 {
+		add(one, 300+i, 30*time.Hour)
+	}
+	if s.Has(one, noon.Add(30*time.Hour)) {
+		t.Error("nine accounts of today and some of yesterday are a spray")
+	}
+}
+
+// What is found is bounded: what ends first makes room.
+func TestR6SpraysAreBounded(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := failures.NewSprays(nil)
+	now := noon
+	for value := range uint32(failures.MaxSprays + 1) {
+		if value == 1 {
+			now = now.Add(time.Minute)
+		}
+		for account := range uint32(2) {
+			s.Add(failures.Miss{Value: value + 1, Account: account}, 2, now)
+		}
+	}
+	for value, found := range map[uint32]bool{1: false, 2: true, failures.MaxSprays + 1: true} {
+		if s.Has(value, now) != found {
+			t.Errorf("the password %d of %d is found: %v", value, failures.MaxSprays+1, !found)
+		}
+	}
+}
+
+// What all nodes have found together lasts as long as they say, and no longer than
+// they say it.
+func TestR28WhatOtherNodesFoundIsFound(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := failures.NewSprays(nil)
+	s.Adopt([]failures.Spray{{Value: 7, Until: noon.Add(time.Hour)}})
+	if !s.Has(7, noon.Add(time.Hour-time.Second)) || s.Has(7, noon.Add(time.Hour)) || s.Has(8, noon) {
+		t.Error("not found for its hour alone")
+	}
+	s.Adopt(nil)
+	if s.Has(7, noon) {
+		t.Error("found though nobody says so any more")
+	}
+}
