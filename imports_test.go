@@ -56,9 +56,10 @@ var mayImport = map[string]string{
 	"migrations":          "",
 
 	// The doors.
-	"web/pages":  below,
+	"web/texts":  "",
+	"web/pages":  below + " web/texts",
 	"web/static": "",
-	"web":        below + " web/pages web/static",
+	"web":        below + " web/pages web/static web/texts",
 	"web/proxy":  below + " web web/pages web/static",
 	"web/admin":  below + " web web/pages web/static",
 

@@ -15,6 +15,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/web/pages"
+	"authguard/web/texts"
 )
 
 // A Problem is an answer of RFC 9457. Type is a bare word: the contract's name
@@ -28,6 +29,9 @@ type Problem struct {
 	Challenge *challenge.Challenge `json:"challenge,omitempty"`
 	// RetryAfter is in whole seconds, as in the header.
 	RetryAfter int `json:"retry_after,omitempty"`
+
+	key    string // of the text that Detail is the English of; empty: it has no other
+	values []string
 }
 
 // The types of problems.
@@ -48,13 +52,37 @@ func (p Problem) Error() string {
 }
 
 // Invalid is the problem of a request that cannot be used (400), in words for
-// its sender.
+// its sender, who is a program or an administrator.
 func Invalid(format string, args ...any) Problem {
-	return invalid(http.StatusBadRequest, format, args...)
+	return Problem{Type: InvalidRequest, Title: "The request cannot be used", Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
-func invalid(status int, format string, args ...any) Problem {
-	return Problem{Type: InvalidRequest, Title: "The request cannot be used", Status: status, Detail: fmt.Sprintf(format, args...)}
+// Unusable is the problem of a request that cannot be used, in words for anybody:
+// a key of package texts, and values for the text.
+func Unusable(status int, key string, values ...string) Problem {
+	p := refusal(status, key, values...)
+	p.Type, p.Title = InvalidRequest, "The request cannot be used"
+	return p
+}
+
+// refusal is a problem that its status names, in words for anybody.
+func refusal(status int, key string, values ...string) Problem {
+	return Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: texts.English().Say(key, values...), key: key, values: values,
+	}
+}
+
+// Words is the detail in the language of a page. It is empty where there is only
+// the English of a program's mistake, and the page is in another language.
+func (p Problem) Words(page pages.Page) string {
+	switch {
+	case p.key != "":
+		return page.T(p.key, p.values...)
+	case page.Lang() == texts.English().Tag():
+		return p.Detail
+	}
+	return ""
 }
 
 // Write answers with problem+json.
@@ -90,7 +118,7 @@ func problemOf(err error) (p Problem, known bool) {
 }
 
 // errorHandler answers what a handler returned as an error.
-func errorHandler(log *slog.Logger) echo.HTTPErrorHandler {
+func errorHandler(look *Look, log *slog.Logger) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
 			return
@@ -99,7 +127,10 @@ func errorHandler(log *slog.Logger) echo.HTTPErrorHandler {
 		if !known && !gone(c) {
 			log.Error("request failed", "path", c.Path(), "error", err)
 		}
-		failed := answer(c, p, func() ([]byte, error) { return pages.RenderError(pages.ErrorView{Status: p.Status, Detail: p.Detail}) })
+		failed := answer(c, p, func() ([]byte, error) {
+			page := look.Page(c.Response().Header(), c.Request())
+			return pages.RenderError(pages.ErrorView{Page: page, Status: p.Status, Detail: p.Words(page)})
+		})
 		if failed != nil {
 			log.Error("error page failed", "error", failed)
 		}

@@ -44,7 +44,7 @@ func newBackEnd(t *testing.T) *backEnd {
 
 func newBackEndOf(t *testing.T, o world.Options) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, o), doors: web.NewEcho("", quiet)}
+	b := &backEnd{World: world.New(t, o), doors: web.NewEcho("", nil, quiet)}
 	api := &web.API{
 		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)},
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },

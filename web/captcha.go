@@ -22,12 +22,11 @@ func Media(challenges *challenge.Desk) echo.HandlerFunc {
 		m, err := challenges.Media(c.Request().Context(), strings.TrimSuffix(file, ext), strings.TrimPrefix(ext, "."))
 		switch {
 		case errors.Is(err, challenge.ErrGone):
-			return echo.NewHTTPError(http.StatusNotFound, "This challenge is over. Load the page again for a new one.")
+			return refusal(http.StatusNotFound, "problem.challenge-over")
 		case errors.Is(err, challenge.ErrBusy):
-			return Problem{
-				Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable,
-				Detail: "Too much to do right now. Try again in a second.", RetryAfter: 1,
-			}
+			p := refusal(http.StatusServiceUnavailable, "problem.busy")
+			p.Type, p.Title, p.RetryAfter = OverloadedProblem, "Too much to do right now: try again shortly", 1
+			return p
 		case err != nil:
 			return err
 		}

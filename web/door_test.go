@@ -22,6 +22,8 @@ import (
 	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/web"
+	"authguard/web/pages"
+	"authguard/web/texts"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -41,6 +43,7 @@ type house struct {
 	people   *people
 	sessions *memory
 	storage  *storage
+	look     *web.Look
 }
 
 func newHouse(t *testing.T) *house {
@@ -62,14 +65,17 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 	must(err)
 	hash, err := checker.Hash(right)
 	must(err)
-	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}, storage: new(storage)}
+	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}, storage: new(storage), look: web.NewLook()}
 	h.people = &people{all: map[string]accounts.Login{
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
 	}}
 	h.api = &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
 	h.api.SetTokens([]string{"token"})
-	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: h.api, Log: quiet}).Handler()
+	languages, err := texts.New(nil)
+	must(err)
+	h.look.Set(pages.NewLook(pages.Brand{}, languages))
+	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler()
 	return h
 }
 
@@ -79,6 +85,7 @@ func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Chec
 		Passwords: &web.Passwords{Source: h.people, Gate: gate, Checker: checker, Log: quiet},
 		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour}),
 		Storage:   h.storage,
+		Look:      h.look,
 	}
 }
 
@@ -144,6 +151,7 @@ type browser struct {
 	to      http.Handler
 	from    string
 	accept  string
+	speaks  string // Accept-Language
 	cookies map[string]*http.Cookie
 }
 
@@ -155,6 +163,9 @@ func (b *browser) do(method, path, kind, body string) *httptest.ResponseRecorder
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr = b.from + ":1234"
 	r.Header.Set("Accept", b.accept)
+	if b.speaks != "" {
+		r.Header.Set("Accept-Language", b.speaks)
+	}
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/web/pages"
+	"authguard/web/texts"
 )
 
 // Login is a login door: the page, the form's target, and logging out. There
@@ -46,7 +47,9 @@ type Login struct {
 	Remote *remote.Provider
 	// Admin says that only administrators may enter here.
 	Admin bool
-	Log   *slog.Logger
+	// Look is of the pages; nil as for administrators.
+	Look *Look
+	Log  *slog.Logger
 
 	pages pages.LoginPages
 }
@@ -78,11 +81,11 @@ func (l *Login) attempt(c echo.Context) (err error) {
 		return l.malformed(t, err)
 	}
 	t.form["captcha_answer"] = cmp.Or(t.form["captcha_answer"], t.form[l.token()])
-	if why := unusable(t.form["password"]); why != "" {
+	if why := noPassword(t.form["password"]); why != "" {
 		// A name that cannot be an account's is the guard's to refuse, and to
 		// count (R11).
 		if _, err := l.Guard.Normalise(t.form["username"]); err == nil {
-			return l.invalid(t, Invalid("%s", why))
+			return l.invalid(t, Unusable(http.StatusBadRequest, why))
 		}
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
@@ -115,15 +118,16 @@ func (l *Login) failed() (why error) {
 	return why
 }
 
-// unusable says why a password cannot be anybody's.
-func unusable(password string) string {
+// noPassword is the key of the text that says why a password cannot be
+// anybody's; empty if it can.
+func noPassword(password string) string {
 	switch err := passwords.Possible(password); {
 	case password == "":
-		return "Type your password."
+		return "problem.no-password"
 	case errors.Is(err, passwords.ErrTooLong):
-		return "Passwords here have at most 72 bytes. What you typed is longer, so it cannot be the password."
+		return "problem.long-password"
 	case err != nil:
-		return "Passwords here have no NUL character. What was sent has one, so it cannot be the password."
+		return "problem.nul-password"
 	}
 	return ""
 }
@@ -299,7 +303,7 @@ func (l *Login) wrong(t *try) (err error) {
 // stopped answers what the guard did not let through.
 func (l *Login) stopped(t *try) error {
 	if t.decision.Reasons.Has(guard.BadAccountName) {
-		return l.invalid(t, Invalid("%s", whyNoName(t.form["username"])))
+		return l.invalid(t, Unusable(http.StatusBadRequest, whyNoName(t.form["username"])))
 	}
 	p, m := Stopped(&t.decision)
 	if p.Type == ChallengeRequired {
@@ -357,12 +361,12 @@ func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	return l.answer(t, p, m)
 }
 
-// whyNoName says what to do about a name that is none.
+// whyNoName is the key of the text that says what to do about a name that is none.
 func whyNoName(typed string) string {
 	if strings.TrimSpace(typed) == "" {
-		return "Type your user name."
+		return "problem.no-name"
 	}
-	return "Type your user name again by hand. What was sent is too long, or has characters that cannot be seen or look like others."
+	return "problem.odd-name"
 }
 
 func whyChallenge(d *guard.Decision) pages.ChallengeWhy {
@@ -408,16 +412,19 @@ func (l *Login) malformed(t *try, err error) error {
 }
 
 func (l *Login) invalid(t *try, p Problem) error {
-	return l.answer(t, p, pages.Message{Kind: pages.InvalidInput, Detail: p.Detail})
+	return l.answer(t, p, pages.Message{Kind: pages.InvalidInput})
 }
 
 // answer is a problem as JSON, or as the page with a message.
 func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 	if m.CodeFailed = t.decision.Reasons.Has(guard.PassFailed); m.CodeFailed {
-		p.Detail = strings.TrimSpace(p.Detail + " " + pages.CodeFailed)
+		p.Detail = strings.TrimSpace(p.Detail + " " + texts.English().Say("message.code-failed"))
 	}
 	return answer(t, p, func() ([]byte, error) {
-		view := l.view(t.form["next"])
+		view := l.view(t, t.form["next"])
+		if m.Kind == pages.InvalidInput {
+			m.Detail = p.Words(view.Page)
+		}
 		view.Username, view.Message, view.Challenge = t.form["username"], m, l.shown(t, p.Challenge)
 		return l.pages.Render(view)
 	})

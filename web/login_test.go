@@ -141,7 +141,7 @@ func TestAChallengeIsAskedForShownAndSolvedOnce(t *testing.T) {
 	asked := b.login("alice", right)
 	want(t, asked, http.StatusForbidden, "One more step", `value="alice"`)
 	id := challengeID.FindStringSubmatch(asked.Body.String())[1]
-	want(t, b.login("alice", right, "captcha_id", id, "captcha_answer", "41"), http.StatusForbidden, "did not match")
+	want(t, b.login("alice", right, "captcha_id", id, "captcha_answer", "41"), http.StatusForbidden, "was not solved")
 	want(t, b.login("alice", right, "captcha_id", id, "captcha_answer", world.Answer), http.StatusForbidden) // burnt
 	p := problem(t, h.browser("application/json").login("alice", right), http.StatusForbidden, web.ChallengeRequired)
 	if p.Challenge == nil || p.Challenge.Image == "" {

@@ -39,7 +39,7 @@ func (l *Login) strictTransport(next echo.HandlerFunc) echo.HandlerFunc {
 
 // page is GET /login.
 func (l *Login) page(c echo.Context) error {
-	view := l.view(c.QueryParam("next"))
+	view := l.view(c, c.QueryParam("next"))
 	session, err := l.Sessions.Get(c)
 	if err != nil { // whoever has no session can try to log in all the same
 		l.Log.Error("the login page does not know whether somebody is logged in", "error", err)
@@ -82,7 +82,7 @@ func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, err
 func (l *Login) codePage(c echo.Context) error { return l.showCode(c, http.StatusOK, pages.CodeView{}) }
 
 func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error {
-	view.Admin, view.Mail = l.Admin, l.AskCode != nil
+	view.Page, view.Admin, view.Mail = l.Look.Page(c.Response().Header(), c.Request()), l.Admin, l.AskCode != nil
 	page, err := pages.RenderCode(view)
 	return WritePage(c, status, page, err)
 }
@@ -96,13 +96,14 @@ func (l *Login) askCode(c echo.Context) error {
 		return err
 	}
 	if l.AskCode == nil {
-		return echo.NewHTTPError(http.StatusNotFound, "Nobody can be sent a code here. Ask whoever runs this site for one.")
+		return refusal(http.StatusNotFound, "problem.no-code")
 	}
 	asked, err := l.Guard.PassFor(l.Directory, form["username"], l.Edge.Client(c.Request()).Address)
 	if err != nil {
-		p := Invalid("Type your user name.")
+		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {
-			return pages.RenderCode(pages.CodeView{Admin: l.Admin, Mail: true, Problem: p.Detail})
+			page := l.Look.Page(c.Response().Header(), c.Request())
+			return pages.RenderCode(pages.CodeView{Page: page, Admin: l.Admin, Mail: true, Problem: p.Words(page)})
 		})
 	}
 	l.AskCode(asked)
@@ -112,9 +113,9 @@ func (l *Login) askCode(c echo.Context) error {
 	return l.showCode(c, http.StatusAccepted, pages.CodeView{Username: form["username"], Asked: true})
 }
 
-// view is the page, leading to next.
-func (l *Login) view(next string) pages.LoginView {
-	view := pages.LoginView{Admin: l.Admin}
+// view is the page for whoever asks, leading to next.
+func (l *Login) view(c echo.Context, next string) pages.LoginView {
+	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
 	if next = LocalPath(next); next != "/" {
 		view.Next = next
 	}

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -62,7 +63,7 @@ func sameOrigin(origin string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if protection.Check(c.Request()) != nil {
-				return echo.NewHTTPError(http.StatusForbidden, "The request came from another site. Nothing was changed.")
+				return refusal(http.StatusForbidden, "problem.other-site")
 			}
 			return next(c)
 		}
@@ -119,10 +120,10 @@ func ReadJSON(c echo.Context, limit int64, into any) error {
 func readBody(c echo.Context, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, limit))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, invalid(http.StatusRequestEntityTooLarge, "Send at most %d bytes.", limit)
+		return nil, Unusable(http.StatusRequestEntityTooLarge, "problem.too-large", "bytes", strconv.FormatInt(limit, 10))
 	}
 	if err != nil {
-		return nil, Invalid("The body could not be read.")
+		return nil, Unusable(http.StatusBadRequest, "problem.body")
 	}
 	return body, nil
 }
@@ -165,7 +166,7 @@ func ReadForm(c echo.Context, fields ...string) (Form, error) {
 	}
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
-		return nil, invalid(http.StatusUnsupportedMediaType, "Send a form (application/x-www-form-urlencoded) or JSON (application/json).")
+		return nil, Unusable(http.StatusUnsupportedMediaType, "problem.kind")
 	}
 	body, err := readBody(c, MaxBody)
 	if err != nil {
@@ -173,7 +174,7 @@ func ReadForm(c echo.Context, fields ...string) (Form, error) {
 	}
 	values, err := url.ParseQuery(string(body)) // the body alone: names in the URL's query do not count
 	if err != nil {
-		return nil, Invalid("The form could not be read.")
+		return nil, Unusable(http.StatusBadRequest, "problem.form")
 	}
 	f := make(Form, len(fields))
 	for _, name := range fields {
@@ -182,7 +183,7 @@ func ReadForm(c echo.Context, fields ...string) (Form, error) {
 		case 1:
 			f[name] = all[0]
 		default:
-			return nil, Invalid("Send the field %s once.", name)
+			return nil, Unusable(http.StatusBadRequest, "problem.twice", "field", name)
 		}
 	}
 	return f, nil

@@ -28,12 +28,13 @@ type Public struct {
 	Challenges *challenge.Desk
 	Probes     *control.Probes // of doctor; nil: there are none
 	Origin     string          // where browsers find us; empty: the request's own host
+	Look       *Look
 	Log        *slog.Logger
 }
 
 // Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler {
-	e := NewEcho(p.Origin, p.Log)
+	e := NewEcho(p.Origin, p.Look, p.Log)
 	e.Pre(p.Login.Edge.probes(p.Probes))
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
@@ -47,10 +48,10 @@ func (p *Public) Handler() http.Handler {
 // files, errors that people can read, and a refusal of what a browser sends
 // from another site. The origin is where browsers find us if a proxy in front
 // does not pass the host on; it may be empty.
-func NewEcho(origin string, log *slog.Logger) *echo.Echo {
+func NewEcho(origin string, look *Look, log *slog.Logger) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = errorHandler(log)
+	e.HTTPErrorHandler = errorHandler(look, log)
 	e.Use(secureHeaders, recovered(log), sameOrigin(origin))
 	files := http.StripPrefix("/static/", http.FileServerFS(static.Files))
 	e.GET("/static/*", func(c echo.Context) error {

@@ -31,7 +31,7 @@ func (h *house) doors(t *testing.T) map[string]func(account, address, password s
 	}
 	administration := h.login("admin", h.gate, h.checker)
 	administration.Admin = true
-	api := &backEnd{World: h.World, doors: web.NewEcho("", quiet)}
+	api := &backEnd{World: h.World, doors: web.NewEcho("", nil, quiet)}
 	h.api.Routes(api.doors)
 	return map[string]func(account, address, password string) bool{
 		"login":   form(h),

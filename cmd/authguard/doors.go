@@ -116,9 +116,11 @@ func (d *doors) public() http.Handler { return d.site.main.public(d) }
 
 // public is what a realm has on the public listener.
 func (r *realm) public(d *doors) http.Handler {
+	login := r.login(d, "login", &d.edge, d.at.Session, r.people.source)
+	login.Look = r.look
 	public := &web.Public{
-		Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), API: &r.api,
-		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Log: r.log,
+		Login: login, API: &r.api,
+		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Look: r.look, Log: r.log,
 	}
 	return r.before(public.Handler())
 }
@@ -134,7 +136,7 @@ func (d *doors) administration() http.Handler {
 	r := d.site.main
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Admin, login.Directory = true, admin.Directory
-	e := web.NewEcho("", d.site.log)
+	e := web.NewEcho("", nil, d.site.log)
 	e.Use(d.inside.Local)
 	e.GET("/captcha/:file", web.Media(r.mode.challenges))
 	pages := admin.Site{

@@ -17,7 +17,9 @@ import (
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
+	"authguard/web/pages"
 	"authguard/web/proxy"
+	"authguard/web/texts"
 )
 
 // defaultRealm gets every request that no other realm claims.
@@ -40,11 +42,15 @@ type realm struct {
 	routes  atomic.Pointer[map[string]*guard.Guard] // of the proxy's routes that count for themselves
 	control *control.Control
 	api     web.API
+	look    *web.Look
 	hold    atomic.Int64 // nanoseconds for which an attempt may be held
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config, builtIn challenge.Illustrated) (r *realm, err error) {
-	r = &realm{name: name, site: s, config: c, log: s.log}
+	r = &realm{name: name, site: s, config: c, log: s.log, look: web.NewLook()}
+	if err := r.dress(c); err != nil {
+		return nil, err
+	}
 	if r.mode, err = openMode(ctx, r, builtIn); err != nil {
 		return nil, err
 	}
@@ -122,7 +128,7 @@ func (r *realm) start() {
 func (r *realm) reload(c config.Config) error {
 	policy := c.Policy()
 	policy.Places = r.guard.Policy().Places // their store was made with them
-	err := errors.Join(r.guard.SetPolicy(policy), r.mode.reload(c))
+	err := errors.Join(r.guard.SetPolicy(policy), r.mode.reload(c), r.dress(c))
 	r.guard.SetHeld(c.Limits.Held, c.Limits.HeldPerAddress)
 	r.adopt(c)
 	return errors.Join(err, r.setProxy(context.Background()))
@@ -137,4 +143,14 @@ func (r *realm) adopt(c config.Config) {
 	r.api.SetTokens(tokens)
 	r.hold.Store(int64(c.Limits.Hold))
 	r.config = c
+}
+
+// dress reads what the realm's pages look like and say, and puts it in force.
+func (r *realm) dress(config.Config) error {
+	languages, err := texts.New(nil)
+	if err != nil {
+		return err
+	}
+	r.look.Set(pages.NewLook(pages.Brand{}, languages))
+	return nil
 }

@@ -18,8 +18,10 @@ import (
 // openProxy makes the realm's reverse proxy, with or without an app behind it.
 func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
+	login := r.login(d, "login", &d.edge, d.at.Session, r.people.source)
+	login.Look = r.look.Below(proxy.Base)
 	r.proxy, err = proxy.New(proxy.Config{
-		Edge: &d.edge, Guard: r.guardOf, Login: r.login(d, "login", &d.edge, d.at.Session, r.people.source), Challenges: r.mode.challenges,
+		Edge: &d.edge, Guard: r.guardOf, Login: login, Look: r.look, Challenges: r.mode.challenges,
 		Remote: r.mode.remote, Hold: &r.hold, Secure: d.secure(), Origin: r.config.Origin, Secret: slices.Concat(r.site.storage.keys.Challenges, []byte(r.name)), Log: r.log,
 	})
 	if err != nil {

@@ -32,6 +32,7 @@ type World struct {
 	Counts *failures.Memory
 	Cookie *trusted.Cookies
 	Lists  *guard.Lists
+	Desk   *challenge.Desk
 	// CheckTakes is how long a password check takes, in the world's time: a
 	// sleep, to be used within testing/synctest.
 	CheckTakes time.Duration
@@ -132,11 +133,11 @@ func New(t testing.TB, o Options) *World {
 	if o.Work {
 		desk.Others, desk.Preferred = []challenge.Provider{Labour{}}, challenge.KindBoth
 	}
-	challenges, err := challenge.New(desk)
+	w.Desk, err = challenge.New(desk)
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
 		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
-		Cookies: w.Cookie, Mode: w.Mode, Challenges: challenges, Lists: w.Lists, Canonical: o.Canonical,
+		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Desk, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Passes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
 	})
 	must(err)

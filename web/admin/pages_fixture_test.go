@@ -59,7 +59,7 @@ func newCounter(t *testing.T) *counter {
 	}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }})
-	e := web.NewEcho("", quiet)
+	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{
 		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
 	}

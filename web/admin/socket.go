@@ -80,7 +80,7 @@ func private(_, _ string, raw syscall.RawConn) error {
 // the login; the kernel says which user did, and the audit log shows "cli:" and
 // the name. Requests have no time limit: an import may be long.
 func (a *API) SocketServer() *http.Server {
-	e := web.NewEcho("", a.Log)
+	e := web.NewEcho("", nil, a.Log)
 	a.Routes(e, func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, _ := c.Request().Context().Value(peerKey{}).(string)

@@ -4,15 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"strconv"
 )
-
-// A Page is what every page for the public has. The zero Page is right where
-// our own paths are at the root.
-type Page struct {
-	// Base stands in front of all paths of ours: "/.authguard" before an
-	// application, where /static/… and the rest are the application's.
-	Base string
-}
 
 // GateView is the page between a visitor and the form of an application that
 // cannot be changed: a challenge, a wait, or why it does not go on. It asks for
@@ -42,14 +35,14 @@ type GateView struct {
 // RenderGate draws the page.
 func RenderGate(v GateView) ([]byte, error) { return render("gate", v) }
 
-// Said is what the message says here, where what was typed is kept.
-func (v GateView) Said() Message { return v.Message.atGate() }
+// Lines are what the message says here, where what was typed is kept.
+func (v GateView) Lines() []string { return v.lines(v.Message, true) }
 
 // Subheading is none: what the message says first is the heading of the page.
 func (v GateView) Subheading() string { return "" }
 
 // Wait is the message's wait.
-func (v GateView) Wait() wait { return v.Message.wait() }
+func (v GateView) Wait() wait { return v.wait(v.Message) }
 
 // FocusOn is the message: the field comes after it, and whoever hears the page
 // did not ask for it.
@@ -67,9 +60,12 @@ func (v GateView) Again() string {
 	return cmp.Or(v.Next, v.Action)
 }
 
+// TypeMeanwhile is the key of what may be done while the browser works.
+func (v GateView) TypeMeanwhile() string { return "work.type" }
+
 // Frame is what surrounds the page.
 func (v GateView) Frame() frame {
-	return frame{Page: v.Page, Title: v.Said().Title(), Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
+	return frame{Page: v.Page, Title: v.title(v.Message), Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
 }
 
 // DownView is the page for when the application does not answer.
@@ -85,31 +81,15 @@ type DownView struct {
 // RenderDown draws the page.
 func RenderDown(v DownView) ([]byte, error) { return render("down", v) }
 
+// Code is the status.
+func (v DownView) Code() string { return strconv.Itoa(v.Status) }
+
 // Late reports whether it took too long, so that the application may have done
 // what it was asked all the same.
 func (v DownView) Late() bool { return v.Status == http.StatusGatewayTimeout }
 
 // Frame is what surrounds the page.
-func (v DownView) Frame() frame { return frame{Page: v.Page, Title: "This site does not answer"} }
-
-// gateSaid is what the kinds of messages say where a form waits to go on to an
-// application, and may be of any kind: what was typed is kept.
-var gateSaid = map[MessageKind]string{
-	ChallengeAhead:    "Solve the challenge below, and you come to the page that you wanted.",
-	ChallengeRequired: "Solve the challenge below, and what you sent goes on. You need not type it again.",
-	ChallengeFailed:   "What you sent has not gone on yet, and you need not type it again. Here is a new challenge: each one works once, for a few minutes.",
-	SlowDown:          "There were several failed tries, so the next one has to wait. What you sent has not gone on yet, and you need not type it again. Trying earlier does no harm, but it does not help.",
-	Blocked:           "Whoever runs this site has blocked the address that you come from, for everybody who has it. What you sent was not looked at. Use another connection, or ask them to lift the block.",
-	Overloaded:        "Very many people are using this site at once. What you sent has not gone on yet, and you need not type it again.",
-	PicturesWait: "Without JavaScript only a few tries an hour are possible from one network, and a few a minute on the whole site while it is attacked. " +
-		"What you sent has not gone on yet. Turn JavaScript on and start again, and you need not wait.",
-	InvalidInput: "Go back to the form, fill it in again and send it.",
-}
-
-func (m Message) atGate() Message {
-	m.gate = true
-	return m
-}
+func (v DownView) Frame() frame { return frame{Page: v.Page, Title: v.T("down.title")} }
 
 // loginPath is the sign-in page that leads to next.
 func loginPath(next string) string {

@@ -3,8 +3,6 @@ package pages
 import (
 	"strconv"
 	"time"
-
-	"authguard/guard"
 )
 
 // LoginView is the sign-in page, of the site and of the administration.
@@ -76,12 +74,12 @@ func (v LoginView) Wait() wait {
 	if v.marked {
 		return wait{slotSeconds.mark(), slotWords.mark(), slotISO.mark(), slotClock.mark()}
 	}
-	return v.Message.wait()
+	return v.wait(v.Message)
 }
 
-func (m Message) wait() wait {
+func (p Page) wait(m Message) wait {
 	return wait{
-		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), guard.Spell(m.RetryAfter),
+		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), spell(p.language(), m.RetryAfter),
 		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
 	}
 }
@@ -102,17 +100,26 @@ func (v LoginView) FocusOn() string {
 // the quickest way in, and where one did not count.
 func (v LoginView) AsksForCode() bool { return v.Message.AsksForCode() }
 
-// Said is what the message says here.
-func (v LoginView) Said() Message { return v.Message }
+// Lines are what the message says here.
+func (v LoginView) Lines() []string { return v.lines(v.Message, false) }
 
 // Subheading stands above the message.
-func (v LoginView) Subheading() string { return v.Message.Title() }
+func (v LoginView) Subheading() string { return v.title(v.Message) }
+
+// TypeMeanwhile is the key of what may be done while the browser works.
+func (v LoginView) TypeMeanwhile() string {
+	if v.Challenge.Both() {
+		return "work.type"
+	}
+	return "work.type-name"
+}
 
 // Again is the link to another picture.
 func (v LoginView) Again() string { return loginPath(v.Next) }
 
 // CodeView is the page that says how to get a one-time code.
 type CodeView struct {
+	Page
 	Admin bool
 	// Mail says that a code can be sent to the account's owner.
 	Mail bool
@@ -120,30 +127,39 @@ type CodeView struct {
 	// whether one is on its way is told to nobody.
 	Username string
 	Asked    bool
-	// Problem is a sentence of the handler's own, for a form that was incomplete.
+	// Problem is a sentence of the handler's own in the page's language, for a form
+	// that was incomplete.
 	Problem string
 }
 
 // RenderCode draws the page.
 func RenderCode(v CodeView) ([]byte, error) { return render("code", v) }
 
+// Back is the sign-in page; empty where that is an application's.
+func (v CodeView) Back() string {
+	if v.Base != "" {
+		return ""
+	}
+	return "/login"
+}
+
 // Frame is what surrounds the page.
 func (v CodeView) Frame() frame {
-	title := "One-time code"
+	title := v.T("code.label")
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Title: title, Script: "login.js"}
+	return frame{Page: v.Page, Title: title, Script: "login.js"}
 }
 
 // Frame is what surrounds the page.
 func (v LoginView) Frame() frame {
-	title := "Sign in"
+	title := v.T("login.title")
 	switch {
 	case v.SignedInAs != "":
-		title = "Signed in"
+		title = v.T("login.signed-in")
 	case v.Message.Tone() == "bad":
-		title = v.Message.Title() + " · Sign in"
+		title = v.title(v.Message) + " · " + title
 	}
 	if v.Admin {
 		title += " · Administration"

@@ -76,9 +76,9 @@ func TestWaitingIsSaidInWordsAndInSeconds(t *testing.T) {
 func TestEveryMessageSaysWhatHappenedAndWhatItMeans(t *testing.T) {
 	t.Parallel()
 	for kind := NoMessage + 1; kind <= SignedOut; kind++ {
-		m := Message{Kind: kind}
-		if m.Tone() == "" || m.Title() == "" || len(m.Lines()) == 0 || m.Lines()[0] == "" {
-			t.Errorf("kind %d: %q %q %q", kind, m.Tone(), m.Title(), m.Lines())
+		v := LoginView{Message: Message{Kind: kind}}
+		if v.Message.Tone() == "" || v.Subheading() == "" || len(v.Lines()) == 0 || v.Lines()[0] == "" {
+			t.Errorf("kind %d: %q %q %q", kind, v.Message.Tone(), v.Subheading(), v.Lines())
 		}
 	}
 }

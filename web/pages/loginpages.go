@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,15 +15,19 @@ import (
 // marks; filling that in takes 1 µs. The zero LoginPages is ready to use, and
 // safe for concurrent use.
 type LoginPages struct {
-	skeletons sync.Map // a LoginView with marks → its page, taken apart at them
+	look      atomic.Pointer[Look] // of what is kept
+	skeletons sync.Map             // a LoginView with marks → its page, taken apart at them
 }
 
 // Render draws the sign-in page. Pages that lead somewhere, belong to a session
 // or say something special are few and drawn whole: what is kept is a closed
-// set, which no stranger can make grow.
+// set, which no stranger can make grow. A new look begins it anew.
 func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" {
 		return render("login", v)
+	}
+	if p.look.Swap(v.Look) != v.Look {
+		p.skeletons.Clear()
 	}
 	key := v.withMarks()
 	kept, ok := p.skeletons.Load(key)

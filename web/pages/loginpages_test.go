@@ -8,18 +8,26 @@ import (
 
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
+
+	"authguard/web/texts"
 )
 
 // A page from a skeleton must read exactly like one that is drawn whole,
 // whatever was typed.
 func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 	t.Parallel()
+	set, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := NewLook(Brand{}, set)
 	var kept LoginPages
 	typed := rapid.OneOf(
 		rapid.String(), rapid.SampledFrom([]string{"", "alice", `"><script>alert(1)</script>`, "slot-goes-here-a", "&amp;", "' onfocus='x"}),
 	)
 	rapid.Check(t, func(rt *rapid.T) {
 		v := LoginView{
+			Page:     look.For(rapid.SampledFrom([]string{"en", "fr"}).Draw(rt, "language")),
 			Username: typed.Draw(rt, "username"),
 			Admin:    rapid.Bool().Draw(rt, "admin"),
 			Message: Message{
@@ -44,7 +52,7 @@ func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 	})
 	n := 0
 	kept.skeletons.Range(func(any, any) bool { n++; return true })
-	if n > 9*4*2*2*2*3*2 { // kinds, reasons, long or short, with an end or none, doors, challenges, named or not
+	if n > 2*9*4*2*2*2*3*2 { // languages, kinds, reasons, long or short, with an end or none, doors, challenges, named or not
 		t.Errorf("%d skeletons are kept", n)
 	}
 }

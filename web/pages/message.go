@@ -66,38 +66,29 @@ type Message struct {
 	// CodeFailed says that the one-time code that came along was none.
 	CodeFailed bool
 	// Detail replaces the text of InvalidInput. It is the handler's own
-	// sentence, never a copy of what was typed.
+	// sentence in the page's language, never a copy of what was typed.
 	Detail string
-
-	gate bool // said on the page before an application's form
 }
 
-// said is what each kind of message says: its tone, what happened, and what it
-// means and what to do next.
-var said = [...]struct{ tone, title, text string }{
+// said is what each kind of message is: its tone, and the keys of its texts on
+// the sign-in page (message.KEY.title and .text) and before an application's form,
+// where what was typed is kept and may be of any kind.
+var said = [...]struct{ tone, key, atGate string }{
 	NoMessage:         {},
-	WrongCredentials:  {"bad", "That did not match", "The user name or the password is wrong. Check both, and Caps Lock, then try again."},
-	ChallengeAhead:    {"calm", "One more step", "If you have signed in from here before, you may leave it empty."},
-	ChallengeRequired: {"calm", "One more step", "Solve the challenge below and enter your password again: it was not looked at."},
-	ChallengeFailed:   {"bad", "The digits did not match", "Your password was not looked at. Here is a new challenge: each one works once, for a few minutes."},
-	SlowDown: {"calm", "Please wait before you try again", "There were several failed sign-ins, so the next one has to wait. Your password was not looked at. " +
-		"Trying earlier does no harm, but it does not help."},
-	Blocked: {"bad", "Sign-ins from your network are blocked", "Whoever runs this site has blocked the address that you come from, for everybody who has it. " +
-		"Your password was not looked at. Use another connection, or ask them to lift the block."},
-	Overloaded: {"calm", "Too busy at the moment", "Very many people are signing in, and we check only so many passwords at once. Yours was not looked at."},
-	PicturesWait: {"calm", "Please wait before you try again", "Without JavaScript only a few sign-ins an hour are possible from one network, and a few a minute " +
-		"on the whole site while it is attacked. Your password was not looked at. Turn JavaScript on and load the sign-in page again, and you need not wait."},
-	InvalidInput: {"bad", "Something is missing", "Enter your user name and your password, then try again."},
-	SignedOut:    {"good", "You are signed out", "This browser no longer acts for your account. On a computer that others use, close the window too."},
+	WrongCredentials:  {"bad", "message.wrong", ""},
+	ChallengeAhead:    {"calm", "message.ahead", "gate.ahead"},
+	ChallengeRequired: {"calm", "message.required", "gate.required"},
+	ChallengeFailed:   {"bad", "message.failed", "gate.failed"},
+	SlowDown:          {"calm", "message.slow", "gate.slow"},
+	Blocked:           {"bad", "message.blocked", "gate.blocked"},
+	Overloaded:        {"calm", "message.busy", "gate.busy-text"},
+	PicturesWait:      {"calm", "message.pictures", "gate.pictures"},
+	InvalidInput:      {"bad", "message.invalid", "gate.invalid"},
+	SignedOut:         {"good", "message.signed-out", ""},
 }
 
 var whySaid = [...]string{
-	WhyUnusual:   "Something about this sign-in is unusual.",
-	WhyAccount:   "There were too many failed sign-ins for this account. Somebody may be guessing its password.",
-	WhyNetwork:   "There were too many failed sign-ins from your network. It may not have been you.",
-	WhyWork:      "There were too many failed sign-ins for this account, so the digits alone do not do: your browser has to do some work as well. Turn JavaScript on, or sign in from where you have signed in before.",
-	WhyElsewhere: "The challenge that you solved does not count for this sign-in: it was for another user name or network, or the account asks for one of its own, or for more work by now.",
-	WhySite:      "Somebody is trying very many passwords on this site. Until that stops, everyone who signs in from a new place solves a challenge.",
+	WhyUnusual: "why.unusual", WhyAccount: "why.account", WhyNetwork: "why.network", WhyWork: "why.work", WhyElsewhere: "why.elsewhere", WhySite: "why.site",
 }
 
 // longWait is when waiting stops being the best advice.
@@ -106,34 +97,36 @@ const longWait = 5 * time.Minute
 // Tone is "bad", "calm" or "good", and empty when there is nothing to say.
 func (m Message) Tone() string { return said[m.Kind].tone }
 
-// Title is what happened, in a few words.
-func (m Message) Title() string { return said[m.Kind].title }
-
-// CodeFailed is said of a one-time code that was none.
-const CodeFailed = "The one-time code did not count: it is mistyped, used or too old, or was used in another place first."
-
-// Lines is what it means and what to do next.
-func (m Message) Lines() []string {
-	if m.CodeFailed {
-		return append(m.lines(), CodeFailed)
+// title is what happened, in a few words.
+func (p Page) title(m Message) string {
+	if m.Kind == NoMessage {
+		return ""
 	}
-	return m.lines()
+	return p.T(said[m.Kind].key + ".title")
 }
 
-func (m Message) lines() []string {
-	text := said[m.Kind].text
-	if m.gate {
-		text = cmp.Or(gateSaid[m.Kind], text)
+// lines are what it means and what to do next.
+func (p Page) lines(m Message, atGate bool) (lines []string) {
+	key := said[m.Kind].key + ".text"
+	if atGate {
+		key = cmp.Or(said[m.Kind].atGate, key)
 	}
 	switch {
+	case m.Kind == NoMessage:
 	case m.Kind == ChallengeAhead || m.Kind == ChallengeRequired:
-		return []string{whySaid[m.Why], text}
-	case m.Kind == SlowDown && m.RetryAfter > longWait:
-		return []string{text, "In a hurry? Use a device and a connection from which you have signed in before, or sign in with a one-time code."}
+		lines = []string{p.T(whySaid[m.Why]), p.T(key)}
 	case m.Kind == InvalidInput:
-		return []string{cmp.Or(m.Detail, text)}
+		lines = []string{cmp.Or(m.Detail, p.T(key))}
+	default:
+		lines = []string{p.T(key)}
 	}
-	return []string{text}
+	if m.Kind == SlowDown && m.RetryAfter > longWait {
+		lines = append(lines, p.T("message.slow.hurry"))
+	}
+	if m.CodeFailed {
+		lines = append(lines, p.T("message.code-failed"))
+	}
+	return lines
 }
 
 // Waits reports whether nothing can be done before RetryAfter is over.

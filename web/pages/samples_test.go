@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -22,44 +23,54 @@ const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egp
 
 // samples are the pages in every state that changes their markup.
 func samples() map[string]func() ([]byte, error) {
-	login := func(v LoginView) func() ([]byte, error) {
-		return func() ([]byte, error) { return new(LoginPages).Render(v) }
-	}
 	admin := func(v AdminView) func() ([]byte, error) {
 		return func() ([]byte, error) { return RenderAdmin(v) }
 	}
-	return map[string]func() ([]byte, error){
-		"login":            login(LoginView{}),
-		"login wrong":      login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
-		"login image":      login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
-		"login work":       login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
-		"login widget":     login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
-		"login wait":       login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
-		"login code":       login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
-		"code":             func() ([]byte, error) { return RenderCode(CodeView{}) },
-		"code by mail":     func() ([]byte, error) { return RenderCode(CodeView{Mail: true, Problem: "Type your user name."}) },
-		"code asked":       func() ([]byte, error) { return RenderCode(CodeView{Mail: true, Asked: true, Username: hostile}) },
-		"login busy":       login(LoginView{Admin: true, Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
-		"signed in":        login(LoginView{SignedInAs: hostile, Next: "/account"}),
+	all := public(Page{})
+	maps.Copy(all, map[string]func() ([]byte, error){
 		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
 		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
-		"gate": func() ([]byte, error) {
-			return RenderGate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: image(), Message: Message{Kind: ChallengeAhead, Why: WhySite}})
-		},
-		"gate form": func() ([]byte, error) {
-			return RenderGate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}})
-		},
-		"gate widget": func() ([]byte, error) {
-			return RenderGate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true})
-		},
-		"gate wait": func() ([]byte, error) {
-			return RenderGate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}})
-		},
-		"down":           func() ([]byte, error) { return RenderDown(DownView{Status: 502, Retry: "/a?b=\"><script>"}) },
-		"late":           func() ([]byte, error) { return RenderDown(DownView{Status: 504}) },
-		"error":          func() ([]byte, error) { return RenderError(ErrorView{Status: 404}) },
-		"admin":          admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
-		"admin attacked": admin(attacked()),
+		"admin":            admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
+		"admin attacked":   admin(attacked()),
+	})
+	return all
+}
+
+// public are those of the pages that are not the administration's.
+func public(p Page) map[string]func() ([]byte, error) {
+	login := func(v LoginView) func() ([]byte, error) {
+		v.Page = p
+		return func() ([]byte, error) { return new(LoginPages).Render(v) }
+	}
+	code := func(v CodeView) func() ([]byte, error) {
+		v.Page = p
+		return func() ([]byte, error) { return RenderCode(v) }
+	}
+	gate := func(v GateView) func() ([]byte, error) {
+		v.Look, v.Language = p.Look, p.Language
+		return func() ([]byte, error) { return RenderGate(v) }
+	}
+	return map[string]func() ([]byte, error){
+		"login":        login(LoginView{}),
+		"login wrong":  login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
+		"login image":  login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
+		"login work":   login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
+		"login both":   login(LoginView{Challenge: both(), Message: Message{Kind: ChallengeFailed}}),
+		"login widget": login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
+		"login wait":   login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"login code":   login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
+		"login busy":   login(LoginView{Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
+		"signed in":    login(LoginView{SignedInAs: hostile, Next: "/account"}),
+		"code":         code(CodeView{}),
+		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
+		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile}),
+		"gate":         gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: image(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
+		"gate form":    gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
+		"gate widget":  gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
+		"gate wait":    gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"down":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },
+		"late":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
+		"error":        func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
 	}
 }
 
@@ -70,6 +81,12 @@ func image() Challenge {
 func work() Challenge {
 	c := image()
 	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
+	return c
+}
+
+func both() Challenge {
+	c := work()
+	c.Kind = ChallengeBoth
 	return c
 }
 

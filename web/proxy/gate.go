@@ -92,7 +92,7 @@ func (v *visit) unseal(r *http.Request) error {
 	}
 	fields, err := url.ParseQuery(string(v.sent.Body))
 	if err != nil || len(fields[sealedField]) != 1 {
-		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form could not be read."}
+		return web.Unusable(http.StatusBadRequest, "problem.form")
 	}
 	answer := fields.Get(web.AnswerField(v.proxy.Remote))
 	if answer == "" {
@@ -106,7 +106,7 @@ func (v *visit) unseal(r *http.Request) error {
 		return nil
 	}
 	if v.sent, err = v.proxy.forms.open(text, r.URL.EscapedPath()); err != nil {
-		return &route.Refusal{Status: http.StatusBadRequest, Text: "What you sent has waited for too long. Go back to the form and fill it in again."}
+		return web.Unusable(http.StatusBadRequest, "problem.waited")
 	}
 	v.sent.ours, v.sent.sealed = true, true
 	return nil
@@ -192,7 +192,7 @@ func wantsPage(r *http.Request) bool {
 // stopped answers an attempt that may not go on.
 func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credential, d guard.Decision, err error) {
 	if d.Reasons.Has(guard.BadAccountName) {
-		v.invalid(w, r, http.StatusBadRequest, "Type your user name again by hand. What was sent is empty, too long, or has characters that cannot be seen or look like others.")
+		v.invalid(w, r, web.Unusable(http.StatusBadRequest, "problem.bad-name"))
 		return
 	}
 	p, m := web.Stopped(&d)
@@ -236,9 +236,12 @@ func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view
 			}
 		}
 	}
-	view.Page.Base, view.Action = Base, r.URL.RequestURI()
+	view.Action = r.URL.RequestURI()
 	view.Challenge = web.Shown(w.Header(), p.Challenge, v.proxy.Remote)
-	v.answer(w, r, p, func() ([]byte, error) { return pages.RenderGate(view) })
+	v.answer(w, r, p, func() ([]byte, error) {
+		view.Page = v.proxy.Look.Page(w.Header(), r)
+		return pages.RenderGate(view)
+	})
 }
 
 func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, draw func() ([]byte, error)) {
@@ -264,8 +267,11 @@ func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, dr
 // refuse answers a request that must not reach the app. At a route it counts for its
 // address, like an attempt without a name (R11).
 func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	refusal := &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
-	errors.As(err, &refusal)
+	p, refusal := web.Unusable(http.StatusBadRequest, "problem.body"), new(route.Refusal)
+	if !errors.As(err, &p) && errors.As(err, &refusal) {
+		p = web.Invalid("%s", refusal.Text)
+		p.Status = refusal.Status
+	}
 	if v.route != nil {
 		v.guard = v.proxy.Guard(v.route.Name)
 		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Door: v.door()})
@@ -274,17 +280,17 @@ func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			return
 		}
 	}
-	if v.route == nil || refusal.Status != http.StatusBadRequest {
+	if v.route == nil || p.Status != http.StatusBadRequest {
 		w.Header().Set("Connection", "close") // the rest of what was sent is not read
 	}
-	v.invalid(w, r, refusal.Status, refusal.Text)
+	v.invalid(w, r, p)
 }
 
-func (v *visit) invalid(w http.ResponseWriter, r *http.Request, status int, text string) {
+func (v *visit) invalid(w http.ResponseWriter, r *http.Request, p web.Problem) {
 	web.SetHeaders(w.Header())
-	p := web.Problem{Type: web.InvalidRequest, Title: "The request cannot be used", Status: status, Detail: text}
 	v.answer(w, r, p, func() ([]byte, error) {
-		return pages.RenderError(pages.ErrorView{Page: pages.Page{Base: Base}, Status: status, Detail: text})
+		page := v.proxy.Look.Page(w.Header(), r)
+		return pages.RenderError(pages.ErrorView{Page: page, Status: p.Status, Detail: p.Words(page)})
 	})
 }
 
@@ -295,11 +301,14 @@ func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	if late(why) {
 		p.Status = http.StatusGatewayTimeout
 	}
-	view := pages.DownView{Page: pages.Page{Base: Base}, Status: p.Status}
+	view := pages.DownView{Status: p.Status}
 	if r.Method == http.MethodGet {
 		view.Retry = r.URL.RequestURI()
 	}
-	v.answer(w, r, p, func() ([]byte, error) { return pages.RenderDown(view) })
+	v.answer(w, r, p, func() ([]byte, error) {
+		view.Page = v.proxy.Look.Page(w.Header(), r)
+		return pages.RenderDown(view)
+	})
 }
 
 // late reports whether a time limit was reached.

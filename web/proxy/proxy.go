@@ -46,6 +46,8 @@ type Config struct {
 	// nanoseconds.
 	Hold   *atomic.Int64
 	Secure web.CookieSecurity // of cookies
+	// Look is of our pages; nil: authguard's own.
+	Look *web.Look
 	// Origin is where browsers find us; empty: the request's own host.
 	Origin string
 	// Secret seals forms: at least 16 bytes, the same on every node.
@@ -80,6 +82,7 @@ type app struct {
 // New returns a proxy without an app.
 func New(c Config) (*Proxy, error) {
 	p := &Proxy{Config: c}
+	p.Look = c.Look.Below(Base)
 	var err error
 	if p.forms, err = newForms(c.Secret); err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (p *Proxy) put(one *app) {
 
 // ownPaths are the pictures, the static files and the page about one-time codes.
 func (p *Proxy) ownPaths() http.Handler {
-	e := web.NewEcho(p.Origin, p.Log)
+	e := web.NewEcho(p.Origin, p.Look, p.Log)
 	e.GET("/captcha/:file", web.Media(p.Challenges))
 	if p.Login != nil {
 		p.Login.CodeRoutes(e)

@@ -3,12 +3,13 @@
 "use strict";
 
 for (const button of document.querySelectorAll("[data-reveal]")) {
+  const show = button.textContent;
   const input = document.getElementById(button.dataset.reveal);
   button.hidden = false;
   button.addEventListener("click", () => {
     const shown = input.type === "password";
     input.type = shown ? "text" : "password";
-    button.textContent = shown ? "Hide" : "Show";
+    button.textContent = shown ? button.dataset.hide : show;
     button.setAttribute("aria-pressed", String(shown));
     input.focus();
   });
@@ -39,6 +40,8 @@ function countDown(form, seconds) {
   const shown = line.querySelector("[data-wait-for]");
   const said = document.querySelector("[data-wait-said]");
   const label = submit.textContent;
+  const texts = JSON.parse(line.dataset.texts);
+  const words = speller(JSON.parse(line.dataset.units));
   // By the clock, since timers stand still while a laptop sleeps.
   const end = Date.now() + seconds * 1000;
   const until = line.querySelector("[data-wait-until]");
@@ -53,14 +56,13 @@ function countDown(form, seconds) {
     const left = Math.ceil((end - Date.now()) / 1000);
     if (left <= 0) {
       free();
-      line.textContent = "You can try again now.";
-      said.textContent = "You can try again now.";
+      line.textContent = said.textContent = texts.now;
       return;
     }
     shown.textContent = words(left);
-    if (submit.disabled) submit.textContent = left < 100 ? `Wait ${left} s` : label;
+    if (submit.disabled) submit.textContent = left < 100 ? texts.button.replace("{n}", left) : label;
     // Every second would drown out everything else in a screen reader.
-    if (left % 60 === 0 || left === 30 || left === 10) said.textContent = `${words(left)} left.`;
+    if (left % 60 === 0 || left === 30 || left === 10) said.textContent = texts.left.replace("{wait}", words(left));
   };
   const timer = setInterval(tick, 1000);
   submit.disabled = true;
@@ -74,15 +76,15 @@ function countDown(form, seconds) {
   }
 }
 
-function words(seconds) {
-  if (seconds <= 90) return plural(seconds, "second");
-  const minutes = Math.ceil(seconds / 60);
-  if (minutes < 60) return plural(minutes, "minute");
-  const rest = minutes % 60;
-  const hours = plural(Math.floor(minutes / 60), "hour");
-  return rest ? `${hours} ${plural(rest, "minute")}` : hours;
-}
-
-function plural(n, noun) {
-  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+// speller is how the server writes lengths of time, in the page's language.
+function speller(units) {
+  const rules = new Intl.PluralRules(document.documentElement.lang);
+  const count = (unit, n) => (units[unit][rules.select(n)] ?? units[unit].other).replace("{n}", n);
+  const both = (n, per, large, small) => count(large, Math.floor(n / per)) + (n % per ? ` ${count(small, n % per)}` : "");
+  return (seconds) => {
+    if (seconds <= 90 && seconds !== 60) return count("second", seconds);
+    const minutes = Math.ceil(seconds / 60);
+    if (minutes < 60) return count("minute", minutes);
+    return minutes < 48 * 60 ? both(minutes, 60, "hour", "minute") : both(Math.ceil(minutes / 60), 24, "day", "hour");
+  };
 }

@@ -2,7 +2,7 @@
 // derived by PBKDF2, is small enough.
 //
 //   <div data-pow='{"algorithm":"PBKDF2-SHA-256","iterations":…,"parts":…,"below":…,"salt":…}'
-//     [data-with-picture]><p role="status"></p></div>
+//     [data-with-picture] data-texts="…" data-meanwhile="…"><p role="status"></p></div>
 //   <div data-image-part>… <input name="captcha_answer"> …</div>
 //
 // Both in the login form. Without data-with-picture the work stands in for the
@@ -50,6 +50,7 @@
     const picture = form.querySelector("[data-image-part]");
     const withPicture = "withPicture" in part.dataset;
     const status = part.querySelector("[role=status]");
+    const texts = JSON.parse(part.dataset.texts), meanwhile = part.dataset.meanwhile;
     const say = (words) => { if (status && status.textContent !== words) status.textContent = words; };
     const showPicture = (shown) => {
       if (!picture || withPicture) return;
@@ -62,7 +63,7 @@
       if (!working) return;
       event.preventDefault();
       held = { by: event.submitter };
-      say("Your browser is still working. The form is sent as soon as it is done.");
+      say(texts.held);
     };
 
     try {
@@ -70,22 +71,21 @@
       if (!crypto.subtle) throw new Error("no WebCrypto");
       form.addEventListener("submit", hold);
       showPicture(false);
-      const meanwhile = withPicture ? "You can type meanwhile." : "You can type your name and password meanwhile.";
-      say(`Your browser is doing some work, to show that this is no mass attack. ${meanwhile}`);
+      say(`${texts.doing} ${meanwhile}`);
       let done = 0;
       const answer = document.createElement("input");
       answer.type = "hidden";
       answer.name = "captcha_work";
       answer.value = await solve(task, () => {
         // A quarter at a time: a screen reader says each of them.
-        if (++done * 4 % task.parts === 0 && done < task.parts && !held) say(`${done * 100 / task.parts} % of the work is done. ${meanwhile}`);
+        if (++done * 4 % task.parts === 0 && done < task.parts && !held) say(`${texts.part.replace("{n}", done * 100 / task.parts)} ${meanwhile}`);
       });
       part.append(answer);
-      say(withPicture ? "The work is done. The digits are still needed." : "The work is done. You need not type any digits.");
+      say(withPicture ? texts.digits : texts.done);
     } catch {
       held = null;
       showPicture(true);
-      say("Your browser could not do the work. Type the digits in the picture: that suffices, unless the next page says otherwise.");
+      say(texts.failed);
     }
     working = false;
     if (held) form.requestSubmit(held.by);

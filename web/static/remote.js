@@ -1,6 +1,6 @@
 // Shows the widget of a challenge provider in place of the picture.
 //
-//   <div data-remote="https://…/api.js" data-kind="turnstile"> the widget's element,
+//   <div data-remote="https://…/api.js" data-kind="turnstile" data-not-loaded="…"> the widget's element,
 //   <p role="status">, <button data-instead> </div>
 //   <div data-image-part> the picture and its field </div>
 //
@@ -26,7 +26,7 @@ for (const part of document.querySelectorAll("[data-remote]")) {
   if (part.dataset.kind === "friendly") script.type = "module";
   script.addEventListener("error", () => {
     usePicture(true);
-    part.querySelector("[role=status]").textContent = "The challenge could not be loaded. Please type the digits in the picture.";
+    part.querySelector("[role=status]").textContent = part.dataset.notLoaded;
   });
   document.head.append(script);
 }

@@ -1,0 +1,152 @@
+package web_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"authguard/internal/world"
+	"authguard/web"
+	"authguard/web/pages"
+	"authguard/web/texts"
+)
+
+// germans is what people who speak German do, and what the page says to them.
+var germans = map[string]struct {
+	do     func(*browser) *httptest.ResponseRecorder
+	status int
+	says   string
+}{
+	"the page":        {func(b *browser) *httptest.ResponseRecorder { return b.get("/login") }, http.StatusOK, "Benutzername"},
+	"wrong":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "wrong") }, http.StatusUnauthorized, "Das passt nicht zusammen"},
+	"no password":     {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "") }, http.StatusBadRequest, "Geben Sie Ihr Passwort ein."},
+	"a long password": {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", strings.Repeat("a", 73)) }, http.StatusBadRequest, "höchstens 72 Bytes"},
+	"a NUL":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "a\x00") }, http.StatusBadRequest, "kein NUL-Zeichen"},
+	"no name":         {func(b *browser) *httptest.ResponseRecorder { return b.login("", right) }, http.StatusBadRequest, "Geben Sie Ihren Benutzernamen ein."},
+	"an odd name":     {func(b *browser) *httptest.ResponseRecorder { return b.login("a\u202eb", right) }, http.StatusBadRequest, "noch einmal von Hand"},
+	"twice":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", right, "username", "bob") }, http.StatusBadRequest, "Senden Sie das Feld username nur einmal."},
+	"too much":        {func(b *browser) *httptest.ResponseRecorder { return b.login(strings.Repeat("a", web.MaxBody), right) }, http.StatusRequestEntityTooLarge, "höchstens 16384 Bytes"},
+	"a broken form": {func(b *browser) *httptest.ResponseRecorder {
+		return b.do("POST", "/login", "application/x-www-form-urlencoded", "a=%zz")
+	},
+		http.StatusBadRequest, "Das Formular konnte nicht gelesen werden"},
+	"a text":            {func(b *browser) *httptest.ResponseRecorder { return b.do("POST", "/login", "text/plain", "a") }, http.StatusUnsupportedMediaType, "Senden Sie ein Formular (application"},
+	"broken JSON":       {func(b *browser) *httptest.ResponseRecorder { return b.do("POST", "/login", "application/json", "{") }, http.StatusBadRequest, "Es fehlt etwas"},
+	"signed out":        {func(b *browser) *httptest.ResponseRecorder { return b.get("/login?signed-out=1") }, http.StatusOK, "Sie sind abgemeldet"},
+	"codes":             {func(b *browser) *httptest.ResponseRecorder { return b.get("/login/code") }, http.StatusOK, "Bitten Sie den Betreiber"},
+	"no codes here":     {func(b *browser) *httptest.ResponseRecorder { return b.post("/login/code", "username", "a") }, http.StatusNotFound, "niemandem ein Code gesendet"},
+	"nothing":           {func(b *browser) *httptest.ResponseRecorder { return b.get("/nothing") }, http.StatusNotFound, "Hier ist nichts"},
+	"not so":            {func(b *browser) *httptest.ResponseRecorder { return b.do("PUT", "/login", "", "") }, http.StatusMethodNotAllowed, "Das geht hier nicht"},
+	"no such challenge": {func(b *browser) *httptest.ResponseRecorder { return b.get("/captcha/xyz.png") }, http.StatusNotFound, "Diese Aufgabe ist abgelaufen"},
+	"another site": {func(b *browser) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/login", nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Accept", page)
+		r.Header.Set("Accept-Language", b.speaks)
+		w := httptest.NewRecorder()
+		b.to.ServeHTTP(w, r)
+		return w
+	}, http.StatusForbidden, "von einer anderen Website"},
+}
+
+func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	for name, tc := range germans {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHouse(t).browser(page)
+			b.speaks = "de-CH,de;q=0.9,en;q=0.5"
+			w := tc.do(b)
+			want(t, w, tc.status, `<html lang="de">`, tc.says)
+			if w.Header().Get("Content-Language") != "de" || w.Header().Get("Vary") != "Accept-Language" {
+				t.Errorf("headers: %v", w.Header())
+			}
+			if english := regexp.MustCompile(`\b(the|your|you|and|not|was|Send)\b`).FindString(bare(w.Body.String())); english != "" {
+				t.Errorf("%q is left in English: %s", english, w.Body)
+			}
+			asked := newHouse(t).browser("application/problem+json")
+			asked.speaks = "de"
+			if w := tc.do(asked); w.Code >= 400 && name != "another site" {
+				if w.Header().Get("Content-Language") != "" || strings.Contains(w.Body.String(), tc.says) {
+					t.Errorf("a program is answered in German: %s", w.Body)
+				}
+			}
+		})
+	}
+}
+
+// bare is a page without its tags.
+func bare(page string) string { return regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "") }
+
+func TestABrowserThatAsksForNothingGetsEnglish(t *testing.T) {
+	t.Parallel()
+	for _, speaks := range []string{"", "tlh", "en-GB,de;q=0.9"} {
+		b := newHouse(t).browser(page)
+		b.speaks = speaks
+		w := b.get("/login")
+		want(t, w, http.StatusOK, `<html lang="en">`, "User name")
+		if w.Header().Get("Vary") != "Accept-Language" {
+			t.Errorf("%q: Vary is %q", speaks, w.Header().Get("Vary"))
+		}
+	}
+}
+
+func TestAnotherLookIsInForceAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouseWith(t, world.Options{})
+	b := h.browser(page)
+	b.login("alice", "wrong")
+	set, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.look.Set(pages.NewLook(pages.Brand{Name: "Müller & Söhne", Help: "mailto:help@example.org"}, set))
+	for _, w := range []*httptest.ResponseRecorder{b.login("alice", "wrong"), b.get("/login"), b.get("/nothing")} {
+		if body := w.Body.String(); !strings.Contains(body, "Müller &amp; Söhne</title>") || !strings.Contains(body, `<a href="mailto:help@example.org">Need help?</a>`) || strings.Contains(body, "authguard<") {
+			t.Errorf("the page still looks as before:\n%s", body)
+		}
+	}
+}
+
+// What a door says to people is in the language files, and what those have for it
+// is said.
+func TestEveryProblemIsOneOfTheTexts(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("texts/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := yaml.Unmarshal(file, &all); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("*.go")
+	more, _ := filepath.Glob("proxy/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, name := range append(names, more...) {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range regexp.MustCompile(`"(problem\.[a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+			used[key[1]] = true
+			if all[key[1]] == nil {
+				t.Errorf("%s says %s, which is no text", name, key[1])
+			}
+		}
+	}
+	for key := range all {
+		if strings.HasPrefix(key, "problem.") && !used[key] {
+			t.Errorf("%s is said nowhere", key)
+		}
+	}
+}

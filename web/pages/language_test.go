@@ -1,0 +1,170 @@
+package pages
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+	"unicode"
+
+	"github.com/goccy/go-yaml"
+	"golang.org/x/net/html"
+
+	"authguard/guard"
+	"authguard/web/texts"
+)
+
+// pseudo is a language whose every text is its key and its placeholders in
+// brackets, and which is written from right to left.
+func pseudo(t *testing.T) (*Look, []string) {
+	t.Helper()
+	english, err := os.ReadFile("../texts/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := yaml.Unmarshal(english, &all); err != nil {
+		t.Fatal(err)
+	}
+	var file strings.Builder
+	var keys []string
+	for key, text := range all {
+		slots := regexp.MustCompile(`\{[a-z]+\}`).FindAllString(fmt.Sprint(text), -1)
+		slices.Sort(slots)
+		fmt.Fprintf(&file, "%s: \"⟦%s %s⟧\"\n", key, key, strings.Join(slices.Compact(slots), " "))
+		keys = append(keys, key)
+	}
+	set, err := texts.New(fstest.MapFS{"fa.yaml": {Data: []byte(file.String())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewLook(Brand{Help: "mailto:help@example.org"}, set), keys
+}
+
+// more is what samples leave out: every message and every error.
+func more(p Page, do func(name string, draw func() ([]byte, error))) {
+	for kind := NoMessage; kind <= SignedOut; kind++ {
+		for why := WhyUnusual; why <= WhyElsewhere; why++ {
+			for _, wait := range []time.Duration{0, time.Second, 50 * time.Hour} {
+				m := Message{Kind: kind, Why: why, RetryAfter: wait}
+				name := fmt.Sprint("message ", kind, why, wait)
+				do(name, func() ([]byte, error) {
+					return render("login", LoginView{Page: p, Message: m, Challenge: Challenge{Kind: ChallengeImage, Image: "/a"}})
+				})
+				if kind != NoMessage && kind != WrongCredentials && kind != SignedOut {
+					do("gate "+name, func() ([]byte, error) {
+						return RenderGate(GateView{Page: p, Message: m, Sealed: "x", Challenge: image()})
+					})
+				}
+			}
+		}
+	}
+	for status := 400; status < 432; status++ {
+		do(fmt.Sprint(status), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status}) })
+		do(fmt.Sprint(status+100), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status + 100}) })
+	}
+}
+
+// A page in another language has nothing left in English, and every text that a
+// translator writes is somewhere.
+func TestEverythingOnAPageIsInItsLanguage(t *testing.T) {
+	t.Parallel()
+	look, keys := pseudo(t)
+	seen := map[string]bool{}
+	page := look.For("fa")
+	check := func(name string, draw func() ([]byte, error)) {
+		doc := parse(t, draw)
+		if root := elements(doc, "html")[0]; attr(root, "lang") != "fa" || attr(root, "dir") != "rtl" {
+			t.Errorf("%s: %v", name, root.Attr)
+		}
+		for _, said := range spoken(doc) {
+			for _, key := range regexp.MustCompile(`⟦([a-z0-9.-]+)`).FindAllStringSubmatch(said, -1) {
+				seen[key[1]] = true
+			}
+			if left := strings.TrimFunc(untranslated(said), func(r rune) bool { return !unicode.IsLetter(r) }); left != "" {
+				t.Errorf("%s: %q is in no language file", name, left)
+			}
+		}
+	}
+	for name, draw := range public(page) {
+		check(name, draw)
+	}
+	more(page, check)
+	for _, key := range keys {
+		if !seen[key] && !strings.HasPrefix(key, "problem.") {
+			t.Errorf("%s is on no page", key)
+		}
+	}
+}
+
+// spoken is what a page says to eyes, ears and scripts: each attribute, and its
+// text.
+func spoken(doc *html.Node) (all []string) {
+	for _, n := range elements(doc) {
+		for _, a := range n.Attr {
+			if slices.Contains([]string{"alt", "aria-label", "data-busy", "data-hide", "data-not-loaded", "data-meanwhile", "data-texts", "data-units"}, a.Key) {
+				all = append(all, a.Val)
+			}
+		}
+	}
+	return append(all, inner(doc))
+}
+
+// untranslated is a text without tags (those in <noscript>), what language files say, names, times, and what
+// JSON calls them.
+func untranslated(said string) string {
+	said = regexp.MustCompile(`</?p[^>]*>`).ReplaceAllString(said, "")
+	for inmost := regexp.MustCompile(`⟦[^⟦⟧]*⟧`); inmost.MatchString(said); {
+		said = inmost.ReplaceAllString(said, "")
+	}
+	for _, name := range newName(hostile).Pieces {
+		said = strings.ReplaceAll(said, name.Text, "")
+	}
+	return regexp.MustCompile(`authguard|alice|UTC|"[a-z-]+":`).ReplaceAllString(said, "")
+}
+
+func TestEveryPageIsDrawnInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	set, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range set.All() {
+		page := NewLook(Brand{}, set).For(l.Tag())
+		check := func(name string, draw func() ([]byte, error)) {
+			doc := parse(t, draw)
+			if root := elements(doc, "html")[0]; attr(root, "lang") != l.Tag() || has(root, "dir") {
+				t.Errorf("%s in %s: %v", name, l.Tag(), root.Attr)
+			}
+			if said := inner(doc); regexp.MustCompile(`(page|login|code|message|why|wait|unit|challenge|work|gate|down|error|problem)\.[a-z-]+[.a-z]`).MatchString(said) || strings.ContainsAny(strings.ReplaceAll(said, hostile, ""), "{}") {
+				t.Errorf("%s in %s shows a key or a placeholder:\n%s", name, l.Tag(), said)
+			}
+		}
+		for name, draw := range public(page) {
+			check(name, draw)
+		}
+		more(page, check)
+	}
+}
+
+func TestLengthsOfTimeAreSpeltAsTheGuardSpellsThem(t *testing.T) {
+	t.Parallel()
+	for d := -time.Second; d < 100*time.Hour; d += 7*time.Second + d/40 {
+		if got, want := spell(texts.English(), d), guard.Spell(d); got != want {
+			t.Errorf("%v is %q, not %q", d, got, want)
+		}
+	}
+	set, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag, want := range map[string]string{"de": "1 Stunde 5 Minuten", "fr": "1 heure 5 minutes", "es": "1 hora 5 minutos"} {
+		if got := spell(set.For(tag), 65*time.Minute); got != want {
+			t.Errorf("%s says %q", tag, got)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package pages
+
+import (
+	"time"
+
+	"authguard/web/texts"
+)
+
+// A Brand is what the pages for the public show of their site.
+type Brand struct {
+	// Name is the site's; empty: authguard's own name and mark are shown.
+	Name string
+	// Help is an https: or mailto: URL; empty: there is no such link.
+	Help string
+}
+
+// A Look is a site's brand, and the languages that it speaks. It does not change,
+// and is safe for concurrent use.
+type Look struct {
+	brand     Brand
+	languages *texts.Set
+}
+
+// NewLook returns the look of a site.
+func NewLook(brand Brand, languages *texts.Set) *Look {
+	return &Look{brand: brand, languages: languages}
+}
+
+// For is what pages have for somebody who sends an Accept-Language header.
+func (l *Look) For(accept string) Page {
+	return Page{Look: l, Language: l.languages.For(accept)}
+}
+
+// A Page is what every page for the public has. The zero Page is in English,
+// has no look of its own, and is right where our own paths are at the root.
+type Page struct {
+	Look     *Look
+	Language *texts.Language
+	// Base stands in front of all paths of ours: "/.authguard" before an
+	// application, where /static/… and the rest are the application's.
+	Base string
+}
+
+// language is the page's, and English where it has none.
+func (p Page) language() *texts.Language {
+	if p.Language == nil {
+		return texts.English()
+	}
+	return p.Language
+}
+
+// Lang and Dir are the page's attributes of those names.
+func (p Page) Lang() string { return p.language().Tag() }
+
+// Dir is "rtl" or "ltr".
+func (p Page) Dir() string { return p.language().Direction() }
+
+// Brand is the page's; the zero Brand where it has none.
+func (p Page) Brand() (b Brand) {
+	if p.Look != nil {
+		b = p.Look.brand
+	}
+	return b
+}
+
+// T is a text in the page's language; see texts.Language.Say.
+func (p Page) T(key string, values ...string) string { return p.language().Say(key, values...) }
+
+// Parts is a text in pieces, for markup at its placeholders.
+func (p Page) Parts(key string) []texts.Part { return p.language().Parts(key) }
+
+// Script is the texts of a script of the page.
+func (p Page) Script(prefix string) (string, error) { return p.language().Script(prefix) }
+
+// spell writes a length of time as guard.Spell does in English: seconds up to 90,
+// minutes to the hour, then with the next smaller unit; rounded up.
+func spell(l *texts.Language, d time.Duration) string {
+	switch {
+	case d <= 0:
+		return l.Say("unit.moment")
+	case d <= 90*time.Second && d != time.Minute:
+		return units(l, d, time.Second, 1, "unit.second", "")
+	case d < time.Hour:
+		return units(l, d, time.Minute, 1, "unit.minute", "")
+	case d < 48*time.Hour:
+		return units(l, d, time.Minute, 60, "unit.hour", "unit.minute")
+	}
+	return units(l, d, time.Hour, 24, "unit.day", "unit.hour")
+}
+
+// units is so many of the smallest unit, per of which make a large one.
+func units(l *texts.Language, d, smallest time.Duration, per int, large, small string) string {
+	n := int((d + smallest - 1) / smallest)
+	words := l.Count(large, n/per)
+	if rest := n % per; rest > 0 {
+		words += " " + l.Count(small, rest)
+	}
+	return words
+}

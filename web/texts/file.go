@@ -1,0 +1,248 @@
+package texts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// A Part is a piece of a text: a run of text, or a placeholder.
+type Part struct {
+	Text string
+	Slot string // the name of a placeholder; empty for text
+}
+
+// A text is its parts in order.
+type text []Part
+
+// placeholder is what stands in braces.
+var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// newText takes a text apart.
+func newText(s string) (t text, err error) {
+	rest := 0
+	for _, at := range placeholder.FindAllStringSubmatchIndex(s, -1) {
+		if at[0] > rest {
+			t = append(t, Part{Text: s[rest:at[0]]})
+		}
+		t, rest = append(t, Part{Slot: s[at[2]:at[3]]}), at[1]
+	}
+	if rest < len(s) || len(t) == 0 {
+		t = append(t, Part{Text: s[rest:]})
+	}
+	for _, p := range t {
+		if strings.ContainsAny(p.Text, "{}") {
+			return nil, errors.New("has a brace that belongs to no placeholder: {name} is one")
+		}
+	}
+	return t, nil
+}
+
+// slots are the names of a text's placeholders, sorted.
+func (t text) slots() (names []string) {
+	for _, p := range t {
+		if p.Slot != "" {
+			names = append(names, p.Slot)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// String is the text as it stands in its file.
+func (t text) String() string {
+	var b strings.Builder
+	for _, p := range t {
+		b.WriteString(p.Text)
+		if p.Slot != "" {
+			b.WriteString("{" + p.Slot + "}")
+		}
+	}
+	return b.String()
+}
+
+// fill puts values, name after name, in place of the placeholders.
+func (t text) fill(values []string) string {
+	if len(t) == 1 && t[0].Slot == "" {
+		return t[0].Text
+	}
+	var b strings.Builder
+	for _, p := range t {
+		b.WriteString(p.Text)
+		for i := 0; i+1 < len(values); i += 2 {
+			if values[i] == p.Slot {
+				b.WriteString(values[i+1])
+			}
+		}
+	}
+	return b.String()
+}
+
+// How large a file and a text may be, in bytes.
+const (
+	largestFile = 128 << 10
+	longestText = 1 << 10
+)
+
+// A reader reads one file and collects what is wrong with it.
+type reader struct {
+	name     string
+	into, en *Language
+	err      error
+}
+
+// wrong notes a problem with what stands on a line.
+func (r *reader) wrong(at ast.Node, format string, args ...any) {
+	r.err = errors.Join(r.err, fmt.Errorf("%s:%d: %s", r.name, at.GetToken().Position.Line, fmt.Sprintf(format, args...)))
+}
+
+// read reads a file, and holds it against English, unless that is nil.
+func read(folder fs.FS, name string, en *Language) (l *Language, err error) {
+	defer func() { // the parser has panicked on odd input before
+		if p := recover(); p != nil {
+			l, err = nil, fmt.Errorf("%s: cannot be read as YAML: %v", name, p)
+		}
+	}()
+	tag, err := tagOf(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readFile(folder, name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+		return nil, fmt.Errorf("%s:%d: is not YAML: %s; put quotation marks around a text with a colon or at whose beginning there is a brace",
+			name, syntax.Token.Position.Line, syntax.Message)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: is not YAML: %w", name, err)
+	}
+	r := &reader{name: name, en: en, into: &Language{tag: tag, texts: map[string]forms{}}}
+	for _, doc := range file.Docs {
+		if m, ok := doc.Body.(ast.MapNode); ok {
+			r.texts(m)
+		} else if doc.Body != nil {
+			r.wrong(doc.Body, "must be lines such as login.title: Sign in")
+		}
+	}
+	return r.into, r.err
+}
+
+func readFile(folder fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(folder, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > largestFile {
+		return nil, fmt.Errorf("%s: must be a file of at most %d KiB", name, largestFile>>10)
+	}
+	data, err := fs.ReadFile(folder, name)
+	if err == nil && !utf8.Valid(data) {
+		err = fmt.Errorf("%s: must be UTF-8", name)
+	}
+	return data, err
+}
+
+// texts reads the lines of a file.
+func (r *reader) texts(lines ast.MapNode) {
+	for pairs := lines.MapRange(); pairs.Next(); {
+		key, at := pairs.Key().GetToken().Value, pairs.Key()
+		switch {
+		case r.en != nil && !r.en.Has(key):
+			r.wrong(at, "%.60q is no text of these pages; en.yaml has them all", key)
+		case r.into.texts[key] != nil:
+			r.wrong(at, "%s is there twice", key)
+		default:
+			r.into.texts[key] = r.forms(key, pairs.Value())
+		}
+	}
+}
+
+// forms reads the text of a key, or its texts by plural form.
+func (r *reader) forms(key string, value ast.Node) forms {
+	all := forms{}
+	by, several := value.(ast.MapNode)
+	if !several {
+		all["other"] = r.text(key, "other", value)
+	}
+	for pairs := iterate(by); several && pairs.Next(); {
+		form := pairs.Key().GetToken().Value
+		if !slices.Contains(slices.Collect(maps.Values(formNames)), form) {
+			r.wrong(pairs.Key(), "%s: %.20q is no plural form: zero, one, two, few, many or other", key, form)
+		}
+		all[form] = r.text(key, form, pairs.Value())
+	}
+	if all["other"] == nil && r.err == nil {
+		r.wrong(value, "%s: needs a text for other, which is for all numbers without a form of their own", key)
+	}
+	if several && r.en != nil && len(r.en.texts[key]) == 1 {
+		r.wrong(value, "%s: is about no number: write one text", key)
+	}
+	return all
+}
+
+func iterate(m ast.MapNode) *ast.MapNodeIter {
+	if m == nil {
+		return nil
+	}
+	return m.MapRange()
+}
+
+// text reads one text. It must have the placeholders of the English one; a
+// number may be spelt out where there is only one that it can be.
+func (r *reader) text(key, form string, value ast.Node) text {
+	s, ok := scalar(value)
+	switch {
+	case !ok:
+		r.wrong(value, "%s: must be a text; put quotation marks around it", key)
+		return nil
+	case strings.TrimSpace(s) == "" || len(s) > longestText || strings.ContainsFunc(s, unicode.IsControl):
+		r.wrong(value, "%s: must be a text on one line, of 1 to %d bytes", key, longestText)
+		return nil
+	}
+	t, err := newText(s)
+	if err != nil {
+		r.wrong(value, "%s: %v", key, err)
+		return nil
+	}
+	if r.en == nil {
+		return t
+	}
+	want, have := r.en.texts[key]["other"].slots(), t.slots()
+	if !slices.Equal(want, have) && (form == "other" || len(have) > 0) {
+		r.wrong(value, "%s: must have %s, as in English, and has %s", key, inBraces(want), inBraces(have))
+	}
+	return t
+}
+
+func inBraces(names []string) string {
+	if len(names) == 0 {
+		return "no placeholder"
+	}
+	return "{" + strings.Join(names, "}, {") + "}"
+}
+
+// scalar is the text of a value on one line or several.
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSpace(n.Value.Value), true
+	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode:
+		return cmp.Or(n.GetToken().Origin, n.GetToken().Value), true
+	}
+	return "", false
+}
