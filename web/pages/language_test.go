@@ -47,25 +47,28 @@ func pseudo(t *testing.T) (*Look, []string) {
 
 // more is what samples leave out: every message and every error.
 func more(p Page, do func(name string, draw func() ([]byte, error))) {
-	for kind := NoMessage; kind <= SignedOut; kind++ {
-		for why := WhyUnusual; why <= WhyElsewhere; why++ {
-			for _, wait := range []time.Duration{0, time.Second, 50 * time.Hour} {
-				m := Message{Kind: kind, Why: why, RetryAfter: wait}
-				name := fmt.Sprint("message ", kind, why, wait)
-				do(name, func() ([]byte, error) {
-					return render("login", LoginView{Page: p, Message: m, Challenge: Challenge{Kind: ChallengeImage, Image: "/a"}})
-				})
-				if kind != NoMessage && kind != WrongCredentials && kind != SignedOut {
-					do("gate "+name, func() ([]byte, error) {
-						return RenderGate(GateView{Page: p, Message: m, Sealed: "x", Challenge: image()})
-					})
-				}
-			}
+	message := func(m Message) {
+		name := fmt.Sprintf("%+v", m)
+		do(name, func() ([]byte, error) {
+			return render("login", LoginView{Page: p, Message: m, Challenge: Challenge{Kind: ChallengeImage, Image: "/a"}})
+		})
+		if m.Kind != NoMessage && m.Kind != WrongCredentials && m.Kind != SignedOut {
+			do("gate "+name, func() ([]byte, error) {
+				return RenderGate(GateView{Page: p, Message: m, Sealed: "x", Challenge: image()})
+			})
 		}
 	}
-	for status := 400; status < 432; status++ {
+	for kind := NoMessage; kind <= SignedOut; kind++ {
+		message(Message{Kind: kind})
+	}
+	for why := WhyUnusual; why <= WhyElsewhere; why++ {
+		message(Message{Kind: ChallengeRequired, Why: why})
+	}
+	for _, wait := range []time.Duration{time.Second, time.Minute, time.Hour, 50 * time.Hour} {
+		message(Message{Kind: SlowDown, RetryAfter: wait})
+	}
+	for _, status := range []int{0, 400, 403, 404, 405, 413, 415, 418, 421, 429, 500, 503} {
 		do(fmt.Sprint(status), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status}) })
-		do(fmt.Sprint(status+100), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status + 100}) })
 	}
 }
 
