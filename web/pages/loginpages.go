@@ -100,7 +100,11 @@ func fill(skeleton []string, v LoginView) []byte {
 	for i, text := range with {
 		with[i] = template.HTMLEscapeString(text)
 	}
-	page := append(make([]byte, 0, 4<<10), skeleton[0]...) // more than most pages have
+	size := len(skeleton[0])
+	for _, part := range skeleton[1:] {
+		size += len(with[part[0]-'a']) + len(part) - 1
+	}
+	page := append(make([]byte, 0, size), skeleton[0]...)
 	for _, part := range skeleton[1:] {
 		page = append(append(page, with[part[0]-'a']...), part[1:]...)
 	}
