@@ -33,7 +33,7 @@ long: need ## The long form: simulated weeks and every fuzz target for 30 s, aft
 faults: need ## Break Redis and nodes under load, and print what that cost
 	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run 'TestFaultsUnderLoad|TestR26EverybodyElseGetsIn' ./cmd/authguard
 
-bench: ## One table of speeds beside rivals and a floor (needs wrk)
+bench: ## One table of speeds beside rivals and a floor (needs wrk and nginx)
 	cd bench && go run .
 
 lint: ## gofmt, vet and golangci-lint if it is installed

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/bench/login"
+	"authguard/bench/proxy"
 	"authguard/bench/shared"
 )
 
@@ -21,6 +22,7 @@ type plan struct {
 	times  int // attempts in one round
 	weigh  int // keys to weigh with
 	login  login.Plan
+	proxy  proxy.Plan
 	shared shared.Plan
 }
 
@@ -28,11 +30,13 @@ var (
 	whole = plan{
 		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
 		login:  login.Plan{Rounds: 5, Takes: 3 * time.Second},
+		proxy:  proxy.Plan{Rounds: 7, Takes: time.Second},
 		shared: shared.Plan{Rounds: 5, Takes: time.Second},
 	}
 	short = plan{
 		sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000,
 		login:  login.Plan{Rounds: 3, Takes: time.Second},
+		proxy:  proxy.Plan{Rounds: 3, Takes: time.Second},
 		shared: shared.Plan{Rounds: 3, Takes: time.Second / 2},
 	}
 )
@@ -43,21 +47,25 @@ func main() {
 	}
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
 	attempts := flag.Bool("attempts", true, "measure attempts")
-	doors := flag.Bool("login", true, "measure the login door, with wrk")
-	only := flag.Bool("redis", false, "measure nothing but counting in Redis")
+	doors := flag.Bool("login", true, "measure the login door and the reverse proxy, with wrk and nginx")
+	onlyProxy := flag.Bool("proxy", false, "measure nothing but the reverse proxy")
+	onlyRedis := flag.Bool("redis", false, "measure nothing but counting in Redis")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
 	}
 	var err error
-	if *attempts && !*only {
+	if *attempts && !*onlyProxy && !*onlyRedis {
 		err = measure(p)
 	}
-	if err == nil && *doors && !*only {
+	if err == nil && *doors && !*onlyProxy && !*onlyRedis {
 		err = measureDoors(p)
 	}
-	if err == nil {
+	if err == nil && (*doors || *onlyProxy) && !*onlyRedis {
+		err = measureProxy(p)
+	}
+	if err == nil && !*onlyProxy {
 		err = measureShared(p)
 	}
 	end(err)
@@ -89,6 +97,15 @@ func measureDoors(p plan) error {
 		return err
 	}
 	return printDoors(os.Stdout, results)
+}
+
+func measureProxy(p plan) error {
+	say("the reverse proxy")
+	rows, err := proxy.Run(context.Background(), p.proxy)
+	if err != nil {
+		return err
+	}
+	return printProxy(os.Stdout, rows)
 }
 
 func measure(p plan) error {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"authguard/bench/login"
+	"authguard/bench/proxy"
 	"authguard/bench/shared"
 )
 
@@ -56,6 +57,29 @@ func printDoors(to io.Writer, results []login.Result) error {
 	t.row("---", "---:", "---:", "---:")
 	for _, r := range results {
 		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Ours/r.Bare))
+	}
+	return t.flush()
+}
+
+// printProxy writes what is left of the rate before an app, and how much processor time
+// a request takes.
+func printProxy(to io.Writer, rows []proxy.Row) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("before an app, requests/s", "no proxy", "ReverseProxy", "flushing", "nginx", "authguard", "of ReverseProxy", "of flushing", "of nginx", "µs of ReverseProxy", "flushing", "nginx", "authguard")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	for _, r := range rows {
+		cells, ours := []string{r.Scene}, r.Rate[len(r.Rate)-1]
+		for _, rate := range r.Rate {
+			cells = append(cells, thousands(int(rate)))
+		}
+		for _, rate := range r.Rate[1 : len(r.Rate)-1] {
+			cells = append(cells, fmt.Sprintf("%.2f", ours/rate))
+		}
+		for _, cpu := range r.CPU[1:] {
+			cells = append(cells, fmt.Sprintf("%.0f", cpu))
+		}
+		t.row(cells...)
 	}
 	return t.flush()
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"time"
+
+	"authguard/bench/wrk"
 )
 
 // A Plan is how much is measured.
@@ -30,15 +31,15 @@ func Run(ctx context.Context, p Plan) ([]Result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	d, err := newDriver(folder, p.Takes)
+	d, err := wrk.NewDriver(folder, p.Takes)
 	if err != nil {
 		return nil, err
 	}
 	ours, bare := folder+"/authguard", folder+"/bare"
-	if err := build(ctx, "..", ours, "./cmd/authguard"); err != nil {
+	if err := wrk.Build(ctx, "..", ours, "./cmd/authguard"); err != nil {
 		return nil, err
 	}
-	if err := build(ctx, ".", bare, "./login/bare"); err != nil {
+	if err := wrk.Build(ctx, ".", bare, "./login/bare"); err != nil {
 		return nil, err
 	}
 	var results []Result
@@ -52,41 +53,33 @@ func Run(ctx context.Context, p Plan) ([]Result, error) {
 	return results, nil
 }
 
-func build(ctx context.Context, module, program, what string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, what)
-	cmd.Dir = module
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", what, err, out)
-	}
-	return nil
-}
-
 // measure starts both servers, fails once so that every further attempt is
 // stopped, and drives them in turn.
-func (s scene) measure(ctx context.Context, p Plan, d *driver, folder, oursProgram, bareProgram string) (r Result, err error) {
+func (s scene) measure(ctx context.Context, p Plan, d *wrk.Driver, folder, oursProgram, bareProgram string) (r Result, err error) {
 	ours, err := s.startOurs(ctx, folder, oursProgram)
 	if err != nil {
 		return r, err
 	}
-	defer ours.stop()
-	bare, err := start(ctx, nil, bareProgram)
+	defer ours.Stop()
+	bare, err := wrk.Start(ctx, nil, bareProgram)
 	if err != nil {
 		return r, err
 	}
-	defer bare.stop()
-	if err := ours.expect(s.accept, http.StatusUnauthorized); err != nil {
+	defer bare.Stop()
+	if err := s.expect(ours, http.StatusUnauthorized); err != nil {
 		return r, err
 	}
-	if err := ours.expect(s.accept, s.status); err != nil {
+	if err := s.expect(ours, s.status); err != nil {
 		return r, err
 	}
 	var oursRates, bareRates []float64
+	request := wrk.Request{Method: http.MethodPost, Headers: []string{"Content-Type: application/x-www-form-urlencoded", "Accept: " + s.accept}, Bodies: []string{attempt}, Refused: true}
 	for range p.Rounds {
 		for _, one := range []struct {
-			s  *server
+			s  *wrk.Server
 			to *[]float64
 		}{{bare, &bareRates}, {ours, &oursRates}} {
-			rate, err := d.drive(ctx, one.s, s.accept)
+			rate, err := d.Drive(ctx, one.s.URL, request)
 			if err != nil {
 				return r, err
 			}
@@ -94,10 +87,10 @@ func (s scene) measure(ctx context.Context, p Plan, d *driver, folder, oursProgr
 		}
 	}
 	r = Result{Scene: s.name, Ours: middle(oursRates), Bare: middle(bareRates)}
-	return r, ours.expect(s.accept, s.status)
+	return r, s.expect(ours, s.status)
 }
 
-func (s scene) startOurs(ctx context.Context, folder, program string) (*server, error) {
+func (s scene) startOurs(ctx context.Context, folder, program string) (*wrk.Server, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -106,7 +99,7 @@ func (s scene) startOurs(ctx context.Context, folder, program string) (*server, 
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	return start(ctx, []string{"AUTHGUARD_CONFIG=" + path}, program, "serve")
+	return wrk.Start(ctx, []string{"AUTHGUARD_CONFIG=" + path}, program, "serve")
 }
 
 func middle(rates []float64) float64 {

@@ -1,6 +1,14 @@
 package login
 
-import "net/http"
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"authguard/bench/wrk"
+)
 
 // A scene is one way of being refused early, and who asks.
 type scene struct {
@@ -37,4 +45,26 @@ var scenes = []scene{
 	{"429 slow down, page", browsers, slowDown, http.StatusTooManyRequests},
 	{"403 challenge, JSON", programs, accountFull, http.StatusForbidden},
 	{"403 challenge, page", browsers, accountFull, http.StatusForbidden},
+}
+
+// attempt is the form that is posted.
+const attempt = "username=nobody-in-particular&password=not-the-password"
+
+// expect makes an attempt that must be answered so.
+func (s scene) expect(at *wrk.Server, status int) error {
+	request, err := http.NewRequest(http.MethodPost, at.URL, strings.NewReader(attempt))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", s.accept)
+	client := http.Client{Timeout: 10 * time.Second}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != status {
+		err = fmt.Errorf("%s answers %d where %d is to be measured", at.URL, answer.StatusCode, status)
+	}
+	return errors.Join(err, answer.Body.Close())
 }

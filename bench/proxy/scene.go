@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"authguard/bench/wrk"
+)
+
+// A scene is one kind of request.
+type scene struct {
+	name string
+	path string
+	wrk.Request
+}
+
+func scenes() []scene {
+	get := wrk.Request{Method: http.MethodGet, Headers: browser}
+	upload := wrk.Request{
+		Method: http.MethodPost, Headers: append([]string{"Content-Type: application/octet-stream"}, browser...),
+		Bodies: []string{strings.Repeat("x", 64<<10)},
+	}
+	login := wrk.Request{Method: http.MethodPost, Headers: append([]string{"Content-Type: application/x-www-form-urlencoded"}, browser...)}
+	for i := range 200 {
+		login.Bodies = append(login.Bodies, fmt.Sprintf("username=person-%d&password=the-right-password-%d&next=%%2Fhome", i, i))
+	}
+	return []scene{
+		{"GET, 2 KiB", "page", get}, {"GET, 256 KiB", "file", get}, {"POST, 64 KiB", "upload", upload},
+		{"a guarded login that succeeds", "login", login},
+	}
+}
+
+// browser is what a browser sends.
+var browser = []string{
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0", "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+	"Accept-Language: en-GB,en;q=0.5", "Accept-Encoding: gzip, deflate, br, zstd", "Cookie: sessionid=abcdefghijklmnop; theme=dark",
+}
+
+// config is authguard's: the mode stays off, and every login comes from a place of
+// its own.
+const config = `listen: 127.0.0.1:0
+admin: {listen: ""}
+site: {floor: 1000000, ceiling: 1000000}
+proxies: [127.0.0.1]
+data: %s/data
+proxy:
+  upstream: %s
+  routes:
+    - name: login
+      path: /login
+      account: form:username
+      password: form:password
+      success: [status 302, cookie sessionid]
+`
+
+// nginx is what many have: kept connections to the app, as many workers as cores, no
+// log. What is sent is kept in memory.
+const nginx = `daemon off; worker_processes auto; pid %[1]s/pid; error_log %[1]s/error.log;
+events { worker_connections 1024; }
+http {
+  access_log off; keepalive_requests 100000000; client_body_buffer_size 128k;
+  client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
+  upstream app { server %[2]s; keepalive 256; keepalive_requests 100000000; }
+  server {
+    listen %[3]s;
+    location / {
+      proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
+      proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme;
+    }
+  }
+}
+`

@@ -1,0 +1,34 @@
+-- One kind of request over and over; with a list of forms, each in turn.
+wrk.method = os.getenv("BENCH_METHOD")
+for name, value in string.gmatch(os.getenv("BENCH_HEADERS"), "([^\n:]+): ([^\n]+)") do
+   wrk.headers[name] = value
+end
+
+local bodies = {}
+for body in io.lines(os.getenv("BENCH_BODIES")) do
+   bodies[#bodies + 1] = body
+end
+wrk.body = bodies[1]
+
+local threads = 0
+function setup(thread)
+   thread:set("first", threads)
+   threads = threads + 1
+end
+
+local made = {}
+function init()
+   if #bodies < 2 then
+      return
+   end
+   for i, body in ipairs(bodies) do
+      -- Each form comes from an address of its own, which the server is told.
+      wrk.headers["X-Forwarded-For"] = "10.0." .. math.floor(i / 250) .. "." .. i % 250 + 1
+      made[i] = wrk.format(nil, nil, nil, body)
+   end
+   local at = first * 97
+   request = function()
+      at = at % #made + 1
+      return made[at]
+   end
+end
