@@ -72,11 +72,23 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 	}}
 	h.api = &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
 	h.api.SetTokens([]string{"token"})
-	languages, err := texts.New(nil)
-	must(err)
-	h.look.Set(pages.NewLook(pages.Brand{}, languages))
+	h.dress(t, pages.Brand{})
 	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler()
 	return h
+}
+
+// dress puts a brand in force, with the built-in languages.
+func (h *house) dress(t *testing.T, b pages.Brand) {
+	t.Helper()
+	languages, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, err := pages.NewLook(b, languages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.look.Set(look)
 }
 
 func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Checker) *web.Login {

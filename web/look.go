@@ -1,10 +1,17 @@
 package web
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"authguard/web/pages"
+	"authguard/web/static"
 )
 
 // A Look is how the pages for the public look and speak at present, and where our
@@ -41,4 +48,25 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	}
 	h.Set("Content-Language", page.Lang())
 	return page
+}
+
+// static is GET /static/{file}: a file of the look, or one that all looks have. A
+// changed one is seen within five minutes.
+func (l *Look) static(c echo.Context) error {
+	name := c.Param("file")
+	h := c.Response().Header()
+	h.Set("Cache-Control", "max-age=300")
+	if l != nil && l.now.Load() != nil {
+		if own, ok := l.now.Load().Asset(name); ok {
+			if own.Policy != "" {
+				h.Set("Content-Security-Policy", own.Policy)
+			}
+			h.Set("Content-Type", own.Type)
+			h.Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(own.Body)))
+			http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(own.Body))
+			return nil
+		}
+	}
+	http.ServeFileFS(c.Response(), c.Request(), static.Files, name)
+	return nil
 }

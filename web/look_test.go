@@ -14,7 +14,6 @@ import (
 	"authguard/internal/world"
 	"authguard/web"
 	"authguard/web/pages"
-	"authguard/web/texts"
 )
 
 // germans is what people who speak German do, and what the page says to them.
@@ -102,11 +101,7 @@ func TestAnotherLookIsInForceAtOnce(t *testing.T) {
 	h := newHouseWith(t, world.Options{})
 	b := h.browser(page)
 	b.login("alice", "wrong")
-	set, err := texts.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.look.Set(pages.NewLook(pages.Brand{Name: "Müller & Söhne", Help: "mailto:help@example.org"}, set))
+	h.dress(t, pages.Brand{Name: "Müller & Söhne", Help: "mailto:help@example.org"})
 	for _, w := range []*httptest.ResponseRecorder{b.login("alice", "wrong"), b.get("/login"), b.get("/nothing")} {
 		if body := w.Body.String(); !strings.Contains(body, "Müller &amp; Söhne</title>") || !strings.Contains(body, `<a href="mailto:help@example.org">Need help?</a>`) || strings.Contains(body, "authguard<") {
 			t.Errorf("the page still looks as before:\n%s", body)
@@ -148,5 +143,35 @@ func TestEveryProblemIsOneOfTheTexts(t *testing.T) {
 		if strings.HasPrefix(key, "problem.") && !used[key] {
 			t.Errorf("%s is said nowhere", key)
 		}
+	}
+}
+
+func TestTheLogoAndTheColoursAreServedAsWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	svg := `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`
+	for _, path := range []string{"/static/logo", "/static/colours.css"} {
+		want(t, h.browser(page).get(path), http.StatusNotFound)
+	}
+	h.dress(t, pages.Brand{Name: "Shop", Logo: []byte(svg), Colour: "#00aa77"})
+	w := h.browser(page).get("/static/logo")
+	want(t, w, http.StatusOK, svg)
+	for name, value := range map[string]string{
+		"Content-Type": "image/svg+xml", "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+		"X-Content-Type-Options": "nosniff", "Cache-Control": "max-age=300",
+	} {
+		if got := w.Header().Get(name); got != value {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	css := h.browser(page).get("/static/colours.css")
+	want(t, css, http.StatusOK, "--fill: #00aa77;")
+	if css.Header().Get("Content-Type") != "text/css; charset=utf-8" || css.Header().Get("Cache-Control") != "max-age=300" || css.Header().Get("ETag") == w.Header().Get("ETag") {
+		t.Errorf("headers: %v", css.Header())
+	}
+	want(t, h.browser(page).get("/login"), http.StatusOK, `<img class="logo" src="/static/logo" alt="Shop">`, `<link rel="stylesheet" href="/static/colours.css">`)
+	want(t, h.browser(page).get("/static/authguard.css"), http.StatusOK, "--accent")
+	for _, none := range []string{"/static/", "/static/static.go", "/static/x"} {
+		want(t, h.browser(page).get(none), http.StatusNotFound)
 	}
 }

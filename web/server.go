@@ -12,13 +12,11 @@ package web
 import (
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge"
 	"authguard/internal/control"
-	"authguard/web/static"
 )
 
 // A Public is everything on the public listener.
@@ -53,14 +51,6 @@ func NewEcho(origin string, look *Look, log *slog.Logger) *echo.Echo {
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = errorHandler(look, log)
 	e.Use(secureHeaders, recovered(log), sameOrigin(origin))
-	files := http.StripPrefix("/static/", http.FileServerFS(static.Files))
-	e.GET("/static/*", func(c echo.Context) error {
-		if strings.HasSuffix(c.Request().URL.Path, "/") {
-			return echo.ErrNotFound // no list of the files
-		}
-		c.Response().Header().Set("Cache-Control", "max-age=300")
-		files.ServeHTTP(c.Response(), c.Request())
-		return nil
-	})
+	e.GET("/static/:file", look.static)
 	return e
 }

@@ -29,6 +29,9 @@ func (configCheckCmd) Run(g *globals) error {
 		for _, note := range loaded.Policy().Notes() {
 			notes = append(notes, note.Error())
 		}
+		var missing []string
+		missing, err = checkLooks(loaded.Config)
+		notes = append(notes, missing...)
 		for _, r := range loaded.Realms {
 			for _, note := range loaded.In(r).Policy().Notes() {
 				if !slices.Contains(notes, note.Error()) { // it is inherited

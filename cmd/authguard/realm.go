@@ -17,9 +17,7 @@ import (
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
-	"authguard/web/pages"
 	"authguard/web/proxy"
-	"authguard/web/texts"
 )
 
 // defaultRealm gets every request that no other realm claims.
@@ -143,14 +141,4 @@ func (r *realm) adopt(c config.Config) {
 	r.api.SetTokens(tokens)
 	r.hold.Store(int64(c.Limits.Hold))
 	r.config = c
-}
-
-// dress reads what the realm's pages look like and say, and puts it in force.
-func (r *realm) dress(config.Config) error {
-	languages, err := texts.New(nil)
-	if err != nil {
-		return err
-	}
-	r.look.Set(pages.NewLook(pages.Brand{}, languages))
-	return nil
 }

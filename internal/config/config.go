@@ -64,6 +64,7 @@ type Config struct {
 	Site      Site      `reload:"live"`
 	Challenge Challenge `reload:"live"`
 	Places    Places
+	Pages     Pages `reload:"live"`
 	Counters  Counters
 	Audit     Audit `reload:"live"`
 	Log       Log
@@ -221,6 +222,16 @@ type Places struct {
 	TTL          time.Duration `within:"1h 1000d"` // since the last login from there
 	PerAddress   int           `within:"2 1000"`   // accounts that one address may be a place of (R30)
 	DeviceCookie bool          `reload:"live"`     // remember browsers, too
+}
+
+// Pages is what the pages for the public show of their site. The files are read
+// at the start and on reload.
+type Pages struct {
+	Name   string // the site's; empty: authguard's
+	Logo   string // path of an SVG, PNG or JPEG file; empty: none
+	Colour string // #rrggbb; empty: authguard's
+	Help   string // https: or mailto: URL of "Need help?"; empty: no such link
+	Texts  string // path of a folder with texts in further languages; empty: none
 }
 
 // Counters is the memory store of the exact windows.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
@@ -101,6 +102,9 @@ func (l *loader) validate() {
 	l.check("challenge.verify", c.Challenge.Verify, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
+	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
+	l.unless(c.Pages.Colour == "" || colourPattern.MatchString(c.Pages.Colour), "pages.colour", "", `must be a colour such as "#0f665e", in quotation marks`)
+	l.check("pages.help", c.Pages.Help, helpURL)
 	l.check("mail.from", c.Mail.From, passes.CheckFrom)
 	if c.Mail.Server != "" {
 		_, err := passes.NewSMTP(c.Mail.Server.Reveal(), c.Mail.From)
@@ -115,6 +119,7 @@ func (l *loader) validate() {
 var (
 	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
 	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
+	colourPattern  = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
 	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
 
@@ -140,6 +145,15 @@ func baseURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Scheme+"://"+u.Host != s {
 		return fmt.Errorf("must be a scheme and a host such as https://login.example.org, without a path, not %.60q", s)
+	}
+	return nil
+}
+
+// helpURL checks where people find help.
+func helpURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "https" || u.Host == "" || u.User != nil) && (u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) {
+		return fmt.Errorf("must be a URL such as https://example.org/help or mailto:help@example.org, not %.60q", s)
 	}
 	return nil
 }
@@ -187,6 +201,8 @@ func (l *loader) conflicts() {
 		"must say who sends, such as login@example.org, because mail.server is set")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
 		"must say which server sends mail, because mail.from is set")
+	l.unless(c.Pages.Logo == "" || c.Pages.Name != "", "pages.name", "pages.logo",
+		"must be set, because pages.logo is: it is what those read who do not see the logo")
 	l.unless(c.Admin.Listen != c.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", "listen",
 		"must differ from listen: the administrator's pages need an address of their own")
 	l.unless(c.Limits.HeldPerAddress <= c.Limits.Held, "limits.held_per_address", "limits.held",

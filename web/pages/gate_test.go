@@ -16,7 +16,7 @@ func gateDoc(t *testing.T, v GateView) *html.Node {
 func TestTheGateKeepsTheFormAndAsksForNoPassword(t *testing.T) {
 	t.Parallel()
 	sealed := strings.Repeat("A-_9", 5<<10)
-	doc := gateDoc(t, GateView{Action: "/wp-login.php", Sealed: sealed, Next: "/wp-admin/?a=1&b=2", Account: "alice", Challenge: image(), Message: Message{Kind: ChallengeRequired}})
+	doc := gateDoc(t, GateView{Action: "/wp-login.php", Sealed: sealed, Next: "/wp-admin/?a=1&b=2", Account: "alice", Challenge: digits(), Message: Message{Kind: ChallengeRequired}})
 	form := elements(doc, "form")[0]
 	if attr(form, "action") != "/wp-login.php" || attr(form, "method") != "post" {
 		t.Errorf("the form: %v", form.Attr)
@@ -38,7 +38,7 @@ func TestTheGateKeepsTheFormAndAsksForNoPassword(t *testing.T) {
 // key must not be that wish: browsers press the first button.
 func TestAnotherPictureLosesNoForm(t *testing.T) {
 	t.Parallel()
-	doc := gateDoc(t, GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: image(), Message: Message{Kind: ChallengeRequired}})
+	doc := gateDoc(t, GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: digits(), Message: Message{Kind: ChallengeRequired}})
 	buttons := elements(doc, "button")
 	if len(buttons) != 2 || !has(buttons[0], "data-busy") || !has(buttons[1], "formnovalidate") {
 		t.Errorf("%d buttons, the first %v", len(buttons), buttons[0].Attr)
@@ -48,7 +48,7 @@ func TestAnotherPictureLosesNoForm(t *testing.T) {
 			t.Error("a link leads away from the form")
 		}
 	}
-	before := gateDoc(t, GateView{Action: "/login/", Challenge: image(), Message: Message{Kind: ChallengeAhead}})
+	before := gateDoc(t, GateView{Action: "/login/", Challenge: digits(), Message: Message{Kind: ChallengeAhead}})
 	if len(elements(before, "button")) != 1 {
 		t.Error("before there is a form a link does for another picture")
 	}

@@ -22,12 +22,9 @@ import (
 // brackets, and which is written from right to left.
 func pseudo(t *testing.T) (*Look, []string) {
 	t.Helper()
-	english, err := os.ReadFile("../texts/en.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	english := read(t, "../texts/en.yaml")
 	all := map[string]any{}
-	if err := yaml.Unmarshal(english, &all); err != nil {
+	if err := yaml.Unmarshal([]byte(english), &all); err != nil {
 		t.Fatal(err)
 	}
 	var file strings.Builder
@@ -42,7 +39,25 @@ func pseudo(t *testing.T) (*Look, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewLook(Brand{Help: "mailto:help@example.org"}, set), keys
+	return newLook(t, Brand{Help: "mailto:help@example.org"}, set), keys
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func newLook(t *testing.T, b Brand, set *texts.Set) *Look {
+	t.Helper()
+	look, err := NewLook(b, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return look
 }
 
 // more is what samples leave out: every message and every error.
@@ -54,7 +69,7 @@ func more(p Page, do func(name string, draw func() ([]byte, error))) {
 		})
 		if m.Kind != NoMessage && m.Kind != WrongCredentials && m.Kind != SignedOut {
 			do("gate "+name, func() ([]byte, error) {
-				return RenderGate(GateView{Page: p, Message: m, Sealed: "x", Challenge: image()})
+				return RenderGate(GateView{Page: p, Message: m, Sealed: "x", Challenge: digits()})
 			})
 		}
 	}
@@ -137,7 +152,7 @@ func TestEveryPageIsDrawnInEveryLanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range set.All() {
-		page := NewLook(Brand{}, set).For(l.Tag())
+		page := newLook(t, Brand{}, set).For(l.Tag())
 		check := func(name string, draw func() ([]byte, error)) {
 			doc := parse(t, draw)
 			if root := elements(doc, "html")[0]; attr(root, "lang") != l.Tag() || has(root, "dir") {

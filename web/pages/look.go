@@ -6,24 +6,25 @@ import (
 	"authguard/web/texts"
 )
 
-// A Brand is what the pages for the public show of their site.
-type Brand struct {
-	// Name is the site's; empty: authguard's own name and mark are shown.
-	Name string
-	// Help is an https: or mailto: URL; empty: there is no such link.
-	Help string
-}
-
 // A Look is a site's brand, and the languages that it speaks. It does not change,
 // and is safe for concurrent use.
 type Look struct {
 	brand     Brand
 	languages *texts.Set
+	assets    map[string]Asset
 }
 
-// NewLook returns the look of a site.
-func NewLook(brand Brand, languages *texts.Set) *Look {
-	return &Look{brand: brand, languages: languages}
+// NewLook returns the look of a site. The error says what is wrong with its brand.
+func NewLook(brand Brand, languages *texts.Set) (l *Look, err error) {
+	l = &Look{brand: brand, languages: languages}
+	l.assets, err = brand.assets()
+	return l, err
+}
+
+// Asset is the file /static/NAME of the site's brand.
+func (l *Look) Asset(name string) (a Asset, ok bool) {
+	a, ok = l.assets[name]
+	return a, ok
 }
 
 // For is what pages have for somebody who sends an Accept-Language header.
@@ -55,12 +56,37 @@ func (p Page) Lang() string { return p.language().Tag() }
 // Dir is "rtl" or "ltr".
 func (p Page) Dir() string { return p.language().Direction() }
 
-// Brand is the page's; the zero Brand where it has none.
-func (p Page) Brand() (b Brand) {
-	if p.Look != nil {
-		b = p.Look.brand
+// Site is the name of the site that the page is of.
+func (p Page) Site() string {
+	if p.Look == nil || p.Look.brand.Name == "" {
+		return "authguard"
 	}
-	return b
+	return p.Look.brand.Name
+}
+
+// Branded reports whether the page bears the site's name and not ours.
+func (p Page) Branded() bool { return p.Look != nil && p.Look.brand.Name != "" }
+
+// Help is the URL of help; empty: there is none.
+func (p Page) Help() string {
+	if p.Look == nil {
+		return ""
+	}
+	return p.Look.brand.Help
+}
+
+// Logo and Colours are the paths of the site's logo and style sheet; empty where it
+// has none.
+func (p Page) Logo() string { return p.asset(logoFile) }
+
+// Colours is the path of the site's style sheet.
+func (p Page) Colours() string { return p.asset(coloursFile) }
+
+func (p Page) asset(name string) string {
+	if p.Look == nil || p.Look.assets[name].Body == nil {
+		return ""
+	}
+	return p.Base + "/static/" + name
 }
 
 // T is a text in the page's language; see texts.Language.Say.

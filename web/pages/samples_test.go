@@ -53,7 +53,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
 		"login":        login(LoginView{}),
 		"login wrong":  login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
-		"login image":  login(LoginView{Challenge: image(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
+		"login image":  login(LoginView{Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
 		"login work":   login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
 		"login both":   login(LoginView{Challenge: both(), Message: Message{Kind: ChallengeFailed}}),
 		"login widget": login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
@@ -64,7 +64,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"code":         code(CodeView{}),
 		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
 		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile}),
-		"gate":         gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: image(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
+		"gate":         gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
 		"gate form":    gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
 		"gate widget":  gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
 		"gate wait":    gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
@@ -74,12 +74,12 @@ func public(p Page) map[string]func() ([]byte, error) {
 	}
 }
 
-func image() Challenge {
+func digits() Challenge {
 	return Challenge{ID: "c1", Kind: ChallengeImage, Image: "/captcha/c1.png", Audio: "/captcha/c1.wav"}
 }
 
 func work() Challenge {
-	c := image()
+	c := digits()
 	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
 	return c
 }
@@ -91,7 +91,7 @@ func both() Challenge {
 }
 
 func widget() Challenge {
-	c := image()
+	c := digits()
 	c.Kind, c.Service, c.Script, c.Class, c.SiteKey = ChallengeRemote, "turnstile", "https://challenges.cloudflare.com/turnstile/v0/api.js", "cf-turnstile", "0x4AAAAAAA"
 	c.Action, c.Bound = "login", "00ff"
 	return c
