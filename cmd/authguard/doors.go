@@ -42,6 +42,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 	if loaded.Forwarded == config.Forwarded {
 		header = web.Forwarded
 	}
+	d.front.SetBalancers(loaded.ProxyProtocol)
 	d.edge.Set(loaded.Proxies, header)
 	d.inside.Set(loaded.Admin.Proxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)

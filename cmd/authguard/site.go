@@ -91,7 +91,7 @@ func (s *site) open(ctx context.Context, how opening) (err error) {
 	s.watch.metrics.Watch(control.Gauges{
 		Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
-		Refused: func() uint64 { return s.doors.front.Refused() },
+		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})
 	return nil
 }
@@ -152,7 +152,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	err := errors.Join(s.counting.reload(loaded), s.main.reload(loaded.Config), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
-	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
+	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.ProxyProtocol, loaded.ProxyProtocol) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
 		s.main.guard.Direct(loaded.AllowDirect)
 	}
 	s.loaded = loaded

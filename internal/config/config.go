@@ -49,6 +49,9 @@ type Config struct {
 
 	Admin   Admin
 	Proxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
+	// ProxyProtocol are the balancers that must say with the PROXY protocol whom they
+	// speak for, before the first byte of HTTP.
+	ProxyProtocol []netip.Prefix `reload:"live"`
 	// AllowDirect are private networks whose machines log in themselves: several
 	// accounts at one of their addresses are people, and no forgotten proxy.
 	AllowDirect []netip.Prefix  `reload:"live"`

@@ -37,6 +37,8 @@ type Gauges struct {
 	DeadChannels func() int
 	// Refused is how many requests were not read: wire.Listener.Refused.
 	Refused func() uint64
+	// Unintroduced is how many connections of balancers were closed: wire.Listener.Unintroduced.
+	Unintroduced func() uint64
 	// Redis is where the nodes count together; nil with one node.
 	Redis *RedisGauges
 }
@@ -90,6 +92,8 @@ func (m *Metrics) Watch(g Gauges) {
 	counter("authguard_hung_up_total", "Clients that went away before their password was looked at.", func() float64 { return float64(g.HungUp()) })
 	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
 		func() float64 { return float64(g.Refused()) })
+	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol that were closed, since they began without a good PROXY header.",
+		func() float64 { return float64(g.Unintroduced()) })
 	gauge("authguard_checks_running", "Password checks that run.", func() float64 { return float64(g.Checks().Running) })
 	gauge("authguard_checks_waiting_strangers", "Strangers who wait for a password check.", func() float64 { return float64(g.Checks().Strangers) })
 	gauge("authguard_checks_waiting_known", "People at known places who wait for a password check.", func() float64 { return float64(g.Checks().Known) })

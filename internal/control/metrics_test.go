@@ -30,7 +30,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		d := newDesk(t, db)
 		m := control.NewMetrics()
 		m.Watch(control.Gauges{
-			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 }, Refused: func() uint64 { return 9 },
+			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 }, Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 			Checks: func() passwords.GateState {
 				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 			},
@@ -53,7 +53,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_attempts_total{cause="privileged-place",ending="succeeded"} 1`,
 			`authguard_captcha_mode_switches_total{to="on"} 1`,
 			"authguard_captcha_mode 1", "authguard_slowing 0", "authguard_threshold 30", "authguard_held_attempts 0",
-			"authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_hung_up_total 1", "authguard_checks_running 2",
+			"authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", "authguard_hung_up_total 1", "authguard_checks_running 2",
 			"authguard_checks_waiting_strangers 3", "authguard_checks_waiting_known 4", "authguard_checks_waiting_administrators 5",
 			"authguard_checks_shed_total 6", "authguard_checks_crowded 1", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
 		} {

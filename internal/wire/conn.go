@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -29,6 +30,11 @@ type Conn struct {
 	early   bool
 	refused error
 	told    bool // answer was given
+	// balanced: the peer has to say first whom it speaks for, which is then client.
+	balanced     bool
+	opened       sync.Once
+	client       net.Addr
+	unintroduced error
 	// untouched: the bytes are no HTTP/1 any more.
 	untouched atomic.Bool
 }
@@ -40,6 +46,9 @@ func (c *Conn) Hijacked() { c.untouched.Store(true) }
 // Read implements net.Conn. It ends with a message, so that what is wrong with the next
 // one is found when net/http asks for that: by then it has answered this one.
 func (c *Conn) Read(p []byte) (n int, err error) {
+	if err := c.introduce(); err != nil {
+		return 0, err
+	}
 	if len(p) == 1 && c.good == 0 && c.message.part == over && !c.early {
 		return c.first(p)
 	}

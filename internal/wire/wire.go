@@ -9,6 +9,8 @@
 // a body of any size passes as it comes. HTTP/2, and what follows an upgrade to
 // WebSocket, passes untouched.
 //
+// Before that, configured balancers say with the PROXY protocol whom they speak for.
+//
 // It does not judge paths, and it changes nothing: which headers a client may send is
 // for whoever forwards them.
 package wire
@@ -17,6 +19,8 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
+
+	"github.com/gaissmai/bart"
 )
 
 // A Listener accepts [Conn]s. Set its fields before the first Accept.
@@ -28,7 +32,10 @@ type Listener struct {
 	HTTP2 bool
 	Log   *slog.Logger
 
-	refused atomic.Uint64
+	balancers    atomic.Pointer[bart.Lite]
+	refused      atomic.Uint64
+	unintroduced atomic.Uint64
+	told         atomic.Int64 // of unintroduced ones, in Unix seconds
 }
 
 // Accept implements net.Listener.
@@ -37,7 +44,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c, from: l, message: message{maxHead: l.MaxHead}}, nil
+	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead}}, nil
 }
 
 // Refused is how many requests were refused since the start.
