@@ -42,6 +42,13 @@ func TestR30ACrowdIsTheAccountsOfOneAddress(t *testing.T) {
 	if n, became := c.Add(nth(4), nth(100), noon); n != 4 || became {
 		t.Errorf("the fifth: %d, %v; it is shared once", n, became)
 	}
+	for i := range 3 { // beside one that is shared, since others are asked about then only
+		c.Add(nth(i), nth(102), noon)
+	}
+	told -= 3
+	if c.Shared(nth(102), noon) {
+		t.Error("three accounts of three are a crowd")
+	}
 	if told != 4 || c.Shared(nth(101), noon) || c.Accounts(nth(101), noon) != 0 {
 		t.Errorf("others were told %d times", told)
 	}

@@ -68,6 +68,9 @@ func TestR27ADatabaseThatFailsIsKnownToAndIsTriedEverySecond(t *testing.T) {
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
+		if _, since := h.Failed(); !since.Equal(began) {
+			t.Errorf("ten seconds later it has failed since %v, not %v", since, began)
+		}
 		d.set(nil)
 		if d.writes != 12 { // at the start, when asked, and ten times since
 			t.Errorf("%d writes", d.writes)

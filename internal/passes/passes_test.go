@@ -108,16 +108,17 @@ func TestR29ATryIsGivenBackIfNoPasswordWasLookedAt(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		table, code, clock := issued(t, db)
-		for range 20 {
+		for i := range 20 {
 			if !show(t, table, at(code, 1, clock.Now())) {
 				t.Fatal("no tries are left")
 			}
-			if err := table.Settle(t.Context(), at("", 1, clock.Now()), guard.Abandoned); err != nil {
+			unseen := []guard.Outcome{guard.Abandoned, guard.Withdrawn}[i%2]
+			if err := table.Settle(t.Context(), at("", 1, clock.Now()), unseen); err != nil {
 				t.Fatal(err)
 			}
 		}
 		n := 0
-		for show(t, table, at(code, 1, clock.Now())) {
+		for n <= Tries && show(t, table, at(code, 1, clock.Now())) {
 			n++
 			if err := table.Settle(t.Context(), at("", 1, clock.Now()), guard.Failed); err != nil {
 				t.Fatal(err)
@@ -125,6 +126,54 @@ func TestR29ATryIsGivenBackIfNoPasswordWasLookedAt(t *testing.T) {
 		}
 		if n != Tries {
 			t.Errorf("%d tries, want %d", n, Tries)
+		}
+	})
+}
+
+// A login uses up the codes of its own place in its own directory. The owner's next
+// code, and that of an administrator of the same name, stay good.
+func TestR29ALoginUsesUpTheCodesOfItsPlaceOnly(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		for name, other := range map[string]guard.Pass{
+			"another place":     {Account: "alice", Place: trusted.Key{2}},
+			"another directory": {Account: "alice", Place: trusted.Key{1}, Directory: "administration"},
+		} {
+			other.Now = clock.Now()
+			var err error
+			if other.Code, _, err = table.Issue(t.Context(), Grant{Directory: other.Directory, Account: "alice", For: DefaultLife}); err != nil {
+				t.Fatal(err)
+			}
+			if !show(t, table, at(code, 1, clock.Now())) || !show(t, table, other) {
+				t.Fatal("not good to begin with")
+			}
+			if err := table.Settle(t.Context(), guard.Pass{Directory: other.Directory, Account: "alice", Place: other.Place, Now: clock.Now()}, guard.Succeeded); err != nil {
+				t.Fatal(err)
+			}
+			if !show(t, table, at(code, 1, clock.Now())) || show(t, table, other) {
+				t.Errorf("a login in %s used up the wrong code", name)
+			}
+		}
+	})
+}
+
+// What strangers ask for in one directory leaves the other its own codes.
+func TestR29CodesOfOneDirectoryBlockNoOthers(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := New(db, clocktest.At(noon).Now)
+		ask := func(directory string, from byte) error {
+			_, _, err := table.Asked(t.Context(), Grant{Directory: directory, Account: "alice", For: DefaultLife, From: trusted.Key{from}})
+			return err
+		}
+		for i, directory := range []string{"", "", "administration"} {
+			if err := ask(directory, byte(1+i)); err != nil {
+				t.Errorf("code %d, directory %q: %v", i, directory, err)
+			}
+		}
+		if err := ask("", 4); !errors.Is(err, ErrEnough) {
+			t.Errorf("a third one: %v", err)
 		}
 	})
 }
