@@ -67,17 +67,22 @@ const (
 // Knows reports whether a guess is one of the account's last wrong passwords, or
 // being looked at right now.
 func (m *Memory) Knows(g Guess) bool {
-	set, unlock := m.guessesOf(g.Account)
-	defer unlock()
-	return find(set, g, uint32(m.clock())) != nil
+	set, mu := m.guessesOf(g.Account)
+	defer mu.Unlock()
+	for i := range set { // most are new, and then the clock is of no use
+		if one := &set[i]; one.is(&g) && uint32(m.clock())-one.at <= guessLife {
+			return true
+		}
+	}
+	return false
 }
 
 // Join holds on to the charge of an earlier attempt with the same guess; it
 // reports false if there is none. The ID is made now, and There is when that
 // charge was.
 func (m *Memory) Join(g Guess) (id ChargeID, ok bool) {
-	set, unlock := m.guessesOf(g.Account)
-	defer unlock()
+	set, mu := m.guessesOf(g.Account)
+	defer mu.Unlock()
 	now := m.clock()
 	return join(find(set, g, uint32(now)), now)
 }
@@ -97,8 +102,8 @@ func join(known *guess, now int64) (id ChargeID, ok bool) {
 // joins that one instead, and reports true with what Join would: the caller is to
 // take its own back.
 func (m *Memory) Note(g Guess, id ChargeID) (held ChargeID, joined bool) {
-	set, unlock := m.guessesOf(g.Account)
-	defer unlock()
+	set, mu := m.guessesOf(g.Account)
+	defer mu.Unlock()
 	now := max(m.clock(), id.At)
 	if held, joined = join(find(set, g, uint32(now)), now); joined {
 		return held, true
@@ -115,8 +120,8 @@ func (m *Memory) Note(g Guess, id ChargeID) (held ChargeID, joined bool) {
 // charge back now: from its account and, with all, from everything. A right
 // password is forgotten.
 func (m *Memory) Drop(g Guess, id ChargeID, joined, right bool) (take, all bool) {
-	set, unlock := m.guessesOf(g.Account)
-	defer unlock()
+	set, mu := m.guessesOf(g.Account)
+	defer mu.Unlock()
 	now := uint32(m.clock())
 	known := find(set, g, now)
 	if known == nil || known.at != uint32(id.At) {
@@ -155,8 +160,8 @@ func (g *guess) let(now uint32) (last bool) {
 // GuessesFrom are the values of an account's younger guesses from a place, apart
 // from its own.
 func (m *Memory) GuessesFrom(g Guess, within time.Duration) (values []uint32) {
-	set, unlock := m.guessesOf(g.Account)
-	defer unlock()
+	set, mu := m.guessesOf(g.Account)
+	defer mu.Unlock()
 	now := uint32(m.clock())
 	for i := range set {
 		one := &set[i]
@@ -168,18 +173,21 @@ func (m *Memory) GuessesFrom(g Guess, within time.Duration) (values []uint32) {
 	return values
 }
 
-func (m *Memory) guessesOf(account Key) (set *[guessWays]guess, unlock func()) {
+// guessesOf is the account's set, and its lock, which is held.
+func (m *Memory) guessesOf(account Key) (set *[guessWays]guess, mu *sync.Mutex) {
 	shard := &m.guesses[account[9]%guessShards]
 	shard.mu.Lock()
-	return &shard.sets[account[10]], shard.mu.Unlock
+	return &shard.sets[account[10]], &shard.mu
 }
 
 // tag tells the accounts of a set apart.
 func tag(account Key) uint64 { return binary.LittleEndian.Uint64(account[:8]) }
 
+func (one *guess) is(g *Guess) bool { return one.value == g.Value && one.account == tag(g.Account) }
+
 func find(set *[guessWays]guess, g Guess, now uint32) *guess {
 	for i := range set {
-		if one := &set[i]; one.value == g.Value && one.account == tag(g.Account) && now-one.at <= guessLife {
+		if one := &set[i]; one.is(&g) && now-one.at <= guessLife {
 			return one
 		}
 	}
