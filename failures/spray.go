@@ -97,7 +97,8 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	defer s.mu.Unlock()
 	bucket, minute := s.bucket(m.Value), minuteOf(now)
 	fresh := bucket.note(m, accounts, minute)
-	missed := bucket.of(m.Value, minute)
+	var room [sprayWays]miss
+	missed := bucket.of(m.Value, minute, room[:0])
 	one := s.found[m.Value]
 	known := one != nil && now.Before(one.Until)
 	if !known && len(missed) < accounts {
@@ -180,8 +181,9 @@ func SprayBucket(value uint32) uint32 { return bits.ReverseBytes32(value*0x9e377
 
 func minuteOf(t time.Time) uint16 { return uint16(t.Unix() / 60) }
 
-// of are a password's misses that count, oldest first.
-func (b *bucket) of(value uint32, minute uint16) (all []miss) {
+// of adds a password's misses that count, oldest first, to all, which is empty and
+// has room.
+func (b *bucket) of(value uint32, minute uint16, all []miss) []miss {
 	for i := range b {
 		if b[i].value == value && minute-b[i].minute < sprayMinutes {
 			all = append(all, b[i])
