@@ -20,7 +20,7 @@ const (
 	bareLF         refusal = "a line must end in CR LF"
 	badLength      refusal = "there may be one Content-Length, in digits"
 	badCoding      refusal = "Transfer-Encoding may only be chunked, once, without Content-Length, in HTTP/1.1"
-	badConnection  refusal = "Connection may only be close, keep-alive, upgrade and te"
+	badConnection  refusal = "Connection may only be close, keep-alive, upgrade, http2-settings and te"
 	badUpgrade     refusal = "only an upgrade to websocket, without a body, is possible; for HTTP/2 begin with it, or use HTTP/1.1"
 	badTrailer     refusal = "a trailer may only be a checksum of the body"
 	badChunk       refusal = "a chunk must be its size in at most 16 hexadecimal digits, CR LF, so many bytes, CR LF"
@@ -116,9 +116,13 @@ func (h *head) field(line []byte) error {
 		}
 	case "connection":
 		// Whatever is named here, a proxy takes out: our headers must not be.
-		return every(value, badConnection, "close", "keep-alive", "upgrade", "te", "")
+		return every(value, badConnection, "close", "keep-alive", "upgrade", "te", "http2-settings", "")
 	case "upgrade":
-		// Others are HTTP once more, which nobody would look at: h2c, TLS/1.0.
+		// Java's HttpClient offers h2c with every request. Nobody here takes that up or
+		// passes it on. Others are HTTP once more, which nobody would look at: TLS/1.0.
+		if bytes.EqualFold(bytes.Trim(value, " "), []byte("h2c")) {
+			return nil
+		}
 		h.upgrade = true
 		return every(value, badUpgrade, "websocket")
 	case "trailer":

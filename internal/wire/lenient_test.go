@@ -52,7 +52,6 @@ const (
 	chunkEndNone                         // nothing need follow a chunk
 	mergesTrailers                       // with the headers
 	obeysConnection                      // and takes out what it names
-	upgradesH2C                          // and reads on as HTTP/2
 	leniencies       = iota
 )
 
@@ -108,7 +107,6 @@ type lenientHead struct {
 	hosts   []string
 	users   []string
 	drop    string
-	h2c     bool
 }
 
 func (p *lenientParser) request() (one seen, ok bool) {
@@ -146,9 +144,6 @@ func (p *lenientParser) request() (one seen, ok bool) {
 	one.host = p.host(one.target, &h)
 	if len(h.users) > 0 && !(p.is(obeysConnection) && strings.Contains(strings.ToLower(h.drop), "remote-user")) {
 		one.user = h.users[0]
-	}
-	if h.h2c && p.is(upgradesH2C) {
-		p.rest = nil
 	}
 	return one, true
 }
@@ -218,8 +213,6 @@ func (p *lenientParser) header(line string, h *lenientHead) {
 		h.drop += "," + value
 	case "remote-user":
 		h.users = append(h.users, value)
-	case "upgrade":
-		h.h2c = h.h2c || strings.Contains(value, "h2c")
 	}
 }
 

@@ -71,7 +71,7 @@ func TestWhatParsersCouldReadDifferentlyIsRefused(t *testing.T) {
 		"Transfer-Encoding: \x0bchunked", "Transfer-Encoding : chunked", "Transfer_Encoding: chunked", "Transfer-Encoding:\r\n chunked",
 		"X: a\r\n b", "X: a\r\n\tb", " X: a", "\tX: a", "X: a\nY: b", "X: a\rY: b", "X: a\r\r\nY: b", "X: a\x00b", "X: a\x7fb", "X\x00: a", "X Y: a", "X\t: a", ": a", "X", "X;: a", "X(: a", "\xff: a", "(): a",
 		"Host: a", "Host: b", "Host : a", "Connection: Remote-User", "Connection: close, X-Forwarded-For", "Connection: Content-Length", "Connection: Transfer-Encoding", "Connection: Authorization", "Connection: Host", "Connection: close;",
-		"Upgrade: h2c", "Upgrade: websocket, h2c", "Upgrade: TLS/1.0", "Upgrade: HTTP/2.0", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA",
+		"Upgrade: websocket, h2c", "Upgrade: TLS/1.0", "Upgrade: HTTP/2.0",
 		"Upgrade: websocket\r\nContent-Length: 5", "Upgrade: websocket\r\nTransfer-Encoding: chunked", "Trailer: Remote-User", "Trailer: Content-Digest, Host", "X: " + strings.Repeat("x", 9<<10),
 	} {
 		l := served(t, func(http.ResponseWriter, *http.Request) { t.Errorf("%.60q was handed on", raw) })
@@ -232,8 +232,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
+// It counts what the whole process allocates, and so runs alone.
 func TestAGibibytePassesInConstantMemory(t *testing.T) {
-	t.Parallel()
 	const size = 1 << 30
 	chunked := make([]io.Reader, 0, 3*256+1)
 	for range size / (4 << 20) {
@@ -319,5 +319,18 @@ func BenchmarkServed(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// Java's HttpClient offers h2c with every request. Nobody takes that up.
+func TestAnOfferOfHTTP2IsNotTakenUp(t *testing.T) {
+	t.Parallel()
+	l := served(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %q", r.Proto, body)
+	})
+	got := l.say(t, post+"Connection: Upgrade, HTTP2-Settings\r\nContent-Length: 5\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\nUpgrade: h2c\r\n\r\nhello"+get+"Connection: close\r\n\r\n")
+	if !strings.Contains(got, `HTTP/1.1 "hello"`) || !strings.Contains(got, `HTTP/1.1 ""`) || strings.Contains(got, "101") {
+		t.Errorf("%q", got)
 	}
 }

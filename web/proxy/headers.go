@@ -29,6 +29,13 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	if v.client.Secure {
 		pr.Out.Header.Set("X-Forwarded-Proto", "https")
 	}
+	if !strings.EqualFold(pr.Out.Header.Get("Upgrade"), "websocket") { // h2c would be HTTP that nobody looks at
+		pr.Out.Header.Del("Upgrade")
+		pr.Out.Header.Del("Connection")
+	}
+	// An app that does not read the body of a request would take it for the next one
+	// on the connection (CL.0): so there is none.
+	pr.Out.Close = pr.In.ContentLength != 0
 	if v.route == nil {
 		return
 	}

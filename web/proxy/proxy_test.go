@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -95,7 +96,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case password != "":
 		a.answer(w, password == right)
-	case r.Header.Get("Upgrade") == "echo":
+	case r.Header.Get("Upgrade") == "websocket":
 		a.echo(w)
 	default:
 		w.Header()["X-App"] = []string{"one", "two"}
@@ -106,7 +107,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // echo sends back what it gets, as a WebSocket does.
 func (a *app) echo(w http.ResponseWriter) {
 	w.Header().Set("Connection", "Upgrade")
-	w.Header().Set("Upgrade", "echo")
+	w.Header().Set("Upgrade", "websocket")
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -425,7 +426,7 @@ func TestAConnectionThatIsUpgradedPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	fmt.Fprint(conn, "GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	head := make([]byte, len("HTTP/1.1 101 Switching Protocols\r\n"))
 	if _, err := io.ReadFull(conn, head); err != nil || !strings.Contains(string(head), "101") {
 		t.Fatalf("%q, %v", head, err)
@@ -438,6 +439,51 @@ func TestAConnectionThatIsUpgradedPasses(t *testing.T) {
 			t.Fatalf("%q, then %v", got.String(), err)
 		}
 		got.Write(b[:n])
+	}
+}
+
+// An app that reads no body of some request takes it for the next request; an upgrade
+// to HTTP/2 would be a connection that nobody looks at.
+func TestNothingIsSmuggledPastTheGuard(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var requests atomic.Int64
+	go func() { // an app that ignores bodies
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if strings.HasSuffix(lines.Text(), "HTTP/1.1") {
+						requests.Add(1)
+					}
+					if strings.HasPrefix(lines.Text(), "Upgrade:") {
+						requests.Add(1000)
+					}
+					if closes := strings.EqualFold(lines.Text(), "Connection: close"); closes || lines.Text() == "" {
+						fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+						if closes {
+							return
+						}
+					}
+				}
+			}()
+		}
+	}()
+	d := newDoor(t, wordpress, func(a *proxy.App) { a.Upstream, _ = url.Parse("http://" + l.Addr().String()) }, "form")
+	for range 5 {
+		d.send(t, "198.18.0.1", offer{"POST", "/style.css", "text/plain", "POST /login HTTP/1.1\r\nContent-Length: 31\r\n\r\nusername=alice&password=guess-1"})
+		d.send(t, "198.18.0.1", offer{"GET", "/", "", ""}, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABk")
+	}
+	if n := requests.Load(); n != 10 {
+		t.Errorf("the app saw %d requests, want 10", n)
 	}
 }
 
