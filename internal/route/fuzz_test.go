@@ -6,6 +6,7 @@ import (
 	"net/url"
 	pathpkg "path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,7 +113,8 @@ func FuzzFormsAreReadAsTheAppReadsThem(f *testing.F) {
 // fold case, in every combination.
 func FuzzPathsAreFoundAsTheAppFindsThem(f *testing.F) {
 	for _, seed := range []string{"/login", "//login", "/./login", "/x/../login", "/%6cogin", "/%256cogin", "/login;x", "/;x/login", "/x/..;/login", "/login%00.png", "/LOGIN/", "/\\login",
-		"/x%2f..%2flogin", "/login%20", "/login.", "/%5clogin", "/a/b/..%2f../login", "/..;x/login", "/%2e%2e;/login", "/login/.", "/login/./", "/login/x/..", "/%25%36%63ogin"} {
+		"/x%2f..%2flogin", "/login%20", "/login.", "/%5clogin", "/a/b/..%2f../login", "/..;x/login", "/%2e%2e;/login", "/login/.", "/login/./", "/login/x/..", "/%25%36%63ogin",
+		"/Login/a.b/c.", "/login/...", "/.login", "/lo~gin!$&'()*+,=:@-_/", "/logın", "/\x7flogin"} {
 		f.Add(seed)
 	}
 	table := Table{mustCompile(f, Spec{Name: "login", Path: "/login", Account: "form:u", Success: []string{"status 302"}})}
@@ -122,6 +124,10 @@ func FuzzPathsAreFoundAsTheAppFindsThem(f *testing.F) {
 		}
 		if _, err := url.PathUnescape(escaped); err != nil {
 			t.Skip() // net/http refuses it
+		}
+		plain, readings := read(escaped)
+		if p, all := readOdd(escaped); p != plain || !slices.Equal(all, readings) {
+			t.Fatalf("%q is read as %q %q in short, and as %q %q with care", escaped, plain, readings, p, all)
 		}
 		if _, where := table.At(escaped); where != Elsewhere {
 			return

@@ -97,6 +97,30 @@ func (p path) has(folded string) bool {
 // out everywhere: case, a slash, a dot or a space at the end, and the parameters
 // of a segment (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
+	if usual(escaped) {
+		return strings.TrimRight(strings.ToLower(escaped), "/. "), nil
+	}
+	return readOdd(escaped)
+}
+
+// usual reports whether a path is written as most are: visible ASCII, with nothing in
+// it that is decoded, cut off, merged or resolved by anybody.
+func usual(path string) bool {
+	before := byte(0)
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '\\', before == '/' && (c == '/' || c == '.'):
+			return false
+		default:
+			before = c
+		}
+	}
+	return strings.HasPrefix(path, "/")
+}
+
+// readOdd is read for every path. It costs more than the rest of a request's way
+// through us, so most paths do not come here.
+func readOdd(escaped string) (plain string, readings []string) {
 	decoded := unreserved(escaped)
 	if !strings.Contains(decoded, "%") && !odd.MatchString(params.ReplaceAllString(decoded, "")) {
 		return fold(decoded), nil
