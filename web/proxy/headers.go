@@ -22,8 +22,9 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	withoutOurs(pr.Out.Header)
-	pr.Out.Header.Set("X-Forwarded-For", v.client.Address.String())
-	pr.Out.Header.Set("X-Real-Ip", v.client.Address.String())
+	address := v.client.Address.String()
+	pr.Out.Header.Set("X-Forwarded-For", address)
+	pr.Out.Header.Set("X-Real-Ip", address)
 	pr.Out.Header.Set("X-Forwarded-Host", pr.In.Host)
 	pr.Out.Header.Set("X-Forwarded-Proto", "http")
 	if v.client.Secure {
@@ -40,7 +41,7 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		return
 	}
 	for name := range pr.Out.Header {
-		if slices.Contains(overrides, strings.ToLower(name)) {
+		if slices.Contains(overrides, name) {
 			delete(pr.Out.Header, name)
 		}
 	}
@@ -58,34 +59,39 @@ func claimsIdentity(name string) bool {
 	if strings.Contains(name, "_") {
 		return true
 	}
-	name = strings.ToLower(name)
 	return slices.Contains(claims, name) || slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
+// The names are as net/http has them, and are compared as they stand: there are many,
+// in every request.
 var (
-	claims = []string{
+	claims = canonical(
 		"forwarded", "client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip", "remote-addr", "remote-host",
 		"x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-azure-clientip", "x-appengine-user-ip", "x-envoy-external-address",
 		"remote-user", "remote-groups", "remote-email", "remote-name", "x-user", "x-groups", "x-email",
 		"x-original-url", "x-rewrite-url", "x-original-uri", "x-original-host", "x-host", "x-http-host-override", "proxy",
-	}
-	claimsOf = []string{"x-forwarded-", "x-remote-", "x-auth-request-", "x-authenticated-", "x-webauth-", "x-authentik-", "x-goog-authenticated-", "x-ms-client-principal", "x-pomerium-", "x-token-", "authguard-"}
+	)
+	claimsOf = canonical("x-forwarded-", "x-remote-", "x-auth-request-", "x-authenticated-", "x-webauth-", "x-authentik-", "x-goog-authenticated-", "x-ms-client-principal", "x-pomerium-", "x-token-", "authguard-")
 	// overrides say that a POST is something else.
-	overrides = []string{"x-http-method-override", "x-http-method", "x-method-override"}
+	overrides = canonical("x-http-method-override", "x-http-method", "x-method-override")
 )
+
+func canonical(names ...string) []string {
+	for i, name := range names {
+		names[i] = http.CanonicalHeaderKey(name)
+	}
+	return names
+}
 
 // withoutOurs takes our own cookies out, and leaves the others as they were sent.
 func withoutOurs(h http.Header) {
 	lines := h["Cookie"]
-	if len(lines) == 0 {
+	if !slices.ContainsFunc(lines, hasOurs) {
 		return
 	}
 	var kept []string
 	for _, line := range lines {
-		parts := slices.DeleteFunc(strings.Split(line, ";"), func(part string) bool {
-			name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
-			return web.Ours(name)
-		})
+		parts := slices.DeleteFunc(strings.Split(line, ";"), isOurs)
 		if rest := strings.TrimSpace(strings.Join(parts, ";")); rest != "" {
 			kept = append(kept, rest)
 		}
@@ -95,4 +101,19 @@ func withoutOurs(h http.Header) {
 		return
 	}
 	h["Cookie"] = kept
+}
+
+func hasOurs(line string) bool {
+	for part := range strings.SplitSeq(line, ";") {
+		if isOurs(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOurs is about one part of a Cookie header.
+func isOurs(part string) bool {
+	name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+	return web.Ours(name)
 }

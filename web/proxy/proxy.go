@@ -106,7 +106,7 @@ func (p *Proxy) Set(a App) {
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: a.Patience,
 	}}
 	one.forward = &httputil.ReverseProxy{
-		Rewrite: one.rewrite, ModifyResponse: answered, ErrorHandler: failed, FlushInterval: -1, Transport: one.transport,
+		Rewrite: one.rewrite, ModifyResponse: answered, ErrorHandler: failed, FlushInterval: soon, Transport: one.transport,
 		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 	p.put(one)
@@ -147,29 +147,42 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const oddPath = "Write the address in its usual way: without //, /./, /../, \\ and encoded slashes."
 
+// soon is how long a piece of an answer whose length is known may wait for the next
+// one. Streams do not wait. Without it each small answer is sent in two packets.
+const soon = 5 * time.Millisecond
+
 // stream passes a request on as it is, however long it takes.
 func (a *app) stream(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
+	control, now := http.NewResponseController(w), time.Now()
 	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Time{})
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &patientBody{r.Body, control}
+		r.Body = &patientBody{r.Body, control, time.Time{}}
 	}
-	a.forward.ServeHTTP(&patientWriter{w, control}, r)
+	a.forward.ServeHTTP(&patientWriter{w, control, now}, r)
 }
 
 // idle is how long a client may take to send or to take the next bytes of a stream.
-const idle = 90 * time.Second
+// Deadlines are set again when they are this much shorter: to set one for every piece
+// costs more than the piece. (HTTP/1 alone is served; in HTTP/2 a deadline ends a silent
+// stream too.)
+const (
+	idle    = 90 * time.Second
+	renewal = time.Second
+)
 
 // A patientBody is a body that may take long, as long as it goes on.
 type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
+	since   time.Time // of the deadline
 }
 
 // Read implements io.Reader.
 func (b *patientBody) Read(into []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(idle))
+	if now := time.Now(); now.Sub(b.since) > renewal {
+		b.since = now
+		_ = b.control.SetReadDeadline(now.Add(idle))
+	}
 	n, err := b.ReadCloser.Read(into)
 	if err != nil {
 		_ = b.control.SetReadDeadline(time.Time{})
@@ -181,11 +194,25 @@ func (b *patientBody) Read(into []byte) (int, error) {
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	since   time.Time // of the deadline: the server has set the first
+}
+
+func (w *patientWriter) renew() {
+	if now := time.Now(); now.Sub(w.since) > renewal {
+		w.since = now
+		_ = w.control.SetWriteDeadline(now.Add(idle))
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *patientWriter) WriteHeader(status int) {
+	w.renew()
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *patientWriter) Write(b []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(idle))
+	w.renew()
 	return w.ResponseWriter.Write(b)
 }
 
