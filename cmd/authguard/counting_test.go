@@ -18,8 +18,8 @@ func TestR26AStoreOfSpentChallengesThatFillsIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spent := challenge.NewMemorySpent(100, clock.Now)
-	c := &counting{spent: spent, settled: challenge.NewMemorySpent(100, clock.Now), alerts: told}
+	spent, settled := challenge.NewMemorySpent(100, clock.Now), challenge.NewMemorySpent(100, clock.Now)
+	c := &counting{spent: spent, settled: settled, alerts: told}
 	for i := range 100 {
 		if warned := len(c.warn()) > 0; warned != (i >= 80) {
 			t.Errorf("with %d of 100 spent the overview warns: %t", i, warned)
@@ -36,5 +36,23 @@ func TestR26AStoreOfSpentChallengesThatFillsIsToldOnce(t *testing.T) {
 	filling, room := strings.Count(log.String(), "kind=challenges-filling"), strings.Count(log.String(), "kind=challenges-room")
 	if filling != 1 || room != 1 || len(c.warn()) != 0 {
 		t.Errorf("told %d times that it fills and %d times that there is room, want once each:\n%s", filling, room, log)
+	}
+	for i := range 80 { // settled tickets take room, too
+		until := clock.Now().Add(time.Duration(1+2*(i/40)) * time.Minute)
+		if _, err := settled.Spend(t.Context(), [16]byte{byte(i)}, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for minute, warned := range []bool{true, true, true, true, false} { // half full is no room yet
+		if minute == 1 {
+			for i := range 20 {
+				_, _ = settled.Spend(t.Context(), [16]byte{byte(100 + i)}, clock.Now().Add(2*time.Minute))
+			}
+		}
+		c.lookForRoom()
+		if got := len(c.warn()) > 0; got != warned {
+			t.Errorf("minute %d, %.0f %% full: warned %v, want %v", minute, 100*settled.Full(), got, warned)
+		}
+		clock.Advance(time.Minute)
 	}
 }
