@@ -119,12 +119,12 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		switch {
 		case err != nil:
 			return one, Offer{}, err
-		case len(o.Credentials) == 0:
-		case found != nil:
+		case len(o.Credentials) == 0, found != nil && o.Credentials[0].Account == "":
+		case found != nil && offer.Credentials[0].Account != "":
 			// Which of both the app takes is its own affair: WordPress looks at
 			// another field, action.
 			return one, Offer{}, refuse("Send either %s or %s.", found.account.at(), one.account.at())
-		default:
+		default: // the first, or the first that has a name
 			found, offer = one, o
 		}
 	}
@@ -138,6 +138,9 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 // has a control character in a name, but apps cut names there.
 func (r *Route) named(all []Credential) error {
 	for _, c := range all {
+		if c.Account == "" {
+			continue // which the guard refuses, if no other route finds a name
+		}
 		if strings.ContainsFunc(c.Account, unicode.IsControl) || !r.names.MatchString(strings.TrimSpace(c.Account)) {
 			return refuse("No account has a name like that. Write it in its usual way.")
 		}

@@ -100,9 +100,9 @@ func (r *Route) Judge(a Answer) Verdict {
 // A condition is one thing that an answer may have.
 type condition struct {
 	not      bool
-	what     string // status, location, cookie, cleared, body, json
+	what     string // status, location, cookie, cleared, body, match, json, never
 	text     string
-	pattern  *regexp.Regexp // of location and cookies
+	pattern  *regexp.Regexp // of location, cookies and match
 	from, to int            // of status
 	pointer  []string       // of json
 }
@@ -112,15 +112,16 @@ var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
 // parseCondition reads a condition: "status 302" or "status 2xx"; "location
 // /account*" for where a redirection leads; "cookie NAME" for a cookie that is set,
 // "cleared NAME" for one that is taken away; "body TEXT" for a text in the answer's
-// body; "json /POINTER VALUE" for a value in a JSON answer. * stands for any text in
-// paths and names. "not" in front turns it round.
+// body, "match REGEXP" for one in several spellings; "json /POINTER VALUE" for a value
+// in a JSON answer; "never" for a route whose every request counts, such as a password
+// reset. * stands for any text in paths and names. "not" in front turns it round.
 func parseCondition(written string) (c condition, err error) {
 	text := strings.TrimSpace(written)
 	text, c.not = strings.CutPrefix(text, "not ")
 	c.what, c.text, _ = strings.Cut(strings.TrimSpace(text), " ")
 	c.text = strings.TrimSpace(c.text)
-	if c.text == "" {
-		return c, fmt.Errorf("must be like status 302, location /account*, cookie NAME, cleared NAME, body TEXT or json /ok true, with or without not, not %.60q", written)
+	if (c.text == "") != (c.what == "never") {
+		return c, fmt.Errorf("must be like status 302, location /account*, cookie NAME, cleared NAME, body TEXT, match REGEXP or json /ok true, with or without not, or never, not %.60q", written)
 	}
 	switch c.what {
 	case "status":
@@ -141,14 +142,16 @@ func parseCondition(written string) (c condition, err error) {
 		if c.pointer, err = parsePointer(at); err == nil && !json.Valid([]byte(c.text)) {
 			err = fmt.Errorf(`json must be like json /ok true or json /state "done", not %.60q`, written)
 		}
-	case "body":
+	case "match":
+		c.pattern, err = regexp.Compile(c.text)
+	case "body", "never":
 	default:
-		return c, fmt.Errorf("there is no condition %.60q: there are status, location, cookie, cleared, body and json", c.what)
+		return c, fmt.Errorf("there is no condition %.60q: there are status, location, cookie, cleared, body, match, json and never", c.what)
 	}
 	return c, err
 }
 
-func (c *condition) ofBody() bool { return c.what == "body" || c.what == "json" }
+func (c *condition) ofBody() bool { return c.what == "body" || c.what == "match" || c.what == "json" }
 
 func (c *condition) holds(a *Answer) bool {
 	if c.ofBody() && c.not && !a.Whole {
@@ -169,6 +172,10 @@ func (c *condition) finds(a *Answer) bool {
 		return c.cookie(a.Header, false)
 	case "body":
 		return strings.Contains(string(a.Body), c.text)
+	case "match":
+		return c.pattern.Match(a.Body)
+	case "never":
+		return false
 	}
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || !strings.Contains(kind, "json") || !a.Whole {
