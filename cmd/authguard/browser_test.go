@@ -185,18 +185,18 @@ func (r *reader) Render(w io.Writer, seed challenge.Seed, ext string) error {
 	return r.Provider.Render(w, seed, ext)
 }
 
-// TestLoginThroughAPictureInABrowser runs the server in this process, to know
-// what the picture says.
-func TestLoginThroughAPictureInABrowser(t *testing.T) {
+// pictured runs a server in this process, to know what its pictures say. It stops
+// when the test ends.
+func pictured(t *testing.T, yaml string, users ...string) (*server, *reader) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "ag")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &server{t: t, dir: dir}
-	s.addUsers(filepath.Join(dir, "data", "authguard.db"), []string{"alice", "bob"})
-	yaml := "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\nlimits: {longest_check: 1m}\ndata: " + filepath.Join(dir, "data") +
-		"\nsite: {floor: 1, ceiling: 1, address_share: 1, slow: 0s}\n"
+	s.addUsers(filepath.Join(dir, "data", "authguard.db"), users)
+	yaml = "listen: 127.0.0.1:0\nadmin: {listen: ''}\npasswords: {cost: 10}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
 	loaded, err := config.Parse("test", []byte(yaml), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := &reader{Provider: pictures}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	product, err := openSite(ctx, loaded, new(slog.LevelVar), slog.New(slog.DiscardHandler), opening{builtIn: known})
@@ -214,7 +214,18 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { done <- product.serve(ctx, "", nil, in) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	s.read(out)
+	return s, known
+}
+
+func TestLoginThroughAPictureInABrowser(t *testing.T) {
+	s, known := pictured(t, "limits: {longest_check: 1m}\nsite: {floor: 1, ceiling: 1, address_share: 1, slow: 0s}\n", "alice", "bob")
 	for i := range 3 {
 		from(loopback(71, i)).login(t, s, "nobody", "wrong")
 	}
@@ -251,9 +262,5 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 		default:
 			b.until("the password to be looked at", `document.body.innerText.includes("did not match")`)
 		}
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"mime"
@@ -446,6 +447,9 @@ func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byt
 // names they take, and in whether names are folded.
 func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	if !r.account.reads(req) {
+		if beginsObject(body) { // an app may look at no type
+			return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send JSON as application/json, in UTF-8."}
+		}
 		return Offer{}, nil
 	}
 	for _, key := range keys(req.URL.RawQuery) {
@@ -479,6 +483,11 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 		return Offer{}, nil
 	}
 	return Offer{[]Credential{c}, r.spoilJSON}, nil
+}
+
+// beginsObject reports whether a body begins like a JSON object.
+func beginsObject(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n"), []byte("{"))
 }
 
 // member is the text that the pointer leads to.

@@ -155,14 +155,18 @@ func (t Table) Page() *Route {
 }
 
 // MayRead reports whether the body of a request at one of these routes may offer a
-// password, to the app if not to us. In a folder, what cannot be a form is left to
-// stream.
+// password, to the app if not to us: a call of XML-RPC and JSON are found by apps in a
+// body of any type. In a folder, what cannot be a form is left to stream.
 func (t Table) MayRead(r *http.Request) bool {
 	for _, one := range t {
-		switch {
-		case one.account.kind == basic:
-		case !one.path.folder, one.account.reads(r), mayHoldFields(r):
+		switch one.account.kind {
+		case basic:
+		case object, xmlrpc:
 			return true
+		default:
+			if !one.path.folder || one.account.reads(r) || mayHoldFields(r) {
+				return true
+			}
 		}
 	}
 	return false

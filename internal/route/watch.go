@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -15,28 +16,48 @@ import (
 // password that hides behind one never arrives. It holds a few KiB at most. The
 // error is a *Refusal.
 func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
-	w := &watched{from: body, space: make([]byte, 8*longestName)}
-	refused := func(name string) error {
-		for _, one := range t {
-			for _, l := range []locator{one.account, one.password} {
-				if (l.kind == form || l.kind == param) && looksLike(name, l.name) {
-					return refuse("Send the field %.60q in a small form.", l.name)
-				}
-			}
-		}
-		return nil
-	}
-	switch kind, boundary := formType(r); {
-	case len(r.Header.Values("Content-Encoding")) > 0:
-		w.err = &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
+	in := bufio.NewReaderSize(body, longestName)
+	w := &watched{from: in, space: make([]byte, 8*longestName), err: t.tooLarge(r, in)}
+	kind, boundary := formType(r)
+	switch {
+	case w.err != nil:
 	case kind == urlencodedForm:
-		w.through = &pairs{field: refused}
+		w.through = &pairs{field: t.watches}
 	case kind == multipartForm:
-		w.through = newParts(boundary, func(name string, _ bool) error { return refused(name) })
+		w.through = newParts(boundary, func(name string, _ bool) error { return t.watches(name) })
 	default:
-		w.err = &Refusal{http.StatusRequestEntityTooLarge, "This request is too large for a login."}
+		return in
 	}
 	return w
+}
+
+// watches refuses a field that one of the routes looks for.
+func (t Table) watches(name string) error {
+	for _, one := range t {
+		for _, l := range []locator{one.account, one.password} {
+			if (l.kind == form || l.kind == param) && looksLike(name, l.name) {
+				return refuse("Send the field %.60q in a small form.", l.name)
+			}
+		}
+	}
+	return nil
+}
+
+// tooLarge refuses what cannot be looked through on its way.
+func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
+	begin, _ := in.Peek(longestName)
+	if len(r.Header.Values("Content-Encoding")) > 0 {
+		return &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
+	}
+	for _, one := range t {
+		if one.account.kind == xmlrpc || one.account.kind == object && beginsObject(begin) {
+			return &Refusal{http.StatusRequestEntityTooLarge, "This request is too large for a login."}
+		}
+	}
+	if kind, _ := formType(r); kind == noForm && mayHoldFields(r) {
+		return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
+	}
+	return nil
 }
 
 // A splitter goes through a form as it comes in.

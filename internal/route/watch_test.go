@@ -163,6 +163,30 @@ func TestAPasswordBehindAnUploadNeverArrives(t *testing.T) {
 	}
 }
 
+// Apps look for JSON in a body of any type.
+func TestJSONIsReadInAFolderWhateverItsType(t *testing.T) {
+	t.Parallel()
+	one, err := Compile(Spec{Name: "login", Path: "/api/*", Account: "json:/user", Password: "json:/password", Success: []string{"status 200"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, login := Table{one}, `{"user":"alice","password":"secret"}`
+	for _, kind := range []string{"text/plain", "", ofPairs, "image/png", "application/octet-stream", "application/vnd.api+json"} {
+		for _, body := range []string{login, " \n" + login, "\ufeff" + login} {
+			r := posted(kind, body)
+			if _, o, err := table.Find(r, []byte(body)); err == nil || !table.MayRead(r) {
+				t.Errorf("as %q: %q passes, with %q", kind, body, o.Credentials)
+			}
+			if got, err := io.ReadAll(table.Watch(r, strings.NewReader(body))); err == nil || len(got) > 0 {
+				t.Errorf("as %q: %q passes, large: %v", kind, got, err)
+			}
+		}
+		if one, _, err := table.Find(posted(kind, "\x89PNG"), []byte("\x89PNG")); one != nil || err != nil {
+			t.Errorf("as %q: a file does not pass: %v", kind, err)
+		}
+	}
+}
+
 func TestNamesThatAnAppFoldsAreRefused(t *testing.T) {
 	t.Parallel()
 	wordPress, err := Compile(Spec{

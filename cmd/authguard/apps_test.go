@@ -1,0 +1,420 @@
+//go:build apps
+
+package main
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"authguard/internal/appstest"
+)
+
+// A realApp is an application, and how a person and a script log in to it.
+type realApp struct {
+	preset                 string
+	start                  func(testing.TB) *appstest.App
+	page                   string // with the login form
+	user, password, button string // selectors
+	failed, inside         string // what the browser is shown
+	open                   string // a page and a file that are not guarded
+	file                   string
+	variants               []variant
+	onlyWrong              bool // the app counts no right password
+}
+
+// A variant is one way to offer a password. It names the account with {user} and the
+// password with {password}, and is sent as it stands.
+type variant struct{ method, path, kind, body string }
+
+func (v variant) String() string {
+	return fmt.Sprintf("%s %s %s %.70s", v.method, v.path, v.kind, v.body)
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// parts is a form of type multipart/form-data.
+func parts(fields ...string) (body string) {
+	for i := 0; i < len(fields); i += 2 {
+		body += "--XyZ\r\nContent-Disposition: form-data; name=\"" + fields[i] + "\"\r\n\r\n" + fields[i+1] + "\r\n"
+	}
+	return body + "--XyZ--\r\n"
+}
+
+const partsType = "multipart/form-data; boundary=XyZ"
+
+// forms are the same fields at many paths and in many ways.
+func forms(user, password, rest string, paths ...string) (all []variant) {
+	fields := user + "={user}&" + password + "={password}" + rest
+	for _, path := range paths {
+		all = append(all, variant{"POST", path, formType, fields})
+	}
+	path := paths[0]
+	query := path + "?" + fields
+	if strings.Contains(path, "?") {
+		query = path + "&" + fields
+	}
+	inParts := []string{user, "{user}", password, "{password}"}
+	for pair := range strings.SplitSeq(strings.TrimPrefix(rest, "&"), "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		inParts = append(inParts, name, value)
+	}
+	for _, v := range []variant{
+		{"POST", path, partsType, parts(inParts...)},
+		{"POST", path, strings.ToUpper(formType), fields},
+		{"POST", path, formType + "; charset=utf-7", fields},
+		{"POST", path, formType + ";x", fields},
+		{"POST", path, formType + " x", fields},
+		{"POST", path, formType + ", text/plain", fields},
+		{"POST", path, "text/plain", fields},
+		{"POST", path, "", fields},
+		{"POST", path, formType, user + "=nobody&" + fields},
+		{"POST", path, formType, fields + "&" + user + "=nobody"},
+		{"POST", path, formType, "+" + fields},
+		{"POST", path, formType, user + "%00x={user}&" + password + "={password}" + rest},
+		{"POST", path, formType, strings.Replace(fields, "{user}", "{user}%00", 1)},
+		{"POST", path, formType, "a=b;" + fields},
+		{"POST", path, formType, strings.ReplaceAll(fields, "_", ".")},
+		{"POST", path, formType, strings.ReplaceAll(fields, "_", "%5B")},
+		{"POST", path, "application/json", `{"` + user + `":"{user}","` + password + `":"{password}"}`},
+		{"POST", query, formType, "x=y"},
+		{"GET", query, "", ""},
+		{"HEAD", query, "", ""},
+		{"PUT", path, formType, fields},
+		{"FOO", query, formType, fields},
+		{"post", path, formType, fields},
+	} {
+		all = append(all, v)
+	}
+	return all
+}
+
+var realApps = map[string]realApp{
+	"Django": {
+		preset: "django", start: appstest.Django, page: "/admin/login/?next=/admin/",
+		user: "#id_username", password: "#id_password", button: "input[type=submit]", failed: "Please enter the correct", inside: "Site administration",
+		open: "/hello/", file: "/accounts/login/",
+		variants: forms("username", "password", "&csrfmiddlewaretoken="+csrf, "/admin/login/", "/accounts/login/", "/%61dmin/login/", "/admin%2flogin/", "/admin/login%2f",
+			"/admin/login/?next=/admin/", "//admin/login/", "/admin//login/", "/admin/./login/", "/x/../admin/login/", "/admin/login", "/admin/login/;x", "/ADMIN/login/", "/admin/login/x"),
+	},
+	"WordPress": {
+		preset: "wordpress", start: appstest.WordPress, page: "/wp-login.php",
+		user: "#user_login", password: "#user_pass", button: "#wp-submit", failed: "is incorrect", inside: "Dashboard",
+		open: "/", file: "/wp-includes/css/buttons.css",
+		variants: append(forms("log", "pwd", "", "/wp-login.php", "//wp-login.php", "/./wp-login.php", "/wp-admin/../wp-login.php", "/wp-login.php/", "/wp-login.php/x", "/wp-login.php/x.css",
+			"/%77p-login.php", "/%2e/wp-login.php", "/wp-includes/%2e%2e/wp-login.php", "/wp-login.php?action=lostpassword&action=login", "/wp-login.php?x", "/wp-login.php;x", "/WP-LOGIN.php", "/wp-login.php%2fx",
+			"/xmlrpc.php"),
+			variant{"POST", "/wp-login.php?action=lostpassword", formType, "log={user}&pwd={password}&action=login"},
+			variant{"POST", "/wp-login.php", formType, "user_login=nobody&log={user}&pwd={password}"},
+			variant{"POST", "/wp-login.php", formType, "log=<b>{user}</b>&pwd={password}"},
+			variant{"POST", "/wp-login.php", formType, "log=%2541{user}&pwd={password}"},
+			variant{"POST", "/wp-login.php", formType, "log=%26amp;{user}&pwd={password}"},
+			variant{"POST", "/xmlrpc.php", "text/xml", xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php/x", "text/xml", xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "", xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", formType, xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "application/json", xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "//xmlrpc.php", "text/xml", xmlCall("wp.getPosts", "1", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", xmlCall("blogger.getUsersBlogs", "key", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", xmlCall("metaWeblog.deletePost", "key", "1", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", xmlCall("wp.getUsersBlogs", "{user}<!-- x -->", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", xmlCall("wp.getUsersBlogs", "<![CDATA[{user}]]>", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", "<?xml version='1.0'?><!DOCTYPE methodCall>" + xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", "<?xml version='1.0' encoding='ISO-8859-1'?>" + xmlCall("wp.getUsersBlogs", "{user}", "{password}")},
+			variant{"POST", "/xmlrpc.php", "text/xml", strings.Replace(xmlCall("wp.getUsersBlogs", "{user}", "{password}"), "<params>", "<x><params>", 1)},
+			variant{"POST", "/xmlrpc.php", "text/xml", "<methodCall><methodName>wp.getUsersBlogs</methodName><params><param><value><array><data><value>{user}</value><value>{password}</value></data></array></value></param></params></methodCall>"},
+			variant{"POST", "/xmlrpc.php", "text/xml", multicall(1)},
+			variant{"POST", "/xmlrpc.php", "text/xml", multicall(4)},
+			variant{"POST", "/xmlrpc.php", "text/xml", multicall(20)},
+		),
+	},
+	"phpMyAdmin": {
+		preset: "phpmyadmin", start: appstest.PHPMyAdmin, page: "/", onlyWrong: true,
+		user: "#input_username", password: "#input_password", button: "#input_go", failed: "Access denied", inside: "Database server",
+		open: "/url.php", file: "/js/dist/ajax.js",
+		variants: forms("pma_username", "pma_password", "&server=1&set_session="+session+"&token="+csrf, "/index.php?route=/", "/", "/index.php", "/index.php/x", "//index.php", "/./index.php", "/%69ndex.php",
+			"/?route=/sql", "/index.php?route=/import", "/index.php?route=/ajax", "/INDEX.php", "/url.php"),
+	},
+	"DokuWiki": {
+		preset: "dokuwiki", start: appstest.DokuWiki, page: "/doku.php?id=start&do=login",
+		user: "#dw__login input[name=u]", password: "#dw__login input[name=p]", button: "#dw__login button[type=submit]", failed: "username or password was wrong", inside: "Logged in as",
+		open: "/doku.php?id=start", file: "/lib/images/license/button/cc-by-sa.png",
+		variants: append(forms("u", "p", "", "/doku.php?id=start", "/", "/doku.php", "/doku.php/x", "//doku.php", "/./doku.php", "/%64oku.php", "/index.php", "/feed.php", "/lib/exe/ajax.php", "/lib/exe/fetch.php", "/lib/exe/fetch.php/x.png",
+			"/lib/exe/detail.php", "/lib/exe/mediamanager.php", "/lib/exe/taskrunner.php", "/lib/exe/xmlrpc.php", "/DOKU.php", "/lib/exe/css.php"),
+			variant{"POST", "/doku.php?u={user}", formType, "p={password}"},
+			variant{"POST", "/doku.php?p={password}", partsType, parts("u", "{user}")},
+			variant{"POST", "/doku.php?u={user}&p={password}", "application/octet-stream", "x"},
+			variant{"POST", "/doku.php", formType, "u=.{user}&p={password}"},
+			variant{"POST", "/doku.php", formType, "u={user}_&p={password}"},
+			variant{"GET", "/doku.php", "basic", ""},
+			variant{"GET", "/feed.php", "BASIC", ""},
+			variant{"GET", "/lib/exe/fetch.php?media=x", "basic ", ""},
+			variant{"GET", "/lib/exe/xmlrpc.php", "basic", ""},
+			variant{"GET", "/doku.php?u=nobody&p=x", "basic", ""},
+			variant{"POST", "/lib/exe/xmlrpc.php", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
+			variant{"POST", "/lib/exe/xmlrpc.php/x", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
+			variant{"POST", "/lib/exe/xmlrpc.php", "application/xml", strings.Replace(xmlCall("dokuwiki.login", "{user}", "{password}"), "dokuwiki.login", " dokuwiki.login\n", 1)},
+		),
+	},
+}
+
+func xmlCall(method string, params ...string) string {
+	var list strings.Builder
+	for _, p := range params {
+		list.WriteString("<param><value><string>" + p + "</string></value></param>")
+	}
+	return "<methodCall><methodName>" + method + "</methodName><params>" + list.String() + "</params></methodCall>"
+}
+
+// multicall offers several passwords in one request.
+func multicall(n int) string {
+	var calls strings.Builder
+	for i := range n {
+		fmt.Fprintf(&calls, "<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member><member><name>params</name><value><array><data>"+
+			"<value>{user}</value><value>{password}%d</value></data></array></value></member></struct></value>", i)
+	}
+	return "<methodCall><methodName>system.multicall</methodName><params><param><value><array><data>" + calls.String() + "</data></array></value></param></params></methodCall>"
+}
+
+// csrf and session stand for what the application's form has hidden in it.
+const (
+	csrf    = "{csrf}"
+	session = "{session}"
+)
+
+// eachApp runs a test against every application.
+func eachApp(t *testing.T, test func(*testing.T, realApp, *appstest.App)) {
+	for _, name := range slices.Sorted(maps.Keys(realApps)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := realApps[name]
+			test(t, a, a.start(t))
+		})
+	}
+}
+
+// before is the configuration of a proxy before an application.
+func (a realApp) before(app *appstest.App) string {
+	return "proxy: {upstream: '" + app.URL + "', preset: " + a.preset + "}\n"
+}
+
+// In a browser: five wrong passwords reach the application, then there is a challenge
+// of ours, and the right password with its solution logs in.
+func TestAppsLoginsInABrowser(t *testing.T) {
+	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
+		s, known := pictured(t, a.before(app)+noDelay+quiet)
+		b := openTab(t)
+		say := func(password string) {
+			t.Helper()
+			b.goTo(s.base + a.page)
+			b.do("logging in", chromedp.WaitVisible(a.user), chromedp.SetValue(a.user, appstest.User),
+				chromedp.SendKeys(a.password, password), chromedp.Click(a.button))
+		}
+		for i := range 5 {
+			say(fmt.Sprint("wrong ", i))
+			b.until("the application to say that it was wrong", `document.body.innerText.includes("`+a.failed+`")`)
+		}
+		say(appstest.Password)
+		b.do("the challenge", chromedp.WaitVisible("#captcha_answer"))
+		b.until("the picture", `document.querySelector(".captcha-image").complete`)
+		b.picture("gate-" + a.preset)
+		if n := app.Guesses(t); n != 5 {
+			t.Fatalf("the application saw %d passwords, want 5", n)
+		}
+		b.until("the picture", `document.querySelector(".captcha-image").complete`)
+		b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()), chromedp.Click("main form button[type=submit]"))
+		b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
+		want := 6
+		if a.onlyWrong {
+			want = 5
+		}
+		if n := app.Guesses(t); n != want {
+			t.Errorf("the application saw %d passwords, want %d", n, want)
+		}
+		// Once known here, nothing stands between.
+		other := openTab(t)
+		other.goTo(s.base + a.page)
+		other.do("logging in", chromedp.WaitVisible(a.user), chromedp.SetValue(a.user, appstest.User), chromedp.SendKeys(a.password, appstest.Password), chromedp.Click(a.button))
+		other.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
+	})
+}
+
+// However a password is offered, the application sees no more of them than the limit.
+// What it does not take without us either, it need not see.
+func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
+	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
+		s := newServer(t, a.before(app)+noDelay+quiet)
+		for i, v := range a.variants {
+			a.send(t, app.URL, "127.0.0.1", v, fmt.Sprint("direct", i), "wrong")
+			direct := app.Guesses(t)
+			a.send(t, app.URL, "127.0.0.1", v, fmt.Sprint("direct", i), "wronger")
+			direct = app.Guesses(t) - direct
+			before := app.Guesses(t)
+			var all sync.WaitGroup
+			for j := range 2 {
+				all.Go(func() {
+					for k := range 4 {
+						a.send(t, s.base, loopback(80+i%100, 4*j+k), v, fmt.Sprint("user", i), fmt.Sprint("wrong", j, k))
+					}
+				})
+			}
+			all.Wait()
+			seen := app.Guesses(t) - before
+			t.Logf("%d of 8 reach the application, %d without us: %s", seen, direct, v)
+			if seen > 5 || direct == 0 && seen > 0 {
+				t.Errorf("the application saw %d passwords: %s", seen, v)
+			}
+		}
+		// The usual way is guarded and not closed.
+		before := app.Guesses(t)
+		for i := range 12 {
+			a.send(t, s.base, loopback(79, i), a.variants[0], "usual", fmt.Sprint("wrong", i))
+		}
+		if seen := app.Guesses(t) - before; seen != 5 {
+			t.Errorf("the usual form: the application saw %d passwords, want 5", seen)
+		}
+	})
+}
+
+// send offers a password in one way, with what the form of this client has hidden.
+func (a realApp) send(t *testing.T, base, address string, v variant, user, password string) {
+	t.Helper()
+	p := from(address)
+	hidden := map[string]string{}
+	if strings.Contains(v.body+v.path, "{csrf}") {
+		page := p.get(t, base+a.page)
+		for name, field := range map[string]string{csrf: `name="(?:csrfmiddlewaretoken|token)" value="([^"]*)`, session: `name="set_session" value="([^"]*)`} {
+			hidden[name] = found(page.body, field)
+		}
+	}
+	fill := func(text string, escape func(string) string) string {
+		return strings.NewReplacer("{user}", escape(user), "{password}", escape(password), csrf, escape(hidden[csrf]), session, escape(hidden[session])).Replace(text)
+	}
+	plain := func(s string) string { return s }
+	body := fill(v.body, plain)
+	if strings.HasPrefix(strings.ToLower(v.kind), formType) {
+		body = fill(v.body, url.QueryEscape)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), v.method, base, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, query, _ := strings.Cut(v.path, "?")
+	r.URL.RawQuery = fill(query, url.QueryEscape)
+	if r.URL.Opaque = path; strings.HasPrefix(path, "//") {
+		r.URL.Opaque = base + path // absolute, so that it is no host
+	}
+	switch kind := strings.ToLower(v.kind); {
+	case strings.HasPrefix(kind, "basic"):
+		r.SetBasicAuth(user, password)
+		r.Header.Set("Authorization", strings.Replace(r.Header.Get("Authorization"), "Basic", v.kind, 1))
+	case kind != "":
+		r.Header.Set("Content-Type", v.kind)
+	}
+	r.Header.Set("Accept", "text/html")
+	p.do(t, r)
+}
+
+// An unguarded page and a file are the same, byte for byte, as without us.
+func TestAppsPagesPassUntouched(t *testing.T) {
+	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
+		s := newServer(t, a.before(app)+quiet)
+		host := strings.TrimPrefix(s.base, "http://")
+		for _, path := range []string{a.open, a.file} {
+			look := func(base string) (status int, header http.Header, body string) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Host = host
+				r.Header.Set("Accept-Encoding", "gzip")
+				r.Header.Set("User-Agent", "a browser")
+				answer, err := (&http.Transport{DisableCompression: true}).RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				all, err := io.ReadAll(answer.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, changes := range []string{"Date", "Expires", "Last-Modified", "Set-Cookie", "Connection", "Keep-Alive"} {
+					answer.Header.Del(changes)
+				}
+				return answer.StatusCode, answer.Header, string(all)
+			}
+			status, header, body := look(app.URL)
+			status2, header2, body2 := look(s.base)
+			for name, pattern := range map[string]string{"csrf": `name="csrfmiddlewaretoken" value="([^"]*)`} {
+				if one := found(body, pattern); one != "" { // another one in each answer
+					body, body2 = strings.ReplaceAll(body, one, name), strings.ReplaceAll(body2, found(body2, pattern), name)
+				}
+			}
+			if status != status2 || body != body2 || !maps.EqualFunc(header, header2, slices.Equal) {
+				t.Errorf("%s: %d with %d bytes and %d with %d\n%v\n%v", path, status, len(body), status2, len(body2), header, header2)
+			}
+			if len(body) == 0 && status != http.StatusFound {
+				t.Errorf("%s: is empty", path)
+			}
+		}
+	})
+}
+
+// XML-RPC's passwords are where we look for them, in every method that WordPress has.
+func TestAppsWordPressMethodsOfXMLRPC(t *testing.T) {
+	app := appstest.WordPress(t)
+	s := newServer(t, realApps["WordPress"].before(app)+noDelay+quiet)
+	_, list, _ := strings.Cut(from("127.0.0.1").call(t, s.base, xmlCall("system.listMethods")), "<params>")
+	methods := slices.DeleteFunc(strings.FieldsFunc(list, func(r rune) bool { return r == '<' || r == '>' }), func(word string) bool {
+		return !strings.Contains(word, ".")
+	})
+	if len(methods) < 70 {
+		t.Fatalf("WordPress has %d methods: %s", len(methods), list)
+	}
+	for i, method := range methods {
+		params := make([]string, 8)
+		for j := range params {
+			params[j] = fmt.Sprintf("user%d-%d", i, j)
+		}
+		before := app.Guesses(t)
+		for range 12 {
+			params[7] += "x"
+			from(loopback(90, i)).call(t, s.base, xmlCall(method, params...))
+		}
+		direct := app.Guesses(t)
+		from("127.0.0.1").call(t, app.URL, xmlCall(method, params...))
+		offers := app.Guesses(t) > direct
+		if seen := direct - before; offers && (seen == 0 || seen > 5) {
+			t.Errorf("%s: WordPress saw %d passwords of 12", method, seen)
+		}
+	}
+}
+
+// call is the answer to a call of XML-RPC.
+func (p *person) call(t *testing.T, base, body string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/xmlrpc.php", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "text/xml")
+	return p.do(t, r).body
+}
+
+// found is what a pattern's group matches in a text.
+func found(text, pattern string) string {
+	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+		return html.UnescapeString(m[1])
+	}
+	return ""
+}
