@@ -34,19 +34,23 @@ type App struct {
 }
 
 // Guesses are the passwords that the application was asked to look at so far,
-// the one of its own installation not counted.
-func (a *App) Guesses(t testing.TB) (n int) {
+// whoever they were for. WordPress's installer is not counted.
+func (a *App) Guesses(t testing.TB) int { t.Helper(); return len(a.GuessesOf(t, "")) }
+
+// GuessesOf are those for an account, as the application has written them down: its
+// name is in each.
+func (a *App) GuessesOf(t testing.TB, account string) (lines []string) {
 	t.Helper()
 	content, err := os.ReadFile(a.guesses)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(content)) {
-		if a.counts == nil || a.counts(line) {
-			n++
+		if strings.Contains(line, account) && (a.counts == nil || a.counts(line)) {
+			lines = append(lines, line)
 		}
 	}
-	return n
+	return lines
 }
 
 // files are the settings of the applications, with placeholders in {{ }}.

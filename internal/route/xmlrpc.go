@@ -68,7 +68,7 @@ func position(method string) (at int, known bool) {
 		return 0, true
 	case "blogger.getUsersBlogs", "blogger.getUserInfo", "metaWeblog.getUsersBlogs":
 		return 1, true
-	case "metaWeblog.deletePost":
+	case "metaWeblog.deletePost", "wp.getPage", "wp.editPage":
 		return 2, true
 	case "mt.supportedMethods", "mt.supportedTextFilters", "mt.getTrackbackPings":
 		return -1, true
