@@ -57,6 +57,29 @@ func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 	}
 }
 
+// A site that changes its look again and again must not use up memory.
+func TestPagesOfAnOldLookAreForgotten(t *testing.T) {
+	t.Parallel()
+	set, err := texts.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept LoginPages
+	for range 3 {
+		look := newLook(t, Brand{}, set)
+		for _, language := range []string{"en", "de"} {
+			if _, err := kept.Render(LoginView{Page: look.For(language)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n := 0
+	kept.skeletons.Range(func(any, any) bool { n++; return true })
+	if n != 2 {
+		t.Errorf("%d skeletons are kept, want those of two languages", n)
+	}
+}
+
 // tokens is a page as a browser reads it, one token a line.
 func tokens(page []byte) string {
 	var b strings.Builder
