@@ -28,7 +28,8 @@ type doors struct {
 	edge   web.Edge
 	inside web.Edge // the administration's
 	probes control.Probes
-	delay  atomic.Int64 // shutdown.delay, in nanoseconds
+	// shutdown.delay and shutdown.within, in nanoseconds.
+	delay, within atomic.Int64
 }
 
 func openDoors(s *site) *doors {
@@ -47,6 +48,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.inside.Set(loaded.Admin.Proxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
+	d.within.Store(int64(loaded.Shutdown.Within))
 }
 
 // A listener is one server and where it listens.
@@ -85,6 +87,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	if err := tcp("listen", d.at.Listen, &d.front, d.public()); err != nil {
 		return all, err
 	}
+	d.front.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
 		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.administration()); err != nil {
 			return all, err

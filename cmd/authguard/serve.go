@@ -77,7 +77,8 @@ func (s *site) serve(ctx context.Context, path string, hangup <-chan os.Signal, 
 	return errors.Join(err, s.stop())
 }
 
-const stopWithin = 15 * time.Second
+// closingWithin is how long the ends of a WebSocket have to close it.
+const closingWithin = 2 * time.Second
 
 func newLog(c config.Config, level *slog.LevelVar, to io.Writer) *slog.Logger {
 	level.Set(c.Log.Level.Slog())
@@ -137,14 +138,27 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 		s.linger(time.Duration(s.doors.delay.Load()), failed)
 		s.log.Info("stopping")
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	return errors.Join(err, s.end(context.WithoutCancel(ctx), listeners))
+}
+
+// end takes in who has connected, answers, and cuts off whoever is not answered in time.
+func (s *site) end(ctx context.Context, listeners []listener) (err error) {
+	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.doors.within.Load()))
 	defer cancel()
 	for _, l := range listeners {
 		if l.last != nil {
 			l.last.end(stopping)
 		}
-		err = errors.Join(err, l.server.Shutdown(stopping))
+		ended := l.server.Shutdown(stopping)
+		if errors.Is(ended, context.DeadlineExceeded) {
+			s.log.Warn("stopped under requests that took longer than shutdown.within", "listener", l.name)
+			ended = l.server.Close()
+		}
+		err = errors.Join(err, ended)
 	}
+	ending, cancel := context.WithTimeout(ctx, closingWithin)
+	defer cancel()
+	s.doors.front.End(ending)
 	return err
 }
 
@@ -163,8 +177,8 @@ func (s *site) linger(delay time.Duration, failed <-chan error) {
 	}
 }
 
-// closing has answers close their connections once the server is stopping. The
-// header works for HTTP/1.1, which is all that we speak.
+// closing has answers close their connections once the server is stopping. For HTTP/2
+// net/http takes the header for a GOAWAY: requests that were sent are still answered.
 func (s *site) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {

@@ -131,6 +131,8 @@ type Shutdown struct {
 	// Delay is how long it goes on after it was told to, not ready, with every answer
 	// closing its connection.
 	Delay time.Duration `within:"0s 5m"`
+	// Within is how long requests that are being answered then may go on.
+	Within time.Duration `within:"1s 1h"`
 }
 
 // Admin is the listener for pages, metrics and health.
@@ -301,7 +303,7 @@ func Default() Config {
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
 		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
-		Shutdown:  Shutdown{Delay: time.Second},
+		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},
 	}
 }
 

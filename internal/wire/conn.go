@@ -41,7 +41,16 @@ type Conn struct {
 
 // Hijacked tells the connection that from now on bytes are to pass untouched: net/http
 // gave it up to a handler, as it does for WebSocket.
-func (c *Conn) Hijacked() { c.untouched.Store(true) }
+func (c *Conn) Hijacked() {
+	c.untouched.Store(true)
+	c.from.hijacked.Store(c, nil)
+}
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	c.from.hijacked.Delete(c)
+	return c.Conn.Close()
+}
 
 // Read implements net.Conn. It ends with a message, so that what is wrong with the next
 // one is found when net/http asks for that: by then it has answered this one.
@@ -128,18 +137,18 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// http2 is what an HTTP/2 connection begins with. Its first two lines are a request of
+// preface is what an HTTP/2 connection begins with. Its first two lines are a request of
 // HTTP/1 to net/http, so they are handed on only together with the rest.
-const http2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // check returns how many of these bytes may be handed on, and notes a refusal.
 func (c *Conn) check(b []byte) int {
-	if !c.begun && c.from.HTTP2 {
-		if bytes.HasPrefix(b, []byte(http2)) {
+	if !c.begun && c.from.http2 {
+		if bytes.HasPrefix(b, []byte(preface)) {
 			c.untouched.Store(true)
 			return len(b)
 		}
-		if strings.HasPrefix(http2, string(b)) {
+		if strings.HasPrefix(preface, string(b)) {
 			return 0
 		}
 	}
@@ -147,8 +156,7 @@ func (c *Conn) check(b []byte) int {
 	good, bad := c.message.scan(b)
 	if bad != nil {
 		c.refused = bad
-		c.from.refused.Add(1)
-		c.from.Log.Debug("request refused: two parsers could read it differently", "peer", c.RemoteAddr(), "why", bad)
+		c.from.refuse(c.RemoteAddr(), bad)
 	}
 	return good
 }

@@ -58,7 +58,7 @@ func (o one) Addr() net.Addr { return &net.TCPAddr{} }
 // handler read to their end, and whether the rest was refused or is incomplete.
 func handedOn(raw []byte, piece int) (all []seen, partial bool) {
 	s := &stream{rest: bytes.NewReader(raw), piece: piece, ended: make(chan struct{})}
-	l := &Listener{MaxHead: 1 << 10, HTTP2: true, Log: slog.New(slog.DiscardHandler)}
+	l := &Listener{MaxHead: 1 << 10, http2: true, Log: slog.New(slog.DiscardHandler)}
 	l.Listener = one{c: make(chan net.Conn, 1)}
 	l.Listener.(one).c <- s
 	close(l.Listener.(one).c)

@@ -16,9 +16,12 @@
 package wire
 
 import (
+	"context"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gaissmai/bart"
 )
@@ -28,10 +31,10 @@ type Listener struct {
 	net.Listener
 	// MaxHead is how large a head may be in bytes, and the trailers of a chunked body.
 	MaxHead int
-	// HTTP2: a connection may begin with HTTP/2 instead.
-	HTTP2 bool
-	Log   *slog.Logger
+	Log     *slog.Logger
 
+	http2        bool     // a connection may begin with HTTP/2 instead
+	hijacked     sync.Map // of *Conn
 	balancers    atomic.Pointer[bart.Lite]
 	refused      atomic.Uint64
 	unintroduced atomic.Uint64
@@ -47,5 +50,35 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead}}, nil
 }
 
+func (l *Listener) refuse(peer any, why error) {
+	l.refused.Add(1)
+	l.Log.Debug("request refused: two parsers could read it differently", "peer", peer, "why", why)
+}
+
 // Refused is how many requests were refused since the start.
 func (l *Listener) Refused() uint64 { return l.refused.Load() }
+
+// End ends what http.Server.Shutdown leaves alone: connections that were given to
+// handlers, such as WebSockets. What has arrived on them is still read; then they end, so
+// that a handler that copies passes all of it on. End returns when they are closed, or
+// with ctx.
+func (l *Listener) End(ctx context.Context) {
+	l.hijacked.Range(func(c, _ any) bool {
+		if half, ok := c.(*Conn).Conn.(interface{ CloseRead() error }); ok {
+			_ = half.CloseRead()
+		}
+		return true
+	})
+	for tick := time.Tick(5 * time.Millisecond); l.upgraded() > 0; {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *Listener) upgraded() (n int) {
+	l.hijacked.Range(func(any, any) bool { n++; return true })
+	return n
+}

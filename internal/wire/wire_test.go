@@ -21,7 +21,7 @@ func served(t testing.TB, h http.HandlerFunc) *Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Listener{Listener: socket, MaxHead: 4 << 10, HTTP2: true, Log: slog.New(slog.DiscardHandler)}
+	l := &Listener{Listener: socket, MaxHead: 4 << 10, http2: true, Log: slog.New(slog.DiscardHandler)}
 	server := &http.Server{Handler: h, MaxHeaderBytes: l.MaxHead, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	server.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateHijacked {
