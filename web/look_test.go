@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"authguard/guard"
 	"authguard/internal/world"
 	"authguard/web"
 	"authguard/web/pages"
@@ -142,6 +143,24 @@ func TestEveryProblemIsOneOfTheTexts(t *testing.T) {
 	for key := range all {
 		if strings.HasPrefix(key, "problem.") && !used[key] {
 			t.Errorf("%s is said nowhere", key)
+		}
+	}
+}
+
+func TestThePageAboutCodesTakesNoPathOfAnApps(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	login := h.login("login", h.gate, h.checker)
+	login.Look, login.AskCode = h.look.Below("/.authguard"), func(guard.Pass) {}
+	e := web.NewEcho("", login.Look, quiet)
+	login.CodeRoutes(e)
+	b := h.browser(page)
+	b.to = e
+	for _, w := range []*httptest.ResponseRecorder{b.get("/login/code"), b.post("/login/code", "username", ""), b.post("/login/code", "username", "alice"), b.get("/nothing")} {
+		for _, path := range regexp.MustCompile(`(?:href|src|action)="([^"#]+)`).FindAllStringSubmatch(w.Body.String(), -1) {
+			if !strings.HasPrefix(path[1], "/.authguard/") && path[1] != "/" {
+				t.Errorf("%d: %s is the app's", w.Code, path[1])
+			}
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,79 +15,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"golang.org/x/text/language"
 )
-
-// A Part is a piece of a text: a run of text, or a placeholder.
-type Part struct {
-	Text string
-	Slot string // the name of a placeholder; empty for text
-}
-
-// A text is its parts in order.
-type text []Part
-
-// placeholder is what stands in braces.
-var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
-
-// newText takes a text apart.
-func newText(s string) (t text, err error) {
-	rest := 0
-	for _, at := range placeholder.FindAllStringSubmatchIndex(s, -1) {
-		if at[0] > rest {
-			t = append(t, Part{Text: s[rest:at[0]]})
-		}
-		t, rest = append(t, Part{Slot: s[at[2]:at[3]]}), at[1]
-	}
-	if rest < len(s) || len(t) == 0 {
-		t = append(t, Part{Text: s[rest:]})
-	}
-	for _, p := range t {
-		if strings.ContainsAny(p.Text, "{}") {
-			return nil, errors.New("has a brace that belongs to no placeholder: {name} is one")
-		}
-	}
-	return t, nil
-}
-
-// slots are the names of a text's placeholders, sorted.
-func (t text) slots() (names []string) {
-	for _, p := range t {
-		if p.Slot != "" {
-			names = append(names, p.Slot)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// String is the text as it stands in its file.
-func (t text) String() string {
-	var b strings.Builder
-	for _, p := range t {
-		b.WriteString(p.Text)
-		if p.Slot != "" {
-			b.WriteString("{" + p.Slot + "}")
-		}
-	}
-	return b.String()
-}
-
-// fill puts values, name after name, in place of the placeholders.
-func (t text) fill(values []string) string {
-	if len(t) == 1 && t[0].Slot == "" {
-		return t[0].Text
-	}
-	var b strings.Builder
-	for _, p := range t {
-		b.WriteString(p.Text)
-		for i := 0; i+1 < len(values); i += 2 {
-			if values[i] == p.Slot {
-				b.WriteString(values[i+1])
-			}
-		}
-	}
-	return b.String()
-}
 
 // How large a file and a text may be, in bytes.
 const (
@@ -245,4 +174,14 @@ func scalar(n ast.Node) (string, bool) {
 		return cmp.Or(n.GetToken().Origin, n.GetToken().Value), true
 	}
 	return "", false
+}
+
+// tagOf is the language that a file is for.
+func tagOf(name string) (language.Tag, error) {
+	base := strings.TrimSuffix(path.Base(name), ".yaml")
+	tag, err := language.Parse(base)
+	if err != nil || tag.String() != base {
+		return tag, fmt.Errorf("%s: must be named by the tag of its language, such as it.yaml or pt-BR.yaml", name)
+	}
+	return tag, nil
 }

@@ -15,18 +15,14 @@ package texts
 import (
 	"cmp"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 )
 
@@ -180,97 +176,4 @@ func (s *Set) choose(accept string) *Language {
 	}
 	_, i, _ := s.matcher.Match(wanted...)
 	return s.languages[i]
-}
-
-// A Language is all texts in one language. The texts of a form of a number are
-// by its form; others are under "other". It is not changed once it is in a Set.
-type Language struct {
-	tag   language.Tag
-	texts map[string]forms
-}
-
-// forms are the texts of a key by plural form.
-type forms map[string]text
-
-// Tag names the language for the attribute lang and the header
-// Content-Language.
-func (l *Language) Tag() string { return l.tag.String() }
-
-// rightToLeft are the scripts that are written from right to left and in use.
-var rightToLeft = []string{"Adlm", "Arab", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
-
-// Direction is "rtl" or "ltr", for the attribute dir.
-func (l *Language) Direction() string {
-	if script, _ := l.tag.Script(); slices.Contains(rightToLeft, script.String()) {
-		return "rtl"
-	}
-	return "ltr"
-}
-
-// Has reports whether there is such a text.
-func (l *Language) Has(key string) bool { return l.texts[key] != nil }
-
-// Say is a text, with values for its placeholders: name, value, name, value. For
-// a key that does not exist it is the key.
-func (l *Language) Say(key string, values ...string) string {
-	all, ok := l.texts[key]
-	if !ok {
-		return key
-	}
-	return all["other"].fill(values)
-}
-
-// Count is a text about a number, which stands for {n}.
-func (l *Language) Count(key string, n int) string {
-	form := formNames[plural.Cardinal.MatchPlural(l.tag, n, 0, 0, 0, 0)]
-	all, ok := l.texts[key]
-	if !ok {
-		return key
-	}
-	one, ok := all[form]
-	if !ok {
-		one = all["other"]
-	}
-	return one.fill([]string{"n", strconv.Itoa(n)})
-}
-
-// formNames are CLDR's names of the plural forms.
-var formNames = map[plural.Form]string{
-	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many", plural.Other: "other",
-}
-
-// Parts is a text in pieces, for a page that has markup where a placeholder is.
-func (l *Language) Parts(key string) []Part { return l.texts[key]["other"] }
-
-// Script is all texts whose keys begin with the prefix, as a JSON object for a
-// script of the page. Their names are what follows the prefix. A number's texts
-// are an object by plural form, as Intl.PluralRules names them.
-func (l *Language) Script(prefix string) (string, error) {
-	out := map[string]any{}
-	for key, all := range l.texts {
-		name, ok := strings.CutPrefix(key, prefix)
-		switch {
-		case !ok:
-		case len(all) == 1:
-			out[name] = all["other"].String()
-		default:
-			by := map[string]string{}
-			for form, one := range all {
-				by[form] = one.String()
-			}
-			out[name] = by
-		}
-	}
-	b, err := json.Marshal(out)
-	return string(b), err
-}
-
-// tagOf is the language that a file is for.
-func tagOf(name string) (language.Tag, error) {
-	base := strings.TrimSuffix(path.Base(name), ".yaml")
-	tag, err := language.Parse(base)
-	if err != nil || tag.String() != base {
-		return tag, fmt.Errorf("%s: must be named by the tag of its language, such as it.yaml or pt-BR.yaml", name)
-	}
-	return tag, nil
 }

@@ -1,0 +1,168 @@
+package texts
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
+)
+
+// A Language is all texts in one language. The texts of a form of a number are
+// by its form; others are under "other". It is not changed once it is in a Set.
+type Language struct {
+	tag   language.Tag
+	texts map[string]forms
+}
+
+// forms are the texts of a key by plural form.
+type forms map[string]text
+
+// Tag names the language for the attribute lang and the header
+// Content-Language.
+func (l *Language) Tag() string { return l.tag.String() }
+
+// rightToLeft are the scripts that are written from right to left and in use.
+var rightToLeft = []string{"Adlm", "Arab", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
+
+// Direction is "rtl" or "ltr", for the attribute dir.
+func (l *Language) Direction() string {
+	if script, _ := l.tag.Script(); slices.Contains(rightToLeft, script.String()) {
+		return "rtl"
+	}
+	return "ltr"
+}
+
+// Has reports whether there is such a text.
+func (l *Language) Has(key string) bool { return l.texts[key] != nil }
+
+// Say is a text, with values for its placeholders: name, value, name, value. For
+// a key that does not exist it is the key.
+func (l *Language) Say(key string, values ...string) string {
+	all, ok := l.texts[key]
+	if !ok {
+		return key
+	}
+	return all["other"].fill(values)
+}
+
+// Count is a text about a number, which stands for {n}.
+func (l *Language) Count(key string, n int) string {
+	form := formNames[plural.Cardinal.MatchPlural(l.tag, n, 0, 0, 0, 0)]
+	all, ok := l.texts[key]
+	if !ok {
+		return key
+	}
+	one, ok := all[form]
+	if !ok {
+		one = all["other"]
+	}
+	return one.fill([]string{"n", strconv.Itoa(n)})
+}
+
+// formNames are CLDR's names of the plural forms.
+var formNames = map[plural.Form]string{
+	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many", plural.Other: "other",
+}
+
+// Parts is a text in pieces, for a page that has markup where a placeholder is.
+func (l *Language) Parts(key string) []Part { return l.texts[key]["other"] }
+
+// Script is all texts whose keys begin with the prefix, as a JSON object for a
+// script of the page. Their names are what follows the prefix. A number's texts
+// are an object by plural form, as Intl.PluralRules names them.
+func (l *Language) Script(prefix string) (string, error) {
+	out := map[string]any{}
+	for key, all := range l.texts {
+		name, ok := strings.CutPrefix(key, prefix)
+		switch {
+		case !ok:
+		case len(all) == 1:
+			out[name] = all["other"].String()
+		default:
+			by := map[string]string{}
+			for form, one := range all {
+				by[form] = one.String()
+			}
+			out[name] = by
+		}
+	}
+	b, err := json.Marshal(out)
+	return string(b), err
+}
+
+// A Part is a piece of a text: a run of text, or a placeholder.
+type Part struct {
+	Text string
+	Slot string // the name of a placeholder; empty for text
+}
+
+// A text is its parts in order.
+type text []Part
+
+// placeholder is what stands in braces.
+var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// newText takes a text apart.
+func newText(s string) (t text, err error) {
+	rest := 0
+	for _, at := range placeholder.FindAllStringSubmatchIndex(s, -1) {
+		if at[0] > rest {
+			t = append(t, Part{Text: s[rest:at[0]]})
+		}
+		t, rest = append(t, Part{Slot: s[at[2]:at[3]]}), at[1]
+	}
+	if rest < len(s) || len(t) == 0 {
+		t = append(t, Part{Text: s[rest:]})
+	}
+	for _, p := range t {
+		if strings.ContainsAny(p.Text, "{}") {
+			return nil, errors.New("has a brace that belongs to no placeholder: {name} is one")
+		}
+	}
+	return t, nil
+}
+
+// slots are the names of a text's placeholders, sorted.
+func (t text) slots() (names []string) {
+	for _, p := range t {
+		if p.Slot != "" {
+			names = append(names, p.Slot)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// String is the text as it stands in its file.
+func (t text) String() string {
+	var b strings.Builder
+	for _, p := range t {
+		b.WriteString(p.Text)
+		if p.Slot != "" {
+			b.WriteString("{" + p.Slot + "}")
+		}
+	}
+	return b.String()
+}
+
+// fill puts values, name after name, in place of the placeholders.
+func (t text) fill(values []string) string {
+	if len(t) == 1 && t[0].Slot == "" {
+		return t[0].Text
+	}
+	var b strings.Builder
+	for _, p := range t {
+		b.WriteString(p.Text)
+		for i := 0; i+1 < len(values); i += 2 {
+			if values[i] == p.Slot {
+				b.WriteString(values[i+1])
+			}
+		}
+	}
+	return b.String()
+}
