@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,13 @@ func (f *form) restore(r *http.Request) {
 	if f.sealed {
 		r.Header.Set("Content-Type", f.Type)
 	}
+}
+
+// oneWord reports whether this is the whole body, and has no space and no end of a line
+// in it, as the form of a login: no method, path and version are to be found there. A
+// connection to the app for each login costs more than the rest of its way.
+func (f *form) oneWord(length int64) bool {
+	return int64(len(f.Body)) == length && !slices.ContainsFunc(f.Body, func(c byte) bool { return c <= ' ' || c >= 0x7f })
 }
 
 // attempt begins an attempt for everything that is offered, and forwards the request

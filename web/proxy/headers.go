@@ -35,8 +35,8 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		pr.Out.Header.Del("Connection")
 	}
 	// An app that does not read the body of a request would take it for the next one
-	// on the connection (CL.0): so there is none.
-	pr.Out.Close = pr.In.ContentLength != 0
+	// on the connection (CL.0): so there is none, unless the body cannot be one.
+	pr.Out.Close = pr.In.ContentLength != 0 && !v.sent.oneWord(pr.In.ContentLength)
 	if v.route == nil {
 		return
 	}

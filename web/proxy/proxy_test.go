@@ -487,6 +487,32 @@ func TestNothingIsSmuggledPastTheGuard(t *testing.T) {
 	}
 }
 
+// What could be a request of its own ends the connection to the app; the form of a
+// login cannot, and is spared a connection for itself.
+func TestAFormEndsNoConnectionAndOtherBodiesDo(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form", "json")
+	for _, one := range []struct {
+		offer
+		closes bool
+	}{
+		{form("username=alice&password=a%20+%0Db"), false},
+		{form("username=alice&password=a b"), true},
+		{form("username=bob&password=a&x=GET\t/\tHTTP/1.1\n"), true},
+		{form("username=bob&password=a&x=GET\u00a0/"), true},
+		{offer{"POST", "/api/login", "application/json", `{"user":{"username":"carol","password":"x"}}`}, false},
+		{offer{"POST", "/api/login", "application/json", `{"user": {"username":"carol","password":"x"}}`}, true},
+		{offer{"POST", "/elsewhere", "application/x-www-form-urlencoded", "a=b"}, true}, // it is not read
+	} {
+		d.app.last = nil
+		if got := d.send(t, "198.18.0.7", one.offer); got.StatusCode >= http.StatusBadRequest {
+			t.Errorf("%s: %s", one.body, got.Status)
+		} else if _, last := d.app.lastSeen(); last.Close != one.closes {
+			t.Errorf("%s: the connection ends: %v", one.body, last.Close)
+		}
+	}
+}
+
 func TestR9WhatTheClientSaysItIsNeverReachesTheApp(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, wordpress, nil, "form")
