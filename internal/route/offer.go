@@ -419,8 +419,10 @@ func looksLike(key, field string) bool {
 func loose(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	s = strings.TrimSpace(cases.Fold().String(norm.NFKC.String(s)))
-	return strings.TrimRight(strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "", "+", "_").Replace(s), "_")
+	return strings.TrimRight(underscores.Replace(s), "_")
 }
+
+var underscores = strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "", "+", "_")
 
 // spoilForm puts a password into the body's or the query's field.
 func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
