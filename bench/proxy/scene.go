@@ -55,11 +55,11 @@ proxy:
 `
 
 // nginx is what many have: kept connections to the app, as many workers as cores, no
-// log. What is sent is kept in memory.
+// log, and no files for what passes through.
 const nginx = `daemon off; worker_processes auto; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 1024; }
 http {
-  access_log off; keepalive_requests 100000000; client_body_buffer_size 128k;
+  access_log off; keepalive_requests 100000000; client_body_buffer_size 128k; proxy_max_temp_file_size 0;
   client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
   upstream app { server %[2]s; keepalive 256; keepalive_requests 100000000; }
   server {

@@ -23,7 +23,7 @@ function init()
    end
    for i, body in ipairs(bodies) do
       -- Each form comes from an address of its own, which the server is told.
-      wrk.headers["X-Forwarded-For"] = "10.0." .. math.floor(i / 250) .. "." .. i % 250 + 1
+      wrk.headers["X-Forwarded-For"] = "198.18." .. math.floor(i / 250) .. "." .. i % 250 + 1
       made[i] = wrk.format(nil, nil, nil, body)
    end
    local at = first * 97
