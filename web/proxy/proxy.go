@@ -153,39 +153,58 @@ const soon = 5 * time.Millisecond
 
 // stream passes a request on as it is, however long it takes.
 func (a *app) stream(w http.ResponseWriter, r *http.Request) {
-	control, now := http.NewResponseController(w), time.Now()
+	control, shared := http.NewResponseController(w), r.ProtoMajor > 1
 	_ = control.SetReadDeadline(time.Time{})
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &patientBody{r.Body, control, time.Time{}}
+	if shared {
+		_ = control.SetWriteDeadline(time.Time{})
 	}
-	a.forward.ServeHTTP(&patientWriter{w, control, now}, r)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &patientBody{r.Body, patience{set: control.SetReadDeadline, shared: shared}}
+	}
+	a.forward.ServeHTTP(&patientWriter{w, patience{set: control.SetWriteDeadline, shared: shared}}, r)
 }
 
 // idle is how long a client may take to send or to take the next bytes of a stream.
-// Deadlines are set again when they are this much shorter: to set one for every piece
-// costs more than the piece. (HTTP/1 alone is served; in HTTP/2 a deadline ends a silent
-// stream too.)
+// Deadlines are set again when they are this much older: to set one for every piece
+// costs more than the piece.
 const (
 	idle    = 90 * time.Second
 	renewal = time.Second
 )
 
+// A patience sets one direction's deadlines.
+type patience struct {
+	set    func(time.Time) error
+	since  time.Time
+	shared bool // the connection, by HTTP/2: there a deadline ends a stream that is silent too
+}
+
+func (p *patience) begin() {
+	if now := time.Now(); p.shared || now.Sub(p.since) > renewal {
+		p.since = now
+		_ = p.set(now.Add(idle))
+	}
+}
+
+func (p *patience) end() {
+	if p.shared {
+		_ = p.set(time.Time{})
+	}
+}
+
 // A patientBody is a body that may take long, as long as it goes on.
 type patientBody struct {
 	io.ReadCloser
-	control *http.ResponseController
-	since   time.Time // of the deadline
+	patience
 }
 
 // Read implements io.Reader.
 func (b *patientBody) Read(into []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.since) > renewal {
-		b.since = now
-		_ = b.control.SetReadDeadline(now.Add(idle))
-	}
+	b.begin()
+	defer b.end()
 	n, err := b.ReadCloser.Read(into)
 	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{})
+		_ = b.set(time.Time{})
 	}
 	return n, err
 }
@@ -193,27 +212,28 @@ func (b *patientBody) Read(into []byte) (int, error) {
 // A patientWriter is an answer that may take long, as long as it is taken.
 type patientWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	since   time.Time // of the deadline: the server has set the first
-}
-
-func (w *patientWriter) renew() {
-	if now := time.Now(); now.Sub(w.since) > renewal {
-		w.since = now
-		_ = w.control.SetWriteDeadline(now.Add(idle))
-	}
+	patience
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *patientWriter) WriteHeader(status int) {
-	w.renew()
+	w.begin()
+	defer w.end()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *patientWriter) Write(b []byte) (int, error) {
-	w.renew()
+	w.begin()
+	defer w.end()
 	return w.ResponseWriter.Write(b)
+}
+
+// FlushError is for http.ResponseController.
+func (w *patientWriter) FlushError() error {
+	w.begin()
+	defer w.end()
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Unwrap is for http.ResponseController.

@@ -1,11 +1,15 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,46 +60,100 @@ func TestAnswersArriveAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// A connection that notes its deadlines.
-type timed struct {
-	*httptest.ResponseRecorder
-	read, write time.Time
-	set         int
+// pipes are connections within the test.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, open := <-p
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return new(net.TCPAddr) }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	p <- far
+	return near, nil
 }
 
-func (c *timed) SetReadDeadline(t time.Time) error  { c.read, c.set = t, c.set+1; return nil }
-func (c *timed) SetWriteDeadline(t time.Time) error { c.write, c.set = t, c.set+1; return nil }
-
-// A stream goes on as long as it moves, and a deadline is not set for each piece.
+// A stream goes on as long as it moves, however slowly the app answers: an upload, an
+// answer, and both over HTTP/2, where a deadline ends a stream that nobody waits for.
 func TestStreamsHaveTimeAsLongAsTheyMove(t *testing.T) {
 	t.Parallel()
+	for _, multiplexed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			front, back := make(pipes), make(pipes)
+			app := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for range 3 {
+					time.Sleep(time.Hour)
+					_, _ = r.Body.Read(make([]byte, 1<<20))
+				}
+				for range 3 {
+					time.Sleep(time.Hour)
+					_, _ = io.WriteString(w, "piece ")
+					_ = http.NewResponseController(w).Flush()
+				}
+			})}
+			p, err := New(Config{Edge: new(web.Edge), Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Set(App{Upstream: &url.URL{Scheme: "http", Host: "app"}, Timeout: time.Minute})
+			p.app.Load().transport.DialContext = back.dial
+			us := &http.Server{Handler: p, ReadTimeout: 15 * time.Second, WriteTimeout: 90 * time.Second, Protocols: new(http.Protocols)}
+			us.Protocols.SetHTTP1(true)
+			us.Protocols.SetUnencryptedHTTP2(true)
+			go func() { _ = us.Serve(front) }()
+			go func() { _ = app.Serve(back) }()
+			client := &http.Transport{DialContext: front.dial, Protocols: new(http.Protocols)}
+			client.Protocols.SetHTTP1(!multiplexed)
+			client.Protocols.SetUnencryptedHTTP2(multiplexed)
+			r, _ := http.NewRequest(http.MethodPost, "http://site/", strings.NewReader(strings.Repeat("x", 3<<20)))
+			answer, err := client.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(answer.Body); string(got) != "piece piece piece " {
+				t.Errorf("HTTP/%d: %q %v", answer.ProtoMajor, got, err)
+			}
+			client.CloseIdleConnections()
+			p.Off()
+			_ = us.Close()
+			_ = app.Close()
+			time.Sleep(time.Second) // in which the server ends its connections
+		})
+	}
+}
+
+// Whoever takes nothing of an answer is not waited for.
+func TestAnAnswerThatIsNotTakenEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &timed{ResponseRecorder: httptest.NewRecorder()}
-		control := http.NewResponseController(c)
-		w, body := &patientWriter{c, control, time.Now()}, &patientBody{io.NopCloser(strings.NewReader(strings.Repeat("x", 1000))), control, time.Time{}}
-		w.WriteHeader(http.StatusOK)
-		for range 100 {
+		near, far := net.Pipe()
+		defer near.Close()
+		sets := 0
+		w := &patientWriter{stuck{httptest.NewRecorder(), far}, patience{set: func(at time.Time) error { sets++; return far.SetWriteDeadline(at) }}}
+		go func() { _, _ = io.CopyN(io.Discard, near, 1000) }()
+		began := time.Now()
+		for range 1000 {
 			_, _ = w.Write([]byte("x"))
 		}
-		if c.set != 0 {
-			t.Errorf("in the first second the server's own deadline was set %d times more", c.set)
+		if _, err := w.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != idle {
+			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		for range 5 {
-			time.Sleep(idle - time.Second)
-			for range 100 {
-				_, _ = w.Write([]byte("x"))
-				_, _ = body.Read(make([]byte, 1))
-			}
-			if want := time.Now().Add(idle); !c.write.Equal(want) || !c.read.Equal(want) {
-				t.Errorf("deadlines in %v and %v, want %v", time.Until(c.write), time.Until(c.read), idle)
-			}
-		}
-		if c.set != 10 {
-			t.Errorf("%d deadlines were set for 1,100 pieces, want 10", c.set)
-		}
-		_, _ = io.Copy(io.Discard, body)
-		if !c.read.IsZero() {
-			t.Error("what comes after the body has a deadline")
+		if sets != 1 {
+			t.Errorf("%d deadlines for 1,000 pieces at once, want 1", sets)
 		}
 	})
 }
+
+// A stuck answer goes over a connection.
+type stuck struct {
+	http.ResponseWriter
+	to net.Conn
+}
+
+func (s stuck) Write(b []byte) (int, error) { return s.to.Write(b) }
