@@ -40,6 +40,7 @@ var mayImport = map[string]string{
 	"internal/doctor":     below,
 	"internal/duration":   "",
 	"internal/events":     below,
+	"internal/learn":      below,
 	"internal/lists":      below,
 	"internal/modestore":  below,
 	"internal/nodes":      below,

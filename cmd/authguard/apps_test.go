@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"authguard/internal/appstest"
+	"authguard/internal/learn"
 )
 
 // A realApp is an application, and how a person and a script log in to it.
@@ -247,7 +248,7 @@ func TestAppsLoginsInABrowser(t *testing.T) {
 func (a realApp) logIn(b *tab, base, password string) {
 	b.t.Helper()
 	b.goTo(base + a.page)
-	b.until("the cursor to be in the form", `document.activeElement && document.activeElement === document.querySelector("`+a.user+`")`)
+	b.until("the cursor to be in the form", `[...document.querySelectorAll("`+a.user+`,`+a.password+`")].includes(document.activeElement)`)
 	b.do("logging in", chromedp.SetValue(a.user, appstest.User), chromedp.SendKeys(a.password, password), chromedp.Click(a.button))
 }
 
@@ -423,4 +424,35 @@ func found(text, pattern string) string {
 		return html.UnescapeString(m[1])
 	}
 	return ""
+}
+
+// What learn proposes for an application that it does not know guards its login.
+func TestAppsAreLearned(t *testing.T) {
+	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
+		base, said, specs := learning(t, app.URL)
+		b := openTab(t)
+		a.logIn(b, base, "wrong in the browser")
+		b.until("the application to say that it was wrong", `document.body.innerText.includes("`+a.failed+`")`)
+		a.logIn(b, base, appstest.Password)
+		yaml := learn.YAML(<-specs)
+		t.Logf("%s", yaml)
+		if text := yaml + said.String(); strings.Contains(text, appstest.User) || strings.Contains(text, appstest.Password) || strings.Contains(text, "in the browser") {
+			t.Errorf("what was typed is repeated:\n%s", text)
+		}
+		s, _ := pictured(t, "proxy:\n  upstream: "+app.URL+"\n  routes:\n"+yaml+noDelay+quiet)
+		before := app.Guesses(t)
+		for i := range 8 {
+			a.send(t, s.base, loopback(95, i), a.variants[0], "learned", fmt.Sprint("wrong", i))
+		}
+		if seen := app.Guesses(t) - before; seen != 5 {
+			t.Errorf("the application saw %d passwords, want 5", seen)
+		}
+		// The right one is known to be right: six of them are not too many.
+		for range 6 {
+			a.send(t, s.base, "127.0.0.1", a.variants[0], appstest.User, appstest.Password)
+		}
+		b = openTab(t)
+		a.logIn(b, s.base, appstest.Password)
+		b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
+	})
 }

@@ -34,6 +34,7 @@ type commandLine struct {
 	Explain explainCmd `cmd:"" help:"Say what stands against an account or address, and why."`
 	Unlock  unlockCmd  `cmd:"" help:"Forget the failures of an account or address."`
 	Config  configCmd  `cmd:"" help:"Check or show the configuration."`
+	Proxy   proxyCmd   `cmd:"" help:"Find out how to guard the login of an app."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database up to date (serve does so too)."`
 	Doctor  doctorCmd  `cmd:"" help:"Look at everything that the configuration names, and say how to mend what is wrong."`
 }

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"authguard/internal/learn"
+	"authguard/internal/route"
+)
+
+// proxyCmd is `authguard proxy`.
+type proxyCmd struct {
+	Learn learnCmd `cmd:"" help:"Watch one login that fails and one that succeeds, and say how to guard it."`
+}
+
+// learnCmd is `authguard proxy learn`.
+type learnCmd struct {
+	Upstream string `required:"" help:"Base URL of the app, such as http://127.0.0.1:8000." placeholder:"URL"`
+	Listen   string `default:"127.0.0.1:8088" help:"Where to open the app in a browser meanwhile." placeholder:"ADDRESS"`
+}
+
+// Run stands before the app until it knows its login.
+func (c learnCmd) Run(g *globals) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	upstream, err := url.Parse(c.Upstream)
+	if err != nil || upstream.Host == "" || upstream.Scheme != "http" && upstream.Scheme != "https" {
+		return fmt.Errorf("--upstream must be the app's base URL, such as http://127.0.0.1:8000, not %.60q", c.Upstream)
+	}
+	l := newLearner(upstream, os.Stderr)
+	spec, err := l.run(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
+			"account": spec.Account, "password": spec.Password, "success": spec.Success})
+	}
+	_, err = fmt.Fprintf(g.out, "# Put this into authguard.yaml, and see that it says what you mean.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
+	return err
+}
+
+// A learner is a proxy before an app that watches two logins.
+type learner struct {
+	watcher *learn.Watcher
+	forward *httputil.ReverseProxy
+	say     io.Writer
+	found   chan route.Spec
+
+	mu     sync.Mutex
+	failed *learn.Login
+}
+
+// maxLearned is how much of a request and an answer is looked at.
+const maxLearned = 1 << 20
+
+func newLearner(upstream *url.URL, say io.Writer) *learner {
+	l := &learner{watcher: learn.New(), say: say, found: make(chan route.Spec, 1)}
+	l.forward = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(upstream)
+			r.Out.Host = r.In.Host // as behind authguard: apps make links of it
+			r.Out.Header.Del("Accept-Encoding")
+			r.SetXForwarded()
+		},
+		FlushInterval: -1, ModifyResponse: l.answered,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			fmt.Fprintf(say, "The app at %s does not answer: %v\n", upstream.Redacted(), err)
+			http.Error(w, "The app does not answer.", http.StatusBadGateway)
+		},
+	}
+	return l
+}
+
+// run serves until it has found the login, or ctx ends.
+func (l *learner) run(ctx context.Context, address string) (s route.Spec, err error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return s, fmt.Errorf("--listen: %w", err)
+	}
+	fmt.Fprintf(l.say, "Open http://%s/ in a browser and go to the app's login form.\n1. Log in with your name and a WRONG password.\n", socket.Addr())
+	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
+	gone := make(chan error, 1)
+	go func() { gone <- server.Serve(socket) }()
+	select {
+	case err = <-gone:
+	case <-ctx.Done():
+		err = errors.New("stopped before a login that fails and one that succeeds were seen")
+	case s = <-l.found:
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_ = server.Shutdown(ctx) // the browser is to get its answer
+	return s, err
+}
+
+type loginKey struct{}
+
+// ServeHTTP passes a request on, and notes whether it is a login.
+func (l *learner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body []byte
+	if r.Body != nil && r.ContentLength != 0 {
+		begin, err := io.ReadAll(io.LimitReader(r.Body, maxLearned+1))
+		if err != nil {
+			return
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
+		if len(begin) <= maxLearned {
+			body = begin
+		}
+	}
+	if login := l.watcher.Login(r, body); login != nil {
+		r = r.WithContext(context.WithValue(r.Context(), loginKey{}, login))
+	}
+	l.forward.ServeHTTP(w, r)
+}
+
+// answered looks at an answer: at a page's forms, and at what a login led to.
+func (l *learner) answered(answer *http.Response) error {
+	login, _ := answer.Request.Context().Value(loginKey{}).(*learn.Login)
+	page := strings.Contains(answer.Header.Get("Content-Type"), "html")
+	if login == nil && !page {
+		return nil
+	}
+	begin, err := io.ReadAll(io.LimitReader(answer.Body, maxLearned+1))
+	if err != nil {
+		return err
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), answer.Body), answer.Body}
+	if page {
+		l.watcher.Page(begin)
+	}
+	if login != nil {
+		login.Answered(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: begin, Whole: len(begin) <= maxLearned})
+		l.logged(login)
+	}
+	return nil
+}
+
+// logged is a login more.
+func (l *learner) logged(login *learn.Login) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = login
+		fmt.Fprintf(l.say, "   Seen: %s %s, with the account at %s. The app answered %d.\n2. Now log in there with the same name and the RIGHT password.\n",
+			login.Method, login.Path, login.Account, login.Answer.Status)
+		return
+	}
+	spec, err := learn.Propose(l.failed, login)
+	switch {
+	case errors.Is(err, learn.ErrOther), errors.Is(err, learn.ErrName):
+		l.failed = login
+		fmt.Fprintf(l.say, "   %v. This one is taken for the wrong password now.\n", err)
+	case err != nil:
+		fmt.Fprintf(l.say, "   %v.\n", err)
+	default:
+		select {
+		case l.found <- spec:
+		default:
+		}
+	}
+}

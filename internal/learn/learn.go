@@ -1,0 +1,231 @@
+// Package learn proposes the guarded route of an app's login from one login that
+// fails and one that succeeds. It keeps no password and no name: what was typed is
+// known by a keyed digest, to tell whether two texts are the same, and its key goes
+// with the process.
+package learn
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/html"
+
+	"authguard/internal/route"
+)
+
+// A Watcher knows the login forms of the pages that went by. It is safe for
+// concurrent use.
+type Watcher struct {
+	key       []byte
+	mu        sync.Mutex
+	passwords map[string]string // the name of a password's field, and the one of the account's before it
+}
+
+// New returns a Watcher that has seen nothing.
+func New() *Watcher {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // which never fails
+	return &Watcher{key: key, passwords: map[string]string{}}
+}
+
+// Page looks through a page for its forms' password fields.
+func (w *Watcher) Page(page []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	account := ""
+	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {
+		t := z.Token()
+		attributes := map[string]string{}
+		for _, a := range t.Attr {
+			attributes[a.Key] = a.Val
+		}
+		name := attributes["name"]
+		switch {
+		case t.Data == "form":
+			account = ""
+		case t.Data != "input" || name == "":
+		case strings.EqualFold(attributes["type"], "password"):
+			w.passwords[name] = cmp.Or(w.passwords[name], account)
+		case slices.Contains([]string{"", "text", "email", "tel"}, strings.ToLower(attributes["type"])):
+			account = name
+		}
+	}
+}
+
+// A Login is a request that offered a password, and what the app said to it.
+type Login struct {
+	Method, Path string
+	Account      string // where it is: a route's locator
+	Password     string
+	Answer       route.Answer
+	account      string // digests of what was typed
+	password     string
+	typed        []string // itself, until there is an answer
+}
+
+// Answered notes the app's answer, without what was typed where the app repeats it,
+// and forgets that.
+func (l *Login) Answered(a route.Answer) {
+	a.Header = a.Header.Clone()
+	for _, text := range l.typed {
+		if len(text) > 2 {
+			a.Body = bytes.ReplaceAll(a.Body, []byte(text), []byte("\n"))
+			a.Header.Set("Location", strings.ReplaceAll(a.Header.Get("Location"), url.QueryEscape(text), ""))
+		}
+	}
+	l.Answer, l.typed = a, nil
+}
+
+var (
+	passwordNames = regexp.MustCompile(`(?i)pass|pwd|passwort|kennwort|contrase|motdepasse|^pw$|^pin$|secret`)
+	accountNames  = regexp.MustCompile(`(?i)^(user|login|log|account|e?mail|name|id|identifier|u|uid|uname)$|user_?name|user_?id|login|e-?mail|account|benutzer`)
+	otherNames    = regexp.MustCompile(`(?i)token|csrf|nonce|redirect|next|return|session|remember|submit|captcha|^id$|grant|client`)
+)
+
+// A field is one text of a request.
+type field struct{ at, name, value string }
+
+// Login is the login that a request is, but for the answer; nil if it offers no
+// password. The body is all of it.
+func (w *Watcher) Login(r *http.Request, body []byte) *Login {
+	l := &Login{Method: r.Method, Path: r.URL.Path}
+	if name, password, ok := r.BasicAuth(); ok {
+		w.took(l, name, password)
+		l.Account = "basic"
+		return l
+	}
+	fields := fieldsOf(r, body)
+	best := 0
+	for i, f := range fields {
+		n := w.isPassword(f)
+		if account := w.accountOf(fields, i); n > best && f.value != "" && account >= 0 {
+			best = n
+			w.took(l, fields[account].value, f.value)
+			l.Account, l.Password = fields[account].at, f.at
+		}
+	}
+	if l.Password == "" {
+		return nil
+	}
+	return l
+}
+
+func (w *Watcher) took(l *Login, account, password string) {
+	l.account, l.password, l.typed = w.digest(account), w.digest(password), []string{password, account}
+}
+
+func (w *Watcher) digest(text string) string {
+	sum := hmac.New(sha256.New, w.key)
+	sum.Write([]byte(text))
+	return string(sum.Sum(nil))
+}
+
+// isPassword says how likely a field is a password's: 0 for not at all.
+func (w *Watcher) isPassword(f field) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.passwords[f.name]
+	switch {
+	case known:
+		return 2
+	case passwordNames.MatchString(f.name) && !otherNames.MatchString(f.name):
+		return 1
+	}
+	return 0
+}
+
+// accountOf is the field that the password is for: the one before it in the page's
+// form, one that is named so, or the one before it in the request.
+func (w *Watcher) accountOf(fields []field, password int) int {
+	w.mu.Lock()
+	before := w.passwords[fields[password].name]
+	w.mu.Unlock()
+	best, at := 0, -1
+	for i, f := range fields {
+		score := 0
+		switch {
+		case i == password || f.value == "" || kindOf(f.at) != kindOf(fields[password].at):
+		case f.name == before:
+			score = 4
+		case accountNames.MatchString(f.name) && !otherNames.MatchString(f.name):
+			score = 3
+		case i == password-1 && !otherNames.MatchString(f.name):
+			score = 2
+		}
+		if score > best {
+			best, at = score, i
+		}
+	}
+	return at
+}
+
+func kindOf(locator string) string { kind, _, _ := strings.Cut(locator, ":"); return kind }
+
+// fieldsOf are the texts of a request, in their order where there is one.
+func fieldsOf(r *http.Request, body []byte) (all []field) {
+	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind {
+	case "application/json":
+		var top any
+		if json.Unmarshal(body, &top) == nil {
+			all = members(top, "")
+		}
+	case "application/x-www-form-urlencoded":
+		all = pairs("form:", string(body))
+	case "multipart/form-data":
+		all = parts(r, body)
+	}
+	return append(all, pairs("param:", r.URL.RawQuery)...)
+}
+
+func pairs(kind, text string) (all []field) {
+	for pair := range strings.SplitSeq(text, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		value, err2 := url.QueryUnescape(value)
+		if err == nil && err2 == nil {
+			all = append(all, field{kind + name, name, value})
+		}
+	}
+	return all
+}
+
+func parts(r *http.Request, body []byte) (all []field) {
+	clone := r.Clone(r.Context())
+	clone.Body = io.NopCloser(bytes.NewReader(body))
+	reader, err := clone.MultipartReader()
+	if err != nil {
+		return nil
+	}
+	for part, err := reader.NextPart(); err == nil; part, err = reader.NextPart() {
+		if text, err := io.ReadAll(part); err == nil && part.FileName() == "" {
+			all = append(all, field{"form:" + part.FormName(), part.FormName(), string(text)})
+		}
+	}
+	return all
+}
+
+// members are the texts in JSON's objects.
+func members(at any, pointer string) (all []field) {
+	object, _ := at.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		below := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if text, ok := object[name].(string); ok {
+			all = append(all, field{"json:" + below, name, text})
+		}
+		all = append(all, members(object[name], below)...)
+	}
+	return all
+}
