@@ -20,7 +20,8 @@ type Config struct {
 	// Secret keys all digests: at least 16 bytes, the same for as long as the
 	// counters live and on every node that shares them.
 	Secret []byte
-	// Realm separates sites that share stores; may be empty.
+	// Realm separates sites that share stores: nothing that is counted, known,
+	// issued or remembered in one is anything in another. It may be empty.
 	Realm string
 	// Store counts, and remembers where accounts were logged in to; see NewLocal.
 	Store Store
@@ -67,6 +68,9 @@ type Config struct {
 	// Now is the clock of everything but timers; default time.Now.
 	Now func() time.Time
 }
+
+// DefaultRealm is the realm of a service that serves one site.
+const DefaultRealm = "default"
 
 // A Guard decides login attempts. All methods are safe for concurrent use.
 type Guard struct {

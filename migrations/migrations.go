@@ -6,7 +6,8 @@
 // both drivers understand. A file, once released, is never edited: the next
 // change is the next number. Package internal/database applies them.
 //
-// A file whose name ends in _postgres.sql is for PostgreSQL alone.
+// A file whose name ends in _postgres.sql is for PostgreSQL alone, and one that ends
+// in _sqlite.sql for SQLite.
 package migrations
 
 import (
@@ -20,10 +21,15 @@ import (
 var FS embed.FS
 
 // PostgresOnly names the files that SQLite has no use for.
-func PostgresOnly() []string {
-	names, err := fs.Glob(FS, "*_postgres.sql")
+func PostgresOnly() []string { return named("*_postgres.sql") }
+
+// SQLiteOnly names the files that PostgreSQL has no use for.
+func SQLiteOnly() []string { return named("*_sqlite.sql") }
+
+func named(pattern string) []string {
+	names, err := fs.Glob(FS, pattern)
 	if err != nil {
-		panic(err) // the pattern is a constant
+		panic(err) // the patterns are constants
 	}
 	return names
 }

@@ -84,15 +84,15 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 	return t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
 		at := a.CreatedAt.UnixMilli()
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
-			(id, username, email, password_hash, role, must_change, version, created_at, changed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7)`,
-			a.ID, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
+			(id, realm, username, email, password_hash, role, must_change, version, created_at, changed_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $8)`,
+			a.ID, t.config.Realm, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account)
-			SELECT username, id FROM accounts WHERE id = $1
-			UNION ALL SELECT email, id FROM accounts WHERE id = $1 AND email IS NOT NULL`, a.ID)
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (realm, name, account)
+			SELECT realm, username, id FROM accounts WHERE id = $1
+			UNION ALL SELECT realm, email, id FROM accounts WHERE id = $1 AND email IS NOT NULL`, a.ID)
 		return err
 	})
 }
@@ -109,17 +109,17 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 	if err != nil {
 		return err
 	}
-	return t.update(ctx, name, `password_hash = $3, must_change = $4, version = version + 1`, hash, mustChange)
+	return t.update(ctx, name, `password_hash = $4, must_change = $5, version = version + 1`, hash, mustChange)
 }
 
 // Disable makes every password of an account wrong and ends its sessions.
 func (t *Table) Disable(ctx context.Context, name string) error {
-	return t.update(ctx, name, `disabled = $3, version = version + 1`, true)
+	return t.update(ctx, name, `disabled = $4, version = version + 1`, true)
 }
 
 // Enable undoes Disable, but does not bring back the sessions.
 func (t *Table) Enable(ctx context.Context, name string) error {
-	return t.update(ctx, name, `disabled = $3`, false)
+	return t.update(ctx, name, `disabled = $4`, false)
 }
 
 func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
@@ -127,10 +127,10 @@ func (t *Table) update(ctx context.Context, name, set string, args ...any) error
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	args = append([]any{name, t.config.Now().UnixMilli()}, args...)
+	args = append([]any{t.config.Realm, name, t.config.Now().UnixMilli()}, args...)
 	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
-		n, err := sqltx.Exec(ctx, tx, `UPDATE accounts SET changed_at = $2, `+set+
-			` WHERE id = (SELECT account FROM account_names WHERE name = $1)`, args...)
+		n, err := sqltx.Exec(ctx, tx, `UPDATE accounts SET changed_at = $3, `+set+
+			` WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, args...)
 		if err == nil && n == 0 {
 			err = ErrUnknown
 		}

@@ -101,7 +101,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	}
 	for query, to := range map[string]**sql.Stmt{
 		`INSERT INTO import_names (name, line) SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT)
-			WHERE NOT EXISTS (SELECT 1 FROM account_names WHERE name = $1) ON CONFLICT DO NOTHING`: &s.reserved,
+			WHERE NOT EXISTS (SELECT 1 FROM account_names WHERE realm = $3 AND name = $1) ON CONFLICT DO NOTHING`: &s.reserved,
 		`INSERT INTO import_accounts (id, username, email, hash) VALUES ($1, $2, $3, $4)`: &s.stored,
 	} {
 		if *to, err = s.conn.PrepareContext(ctx, query); err != nil {
@@ -160,7 +160,7 @@ func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err 
 	if name == "" {
 		return nil, nil
 	}
-	result, err := s.reserved.ExecContext(ctx, name, line)
+	result, err := s.reserved.ExecContext(ctx, name, line, s.table.config.Realm)
 	if err != nil {
 		return nil, err
 	}
@@ -195,13 +195,13 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 // in the meantime.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, username, email, password_hash, created_at, changed_at)
-			SELECT id, username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli())
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, password_hash, created_at, changed_at)
+			SELECT id, CAST($2 AS TEXT), username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (name, account) SELECT username, id FROM import_accounts
-			UNION ALL SELECT email, id FROM import_accounts WHERE email IS NOT NULL`)
+		_, err = tx.ExecContext(ctx, `INSERT INTO account_names (realm, name, account) SELECT CAST($1 AS TEXT), username, id FROM import_accounts
+			UNION ALL SELECT CAST($1 AS TEXT), email, id FROM import_accounts WHERE email IS NOT NULL`, s.table.config.Realm)
 		return err
 	})
 }

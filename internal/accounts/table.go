@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
 )
@@ -27,6 +29,9 @@ const (
 // been migrated.
 type Config struct {
 	DB *sql.DB
+	// Realm is whose accounts these are: the same name in two realms is two accounts.
+	// Default guard.DefaultRealm.
+	Realm string
 	// Normalise returns the canonical form of a name, or why it is not a name.
 	// It is guard's, and idempotent.
 	Normalise func(string) (string, error)
@@ -39,7 +44,7 @@ type Config struct {
 	Saw func(cost int)
 }
 
-// Table is authguard's own table of accounts. It is safe for concurrent use,
+// Table is a realm's accounts in authguard's own table. It is safe for concurrent use,
 // also by several processes; Refresh shows Canonical what the others did.
 type Table struct {
 	config Config
@@ -57,6 +62,7 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
 		return nil, errors.New("accounts: DB, Normalise and Hash are required")
 	}
+	config.Realm = cmp.Or(config.Realm, guard.DefaultRealm)
 	if config.Now == nil {
 		config.Now = time.Now
 	}
@@ -79,7 +85,7 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	var l Login
 	var disabled bool
 	err = t.config.DB.QueryRowContext(ctx, `SELECT username, password_hash, disabled, role, must_change, version
-		FROM accounts WHERE id = (SELECT account FROM account_names WHERE name = $1)`, name).
+		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
 		Scan(&l.Account, &l.Password.Hash, &disabled, &l.Role, &l.MustChange, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Login{}, false, nil
@@ -116,7 +122,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 		err := rows.Scan(&email, &username)
 		t.alias(email, username)
 		return err
-	}, `SELECT email, username FROM accounts WHERE changed_at >= $1 AND email IS NOT NULL`, since)
+	}, `SELECT email, username FROM accounts WHERE realm = $1 AND changed_at >= $2 AND email IS NOT NULL`, t.config.Realm, since)
 	if err != nil {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
@@ -139,7 +145,7 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	all, err := t.query(ctx, `WHERE id = (SELECT account FROM account_names WHERE name = $1)`, name)
+	all, err := t.query(ctx, `WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name)
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
@@ -152,7 +158,7 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 // List returns at most limit accounts in byte order of their user names,
 // starting after the given one; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
-	return t.query(ctx, `WHERE username > $1 ORDER BY username LIMIT $2`, sqltx.Clean(after), limit)
+	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
 }
 
 func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {
@@ -171,7 +177,8 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 	return all, nil
 }
 
-// tellCost calls Saw with the highest bcrypt cost in the table.
+// tellCost calls Saw with the highest bcrypt cost in the table, of all realms: they
+// share the checker.
 func (t *Table) tellCost(ctx context.Context) error {
 	var hash sql.NullString
 	err := t.config.DB.QueryRowContext(ctx, `SELECT MAX(SUBSTR(password_hash, 5)) FROM accounts`).Scan(&hash)

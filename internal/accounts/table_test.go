@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,70 @@ func mustHash(t *testing.T, password string) string {
 		t.Fatal(err)
 	}
 	return text
+}
+
+func TestTheSameNameInTwoRealmsIsTwoAccounts(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		ours := mustTable(t, db)
+		shop, err := accounts.New(t.Context(), accounts.Config{DB: db, Realm: "shop", Normalise: normalise, Hash: hash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(table *accounts.Table, name, email, password string) error {
+			_, err := table.Add(t.Context(), accounts.Addition{Username: name, Email: email, Password: password})
+			return err
+		}
+		csv := func(table *accounts.Table, text string) (int, error) {
+			return table.Import(t.Context(), accounts.ImportRequest{File: strings.NewReader(text), Format: accounts.CSV})
+		}
+		for _, err := range []error{add(ours, "ann", "a@b", "ours ours"), add(shop, "ann", "c@d", "shop shop"), add(shop, "a@b", "", "shop shop")} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if err := add(shop, "ann", "", "shop shop"); !errors.Is(err, accounts.ErrTaken) {
+			t.Errorf("twice in one realm: %v", err)
+		}
+		const both = "username,password\ncid,long enough\n"
+		for _, table := range []*accounts.Table{ours, shop} {
+			if n, err := csv(table, both); n != 1 || err != nil {
+				t.Errorf("import: %d, %v", n, err)
+			}
+		}
+		if _, err := csv(shop, both); err == nil {
+			t.Error("imported twice")
+		}
+		if err := shop.SetPassword(t.Context(), "ann", "another one", true); err != nil {
+			t.Error(err)
+		}
+		if err := ours.Disable(t.Context(), "cid"); err != nil {
+			t.Error(err)
+		}
+		got := ""
+		for _, table := range []*accounts.Table{ours, shop} {
+			all, err := table.List(t.Context(), "", 10)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, a := range all {
+				login, found, err := table.FindForLogin(t.Context(), a.Username)
+				got += fmt.Sprintf("%s %t %t %t %v; ", a.Username, a.Disabled, login.MustChange, found, err)
+			}
+		}
+		if want := "ann false false true <nil>; cid true false true <nil>; a@b false false true <nil>; ann false true true <nil>; cid false false true <nil>; "; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if name := ours.Canonical("a@b"); name != "ann" {
+			t.Error(name)
+		}
+		if name := shop.Canonical("a@b"); name != "a@b" {
+			t.Error(name)
+		}
+		if _, found, err := ours.FindForLogin(t.Context(), "c@d"); found || err != nil {
+			t.Errorf("another realm's: %t, %v", found, err)
+		}
+	})
 }
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"authguard/guard"
 	"authguard/internal/route"
 )
 
 // DefaultRealm is the name of the realm that the rest of the settings describes. It
 // gets every request that no other realm claims.
-const DefaultRealm = "default"
+const DefaultRealm = guard.DefaultRealm
 
 // MaxRealms is how many there may be beside that one: each keeps pictures, a mode
 // and metrics of its own.

@@ -71,7 +71,8 @@ func newProvider(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		return goose.NewProvider(goose.DialectPostgres, db, migrations.FS, append(options, goose.WithSessionLocker(locker))...)
+		return goose.NewProvider(goose.DialectPostgres, db, migrations.FS, append(options,
+			goose.WithExcludeNames(migrations.SQLiteOnly()), goose.WithSessionLocker(locker))...)
 	}
 	var path string
 	if err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {

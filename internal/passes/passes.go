@@ -43,19 +43,24 @@ var ErrEnough = errors.New("passes: enough codes have been asked for")
 
 // Table keeps codes. It is safe for concurrent use, also by several nodes.
 type Table struct {
-	db  *sql.DB
-	now func() time.Time
+	db    *sql.DB
+	now   func() time.Time
+	realm string
 }
 
 var _ guard.Passes = (*Table)(nil)
 
-// New makes a Table over a migrated database. The clock may be nil for time.Now.
+// New makes a Table over a migrated database, of the codes of guard.DefaultRealm.
+// The clock may be nil for time.Now.
 func New(db *sql.DB, now func() time.Time) *Table {
 	if now == nil {
 		now = time.Now
 	}
-	return &Table{db, now}
+	return &Table{db, now, guard.DefaultRealm}
 }
+
+// In is the codes of another realm: none of them is good here.
+func (t *Table) In(realm string) *Table { return &Table{t.db, t.now, realm} }
 
 // A Grant says for whom a code is: an account's canonical name in a directory of
 // the guard's. For is how long it is good.
@@ -69,7 +74,7 @@ type Grant struct {
 // Issue makes a code, which is kept nowhere else: show it once.
 func (t *Table) Issue(ctx context.Context, g Grant) (code string, expires time.Time, err error) {
 	code, expires = newCode(), t.now().Add(g.For)
-	if err := insert(ctx, t.db, g, code, t.now(), expires); err != nil {
+	if err := t.insert(ctx, t.db, g, code, t.now(), expires); err != nil {
 		return "", time.Time{}, fmt.Errorf("passes: issue: %w", err)
 	}
 	return code, expires, nil
@@ -84,21 +89,21 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 	code, expires = newCode(), now.Add(g.For)
 	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
 		// Whoever asks for the same account at another node waits here.
-		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE username = $1`, g.Account); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE accounts SET version = version WHERE realm = $1 AND username = $2`, t.realm, g.Account); err != nil {
 			return err
 		}
 		var live, asked int
 		err := tx.QueryRowContext(ctx, `SELECT
-			(SELECT COUNT(*) FROM passes WHERE account = $1 AND directory = $2 AND asked_from <> '' AND used_at = 0 AND tries < $3 AND expires_at > $4),
+			(SELECT COUNT(*) FROM passes WHERE realm = $7 AND account = $1 AND directory = $2 AND asked_from <> '' AND used_at = 0 AND tries < $3 AND expires_at > $4),
 			(SELECT COUNT(*) FROM passes WHERE asked_from = $5 AND created_at > $6)`,
-			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli()).Scan(&live, &asked)
+			g.Account, g.Directory, Tries, now.UnixMilli(), text(g.From), now.Add(-askedTime).UnixMilli(), t.realm).Scan(&live, &asked)
 		if err != nil {
 			return err
 		}
 		if live >= liveMost || asked >= askedMost {
 			return ErrEnough
 		}
-		return insert(ctx, tx, g, code, now, expires)
+		return t.insert(ctx, tx, g, code, now, expires)
 	})
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("passes: issue for a stranger: %w", err)
@@ -106,9 +111,9 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 	return code, expires, nil
 }
 
-func insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
-	_, err := sqltx.Exec(ctx, db, `INSERT INTO passes (code_hash, directory, account, asked_from, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6)`, hash(code), g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
+func (t *Table) insert(ctx context.Context, db sqltx.Runner, g Grant, code string, now, expires time.Time) error {
+	_, err := sqltx.Exec(ctx, db, `INSERT INTO passes (code_hash, realm, directory, account, asked_from, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`, hash(code), t.realm, g.Directory, g.Account, text(g.From), now.UnixMilli(), expires.UnixMilli())
 	return err
 }
 
@@ -128,8 +133,8 @@ func (t *Table) Show(ctx context.Context, p guard.Pass) (good bool, err error) {
 		return false, wrap("look up", err)
 	}
 	n, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET place = $4, tries = tries + 1 WHERE code_hash = $1 AND directory = $2 AND account = $3
-		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6`,
-		hash(code), p.Directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli())
+		AND (place = '' OR place = $4) AND tries < $5 AND used_at = 0 AND expires_at > $6 AND realm = $7`,
+		hash(code), p.Directory, p.Account, text(p.Place), Tries, p.Now.UnixMilli(), t.realm)
 	return n > 0, wrap("show", err)
 }
 
@@ -145,15 +150,15 @@ func (t *Table) Settle(ctx context.Context, p guard.Pass, o guard.Outcome) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0`,
-		p.Directory, p.Account, text(p.Place), now)
+	_, err := sqltx.Exec(ctx, t.db, `UPDATE passes SET `+set+` WHERE directory = $1 AND account = $2 AND place = $3 AND used_at = 0 AND tries > 0 AND realm = $5`,
+		p.Directory, p.Account, text(p.Place), now, t.realm)
 	return wrap("settle", err)
 }
 
 // Revoke ends all codes of an account that nobody has used, as a new password
 // must.
 func (t *Table) Revoke(ctx context.Context, account string) error {
-	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE account = $1 AND used_at = 0`, sqltx.Clean(account))
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0`, t.realm, sqltx.Clean(account))
 	return wrap("revoke", err)
 }
 
@@ -163,7 +168,7 @@ func (t *Table) Forget(ctx context.Context, code string) error {
 	return wrap("forget", err)
 }
 
-// Purge deletes codes that are too old even to be counted.
+// Purge deletes codes, of all realms, that are too old even to be counted.
 func (t *Table) Purge(ctx context.Context) (rows int64, err error) {
 	rows, err = sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE expires_at < $1 AND created_at < $1`, t.now().Add(-askedTime).UnixMilli())
 	return rows, wrap("purge", err)

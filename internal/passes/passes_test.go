@@ -45,6 +45,34 @@ func show(t *testing.T, table *Table, p guard.Pass) bool {
 	return good
 }
 
+func TestACodeOfOneRealmIsNoneInAnother(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table, code, clock := issued(t, db)
+		shop := table.In("shop")
+		if show(t, shop, at(code, 1, clock.Now())) {
+			t.Error("a code of another realm is good")
+		}
+		if err := shop.Revoke(t.Context(), "alice"); err != nil {
+			t.Fatal(err)
+		}
+		if err := shop.Settle(t.Context(), at(code, 1, clock.Now()), guard.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+		for range liveMost { // which uses up the one realm's, not the other's
+			if _, _, err := shop.Asked(t.Context(), Grant{Account: "alice", For: DefaultLife, From: trusted.Key{9}}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, _, err := table.Asked(t.Context(), Grant{Account: "alice", For: DefaultLife, From: trusted.Key{8}}); err != nil {
+			t.Error(err)
+		}
+		if !show(t, table, at(code, 1, clock.Now())) {
+			t.Error("what was done in another realm ended the code")
+		}
+	})
+}
+
 func TestR29ACodeIsGoodAtTheFirstPlaceOnlyAndOnce(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {

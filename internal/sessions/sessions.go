@@ -8,6 +8,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/alexedwards/scs/v2"
 
+	"authguard/guard"
 	"authguard/internal/sqltx"
 )
 
@@ -38,8 +40,11 @@ const (
 
 // Config configures a Store. DB is required and has been migrated.
 type Config struct {
-	DB  *sql.DB
-	Now func() time.Time // default time.Now
+	DB *sql.DB
+	// Realm is whose sessions these are: a token of another realm's is none here.
+	// Default guard.DefaultRealm.
+	Realm string
+	Now   func() time.Time // default time.Now
 	// Ahead is how far Now is ahead of time.Now, by which scs says when a session
 	// ends; nil: it is not.
 	Ahead func() time.Duration
@@ -62,6 +67,7 @@ func New(config Config) (*Store, error) {
 	if config.DB == nil {
 		return nil, errors.New("sessions: DB is missing")
 	}
+	config.Realm = cmp.Or(config.Realm, guard.DefaultRealm)
 	if config.Now == nil {
 		config.Now = time.Now
 	}
@@ -79,8 +85,8 @@ func (s *Store) FindCtx(ctx context.Context, token string) (data []byte, found b
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var text string
-	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND expires_at > $2`,
-		hash(token), s.config.Now().UnixMilli()).Scan(&text)
+	err = s.config.DB.QueryRowContext(ctx, `SELECT data FROM sessions WHERE token_hash = $1 AND realm = $2 AND expires_at > $3`,
+		hash(token), s.config.Realm, s.config.Now().UnixMilli()).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
@@ -103,9 +109,9 @@ func (s *Store) CommitCtx(ctx context.Context, token string, data []byte, expiry
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, data, account, expires_at) VALUES ($1, $2, $3, $4)
+	_, err = s.config.DB.ExecContext(ctx, `INSERT INTO sessions (token_hash, realm, data, account, expires_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (token_hash) DO UPDATE SET data = excluded.data, account = excluded.account, expires_at = excluded.expires_at`,
-		hash(token), base64.StdEncoding.EncodeToString(data), account, expiry.Add(s.config.Ahead()).UnixMilli())
+		hash(token), s.config.Realm, base64.StdEncoding.EncodeToString(data), account, expiry.Add(s.config.Ahead()).UnixMilli())
 	if err != nil {
 		return fmt.Errorf("sessions: commit: %w", err)
 	}
@@ -141,15 +147,15 @@ func (s *Store) DeleteCtx(ctx context.Context, token string) error {
 	return nil
 }
 
-// DeleteAccount ends all sessions of an account and returns how many there were.
+// DeleteAccount ends all sessions of an account of the realm and returns how many there were.
 func (s *Store) DeleteAccount(ctx context.Context, account string) (int64, error) {
 	if account == "" {
 		return 0, nil // sessions that nobody has logged in to yet
 	}
-	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1`, account)
+	return s.delete(ctx, `DELETE FROM sessions WHERE account = $1 AND realm = $2`, account, s.config.Realm)
 }
 
-// Purge deletes expired sessions and returns how many there were. Proofs go too, and
+// Purge deletes expired sessions of all realms and returns how many there were. Proofs go too, and
 // are not counted.
 func (s *Store) Purge(ctx context.Context) (int64, error) {
 	if _, err := s.delete(ctx, `DELETE FROM sessions WHERE expires_at = $1`, endedLongAgo); err != nil {
@@ -158,8 +164,8 @@ func (s *Store) Purge(ctx context.Context) (int64, error) {
 	return s.delete(ctx, `DELETE FROM sessions WHERE expires_at <= $1`, s.config.Now().UnixMilli())
 }
 
-func (s *Store) delete(ctx context.Context, query string, arg any) (int64, error) {
-	rows, err := sqltx.Exec(ctx, s.config.DB, query, arg)
+func (s *Store) delete(ctx context.Context, query string, args ...any) (int64, error) {
+	rows, err := sqltx.Exec(ctx, s.config.DB, query, args...)
 	if err != nil {
 		return 0, fmt.Errorf("sessions: delete: %w", err)
 	}

@@ -37,6 +37,27 @@ func setUp(t *testing.T, db *sql.DB) *fixture {
 	return f
 }
 
+func TestASessionOfOneRealmIsNoneInAnother(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		shop, err := sessions.New(sessions.Config{DB: db, Realm: "shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := f.login(t, "ann")
+		if _, found, err := shop.FindCtx(t.Context(), token); found || err != nil {
+			t.Errorf("found %t, %v", found, err)
+		}
+		if n, err := shop.DeleteAccount(t.Context(), "ann"); n != 0 || err != nil {
+			t.Errorf("ended %d, %v", n, err)
+		}
+		if _, found, err := f.store.FindCtx(t.Context(), token); !found || err != nil {
+			t.Errorf("found %t, %v", found, err)
+		}
+	})
+}
+
 // login makes a session the way the door does.
 func (f *fixture) login(t *testing.T, account string) (token string) {
 	t.Helper()
