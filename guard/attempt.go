@@ -417,9 +417,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		err = fmt.Errorf("guard: settling as %v: %w", o, err)
 	}
 	g.wake(&c)
-	if g.config.Observer != nil {
-		g.config.Observer.Observe(t.event(c.Now, o))
-	}
+	g.tell(t.event(c.Now, o))
 	if insufficient && err == nil {
 		return ErrInsufficient
 	}

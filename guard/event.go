@@ -9,6 +9,7 @@ import (
 // settled. One that proceeds and is never settled is not told of.
 type Event struct {
 	At      time.Time
+	Realm   string // for who observes several: the guard leaves it empty
 	Door    string
 	Account string // normalised; as it was typed where that was not possible
 	Address netip.Addr

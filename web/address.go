@@ -70,6 +70,12 @@ func (e *Edge) Client(r *http.Request) Client {
 	return Client{Address: t.walk(peer, hops(r.Header, t.header)), Secure: secure}
 }
 
+// Believes reports whether a request comes from a configured proxy.
+func (e *Edge) Believes(r *http.Request) bool {
+	t := e.trust.Load()
+	return t != nil && t.believes(peerOf(r))
+}
+
 // SetHosts says by which names Local lets a listener be called, beside an IP
 // address and localhost.
 func (e *Edge) SetHosts(names []string) { e.hosts.Store(&names) }

@@ -47,7 +47,7 @@ func (a *API) On() bool {
 // Routes adds the API's paths.
 func (a *API) Routes(e *echo.Echo) {
 	e.POST("/v1/attempts", a.begin, a.authorise)
-	e.POST("/v1/attempts/settle", a.settle, a.authorise)
+	e.POST(settlePath, a.settle, a.authorise)
 }
 
 // authorise compares digests, so that the time taken says nothing about any

@@ -135,6 +135,9 @@ func (l *Login) leave(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/login?signed-out=1")
 }
 
+// verifyPath is where proxies ask whether somebody is logged in.
+const verifyPath = "/auth/verify"
+
 // verify is GET /auth/verify, which nginx's auth_request and the forward_auth
 // of Caddy and Traefik ask: 200 with the account's name for a request with a
 // session, 401 otherwise.

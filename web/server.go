@@ -36,7 +36,7 @@ func (p *Public) Handler() http.Handler {
 	e.Pre(p.Login.Edge.probes(p.Probes))
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
-	e.GET("/auth/verify", p.Login.verify)
+	e.GET(verifyPath, p.Login.verify)
 	e.GET("/captcha/:file", Media(p.Challenges))
 	p.API.Routes(e)
 	return e

@@ -25,11 +25,13 @@ type captchaCmd struct {
 }
 
 type captchaForceCmd struct {
+	realmFlag
 	For    duration.Duration `default:"2h" help:"How long; then the mode is automatic again."`
 	Reason string            `help:"Why, for whoever looks at it later."`
 }
 
 type captchaAutoCmd struct {
+	realmFlag
 	Reason string `help:"Why, for whoever looks at it later."`
 }
 
@@ -39,36 +41,37 @@ func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
 		return errors.New(`say why with --reason "…": whoever finds the mode forced later needs to know`)
 	}
 	word := command.Selected().Name
-	return g.do(http.MethodPut, "/api/mode", nil,
+	return g.do(http.MethodPut, "/api/mode", c.query(),
 		map[string]string{"mode": word, "for": c.For.String(), "reason": c.Reason},
 		"CAPTCHA mode is %s for %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word, c.For)
 }
 
 // Run returns the mode to automatic.
 func (c captchaAutoCmd) Run(g *globals) error {
-	return g.do(http.MethodPut, "/api/mode", nil, map[string]string{"mode": "auto", "reason": c.Reason},
+	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "auto", "reason": c.Reason},
 		"CAPTCHA mode follows the failure rate again.")
 }
 
 type captchaClearCmd struct {
+	realmFlag
 	Reason string `help:"Why, for whoever looks at it later."`
 }
 
 // Run clears the pressure.
 func (c captchaClearCmd) Run(g *globals) error {
-	return g.do(http.MethodPut, "/api/mode", nil, map[string]string{"mode": "clear", "reason": c.Reason},
+	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "clear", "reason": c.Reason},
 		"The pressure and the cool-down are forgotten on all nodes. An attack that goes on is noticed again; `authguard captcha off` keeps the mode off whatever happens.")
 }
 
-type captchaStatusCmd struct{}
+type captchaStatusCmd struct{ realmFlag }
 
 // Run prints the mode.
-func (captchaStatusCmd) Run(g *globals) error {
+func (c captchaStatusCmd) Run(g *globals) error {
 	var m struct {
 		captchamode.State
 		Pressure struct{ Failures, Unsolved, Shed int } `json:"pressure"`
 	}
-	return g.show(http.MethodGet, "/api/mode", nil, nil, &m, func() error {
+	return g.show(http.MethodGet, "/api/mode", c.query(), nil, &m, func() error {
 		return printMode(g.out, m.State, m.Pressure.Failures, m.Pressure.Unsolved, m.Pressure.Shed)
 	})
 }

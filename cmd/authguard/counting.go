@@ -42,9 +42,10 @@ type counting struct {
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
+	retain, pendingFor := longestOf(loaded.Config)
 	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
 	c.counters, err = failures.NewMemory(failures.Config{
-		MaxBytes: int64(loaded.Counters.Memory), Retain: policy.Retain(), PendingFor: policy.PendingFor, Owner: on.keys.Counted(), Now: on.clock.counting(),
+		MaxBytes: int64(loaded.Counters.Memory), Retain: retain, PendingFor: pendingFor, Owner: on.keys.Counted(), Now: on.clock.counting(),
 	})
 	if err != nil {
 		return nil, err
@@ -175,12 +176,21 @@ func (c *counting) warn() []control.Warning {
 	return all
 }
 
-func (c *counting) reload(loaded *config.Loaded) (err error) {
-	policy := loaded.Policy()
-	if c.shared != nil {
-		err = c.shared.store.Redis().Configure(policy.PendingFor)
+// longestOf is how long failures are looked at, and how long a password check may take,
+// anywhere: all realms and routes count in one store.
+func longestOf(c config.Config) (retain, pendingFor time.Duration) {
+	for _, p := range c.Policies() {
+		retain, pendingFor = max(retain, p.Retain()), max(pendingFor, p.PendingFor)
 	}
-	return errors.Join(err, c.counters.Configure(policy.Retain(), policy.PendingFor))
+	return retain, pendingFor
+}
+
+func (c *counting) reload(loaded *config.Loaded) (err error) {
+	retain, pendingFor := longestOf(loaded.Config)
+	if c.shared != nil {
+		err = c.shared.store.Redis().Configure(pendingFor)
+	}
+	return errors.Join(err, c.counters.Configure(retain, pendingFor))
 }
 
 // saveAgain saves the counters every so often and once at the end. A save that

@@ -27,6 +27,7 @@ type doors struct {
 	front  wire.Listener  // the public one
 	edge   web.Edge
 	inside web.Edge // the administration's
+	realms atomic.Pointer[web.Realms]
 	probes control.Probes
 	// shutdown.delay and shutdown.within, in nanoseconds.
 	delay, within atomic.Int64
@@ -115,8 +116,10 @@ func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// public is the public listener.
-func (d *doors) public() http.Handler { return d.site.main.public(d) }
+// public is the public listener: every request goes to its realm.
+func (d *doors) public() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.realms.Load().ServeHTTP(w, r) })
+}
 
 // public is what a realm has on the public listener.
 func (r *realm) public(d *doors) http.Handler {
@@ -130,14 +133,14 @@ func (r *realm) public(d *doors) http.Handler {
 }
 
 func (d *doors) commands() *admin.API {
-	return &admin.API{Control: d.site.main.control, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
+	return &admin.API{Control: d.site.main().control, Realms: d.site.controls, Audit: d.site.watch.audit, Probes: &d.probes, Log: d.site.log}
 }
 
 // administration is the admin listener. Its login is guarded like the public
 // one; only administrators of our own table may enter, and not by a session of
 // the public door.
 func (d *doors) administration() http.Handler {
-	r := d.site.main
+	r := d.site.main()
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Admin, login.Directory = true, admin.Directory
 	e := web.NewEcho("", nil, d.site.log)
@@ -152,8 +155,11 @@ func (d *doors) administration() http.Handler {
 
 // login is a realm's login door at one listener.
 func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Duration, source accounts.Source) *web.Login {
-	p := r.people
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: door, Lifetime: session, Secure: d.secure()}
+	p, entrance := r.people, door
+	if r.name != guard.DefaultRealm {
+		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
+	}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: d.secure()}
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = p.forget
 	}

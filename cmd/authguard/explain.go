@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
 // explainCmd is `authguard explain`.
 type explainCmd struct {
+	realmFlag
 	Account string `help:"A user name or e-mail address."`
 	Address string `help:"A client's IP address."`
 }
@@ -23,7 +23,7 @@ func (c explainCmd) Run(g *globals) error {
 	var answer struct {
 		Words []string `json:"words"`
 	}
-	return g.show(http.MethodGet, "/api/explain", url.Values{"account": {c.Account}, "address": {c.Address}}, nil, &answer, func() error {
+	return g.show(http.MethodGet, "/api/explain", c.query("account", c.Account, "address", c.Address), nil, &answer, func() error {
 		_, err := fmt.Fprintln(g.out, strings.Join(answer.Words, "\n"))
 		return err
 	})
@@ -31,6 +31,7 @@ func (c explainCmd) Run(g *globals) error {
 
 // unlockCmd is `authguard unlock`.
 type unlockCmd struct {
+	realmFlag
 	Account string `help:"Forget this account's failures."`
 	Address string `help:"Forget this address's failures; with --account also those of the two together."`
 	Place   bool   `help:"Also forget where the account was logged in from: at --address, or everywhere."`
@@ -52,7 +53,7 @@ func (c unlockCmd) Run(g *globals) error {
 		Note string `json:"note"`
 	}
 	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place}
-	return g.show(http.MethodPost, "/api/unlock", nil, question, &answer, func() error {
+	return g.show(http.MethodPost, "/api/unlock", c.query(), question, &answer, func() error {
 		words := "%q is unlocked: its failures are forgotten.\n"
 		if answer.Note != "" {
 			words = "The failures of %q are forgotten, if there were any: " + answer.Note + ".\n"

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -44,6 +45,23 @@ type globals struct {
 	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" help:"Configuration file. Default: authguard.yaml in this folder, if there is one."`
 	JSON bool      `name:"json" help:"Answer in JSON."`
 	out  io.Writer `kong:"-"`
+}
+
+// realmFlag chooses a realm.
+type realmFlag struct {
+	Realm string `placeholder:"NAME" help:"In this realm; without it in the default one."`
+}
+
+// query is what the server is asked with.
+func (f realmFlag) query(more ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	if f.Realm != "" {
+		q.Set("realm", f.Realm)
+	}
+	return q
 }
 
 // versionFlag is `authguard --version`.

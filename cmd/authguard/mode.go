@@ -8,51 +8,61 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
-	"authguard/captchamode/challenge/image"
 	"authguard/captchamode/challenge/pow"
 	"authguard/captchamode/challenge/remote"
+	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/events"
 	"authguard/internal/modestore"
+	"authguard/internal/redisstore"
 )
 
 // A mode is CAPTCHA mode, what saves it, and the challenges that it asks for.
 type mode struct {
 	*captchamode.Mode
+	realm      string
 	saved      *modestore.Store
+	follow     func()           // ends hearing of what other nodes say
+	together   *redisstore.Mode // with the other nodes; nil: there are none
 	bus        *events.Bus
 	work       [2]*pow.Provider // alone, and with a picture
 	remote     *remote.Provider // on the web, if one is set
 	challenges *challenge.Desk
 }
 
-func openMode(ctx context.Context, r *realm, builtIn challenge.Illustrated) (m *mode, err error) {
+func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	on, shared := r.site.storage, r.site.counting.shared
-	m = &mode{bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name, Log: r.log})}
+	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name, Log: r.log})}
 	if m.Mode, err = captchamode.NewMode(r.config.Site.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
 		return nil, err
 	}
-	on.changes.On(changes.Mode(r.name), m.saved.Sync)
+	m.follow = on.changes.On(changes.Mode(r.name), m.saved.Sync)
 	if shared != nil {
-		if err := shared.join(m.Mode); err != nil {
+		if m.together, err = shared.join(r.name, m.Mode); err != nil {
 			return nil, err
 		}
 	}
-	return m, m.openChallenges(r, builtIn)
+	return m, m.openChallenges(r)
 }
 
-func (m *mode) openChallenges(r *realm, builtIn challenge.Illustrated) (err error) {
+// picturesKept is how many bytes of pictures, and of sounds, a realm keeps beside the
+// default one's: there may be many realms.
+const picturesKept = 2 << 20
+
+// openChallenges makes the desk. Its secret is that of all realms, so that a picture
+// can be had from whichever realm the host stands for; whom a challenge is good for is
+// in its bond, which is keyed by the realm.
+func (m *mode) openChallenges(r *realm) (err error) {
 	on, spent, wanted := r.site.storage, r.site.counting.spent, r.config.Challenge
-	if builtIn == nil {
-		if builtIn, err = image.New(image.Config{}); err != nil {
-			return err
-		}
+	kept := 0 // the usual
+	if r.name != guard.DefaultRealm {
+		kept = picturesKept
 	}
 	for i, provide := range [...]func(int64) (*pow.Provider, error){pow.New, pow.WithPicture} {
 		if m.work[i], err = provide(int64(wanted.PowCost)); err != nil {
@@ -64,7 +74,7 @@ func (m *mode) openChallenges(r *realm, builtIn challenge.Illustrated) (err erro
 		return err
 	}
 	m.challenges, err = challenge.New(challenge.Config{
-		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: spent, BuiltIn: builtIn,
+		Secret: on.keys.Challenges, Now: on.clock.Now, Spent: spent, BuiltIn: r.site.how.builtIn, Kept: kept,
 		Others: []challenge.Provider{m.work[0], m.work[1], m.remote}, Preferred: preferred(r.config), TTL: wanted.TTL,
 		OnFallback: func(kind string, err error) {
 			if kind == challenge.KindRemote {
@@ -121,13 +131,16 @@ func (m *mode) switched(one captchamode.Switch) {
 		return
 	}
 	m.bus.Switched(events.ModeSwitch{
-		At: one.At, From: one.Was(), To: one.Now(), Attacked: one.Level != captchamode.Calm,
+		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Attacked: one.Level != captchamode.Calm,
 		Cause: string(one.Cause), Who: one.Force.Who, Why: one.Force.Why,
 		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Force.Until,
 	})
 }
 
-func (m *mode) start(group *background.Group) {
+func (m *mode) start(ctx context.Context, shared *shared, group *background.Group) {
+	if shared != nil {
+		shared.share(ctx, m.together, group)
+	}
 	group.Start(m.saved.Run)
 	group.Start(m.Mode.Run)
 	group.Start(m.remote.Run)

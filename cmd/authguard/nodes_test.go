@@ -49,11 +49,18 @@ func newNodesOn(t *testing.T, dsn string, n int, redis, yaml string, users ...st
 	return all
 }
 
-// gauge is a whole number out of a server's metrics; -1 if it is not there.
+// gauge is a whole number out of a server's metrics, of the default realm where there
+// is one for each; -1 if it is not there.
 func (s *server) gauge(t *testing.T, name string) int {
 	t.Helper()
+	return s.gaugeOf(t, "default", name)
+}
+
+// gaugeOf is gauge for another realm.
+func (s *server) gaugeOf(t *testing.T, realm, name string) int {
+	t.Helper()
 	for line := range strings.Lines(from("127.0.0.1").get(t, s.admin+"/metrics").body) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
+		if value, ok := strings.CutPrefix(strings.Replace(line, `{realm="`+realm+`"}`, "", 1), name+" "); ok {
 			var n int
 			_, _ = fmt.Sscan(value, &n)
 			return n

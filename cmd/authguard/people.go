@@ -49,20 +49,20 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw, Now: on.clock.Now})
+	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Realm: r.name, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw, Now: on.clock.Now})
 	if err != nil {
 		return nil, err
 	}
-	if p.sessions, err = s.newSessions(); err != nil {
+	if p.sessions, err = s.newSessions(r.name); err != nil {
 		return nil, err
 	}
-	p.passes = passes.New(on.db, on.clock.Now)
+	p.passes = passes.New(on.db, on.clock.Now).In(r.name)
 	p.source, err = p.open(ctx)
 	return p, err
 }
 
-func (s *site) newSessions() (*sessions.Store, error) {
-	return sessions.New(sessions.Config{DB: s.storage.db, Now: s.storage.clock.Now, Ahead: s.storage.clock.ahead})
+func (s *site) newSessions(realm string) (*sessions.Store, error) {
+	return sessions.New(sessions.Config{DB: s.storage.db, Realm: realm, Now: s.storage.clock.Now, Ahead: s.storage.clock.ahead})
 }
 
 // checksCrowded is an alert about whoever fills the queue for password checks.

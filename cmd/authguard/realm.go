@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 
-	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
@@ -20,18 +20,19 @@ import (
 	"authguard/web/proxy"
 )
 
-// defaultRealm gets every request that no other realm claims.
-const defaultRealm = "default"
-
 // A realm is one of the sites that this process serves: what is its own is here,
 // what it shares with the others is the site's. All digests are keyed by its name,
 // so that no count, place, challenge or ticket of one realm is one in another.
+//
+// Each has a queue for password checks of its own: an attack that fills one turns
+// nobody away, and so is no pressure, anywhere else.
 type realm struct {
 	name    string
 	site    *site
 	config  config.Config // as it is in this realm; only reload changes it
 	log     *slog.Logger
 	running background.Group
+	busy    atomic.Int64 // requests
 
 	mode    *mode
 	people  *people
@@ -42,14 +43,23 @@ type realm struct {
 	api     web.API
 	look    *web.Look
 	hold    atomic.Int64 // nanoseconds for which an attempt may be held
+	door    http.Handler // on the public listener
 }
 
-func (s *site) openRealm(ctx context.Context, name string, c config.Config, builtIn challenge.Illustrated) (r *realm, err error) {
+func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
 	r = &realm{name: name, site: s, config: c, log: s.log, look: web.NewLook()}
-	if err := r.dress(c); err != nil {
+	if name != guard.DefaultRealm {
+		r.log = s.log.With("realm", name)
+	}
+	defer func() {
+		if err != nil {
+			r.unfollow()
+		}
+	}()
+	if err = r.dress(c); err != nil {
 		return nil, err
 	}
-	if r.mode, err = openMode(ctx, r, builtIn); err != nil {
+	if r.mode, err = openMode(ctx, r); err != nil {
 		return nil, err
 	}
 	if r.people, err = openPeople(ctx, r); err != nil {
@@ -58,21 +68,33 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config, buil
 	if r.guard, err = r.newGuard(ctx, name, c.Policy()); err != nil {
 		return nil, err
 	}
-	if err := r.openProxy(ctx); err != nil {
+	if err = r.openProxy(ctx); err != nil {
 		return nil, err
 	}
-	r.control, err = control.New(control.Config{
-		Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
-		Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
-	})
-	if err != nil {
+	if err = r.openControl(); err != nil {
 		return nil, err
 	}
 	r.api.Guard, r.api.Settled = r.guard, s.counting.settled
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.passes, r.log))
 	r.adopt(c)
-	return r, r.openMailer()
+	if err = r.openMailer(); err != nil {
+		return nil, err
+	}
+	r.door = r.public(s.doors)
+	return r, nil
+}
+
+func (r *realm) openControl() (err error) {
+	s, open := r.site, control.New
+	if r.name != guard.DefaultRealm {
+		open = s.main().control.Beside
+	}
+	r.control, err = open(control.Config{
+		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
+		Sessions: r.people.sessions, Passes: r.people.passes, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
+		Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
+	})
+	return err
 }
 
 // newGuard returns a guard that counts under a name.
@@ -85,7 +107,7 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 	g, err := guard.New(guard.Config{
 		Now: on.clock.Now, Policy: policy, Secret: on.keys.Counters, Realm: name, Store: counting.store,
 		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
-		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus, Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
+		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
 		Held:   r.config.Limits.Held, HeldPerAddress: r.config.Limits.HeldPerAddress,
 		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
@@ -101,7 +123,7 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 
 // raise sends an alert of this realm.
 func (r *realm) raise(kind alerts.Kind, title, body string) {
-	r.site.watch.alerts.Raise(kind, title, body)
+	r.site.watch.alerts.Raise(kind, title, alerts.InRealm(r.name, body))
 }
 
 // forgottenProxy is the kind of an alert.
@@ -114,11 +136,35 @@ func (r *realm) forgotten(f guard.Forgotten) {
 }
 
 // start starts what runs in the background for this realm alone.
-func (r *realm) start() {
-	r.mode.start(&r.running)
+func (r *realm) start(ctx context.Context) {
+	r.mode.start(ctx, r.site.counting.shared, &r.running)
 	if r.people.mailer != nil {
 		r.running.Start(r.people.mailer.Run)
 	}
+}
+
+// stop ends what start began, and what hears of other nodes. What the mode has learned
+// is saved.
+func (r *realm) stop() {
+	r.running.Stop()
+	r.unfollow()
+}
+
+// unfollow ends hearing of what other nodes change.
+func (r *realm) unfollow() {
+	if r.mode != nil && r.mode.follow != nil {
+		r.mode.follow()
+	}
+	if r.control != nil {
+		r.control.Close()
+	}
+}
+
+// ServeHTTP is what the realm has on the public listener.
+func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.busy.Add(1)
+	defer r.busy.Add(-1)
+	r.door.ServeHTTP(w, req)
 }
 
 // reload puts a configuration that was found good in force, as far as that needs
@@ -134,11 +180,14 @@ func (r *realm) reload(c config.Config) error {
 
 // adopt takes over what cannot fail.
 func (r *realm) adopt(c config.Config) {
-	tokens := make([]string, 0, len(c.API.Tokens))
-	for _, t := range c.API.Tokens {
-		tokens = append(tokens, t.Reveal())
-	}
-	r.api.SetTokens(tokens)
+	r.api.SetTokens(tokensOf(c))
 	r.hold.Store(int64(c.Limits.Hold))
 	r.config = c
+}
+
+func tokensOf(c config.Config) (all []string) {
+	for _, t := range c.API.Tokens {
+		all = append(all, t.Reveal())
+	}
+	return all
 }

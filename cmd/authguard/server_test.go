@@ -121,7 +121,8 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 	return s
 }
 
-// addUsers fills the account table before the server opens it.
+// addUsers fills the account table before the server opens it. shop/ann is the ann
+// of the realm shop.
 func (s *server) addUsers(dsn string, names []string) {
 	s.t.Helper()
 	if len(names) == 0 {
@@ -142,13 +143,21 @@ func (s *server) addUsers(dsn string, names []string) {
 		s.t.Fatal(err)
 	}
 	once := sync.OnceValues(func() (string, error) { return checker.Hash(rightPassword) })
-	table, err := accounts.New(ctx, accounts.Config{
-		DB: db, Normalise: guard.NormaliseAccount, Hash: func(string) (string, error) { return once() },
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	tables := map[string]*accounts.Table{}
 	for _, name := range names {
+		realm, own, other := strings.Cut(name, "/")
+		if !other {
+			realm, own = guard.DefaultRealm, name
+		}
+		if tables[realm] == nil {
+			tables[realm], err = accounts.New(ctx, accounts.Config{
+				DB: db, Realm: realm, Normalise: guard.NormaliseAccount, Hash: func(string) (string, error) { return once() },
+			})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		table, name := tables[realm], own
 		role := accounts.User
 		if strings.HasPrefix(name, "admin") {
 			role = accounts.Admin
@@ -225,6 +234,7 @@ func (s *server) kill() {
 // A person is a client with an address and cookies.
 type person struct {
 	http http.Client
+	host string // that is asked for; empty: the server's address
 	jar  map[string]string
 	mu   sync.Mutex
 	// daring: a server may be killed under a request, whose answer is the zero
@@ -242,6 +252,12 @@ func from(address string) *person {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+}
+
+// at has the person ask for a host.
+func (p *person) at(host string) *person {
+	p.host = host
+	return p
 }
 
 // An answer is what came back.
@@ -265,6 +281,9 @@ func (p *person) do(t *testing.T, r *http.Request) answer {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
 	p.mu.Unlock()
+	if p.host != "" {
+		r.Host = p.host
+	}
 	response, err := p.http.Do(r)
 	if err != nil {
 		if !p.daring {

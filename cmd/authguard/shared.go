@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/captchamode"
+	"authguard/guard"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -33,7 +34,7 @@ type shared struct {
 	crowds  *redisstore.Crowds
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
-	mode    *redisstore.Mode // once the mode is there
+	mode    *redisstore.Mode // the default realm's, once it is there
 	alerts  *alerts.Alerter
 
 	met    atomic.Bool  // Redis has answered
@@ -60,10 +61,11 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }}}, on.clock.sources...)
 	on.clock.look(ctx) // Redis's counts: tickets carry it
 	policy := loaded.Policy()
+	_, pendingFor := longestOf(loaded.Config)
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: policy.PendingFor, Places: policy.Places, OnSpray: told.Spray},
+		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: told.Spray},
 	})
 	if err != nil {
 		return nil, err
@@ -75,14 +77,29 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	return s, nil
 }
 
-// join makes the mode that of all nodes.
-func (s *shared) join(mode *captchamode.Mode) (err error) {
+// join makes a realm's mode that of all nodes.
+func (s *shared) join(realm string, mode *captchamode.Mode) (joined *redisstore.Mode, err error) {
+	if realm != guard.DefaultRealm {
+		return redisstore.NewMode(s.client, mode, redisstore.ModeOptions{Prefix: s.prefix + "realm:" + realm + ":"})
+	}
 	s.mode, err = redisstore.NewMode(s.client, mode, redisstore.ModeOptions{Prefix: s.prefix, OnError: func(err error) {
 		if err == nil {
 			s.met.Store(true)
 		}
 	}})
-	return err
+	return s.mode, err
+}
+
+// share begins with what the other nodes know of a mode, so that an attack that goes
+// on does so here too.
+func (s *shared) share(ctx context.Context, joined *redisstore.Mode, group *background.Group) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	answered := joined.Flush(ctx) == nil
+	if joined == s.mode {
+		s.met.Store(answered)
+	}
+	group.Start(joined.Run)
 }
 
 // nodes is how many were last seen: before this process began, if Redis has not
@@ -123,7 +140,7 @@ func (s *shared) saveNodes() error {
 	return nil
 }
 
-// start begins to look after the connection and to share the mode.
+// start begins to look after the connection.
 func (s *shared) start(ctx context.Context, group *background.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -132,8 +149,6 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 	}
 	group.Start(s.store.Run)
 	group.Start(func(ctx context.Context) { s.crowds.Run(ctx, s.clock.Now) })
-	s.met.Store(s.mode.Flush(ctx) == nil) // an attack that goes on does so here too
-	group.Start(s.mode.Run)
 	return nil
 }
 

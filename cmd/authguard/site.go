@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/image"
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -39,7 +40,8 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	lists    *guard.Lists
 	listings *lists.Table
-	main     *realm // the one called default, whose administrators are those of all
+	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
+	leaving  []*leaver
 	doors    *doors
 }
 
@@ -61,35 +63,39 @@ func openSite(ctx context.Context, loaded *config.Loaded, level *slog.LevelVar, 
 	if s.storage, err = openStorage(ctx, loaded, how, log); err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, how); err != nil {
+	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *site) open(ctx context.Context, how opening) (err error) {
+func (s *site) open(ctx context.Context) (err error) {
+	if s.how.builtIn == nil {
+		if s.how.builtIn, err = image.New(image.Config{}); err != nil {
+			return err
+		}
+	}
 	if s.watch, err = openWatch(s.loaded, s.storage, s.log); err != nil {
 		return err
 	}
-	if s.counting, err = openCounting(ctx, s.loaded, s.storage, how.anew, s.watch.alerts, s.log); err != nil {
+	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch.alerts, s.log); err != nil {
 		return err
 	}
 	if s.checker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
 		return err
 	}
-	proof, err := s.newSessions()
+	proof, err := s.newSessions(guard.DefaultRealm)
 	if err != nil {
 		return err
 	}
 	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
 	s.listings = lists.New(s.storage.db)
 	s.doors = openDoors(s)
-	if s.main, err = s.openRealm(ctx, defaultRealm, s.loaded.Config, how.builtIn); err != nil {
+	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
-	r := s.main
 	s.watch.metrics.Watch(control.Gauges{
-		Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
+		Realms: s.gauges, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
 		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})
@@ -125,14 +131,13 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.running.Start(s.health.Run)
-	s.main.start()
+	s.startRealms(ctx)
 	s.running.Start(s.upkeep)
 	return nil
 }
 
 // stop ends what start began, saves, and closes what was opened.
 func (s *site) stop() error {
-	s.main.running.Stop()
 	s.running.Stop()
 	return s.close()
 }
@@ -144,18 +149,31 @@ func (s *site) close() (err error) {
 	return errors.Join(err, s.storage.db.Close())
 }
 
+// startedRealms are the realms as they were made.
+func (s *site) startedRealms(now []config.Realm) []config.Realm {
+	made := slices.Clone(now)
+	for i, r := range made {
+		if j := slices.IndexFunc(s.started.Realms, func(before config.Realm) bool { return before.Name == r.Name }); j >= 0 {
+			made[i] = s.started.Realms[j]
+		}
+	}
+	return made
+}
+
 // reload puts a configuration that was found good in force, as far as that needs
 // no restart.
 func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
-	err := errors.Join(s.counting.reload(loaded), s.main.reload(loaded.Config), s.watch.reload(loaded))
+	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
 	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.ProxyProtocol, loaded.ProxyProtocol) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
-		s.main.guard.Direct(loaded.AllowDirect)
+		for _, r := range *s.realms.Load() {
+			r.guard.Direct(loaded.AllowDirect)
+		}
 	}
-	s.loaded = loaded
+	s.loaded, s.started.Realms = loaded, s.startedRealms(loaded.Realms)
 	s.log.Info("configuration reloaded", "changed", changed, "needs_restart", needRestart)
 	return err
 }

@@ -30,8 +30,8 @@ func (s *site) tidy(ctx context.Context) {
 	}{
 		{"audit", s.watch.purge},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
-		{"sessions", s.main.people.sessions.Purge},
-		{"passes", s.main.people.passes.Purge},
+		{"sessions", s.main().people.sessions.Purge},
+		{"passes", s.main().people.passes.Purge},
 		{"places", s.counting.places.Purge},
 	} {
 		rows, err := table.purge(ctx)

@@ -37,6 +37,7 @@ type passwordFlags struct {
 }
 
 type userAddCmd struct {
+	realmFlag
 	Name  string `arg:"" help:"The user name."`
 	Email string `help:"An e-mail address that is good for logging in too."`
 	Admin bool   `help:"May use the administration."`
@@ -54,10 +55,11 @@ func (c userAddCmd) Run(g *globals) error {
 		role = "admin"
 	}
 	question := map[string]any{"username": c.Name, "email": c.Email, "password": password, "role": role, "must_change": made && c.Admin}
-	return g.account("/api/users", question, c.Name, password, made, "%q may log in now.")
+	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
 }
 
 type userPasswdCmd struct {
+	realmFlag
 	Name string `arg:"" help:"The user name or e-mail address."`
 	passwordFlags
 }
@@ -69,17 +71,17 @@ func (c userPasswdCmd) Run(g *globals) error {
 		return err
 	}
 	question := map[string]any{"username": c.Name, "password": password}
-	return g.account("/api/users/passwd", question, c.Name, password, made,
+	return g.account("/api/users/passwd", c.query(), question, c.Name, password, made,
 		"%q has a new password. Its sessions have ended and its known places are forgotten.")
 }
 
 // account sends an account's password, and prints one that was made up.
-func (g *globals) account(path string, question map[string]any, name, password string, made bool, words string) error {
+func (g *globals) account(path string, query url.Values, question map[string]any, name, password string, made bool, words string) error {
 	c, err := g.client()
 	if err != nil {
 		return err
 	}
-	if err := c.ask(http.MethodPost, path, nil, question, new(any)); err != nil {
+	if err := c.ask(http.MethodPost, path, query, question, new(any)); err != nil {
 		return err
 	}
 	if g.JSON {
@@ -126,6 +128,7 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 }
 
 type userDisableCmd struct {
+	realmFlag
 	Name   string `arg:"" help:"The user name or e-mail address."`
 	Enable bool   `help:"Enable it again."`
 }
@@ -136,10 +139,11 @@ func (c userDisableCmd) Run(g *globals) error {
 	if c.Enable {
 		words = "%q may log in again."
 	}
-	return g.do(http.MethodPost, "/api/users/disable", nil, map[string]any{"username": c.Name, "enable": c.Enable}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": c.Enable}, words, c.Name)
 }
 
 type userPassCmd struct {
+	realmFlag
 	Name string `arg:"" help:"The user name or e-mail address."`
 	For  string `default:"1h" help:"How long the code is good, such as 30m; at most 24h."`
 }
@@ -147,7 +151,7 @@ type userPassCmd struct {
 // Run makes a code and says what to do with it.
 func (c userPassCmd) Run(g *globals) error {
 	var code control.Code
-	return g.show(http.MethodPost, "/api/users/pass", nil, map[string]any{"username": c.Name, "for": c.For}, &code, func() error {
+	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For}, &code, func() error {
 		_, err := fmt.Fprintf(g.out, `One-time code for %q, shown this once: %s
 Give it to the owner of the account only, and make sure that it is the owner.
 At the sign-in page it goes into "One-time code", with user name and password.
@@ -157,7 +161,7 @@ It is good once, at the first place that uses it, until %s.
 	})
 }
 
-type userListCmd struct{}
+type userListCmd struct{ realmFlag }
 
 type listedUser struct {
 	Username string `json:"username"`
@@ -167,8 +171,8 @@ type listedUser struct {
 }
 
 // Run lists all accounts, page by page.
-func (userListCmd) Run(g *globals) error {
-	c, err := g.client()
+func (c userListCmd) Run(g *globals) error {
+	client, err := g.client()
 	if err != nil {
 		return err
 	}
@@ -178,7 +182,7 @@ func (userListCmd) Run(g *globals) error {
 			Users []listedUser `json:"users"`
 			Next  string       `json:"next"`
 		}
-		if err := c.ask(http.MethodGet, "/api/users", url.Values{"after": {after}}, nil, &page); err != nil {
+		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after), nil, &page); err != nil {
 			return err
 		}
 		all = append(all, page.Users...)
@@ -203,6 +207,7 @@ func (userListCmd) Run(g *globals) error {
 }
 
 type userImportCmd struct {
+	realmFlag
 	File   string `arg:"" type:"existingfile" help:"The file."`
 	Format string `enum:"auto,htpasswd,csv" default:"auto" help:"htpasswd (bcrypt lines) or csv (with a header); auto is csv for a file whose name ends in .csv."`
 }
@@ -232,7 +237,7 @@ func (c userImportCmd) Run(g *globals) error {
 			format = "csv"
 		}
 	}
-	query := url.Values{"format": {format}, "size": {fmt.Sprint(info.Size())}}
+	query := c.query("format", format, "size", fmt.Sprint(info.Size()))
 	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", file)
 	if err != nil {
 		return err

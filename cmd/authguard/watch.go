@@ -30,7 +30,7 @@ type watch struct {
 
 func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
-	w.audit = audit.New(on.db, audit.Config{Realm: defaultRealm, Logger: log})
+	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	if w.alerts, err = alerts.New(alertConfig(loaded.Config), log); err != nil {
 		return nil, err
 	}
@@ -57,6 +57,13 @@ func (w *watch) start(group *background.Group) {
 func (w *watch) reload(loaded *config.Loaded) error {
 	w.keep.Store(&loaded.Audit)
 	return w.alerts.Reconfigure(alertConfig(loaded.Config))
+}
+
+// forget ends the watch over a realm that is no more.
+func (w *watch) forget(realm string) {
+	w.alerts.Forget(realm)
+	w.tops.Forget(realm)
+	w.metrics.Forget(realm)
 }
 
 // purge deletes rows of the audit log that are too old or too many.

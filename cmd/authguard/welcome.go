@@ -23,9 +23,9 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	fmt.Fprintf(out, "authguard is ready\n")
 	for _, l := range listeners {
 		switch {
-		case l.name == "listen" && s.main.proxy.On():
+		case l.name == "listen" && s.main().proxy.On():
 			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
-			fmt.Fprintf(out, "                   (in front of %s; guarded: %s)\n", s.main.config.Proxy.Upstream, s.main.guardedPaths())
+			fmt.Fprintf(out, "                   (in front of %s; guarded: %s)\n", s.main().config.Proxy.Upstream, s.main().guardedPaths())
 		case l.name == "listen":
 			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
 		case l.name == "admin.listen":
@@ -41,7 +41,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	if path != "" && path != defaultFile {
 		command += " -c " + quoted(path) // commands find the server by its configuration
 	}
-	if s.main.people.elsewhere() == "" && !s.main.proxy.On() {
+	if s.main().people.elsewhere() == "" && !s.main().proxy.On() {
 		fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", command)
 	} else {
 		fmt.Fprintf(out, "See how it is:  %s captcha status\n", command)
@@ -63,12 +63,12 @@ func quoted(path string) string {
 const firstAdmin = "admin"
 
 func (s *site) firstAdministrator(ctx context.Context) (password string, err error) {
-	some, err := s.main.people.accounts.List(ctx, "", 1)
+	some, err := s.main().people.accounts.List(ctx, "", 1)
 	if err != nil || len(some) > 0 {
 		return "", err
 	}
 	password = strings.ToLower(rand.Text())[:16]
-	_, err = s.main.people.accounts.Add(ctx, accounts.Addition{
+	_, err = s.main().people.accounts.Add(ctx, accounts.Addition{
 		Username: firstAdmin, Password: password, Role: accounts.Admin, MustChange: true,
 	})
 	if errors.Is(err, accounts.ErrTaken) { // by a node that started at the same time

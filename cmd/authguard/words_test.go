@@ -43,30 +43,38 @@ func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 	}
 }
 
-func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, "")
+// reloader has a server read its configuration again, each time with other lines in
+// the place of those that it was made with, and returns what it says then.
+func (s *server) reloader(t *testing.T, made string) (reload func(more string) string) {
+	t.Helper()
 	file := filepath.Join(s.dir, "authguard.yaml")
-	before, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reload := func(n int, more string) string {
+	before, lines, n := strings.TrimSuffix(string(text), made), regexp.MustCompile(`(?m)^.*msg="configuration (reloaded|not reloaded: .*)" .*$`), 0
+	return func(more string) string {
 		t.Helper()
-		if err := os.WriteFile(file, append(before[:len(before):len(before)], more...), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(before+more), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.cmd.Process.Signal(syscall.SIGHUP)
-		lines := regexp.MustCompile(`(?m)^.*configuration reloaded.*$`)
+		n++
 		redistest.Until(t, "the reload", func() bool { return len(lines.FindAllString(s.log.String(), -1)) == n })
 		return lines.FindAllString(s.log.String(), -1)[n-1]
 	}
-	for i, one := range []struct{ more, want string }{
+}
+
+func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, "")
+	reload := s.reloader(t, "")
+	for _, one := range []struct{ more, want string }{
 		{"counters: {memory: 1GiB}\n", "changed=[] needs_restart=[counters.memory]"},
 		{"counters: {memory: 1GiB}\nsite: {floor: 40}\n", "changed=[site.floor] needs_restart=[counters.memory]"}, // it still runs with the old one
 		{"site: {floor: 40}\n", "changed=[] needs_restart=[]"},
 	} {
-		if got := reload(i+1, one.more); !strings.Contains(got, one.want) {
+		if got := reload(one.more); !strings.Contains(got, one.want) {
 			t.Errorf("%q: %s, want %s", one.more, got, one.want)
 		}
 	}

@@ -99,7 +99,7 @@ type Alerter struct {
 	changed chan struct{} // some channels may not be running yet
 
 	mu       sync.Mutex
-	watcher  watcher
+	watchers map[string]*watcher // by realm
 	channels []*channel
 	lastID   uint64
 }
@@ -112,8 +112,7 @@ func New(cfg Config, logger *slog.Logger) (*Alerter, error) {
 }
 
 func newAlerter(cfg Config, logger *slog.Logger, dial func(string) (sender, error)) (*Alerter, error) {
-	a := &Alerter{logger: logger, dial: dial, changed: make(chan struct{}, 1)}
-	a.watcher = watcher{attacked: make(map[string]time.Time), raise: a.raise}
+	a := &Alerter{logger: logger, dial: dial, changed: make(chan struct{}, 1), watchers: map[string]*watcher{}}
 	if err := a.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
@@ -202,12 +201,38 @@ func (a *Alerter) Run(ctx context.Context) {
 	}
 }
 
+// watcher is the one that watches a realm; the caller holds the lock.
+func (a *Alerter) watcher(realm string) *watcher {
+	w := a.watchers[realm]
+	if w == nil {
+		w = &watcher{attacked: make(map[string]time.Time), raise: func(at time.Time, kind Kind, body string) { a.raise(at, kind, InRealm(realm, body)) }}
+		a.watchers[realm] = w
+	}
+	return w
+}
+
+// InRealm is the body of an alert about a realm: it names the realm, if that is not
+// the default one.
+func InRealm(realm, body string) string {
+	if name := events.RealmName(realm); name != "" {
+		return "realm " + name + ": " + body
+	}
+	return body
+}
+
+// Forget ends the watch over a realm that is no more.
+func (a *Alerter) Forget(realm string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.watchers, realm)
+}
+
 // Handle watches the events for edges.
 func (a *Alerter) Handle(batch []guard.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range batch {
-		a.watcher.event(&batch[i])
+		a.watcher(batch[i].Realm).event(&batch[i])
 	}
 }
 
@@ -216,7 +241,7 @@ func (a *Alerter) Handle(batch []guard.Event) {
 func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.watcher.modeSwitch(s)
+	a.watcher(s.Realm).modeSwitch(s)
 }
 
 // Tick does nothing: channels have timers of their own.

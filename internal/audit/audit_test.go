@@ -69,8 +69,9 @@ func written(t *testing.T, l *Log, f Filter) []Row {
 func TestLikeEventsShareARowWithTheirNumber(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
-		l := openLog(t, open, Config{Realm: "shop"})
+		l := openLog(t, open, Config{})
 		e := refusal("alice")
+		e.Realm = "shop"
 		e.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
 		l.Handle([]guard.Event{e, e, e})
 		rows := written(t, l, Filter{})
@@ -200,14 +201,32 @@ func TestRecentFiltersAndPages(t *testing.T) {
 	})
 }
 
-func TestRecentSeesOneRealmOnly(t *testing.T) {
+func TestEveryRowIsARealmsAndAFloodOnOneFlushesNoOther(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
-		l := openLog(t, open, Config{Realm: "shop"})
-		l.Handle([]guard.Event{refusal("alice")})
+		l := openLog(t, open, Config{})
+		in := func(realm, account string) guard.Event {
+			e := refusal(account)
+			e.Realm = realm
+			return e
+		}
+		for i := range 2 * perMinute(events.Refused) {
+			l.Handle([]guard.Event{in("shop", fmt.Sprint("made-up-", i))})
+		}
+		l.Handle([]guard.Event{in("", "alice"), in(guard.DefaultRealm, "alice"), in("wiki", "alice")})
+		l.HandleSwitch(events.ModeSwitch{At: noon, Realm: "shop", From: "off", To: "on"})
+		if err := l.Record(t.Context(), Action{Who: "root", What: "unlock", Realm: "shop"}); err != nil {
+			t.Fatal(err)
+		}
 		drain(l)
-		if rows := written(t, New(l.db, Config{Realm: "wiki"}), Filter{}); len(rows) != 0 {
-			t.Fatalf("%+v", rows)
+		for realm, want := range map[string]int{"shop": perMinute(events.Refused) + 3, "wiki": 1, guard.DefaultRealm: 1, "": perMinute(events.Refused) + 5, "other": 0} {
+			if rows := written(t, l, Filter{Realm: realm}); len(rows) != want {
+				t.Errorf("%s: %d rows, want %d", realm, len(rows), want)
+			}
+		}
+		rows := written(t, l, Filter{Account: "alice"})
+		if len(rows) != 2 || rows[0].Realm+rows[1].Realm != "wiki" {
+			t.Errorf("%+v", rows)
 		}
 	})
 }

@@ -44,7 +44,6 @@ const (
 
 // Config configures a Log.
 type Config struct {
-	Realm  string       // written into every row
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -60,10 +59,10 @@ type Log struct {
 	mu      sync.Mutex
 	open    *batch
 	sums    sums
-	minute  time.Time             // when the running one began; zero before the first tick
-	caused  map[events.Ending]int // rows, in the running minute
-	queue   [][]Row               // sealed batches, oldest first
-	waiting int                   // rows in queue
+	minute  time.Time     // when the running one began; zero before the first tick
+	caused  map[cause]int // rows, in the running minute
+	queue   [][]Row       // sealed batches, oldest first
+	waiting int           // rows in queue
 
 	wake chan struct{} // a batch is in the queue
 }
@@ -74,11 +73,21 @@ var _ events.Sink = (*Log)(nil)
 // closes the database, after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(), sums: newSums(), caused: make(map[events.Ending]int), wake: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(), sums: newSums(), caused: make(map[cause]int), wake: make(chan struct{}, 1)}
 	l.write = l.insert
 	l.seq.Store(rand.Uint32())
 	return l
 }
+
+// A cause is who fills the table: an attack on one realm leaves the rows of the
+// others alone.
+type cause struct {
+	realm  string
+	ending events.Ending
+}
+
+// realmOf is a realm as the table has it.
+func realmOf(realm string) string { return cmp.Or(realm, guard.DefaultRealm) }
 
 // Handle merges the events into the open batch.
 func (l *Log) Handle(list []guard.Event) {
@@ -93,13 +102,14 @@ func (l *Log) Handle(list []guard.Event) {
 
 func (l *Log) add(e *guard.Event, ending events.Ending) {
 	like := likenessOf(e, ending)
+	by := cause{like.realm, ending}
 	switch {
 	case l.open.merge(like, e.At):
-	case l.caused[ending] < perMinute(ending) && len(l.open.rows) < mostRows:
-		l.caused[ending]++
-		l.open.add(like, e.At, l.cfg.Realm)
+	case l.caused[by] < perMinute(ending) && len(l.open.rows) < mostRows:
+		l.caused[by]++
+		l.open.add(like, e.At)
 	default:
-		l.sums.add(like, e.At, l.cfg.Realm)
+		l.sums.add(like, e.At)
 	}
 	if len(l.open.rows) >= fullBatch {
 		l.seal()
@@ -110,7 +120,7 @@ func (l *Log) add(e *guard.Event, ending events.Ending) {
 func (l *Log) HandleSwitch(s events.ModeSwitch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open.rows = append(l.open.rows, switchRow(s, l.cfg.Realm))
+	l.open.rows = append(l.open.rows, switchRow(s))
 }
 
 // Tick hands the open batch to the writer. Each minute it adds what was summed up
@@ -155,8 +165,10 @@ func (l *Log) seal() {
 
 // An Action is something that an administrator did.
 type Action struct {
-	Who  string // required
-	What string // a stable code such as "unlock", "block" or "captcha-on"; required
+	Who string // required
+	// Realm is where it was done; default guard.DefaultRealm.
+	Realm string
+	What  string // a stable code such as "unlock", "block" or "captcha-on"; required
 	// Subject is what it was done to. Filter finds an address or network by
 	// Address, anything else by Account. Empty means the whole site.
 	Subject string
@@ -170,7 +182,7 @@ func (l *Log) Record(ctx context.Context, a Action) error {
 		return errors.New("audit: an action needs who and what")
 	}
 	row := Row{
-		At: time.Now(), Realm: l.cfg.Realm, Kind: KindAdmin, Decision: events.Escape(a.What), Count: 1,
+		At: time.Now(), Realm: realmOf(a.Realm), Kind: KindAdmin, Decision: events.Escape(a.What), Count: 1,
 		Who: events.Escape(a.Who), Detail: events.EscapeLines(a.Detail, 20, 500),
 	}
 	if address, ok := addressOrNetwork(a.Subject); ok {

@@ -21,9 +21,9 @@ const (
 // A Row is one row of the audit log: something that happened Count times.
 type Row struct {
 	ID       int64     `json:"id"`
-	At       time.Time `json:"at"`            // the first of them, in whole milliseconds
-	Last     time.Time `json:"last,omitzero"` // the last of them; zero if there was one
-	Realm    string    `json:"-"`
+	At       time.Time `json:"at"`              // the first of them, in whole milliseconds
+	Last     time.Time `json:"last,omitzero"`   // the last of them; zero if there was one
+	Realm    string    `json:"realm,omitempty"` // empty for the default one
 	Kind     string    `json:"kind"`
 	Decision string    `json:"decision,omitempty"`
 	Account  string    `json:"account,omitempty"`
@@ -38,6 +38,7 @@ type Row struct {
 
 // A likeness is what events that share a row have in common.
 type likeness struct {
+	realm   string
 	ending  events.Ending
 	account string
 	address netip.Addr
@@ -49,14 +50,14 @@ type likeness struct {
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
-		ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
+		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
 		reasons: strings.Join(e.Reasons.Codes(), ","), known: e.Privileged, novel: e.NewPlace,
 	}
 }
 
-func (l likeness) row(at time.Time, realm string) Row {
+func (l likeness) row(at time.Time) Row {
 	return Row{
-		At: at, Realm: realm, Kind: KindAttempt, Decision: l.ending.String(),
+		At: at, Realm: l.realm, Kind: KindAttempt, Decision: l.ending.String(),
 		Account: l.account, Address: events.AddressText(l.address), Reasons: l.reasons, Count: 1, Detail: l.detail(),
 	}
 }
@@ -72,13 +73,13 @@ func (l likeness) detail() string {
 	}
 }
 
-func switchRow(s events.ModeSwitch, realm string) Row {
+func switchRow(s events.ModeSwitch) Row {
 	detail := fmt.Sprintf("from %s; %.4g failures per minute, threshold %.4g", s.From, s.Pressure, s.Threshold)
 	if s.Why != "" {
 		detail += "; " + events.Escape(s.Why)
 	}
 	return Row{
-		At: s.At, Realm: realm, Kind: KindMode, Decision: s.To, Reasons: s.Cause, Count: 1,
+		At: s.At, Realm: realmOf(s.Realm), Kind: KindMode, Decision: s.To, Reasons: s.Cause, Count: 1,
 		Who: events.Escape(s.Who), Detail: detail,
 	}
 }
@@ -101,9 +102,9 @@ func (b *batch) merge(like likeness, at time.Time) bool {
 }
 
 // add makes an event a row.
-func (b *batch) add(like likeness, at time.Time, realm string) {
+func (b *batch) add(like likeness, at time.Time) {
 	b.index[like] = len(b.rows)
-	b.rows = append(b.rows, like.row(at, realm))
+	b.rows = append(b.rows, like.row(at))
 }
 
 // again counts one more event, which may have been before the first.
@@ -141,6 +142,7 @@ type sums struct {
 }
 
 type sumKey struct {
+	realm   string
 	ending  events.Ending
 	door    string
 	network netip.Prefix
@@ -148,8 +150,8 @@ type sumKey struct {
 
 func newSums() sums { return sums{index: make(map[sumKey]int)} }
 
-func (s *sums) add(like likeness, at time.Time, realm string) {
-	key := sumKey{like.ending, like.door, networkOf(like.address)}
+func (s *sums) add(like likeness, at time.Time) {
+	key := sumKey{like.realm, like.ending, like.door, networkOf(like.address)}
 	i, ok := s.index[key]
 	if !ok && len(s.rows) >= mostSums {
 		key.network = netip.Prefix{}
@@ -157,10 +159,10 @@ func (s *sums) add(like likeness, at time.Time, realm string) {
 	}
 	if !ok {
 		i, s.index[key] = len(s.rows), len(s.rows)
-		s.rows = append(s.rows, like.row(at, realm))
+		s.rows = append(s.rows, like.row(at))
 		s.rows[i].Count, s.rows[i].Detail = 0, like.door+", summed up"
 	}
-	one, row := &s.rows[i], like.row(at, realm)
+	one, row := &s.rows[i], like.row(at)
 	one.again(at)
 	if one.Account != row.Account {
 		one.Account = ""

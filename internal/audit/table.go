@@ -90,6 +90,7 @@ const (
 
 // A Filter selects the rows that match all of its nonzero fields.
 type Filter struct {
+	Realm   string     // default all
 	Account string     // normalised, as events have it
 	Address netip.Addr // also finds what was summed up for its network
 	Kind    string
@@ -101,7 +102,7 @@ type Filter struct {
 // Recent returns the newest rows that match the filter, newest first. Rows that
 // have yet to be written, about a second's worth, are not among them.
 func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
-	query, args := f.query(l.cfg.Realm)
+	query, args := f.query()
 	var list []Row
 	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var r Row
@@ -111,6 +112,7 @@ func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 		if last > 0 {
 			r.Last = time.UnixMilli(last)
 		}
+		r.Realm = events.RealmName(r.Realm)
 		list = append(list, r)
 		return err
 	}, query, args...)
@@ -120,12 +122,15 @@ func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	return list, nil
 }
 
-func (f Filter) query(realm string) (string, []any) {
-	args := []any{realm}
-	where := []string{"realm = $1"}
+func (f Filter) query() (string, []any) {
+	var args []any
+	where := []string{"1 = 1"}
 	and := func(condition string, value any) {
 		args = append(args, value)
 		where = append(where, fmt.Sprintf("%s $%d", condition, len(args)))
+	}
+	if f.Realm != "" {
+		and("realm =", f.Realm)
 	}
 	if f.Account != "" {
 		and("account =", events.Escape(f.Account))

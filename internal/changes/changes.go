@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,11 +98,17 @@ func New(c Config) (*Watcher, error) {
 
 // On has reload called in the next round, whenever name has a new number, and
 // every half a minute. After an error it is called again in the next round. It
-// is never called twice at once.
-func (w *Watcher) On(name string, reload func(context.Context) error) {
+// is never called twice at once, and not after off has returned.
+func (w *Watcher) On(name string, reload func(context.Context) error) (off func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.watched = append(w.watched, &watched{name: name, reload: reload, version: unread})
+	one := &watched{name: name, reload: reload, version: unread}
+	w.watched = append(w.watched, one)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.watched = slices.DeleteFunc(w.watched, func(w *watched) bool { return w == one })
+	}
 }
 
 // Poll is one round, now. A reload that fails does not keep the others from

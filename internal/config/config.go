@@ -307,6 +307,19 @@ func Default() Config {
 	}
 }
 
+// Policies are those of all counters: of every realm, and of the routes that have
+// limits of their own.
+func (c Config) Policies() []guard.Policy {
+	all := []guard.Policy{c.Policy()}
+	for _, r := range c.Proxy.Guarded() {
+		all = append(all, c.PolicyOf(r))
+	}
+	for _, r := range c.Realms {
+		all = append(all, c.In(r).Policies()...)
+	}
+	return all
+}
+
 // Policy returns the settings that a decision depends on. A pair delay whose
 // first delay is zero delays nothing.
 func (c Config) Policy() guard.Policy {

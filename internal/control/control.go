@@ -7,6 +7,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,11 @@ var (
 	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
 )
 
-// Config is what a Control steers. All but Warn, Now and Log are required.
+// Config is what a Control steers. All but Realm, Warn, Now and Log are required.
 type Config struct {
+	// Realm is the one that is steered; default guard.DefaultRealm. Lists, Listings,
+	// Audit, Tops and Changes are those of all realms.
+	Realm string
 	Guard *guard.Guard
 	// Others are guards that count for themselves beside it: what is unlocked or
 	// forgotten is so there too. Nil: there are none.
@@ -64,17 +68,40 @@ type Config struct {
 	Log  *slog.Logger     // default slog.Default()
 }
 
-// A Control steers one running server. It is safe for concurrent use.
+// A Control steers one realm of a running server. It is safe for concurrent use.
 type Control struct {
 	config Config
 	// reading orders readings of the lists, so that an older one is never set
-	// after a newer one.
-	reading sync.Mutex
+	// after a newer one. The Controls of all realms share it, as they do the lists.
+	reading *sync.Mutex
+	closed  func()
 }
 
-// New makes a Control. Call Reload before the first attempt is decided: a server
-// without its block list lets everybody in.
+// New makes the Control of the first realm. Call Reload before the first attempt is
+// decided: a server without its block list lets everybody in.
 func New(c Config) (*Control, error) {
+	control, err := newControl(c, new(sync.Mutex))
+	if err == nil {
+		c.Changes.On(changes.Lists, control.reloadLists)
+	}
+	return control, err
+}
+
+// Beside makes the Control of another realm of the same server. Close it when the
+// realm is no more.
+func (c *Control) Beside(other Config) (*Control, error) { return newControl(other, c.reading) }
+
+// Realm is the name of the realm that is steered.
+func (c *Control) Realm() string { return c.config.Realm }
+
+// Follow reads what other nodes have changed of the realm, now: for one that is added
+// while the others are running.
+func (c *Control) Follow(ctx context.Context) error { return c.config.Changes.Poll(ctx) }
+
+// Close ends what New and Beside began.
+func (c *Control) Close() { c.closed() }
+
+func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
@@ -87,16 +114,14 @@ func New(c Config) (*Control, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	c.Realm = cmp.Or(c.Realm, guard.DefaultRealm)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	control := &Control{config: c}
-	c.Changes.On(changes.Lists, control.reloadLists)
-	c.Changes.On(changes.Accounts, c.Accounts.Refresh)
-	return control, nil
+	return &Control{c, reading, c.Changes.On(changes.Accounts, c.Accounts.Refresh)}, nil
 }
 
 const recordWithin = 10 * time.Second // how long writing the audit log may take
@@ -106,6 +131,7 @@ const recordWithin = 10 * time.Second // how long writing the audit log may take
 func (c *Control) record(ctx context.Context, a audit.Action) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
+	a.Realm = c.config.Realm
 	if err := c.config.Audit.Record(ctx, a); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -26,10 +27,7 @@ var _ events.Sink = (*Metrics)(nil)
 
 // Gauges are what is read when somebody asks. All but Redis are required.
 type Gauges struct {
-	Mode   *captchamode.Mode
-	Held   func() int                     // guard.Guard.Held
-	HungUp func() uint64                  // guard.Guard.HungUp
-	Checks func() passwords.GateState     // passwords.Gate.State
+	Realms func() []RealmGauges
 	Size   func() (keys int, bytes int64) // failures.Memory.Size
 	// Dropped is how many events no sink has seen: events.Bus.Dropped.
 	Dropped func() uint64
@@ -41,6 +39,15 @@ type Gauges struct {
 	Unintroduced func() uint64
 	// Redis is where the nodes count together; nil with one node.
 	Redis *RedisGauges
+}
+
+// RealmGauges are what is read of one realm. All are required.
+type RealmGauges struct {
+	Realm  string
+	Mode   *captchamode.Mode
+	Held   func() int                 // guard.Guard.Held
+	HungUp func() uint64              // guard.Guard.HungUp
+	Checks func() passwords.GateState // passwords.Gate.State
 }
 
 // RedisGauges are what is read of the connection to Redis. All are required.
@@ -59,10 +66,10 @@ func NewMetrics() *Metrics {
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authguard_attempts_total", Help: "Login attempts by how they ended and the strongest reason for it.",
-		}, []string{"ending", "cause"}),
+		}, []string{"realm", "ending", "cause"}),
 		switches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by what it changed to: off, slow or on.",
-		}, []string{"to"}),
+		}, []string{"realm", "to"}),
 	}
 	m.registry.MustRegister(m.attempts, m.switches, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -71,45 +78,67 @@ func NewMetrics() *Metrics {
 
 // Watch adds the gauges. Call it once.
 func (m *Metrics) Watch(g Gauges) {
-	truth := map[bool]float64{true: 1}
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	gauge("authguard_captcha_mode", "1 while CAPTCHA mode is on.", func() float64 { return truth[g.Mode.On()] })
-	gauge("authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", func() float64 { return truth[g.Mode.Slowing()] })
-	gauge("authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.",
-		func() float64 { return float64(g.Mode.State().Pressure.Total()) })
-	gauge("authguard_threshold", "The pressure above which CAPTCHA mode goes on.", func() float64 { return g.Mode.State().Threshold })
-	gauge("authguard_counter_keys", "Accounts, addresses, networks and pairs that are counted.",
-		func() float64 { keys, _ := g.Size(); return float64(keys) })
-	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
-	gauge("authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", func() float64 { return float64(g.Held()) })
 	counter := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
+	m.registry.MustRegister(realmsCollector{g.Realms})
+	gauge("authguard_counter_keys", "Accounts, addresses, networks and pairs that are counted.",
+		func() float64 { keys, _ := g.Size(); return float64(keys) })
+	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
 	gauge("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", func() float64 { return float64(g.DeadChannels()) })
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
-	counter("authguard_hung_up_total", "Clients that went away before their password was looked at.", func() float64 { return float64(g.HungUp()) })
 	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
 		func() float64 { return float64(g.Refused()) })
 	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol that were closed, since they began without a good PROXY header.",
 		func() float64 { return float64(g.Unintroduced()) })
-	gauge("authguard_checks_running", "Password checks that run.", func() float64 { return float64(g.Checks().Running) })
-	gauge("authguard_checks_waiting_strangers", "Strangers who wait for a password check.", func() float64 { return float64(g.Checks().Strangers) })
-	gauge("authguard_checks_waiting_known", "People at known places who wait for a password check.", func() float64 { return float64(g.Checks().Known) })
-	gauge("authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.",
-		func() float64 { return float64(g.Checks().Administrators) })
-	gauge("authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", func() float64 { return truth[g.Checks().Hogged] })
-	counter("authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.",
-		func() float64 { return float64(g.Checks().Shed) })
 	if r := g.Redis; r != nil {
-		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth[r.Up()] })
+		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return map[bool]float64{true: 1}[r.Up()] })
 		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })
 		gauge("authguard_redis_unheard", "What this node did alone and Redis has yet to be told.", func() float64 { return float64(r.Unheard()) })
 		counter("authguard_redis_failures_total", "Trips to Redis that failed.", func() float64 { return float64(r.Failures()) })
 		counter("authguard_redis_spared_total", "Decisions about keys known to be closed, made without a trip to Redis.",
 			func() float64 { return float64(r.Closed()) })
 	}
+}
+
+// A realmsCollector reads the numbers of every realm that there is when it is asked:
+// realms come and go.
+type realmsCollector struct{ realms func() []RealmGauges }
+
+// Describe describes nothing, so that the registry checks what Collect sends.
+func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the numbers of each realm.
+func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
+	truth := map[bool]float64{true: 1}
+	for _, r := range c.realms() {
+		send := func(kind prometheus.ValueType, name, help string, value float64) {
+			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, []string{"realm"}, nil), kind, value, r.Realm)
+		}
+		const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+		state, checks := r.Mode.State(), r.Checks()
+		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth[r.Mode.On()])
+		send(gauge, "authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", truth[r.Mode.Slowing()])
+		send(gauge, "authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.", float64(state.Pressure.Total()))
+		send(gauge, "authguard_threshold", "The pressure above which CAPTCHA mode goes on.", state.Threshold)
+		send(gauge, "authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", float64(r.Held()))
+		send(counter, "authguard_hung_up_total", "Clients that went away before their password was looked at.", float64(r.HungUp()))
+		send(gauge, "authguard_checks_running", "Password checks that run.", float64(checks.Running))
+		send(gauge, "authguard_checks_waiting_strangers", "Strangers who wait for a password check.", float64(checks.Strangers))
+		send(gauge, "authguard_checks_waiting_known", "People at known places who wait for a password check.", float64(checks.Known))
+		send(gauge, "authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.", float64(checks.Administrators))
+		send(gauge, "authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", truth[checks.Hogged])
+		send(counter, "authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.", float64(checks.Shed))
+	}
+}
+
+// Forget ends the counters of a realm that is no more.
+func (m *Metrics) Forget(realm string) {
+	m.attempts.DeletePartialMatch(prometheus.Labels{"realm": realm})
+	m.switches.DeletePartialMatch(prometheus.Labels{"realm": realm})
 }
 
 // Handler answers with the metrics.
@@ -121,13 +150,15 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Handle(batch []guard.Event) {
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
-			m.attempts.WithLabelValues(ending.String(), causeOf(&batch[i]).String()).Inc()
+			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), causeOf(&batch[i]).String()).Inc()
 		}
 	}
 }
 
 // HandleSwitch counts a switch.
-func (m *Metrics) HandleSwitch(s events.ModeSwitch) { m.switches.WithLabelValues(s.To).Inc() }
+func (m *Metrics) HandleSwitch(s events.ModeSwitch) {
+	m.switches.WithLabelValues(cmp.Or(s.Realm, guard.DefaultRealm), s.To).Inc()
+}
 
 // Tick does nothing.
 func (m *Metrics) Tick(time.Time) {}

@@ -29,11 +29,14 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		m := control.NewMetrics()
+		checks := func() passwords.GateState {
+			return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
+		}
+		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks}}
 		m.Watch(control.Gauges{
-			Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Size: d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 }, Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
-			Checks: func() passwords.GateState {
-				return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
-			},
+			Realms: func() []control.RealmGauges { return realms },
+			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
+			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 		})
 		d.w.HangUp()
 		for range 6 {
@@ -47,19 +50,33 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
 		got := scrape(t, m)
 		for _, line := range []string{
-			`authguard_attempts_total{cause="none",ending="failed"} 5`,
-			`authguard_attempts_total{cause="limit",ending="challenged"} 1`,
-			`authguard_attempts_total{cause="none",ending="succeeded"} 1`,
-			`authguard_attempts_total{cause="privileged-place",ending="succeeded"} 1`,
-			`authguard_captcha_mode_switches_total{to="on"} 1`,
-			"authguard_captcha_mode 1", "authguard_slowing 0", "authguard_threshold 30", "authguard_held_attempts 0",
-			"authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", "authguard_hung_up_total 1", "authguard_checks_running 2",
-			"authguard_checks_waiting_strangers 3", "authguard_checks_waiting_known 4", "authguard_checks_waiting_administrators 5",
-			"authguard_checks_shed_total 6", "authguard_checks_crowded 1", "authguard_counter_keys ", "authguard_counter_bytes ", "authguard_pressure ",
+			`authguard_attempts_total{cause="none",ending="failed",realm="default"} 5`,
+			`authguard_attempts_total{cause="limit",ending="challenged",realm="default"} 1`,
+			`authguard_attempts_total{cause="none",ending="succeeded",realm="default"} 1`,
+			`authguard_attempts_total{cause="privileged-place",ending="succeeded",realm="default"} 1`,
+			`authguard_captcha_mode_switches_total{realm="default",to="on"} 1`,
+			`authguard_captcha_mode{realm="default"} 1`, `authguard_slowing{realm="default"} 0`, `authguard_threshold{realm="default"} 30`,
+			`authguard_held_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,
+			`authguard_checks_running{realm="default"} 2`, `authguard_checks_waiting_strangers{realm="default"} 3`,
+			`authguard_checks_waiting_known{realm="default"} 4`, `authguard_checks_waiting_administrators{realm="default"} 5`,
+			`authguard_checks_shed_total{realm="default"} 6`, `authguard_checks_crowded{realm="default"} 1`,
+			"authguard_counter_keys ", "authguard_counter_bytes ", `authguard_pressure{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)
 			}
+		}
+		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks})
+		m.HandleSwitch(events.ModeSwitch{Realm: "shop", To: events.ModeOn})
+		const both = `authguard_captcha_mode{realm="shop"} 1`
+		const switched = `authguard_captcha_mode_switches_total{realm="shop",to="on"} 1`
+		if now := scrape(t, m); !strings.Contains(now, both) || !strings.Contains(now, switched) {
+			t.Error("a realm that was added is missing")
+		}
+		realms = realms[:1]
+		m.Forget("shop")
+		if now := scrape(t, m); strings.Contains(now, "shop") {
+			t.Error("a realm that was removed is there")
 		}
 		if strings.Contains(got, "mallory") || strings.Contains(got, "192.0.2") {
 			t.Error("somebody's words are in the metrics")

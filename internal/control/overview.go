@@ -60,7 +60,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
 		Addresses: []Subject{}, Accounts: []Subject{}, Warnings: c.warnings(now), Held: c.config.Guard.Held(),
 	}
-	addresses, accounts := c.config.Tops.First(now, topRows)
+	addresses, accounts := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range addresses {
 		address, _ := netip.ParseAddr(top.Name) // the zero address cannot be explained
 		o.Addresses = append(o.Addresses, c.next(ctx, top, "", address))

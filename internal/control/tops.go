@@ -29,14 +29,15 @@ type Top struct {
 	LastSeen time.Time `json:"last_seen"`
 }
 
-// Tops are the addresses and accounts with the most failed and stopped attempts
+// Tops are, for each realm, the addresses and accounts with the most failed and stopped attempts
 // of the last hour, in bounded memory. An IPv6 /64 is one address, as it is to
 // the guard. The zero Tops are empty; safe for concurrent use.
 type Tops struct {
-	mu        sync.Mutex
-	addresses hour
-	accounts  hour
+	mu     sync.Mutex
+	realms map[string]*realmTops
 }
+
+type realmTops struct{ addresses, accounts hour }
 
 var _ events.Sink = (*Tops)(nil)
 
@@ -46,6 +47,7 @@ func (t *Tops) Handle(batch []guard.Event) {
 	defer t.mu.Unlock()
 	for i := range batch {
 		e := &batch[i]
+		of := t.in(e.Realm)
 		one := Top{LastSeen: e.At}
 		switch events.EndingOf(e) {
 		case events.Failed:
@@ -57,12 +59,12 @@ func (t *Tops) Handle(batch []guard.Event) {
 		}
 		if e.Address.IsValid() {
 			one.Name = events.AddressText(e.Address)
-			t.addresses.add(addressKey(e.Address), one)
+			of.addresses.add(addressKey(e.Address), one)
 		}
 		// What is no name cannot be looked up or unlocked, and has no bound.
 		if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
 			one.Name = e.Account
-			t.accounts.add(e.Account, one)
+			of.accounts.add(e.Account, one)
 		}
 	}
 }
@@ -73,11 +75,33 @@ func (t *Tops) HandleSwitch(events.ModeSwitch) {}
 // Tick does nothing: minutes age by the events' own clock.
 func (t *Tops) Tick(time.Time) {}
 
-// First are the first n addresses and accounts at a time, most first.
-func (t *Tops) First(now time.Time, n int) (addresses, accounts []Top) {
+// First are the first n addresses and accounts of a realm at a time, most first.
+func (t *Tops) First(realm string, now time.Time, n int) (addresses, accounts []Top) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.addresses.first(now, n), t.accounts.first(now, n)
+	of := t.in(realm)
+	return of.addresses.first(now, n), of.accounts.first(now, n)
+}
+
+// Forget ends the tops of a realm that is no more.
+func (t *Tops) Forget(realm string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.realms, realm)
+}
+
+// in is a realm's tops; the caller holds the lock.
+func (t *Tops) in(realm string) *realmTops {
+	realm = cmp.Or(realm, guard.DefaultRealm)
+	of := t.realms[realm]
+	if of == nil {
+		if t.realms == nil {
+			t.realms = map[string]*realmTops{}
+		}
+		of = new(realmTops)
+		t.realms[realm] = of
+	}
+	return of
 }
 
 func addressKey(a netip.Addr) string {

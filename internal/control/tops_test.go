@@ -16,12 +16,12 @@ import (
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 func topAddresses(t *control.Tops, now time.Time, n int) []control.Top {
-	all, _ := t.First(now, n)
+	all, _ := t.First("", now, n)
 	return all
 }
 
 func topAccounts(t *control.Tops, now time.Time, n int) []control.Top {
-	_, all := t.First(now, n)
+	_, all := t.First("", now, n)
 	return all
 }
 

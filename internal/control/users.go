@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/passes"
@@ -22,6 +23,9 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 	case "", accounts.User, accounts.Admin:
 	default:
 		return accounts.Account{}, fmt.Errorf("%w: the role is user or admin", ErrAsked)
+	}
+	if a.Role == accounts.Admin && c.config.Realm != guard.DefaultRealm {
+		return accounts.Account{}, fmt.Errorf("%w: administrators are those of all realms; add them without --realm", ErrAsked)
 	}
 	if c.config.Elsewhere != "" && a.Role != accounts.Admin {
 		return accounts.Account{}, c.elsewhere()

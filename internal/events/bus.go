@@ -30,6 +30,15 @@ const (
 	switchBuffer = 64
 )
 
+// RealmName names a realm where one is told from others; empty for the default one,
+// and so in a service that has no other.
+func RealmName(realm string) string {
+	if realm == guard.DefaultRealm {
+		return ""
+	}
+	return realm
+}
+
 // A Sink takes what a Bus delivers. Its methods are called from one goroutine,
 // one after the other. Slow work belongs on a goroutine of the sink's own:
 // while one sink is busy the others wait and the queue fills.
@@ -64,6 +73,7 @@ const (
 // who decides.
 type ModeSwitch struct {
 	At       time.Time
+	Realm    string // whose mode it is
 	From, To string // what the site does: ModeOff, ModeSlow or ModeOn
 	// Attacked is what the detector thinks after the switch, whatever a person
 	// says: more logins fail than usual.
@@ -119,6 +129,20 @@ func NewBus(cfg Config, sinks ...Sink) *Bus {
 // Observe queues a copy of the event, or counts it as dropped if the queue is
 // full or the bus has stopped. It is safe for concurrent use, also before Run.
 func (b *Bus) Observe(e guard.Event) { offer(b, b.queue, e) }
+
+// In is the observer of the guards of one realm.
+func (b *Bus) In(realm string) guard.Observer { return inRealm{b, realm} }
+
+type inRealm struct {
+	bus   *Bus
+	realm string
+}
+
+// Observe implements guard.Observer.
+func (r inRealm) Observe(e guard.Event) {
+	e.Realm = r.realm
+	r.bus.Observe(e)
+}
 
 // Switched queues a change of CAPTCHA mode. Like Observe it does not block.
 func (b *Bus) Switched(s ModeSwitch) { offer(b, b.switches, s) }

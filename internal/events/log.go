@@ -20,7 +20,7 @@ const (
 // constant and keys stable: docs/log.md lists them.
 type Log struct {
 	logger *slog.Logger
-	seen   [endings]int // since the last tick
+	seen   map[string]*[endings]int // since the last tick, by realm: a flood hides no other realm's lines
 }
 
 var _ Sink = (*Log)(nil)
@@ -31,7 +31,7 @@ var messages = [endings]string{
 }
 
 // NewLog returns a sink that writes to the logger.
-func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger} }
+func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger, seen: map[string]*[endings]int{}} }
 
 // Handle writes the events' lines, as many as the ceilings allow.
 func (l *Log) Handle(batch []guard.Event) {
@@ -40,7 +40,12 @@ func (l *Log) Handle(batch []guard.Event) {
 		if ending == Undecided {
 			continue // it gets its line when it is settled
 		}
-		if l.seen[ending]++; l.seen[ending] <= ceiling(ending) {
+		seen := l.seen[batch[i].Realm]
+		if seen == nil {
+			seen = new([endings]int)
+			l.seen[batch[i].Realm] = seen
+		}
+		if seen[ending]++; seen[ending] <= ceiling(ending) {
 			l.write(&batch[i], ending)
 		}
 	}
@@ -56,6 +61,7 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 	if !s.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", s.Until))
 	}
+	attrs = append(attrs, realmAttr(s.Realm)...)
 	l.record(s.At, slog.LevelWarn, "captcha mode switched", attrs...)
 }
 
@@ -63,12 +69,16 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 func (l *Log) Tick(now time.Time) {
 	total, attrs := 0, make([]slog.Attr, 1, endings+1)
 	for e := range endings {
-		if n := l.seen[e] - ceiling(Ending(e)); n > 0 {
+		n := 0
+		for _, seen := range l.seen {
+			n += max(0, seen[e]-ceiling(Ending(e)))
+		}
+		if n > 0 {
 			total += n
 			attrs = append(attrs, slog.Int(Ending(e).String(), n))
 		}
 	}
-	l.seen = [endings]int{}
+	clear(l.seen)
 	if total > 0 {
 		attrs[0] = slog.Int("count", total)
 		l.record(now, slog.LevelWarn, "attempts not logged", attrs...)
@@ -85,14 +95,16 @@ func ceiling(e Ending) int {
 // write puts what the service knows before what a stranger typed: a program
 // that reads the text format from the left meets the true address first.
 func (l *Log) write(e *guard.Event, ending Ending) {
-	attrs := []slog.Attr{
+	attrs := append([]slog.Attr{
 		slog.String("address", AddressText(e.Address)),
 		slog.String("door", Escape(e.Door)),
+	}, realmAttr(e.Realm)...)
+	attrs = append(attrs,
 		slog.String("account", Escape(e.Account)),
 		slog.String("reasons", strings.Join(e.Reasons.Codes(), ",")),
 		slog.Bool("privileged", e.Privileged),
 		slog.Int("account_failures", e.AccountFailures),
-	}
+	)
 	if e.Repeat {
 		attrs = append(attrs, slog.Bool("repeat", true))
 	}
@@ -106,6 +118,14 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 		attrs = append(attrs, slog.Bool("new_place", e.NewPlace))
 	}
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
+}
+
+// realmAttr names the realm, if it is not the default one.
+func realmAttr(realm string) []slog.Attr {
+	if name := RealmName(realm); name != "" {
+		return []slog.Attr{slog.String("realm", name)}
+	}
+	return nil
 }
 
 // record writes with the time of the event, not of the writing.

@@ -52,6 +52,9 @@ func (s *Site) page(h handler) echo.HandlerFunc {
 		if session.Account.MustChange {
 			return c.Redirect(http.StatusSeeOther, "/password")
 		}
+		if err := s.choose(c); err != nil {
+			return err
+		}
 		return h(c, session)
 	})
 }
@@ -118,7 +121,7 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 }
 
 // A change does what a form asks for and says so.
-type change func(ctx context.Context, who string, f web.Form) (pages.Notice, error)
+type change func(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error)
 
 // form carries a change out and shows its outcome on the overview, once.
 func (s *Site) form(do change, names ...string) echo.HandlerFunc {
@@ -127,7 +130,7 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		notice, err := do(c.Request().Context(), who(session), f)
+		notice, err := do(c.Request().Context(), s.of(c), who(session), f)
 		if err != nil {
 			if notice, err = s.failed(c, err); err != nil {
 				return err
@@ -140,7 +143,7 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 		if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
 			return err
 		}
-		return c.Redirect(http.StatusSeeOther, "/")
+		return c.Redirect(http.StatusSeeOther, pages.At("/", s.of(c).Realm()))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -27,7 +28,10 @@ import (
 // problem+json whatever Accept says. The administration's listener and the
 // commands' socket serve the same one.
 type API struct {
+	// Control is the default realm's, and Realms are those of all realms; nil: there
+	// is no other. Every request may choose one with ?realm=.
 	Control *control.Control
+	Realms  func() []*control.Control
 	Audit   *audit.Log
 	Probes  *control.Probes // of doctor, at the public door; nil: they are refused
 	Log     *slog.Logger
@@ -79,6 +83,51 @@ func (a *API) probe(c echo.Context) (any, error) {
 		seen = a.Probes.Seen(c.QueryParam("token"))
 	}
 	return map[string]*control.Probe{"seen": seen}, nil
+}
+
+// realmKey is where a request keeps the Control of its realm.
+const realmKey = "authguard.admin.realm"
+
+// choose notes the realm that a request is about.
+func (a *API) choose(c echo.Context) error {
+	name, to := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm), a.Control
+	if name != guard.DefaultRealm {
+		if to = a.realm(name); to == nil {
+			return asked(http.StatusNotFound, fmt.Sprintf("there is no realm %.60q; there are: %s", name, strings.Join(a.realmNames(), ", ")))
+		}
+	}
+	c.Set(realmKey, to)
+	return nil
+}
+
+// of is the Control of a request's realm.
+func (a *API) of(c echo.Context) *control.Control {
+	if to, ok := c.Get(realmKey).(*control.Control); ok {
+		return to
+	}
+	return a.Control
+}
+
+func (a *API) realm(name string) *control.Control {
+	if a.Realms != nil {
+		for _, one := range a.Realms() {
+			if one.Realm() == name {
+				return one
+			}
+		}
+	}
+	return nil
+}
+
+// realmNames are the names of all realms, the default one first.
+func (a *API) realmNames() (all []string) {
+	if a.Realms == nil {
+		return []string{guard.DefaultRealm}
+	}
+	for _, one := range a.Realms() {
+		all = append(all, one.Realm())
+	}
+	return all
 }
 
 // whoKey is where a request keeps its sender, such as "admin:ann" or "cli:root".
@@ -164,7 +213,11 @@ func listed[T any](all []T) []T { return append([]T{}, all...) }
 // Administrators may read what broke.
 func (a *API) answering(h question) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		answer, err := h(c)
+		var answer any
+		err := a.choose(c)
+		if err == nil {
+			answer, err = h(c)
+		}
 		switch {
 		case c.Response().Committed:
 			return err

@@ -37,7 +37,7 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 		return nil, err
 	}
 	write := startLines(c)
-	n, err := a.Control.Import(c.Request().Context(), sender(c), accounts.ImportRequest{
+	n, err := a.of(c).Import(c.Request().Context(), sender(c), accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
 		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	})

@@ -79,8 +79,8 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 	return asked(http.StatusNotFound, fmt.Sprintf("%s itself is on no list; listed there: %s", prefix, strings.Join(near, ", ")))
 }
 
-// recent is GET /api/audit?account=&address=&kind=&since=&before=&limit=, newest
-// first. An account is found by any of its names.
+// recent is GET /api/audit?realm=&account=&address=&kind=&since=&before=&limit=, newest
+// first; of all realms unless one is named. An account is found by any of its names.
 func (a *API) recent(c echo.Context) (any, error) {
 	filter, err := a.filter(c)
 	if err != nil {
@@ -91,9 +91,9 @@ func (a *API) recent(c echo.Context) (any, error) {
 }
 
 func (a *API) filter(c echo.Context) (f audit.Filter, err error) {
-	f.Kind = c.QueryParam("kind")
+	f.Kind, f.Realm = c.QueryParam("kind"), c.QueryParam("realm")
 	if name := c.QueryParam("account"); name != "" {
-		if f.Account, err = a.Control.Canonical(name); err != nil {
+		if f.Account, err = a.of(c).Canonical(name); err != nil {
 			return f, err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // overview is GET /api/overview.
 func (a *API) overview(c echo.Context) (any, error) {
-	return a.Control.Overview(c.Request().Context()), nil
+	return a.of(c).Overview(c.Request().Context()), nil
 }
 
 // overviewPage is GET /, with ?account= and ?address= also the look-up.
@@ -46,12 +46,13 @@ func (s *Site) fragment(c echo.Context, session *web.Session) error {
 }
 
 func (s *Site) view(c echo.Context, session *web.Session) pages.AdminView {
-	return pages.AdminView{CSRF: session.CSRF, User: session.Account.Account, Overview: s.Control.Overview(c.Request().Context())}
+	return pages.AdminView{CSRF: session.CSRF, User: session.Account.Account, Overview: s.of(c).Overview(c.Request().Context()),
+		Realm: s.of(c).Realm(), Realms: s.realmNames()}
 }
 
 // mode is GET /api/mode.
 func (a *API) mode(c echo.Context) (any, error) {
-	return a.Control.Overview(c.Request().Context()).State, nil
+	return a.of(c).Overview(c.Request().Context()).State, nil
 }
 
 type modeQuestion struct {
@@ -66,32 +67,32 @@ func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	if q.Reason == "" && (q.Mode == "on" || q.Mode == "off") {
 		return nil, web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
 	}
-	if _, err := a.switchMode(c.Request().Context(), sender(c), q.Mode, q.For, q.Reason); err != nil {
+	if _, err := switchMode(c.Request().Context(), a.of(c), sender(c), q.Mode, q.For, q.Reason); err != nil {
 		return nil, err
 	}
 	return a.mode(c)
 }
 
 // modeForm is POST /mode.
-func (s *Site) modeForm(ctx context.Context, who string, f web.Form) (pages.Notice, error) {
-	done, err := s.switchMode(ctx, who, f["mode"], f["for"], f["reason"])
+func (s *Site) modeForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
+	done, err := switchMode(ctx, to, who, f["mode"], f["for"], f["reason"])
 	return pages.Notice{Text: done}, err
 }
 
 // switchMode does what was asked of CAPTCHA mode, and says so.
-func (a *API) switchMode(ctx context.Context, who, mode, how, reason string) (done string, err error) {
+func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason string) (done string, err error) {
 	hold, err := hold(how)
 	if err != nil {
 		return "", err
 	}
 	switch mode {
 	case "clear":
-		return "The pressure is cleared. An attack that goes on is noticed again.", a.Control.Clear(ctx, who, reason)
+		return "The pressure is cleared. An attack that goes on is noticed again.", to.Clear(ctx, who, reason)
 	case "auto":
-		return "CAPTCHA mode is automatic again.", a.Control.Release(ctx, who, reason)
+		return "CAPTCHA mode is automatic again.", to.Release(ctx, who, reason)
 	case "on", "off":
 		hold = cmp.Or(hold, control.DefaultForce)
-		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", a.Control.Force(ctx, who, captchamode.Word(mode), hold, reason)
+		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Word(mode), hold, reason)
 	}
 	return "", web.Invalid("mode: say on, off, auto or clear, not %.20q", mode)
 }

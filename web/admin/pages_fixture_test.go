@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/passwords"
@@ -58,7 +59,9 @@ func newCounter(t *testing.T) *counter {
 		Hold: new(atomic.Int64),
 	}
 	metrics := control.NewMetrics()
-	metrics.Watch(control.Gauges{Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }})
+	metrics.Watch(control.Gauges{Realms: func() []control.RealmGauges {
+		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State}}
+	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }})
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{
 		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },

@@ -63,7 +63,7 @@ func TestOnlyAdministratorsLogInToTheAdministration(t *testing.T) {
 func TestHealthAndMetricsAskForNoLogin(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
-	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "authguard_captcha_mode 0"} {
+	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": `authguard_captcha_mode{realm="default"} 0`} {
 		if status, _, body := c.get(t, path); status != http.StatusOK || !strings.Contains(body, part) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -18,7 +19,7 @@ func (a *API) explain(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Control.Explain(c.Request().Context(), c.QueryParam("account"), from)
+	return a.of(c).Explain(c.Request().Context(), c.QueryParam("account"), from)
 }
 
 // lookUp is the answer to the page's ?account= and ?address=; nothing if neither
@@ -30,7 +31,7 @@ func (s *Site) lookUp(c echo.Context) pages.LookUp {
 	}
 	from, err := address(l.Address)
 	if err == nil {
-		e, failed := s.Control.Explain(c.Request().Context(), l.Account, from)
+		e, failed := s.of(c).Explain(c.Request().Context(), l.Account, from)
 		l.Result, err = &e, failed
 	}
 	if err != nil {
@@ -66,15 +67,15 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, web.Invalid("place needs an account: places belong to one")
 	}
 	ctx := c.Request().Context()
-	if err := a.Control.Unlock(ctx, sender(c), q.Account, from); err != nil {
+	if err := a.of(c).Unlock(ctx, sender(c), q.Account, from); err != nil {
 		return nil, err
 	}
 	if q.Place {
-		if err := a.Control.ForgetPlaces(ctx, sender(c), q.Account, from); err != nil {
+		if err := a.of(c).ForgetPlaces(ctx, sender(c), q.Account, from); err != nil {
 			return nil, err
 		}
 	}
-	note, err := a.Control.Unknown(ctx, q.Account)
+	note, err := a.of(c).Unknown(ctx, q.Account)
 	if err != nil || note == "" {
 		return done, err
 	}
@@ -87,16 +88,16 @@ func (a *API) forget(c echo.Context, q subject) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return done, a.Control.ForgetPlaces(c.Request().Context(), sender(c), q.Account, from)
+	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from)
 }
 
 // unlockForm is POST /unlock.
-func (s *Site) unlockForm(ctx context.Context, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {
 		return n, err
 	}
-	note, err := s.Control.Unknown(ctx, account)
+	note, err := to.Unknown(ctx, account)
 	if err != nil {
 		return n, err
 	}
@@ -109,11 +110,11 @@ func (s *Site) unlockForm(ctx context.Context, who string, f web.Form) (n pages.
 	case note != "":
 		n.Text = "Unlocked (" + note + "):"
 	}
-	return n, s.Control.Unlock(ctx, who, account, from)
+	return n, to.Unlock(ctx, who, account, from)
 }
 
 // forgetForm is POST /forget.
-func (s *Site) forgetForm(ctx context.Context, who string, f web.Form) (n pages.Notice, err error) {
+func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	account, from, err := subjectOf(f)
 	if err != nil {
 		return n, err
@@ -122,7 +123,7 @@ func (s *Site) forgetForm(ctx context.Context, who string, f web.Form) (n pages.
 	if from.IsValid() {
 		n.Text = "Forgotten: the place " + from.String() + " of"
 	}
-	return n, s.Control.ForgetPlaces(ctx, who, account, from)
+	return n, to.ForgetPlaces(ctx, who, account, from)
 }
 
 func subjectOf(f web.Form) (account string, from netip.Addr, err error) {

@@ -21,7 +21,7 @@ func (a *API) users(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.Control.Users(c.Request().Context(), c.QueryParam("after"), int(limit))
+	all, err := a.of(c).Users(c.Request().Context(), c.QueryParam("after"), int(limit))
 	answer := map[string]any{"users": listed(all)}
 	if len(all) > 0 && len(all) == int(limit) {
 		answer["next"] = all[len(all)-1].Username
@@ -39,7 +39,7 @@ type addQuestion struct {
 
 // addUser is POST /api/users.
 func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
-	account, err := a.Control.AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
+	account, err := a.of(c).AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ type passwordQuestion struct {
 // setPassword is POST /api/users/passwd: the account's sessions end and its
 // places are forgotten.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
-	return done, a.Control.SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
+	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
 }
 
 type disableQuestion struct {
@@ -65,9 +65,9 @@ type disableQuestion struct {
 
 // disableUser is POST /api/users/disable; with enable it undoes that.
 func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
-	change := a.Control.Disable
+	change := a.of(c).Disable
 	if q.Enable {
-		change = a.Control.Enable
+		change = a.of(c).Enable
 	}
 	return done, change(c.Request().Context(), sender(c), q.Username)
 }
@@ -84,7 +84,7 @@ func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Control.IssuePass(c.Request().Context(), sender(c), q.Username, life)
+	return a.of(c).IssuePass(c.Request().Context(), sender(c), q.Username, life)
 }
 
 // passForm is POST /pass. The code is on the page that answers and is kept
@@ -97,7 +97,7 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	life, err := hold(f["for"])
 	var code control.Code
 	if err == nil {
-		code, err = s.Control.IssuePass(c.Request().Context(), who(session), f["account"], life)
+		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life)
 	}
 	view := s.view(c, session)
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"net/url"
 	"slices"
 
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/events"
 )
 
 // AdminView is the administrator's overview. Its forms post to /mode, /unlock,
@@ -16,6 +18,9 @@ import (
 type AdminView struct {
 	// CSRF goes into every form, as a hidden field named csrf.
 	CSRF string
+	// Realm is the one that is shown, and Realms are the names of all.
+	Realm  string
+	Realms []string
 	// User is who is signed in.
 	User string
 	// Overview is what is going on. Times are shown in the location of its Now.
@@ -44,6 +49,26 @@ func RenderAdmin(v AdminView) ([]byte, error) { return render("admin", v) }
 // RenderLive draws the part of the page that changes by itself: what is inside
 // the section with the id live. GET /fragment answers with it.
 func RenderLive(v AdminView) ([]byte, error) { return render("live", v) }
+
+// At is a path of the administration, for the realm that is shown.
+func (v AdminView) At(path string) string { return At(path, v.Realm) }
+
+// Of is the overview of a realm.
+func (v AdminView) Of(realm string) string { return At("/", realm) }
+
+// Elsewhere is the realm that is shown, if that is not the default one.
+func (v AdminView) Elsewhere() string { return events.RealmName(v.Realm) }
+
+// At is a path of the administration, for a realm.
+func At(path, realm string) string {
+	if realm = events.RealmName(realm); realm == "" {
+		return path
+	}
+	return path + "?realm=" + url.QueryEscape(realm)
+}
+
+// Others reports whether there is more than one realm to choose from.
+func (v AdminView) Others() bool { return len(v.Realms) > 1 }
 
 // Frame is what surrounds the page.
 func (v AdminView) Frame() frame {

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/background"
+	"authguard/internal/config"
+	"authguard/internal/control"
+	"authguard/internal/route"
+	"authguard/web"
+)
+
+// main is the default realm. Its administrators are those of all.
+func (s *site) main() *realm { return (*s.realms.Load())[0] }
+
+// realm is the one with a name; nil for none.
+func (s *site) realm(name string) *realm {
+	all := *s.realms.Load()
+	if i := slices.IndexFunc(all, func(r *realm) bool { return r.name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// openRealms makes all realms of the configuration, or none.
+func (s *site) openRealms(ctx context.Context) error {
+	first, err := s.openRealm(ctx, guard.DefaultRealm, s.loaded.Config)
+	if err != nil {
+		return err
+	}
+	all := []*realm{first}
+	s.realms.Store(&all)
+	for _, c := range s.loaded.Realms {
+		r, err := s.openRealm(ctx, c.Name, s.loaded.In(c))
+		if err != nil {
+			return fmt.Errorf("realm %s: %w", c.Name, err)
+		}
+		all = append(all, r)
+	}
+	s.realms.Store(&all)
+	s.dispatch(s.loaded)
+	return nil
+}
+
+// startRealms starts them, and has them stopped, those that are leaving too, when what
+// was started before goes on still.
+func (s *site) startRealms(ctx context.Context) {
+	for _, r := range *s.realms.Load() {
+		r.start(ctx)
+	}
+	s.running.Start(func(ctx context.Context) {
+		<-ctx.Done()
+		for _, l := range s.leaving {
+			l.going.Stop()
+		}
+		for _, r := range slices.Backward(*s.realms.Load()) {
+			r.stop()
+		}
+	})
+}
+
+// reloadRealms adds realms, changes them, and lets those go that are no more.
+func (s *site) reloadRealms(loaded *config.Loaded) (err error) {
+	before := *s.realms.Load()
+	all := []*realm{before[0]}
+	err = before[0].reload(loaded.Config)
+	for _, c := range loaded.Realms {
+		r := s.realm(c.Name)
+		if r == nil {
+			added, failed := s.addRealm(c.Name, loaded.In(c))
+			if failed != nil {
+				err = errors.Join(err, fmt.Errorf("realm %s: %w", c.Name, failed))
+				continue
+			}
+			r = added
+		} else {
+			err = errors.Join(err, r.reload(loaded.In(c)))
+		}
+		all = append(all, r)
+	}
+	s.realms.Store(&all)
+	for _, r := range before {
+		if !slices.Contains(all, r) {
+			s.leave(r)
+		}
+	}
+	s.dispatch(loaded)
+	return err
+}
+
+func (s *site) addRealm(name string, c config.Config) (*realm, error) {
+	ctx := context.Background()
+	s.leaving = slices.DeleteFunc(s.leaving, func(l *leaver) bool {
+		if l.name == name { // it comes back, and begins with what it has learned
+			l.going.Stop()
+		}
+		return l.name == name
+	})
+	r, err := s.openRealm(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.control.Follow(ctx); err != nil {
+		r.unfollow()
+		return nil, err
+	}
+	r.start(ctx)
+	r.log.Info("realm added")
+	return r, nil
+}
+
+// A leaver is a realm that is no more, until nobody needs it.
+type leaver struct {
+	*realm
+	going background.Group
+}
+
+// leave lets a realm go: its requests end in peace, and what it has decided for a back
+// end can be settled as long as that was promised. What its mode has learned stays in
+// the database.
+func (s *site) leave(r *realm) {
+	r.log.Info("realm removed")
+	l := &leaver{realm: r}
+	s.leaving = append(s.leaving, l)
+	l.going.Start(func(ctx context.Context) {
+		defer func() {
+			r.stop()
+			s.watch.forget(r.name)
+		}()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(r.guard.Policy().PendingFor):
+		}
+		for look := time.Tick(leaveEvery); r.busy.Load() > 0; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look:
+			}
+		}
+	})
+}
+
+// leaveEvery is how often a realm that leaves is looked at.
+const leaveEvery = time.Second
+
+// dispatch has the doors bring requests to the realms there are. The hosts, paths and
+// tokens of one that could not be opened are nobody else's.
+func (s *site) dispatch(loaded *config.Loaded) {
+	t := &web.Realms{Edge: &s.doors.edge, Otherwise: web.Claim{Tokens: tokensOf(loaded.Config), Handler: s.main()}}
+	for _, l := range s.leaving {
+		t.Claims = append(t.Claims, web.Claim{Tokens: tokensOf(l.config), Handler: l, Leaving: true})
+	}
+	for _, c := range loaded.Realms {
+		paths, _ := route.ParsePaths(c.Paths) // which the configuration has checked
+		claim := web.Claim{Hosts: c.Hosts, Tokens: tokensOf(loaded.In(c)), Paths: paths, Handler: http.HandlerFunc(unopened)}
+		if r := s.realm(c.Name); r != nil {
+			claim.Handler = r
+		}
+		t.Claims = append(t.Claims, claim)
+	}
+	s.doors.realms.Store(t)
+}
+
+func unopened(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "This site could not be opened. The server's log says why.", http.StatusServiceUnavailable)
+}
+
+// controls steer the realms.
+func (s *site) controls() (all []*control.Control) {
+	for _, r := range *s.realms.Load() {
+		all = append(all, r.control)
+	}
+	return all
+}
+
+// gauges are what is measured of each realm.
+func (s *site) gauges() (all []control.RealmGauges) {
+	for _, r := range *s.realms.Load() {
+		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State})
+	}
+	return all
+}
