@@ -51,9 +51,10 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if name != guard.DefaultRealm {
 		r.log = s.log.With("realm", name)
 	}
+	begun := r
 	defer func() {
 		if err != nil {
-			r.unfollow()
+			begun.unfollow()
 		}
 	}()
 	if err = r.dress(c); err != nil {
