@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -110,6 +111,9 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		return nil, Offer{}, err
 	}
 	for _, one := range t {
+		if one.path.folder && !t.readsJSON(r) && one.hides(r, body) {
+			return one, Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends, in the way that it does."}
+		}
 		if !one.offers(r.Method) || found != nil && found.account.at() == one.account.at() {
 			continue
 		}
@@ -133,6 +137,77 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		err = t.typed(r, body)
 	}
 	return found, offer, err
+}
+
+// hides reports whether a request in a folder has both fields in a place where the
+// route does not look, and an app may: Express and Rails take JSON for a form, and many
+// read JSON of whatever type and method.
+func (r *Route) hides(req *http.Request, body []byte) bool {
+	if r.password.kind != form && r.password.kind != param && r.password.kind != object {
+		return false
+	}
+	var names []string
+	if !r.offers(req.Method) {
+		names = keys(req.URL.RawQuery)
+		fields, _ := formFields(req, body)
+		for _, f := range fields {
+			names = append(names, f.name)
+		}
+	}
+	if !r.offers(req.Method) || r.account.kind != object {
+		names = append(names, members(body)...)
+	}
+	has := func(l locator) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return looksLike(name, l.name) || looksLike(name, l.last()) })
+	}
+	return has(r.account) && has(r.password)
+}
+
+// readsJSON reports whether one of the routes reads the request as JSON.
+func (t Table) readsJSON(r *http.Request) bool {
+	return slices.ContainsFunc(t, func(one *Route) bool { return one.account.kind == object && one.offers(r.Method) })
+}
+
+// mayBeJSON reports whether an app may read a body as JSON: many do so whatever they are
+// told, but what is told to be something else altogether is an upload.
+func mayBeJSON(r *http.Request) bool {
+	kind := strings.ToLower(strings.Join(r.Header.Values("Content-Type"), ","))
+	for _, one := range []string{"json", "text", "octet-stream"} {
+		if strings.Contains(kind, one) {
+			return true
+		}
+	}
+	return !strings.Contains(kind, "/")
+}
+
+// last is the innermost name of the locator.
+func (l locator) last() string {
+	if l.kind == object {
+		return l.pointer[len(l.pointer)-1]
+	}
+	if all := nested(l.name); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return l.name
+}
+
+// members are the names in all objects of a JSON text.
+func members(body []byte) (names []string) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	if kind := jsontext.Value(body).Kind(); kind != '{' && kind != '[' {
+		return nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		within, n := d.StackIndex(d.StackDepth())
+		token, err := d.ReadToken()
+		if err != nil {
+			return names
+		}
+		if within == '{' && n%2 == 0 && token.Kind() == '"' {
+			names = append(names, token.String())
+		}
+	}
 }
 
 // named refuses names that the route does not know to be written in one way. Nobody
@@ -251,7 +326,10 @@ func readBasic(req *http.Request) (Offer, error) {
 		return Offer{}, refuse("Send one Authorization header.")
 	}
 	scheme, text, _ := strings.Cut(all[0], " ")
-	if !strings.EqualFold(strings.TrimSpace(scheme), "basic") {
+	if !strings.EqualFold(scheme, "basic") {
+		if mayBeBasic.MatchString(all[0]) {
+			return Offer{}, refuse("The Authorization header cannot be read.")
+		}
 		return Offer{}, nil
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
@@ -264,6 +342,10 @@ func readBasic(req *http.Request) (Offer, error) {
 		return body
 	}}, nil
 }
+
+// mayBeBasic: Django REST framework and others split the header at any white space, some
+// servers at commas.
+var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic($|[^\w+/=.~-])`)
 
 // readForm reads the two fields: once each, in the body or, for param, in the query.
 func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
@@ -299,7 +381,7 @@ func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
 // type it says to be.
 func mayHoldFields(req *http.Request) bool {
 	kind := strings.ToLower(strings.Join(req.Header.Values("Content-Type"), ","))
-	return kind == "" || strings.Contains(kind, "form")
+	return kind == "" && req.Method == http.MethodPost || strings.Contains(kind, "form")
 }
 
 func (r *Route) otherForm(req *http.Request) error {
@@ -344,6 +426,9 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 		return queryFields(string(body)), nil
 	}
 	reading := newParts(boundary, func(name string, _ bool) error {
+		if name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
+			return errPart
+		}
 		all = append(all, field{name: name, whole: true})
 		return nil
 	})
@@ -405,24 +490,39 @@ func keys(query string) (all []string) {
 }
 
 // looksLike reports whether an app may take one field for the other. PHP writes an
-// underscore for dots, spaces and an open bracket, makes a list of name[] and cuts
-// names at a NUL; others fold case, width or white space.
+// underscore for dots, spaces and an open bracket, and forgets what comes after the
+// last bracket; it, Express and Rails make a list or a member of name[] and name[x],
+// and the latter two take [name] for name. Spring takes !name for a default, Zope
+// name:int for one with a type. Others cut at a NUL, fold case, width or white space.
 func looksLike(key, field string) bool {
 	if key == field {
 		return true
 	}
-	k, f := loose(key), loose(field)
-	list, _, isList := strings.Cut(strings.TrimSpace(key), "[")
-	return k == f || isList && !strings.Contains(field, "[") && loose(list) == f
+	if !strings.Contains(field, ":") {
+		key, _, _ = strings.Cut(key, ":")
+	}
+	k, f := nested(key), nested(field)
+	switch {
+	case len(f) == 0:
+		return false
+	case len(k) >= len(f) && slices.Equal(k[:len(f)], f):
+		return true
+	}
+	return strings.Join(k, "_") == strings.Join(f, "_")
 }
 
-func loose(s string) string {
+// nested are the names in a[b][c], as loosely as apps read them.
+func nested(s string) []string {
 	s, _, _ = strings.Cut(s, "\x00")
-	s = strings.TrimSpace(cases.Fold().String(norm.NFKC.String(s)))
-	return strings.TrimRight(underscores.Replace(s), "_")
+	s = strings.TrimLeft(cases.Fold().String(norm.NFKC.String(s)), "! \t\r\n\v\f")
+	all := strings.FieldsFunc(s, func(r rune) bool { return r == '[' || r == ']' })
+	for i, name := range all {
+		all[i] = strings.TrimRight(joined.Replace(strings.TrimSpace(name)), "_")
+	}
+	return all
 }
 
-var underscores = strings.NewReplacer(".", "_", " ", "_", "[", "_", "]", "", "+", "_")
+var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")
 
 // spoilForm puts a password into the body's or the query's field.
 func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {

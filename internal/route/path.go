@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/text/cases"
 )
@@ -16,6 +17,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 type path struct {
 	folded string // see fold; empty for the folder of everything
 	folder bool
+	page   string // of one path: see pageOf
 }
 
 func parsePath(written string) (p path, err error) {
@@ -28,7 +30,7 @@ func parsePath(written string) (p path, err error) {
 	case len(readings) > 0:
 		return p, errors.New("path: must be written without //, /./, /../ and \\")
 	default:
-		return path{plain, folder}, nil
+		return path{plain, folder, pageOf(known.ReplaceAllString(plain, ""))}, nil
 	}
 }
 
@@ -86,14 +88,42 @@ func (p path) match(plain string, readings []string) Place {
 	return Ambiguous
 }
 
+// has reports whether an app may take a path for this one. PHP and CGI run login.php
+// for /login.php/x as well, front controllers the page /login for /index.php/login.
 func (p path) has(folded string) bool {
-	rest, ok := strings.CutPrefix(folded, p.folded)
-	return ok && (rest == "" || p.folder && rest[0] == '/')
+	if p.is(folded) {
+		return true
+	}
+	at := script.FindStringIndex(folded)
+	return at != nil && (p.is(folded[:at[1]-1]) || p.is(folded[at[1]-1:]))
 }
 
+// is compares the path, and its page: Rails and Spring take /login.x for /login, many
+// servers /login/ for /login/index.php and /login for /login.php.
+func (p path) is(folded string) bool {
+	rest, ok := strings.CutPrefix(folded, p.folded)
+	return ok && (rest == "" || p.folder && rest[0] == '/') ||
+		!p.folder && (pageOf(folded) == p.page || pageOf(extension.ReplaceAllString(folded, "")) == p.page)
+}
+
+// pageOf is a path without the name of a folder's own page.
+func pageOf(s string) string { return index.ReplaceAllString(s, "") }
+
+const (
+	scripts = `php\d?|phtml|cgi|fcgi|pl|py|rb|aspx?|ashx|jspx?|do|action|cfm|dll|exe`
+	formats = `html?|xhtml|shtml|json|xml`
+)
+
+var (
+	script    = regexp.MustCompile(`\.(` + scripts + `)/`)
+	known     = regexp.MustCompile(`\.(` + scripts + `|` + formats + `)$`)
+	extension = regexp.MustCompile(`\.[^./]*$`)
+	index     = regexp.MustCompile(`/(index|default)(\.(` + scripts + `|` + formats + `))?$`)
+)
+
 // read is a path as every server reads it or, if servers differ, all the ways in
-// which one may: they decode once or twice, cut at a NUL, take \ for /, merge
-// slashes and resolve dots or do not. What no server takes for another page is left
+// which one may: they decode once or twice, cut at a NUL or a question mark, overlook the
+// end of a line (as $ in a pattern does), take \ for /, merge slashes and resolve dots or do not. What no server takes for another page is left
 // out everywhere: case, a slash, a dot or a space at the end, and the parameters
 // of a segment (;jsessionid=1).
 func read(escaped string) (plain string, readings []string) {
@@ -130,7 +160,10 @@ func readOdd(escaped string) (plain string, readings []string) {
 		return fold(once), nil
 	}
 	for _, s := range []string{decoded, once, decode(once), decode(decode(once))} {
-		cut, _, _ := strings.Cut(s, "\x00")
+		cut := s
+		if end := strings.IndexFunc(s, endsPath); end >= 0 {
+			cut = s[:end]
+		}
 		for _, s := range []string{s, cut} {
 			for _, s := range []string{s, strings.ReplaceAll(s, `\`, "/")} {
 				merged := slashes.ReplaceAllString(params.ReplaceAllString(s, ""), "/")
@@ -144,10 +177,12 @@ func readOdd(escaped string) (plain string, readings []string) {
 
 var (
 	// odd is what servers read in different ways.
-	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f]|(^|/)\.{1,2}(/|$)`)
+	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f?#]|(^|/)\.{1,2}(/|$)`)
 	slashes = regexp.MustCompile(`/{2,}`)
 	params  = regexp.MustCompile(`;[^/]*`)
 )
+
+func endsPath(r rune) bool { return unicode.IsControl(r) || r == '?' || r == '#' }
 
 // unreserved decodes what RFC 3986, section 6.2.2.2, says may be decoded by
 // everybody: letters, digits, and -._~.

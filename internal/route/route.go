@@ -24,8 +24,9 @@ type Spec struct {
 	Name string
 	// Path is one path, or ends in /* for a folder, itself and everything below.
 	Path string
-	// Methods are those that offer a password; none: POST; ANY: all. On a single path
-	// every other method than GET, HEAD and OPTIONS is refused.
+	// Methods are those that offer a password; none: POST; ANY: all; GET is HEAD, too. On
+	// a single path every other method than GET, HEAD and OPTIONS is refused. With
+	// basic, all do.
 	Methods []string
 	// Account and Password say where they are: form:NAME in a form, param:NAME in a
 	// form or in the query, json:/POINTER in a JSON object (RFC 6901), basic in the
@@ -102,9 +103,11 @@ func (r *Route) locate(s Spec) (err error) {
 	return nil
 }
 
-// offers reports whether requests with this method offer a password here.
+// offers reports whether requests with this method offer a password here. Servers look
+// at the Authorization header of every request, and answer HEAD like GET.
 func (r *Route) offers(method string) bool {
-	return slices.Contains(r.methods, method) || slices.Contains(r.methods, "ANY")
+	return r.account.kind == basic || slices.Contains(r.methods, method) || slices.Contains(r.methods, "ANY") ||
+		method == http.MethodHead && slices.Contains(r.methods, http.MethodGet)
 }
 
 // A Table is the guarded routes of an app, in their order. The zero Table has none.
@@ -156,7 +159,7 @@ func (t Table) Page() *Route {
 
 // MayRead reports whether the body of a request at one of these routes may offer a
 // password, to the app if not to us: a call of XML-RPC and JSON are found by apps in a
-// body of any type. In a folder, what cannot be a form is left to stream.
+// body of any type. In a folder, what cannot be a form or JSON is left to stream.
 func (t Table) MayRead(r *http.Request) bool {
 	for _, one := range t {
 		switch one.account.kind {
@@ -164,7 +167,7 @@ func (t Table) MayRead(r *http.Request) bool {
 		case object, xmlrpc:
 			return true
 		default:
-			if !one.path.folder || one.account.reads(r) || mayHoldFields(r) {
+			if !one.path.folder || one.account.reads(r) || mayHoldFields(r) || mayBeJSON(r) {
 				return true
 			}
 		}

@@ -3,6 +3,7 @@ package route
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -26,9 +27,19 @@ func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	case kind == multipartForm:
 		w.through = newParts(boundary, func(name string, _ bool) error { return t.watches(name) })
 	default:
-		return in
+		w.through = &texts{text: t.names}
 	}
 	return w
+}
+
+// names refuses the name of a password in a large JSON text.
+func (t Table) names(name string) error {
+	for _, one := range t {
+		if l := one.password; (l.kind == form || l.kind == param || l.kind == object) && looksLike(name, l.last()) {
+			return refuse("Send the member %.60q in a small object.", l.last())
+		}
+	}
+	return nil
 }
 
 // watches refuses a field that one of the routes looks for.
@@ -155,6 +166,74 @@ func (p *pairs) feed(b []byte, last bool) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// texts goes through JSON and looks at every string that may be a name: one that is not
+// followed by a colon is taken for one, too.
+type texts struct {
+	text   func(string) error
+	begun  bool
+	isJSON bool
+	inText bool // in a string that is too long for a name
+}
+
+func (t *texts) feed(b []byte, last bool) (n int, err error) {
+	if !t.begun {
+		rest := bytes.TrimLeft(b, "\ufeff \t\r\n")
+		t.begun, t.isJSON = len(rest) > 0, len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')
+	}
+	if !t.isJSON {
+		return len(b), nil
+	}
+	for n < len(b) {
+		if !t.inText {
+			begin := bytes.IndexByte(b[n:], '"')
+			if begin < 0 {
+				return len(b), nil
+			}
+			n += begin
+			end := endOfText(b[n+1:])
+			if end < 0 && !last && len(b)-n < longestName {
+				return n, nil
+			}
+			if end >= 0 {
+				var name string
+				if json.Unmarshal(b[n:n+end+2], &name) == nil {
+					err = t.text(name)
+				}
+				if err != nil {
+					return n, err
+				}
+				n += end + 2
+				continue
+			}
+			t.inText, n = true, n+1
+		}
+		switch at := bytes.IndexAny(b[n:], `"\`); {
+		case at < 0:
+			return len(b), nil
+		case b[n+at] == '"':
+			t.inText, n = false, n+at+1
+		case n+at+1 == len(b) && !last: // what is escaped is still to come
+			return n + at, nil
+		default:
+			n = min(n+at+2, len(b))
+		}
+	}
+	return n, nil
+}
+
+// endOfText is where a string ends whose quotation mark came before; -1 if it does not.
+func endOfText(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
 }
 
 // The types of a body that PHP and others take fields out of.
@@ -299,8 +378,16 @@ func (p *parts) delimited(b []byte, i int) (n int, err error) {
 
 var (
 	disposition = regexp.MustCompile(`^(?i:Content-Disposition): form-data; name="([^"\\]*)"(; filename="([^"]*[^"\\])?")?(; filename\*=[^";\\]*)?$`)
-	partHeader  = regexp.MustCompile(`^[A-Za-z-]+: [^\\]*$`)
+	// aiohttp decodes a field by the charset of its part: one name could be written in
+	// UTF-7 in many ways.
+	charset    = regexp.MustCompile(`charset=["']?([^"';, ]*)`)
+	partHeader = regexp.MustCompile(`^[A-Za-z-]+: [^\\]*$`)
 )
+
+func inUTF8(lower string) bool {
+	m := charset.FindStringSubmatch(lower)
+	return m == nil || m[1] == "utf-8"
+}
 
 // partHead reads the head of a part: its name, and whether it is a file.
 func partHead(lines string) (name string, file bool, err error) {
@@ -313,7 +400,7 @@ func partHead(lines string) (name string, file bool, err error) {
 			return "", false, errPart
 		case m != nil && !found:
 			found, name, file = true, m[1], m[2] != "" || m[4] != ""
-		case strings.HasPrefix(lower, "content-disposition"), !partHeader.MatchString(line):
+		case strings.HasPrefix(lower, "content-disposition"), !partHeader.MatchString(line), !inUTF8(lower):
 			return "", false, errPart
 		}
 	}

@@ -1,0 +1,162 @@
+package route
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// These are ways round a route that real servers and frameworks opened: what the app
+// would take for a login is found or refused.
+
+func TestWhatAFrameworkTakesForAFieldIsOne(t *testing.T) {
+	t.Parallel()
+	table := Table{mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:user[name]", Password: "form:user[password]", Success: []string{"status 302"}})}
+	flat := Table{mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302"}})}
+	for form, table := range map[string]Table{
+		"[username]=a&[password]=b":           flat,  // Express, Rails
+		"[[username]=a&[[password]=b":         flat,  // Rails
+		"!username=a&!password=b":             flat,  // Spring
+		"username:utf8=a&password:string=b":   flat,  // Zope
+		"[user][name]=a&[user][password]=b":   table, // Express, Rails
+		"user[name]x=a&user[password].y=b":    table, // PHP
+		"user[name][]=a&user[password][]=b":   table,
+		"user[password]x=b":                   table,
+		"user[name]=a&user[name]x=c&user[]=b": table,
+	} {
+		if one, _, err := table.Find(posted(ofPairs, form), []byte(form)); err == nil {
+			t.Errorf("%s passes, as %v", form, one)
+		}
+	}
+	for _, form := range []string{"user[nick]=a&user[password_hint]=b", "user=1", "username2=a&passwords=b", "a:b=c"} {
+		if one, _, err := table.Find(posted(ofPairs, form), []byte(form)); err != nil || one != nil {
+			t.Errorf("%s: %v, %v", form, one, err)
+		}
+	}
+}
+
+func TestAPageHasOtherAddresses(t *testing.T) {
+	t.Parallel()
+	for path, requests := range map[string]map[string]Place{
+		"/login": {
+			"/login.json": Here, "/login.x": Here, "/index.php/login": Here, "/app.php/login.json": Here, "/login/index.php": Here, "/login.php/x": Here,
+			"/login%0a": Ambiguous, "/login%3fx": Ambiguous, "/login%23": Ambiguous, "/login%0d%0ax": Ambiguous,
+			"/logins": Elsewhere, "/a.b/login": Elsewhere, "/login/x": Elsewhere, "/login/x.json": Elsewhere, "/what%3f": Elsewhere,
+		},
+		"/login.php":         {"/login.php/x": Here, "/login.php/x.css": Here, "/login": Here, "/login.phpx": Here, "/x.php": Elsewhere, "/login.php/../x": Ambiguous},
+		"/index.php":         {"/": Here, "/index.php/x": Here, "/index.html": Here, "/x": Elsewhere, "/a/index.php": Elsewhere},
+		"/a/":                {"/a/index.php": Here, "/a/default.aspx": Here, "/a/x": Elsewhere},
+		"/rest/user.login":   {"/rest/user.login.json": Here, "/rest/user.logout": Elsewhere, "/rest/user": Elsewhere},
+		"/accounts/*":        {"/index.php/accounts/login": Here, "/account": Elsewhere, "/x/accounts/login": Elsewhere},
+		"/wp-login.php/*":    {"/wp-login.php": Here, "/wp-login.php/x": Here, "/wp-login": Elsewhere},
+		"/":                  {"/index.php": Here, "/index": Here, "/x.php": Elsewhere, "/x": Elsewhere},
+		"/accounts/login/":   {"/accounts/login": Here, "/accounts/login.html": Here, "/accounts/": Elsewhere},
+		"/users/sign_in":     {"/users/sign_in.json": Here, "/users/sign_in.html": Here, "/users": Elsewhere},
+		"/phpmyadmin/pma.do": {"/phpmyadmin/pma.do/x": Here},
+	} {
+		table := Table{mustCompile(t, Spec{Name: "login", Path: path, Account: "form:u", Success: []string{"status 302"}})}
+		for request, want := range requests {
+			if _, got := table.At(request); got != want {
+				t.Errorf("%s is %v for a route at %s, not %v", request, got, path, want)
+			}
+		}
+	}
+}
+
+func TestBasicIsReadAsAnybodyReadsIt(t *testing.T) {
+	t.Parallel()
+	table := Table{mustCompile(t, Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}})}
+	for header, found := range map[string]bool{"Basic YTpi": true, "bAsIC YTpi": true, "Bearer basic.token": false, "Digest x": false} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PROPFIND"} {
+			r, _ := http.NewRequest(method, "/x", nil)
+			r.Header.Set("Authorization", header)
+			if one, o, err := table.Find(r, nil); err != nil || (one != nil) != found || found && o.Credentials[0] != (Credential{"a", "b"}) {
+				t.Errorf("%s %q: %v, %v, %v", method, header, one, o.Credentials, err)
+			}
+		}
+	}
+	for _, header := range []string{"Basic\tYTpi", "basic\u00a0YTpi", "basic\xa0YTpi", "Bearer x, Basic YTpi", "Basic", "Basic  YTpi", "Basic,YTpi"} {
+		r, _ := http.NewRequest("GET", "/x", nil)
+		r.Header.Set("Authorization", header)
+		if one, _, err := table.Find(r, nil); err == nil {
+			t.Errorf("%q passes, as %v", header, one)
+		}
+	}
+}
+
+func TestALoginInAFolderIsFoundWhereItHides(t *testing.T) {
+	t.Parallel()
+	ofForms := mustCompile(t, Spec{Name: "login", Path: "/*", Account: "form:user[name]", Password: "form:user[pw]", Success: []string{"status 302"}})
+	ofJSON := mustCompile(t, Spec{Name: "login", Path: "/*", Account: "json:/user/name", Password: "json:/user/pw", Success: []string{"status 302"}})
+	const object, form = `{"user":{"name":"a","p\u0077":"b"}}`, "user[name]=a&user[pw]=b"
+	ask := func(table Table, method, query, kind, body string) (one *Route, err error) {
+		r, _ := http.NewRequest(method, "/x?"+query, nil)
+		if kind != "" {
+			r.Header.Set("Content-Type", kind)
+		}
+		if body != "" && !table.MayRead(r) {
+			return nil, nil
+		}
+		one, _, err = table.Find(r, []byte(body))
+		return one, err
+	}
+	for _, route := range []*Route{ofForms, ofJSON} {
+		for _, sent := range [][4]string{
+			{"POST", "", "text/plain", object}, {"POST", "", "", object}, {"POST", "", "application/vnd.api+json", "\ufeff" + object}, {"PUT", "", "application/json", object},
+			{"PATCH", "", "", " [" + object}, {"PUT", form, "", ""}, {"GET", "user[name]=a&user[pw]=b", "", ""}, {"PUT", "", "application/octet-stream", object},
+			{"POST", "", "application/json; charset=utf-16", object},
+		} {
+			if route == ofJSON && sent[1] != "" {
+				continue
+			}
+			if one, err := ask(Table{route}, sent[0], sent[1], sent[2], sent[3]); err == nil {
+				t.Errorf("%s, %q passes, as %v", route.account.name, sent, one)
+			}
+		}
+		for _, sent := range [][4]string{
+			{"POST", "", "text/plain", `{"name":"a"}`}, {"PUT", "", "", "pw and name"}, {"GET", "pw=1", "", ""}, {"POST", "", "image/png", object}, {"POST", "", "text/plain", "name pw"},
+		} {
+			if route == ofJSON && sent[0] == "POST" && sent[3][0] == '{' {
+				continue // a type of JSON's own is asked for
+			}
+			if one, err := ask(Table{route}, sent[0], sent[1], sent[2], sent[3]); err != nil || one != nil {
+				t.Errorf("%s, %q: %v, %v", route.account.name, sent, one, err)
+			}
+		}
+	}
+	if one, err := ask(Table{ofForms}, "POST", "", "application/json", object); err == nil {
+		t.Errorf("JSON passes, as %v", one)
+	}
+	if one, err := ask(Table{ofForms, ofJSON}, "POST", "", "application/json", object); err != nil && one != ofJSON {
+		t.Errorf("two routes: %v, %v", one, err)
+	}
+	pad := strings.Repeat("x", 3*longestName)
+	for body, passes := range map[string]bool{
+		`{"a":"` + pad + `","p\u0077":"b"}`: false, `{"a":"` + pad + `\"","pw"` + pad: false, strings.Repeat(" ", 3*longestName) + `{"pw" :1}`: false,
+		`{"a":"` + pad + `\"pw\"","b":"pw2"}`: true, pad + `"pw"`: true,
+	} {
+		r := posted("application/vnd+json", body)
+		got, err := io.ReadAll(Table{ofForms}.Watch(r, strings.NewReader(body)))
+		if (err == nil) != passes || passes && string(got) != body {
+			t.Errorf("%.60q…: %d bytes, %v", body, len(got), err)
+		}
+	}
+}
+
+func TestAFieldIsInUTF8WhateverItsPartSays(t *testing.T) {
+	t.Parallel()
+	for head, passes := range map[string]bool{
+		"Content-Type: text/plain": true, "Content-Type: text/plain; charset=UTF-8": true, `Content-Type: text/plain; charset="utf-8"`: true,
+		"Content-Type: text/plain; charset=utf-7": false, "Content-Type: text/plain; charset=utf-8x": false, "Content-Type: text/plain; charset='ibm037'": false, "Content-Type: text/plain; charset=": false,
+	} {
+		body := "--XyZ\r\nContent-Disposition: form-data; name=\"u\"\r\n" + head + "\r\n\r\nalice\r\n--XyZ--\r\n"
+		if _, _, err := wiki(t).Find(posted(ofParts, body), []byte(body)); (err == nil) != passes {
+			t.Errorf("%s: %v", head, err)
+		}
+	}
+	body := "--XyZ\r\nContent-Disposition: form-data; name=\"_charset_\"\r\n\r\nutf-7\r\n--XyZ\r\nContent-Disposition: form-data; name=\"u\"\r\n\r\nalice\r\n--XyZ--\r\n"
+	if _, _, err := wiki(t).Find(posted(ofParts, body), []byte(body)); err == nil {
+		t.Error("_charset_ passes")
+	}
+}
