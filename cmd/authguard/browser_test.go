@@ -24,8 +24,9 @@ import (
 
 // A tab is one page of a real Chromium with an empty profile.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t          *testing.T
+	ctx        context.Context
+	scriptless bool // the pages run no JavaScript
 }
 
 func openTab(t *testing.T) *tab {
@@ -40,7 +41,7 @@ func openTab(t *testing.T) *tab {
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("Chromium cannot be started (apt-get install chromium): %v", err)
 	}
-	return &tab{t, ctx}
+	return &tab{t: t, ctx: ctx}
 }
 
 // do carries out steps.
@@ -80,8 +81,29 @@ func (b *tab) send(user, password string) {
 		chromedp.SendKeys("#password", password), chromedp.Click("form[data-sign-in] button[type=submit]"))
 }
 
+// accessible has axe-core look at the page, if AXE names its axe.min.js (npm pack
+// axe-core): WCAG 2.2 AA and its best practices.
+func (b *tab) accessible(name string) {
+	b.t.Helper()
+	file := os.Getenv("AXE")
+	if file == "" || b.scriptless {
+		return
+	}
+	axe, err := os.ReadFile(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.eval(string(axe) + `;window.found = "";
+		axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(
+			all => { window.found = "found " + all.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")).join("; ") }); ""`)
+	b.until("axe", `window.found`)
+	if found := b.eval(`window.found`); found != "found " {
+		b.t.Errorf("%s: axe-core %s", name, found)
+	}
+}
+
 // picture keeps what the browser shows, in light, dark and at phone width, if
-// PICTURES names a folder.
+// PICTURES names a folder, and has each looked at by accessible.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("PICTURES")
@@ -99,6 +121,7 @@ func (b *tab) picture(name string) {
 			return err
 		}
 		b.do("picture", chromedp.EmulateViewport(shape.width, 800), chromedp.Func(scheme), chromedp.Sleep(300*time.Millisecond))
+		b.accessible(name + "-" + shape.name)
 		png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 		if err != nil {
 			b.t.Fatal(err)
@@ -242,6 +265,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	for try, user := range []string{"bob", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"} {
 		if try <= 1 { // bob's browser has a cookie that it is known by
 			b = openTab(t)
+			b.scriptless = true
 			b.do("no scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 				_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 				return err

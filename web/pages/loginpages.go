@@ -26,7 +26,7 @@ func (p *LoginPages) Render(v LoginView) ([]byte, error) {
 	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" {
 		return render("login", v)
 	}
-	if p.look.Swap(v.Look) != v.Look {
+	if p.look.Load() != v.Look && p.look.Swap(v.Look) != v.Look {
 		p.skeletons.Clear()
 	}
 	key := v.withMarks()
