@@ -243,13 +243,14 @@ func TestAppsLoginsInABrowser(t *testing.T) {
 	})
 }
 
-// logIn fills in the application's own form. Each puts the cursor into the first field
-// by itself, WordPress after a while.
+// logIn fills in the application's own form.
 func (a realApp) logIn(b *tab, base, password string) {
 	b.t.Helper()
 	b.goTo(base + a.page)
-	b.until("the cursor to be in the form", `[...document.querySelectorAll("`+a.user+`,`+a.password+`")].includes(document.activeElement)`)
-	b.do("logging in", chromedp.SetValue(a.user, appstest.User), chromedp.SendKeys(a.password, password), chromedp.Click(a.button))
+	if a.preset == "wordpress" { // which puts the cursor into the form after a while, wherever it is then
+		b.until("the cursor to be in the form", `[...document.querySelectorAll("`+a.user+`,`+a.password+`")].includes(document.activeElement)`)
+	}
+	b.do("logging in", chromedp.WaitVisible(a.user), chromedp.SetValue(a.user, appstest.User), chromedp.SendKeys(a.password, password), chromedp.Click(a.button))
 }
 
 // However a password is offered, the application sees no more of them than the limit.
