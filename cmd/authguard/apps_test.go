@@ -3,11 +3,14 @@
 package main
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"html"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -456,4 +459,65 @@ func TestAppsAreLearned(t *testing.T) {
 		a.logIn(b, s.base, appstest.Password)
 		b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
 	})
+}
+
+// What is looked through on its way, because the app takes logins there too, is kept
+// nowhere either.
+func TestAppsAnImportOfAGibibyteTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	app := newSink(t)
+	s := newServer(t, quiet+"proxy: {preset: phpmyadmin, upstream: "+app.URL+"}\n")
+	from("127.0.0.1").get(t, s.base+"/")
+	before := s.memory(t, "VmHWM")
+	head, tail, _ := strings.Cut(parts("token", "x", "import_file", "{file}"), "{file}")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/index.php?route=/import",
+		io.MultiReader(strings.NewReader(head), io.LimitReader(zeros{}, 1<<30), strings.NewReader(tail)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", partsType)
+	want := fmt.Sprintln(1<<30+len(head)+len(tail), nil)
+	if got := from("127.0.0.1").do(t, r); got.body != want {
+		t.Errorf("an import: %d %q, want %q", got.status, got.body, want)
+	}
+	if rise := s.memory(t, "VmHWM") - before; rise > 16<<20 {
+		t.Errorf("memory rose by %d KiB for an import", rise>>10)
+	}
+}
+
+// A browser's WebSocket: what it sends comes back.
+func TestAppsAWebSocketPassesInABrowser(t *testing.T) {
+	t.Parallel()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/socket" {
+			fmt.Fprint(w, `<!doctype html><title>…</title><script>
+				const s = new WebSocket("ws://" + location.host + "/socket");
+				s.onopen = () => s.send("hello"); s.onmessage = e => document.title = "got " + e.data;</script>`)
+			return
+		}
+		accept := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Sec-WebSocket-Accept", base64.StdEncoding.EncodeToString(accept[:]))
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		frame := make([]byte, 2+4+len("hello")) // a browser's frames are masked
+		if _, err := io.ReadFull(rw, frame); err == nil {
+			for i := range frame[6:] {
+				frame[6+i] ^= frame[2+i%4]
+			}
+			_, _ = c.Write(append([]byte{0x81, 5}, frame[6:]...))
+			_, _ = io.Copy(io.Discard, rw)
+		}
+	}))
+	t.Cleanup(app.Close)
+	s := newServer(t, quiet+"proxy: {preset: django, upstream: "+app.URL+"}\n")
+	b := openTab(t)
+	b.goTo(s.base + "/")
+	b.until("the answer", `document.title === "got hello"`)
+	b.goTo("about:blank")
 }
