@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -207,16 +208,24 @@ func eachApp(t *testing.T, test func(*testing.T, realApp, *appstest.App)) {
 	}
 }
 
-// before is the configuration of a proxy before an application.
-func (a realApp) before(app *appstest.App) string {
-	return "proxy: {upstream: '" + app.URL + "', preset: " + a.preset + "}\n"
+// before is the configuration of a proxy before an application, as its page in
+// docs/presets says it.
+func (a realApp) before(t *testing.T, app *appstest.App) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/presets/" + a.preset + ".md")
+	_, block, found := strings.Cut(string(page), "```yaml\n")
+	block, _, closed := strings.Cut(block, "```")
+	if err != nil || !found || !closed || strings.Count(block, "http://127.0.0.1:8000") != 1 {
+		t.Fatalf("docs/presets/%s.md has no configuration: %v", a.preset, err)
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(block, "\n   ", "\n")[3:], "http://127.0.0.1:8000", app.URL)
 }
 
 // In a browser: five wrong passwords reach the application, then there is a challenge
 // of ours, and the right password with its solution logs in.
 func TestAppsLoginsInABrowser(t *testing.T) {
 	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
-		s, known := pictured(t, a.before(app)+noDelay+quiet)
+		s, known := pictured(t, a.before(t, app)+noDelay+quiet)
 		b := openTab(t)
 		for i := range 5 {
 			a.logIn(b, s.base, fmt.Sprint("wrong ", i))
@@ -260,7 +269,7 @@ func (a realApp) logIn(b *tab, base, password string) {
 // What it does not take without us either, it need not see.
 func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
 	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
-		s := newServer(t, a.before(app)+noDelay+quiet)
+		s := newServer(t, a.before(t, app)+noDelay+quiet)
 		var all sync.WaitGroup
 		turn := make(chan struct{}, 4)
 		for i, v := range a.variants {
@@ -333,7 +342,7 @@ func (a realApp) send(t *testing.T, base, address string, v variant, user, passw
 // An unguarded page and a file are the same, byte for byte, as without us.
 func TestAppsPagesPassUntouched(t *testing.T) {
 	eachApp(t, func(t *testing.T, a realApp, app *appstest.App) {
-		s := newServer(t, a.before(app)+quiet)
+		s := newServer(t, a.before(t, app)+quiet)
 		host := strings.TrimPrefix(s.base, "http://")
 		for _, path := range []string{a.open, a.file} {
 			look := func(base string) (status int, header http.Header, body string) {
@@ -378,7 +387,7 @@ func TestAppsPagesPassUntouched(t *testing.T) {
 // XML-RPC's passwords are where we look for them, in every method that WordPress has.
 func TestAppsWordPressMethodsOfXMLRPC(t *testing.T) {
 	app := appstest.WordPress(t)
-	s := newServer(t, realApps["WordPress"].before(app)+noDelay+quiet)
+	s := newServer(t, realApps["WordPress"].before(t, app)+noDelay+quiet)
 	_, list, _ := strings.Cut(from("127.0.0.1").call(t, s.base, xmlCall("system.listMethods")), "<params>")
 	methods := slices.DeleteFunc(strings.FieldsFunc(list, func(r rune) bool { return r == '<' || r == '>' }), func(word string) bool {
 		return !strings.Contains(word, ".")
