@@ -92,8 +92,8 @@ func TestARestartLosesNoStreamThatReachedUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, _ := io.ReadAll(response.Body); string(body) != fmt.Sprintln(size, nil) {
-		t.Errorf("the upload: %q", body)
+	if body, _ := io.ReadAll(response.Body); string(body) != fmt.Sprintln(size, nil) || !response.Close {
+		t.Errorf("the upload: %q, closes: %v", body, response.Close)
 	}
 	if _, err := io.Copy(io.Discard, framed); err != nil {
 		t.Errorf("the WebSocket's end: %v", err)
