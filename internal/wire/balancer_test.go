@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
+	"golang.org/x/net/http2"
 )
 
 // balanced serves behind a balancer at 127.0.0.1. Handlers are told whom it spoke for.
@@ -64,6 +65,29 @@ func TestABalancerSaysWhomItSpeaksFor(t *testing.T) {
 		if got != c.client && host != c.client || !strings.HasPrefix(answer, "HTTP/1.1 200") || l.Unintroduced()+l.Refused() != 0 {
 			t.Errorf("%q: client %q, answer %q", c.sent, got, answer)
 		}
+	}
+}
+
+func TestABalancerPassesHTTP2On(t *testing.T) {
+	t.Parallel()
+	clients := make(chan string, 1)
+	l := served2(t, func(_ http.ResponseWriter, r *http.Request) { clients <- r.Proto + " " + r.RemoteAddr })
+	l.SetBalancers([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var b bytes.Buffer
+	b.WriteString("PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n" + http2.ClientPreface)
+	f := http2.NewFramer(&b, nil)
+	_ = f.WriteSettings()
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a"), EndStream: true, EndHeaders: true})
+	if _, err := c.Write(b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-clients; got != "HTTP/2.0 192.0.2.1:1234" || l.Unintroduced()+l.Refused() != 0 {
+		t.Errorf("it spoke for %s", got)
 	}
 }
 
