@@ -30,7 +30,7 @@ var (
 	whole = plan{
 		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
 		login:  login.Plan{Rounds: 5, Takes: 3 * time.Second},
-		proxy:  proxy.Plan{Rounds: 7, Takes: time.Second},
+		proxy:  proxy.Plan{Rounds: 9, Takes: time.Second},
 		shared: shared.Plan{Rounds: 5, Takes: time.Second},
 	}
 	short = plan{

@@ -66,16 +66,27 @@ func printDoors(to io.Writer, results []login.Result) error {
 func printProxy(to io.Writer, rows []proxy.Row) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("before an app, requests/s", "no proxy", "ReverseProxy", "flushing", "nginx", "authguard", "of ReverseProxy", "of flushing", "of nginx", "µs of ReverseProxy", "flushing", "nginx", "authguard")
-	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	t.row("requests/s", "no proxy", "nginx", "flushing", "ReverseProxy", "authguard", "part of nginx", "of flushing", "of ReverseProxy")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
-		cells, ours := []string{r.Scene}, r.Rate[len(r.Rate)-1]
+		cells := []string{r.Scene}
 		for _, rate := range r.Rate {
 			cells = append(cells, thousands(int(rate)))
 		}
-		for _, rate := range r.Rate[1 : len(r.Rate)-1] {
-			cells = append(cells, fmt.Sprintf("%.2f", ours/rate))
+		for _, part := range r.Part[1 : len(r.Part)-1] {
+			cells = append(cells, fmt.Sprintf("%.2f", part))
 		}
+		t.row(cells...)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(to)
+	t = newRows(to)
+	t.row("µs of a processor, a request", "nginx", "flushing", "ReverseProxy", "authguard")
+	t.row("---", "---:", "---:", "---:", "---:")
+	for _, r := range rows {
+		cells := []string{r.Scene}
 		for _, cpu := range r.CPU[1:] {
 			cells = append(cells, fmt.Sprintf("%.0f", cpu))
 		}

@@ -20,14 +20,15 @@ type Plan struct {
 }
 
 // Ways are the ways to the app, in the order of a Row.
-var Ways = []string{"no proxy", "ReverseProxy", "the same, flushing", "nginx", "authguard"}
+var Ways = []string{"no proxy", "nginx", "ReverseProxy, flushing", "ReverseProxy", "authguard"}
 
 // A Row is what one kind of request costs each way.
 type Row struct {
 	Scene string
-	// Rate is the median of requests a second, and CPU that of the microseconds of
-	// processor time that the proxy spent on each.
-	Rate, CPU []float64
+	// Rate is the median of requests a second, Part that of authguard's part of it in
+	// the same round, and CPU that of the microseconds of processor time that the proxy
+	// spent on each.
+	Rate, Part, CPU []float64
 }
 
 // Run measures every scene. The working folder is the bench module's.
@@ -63,7 +64,7 @@ func Run(ctx context.Context, p Plan) (rows []Row, err error) {
 // measure drives all in turn, after a round that is not counted: it opens the
 // connections and, for logins, makes the places known.
 func (s scene) measure(ctx context.Context, p Plan, d *wrk.Driver, servers []*wrk.Server) (Row, error) {
-	rates, cpus := make([][]float64, len(servers)), make([][]float64, len(servers))
+	rates, cpus, parts := make([][]float64, len(servers)), make([][]float64, len(servers)), make([][]float64, len(servers))
 	for round := range p.Rounds + 1 {
 		for i, to := range servers {
 			before := to.Spent()
@@ -76,10 +77,15 @@ func (s scene) measure(ctx context.Context, p Plan, d *wrk.Driver, servers []*wr
 				cpus[i] = append(cpus[i], float64((to.Spent()-before).Microseconds())/rate/p.Takes.Seconds())
 			}
 		}
+		for i := range servers {
+			if round > 0 {
+				parts[i] = append(parts[i], rates[len(servers)-1][round-1]/rates[i][round-1])
+			}
+		}
 	}
 	row := Row{Scene: s.name}
 	for i := range servers {
-		row.Rate, row.CPU = append(row.Rate, middle(rates[i])), append(row.CPU, middle(cpus[i]))
+		row.Rate, row.Part, row.CPU = append(row.Rate, middle(rates[i])), append(row.Part, middle(parts[i])), append(row.CPU, middle(cpus[i]))
 	}
 	return row, nil
 }
@@ -101,14 +107,13 @@ func start(ctx context.Context, folder string) (all []*wrk.Server, err error) {
 		return all, err
 	}
 	app := strings.TrimSuffix(all[0].URL, "/")
-	if err := add(wrk.Start(ctx, nil, folder+"/bare", app)); err != nil {
-		return all, err
-	}
-	if err := add(wrk.Start(ctx, nil, folder+"/bare", app, "flush")); err != nil {
-		return all, err
-	}
 	if err := add(startNginx(ctx, folder, strings.TrimPrefix(app, "http://"))); err != nil {
 		return all, err
+	}
+	for _, args := range [][]string{{app, "flush"}, {app}} {
+		if err := add(wrk.Start(ctx, nil, folder+"/bare", args...)); err != nil {
+			return all, err
+		}
 	}
 	path := folder + "/authguard.yaml"
 	if err := os.WriteFile(path, fmt.Appendf(nil, config, folder, app), 0o600); err != nil {
