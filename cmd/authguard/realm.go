@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -101,7 +104,11 @@ func (r *realm) openControl() (err error) {
 // newGuard returns a guard that counts under a name.
 func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) (*guard.Guard, error) {
 	on, counting := r.site.storage, r.site.counting
-	cookies, err := trusted.NewCookies(on.keys.Cookies...)
+	keys, err := r.cookieKeys()
+	if err != nil {
+		return nil, err
+	}
+	cookies, err := trusted.NewCookies(keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +127,24 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 	}
 	g.Direct(r.config.AllowDirect)
 	return g, nil
+}
+
+// cookieKeys sign device cookies. The default realm's are those of the keys file, and
+// the others' are made of them: a browser that is known in one realm is not even
+// recognised in another.
+func (r *realm) cookieKeys() ([][]byte, error) {
+	all := slices.Clone(r.site.storage.keys.Cookies)
+	for i, key := range all {
+		if r.name == guard.DefaultRealm {
+			break
+		}
+		own, err := hkdf.Key(sha256.New, key, nil, "authguard device cookies of "+r.name, len(key))
+		if err != nil {
+			return nil, err
+		}
+		all[i] = own
+	}
+	return all, nil
 }
 
 // raise sends an alert of this realm.

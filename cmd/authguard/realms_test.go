@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -304,5 +305,53 @@ func TestRealmsComeAndGoWhileRunning(t *testing.T) {
 	}
 	if got := login("wiki.test"); got != http.StatusServiceUnavailable {
 		t.Errorf("at a host whose realm could not be opened: %d", got)
+	}
+}
+
+// Behind one listener: an app, a part of it that is a realm of its own, and another
+// app. What each app saw is counted there.
+func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
+	t.Parallel()
+	app, other := newLegacy(t, "shop"), newLegacy(t, "blog")
+	s := newServer(t, quiet+noDelay+proxied(app)+`realms:
+  - name: parts
+    paths: [/parts/*]
+    proxy:
+      routes: [{name: login, path: /parts/login, account: 'form:username', password: 'form:password', success: [status 302]}]
+  - name: blog
+    hosts: [blog.test]
+    proxy: {upstream: `+other.URL+"}\n")
+	for _, one := range []struct {
+		base, host string
+		seen       *atomic.Int64
+	}{{s.base, "", &app.seen}, {s.base + "/parts", "", &app.seen}, {s.base, "blog.test", &other.seen}} {
+		before := one.seen.Load()
+		tally(60, 20, func(i int) int {
+			return from(loopback(70, i)).at(one.host).guess(t, one.base, "ann", fmt.Sprint("guess", i)).status
+		})
+		if n := one.seen.Load() - before; n != 5 {
+			t.Errorf("%s at %q: the app saw %d passwords, want 5", one.base, one.host, n)
+		}
+	}
+	before := app.seen.Load()
+	for _, odd := range []string{"//parts", "/x/../parts", "/parts%2f", "/%70arts;x", "/PARTS"} {
+		if got := from("127.71.0.1").guess(t, s.base+odd, "ann", "guess").status; got != http.StatusBadRequest && got != http.StatusForbidden {
+			t.Errorf("%s: %d", odd, got)
+		}
+	}
+	if n := app.seen.Load() - before; n != 0 {
+		t.Errorf("spelt otherwise, %d more passwords came to the app", n)
+	}
+	s.must("captcha", "on", "--reason", "test", "--realm", "parts")
+	p := from("127.72.0.1")
+	if page := p.get(t, s.base+"/login"); page.body != "the page of shop at /login" {
+		t.Errorf("the realm that is not attacked: %s", page.body)
+	}
+	r, _ := http.NewRequest(http.MethodGet, s.base+"/parts/login", nil)
+	r.Header.Set("Accept", "text/html")
+	page := p.do(t, r)
+	picture := regexp.MustCompile(`/\.authguard/captcha/[^"]+\.png`).FindString(page.body)
+	if got := p.get(t, s.base+picture); picture == "" || got.status != http.StatusOK || got.header.Get("Content-Type") != "image/png" {
+		t.Errorf("the picture %q: %d\n%s", picture, got.status, page.body)
 	}
 }
