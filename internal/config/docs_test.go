@@ -40,6 +40,25 @@ func TestEveryKeyIsDocumentedWithItsDefault(t *testing.T) {
 	}
 }
 
+func TestTheExamplesOfRealmsAreRead(t *testing.T) {
+	t.Parallel()
+	text := read(t, "../../docs/realms.md")
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1)
+	if len(blocks) != 3 {
+		t.Errorf("%d examples", len(blocks))
+	}
+	for _, block := range blocks {
+		if l := load(t, block[1], nil); len(l.Realms) != 2 {
+			t.Errorf("%d realms in\n%s", len(l.Realms), block[1])
+		}
+	}
+	for _, key := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| (?:live|restart) \\|").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
+		if _, err := config.Parse("t.yaml", []byte("realms:\n  - "+key[1]+": x\n"), nil); strings.Contains(err.Error(), "unknown key") {
+			t.Errorf("documented, but no key of a realm: %s", key[1])
+		}
+	}
+}
+
 func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 	t.Parallel()
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1)
