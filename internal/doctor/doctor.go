@@ -150,13 +150,30 @@ func (c Config) subjects() []subject {
 	} else {
 		all = append(all, subject{"sqlite", "The database", sqlite, 6 * c.Within}) // it reads every page
 	}
-	switch c.Settings.Accounts.Source {
-	case config.SourceHtpasswd:
-		all = append(all, subject{"accounts.htpasswd", "", htpasswd, c.Within})
-	case config.SourceQuery:
-		all = append(all, subject{"accounts.database", "accounts.database", queries, c.Within})
+	all = append(all, c.accountSubjects("")...)
+	for _, r := range c.Settings.Realms {
+		if r.Accounts == c.Settings.Accounts {
+			continue
+		}
+		in := c
+		in.Settings = c.Settings.In(r)
+		all = append(all, in.accountSubjects(" of the realm "+r.Name)...)
 	}
 	return all
+}
+
+// accountSubjects are where accounts are looked up, if not in our own table.
+func (c Config) accountSubjects(whose string) []subject {
+	here := func(look func(context.Context, Config, *notes)) func(context.Context, Config, *notes) {
+		return func(ctx context.Context, _ Config, n *notes) { look(ctx, c, n) }
+	}
+	switch c.Settings.Accounts.Source {
+	case config.SourceHtpasswd:
+		return []subject{{"accounts.htpasswd", "", here(htpasswd), c.Within}}
+	case config.SourceQuery:
+		return []subject{{"accounts.database", "accounts.database" + whose, here(queries), c.Within}}
+	}
+	return nil
 }
 
 // Examine looks at everything concurrently and returns the findings, always in

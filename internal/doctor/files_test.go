@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -170,4 +171,27 @@ func certificate(t *testing.T, cert, key string, until time.Duration) {
 	}
 	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+}
+
+func TestTheAccountsOfEveryRealmAreLookedAt(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	write(t, file, "")
+	c := whole(t, func(s *config.Config) {
+		s.Accounts = config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file}
+		s.Realms = []config.Realm{
+			{Name: "like", Accounts: s.Accounts},
+			{Name: "shop", Accounts: config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file + ".gone"}},
+			{Name: "blog", Accounts: config.Accounts{Source: config.SourceQuery, Database: "/nowhere/x.db", Query: "SELECT 1"}},
+		}
+	})
+	found := map[string]int{}
+	for _, one := range examine(t, c).all {
+		if strings.HasPrefix(one.Name, "accounts.") {
+			found[string(one.State)+" "+one.Name]++
+		}
+	}
+	if found["ok accounts.htpasswd"] != 1 || found["problem accounts.htpasswd"] != 1 || found["problem accounts.database"] != 1 || len(found) != 3 {
+		t.Errorf("%v", found)
+	}
 }
