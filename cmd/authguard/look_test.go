@@ -94,8 +94,16 @@ func TestPagesBearTheSitesLookAndSpeakItsLanguagesInABrowser(t *testing.T) {
 	shows := func(want string) func() bool {
 		return func() bool { return strings.Contains(from("127.0.0.1").get(t, s.base+"/login").body, want) }
 	}
-	reload("pages: {name: Other}\n")
+	reload("pages: {name: Other}\nrealms: [{name: blog, hosts: [blog.example], pages: {name: Blog, colour: '#102030'}}]\n")
 	redistest.Until(t, "the new name", shows("<title>Sign in · Other</title>"))
+	reader := from("127.0.0.1")
+	reader.host = "blog.example"
+	redistest.Until(t, "the name of another realm", func() bool {
+		return strings.Contains(reader.get(t, s.base+"/login").body, "<title>Sign in · Blog</title>")
+	})
+	if css := reader.get(t, s.base+"/static/colours.css"); !strings.Contains(css.body, "#102030") || shows("colours.css")() {
+		t.Errorf("each realm has a look of its own: %d %s", css.status, css.body)
+	}
 	write("logo.svg", "GIF89a")
 	reload(pages)
 	redistest.Until(t, "the reload to be refused", func() bool { return s.log.has("must be an SVG, PNG or JPEG file") })
