@@ -12,6 +12,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -104,6 +105,7 @@ func (p *Proxy) Set(a App) {
 		DialContext:       (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: a.Patience,
+		TLSClientConfig: &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}, // each body has a connection of its own
 	}}
 	one.forward = &httputil.ReverseProxy{
 		Rewrite: one.rewrite, ModifyResponse: answered, ErrorHandler: failed, FlushInterval: soon, Transport: one.transport,

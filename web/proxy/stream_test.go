@@ -19,6 +19,21 @@ import (
 	"authguard/web"
 )
 
+// before is a proxy that guards nothing.
+func before(t *testing.T, app string) *Proxy {
+	t.Helper()
+	p, err := New(Config{Edge: new(web.Edge), Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream, err := url.Parse(app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Set(App{Upstream: upstream})
+	return p
+}
+
 // Nothing of an answer is kept back until more of it comes, whether its length is
 // known or not.
 func TestAnswersArriveAsTheyAreSent(t *testing.T) {
@@ -35,12 +50,7 @@ func TestAnswersArriveAsTheyAreSent(t *testing.T) {
 		}
 	}))
 	defer app.Close()
-	p, err := New(Config{Edge: new(web.Edge), Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	upstream, _ := url.Parse(app.URL)
-	p.Set(App{Upstream: upstream, Timeout: time.Minute, Patience: time.Minute})
+	p := before(t, app.URL)
 	front := httptest.NewServer(p)
 	defer front.Close()
 	for _, path := range []string{"/known", "/unknown"} {
@@ -97,11 +107,7 @@ func TestStreamsHaveTimeAsLongAsTheyMove(t *testing.T) {
 					_ = http.NewResponseController(w).Flush()
 				}
 			})}
-			p, err := New(Config{Edge: new(web.Edge), Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Set(App{Upstream: &url.URL{Scheme: "http", Host: "app"}, Timeout: time.Minute})
+			p := before(t, "http://app")
 			p.app.Load().transport.DialContext = back.dial
 			us := &http.Server{Handler: p, ReadTimeout: 15 * time.Second, WriteTimeout: 90 * time.Second, Protocols: new(http.Protocols)}
 			us.Protocols.SetHTTP1(true)
@@ -157,3 +163,30 @@ type stuck struct {
 }
 
 func (s stuck) Write(b []byte) (int, error) { return s.to.Write(b) }
+
+// Every body has a connection of its own to the app; over TLS none but the first pays
+// for a whole handshake.
+func TestConnectionsToAnAppOverTLSAreResumed(t *testing.T) {
+	t.Parallel()
+	var whole, resumed atomic.Int64
+	app := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.TLS.DidResume {
+			resumed.Add(1)
+		} else {
+			whole.Add(1)
+		}
+	}))
+	defer app.Close()
+	p := before(t, app.URL)
+	p.app.Load().transport.TLSClientConfig.RootCAs = app.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for range 5 {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("a body")))
+		if w.Code != http.StatusOK {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	if whole.Load() != 1 || resumed.Load() != 4 {
+		t.Errorf("%d whole handshakes and %d resumed, want 1 and 4", whole.Load(), resumed.Load())
+	}
+}
