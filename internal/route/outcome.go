@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,6 +66,26 @@ func (r *Route) NeedsBody() bool {
 		}
 	}
 	return false
+}
+
+// NeedsLocation reports whether Judge looks at where an answer redirects to.
+func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
+
+// Steered reports whether it makes a difference to Judge if a redirection leads to the
+// one path and query or to the other. No client may choose between them.
+func (r *Route) Steered(one, other string) bool {
+	return slices.ContainsFunc(r.rule.locations(), func(c condition) bool {
+		return c.pattern.MatchString(one) != c.pattern.MatchString(other)
+	})
+}
+
+func (r rule) locations() (all []condition) {
+	for _, c := range slices.Concat(r.success, r.failure, r.abandoned) {
+		if c.what == "location" {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // An Answer is the app's.

@@ -35,6 +35,7 @@ type visit struct {
 	attempts []guard.Decision
 	reached  atomic.Bool // the app has got the request
 	settled  bool
+	judged   func()
 	large    bool // the request is larger than a login
 }
 
@@ -169,11 +170,16 @@ func (v *visit) door() string { return "proxy/" + v.route.Name }
 // pass forwards the request and has the answer judged. A client that hangs up has
 // still guessed: the app's answer is waited for all the same, but not for ever.
 func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), v.app.Timeout)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	late := time.AfterFunc(v.app.Timeout, func() { cancel(context.DeadlineExceeded) })
+	defer late.Stop()
+	v.judged = func() { // the rest is a stream, which may be a download, and ends with its client
+		late.Stop()
+		context.AfterFunc(r.Context(), func() { cancel(context.Canceled) })
+	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { v.reached.Store(true) }})
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(v.app.Timeout + idle))
-	v.app.forward.ServeHTTP(w, r.WithContext(ctx))
+	v.app.stream(w, r.WithContext(ctx))
 }
 
 // answered judges the app's answer to a guarded request, before any of it reaches
@@ -191,7 +197,8 @@ func answered(answer *http.Response) error {
 	}
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	v.settle(outcome)
-	if outcome == guard.Succeeded {
+	v.judged()
+	if outcome == guard.Succeeded && !shared(answer) {
 		for _, d := range v.attempts {
 			device, tag, ttl := v.guard.Device(d.Ticket)
 			web.SetDevice(answer.Header, answer.Request, tag, device, ttl, v.proxy.Secure.Of(v.client))
@@ -201,6 +208,13 @@ func answered(answer *http.Response) error {
 		answer.Header.Add("Set-Cookie", v.solveCookie("", -1).String())
 	}
 	return nil
+}
+
+// shared reports whether caches may keep an answer for everybody: a device's cookie must
+// not be in it. Without one of these they keep none that a password was sent for.
+func shared(answer *http.Response) bool {
+	control := strings.ToLower(strings.Join(answer.Header.Values("Cache-Control"), ","))
+	return strings.Contains(control, "public") || strings.Contains(control, "s-maxage") || strings.Contains(control, "must-revalidate")
 }
 
 // maxJudged is how much of an answer is looked at.

@@ -303,7 +303,7 @@ func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	}
 	view := pages.DownView{Status: p.Status}
 	if r.Method == http.MethodGet {
-		view.Retry = r.URL.RequestURI()
+		view.Retry = web.LocalPath(r.URL.RequestURI()) // //elsewhere would be another host
 	}
 	v.answer(w, r, p, func() ([]byte, error) {
 		view.Page = v.proxy.Look.Page(w.Header(), r)

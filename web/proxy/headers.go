@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -45,9 +46,33 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 			delete(pr.Out.Header, name)
 		}
 	}
+	v.comesFrom(pr)
 	if v.route.NeedsBody() {
 		pr.Out.Header.Del("Accept-Encoding") // what is compressed cannot be judged
 	}
+}
+
+// comesFrom takes care that nobody chooses where a wrong password leads: Express, Rails
+// and Laravel send "back" to the Referer (Laravel, without one, to the page before), and
+// that could be where a right one leads. If it matters, whoever logs in comes from the
+// route's own page. Which site they come from stays, since apps look at that.
+func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
+	if !v.route.NeedsLocation() {
+		return
+	}
+	pr.Out.Header.Del("Referrer") // Express reads this first
+	from, err := url.Parse(pr.In.Referer())
+	own := url.URL{Scheme: pr.Out.Header.Get("X-Forwarded-Proto"), Host: pr.In.Host, Path: pr.In.URL.Path, RawPath: pr.In.URL.RawPath}
+	switch {
+	case err == nil && from.Host != "":
+		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from.RequestURI(), own.RequestURI()) {
+			return
+		}
+		own.Scheme, own.Host = from.Scheme, from.Host
+	case http.NewCrossOriginProtection().Check(pr.In) != nil:
+		own.Host = "other-site.invalid"
+	}
+	pr.Out.Header.Set("Referer", own.String())
 }
 
 // claimsIdentity reports whether a header says who or where the client is, which

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/internal/world"
 	"authguard/web"
 )
 
@@ -87,6 +90,57 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
 	p <- far
 	return near, nil
+}
+
+// Where every request has an Authorization header, downloads have the time that they
+// need, and end with their client.
+func TestWhatComesAfterTheVerdictTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		front, back := make(pipes), make(pipes)
+		left := make(chan struct{})
+		app := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for _, piece := range []string{"begin ", "end"} {
+				_, _ = io.WriteString(w, piece)
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(time.Hour)
+			}
+			<-r.Context().Done()
+			close(left)
+		})}
+		g := world.New(t, world.Options{}).Guard
+		p, err := New(Config{Edge: new(web.Edge), Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler), Guard: func(string) *guard.Guard { return g }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		login, err := route.Compile(route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Set(App{Upstream: &url.URL{Scheme: "http", Host: "app"}, Timeout: time.Minute, Routes: route.Table{login}})
+		p.app.Load().transport.DialContext = back.dial
+		us := &http.Server{Handler: p, ReadTimeout: 15 * time.Second, WriteTimeout: 90 * time.Second}
+		go func() { _ = us.Serve(front) }()
+		go func() { _ = app.Serve(back) }()
+		client := &http.Transport{DialContext: front.dial}
+		r, _ := http.NewRequest(http.MethodGet, "http://site/file", nil)
+		r.SetBasicAuth("alice", "right")
+		answer, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len("begin end"))
+		if _, err := io.ReadFull(answer.Body, got); err != nil || string(got) != "begin end" {
+			t.Errorf("%q, %v", got, err)
+		}
+		_ = answer.Body.Close()
+		<-left
+		client.CloseIdleConnections()
+		p.Off()
+		_ = us.Close()
+		_ = app.Close()
+		time.Sleep(time.Second) // in which the server ends its connections
+	})
 }
 
 // A stream goes on as long as it moves, however slowly the app answers: an upload, an

@@ -1,0 +1,106 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/route"
+	"authguard/web/proxy"
+)
+
+// behind puts another app, and one route, behind the door's proxy.
+func (d *door) behind(t *testing.T, spec route.Spec, h http.HandlerFunc) {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	upstream, _ := url.Parse(server.URL)
+	r, err := route.Compile(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.proxy.Set(proxy.App{Upstream: upstream, Routes: route.Table{r}, Timeout: time.Minute, Patience: time.Minute, MaxBody: 4096})
+}
+
+// Express, Rails and Laravel send a wrong password "back", to where the client says that
+// it comes from: that must not be where a right one leads.
+func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
+	t.Parallel()
+	for _, success := range [][]string{{"status 302", "location /home"}, {"status 302", "not location /login*"}} {
+		d := newDoor(t, redirects, nil)
+		var from []string
+		d.behind(t, route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: success}, func(w http.ResponseWriter, r *http.Request) {
+			from = append(from, r.Referer())
+			back := r.Header.Get("Referrer")
+			if back == "" {
+				back = r.Referer()
+			}
+			if back == "" {
+				back = "/home" // the page before, of the session
+			}
+			w.Header().Set("Location", back)
+			w.WriteHeader(http.StatusFound)
+		})
+		host := strings.TrimPrefix(d.URL, "http://")
+		ways := [][2]string{
+			{"Referer", "http://" + host + "/home"}, {"Referer", "http://evil.example/home"}, {"Referer", "/home"}, {"Referrer", "/home"}, {"Referer", "home"},
+			{"Referer", ""}, {"Sec-Fetch-Site", "cross-site"}, {"Referer", "%"},
+		}
+		for i, way := range ways {
+			d.send(t, fmt.Sprintf("198.18.%d.7", i), form(fmt.Sprintf("username=alice&password=%d", i)), way[0], way[1])
+		}
+		want := []string{"http://" + host + "/login", "http://evil.example/login", "http://" + host + "/login", "http://" + host + "/login", "http://" + host + "/login"}
+		if fmt.Sprint(from) != fmt.Sprint(want) {
+			t.Errorf("%v: the app saw %d passwords, from %q", success, len(from), from)
+		}
+	}
+}
+
+// A page that shows its login form elsewhere, and an app that is not judged by where it
+// redirects to, get the Referer as it is.
+func TestTheRefererPassesWhereItIsHarmless(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil, "302", "code")
+	for path, referer := range map[string]string{"/login": d.URL + "/login?next=/home", "/code": "http://evil.example/home", "/other": "/home"} {
+		d.send(t, "198.18.0.7", offer{"POST", path, "application/x-www-form-urlencoded", "username=alice&password=x"}, "Referer", referer)
+		if _, r := d.app.lastSeen(); r.Referer() != referer {
+			t.Errorf("%s: from %s, not %s", path, r.Referer(), referer)
+		}
+	}
+}
+
+// What caches may keep for everybody has no device's cookie in it.
+func TestNoDevicesCookieIsCachedForEverybody(t *testing.T) {
+	t.Parallel()
+	for control, want := range map[string]bool{"": true, "max-age=60": true, "private": true, "Public, max-age=60": false, "s-maxage=60": false, "must-revalidate": false} {
+		d := newDoor(t, redirects, nil)
+		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", control)
+		})
+		r, _ := http.NewRequest(http.MethodGet, d.URL+"/style.css", nil)
+		r.SetBasicAuth("alice", right)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := len(answer.Header["Set-Cookie"]) > 0; got != want {
+			t.Errorf("%q: a cookie is set: %v", control, got)
+		}
+	}
+}
+
+func TestThePageOfAnAppThatIsAwayLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.app.Close()
+	for path, want := range map[string]string{"//evil.example/x": `href="/"`, "/a?b=c": `href="/a?b=c"`} {
+		if page := text(t, d.send(t, "198.18.0.7", offer{"GET", path, "", ""})); !strings.Contains(page, want) || strings.Contains(page, `"//evil`) {
+			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
