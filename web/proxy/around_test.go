@@ -2,8 +2,11 @@ package proxy_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"testing"
@@ -101,6 +104,35 @@ func TestThePageOfAnAppThatIsAwayLeadsNowhereElse(t *testing.T) {
 	for path, want := range map[string]string{"//evil.example/x": `href="/"`, "/a?b=c": `href="/a?b=c"`} {
 		if page := text(t, d.send(t, "198.18.0.7", offer{"GET", path, "", ""})); !strings.Contains(page, want) || strings.Contains(page, `"//evil`) {
 			t.Errorf("%s: %s", path, page)
+		}
+	}
+}
+
+// The app's answer passes as it is: without a type that it does not have, and with no
+// second 100 Continue before it.
+func TestNothingIsAddedToAnAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.behind(t, specs["form"], func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = nil
+		w.Header().Set("X-Expect", r.Header.Get("Expect"))
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, "<html>")
+	})
+	for _, path := range []string{"/other", "/login"} {
+		asked := 0
+		r, _ := http.NewRequest(http.MethodPost, d.URL+path, strings.NewReader("username=alice&password=x"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Expect", "100-continue")
+		answer, err := (&http.Transport{ExpectContinueTimeout: time.Hour}).RoundTrip(r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(int, textproto.MIMEHeader) error { asked++; return nil },
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if asked != 1 || answer.Header["Content-Type"] != nil || answer.Header.Get("X-Expect") != "" {
+			t.Errorf("%s: %d, %v", path, asked, answer.Header)
 		}
 	}
 }

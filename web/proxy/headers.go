@@ -35,6 +35,9 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 		pr.Out.Header.Del("Upgrade")
 		pr.Out.Header.Del("Connection")
 	}
+	// The server has asked for the body, and sends it along; servers differ in what they
+	// do where a body is expected.
+	pr.Out.Header.Del("Expect")
 	// An app that does not read the body of a request would take it for the next one
 	// on the connection (CL.0): so there is none, unless the body cannot be one.
 	pr.Out.Close = pr.In.ContentLength != 0 && !v.sent.oneWord(pr.In.ContentLength)

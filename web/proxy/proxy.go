@@ -217,8 +217,12 @@ type patientWriter struct {
 	patience
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. The server guesses no type where the app
+// names none.
 func (w *patientWriter) WriteHeader(status int) {
+	if h := w.Header(); status >= http.StatusOK && h["Content-Type"] == nil {
+		h["Content-Type"] = nil
+	}
 	w.begin()
 	defer w.end()
 	w.ResponseWriter.WriteHeader(status)
