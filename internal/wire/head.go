@@ -15,8 +15,8 @@ const (
 	badRequestLine refusal = "the request line must be a method in capitals, a target and HTTP/1.1 or HTTP/1.0, with one space between them"
 	badTarget      refusal = "the target must be a path, or http:// with the name in Host, in ASCII without spaces and #"
 	badHost        refusal = "there must be one Host header, with a name and perhaps a port"
-	badName        refusal = "a header's name must be letters, digits and hyphens, with the colon right after it"
-	badValue       refusal = "a header has a control character, or is continued on a second line"
+	badName        refusal = "a header must begin with its name, of letters, digits and hyphens, and the colon right after it"
+	badValue       refusal = "a header has a control character"
 	bareLF         refusal = "a line must end in CR LF"
 	badLength      refusal = "there may be one Content-Length, in digits"
 	badCoding      refusal = "Transfer-Encoding may only be chunked, once, without Content-Length, in HTTP/1.1"
@@ -187,9 +187,6 @@ func mayTrail(name []byte) bool {
 
 // cut takes a header apart.
 func cut(line []byte) (name, value []byte, err error) {
-	if line[0] == ' ' || line[0] == '\t' {
-		return nil, nil, badValue
-	}
 	name, value, _ = bytes.Cut(line, []byte(":"))
 	if len(name) == len(line) || !tokens.all(name) {
 		return nil, nil, badName

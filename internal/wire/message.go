@@ -112,10 +112,7 @@ func (m *message) line(line []byte) error {
 		m.part = over
 		return nil
 	}
-	if len(line) > 0 {
-		return badChunk
-	}
-	m.expect(chunkSize, chunkLine)
+	m.expect(chunkSize, chunkLine) // there was room for the end of a line only
 	return nil
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -109,7 +110,7 @@ func TestAChunkThatParsersCouldReadDifferentlyIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		"5;a=b\r\nhello" + end, "5;\r\nhello" + end, "5;a\nhello" + end, "5\nhello" + end, "5\rhello" + end, "5 \r\nhello" + end, " 5\r\nhello" + end, "+5\r\nhello" + end, "-5\r\nhello" + end, "0x5\r\nhello" + end, "5_0\r\nhello" + end,
-		"00000000000000005\r\nhello" + end, "ffffffffffffffff\r\nhello" + end, "g\r\nhello" + end, "\r\nhello" + end, "5\r\nhelloXX0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "5\r\nhello\r\n0;x\r\n\r\n", "5\r\nhello\r\n0\n\r\n",
+		"00000000000000005\r\nhello" + end, "ffffffffffffffff\r\nhello" + end, "g\r\nhello" + end, "\r\nhello" + end, "5\r\nhelloXX0\r\n\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "5\r\nhello\r\n0;x\r\n\r\n", "5\r\nhello\r\n0\n\r\n",
 		"0\r\nHost: b\r\n\r\n", "0\r\nRemote-User: ann\r\n\r\n", "0\r\nremote_user: ann\r\n\r\n", "0\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "0\r\nContent-Length: 5\r\n\r\n", "0\r\nTransfer-Encoding: chunked\r\n\r\n", "0\r\nAuthorization: x\r\n\r\n",
 		"0\r\nContent-Digest : x\r\n\r\n", "0\r\nContent-Digest: x\r\n y\r\n\r\n", "0\r\nContent-Digest: x\n\r\n",
 	} {
@@ -159,6 +160,23 @@ func TestWhatEveryParserReadsAlikeIsHandedOn(t *testing.T) {
 		if len(read) == 0 || read[0] != want || !last && (len(read) != 2 || read[1] != "GET /last a ") || l.Refused() != 0 {
 			t.Errorf("%q: read %q, %d refused", raw, read, l.Refused())
 		}
+	}
+}
+
+// Whoever answers a request before they have read its body goes on answering.
+func TestNoRefusalIsWrittenIntoAnAnswer(t *testing.T) {
+	t.Parallel()
+	l := served(t, func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.EnableFullDuplex(), control.Flush()); err != nil {
+			t.Error(err)
+		}
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprint(w, "the end: ", err)
+	})
+	got := l.say(t, chunky+"5;x\r\nhello"+end)
+	if strings.Count(got, "HTTP/1.1 ") != 1 || !strings.Contains(got, "the end: read tcp: a chunk must be") || l.Refused() != 1 {
+		t.Errorf("%q", got)
 	}
 }
 
