@@ -75,7 +75,7 @@ func handedOn(raw []byte, piece int) (all []seen, partial bool) {
 	}
 	_ = server.Serve(l)
 	<-s.ended
-	turnedAway := bytes.Contains(s.wrote.Bytes(), []byte("HTTP/1.1 4")) // by net/http: a target or an Expect that it does not take
+	turnedAway := bytes.Contains(s.wrote.Bytes(), []byte("HTTP/1.1 4")) || bytes.Contains(s.wrote.Bytes(), []byte("HTTP/1.0 4")) // by net/http: a target or an Expect that it does not take
 	return all, turnedAway || conn.refused != nil || conn.message.part != over || len(conn.buffer) > 0 || s.rest.Len() > 0
 }
 
