@@ -160,3 +160,19 @@ func TestAFieldIsInUTF8WhateverItsPartSays(t *testing.T) {
 		t.Error("_charset_ passes")
 	}
 }
+
+func TestOfTwoCookiesTheLastCounts(t *testing.T) {
+	t.Parallel()
+	r := mustCompile(t, Spec{Name: "login", Path: "/login", Account: "form:u", Success: []string{"cookie sid"}})
+	for lines, want := range map[string]Verdict{
+		"sid=x; Path=/":                           Succeeded,
+		"sid=x; Path=/, sid=; Max-Age=0":          Failed,
+		"sid=; Max-Age=0, sid=x; Path=/":          Succeeded,
+		"sid=x; Path=/, sid=; Path=/a; Max-Age=0": Succeeded,
+		"sid=deleted; Max-Age=0":                  Failed,
+	} {
+		if got := r.Judge(Answer{Status: 200, Header: http.Header{"Set-Cookie": strings.Split(lines, ", ")}, Whole: true}); got != want {
+			t.Errorf("%s is %v", lines, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,13 +217,19 @@ func (c *condition) location(h http.Header) bool {
 	return err == nil && h.Get("Location") != "" && c.pattern.MatchString(u.RequestURI())
 }
 
+// cookie reports whether a cookie is set in the end, or taken away: an app may do both
+// in one answer, and browsers keep the last.
 func (c *condition) cookie(h http.Header, set bool) bool {
+	gone := map[[3]string]bool{}
 	for _, line := range h.Values("Set-Cookie") {
 		one, err := http.ParseSetCookie(line)
 		if err != nil || !c.pattern.MatchString(one.Name) {
 			continue
 		}
-		gone := one.Value == "" || one.MaxAge < 0 || !one.Expires.IsZero() && one.Expires.Before(time.Now())
+		which := [3]string{one.Name, one.Domain, cmp.Or(one.Path, "/")}
+		gone[which] = one.Value == "" || one.MaxAge < 0 || !one.Expires.IsZero() && one.Expires.Before(time.Now())
+	}
+	for _, gone := range gone {
 		if gone != set {
 			return true
 		}

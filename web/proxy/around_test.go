@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web/proxy"
 )
@@ -134,5 +135,26 @@ func TestNothingIsAddedToAnAnswer(t *testing.T) {
 		if asked != 1 || answer.Header["Content-Type"] != nil || answer.Header.Get("X-Expect") != "" {
 			t.Errorf("%s: %d, %v", path, asked, answer.Header)
 		}
+	}
+}
+
+// The app gets no cookie of ours, and all the same a browser keeps no more of them than
+// are looked at.
+func TestABrowserKeepsFewDevicesCookies(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	var cookies []string
+	for i := range guard.MaxDevices + 2 {
+		cookies = append(cookies, fmt.Sprintf("authguard_device_%d=x", i))
+	}
+	answer := d.send(t, "198.18.0.7", form("username=alice&password="+url.QueryEscape(right)), "Cookie", strings.Join(cookies, "; "))
+	taken := 0
+	for _, c := range answer.Cookies() {
+		if c.MaxAge < 0 {
+			taken++
+		}
+	}
+	if taken != 3 {
+		t.Errorf("%d cookies are taken away: %q", taken, answer.Header["Set-Cookie"])
 	}
 }

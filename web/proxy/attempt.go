@@ -26,6 +26,7 @@ type visit struct {
 	client web.Client
 
 	// Of a guarded request:
+	in       *http.Request
 	route    *route.Route
 	guard    *guard.Guard
 	sent     form            // what the visitor filled in
@@ -129,6 +130,7 @@ func (f *form) oneWord(length int64) bool {
 // attempt begins an attempt for everything that is offered, and forwards the request
 // if all of it may be looked at.
 func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offer) {
+	v.in = r
 	v.presented(r)
 	insufficient := false
 	for i, c := range offer.Credentials {
@@ -201,7 +203,7 @@ func answered(answer *http.Response) error {
 	if outcome == guard.Succeeded && !shared(answer) {
 		for _, d := range v.attempts {
 			device, tag, ttl := v.guard.Device(d.Ticket)
-			web.SetDevice(answer.Header, answer.Request, tag, device, ttl, v.proxy.Secure.Of(v.client))
+			web.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
 		}
 	}
 	if v.solve.Claimed() {
