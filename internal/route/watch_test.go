@@ -107,6 +107,7 @@ var hidden = map[string]string{
 	"in RFC 5987's way":          strings.Replace(parted("u"), `name="u"`, `name*=utf-8''u`, 1),
 	"lines end in line feeds":    strings.ReplaceAll(parted("id"), "\r\n", "\n"),
 	"cut":                        strings.TrimSuffix(parted("id"), "--\r\n"),
+	"in the middle of a text":    strings.Replace(parted("id"), "text of id", "text--XyZ\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n", 1),
 	"a delimiter goes on":        strings.Replace(parted("id"), "--XyZ--", "--XyZ x", 1),
 }
 

@@ -61,6 +61,10 @@ func TestXMLRPCOffersAPasswordForEachCall(t *testing.T) {
 		{"the usual call", methodCall("wp.getUsersBlogs", strs("alice", "pass")), []Credential{{"alice", "pass"}}},
 		{"the site's number comes first", methodCall("wp.getPosts", "<param><value><int>1</int></value></param>"+strs("alice", "p&amp;&#97;ss")), []Credential{{"alice", "p&ass"}}},
 		{"Blogger's key comes first", methodCall("blogger.getUsersBlogs", strs("key", "alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"a page's number comes second", methodCall("wp.getPage", strs("1", "2", "alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"here, too", methodCall("wp.editPage", strs("1", "2", "alice", "pass", "x")), []Credential{{"alice", "pass"}}},
+		{"Blogger's method by another name", methodCall("metaWeblog.deletePost", strs("key", "2", "alice", "pass")), []Credential{{"alice", "pass"}}},
+		{"a post's number comes third", methodCall("blogger.getPost", strs("key", "2", "alice", "pass")), []Credential{{"alice", "pass"}}},
 		{"a post is looked through", methodCall("metaWeblog.newPost", strs("1", "alice", "pass")+
 			"<param><value><struct><member><name>a</name><value><array><data><value><i4>1</i4></value></data></array></value></member></struct></value></param>"), []Credential{{"alice", "pass"}}},
 		{"no password at all", methodCall("system.listMethods", ""), nil},
