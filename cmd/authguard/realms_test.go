@@ -183,6 +183,35 @@ func TestAnAttackOnOneRealmIsNoPressureInAnother(t *testing.T) {
 	}
 }
 
+// TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother: with one queue for all, whom the
+// attack on the shop crowds out at the blog would be pressure there, and switch its
+// CAPTCHA mode on.
+func TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother(t *testing.T) {
+	t.Parallel()
+	const crowded = quiet + noDelay + "passwords: {cost: 10, at_once: 1, queue: 1, wait: 1m}\n"
+	s := newServer(t, crowded+"realms:\n  - {name: shop, hosts: [shop.test]}\n  - {name: blog, hosts: [blog.test]}\n", "blog/ann")
+	done := make(chan map[int]int)
+	go func() {
+		done <- tally(300, 40, func(i int) int {
+			return from(loopback(80, i)).at("shop.test").login(t, s, fmt.Sprint("nobody", i), "wrong").status
+		})
+	}()
+	redistest.Until(t, "the shop to turn people away", func() bool { return s.gaugeOf(t, "shop", "authguard_checks_shed_total") > 0 })
+	for range 10 {
+		if got := from("127.81.0.1").at("blog.test").login(t, s, "ann", rightPassword); got.status != http.StatusOK {
+			t.Errorf("a login at the blog: %d %s", got.status, got.body)
+		}
+	}
+	if counts := <-done; counts[http.StatusServiceUnavailable] == 0 || counts[http.StatusUnauthorized] == 0 {
+		t.Errorf("the shop: %v", counts)
+	}
+	for _, name := range []string{"authguard_checks_shed_total", "authguard_pressure", "authguard_captcha_mode"} {
+		if n := s.gaugeOf(t, "blog", name); n != 0 {
+			t.Errorf("%s of the blog: %d, want 0", name, n)
+		}
+	}
+}
+
 func TestAnAttackOnOneRealmIsKnownToAllNodes(t *testing.T) {
 	t.Parallel()
 	var users []string

@@ -105,7 +105,10 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 1m}\ndata: " + filepath.Join(dir, "data") + "\n"
+	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\ndata: " + filepath.Join(dir, "data") + "\n"
+	if !strings.Contains(yaml, "passwords:") {
+		config += "passwords: {cost: 10, wait: 1m}\n"
+	}
 	if !strings.Contains(yaml, "shutdown:") {
 		config += "shutdown: {delay: 0s}\n"
 	}
