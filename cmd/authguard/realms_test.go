@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"authguard/internal/redistest"
 )
 
@@ -382,5 +384,28 @@ func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
 	picture := regexp.MustCompile(`/\.authguard/captcha/[^"]+\.png`).FindString(page.body)
 	if got := p.get(t, s.base+picture); picture == "" || got.status != http.StatusOK || got.header.Get("Content-Type") != "image/png" {
 		t.Errorf("the picture %q: %d\n%s", picture, got.status, page.body)
+	}
+}
+
+func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, sites, "adminann", "shop/ann")
+	from("127.90.0.1").at("shop.test").login(t, s, "ann", "wrong")
+	b := openTab(t)
+	b.goTo(s.admin + "/")
+	b.send("adminann", rightPassword)
+	b.do("the shop", chromedp.WaitVisible("#live"), chromedp.Click(`nav[aria-label=Realms] a[href="/?realm=shop"]`))
+	b.until("the shop's numbers", `document.querySelector('a[aria-current=page]')?.innerText === "shop" && document.querySelector("#live").innerText.includes("ann")`)
+	b.do("switching", chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
+	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is switched on")`)
+	b.picture("realms")
+	b.do("looking up", chromedp.SetValue("#account", "ann"), chromedp.Click(".lookup-form button"))
+	b.until("the answer about the shop's ann", `location.search.includes("realm=shop") && document.querySelector("#lookup").innerText.includes("ann")`)
+	if shop, ours := s.gaugeOf(t, "shop", "authguard_captcha_mode"), s.gauge(t, "authguard_captcha_mode"); shop != 1 || ours != 0 {
+		t.Errorf("CAPTCHA mode: shop %d, default %d", shop, ours)
+	}
+	b.goTo(s.admin + "/?realm=shoe")
+	if !strings.Contains(b.text(), "no realm") {
+		t.Errorf("a realm that is not there: %s", b.text())
 	}
 }
