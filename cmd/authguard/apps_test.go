@@ -265,6 +265,36 @@ func (a realApp) logIn(b *tab, base, password string) {
 	b.do("logging in", chromedp.WaitVisible(a.user), chromedp.SetValue(a.user, appstest.User), chromedp.SendKeys(a.password, password), chromedp.Click(a.button))
 }
 
+// While the site is under attack a stranger solves a challenge before the
+// application's own form, and then logs in as ever.
+func TestAppsChallengeComesBeforeTheForm(t *testing.T) {
+	for _, name := range []string{"Django", "WordPress"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := realApps[name]
+			app := a.start(t)
+			s, known := pictured(t, a.before(t, app)+"limits: {longest_check: 1m}\nsite: {floor: 1, ceiling: 1, address_share: 1, slow: 0s}\n")
+			for i := range 3 {
+				a.send(t, s.base, loopback(72, i), a.variants[0], fmt.Sprint("nobody", i), "wrong")
+			}
+			seen := app.Guesses(t)
+			b := openTab(t)
+			b.goTo(s.base + a.page)
+			b.do("the challenge", chromedp.WaitVisible("#captcha_answer"))
+			b.until("the picture", `document.querySelector(".captcha-image").complete`)
+			b.picture("ahead-" + a.preset)
+			b.until("the picture", `document.querySelector(".captcha-image").complete`)
+			b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()), chromedp.Click("main form button[type=submit]"))
+			b.do("the application's form", chromedp.WaitVisible(a.user))
+			a.logIn(b, s.base, appstest.Password)
+			b.until("being logged in", `document.body.innerText.includes("`+a.inside+`")`)
+			if n := app.Guesses(t) - seen; n != 1 {
+				t.Errorf("the application saw %d passwords, want 1", n)
+			}
+		})
+	}
+}
+
 // However a password is offered, the application sees no more of them than the limit.
 // What it does not take without us either, it need not see.
 func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
