@@ -14,6 +14,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/route"
 	"authguard/web"
+	"authguard/web/proxy"
 )
 
 // main is the default realm. Its administrators are those of all.
@@ -159,7 +160,11 @@ func (s *site) dispatch(loaded *config.Loaded) {
 		t.Claims = append(t.Claims, web.Claim{Tokens: tokensOf(l.config), Handler: l, Leaving: true})
 	}
 	for _, c := range loaded.Realms {
-		paths, _ := route.ParsePaths(c.Paths) // which the configuration has checked
+		written := c.Paths
+		if len(written) > 0 {
+			written = append(slices.Clone(written), proxy.BaseOf(c.Name)+"/*")
+		}
+		paths, _ := route.ParsePaths(written) // which the configuration has checked
 		claim := web.Claim{Hosts: c.Hosts, Tokens: tokensOf(loaded.In(c)), Paths: paths, Handler: http.HandlerFunc(unopened)}
 		if r := s.realm(c.Name); r != nil {
 			claim.Handler = r

@@ -381,9 +381,14 @@ func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
 	r, _ := http.NewRequest(http.MethodGet, s.base+"/parts/login", nil)
 	r.Header.Set("Accept", "text/html")
 	page := p.do(t, r)
-	picture := regexp.MustCompile(`/\.authguard/captcha/[^"]+\.png`).FindString(page.body)
+	picture := regexp.MustCompile(`/\.authguard/~parts/captcha/[^"]+\.png`).FindString(page.body)
 	if got := p.get(t, s.base+picture); picture == "" || got.status != http.StatusOK || got.header.Get("Content-Type") != "image/png" {
 		t.Errorf("the picture %q: %d\n%s", picture, got.status, page.body)
+	}
+	for _, own := range []string{"/.authguard/~parts/login/code", "/.authguard/~parts/static/login.js", "/.authguard/static/login.js"} {
+		if got := p.get(t, s.base+own); got.status != http.StatusOK {
+			t.Errorf("%s: %d", own, got.status)
+		}
 	}
 }
 

@@ -19,9 +19,13 @@ import (
 func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
 	login := r.login(d, "login", &d.edge, d.at.Session, r.people.source)
-	login.Look = r.look.Below(proxy.Base)
+	base := proxy.Base
+	if r.name != guard.DefaultRealm {
+		base = proxy.BaseOf(r.name)
+	}
+	login.Look = r.look.Below(base)
 	r.proxy, err = proxy.New(proxy.Config{
-		Edge: &d.edge, Guard: r.guardOf, Login: login, Look: r.look, Challenges: r.mode.challenges,
+		Base: base, Edge: &d.edge, Guard: r.guardOf, Login: login, Look: r.look, Challenges: r.mode.challenges,
 		Remote: r.mode.remote, Hold: &r.hold, Secure: d.secure(), Origin: r.config.Origin, Secret: slices.Concat(r.site.storage.keys.Challenges, []byte(r.name)), Log: r.log,
 	})
 	if err != nil {

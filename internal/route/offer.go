@@ -119,6 +119,9 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 		}
 		o, err := one.read(r, body)
 		if err == nil && len(o.Credentials) > 0 {
+			o.Credentials, err = few(o.Credentials)
+		}
+		if err == nil && len(o.Credentials) > 0 {
 			err = one.named(o.Credentials)
 		}
 		switch {
@@ -208,6 +211,27 @@ func members(body []byte) (names []string) {
 			names = append(names, token.String())
 		}
 	}
+}
+
+// mostOffered is how many accounts one request may offer passwords for.
+const mostOffered = 5
+
+// few leaves out what is offered twice, which is one guess, and refuses what nobody
+// sends but to guess: two passwords for an account, or many accounts. Their attempts
+// would wait for each other.
+func few(all []Credential) (kept []Credential, err error) {
+	for _, c := range all {
+		switch i := slices.IndexFunc(kept, func(k Credential) bool { return strings.EqualFold(k.Account, c.Account) }); {
+		case i >= 0 && kept[i].Password != c.Password:
+			return nil, refuse("Send one password for an account.")
+		case i < 0:
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) > mostOffered {
+		return nil, refuse("Send the passwords of at most %d accounts at once.", mostOffered)
+	}
+	return kept, nil
 }
 
 // named refuses names that the route does not know to be written in one way. Nobody

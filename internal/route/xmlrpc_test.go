@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestXMLRPCOffersAPasswordForEachCall(t *testing.T) {
 	t.Parallel()
 	var five []Credential
 	for i := range 5 {
-		five = append(five, Credential{"alice", fmt.Sprint("guess ", i)})
+		five = append(five, Credential{fmt.Sprint("alice", i), fmt.Sprint("guess ", i)})
 	}
 	for _, c := range []struct {
 		name, body string
@@ -157,4 +158,35 @@ func FuzzXMLRPC(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Attempts of one request would wait for each other's outcome: nobody sends two
+// passwords for an account, or many accounts, but to guess.
+func TestOneRequestOffersFewPasswords(t *testing.T) {
+	t.Parallel()
+	table := Table{mustCompile(t, Spec{Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"status 200"}})}
+	find := func(all ...Credential) (int, error) {
+		r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/xmlrpc.php"}, Header: http.Header{"Content-Type": {"text/xml"}}}
+		_, offer, err := table.Find(r, []byte(many(all...)))
+		return len(offer.Credentials), err
+	}
+	same, others := make([]Credential, 200), make([]Credential, 6)
+	for i := range same {
+		same[i] = Credential{"alice", "one"}
+	}
+	for i := range others {
+		others[i] = Credential{fmt.Sprint("account", i), "one"}
+	}
+	if n, err := find(same...); n != 1 || err != nil {
+		t.Errorf("200 calls with one password: %d, %v", n, err)
+	}
+	if n, err := find(others[:5]...); n != 5 || err != nil {
+		t.Errorf("five accounts: %d, %v", n, err)
+	}
+	if _, err := find(others...); err == nil {
+		t.Error("six accounts in one request")
+	}
+	if _, err := find(Credential{"alice", "one"}, Credential{"Alice", "two"}); err == nil {
+		t.Error("two passwords for an account in one request")
+	}
 }

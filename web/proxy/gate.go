@@ -212,7 +212,7 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 		p.Challenge = &issued
 		p.Detail = "The password was not looked at. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, if there is work, Authguard-Captcha-Work."
 	case web.SlowDown:
-		p.Detail = "The password was not looked at. Where an account is closed to new places, a one-time code lets you in: send it in the header Authguard-Code; " + Base + "/login/code says how to get one."
+		p.Detail = "The password was not looked at. Where an account is closed to new places, a one-time code lets you in: send it in the header Authguard-Code; " + v.proxy.Base + "/login/code says how to get one."
 	}
 	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
@@ -232,7 +232,7 @@ func (v *visit) gate(w http.ResponseWriter, r *http.Request, p web.Problem, view
 	if c := p.Challenge; c != nil {
 		for _, path := range []*string{&c.Image, &c.Audio} {
 			if *path != "" {
-				*path = Base + *path
+				*path = v.proxy.Base + *path
 			}
 		}
 	}

@@ -11,6 +11,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
@@ -33,8 +34,13 @@ import (
 // Base begins the paths that are ours, and not the app's.
 const Base = "/.authguard"
 
+// BaseOf begins those of a realm that shares its host with others.
+func BaseOf(realm string) string { return Base + "/~" + realm }
+
 // Config is what a Proxy needs.
 type Config struct {
+	// Base begins our own paths: a realm's BaseOf; default Base.
+	Base string
 	Edge *web.Edge
 	// Guard is that of a route's counters, by the route's name.
 	Guard func(name string) *guard.Guard
@@ -82,8 +88,9 @@ type app struct {
 
 // New returns a proxy without an app.
 func New(c Config) (*Proxy, error) {
+	c.Base = cmp.Or(c.Base, Base)
 	p := &Proxy{Config: c}
-	p.Look = c.Look.Below(Base)
+	p.Look = c.Look.Below(c.Base)
 	var err error
 	if p.forms, err = newForms(c.Secret); err != nil {
 		return nil, err
@@ -127,12 +134,12 @@ func (p *Proxy) ownPaths() http.Handler {
 	if p.Login != nil {
 		p.Login.CodeRoutes(e)
 	}
-	return http.StripPrefix(Base, e)
+	return http.StripPrefix(p.Base, e)
 }
 
 // ServeHTTP streams a request to the app, or guards it. There must be an app.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, Base+"/") {
+	if strings.HasPrefix(r.URL.Path, p.Base+"/") {
 		p.own.ServeHTTP(w, r)
 		return
 	}
