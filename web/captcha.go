@@ -13,13 +13,13 @@ import (
 	"authguard/captchamode/challenge"
 )
 
-// Media is GET /captcha/{id}.png and .wav: a challenge that was issued, until
-// it is spent.
-func Media(challenges *challenge.Desk) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		file := c.Param("file")
-		ext := path.Ext(file)
-		m, err := challenges.Media(c.Request().Context(), strings.TrimSuffix(file, ext), strings.TrimPrefix(ext, "."))
+// Media adds GET and HEAD /captcha/{id}.png and .wav: a challenge that was issued,
+// until it is spent.
+func Media(e *echo.Echo, challenges *challenge.Desk) {
+	file(e, "/captcha/:file", func(c echo.Context) error {
+		name := c.Param("file")
+		ext := path.Ext(name)
+		m, err := challenges.Media(c.Request().Context(), strings.TrimSuffix(name, ext), strings.TrimPrefix(ext, "."))
 		switch {
 		case errors.Is(err, challenge.ErrGone):
 			return refusal(http.StatusNotFound, "problem.challenge-over")
@@ -33,5 +33,5 @@ func Media(challenges *challenge.Desk) echo.HandlerFunc {
 		c.Response().Header().Set("Content-Type", m.Type)
 		http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(m.Body))
 		return nil
-	}
+	})
 }

@@ -50,7 +50,7 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	return page
 }
 
-// static is GET /static/{file}: a file of the look, or one that all looks have. A
+// static is GET and HEAD /static/{file}: a file of the look, or one that all looks have. A
 // changed one is seen within five minutes.
 func (l *Look) static(c echo.Context) error {
 	name := c.Param("file")

@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -193,4 +194,33 @@ func TestTheLogoAndTheColoursAreServedAsWhatTheyAre(t *testing.T) {
 	for _, none := range []string{"/static/", "/static/static.go", "/static/x"} {
 		want(t, h.browser(page).get(none), http.StatusNotFound)
 	}
+}
+
+func TestHEADOfAFileIsAnsweredLikeGETWithoutABody(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.dress(t, pages.Brand{Name: "Shop", Logo: []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)})
+	issued, err := h.Issue(t.Context(), guard.Attempt{Address: netip.MustParseAddr("192.0.2.1"), Door: "login"}, guard.Decision{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, status := range map[string]int{
+		"/static/logo": http.StatusOK, "/static/authguard.css": http.StatusOK, "/static/none": http.StatusNotFound,
+		"/captcha/" + issued.ID + ".png": http.StatusOK, "/captcha/none.wav": http.StatusNotFound,
+	} {
+		b := h.browser(page)
+		got, head := b.get(path), b.do("HEAD", path, "", "")
+		if got.Code != status || head.Code != status {
+			t.Errorf("%s: GET %d, HEAD %d, want %d", path, got.Code, head.Code, status)
+		}
+		for _, name := range []string{"Content-Type", "Content-Length", "Cache-Control", "ETag", "Content-Security-Policy"} {
+			if head.Header().Get(name) != got.Header().Get(name) {
+				t.Errorf("%s: %s is %q, by GET %q", path, name, head.Header().Get(name), got.Header().Get(name))
+			}
+		}
+		if status == http.StatusOK && head.Body.Len() > 0 {
+			t.Errorf("%s: HEAD has a body of %d bytes", path, head.Body.Len())
+		}
+	}
+	want(t, h.browser(page).do("POST", "/static/logo", "", ""), http.StatusMethodNotAllowed)
 }

@@ -37,7 +37,7 @@ func (p *Public) Handler() http.Handler {
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
 	p.Login.Routes(e)
 	e.GET(verifyPath, p.Login.verify)
-	e.GET("/captcha/:file", Media(p.Challenges))
+	Media(e, p.Challenges)
 	p.API.Routes(e)
 	return e
 }
@@ -51,6 +51,13 @@ func NewEcho(origin string, look *Look, log *slog.Logger) *echo.Echo {
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = errorHandler(look, log)
 	e.Use(secureHeaders, recovered(log), sameOrigin(origin))
-	e.GET("/static/:file", look.static)
+	file(e, "/static/:file", look.static)
 	return e
+}
+
+// file adds a path that is only read. HEAD is answered like GET, without the body
+// (RFC 9110, section 9.3.2): echo does not do so by itself.
+func file(e *echo.Echo, path string, h echo.HandlerFunc) {
+	e.GET(path, h)
+	e.HEAD(path, h)
 }

@@ -145,7 +145,7 @@ func (d *doors) administration() http.Handler {
 	login.Admin, login.Directory = true, admin.Directory
 	e := web.NewEcho("", nil, d.site.log)
 	e.Use(d.inside.Local)
-	e.GET("/captcha/:file", web.Media(r.mode.challenges))
+	web.Media(e, r.mode.challenges)
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready,
 	}

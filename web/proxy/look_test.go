@@ -64,6 +64,9 @@ func TestOurPagesBeforeAnAppAreTheSites(t *testing.T) {
 	if r := d.send(t, "203.0.113.9", offer{"GET", "/.authguard/static/logo", "", ""}); text(t, r) != svg || r.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("the logo: %d %v", r.StatusCode, r.Header)
 	}
+	if r := d.send(t, "203.0.113.9", offer{"HEAD", "/.authguard/static/logo", "", ""}); r.StatusCode != http.StatusOK || r.ContentLength != int64(len(svg)) {
+		t.Errorf("HEAD of the logo: %d %v", r.StatusCode, r.Header)
+	}
 	d.app.Close()
 	check("no app", d.send(t, "203.0.113.10", offer{"GET", "/login", "", ""}, german...), http.StatusBadGateway, "Diese Seite antwortet nicht")
 }

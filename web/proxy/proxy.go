@@ -130,7 +130,7 @@ func (p *Proxy) put(one *app) {
 // ownPaths are the pictures, the static files and the page about one-time codes.
 func (p *Proxy) ownPaths() http.Handler {
 	e := web.NewEcho(p.Origin, p.Look, p.Log)
-	e.GET("/captcha/:file", web.Media(p.Challenges))
+	web.Media(e, p.Challenges)
 	if p.Login != nil {
 		p.Login.CodeRoutes(e)
 	}
