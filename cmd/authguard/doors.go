@@ -159,7 +159,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	if r.name != guard.DefaultRealm {
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
 	}
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: d.secure()}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d)}
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = p.forget
 	}
@@ -177,11 +177,12 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 }
 
-func (d *doors) secure() web.CookieSecurity {
+// secure is for TLS only where browsers find the realm so.
+func (r *realm) secure(d *doors) web.CookieSecurity {
 	switch {
 	case d.at.SecureCookies == config.SecureNever:
 		return web.SecureNever
-	case d.at.SecureCookies == config.SecureAlways || strings.HasPrefix(d.at.Config.Origin, "https://"):
+	case d.at.SecureCookies == config.SecureAlways || strings.HasPrefix(r.config.Origin, "https://"):
 		return web.SecureAlways
 	}
 	return web.SecureLikeRequest
