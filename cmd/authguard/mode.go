@@ -55,9 +55,8 @@ func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 // default one's: there may be many realms.
 const picturesKept = 2 << 20
 
-// openChallenges makes the desk. Its secret is that of all realms, so that a picture
-// can be had from whichever realm the host stands for; whom a challenge is good for is
-// in its bond, which is keyed by the realm.
+// openChallenges makes the desk. Its secret is that of all realms: whom a challenge is
+// good for is in its bond, which is keyed by the realm.
 func (m *mode) openChallenges(r *realm) (err error) {
 	on, spent, wanted := r.site.storage, r.site.counting.spent, r.config.Challenge
 	kept := 0 // the usual
