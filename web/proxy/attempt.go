@@ -85,11 +85,18 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead(r) {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, v.app.MaxBody+1))
+	limit := v.app.MaxBody
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err == nil && int64(len(body)) > limit && bytes.HasPrefix(body, []byte(sealedField+"=")) {
+		limit = sealedSize(limit) // a form that was not too large before it was sealed
+		var rest []byte
+		rest, err = io.ReadAll(io.LimitReader(r.Body, limit+1-int64(len(body))))
+		body = append(body, rest...)
+	}
 	if err != nil {
 		return &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
 	}
-	if v.large = int64(len(body)) > v.app.MaxBody; v.large {
+	if v.large = int64(len(body)) > limit; v.large {
 		if routes.Single() {
 			return tooLarge
 		}

@@ -64,6 +64,9 @@ func (f *forms) seal(one form, path string) string {
 	return base64.RawURLEncoding.EncodeToString(f.aead.Seal(nil, nil, plain, []byte(path)))
 }
 
+// sealedSize is how large our page's form may be around a sealed one of a size.
+func sealedSize(size int64) int64 { return 2*size + 8<<10 }
+
 func (f *forms) open(text, path string) (one form, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

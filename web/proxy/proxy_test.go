@@ -559,7 +559,8 @@ func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
 	for i := range 5 {
 		d.send(t, fmt.Sprintf("198.18.%d.1", i), form("username=alice&password=guess-"+fmt.Sprint(i)))
 	}
-	r := d.send(t, "203.0.113.9", form("username=alice&password=correct+horse&remember=yes"))
+	large := strings.Repeat("x", 4000) // sealed it is more than the largest form
+	r := d.send(t, "203.0.113.9", form("username=alice&password=correct+horse&remember=yes&x="+large))
 	page := text(t, r)
 	kept, id := gate(t, page)
 	if r.StatusCode != http.StatusForbidden || kept == "" || id == "" || strings.Contains(page, "correct+horse") || strings.Contains(page, "correct horse") {
@@ -568,7 +569,7 @@ func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
 	solved := url.Values{"authguard_form": {kept}, "authguard_next": {""}, "captcha_id": {id}, "captcha_answer": {world.Answer}}.Encode()
 	r = d.send(t, "203.0.113.9", form(solved))
 	password, last := d.app.lastSeen()
-	if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/home" || password != right || last.PostFormValue("remember") != "yes" {
+	if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/home" || password != right || last.PostFormValue("remember") != "yes" || last.PostFormValue("x") != large {
 		t.Fatalf("%d, %q, %v", r.StatusCode, password, last.PostForm)
 	}
 	if device := strings.Join(r.Header.Values("Set-Cookie"), ";"); !strings.Contains(device, "authguard_device_") {
