@@ -1,5 +1,5 @@
 // Package doctor examines everything that a configuration names: Redis, the
-// database, files, listeners. It says in plain words what is wrong, or may go
+// database, files, listeners, the apps behind the proxy. It says in plain words what is wrong, or may go
 // wrong later, and how to mend it.
 //
 // It changes nothing, on this machine or on servers, and reveals no secret. Whether
@@ -45,12 +45,13 @@ type Config struct {
 	Within time.Duration
 
 	// For tests: this machine's clock, its resolver, the free bytes of a
-	// folder's file system, and how many files a process may have open. nil:
-	// the real ones.
+	// folder's file system, how many files a process may have open, and this
+	// machine's addresses other than loopback. nil: the real ones.
 	Now         func() time.Time
 	Lookup      func(ctx context.Context, host string) ([]netip.Addr, error)
 	Free        func(folder string) (uint64, error)
 	Descriptors func() (uint64, error)
+	Addresses   func() ([]netip.Addr, error)
 }
 
 func (c Config) complete() Config {
@@ -72,6 +73,9 @@ func (c Config) complete() Config {
 			err := syscall.Statfs(folder, &s)
 			return uint64(s.Bavail) * uint64(s.Bsize), err
 		}
+	}
+	if c.Addresses == nil {
+		c.Addresses = ownAddresses
 	}
 	if c.Descriptors == nil {
 		c.Descriptors = func() (uint64, error) {
@@ -159,7 +163,7 @@ func (c Config) subjects() []subject {
 		in.Settings = c.Settings.In(r)
 		all = append(all, in.accountSubjects(" of the realm "+r.Name)...)
 	}
-	return all
+	return append(all, c.upstreamSubjects()...)
 }
 
 // accountSubjects are where accounts are looked up, if not in our own table.

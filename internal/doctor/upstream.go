@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// An upstream is the app behind the proxy of a realm.
+type upstream struct {
+	*url.URL
+	about string
+}
+
+// upstreamSubjects are the apps of all realms, each looked at once.
+func (c Config) upstreamSubjects() (all []subject) {
+	seen := map[string]bool{"": true}
+	add := func(base, whose string) {
+		u, err := url.Parse(base)
+		if seen[base] || err != nil {
+			return
+		}
+		seen[base] = true
+		app := upstream{u, "The app " + u.Redacted() + whose}
+		within := c.Within * 2 / 5 // 2 s: visitors wait for it
+		all = append(all, subject{"proxy.upstream", app.about, app.answers, within}, subject{"proxy.around", app.about, app.around, within})
+	}
+	add(c.Settings.Proxy.Upstream, "")
+	for _, r := range c.Settings.Realms {
+		add(r.Proxy.Upstream, " of the realm "+r.Name)
+	}
+	return all
+}
+
+// answers asks for the app's base URL, on the way that the proxy takes. Any status
+// will do: the app may answer only to names of its own.
+func (a upstream) answers(ctx context.Context, c Config, n *notes) {
+	n.check("proxy.plain", "", advice(a.Scheme == "http" && c.reachOf(ctx, a.Hostname()) == public,
+		"Use an https URL in proxy.upstream, or a private network between the two.",
+		"is talked to without encryption, and is on no private network: passwords cross it readably."))
+	status, connected, err := a.ask(ctx)
+	late := connected && errors.Is(err, context.DeadlineExceeded)
+	n.check("proxy.upstream", "answers ("+status+").",
+		advice(late, "See whether it hangs or is busy: its log says so. Visitors wait as long.",
+			"takes connections, but did not answer a GET within 2 s."),
+		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+" must get an answer.",
+			"cannot be reached: %s. Visitors get the page that says so (502).", why(err)))
+}
+
+// ask sends a GET to the app. A redirection is an answer.
+func (a upstream) ask(ctx context.Context) (status string, connected bool, err error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			connected = err == nil
+			return conn, err
+		},
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.String(), nil)
+	if err != nil {
+		return "", false, err
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return "", connected, err
+	}
+	return answer.Status, true, answer.Body.Close()
+}
+
+// around looks whether an app that should be for this machine alone listens on its
+// other addresses as well: whoever reaches it there is not guarded.
+func (a upstream) around(ctx context.Context, c Config, n *notes) {
+	if c.reachOf(ctx, a.Hostname()) != loopback {
+		return
+	}
+	own, err := c.Addresses()
+	open := a.open(ctx, c, own)
+	n.check("proxy.around", "is open on no other address of this machine.",
+		advice(err != nil, "Try its port on this machine's other addresses.", "may be open on other addresses of this machine, which cannot be told: %v.", err),
+		advice(len(open) > 0, "Have the app listen on 127.0.0.1 only, or close that port with a firewall; if something else listens there, nothing is wrong.",
+			"is open on %s as well: whoever reaches it there walks around the proxy.", strings.Join(open, ", ")))
+}
+
+// open are this machine's other addresses that take connections on the app's port.
+func (a upstream) open(ctx context.Context, c Config, own []netip.Addr) (open []string) {
+	port := a.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[a.Scheme]
+	}
+	for _, one := range own {
+		at := net.JoinHostPort(one.Unmap().String(), port)
+		if c.ours(at) {
+			continue
+		}
+		if conn, err := new(net.Dialer).DialContext(ctx, "tcp", at); err == nil {
+			_ = conn.Close()
+			open = append(open, at)
+		}
+	}
+	return open
+}
+
+// ours reports whether the server itself may listen at an address: it can have the
+// app's port on the addresses that the app has not.
+func (c Config) ours(at string) bool {
+	_, port, _ := net.SplitHostPort(at)
+	return slices.ContainsFunc([]string{c.Settings.Listen, c.Settings.Admin.Listen}, func(listen string) bool {
+		host, own, err := net.SplitHostPort(listen)
+		a, _ := netip.ParseAddr(host)
+		return err == nil && own == port && (host == "" || a.IsUnspecified() || listen == at)
+	})
+}
+
+// ownAddresses are this machine's, but for loopback, and those that need a zone.
+func ownAddresses() (own []netip.Addr, err error) {
+	all, err := net.InterfaceAddrs()
+	for _, one := range all {
+		p, err := netip.ParsePrefix(one.String())
+		if a := p.Addr(); err == nil && !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+			own = append(own, a)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing them: %w", err)
+	}
+	return own, nil
+}
