@@ -48,7 +48,7 @@ func (c learnCmd) Run(g *globals) error {
 	}
 	if g.JSON {
 		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
-			"account": spec.Account, "password": spec.Password, "success": spec.Success})
+			"account": spec.Account, "password": spec.Password, "success": spec.Success, "folder": spec.Folder})
 	}
 	_, err = fmt.Fprintf(g.out, "# Put this into authguard.yaml, and see that it says what you mean.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
 	return err
@@ -56,10 +56,11 @@ func (c learnCmd) Run(g *globals) error {
 
 // A learner is a proxy before an app that watches two logins.
 type learner struct {
-	watcher *learn.Watcher
-	forward *httputil.ReverseProxy
-	say     io.Writer
-	found   chan route.Spec
+	watcher  *learn.Watcher
+	upstream *url.URL
+	forward  *httputil.ReverseProxy
+	say      io.Writer
+	found    chan [2]*learn.Login // one that failed and one that succeeded
 
 	mu     sync.Mutex
 	failed *learn.Login
@@ -69,14 +70,9 @@ type learner struct {
 const maxLearned = 1 << 20
 
 func newLearner(upstream *url.URL, say io.Writer) *learner {
-	l := &learner{watcher: learn.New(), say: say, found: make(chan route.Spec, 1)}
+	l := &learner{watcher: learn.New(), upstream: upstream, say: say, found: make(chan [2]*learn.Login, 1)}
 	l.forward = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(upstream)
-			r.Out.Host = r.In.Host // as behind authguard: apps make links of it
-			r.Out.Header.Del("Accept-Encoding")
-			r.SetXForwarded()
-		},
+		Rewrite:       l.rewrite,
 		FlushInterval: -1, ModifyResponse: l.answered,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			fmt.Fprintf(say, "The app at %s does not answer: %v\n", upstream.Redacted(), err)
@@ -86,11 +82,33 @@ func newLearner(upstream *url.URL, say io.Writer) *learner {
 	return l
 }
 
+func (l *learner) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(l.upstream)
+	r.Out.Host = r.In.Host // as behind authguard: apps make links of it
+	r.Out.Header.Del("Accept-Encoding")
+	r.SetXForwarded()
+}
+
+// send asks the app by ourselves.
+func (l *learner) send(r *http.Request) (*http.Response, error) {
+	p := httputil.ProxyRequest{In: r, Out: r.Clone(r.Context())}
+	l.rewrite(&p)
+	return http.DefaultTransport.RoundTrip(p.Out)
+}
+
+// checked is what the two logins say, and holds when the app is asked again.
+func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Proposal, error) {
+	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to eight times, with a password made up for it: it may log that.\n")
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return learn.Check(ctx, l.send, two[0], two[1])
+}
+
 // run serves until it has found the login, or ctx ends.
-func (l *learner) run(ctx context.Context, address string) (s route.Spec, err error) {
+func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, err error) {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
-		return s, fmt.Errorf("--listen: %w", err)
+		return p, fmt.Errorf("--listen: %w", err)
 	}
 	fmt.Fprintf(l.say, "Open http://%s/ in a browser and go to the app's login form.\n1. Log in with your name and a WRONG password.\n", socket.Addr())
 	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
@@ -100,12 +118,13 @@ func (l *learner) run(ctx context.Context, address string) (s route.Spec, err er
 	case err = <-gone:
 	case <-ctx.Done():
 		err = errors.New("stopped before a login that fails and one that succeeds were seen")
-	case s = <-l.found:
+	case two := <-l.found:
+		p, err = l.checked(ctx, two)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_ = server.Shutdown(ctx) // the browser is to get its answer
-	return s, err
+	return p, err
 }
 
 type loginKey struct{}
@@ -132,8 +151,18 @@ func (l *learner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.forward.ServeHTTP(w, r)
 }
 
+// home keeps the browser here where the app redirects to its own address.
+func (l *learner) home(h http.Header) {
+	to, err := url.Parse(h.Get("Location"))
+	if err == nil && to.Scheme == l.upstream.Scheme && to.Host == l.upstream.Host {
+		to.Scheme, to.Host, to.Path = "", "", "/"+strings.TrimLeft(to.Path, "/")
+		h.Set("Location", to.String())
+	}
+}
+
 // answered looks at an answer: at a page's forms, and at what a login led to.
 func (l *learner) answered(answer *http.Response) error {
+	l.home(answer.Header)
 	login, _ := answer.Request.Context().Value(loginKey{}).(*learn.Login)
 	page := strings.Contains(answer.Header.Get("Content-Type"), "html")
 	if login == nil && !page {
@@ -167,7 +196,7 @@ func (l *learner) logged(login *learn.Login) {
 			login.Method, login.Path, login.Account, login.Answer.Status)
 		return
 	}
-	spec, err := learn.Propose(l.failed, login)
+	_, err := learn.Propose(l.failed, login)
 	switch {
 	case errors.Is(err, learn.ErrOther), errors.Is(err, learn.ErrName):
 		l.failed = login
@@ -176,7 +205,7 @@ func (l *learner) logged(login *learn.Login) {
 		fmt.Fprintf(l.say, "   %v.\n", err)
 	default:
 		select {
-		case l.found <- spec:
+		case l.found <- [2]*learn.Login{l.failed, login}:
 		default:
 		}
 	}

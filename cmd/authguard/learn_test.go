@@ -15,7 +15,6 @@ import (
 
 	"authguard/internal/learn"
 	"authguard/internal/redistest"
-	"authguard/internal/route"
 )
 
 // A said keeps what a learner says.
@@ -38,7 +37,7 @@ func (h *heard) String() string {
 
 // learning starts a learner before an app. What it finds is sent, and then what it
 // has said.
-func learning(t *testing.T, app string) (base string, said *heard, found <-chan route.Spec) {
+func learning(t *testing.T, app string) (base string, said *heard, found <-chan learn.Proposal) {
 	t.Helper()
 	upstream, err := url.Parse(app)
 	if err != nil {
@@ -47,7 +46,7 @@ func learning(t *testing.T, app string) (base string, said *heard, found <-chan 
 	said = new(heard)
 	l := newLearner(upstream, said)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done, specs := make(chan struct{}), make(chan route.Spec, 1)
+	done, specs := make(chan struct{}), make(chan learn.Proposal, 1)
 	go func() {
 		defer close(done)
 		if s, err := l.run(ctx, "127.0.0.1:0"); err == nil {
@@ -165,7 +164,9 @@ func TestLearnProposesTheRouteOfALogin(t *testing.T) {
       account: basic
       success: [status 2xx]`},
 	} {
-		app := httptest.NewServer(anApp(c.answer))
+		login := http.NewServeMux()
+		login.HandleFunc("/login", anApp(c.answer))
+		app := httptest.NewServer(login)
 		t.Cleanup(app.Close)
 		base, said, specs := learning(t, app.URL)
 		p := from("127.0.0.1")

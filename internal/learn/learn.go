@@ -1,7 +1,8 @@
 // Package learn proposes the guarded route of an app's login from one login that
-// fails and one that succeeds. It keeps no password and no name: what was typed is
-// known by a keyed digest, to tell whether two texts are the same, and its key goes
-// with the process.
+// fails and one that succeeds. It keeps no password: what was typed is known by a keyed
+// digest, to tell whether two texts are the same, and its key goes with the process. The
+// failed login is kept until the process ends, with a password made up in the place of
+// the one that was typed, to be sent again.
 package learn
 
 import (
@@ -73,20 +74,30 @@ type Login struct {
 	Answer       route.Answer
 	account      string // digests of what was typed
 	password     string
-	typed        []string // itself, until there is an answer
+	typed        []string // itself: the password, which goes with the answer, and the name
+	again        request
 }
 
 // Answered notes the app's answer, without what was typed where the app repeats it,
-// and forgets that.
+// and forgets the password.
 func (l *Login) Answered(a route.Answer) {
+	l.Answer = l.clean(a)
+	l.typed = l.typed[1:]
+}
+
+// typedHere stands in an answer for what was typed; JSON stays JSON.
+const typedHere = "\uFFFD"
+
+// clean is an answer without what was typed, in whatever case the app repeats it.
+func (l *Login) clean(a route.Answer) route.Answer {
 	a.Header = a.Header.Clone()
 	for _, text := range l.typed {
 		if len(text) > 2 {
-			a.Body = bytes.ReplaceAll(a.Body, []byte(text), []byte("\n"))
+			a.Body = regexp.MustCompile(`(?i)`+regexp.QuoteMeta(text)).ReplaceAll(a.Body, []byte(typedHere))
 			a.Header.Set("Location", strings.ReplaceAll(a.Header.Get("Location"), url.QueryEscape(text), ""))
 		}
 	}
-	l.Answer, l.typed = a, nil
+	return a
 }
 
 var (
@@ -104,22 +115,24 @@ func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 	l := &Login{Method: r.Method, Path: r.URL.Path}
 	if name, password, ok := r.BasicAuth(); ok {
 		w.took(l, name, password)
-		l.Account = "basic"
+		l.Account, l.again = "basic", without(r, body, name, password)
 		return l
 	}
 	fields := fieldsOf(r, body)
-	best := 0
+	best, name, password := 0, "", ""
 	for i, f := range fields {
 		n := w.isPassword(f)
 		if account := w.accountOf(fields, i); n > best && f.value != "" && account >= 0 {
 			best = n
-			w.took(l, fields[account].value, f.value)
+			name, password = fields[account].value, f.value
 			l.Account, l.Password = fields[account].at, f.at
 		}
 	}
 	if l.Password == "" {
 		return nil
 	}
+	w.took(l, name, password)
+	l.again = without(r, body, name, password)
 	return l
 }
 
@@ -221,7 +234,7 @@ func parts(r *http.Request, body []byte) (all []field) {
 func members(at any, pointer string) (all []field) {
 	object, _ := at.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		below := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		below := pointer + "/" + escaped(name)
 		if text, ok := object[name].(string); ok {
 			all = append(all, field{"json:" + below, name, text})
 		}
@@ -229,3 +242,6 @@ func members(at any, pointer string) (all []field) {
 	}
 	return all
 }
+
+// escaped is a name in a JSON pointer.
+func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

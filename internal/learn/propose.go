@@ -37,6 +37,12 @@ func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 	case failed.password == succeeded.password:
 		return s, ErrSame
 	}
+	return propose(succeeded, []route.Answer{failed.Answer}, nil)
+}
+
+// propose is the route that tells a login that has succeeded from all the bad answers. A
+// cookie that a bad answer or a page sets says nothing.
+func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err error) {
 	s = route.Spec{Name: "login", Path: plainPath(succeeded.Path), Account: succeeded.Account, Password: succeeded.Password}
 	if succeeded.Method != http.MethodPost {
 		s.Methods = []string{succeeded.Method}
@@ -44,12 +50,13 @@ func Propose(failed, succeeded *Login) (s route.Spec, err error) {
 	if s.Account == "basic" {
 		s.Path, s.Methods = folderOf(succeeded.Path), []string{"ANY"}
 	}
-	s.Success = rule(failed.Answer, succeeded.Answer)
+	s.Success = rule(bad, pages, succeeded.Answer)
 	compiled, err := route.Compile(s)
 	if err != nil {
 		return s, err
 	}
-	if compiled.Judge(succeeded.Answer) != route.Succeeded || compiled.Judge(failed.Answer) != route.Failed {
+	passes := func(a route.Answer) bool { return compiled.Judge(a) == route.Succeeded }
+	if !passes(succeeded.Answer) || slices.ContainsFunc(bad, passes) {
 		return s, ErrAlike
 	}
 	return s, nil
@@ -66,24 +73,43 @@ func plainPath(path string) string {
 // folderOf is the folder that a page is in: a browser sends the header to all of it.
 func folderOf(path string) string { return path[:strings.LastIndex(path, "/")+1] + "*" }
 
-// rule is what tells two answers apart: what is in the good one and not in the bad.
-func rule(bad, good route.Answer) (success []string) {
-	if good.Status/100 == 2 && bad.Status == http.StatusUnauthorized {
+// rule is what tells the good answer from all the bad ones, the surest first: what is in
+// JSON, where it redirects to, a cookie. All that differ are named together.
+func rule(bad, pages []route.Answer, good route.Answer) (success []string) {
+	alike := func(a route.Answer) bool { return a.Status == good.Status }
+	if good.Status/100 == 2 && bad[0].Status == http.StatusUnauthorized {
 		success = append(success, "status 2xx")
 	} else {
 		success = append(success, fmt.Sprintf("status %d", good.Status))
 	}
-	cookie := newCookie(bad.Header, good.Header)
-	if cookie != "" {
-		return append(success, "cookie "+cookie)
+	success = append(success, jsonRule(bad, good)...)
+	success = append(success, locations(bad, good)...)
+	if cookie := newCookie(slices.Concat(bad, pages), good); cookie != "" {
+		success = append(success, "cookie "+cookie)
 	}
-	if to, from := target(good), target(bad); good.Status == bad.Status && from != "" && to != from {
-		return append(success, "not location "+from+"*")
-	}
-	if good.Status != bad.Status {
+	if len(success) > 1 || !slices.ContainsFunc(bad, alike) {
 		return success
 	}
 	return ofBody(success, bad, good)
+}
+
+// locations tell a redirection from those of the bad answers.
+func locations(bad []route.Answer, good route.Answer) (all []string) {
+	to := target(good)
+	for _, a := range bad {
+		one, from := "", target(a)
+		switch {
+		case a.Status/100 != 3 || good.Status/100 != 3 || from == "" || whither(a) == whither(good):
+		case !strings.HasPrefix(to, from):
+			one = "not location " + from + "*"
+		case whither(good) == to+"?" && to != "":
+			one = "location " + to
+		}
+		if one != "" && !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // target is the path that an answer redirects to.
@@ -102,8 +128,12 @@ var (
 
 // newCookie is the name of a cookie that only the good answer sets, a session's if
 // there is one. A hash in it, which is another one for each site, becomes a *.
-func newCookie(bad, good http.Header) string {
-	before, names := cookies(bad), cookies(good)
+func newCookie(others []route.Answer, good route.Answer) string {
+	var before []string
+	for _, a := range others {
+		before = append(before, cookies(a.Header)...)
+	}
+	names := cookies(good.Header)
 	slices.SortStableFunc(names, func(a, b string) int {
 		return boolInt(sessionNames.MatchString(b)) - boolInt(sessionNames.MatchString(a))
 	})
@@ -140,15 +170,16 @@ var (
 	insideText = regexp.MustCompile(`(?i)^(log|sign) ?out|^(abmelden|ausloggen|d[ée]connexion|cerrar sesi[oó]n)`)
 )
 
-// ofBody looks into two answers of one status, without a cookie or another target.
-func ofBody(success []string, bad, good route.Answer) []string {
-	var before, after map[string]any
-	if json.Unmarshal(good.Body, &after) == nil && json.Unmarshal(bad.Body, &before) == nil {
-		return append(success, jsonRule(before, after)...)
+// ofBody looks into answers of one status, without a cookie or another target.
+func ofBody(success []string, bad []route.Answer, good route.Answer) []string {
+	if all := leaves(good); all != nil {
+		return append(success, tokenRule(leaves(bad[0]), all)...)
 	}
 	// What only who is logged in is shown; what only the other is shown would let every
 	// page that nobody has thought of pass for a success.
-	inside := slices.DeleteFunc(lines(good.Body), func(text string) bool { return bytes.Contains(bad.Body, []byte(text)) })
+	inside := slices.DeleteFunc(lines(good.Body), func(text string) bool {
+		return slices.ContainsFunc(bad, func(a route.Answer) bool { return bytes.Contains(a.Body, []byte(text)) })
+	})
 	if i := slices.IndexFunc(inside, insideText.MatchString); i >= 0 {
 		return append(success, "body "+inside[i])
 	}
@@ -158,16 +189,69 @@ func ofBody(success []string, bad, good route.Answer) []string {
 	return success
 }
 
-// jsonRule is a member that says so, or a token that is given.
-func jsonRule(before, after map[string]any) []string {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		pointer := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		if yes, ok := after[name].(bool); ok && before[name] != after[name] {
-			return []string{fmt.Sprintf("json %s %v", pointer, yes)}
+// leaves are the values in a JSON answer's objects, by their pointers; nil if it is no JSON.
+func leaves(a route.Answer) map[string]any {
+	var top any
+	if !strings.Contains(a.Header.Get("Content-Type"), "json") || json.Unmarshal(a.Body, &top) != nil {
+		return nil
+	}
+	all := map[string]any{}
+	var walk func(any, string)
+	walk = func(at any, pointer string) {
+		object, ok := at.(map[string]any)
+		if !ok {
+			all[pointer] = at
+		}
+		for name := range object {
+			walk(object[name], pointer+"/"+escaped(name))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if text, ok := after[name].(string); ok && text != "" && before[name] == nil && tokenNames.MatchString(name) {
+	walk(top, "")
+	return all
+}
+
+var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,15}$`)
+
+// jsonRule is a value that says how it went: one that the failed login has too, but
+// another, or a true that it has not. A text is one word; a name or a token is none.
+func jsonRule(bad []route.Answer, good route.Answer) []string {
+	best, rank := "", 4
+	after, before := leaves(good), leaves(bad[0])
+	for _, pointer := range slices.Sorted(maps.Keys(after)) {
+		other := func(a route.Answer) bool { return leaves(a)[pointer] == after[pointer] }
+		n := 4
+		switch value := after[pointer].(type) {
+		case bool:
+			if _, ok := before[pointer].(bool); ok {
+				n = 0
+			} else if value {
+				n = 3
+			}
+		case string:
+			if _, ok := before[pointer].(string); ok && word.MatchString(value) {
+				n = 1
+			}
+		case float64:
+			if _, ok := before[pointer].(float64); ok && value == float64(int(value)) && value > -1000 && value < 1000 {
+				n = 2
+			}
+		}
+		if n < rank && !strings.ContainsAny(pointer, " "+typedHere) && !slices.ContainsFunc(bad, other) {
+			value, _ := json.Marshal(after[pointer])
+			best, rank = fmt.Sprintf("json %s %s", pointer, value), n
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return []string{best}
+}
+
+// tokenRule is a token that is given.
+func tokenRule(before, after map[string]any) []string {
+	for _, pointer := range slices.Sorted(maps.Keys(after)) {
+		name := pointer[strings.LastIndex(pointer, "/")+1:]
+		if text, ok := after[pointer].(string); ok && text != "" && before[pointer] == nil && tokenNames.MatchString(name) {
 			return []string{fmt.Sprintf(`match "%s"\s*:\s*"[^"]`, regexp.QuoteMeta(name))}
 		}
 	}
@@ -192,15 +276,26 @@ func lines(page []byte) (all []string) {
 			}
 		case html.TextToken:
 			text := strings.TrimSpace(string(z.Raw()))
-			if skip == "" && len(text) > 3 && len(text) < 80 && !strings.ContainsAny(text, "&\n\r0123456789") {
+			if skip == "" && len(text) > 3 && len(text) < 80 && !strings.ContainsAny(text, "&\n\r0123456789"+typedHere) {
 				all = append(all, text)
 			}
 		}
 	}
 }
 
-// YAML is a route as it is written in the configuration, in the list proxy.routes.
-func YAML(s route.Spec) string {
+// YAML is a proposal as it is written in the configuration, in the list proxy.routes.
+func YAML(p Proposal) string {
+	text := yaml(p.Spec)
+	if p.Folder != "" {
+		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it looks at the fields, not at\n" +
+			"    # the address. Without this one guesses that go there are not counted.\n"
+		p.Path = p.Folder
+		text += yaml(p.Spec)
+	}
+	return text
+}
+
+func yaml(s route.Spec) string {
 	var b strings.Builder
 	line := func(key, value string) { fmt.Fprintf(&b, "      %s: %s\n", key, value) }
 	fmt.Fprintf(&b, "    - name: %s\n", s.Name)

@@ -1,0 +1,220 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"authguard/internal/route"
+)
+
+const (
+	wrongOne = "tYped-wrong-4711"
+	rightOne = "tYped-right-0815"
+)
+
+// learned is what is learned of an app whose login form is at a path, and what the app
+// was sent after it had been shown two logins.
+func learned(t *testing.T, path string, fields url.Values, passwords [2]string, app http.HandlerFunc) (p Proposal, later []string, err error) {
+	t.Helper()
+	ask := func(r *http.Request) *http.Response {
+		w := httptest.NewRecorder()
+		app(w, r)
+		return w.Result()
+	}
+	w := New()
+	page := ask(httptest.NewRequest(http.MethodGet, path, nil))
+	var logins []*Login
+	for _, password := range passwords {
+		form := url.Values{"username": {"alice"}, "password": {password}}
+		for name, value := range fields {
+			form[name] = value
+		}
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for _, c := range page.Cookies() {
+			r.AddCookie(c)
+		}
+		login := w.Login(r, []byte(form.Encode()))
+		answer := ask(r)
+		body := make([]byte, 1<<16)
+		n, _ := answer.Body.Read(body)
+		login.Answered(route.Answer{Status: answer.StatusCode, Header: answer.Header, Body: body[:n], Whole: true})
+		logins = append(logins, login)
+	}
+	p, err = Check(t.Context(), func(r *http.Request) (*http.Response, error) {
+		clone := r.Clone(t.Context())
+		clone.Body, _ = r.GetBody()
+		_ = clone.ParseForm()
+		later = append(later, r.Method+" "+r.URL.Path+" "+clone.Form.Encode())
+		return ask(r), nil
+	}, logins[0], logins[1])
+	for _, secret := range passwords {
+		if strings.Contains(fmt.Sprintf("%+v %v %+v", p, err, later), secret) {
+			t.Errorf("a password that was typed is sent or kept: %+v %v %q", p, err, later)
+		}
+	}
+	if strings.Contains(YAML(p), "alice") {
+		t.Errorf("the name is repeated: %s", YAML(p))
+	}
+	return p, later, err
+}
+
+var inOrder = [2]string{wrongOne, rightOne}
+
+// sets sets a session's cookie if the request has none, or if it is to be a new one.
+func sets(w http.ResponseWriter, r *http.Request, anew bool) {
+	if _, err := r.Cookie("wiki_session"); err != nil || anew {
+		http.SetCookie(w, &http.Cookie{Name: "wiki_session", Value: "abc"})
+	}
+}
+
+// MediaWiki sets its session's cookie on every request without one. A rule of that
+// cookie takes each guess without cookies for a success.
+func TestLearnOfAnAppThatSetsItsSessionAlways(t *testing.T) {
+	t.Parallel()
+	p, later, err := learned(t, "/w/api.php", url.Values{"action": {"clientlogin"}}, inOrder, func(w http.ResponseWriter, r *http.Request) {
+		right := r.PostFormValue("password") == rightOne
+		sets(w, r, right)
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		switch {
+		case r.PostFormValue("action") != "clientlogin":
+			fmt.Fprint(w, `{"batchcomplete":""}`)
+		case right:
+			fmt.Fprint(w, `{"clientlogin":{"status":"PASS","username":"Alice"}}`)
+		default:
+			fmt.Fprint(w, `{"clientlogin":{"status":"FAIL","message":"Incorrect username or password.","messagecode":"wrongpassword"}}`)
+		}
+	})
+	if want := []string{"status 200", `json /clientlogin/status "PASS"`}; err != nil || !slices.Equal(p.Success, want) {
+		t.Errorf("success is %q, %v; want %q", p.Success, err, want)
+	}
+	if p.Folder != "/*" || !slices.Equal(p.Also, []string{"/w", "/"}) || !strings.Contains(YAML(p), "    # The app takes the same login at /w, / too") {
+		t.Errorf("a front controller: %q, %q", p.Folder, p.Also)
+	}
+	if len(later) > 16 {
+		t.Errorf("the app was asked %d times: %q", len(later), later)
+	}
+}
+
+func TestLearnProposesNothingThatAGuessFulfils(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		passwords [2]string
+		app       http.HandlerFunc
+	}{
+		"a session's cookie alone": {inOrder, func(w http.ResponseWriter, r *http.Request) {
+			sets(w, r, r.PostFormValue("password") == rightOne)
+		}},
+		"a cookie that a POST without cookies gets": {inOrder, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1"})
+			} else if _, err := r.Cookie("seen"); err != nil || r.PostFormValue("password") == rightOne {
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: "1"})
+			}
+		}},
+		"the right password first": {[2]string{rightOne, wrongOne}, func(w http.ResponseWriter, r *http.Request) {
+			if r.PostFormValue("password") == rightOne {
+				w.WriteHeader(http.StatusFound)
+			}
+		}},
+	} {
+		if p, _, err := learned(t, "/login", nil, c.passwords, c.app); !errors.Is(err, ErrWeak) {
+			t.Errorf("%s: %q, %v; want nothing", name, p.Success, err)
+		}
+	}
+}
+
+// What a guess without cookies gets makes the rule tighter.
+func TestLearnTightensARuleByAGuess(t *testing.T) {
+	t.Parallel()
+	p, _, err := learned(t, "/login", nil, inOrder, func(w http.ResponseWriter, r *http.Request) {
+		_, fresh := r.Cookie("wiki_session")
+		sets(w, r, false)
+		switch {
+		case r.Method == http.MethodGet:
+		case r.URL.Path != "/login":
+			http.NotFound(w, r)
+		case fresh != nil:
+			http.Redirect(w, r, "/login?expired", http.StatusFound)
+		case r.PostFormValue("password") == rightOne:
+			http.SetCookie(w, &http.Cookie{Name: "user", Value: "1"})
+			http.Redirect(w, r, "/home", http.StatusFound)
+		}
+	})
+	if want := []string{"status 302", "not location /login*", "cookie user"}; err != nil || !slices.Equal(p.Success, want) || p.Folder != "" {
+		t.Errorf("success is %q, folder %q, %v; want %q", p.Success, p.Folder, err, want)
+	}
+}
+
+// An app that reads the fields and not the address is guarded in the smallest folder
+// where it does. Its token against forgeries is that of the page.
+func TestLearnFindsAFrontController(t *testing.T) {
+	t.Parallel()
+	for under, want := range map[string]string{"/": "/*", "/index.php": "/index.php/*", "/index.php/user": "/index.php/user/*", "/index.php/user/login/": "/index.php/user/login/*", "/none": ""} {
+		p, later, err := learned(t, "/index.php/user/login", url.Values{"token": {"of the page"}}, inOrder, func(w http.ResponseWriter, r *http.Request) {
+			sets(w, r, false)
+			w.Header().Set("Content-Type", "text/html")
+			switch path := r.URL.Path; {
+			case r.Method == http.MethodGet:
+				fmt.Fprint(w, `<h1>Log in</h1><form><input name=username><input name=password type=password><input type=hidden name=token value="of the page">`)
+			case r.PostFormValue("token") != "of the page":
+				w.WriteHeader(http.StatusForbidden)
+			case path != "/index.php/user/login" && !strings.HasPrefix(path, under):
+				fmt.Fprint(w, `<h1>Welcome to this site</h1>`)
+			case r.PostFormValue("password") == rightOne:
+				http.Redirect(w, r, "/", http.StatusFound)
+			default:
+				fmt.Fprint(w, `<h1>Log in</h1><p>The password is wrong.</p>`)
+			}
+		})
+		if err != nil || p.Folder != want || !slices.Equal(p.Success, []string{"status 302"}) {
+			t.Errorf("below %s: folder %q, success %q, %v; want %q\n%q", under, p.Folder, p.Success, err, want, later)
+		}
+		for _, part := range strings.SplitAfter(YAML(p), "- name:")[1:] {
+			if !strings.Contains(part, "success: [status 302]") {
+				t.Errorf("a route without a rule: %s", YAML(p))
+			}
+		}
+	}
+}
+
+// A login is sent again with a password that was made up, wherever it was.
+func TestLearnSendsNoPasswordThatWasTyped(t *testing.T) {
+	t.Parallel()
+	const parts = "--b\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\nalice\r\n--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n" + wrongOne + "\r\n--b--\r\n"
+	for kind, body := range map[string]string{
+		"application/json":                  `{"auth":{"username":"alice","password":"` + wrongOne + `","n":12345678901234567890}}`,
+		"application/x-www-form-urlencoded": "username=alice&password=" + wrongOne + "&again=" + wrongOne,
+		"multipart/form-data; boundary=b":   parts,
+		"":                                  "",
+	} {
+		at := "/login"
+		if body == "" {
+			at += "?username=alice&password=" + wrongOne
+		}
+		r := httptest.NewRequest(http.MethodPost, at, nil)
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("Cookie", "session=mine")
+		l := New().Login(r, []byte(body))
+		if l == nil {
+			t.Fatalf("%s: no login", kind)
+		}
+		text := fmt.Sprint(l.again.url, l.again.header, string(l.again.body))
+		if strings.Contains(text, wrongOne) || strings.Contains(text, "mine") || !strings.Contains(text, "alice") || !strings.Contains(text, "password") {
+			t.Errorf("%s: %s", kind, text)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.SetBasicAuth("alice", wrongOne)
+	again := New().Login(r, nil).again
+	name, password, ok := (&http.Request{Header: again.header}).BasicAuth()
+	if name != "alice" || password == wrongOne || password == "" || !ok {
+		t.Errorf("the Authorization header: %q %q", name, password)
+	}
+}
