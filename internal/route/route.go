@@ -71,9 +71,14 @@ func Compile(s Spec) (*Route, error) {
 	r.rule, errs[3] = parseRule(s)
 	if r.names, errs[4] = regexp.Compile(`^(?:` + cmp.Or(s.Names, ".*") + `)$`); errs[4] != nil {
 		errs[4] = fmt.Errorf("names: %w", errs[4])
+	} else if !slices.ContainsFunc(everyday, r.names.MatchString) {
+		errs[4] = fmt.Errorf("names: must fit a whole name, and fits none of %s: nobody could log in; write one such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
 	}
 	return r, errors.Join(errs[:]...)
 }
+
+// everyday are names of people. A pattern that fits none of them fits nobody, most likely.
+var everyday = []string{"alice", "Alice", "BOB", "alice.smith", "alice_smith", "alice-smith", "a1", "user01", "u1234567", "AB123456", "123456", "alice@example.org", `EXAMPLE\alice`, "Alice Smith"}
 
 func (r *Route) checkMethods() error {
 	for _, m := range r.methods {

@@ -234,6 +234,20 @@ func TestNamesThatAnAppFoldsAreRefused(t *testing.T) {
 	}
 }
 
+// A wrong pattern refuses everybody, and says nothing: it is told before.
+func TestAPatternOfNamesThatFitsNobodyIsRefused(t *testing.T) {
+	t.Parallel()
+	for pattern, good := range map[string]bool{
+		"": true, `[a-z]+`: true, `[A-Za-z]+\.[A-Za-z]+`: true, `[A-Z]{2}\d{6}`: true, `\d+`: true, `[^@]+@example\.org`: true,
+		`[a-z]`: false, `^$`: false, `/[a-z]+/`: false, `[[:alpha:]]{2}`: false, `a-z`: false,
+	} {
+		_, err := Compile(Spec{Name: "login", Path: "/", Account: "form:u", Success: []string{"status 302"}, Names: pattern})
+		if good != (err == nil) || !good && (!strings.HasPrefix(err.Error(), "names: ") || !strings.Contains(err.Error(), "nobody could log in")) {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
 // FuzzWatch holds what passes against two readers that take more than we do: Go's
 // own, and one that takes every line with a name for a part's head.
 func FuzzWatch(f *testing.F) {
