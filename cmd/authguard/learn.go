@@ -30,7 +30,7 @@ type proxyCmd struct {
 // learnCmd is `authguard proxy learn`.
 type learnCmd struct {
 	Upstream string `required:"" help:"Base URL of the app, such as http://127.0.0.1:8000." placeholder:"URL"`
-	Listen   string `default:"127.0.0.1:8088" help:"Where to open the app in a browser meanwhile." placeholder:"ADDRESS"`
+	Listen   string `default:"127.0.0.1:8088" help:"Where to open the app in a browser meanwhile (${default})." placeholder:"ADDRESS"`
 }
 
 // Run stands before the app until it knows its login.
@@ -110,7 +110,7 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	if err != nil {
 		return p, fmt.Errorf("--listen: %w", err)
 	}
-	fmt.Fprintf(l.say, "Open http://%s/ in a browser and go to the app's login form.\n1. Log in with your name and a WRONG password.\n", socket.Addr())
+	fmt.Fprintf(l.say, "Open http://%s/ in a browser, with the path of the app's login page, such as /login.\n1. Log in with your name and a WRONG password.\n", socket.Addr())
 	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
 	gone := make(chan error, 1)
 	go func() { gone <- server.Serve(socket) }()

@@ -236,3 +236,30 @@ func TestLearnNeedsTheAppsAddress(t *testing.T) {
 		}
 	}
 }
+
+// An app that redirects to its own address leads the browser past the learner.
+func TestLearnKeepsTheBrowserHere(t *testing.T) {
+	t.Parallel()
+	upstream, err := url.Parse("http://127.0.0.1:8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLearner(upstream, new(heard))
+	for from, want := range map[string]string{
+		"http://127.0.0.1:8000/login?next=%2Fa%20b": "/login?next=%2Fa%20b",
+		"http://127.0.0.1:8000":                     "/",
+		"http://127.0.0.1:8000//evil.example":       "/evil.example",
+		"/home":                                     "/home",
+		"http://example.org/login":                  "http://example.org/login",
+		"https://127.0.0.1:8000/":                   "https://127.0.0.1:8000/",
+	} {
+		h := http.Header{"Location": {from}}
+		if l.home(h); h.Get("Location") != want {
+			t.Errorf("%s becomes %s, want %s", from, h.Get("Location"), want)
+		}
+	}
+	var out, complaints bytes.Buffer
+	if run([]string{"proxy", "learn", "--help"}, &out, &complaints); !strings.Contains(out.String()+complaints.String(), "127.0.0.1:8088") {
+		t.Errorf("the help does not say where it listens:\n%s%s", &out, &complaints)
+	}
+}
