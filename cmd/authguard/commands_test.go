@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"authguard/internal/config"
 	"authguard/internal/passwords"
 	"authguard/internal/redistest"
 )
@@ -294,5 +295,20 @@ func TestOneTimePasswordOfAnAdministratorOpensNoPublicSession(t *testing.T) {
 	s := newServer(t, quiet)
 	if got := from("127.5.5.6").login(t, s, "admin", s.password); got.status != http.StatusUnauthorized {
 		t.Errorf("at the public door: %d %s", got.status, got.body)
+	}
+}
+
+func TestServeSaysWhichPresetsThereAre(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args   []string
+		status int
+	}{{[]string{"serve", "--preset"}, 2}, {[]string{"serve", "--preset="}, 2}, {[]string{"serve", "--preset", "--upstream", "http://127.0.0.1:1"}, 2}, {[]string{"serve", "--help"}, 0}} {
+		var out, complaints bytes.Buffer
+		status := run(tc.args, &out, &complaints)
+		said := strings.Join(strings.Fields(out.String()+complaints.String()), " ")
+		if all := strings.Join(config.Presets(), ", "); status != tc.status || !strings.Contains(said, all) {
+			t.Errorf("%v: %d, without %q: %s", tc.args, status, all, said)
+		}
 	}
 }

@@ -110,7 +110,7 @@ func run(args []string, out, complaints io.Writer) int {
 	exit := -1
 	parser, err := kong.New(&line, kong.Name("authguard"), kong.Writers(out, complaints),
 		kong.Description("Login protection: counts failed logins, slows, challenges and at last refuses what looks like guessing."),
-		kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
+		kong.Vars{"presets": presetNames()}, kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintln(complaints, "authguard:", err)
 		return 1

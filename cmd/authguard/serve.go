@@ -11,10 +11,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/gofrs/flock"
 
 	"authguard/internal/config"
@@ -22,10 +24,26 @@ import (
 
 // serveCmd is `authguard serve`.
 type serveCmd struct {
-	Upstream  string `help:"Stand in front of the app at this base URL, such as http://127.0.0.1:8000, and guard its login; see docs/proxy.md." placeholder:"URL"`
-	Preset    string `help:"Which app that is, so that its login is known: see docs/proxy.md for the list." placeholder:"NAME"`
-	BeginAnew bool   `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
+	Upstream  string     `help:"Stand in front of the app at this base URL, such as http://127.0.0.1:8000, and guard its login; see docs/proxy.md." placeholder:"URL"`
+	Preset    presetName `help:"Which app that is, so that its login is known: ${presets}. See docs/proxy.md." placeholder:"NAME"`
+	BeginAnew bool       `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
 }
+
+// A presetName is the name of a preset on a command line.
+type presetName string
+
+// Decode implements kong.MapperValue: whoever gives no name is told which there are.
+func (p *presetName) Decode(c *kong.DecodeContext) error {
+	value, err := c.Scan.PopValue("NAME")
+	name, _ := value.Value.(string)
+	if err != nil || name == "" {
+		return fmt.Errorf("must be one of %s", presetNames())
+	}
+	*p = presetName(name)
+	return nil
+}
+
+func presetNames() string { return strings.Join(config.Presets(), ", ") }
 
 // Run serves until SIGINT or SIGTERM. SIGHUP reads the configuration again.
 func (c serveCmd) Run(g *globals) error {
@@ -38,7 +56,7 @@ func (c serveCmd) Run(g *globals) error {
 
 // settings are the flags that are settings, as variables.
 func (c serveCmd) settings() (all []string) {
-	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream, "AUTHGUARD_PROXY_PRESET": c.Preset} {
+	for name, value := range map[string]string{"AUTHGUARD_PROXY_UPSTREAM": c.Upstream, "AUTHGUARD_PROXY_PRESET": string(c.Preset)} {
 		if value != "" {
 			all = append(all, name+"="+value)
 		}

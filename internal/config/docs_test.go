@@ -75,3 +75,17 @@ func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 		}
 	}
 }
+
+func TestTheDocumentationNamesEveryPreset(t *testing.T) {
+	t.Parallel()
+	var named []string
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+)`: \\[.+\\]\\(presets/([a-z]+)\\.md\\)$").FindAllStringSubmatch(read(t, "../../docs/proxy.md"), -1) {
+		named = append(named, row[1])
+		if page := read(t, "../../docs/presets/"+row[2]+".md"); row[1] != row[2] || !strings.Contains(page, "\n     preset: "+row[1]+"\n") {
+			t.Errorf("%s: its page does not say how it is set:\n%s", row[1], page)
+		}
+	}
+	if !slices.Equal(named, config.Presets()) {
+		t.Errorf("docs/proxy.md names %v; there are %v", named, config.Presets())
+	}
+}
