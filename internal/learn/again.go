@@ -3,20 +3,14 @@ package learn
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
-
-	"golang.org/x/net/html"
 
 	"authguard/internal/route"
 )
@@ -74,6 +68,11 @@ type checker struct {
 func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
 	if bare, err = c.ask(c.login.again, nil); err == nil {
 		fresh, page, err = c.fresh(c.login.again.url.Path)
+	}
+	for _, a := range []route.Answer{bare, fresh} {
+		if err == nil && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable) {
+			err = fmt.Errorf("it answered %d: wait until its lock-out is over, or loosen it, and begin again", a.Status)
+		}
 	}
 	return bare, fresh, page, err
 }
@@ -196,118 +195,4 @@ func folderAround(folder string, others []string) string {
 		}
 	}
 	return strings.TrimRight(folder, "/") + "/*"
-}
-
-// A request is a login's, to be sent again. There is no password in it.
-type request struct {
-	method, host string
-	url          *url.URL
-	header       http.Header
-	body         []byte
-}
-
-// without is a request with a password made up here in place of every text that is the
-// one that was typed, and without cookies.
-func without(r *http.Request, body []byte, name, password string) request {
-	q := request{r.Method, r.Host, r.URL, r.Header.Clone(), body}
-	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Keep-Alive"} {
-		q.header.Del(header)
-	}
-	other := rand.Text()
-	if q.header.Get("Authorization") != "" {
-		basic := http.Request{Header: q.header}
-		basic.SetBasicAuth(name, other)
-	}
-	values := map[string]string{}
-	for _, f := range fieldsOf(r, body) {
-		if f.value == password {
-			values[f.at] = other
-		}
-	}
-	return q.with(values)
-}
-
-// with is the request with other values in its fields; those that it does not have are
-// left out.
-func (q request) with(values map[string]string) request {
-	u := *q.url
-	u.RawQuery = replaced("param:", u.RawQuery, values)
-	q.url = &u
-	switch kind, params, _ := mime.ParseMediaType(q.header.Get("Content-Type")); kind {
-	case "application/json":
-		q.body = replacedJSON(q.body, values)
-	case "application/x-www-form-urlencoded":
-		q.body = []byte(replaced("form:", string(q.body), values))
-	case "multipart/form-data":
-		q.body = replacedParts(q.body, params["boundary"], values)
-	}
-	return q
-}
-
-func replaced(kind, text string, values map[string]string) string {
-	all := strings.Split(text, "&")
-	for i, pair := range all {
-		written, _, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(written)
-		if value, ok := values[kind+name]; ok && err == nil {
-			all[i] = written + "=" + url.QueryEscape(value)
-		}
-	}
-	return strings.Join(all, "&")
-}
-
-func replacedJSON(body []byte, values map[string]string) []byte {
-	var top any
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if d.Decode(&top) != nil {
-		return nil // as it is it may hold what was typed
-	}
-	var walk func(any, string)
-	walk = func(at any, pointer string) {
-		object, _ := at.(map[string]any)
-		for name := range object {
-			below := pointer + "/" + escaped(name)
-			if value, ok := values["json:"+below]; ok {
-				object[name] = value
-			}
-			walk(object[name], below)
-		}
-	}
-	walk(top, "")
-	body, _ = json.Marshal(top)
-	return body
-}
-
-func replacedParts(body []byte, boundary string, values map[string]string) []byte {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	_ = w.SetBoundary(boundary)
-	reader := multipart.NewReader(bytes.NewReader(body), boundary)
-	for part, err := reader.NextRawPart(); err == nil; part, err = reader.NextRawPart() {
-		to, _ := w.CreatePart(part.Header)
-		if value, ok := values["form:"+part.FormName()]; ok {
-			_, _ = io.WriteString(to, value)
-			continue
-		}
-		_, _ = io.Copy(to, part)
-	}
-	_ = w.Close()
-	return b.Bytes()
-}
-
-// hidden are the hidden fields of a page's forms, such as a token against forgeries.
-func hidden(page []byte) map[string]string {
-	values := map[string]string{}
-	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {
-		t := z.Token()
-		attributes := map[string]string{}
-		for _, a := range t.Attr {
-			attributes[a.Key] = a.Val
-		}
-		if t.Data == "input" && strings.EqualFold(attributes["type"], "hidden") && attributes["value"] != "" {
-			values["form:"+attributes["name"]] = attributes["value"]
-		}
-	}
-	return values
 }

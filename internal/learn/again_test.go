@@ -130,6 +130,26 @@ func TestLearnProposesNothingThatAGuessFulfils(t *testing.T) {
 	}
 }
 
+// An app that has locked the account says nothing of what a guess gets.
+func TestLearnProposesNothingOfALockOut(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	p, _, err := learned(t, "/login", nil, inOrder, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			seen++
+		}
+		switch {
+		case seen > 2:
+			w.WriteHeader(http.StatusTooManyRequests)
+		case r.PostFormValue("password") == rightOne:
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "lock-out") {
+		t.Errorf("%q, %v; want nothing", p.Success, err)
+	}
+}
+
 // What a guess without cookies gets makes the rule tighter.
 func TestLearnTightensARuleByAGuess(t *testing.T) {
 	t.Parallel()

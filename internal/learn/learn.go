@@ -49,10 +49,7 @@ func (w *Watcher) Page(page []byte) {
 	account := ""
 	for z := html.NewTokenizer(bytes.NewReader(page)); z.Next() != html.ErrorToken; {
 		t := z.Token()
-		attributes := map[string]string{}
-		for _, a := range t.Attr {
-			attributes[a.Key] = a.Val
-		}
+		attributes := attributesOf(t)
 		name := attributes["name"]
 		switch {
 		case t.Data == "form":
@@ -64,6 +61,14 @@ func (w *Watcher) Page(page []byte) {
 			account = name
 		}
 	}
+}
+
+func attributesOf(t html.Token) map[string]string {
+	all := map[string]string{}
+	for _, a := range t.Attr {
+		all[a.Key] = a.Val
+	}
+	return all
 }
 
 // A Login is a request that offered a password, and what the app said to it.
