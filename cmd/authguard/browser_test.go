@@ -81,6 +81,16 @@ func (b *tab) send(user, password string) {
 		chromedp.SendKeys("#password", password), chromedp.Click("form[data-sign-in] button[type=submit]"))
 }
 
+// withoutScripts has the pages run no JavaScript.
+func (b *tab) withoutScripts() {
+	b.t.Helper()
+	b.scriptless = true
+	b.do("no scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+}
+
 // accessible has axe-core look at the page, if AXE names its axe.min.js (npm pack
 // axe-core): WCAG 2.2 AA and its best practices.
 func (b *tab) accessible(name string) {
@@ -265,11 +275,7 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 	for try, user := range []string{"bob", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"} {
 		if try <= 1 { // bob's browser has a cookie that it is known by
 			b = openTab(t)
-			b.scriptless = true
-			b.do("no scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-				_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-				return err
-			}))
+			b.withoutScripts()
 		}
 		b.goTo(s.base + "/login")
 		b.do("the digits", chromedp.SendKeys("#captcha_answer", *known.last.Load()))

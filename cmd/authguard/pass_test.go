@@ -288,3 +288,41 @@ func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
 		t.Error("the code is shown again")
 	}
 }
+
+// A picture of digits keeps no browser from sending a code without its answer, with
+// JavaScript or without, on the sign-in page or before an app's own form.
+func TestR29ACodeAloneIsSentByABrowserThatIsAskedForDigits(t *testing.T) {
+	t.Parallel()
+	for name, door := range map[string]struct{ path, proxy, inside string }{
+		"sign-in": {"/login", "", "you are signed in"},
+		"gate":    {"/form", proxied(newLegacy(t, "shop")), "the page of shop at /home"},
+	} {
+		s := newServer(t, quiet+"challenge: {kind: image}\nlimits: {account: [5/1h challenge]}\n"+door.proxy, "alice", "bob")
+		for user, scripts := range map[string]bool{"alice": true, "bob": false} {
+			for i := range 5 {
+				from(loopback(95, i)).guess(t, s.base, user, fmt.Sprint("wrong", i))
+			}
+			b := openTab(t)
+			if !scripts {
+				b.withoutScripts()
+			}
+			b.goTo(s.base + door.path)
+			b.send(user, rightPassword)
+			b.do("the challenge", chromedp.WaitVisible("#captcha_answer"))
+			if door.proxy == "" {
+				b.do("the password again", chromedp.SendKeys("#password", rightPassword))
+			}
+			const sendable = `String(document.querySelector("main form").checkValidity())`
+			if b.eval(sendable) == "true" && scripts {
+				t.Errorf("%s: the digits are not asked for", name)
+			}
+			b.do("the code", chromedp.Click("details.code summary"), chromedp.SendKeys("#code", codePattern.FindString(s.run("user", "pass", user))))
+			if b.eval(sendable) != "true" {
+				t.Fatalf("%s, scripts %v: the browser does not send the code", name, scripts)
+			}
+			b.picture(fmt.Sprintf("code-alone-%s-%v", name, scripts))
+			b.do("sending", chromedp.Click("main form button[type=submit]"))
+			b.until("being let in", `document.body.innerText.toLowerCase().includes("`+door.inside+`")`)
+		}
+	}
+}

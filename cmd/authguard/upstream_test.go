@@ -27,6 +27,10 @@ func newLegacy(t *testing.T, name string) *legacy {
 	t.Helper()
 	a := new(legacy)
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/form" {
+			fmt.Fprint(w, `<!doctype html><form method="post" action="/login" data-sign-in><input id="username" name="username"><input id="password" name="password"><button type="submit">in</button></form>`)
+			return
+		}
 		if r.Method != http.MethodPost {
 			fmt.Fprintf(w, "the page of %s at %s", name, r.URL.Path)
 			return

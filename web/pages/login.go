@@ -96,6 +96,10 @@ func (v LoginView) FocusOn() string {
 	return "password"
 }
 
+// AskCode reports that there is a field for a one-time code, which stands in for the
+// digits: then they are required by login.js alone, and only while it is empty.
+func (v LoginView) AskCode() bool { return true }
+
 // AsksForCode reports whether the field for a one-time code is open: where it is
 // the quickest way in, and where one did not count.
 func (v LoginView) AsksForCode() bool { return v.Message.AsksForCode() }

@@ -128,3 +128,28 @@ func TestAProblemIsTiedToItsField(t *testing.T) {
 		t.Error("the first problem does not have the focus")
 	}
 }
+
+// A field that is required keeps the browser from sending a code alone, which the
+// server takes (R29). login.js asks for the digits while there is no code.
+func TestWhereACodeCanBeTypedTheDigitsAreNotRequired(t *testing.T) {
+	t.Parallel()
+	required := Message{Kind: ChallengeRequired}
+	for name, tc := range map[string]struct {
+		doc                *html.Node
+		required, byScript bool
+	}{
+		"sign-in":              {loginDoc(t, LoginView{Challenge: digits(), Message: required}), false, true},
+		"sign-in, ahead":       {loginDoc(t, LoginView{Challenge: digits(), Message: Message{Kind: ChallengeAhead}}), false, false},
+		"gate":                 {gateDoc(t, GateView{AskCode: true, Sealed: "x", Challenge: digits(), Message: required}), false, true},
+		"gate without a code":  {gateDoc(t, GateView{Sealed: "x", Challenge: digits(), Message: required}), true, false},
+		"gate, ahead, no code": {gateDoc(t, GateView{Challenge: digits(), Message: Message{Kind: ChallengeAhead}}), false, false},
+	} {
+		in := named(tc.doc, "captcha_answer")[0]
+		if has(in, "required") != tc.required || has(in, "data-unless-code") != tc.byScript {
+			t.Errorf("%s: %v", name, in.Attr)
+		}
+		if tc.byScript && len(named(tc.doc, "code")) != 1 {
+			t.Errorf("%s: there is no field for a code", name)
+		}
+	}
+}

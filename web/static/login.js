@@ -1,5 +1,6 @@
 // The sign-in and password pages work without this file. It shows and hides
-// passwords, says that a slow sign-in is on its way, and counts a wait down.
+// passwords, says that a slow sign-in is on its way, counts a wait down, and asks for
+// the digits of a picture before the form is sent.
 "use strict";
 
 for (const button of document.querySelectorAll("[data-reveal]")) {
@@ -29,6 +30,16 @@ for (const button of document.querySelectorAll("[data-busy]")) {
   });
   // Coming back with the back button finds the page as it was left.
   window.addEventListener("pageshow", (event) => { if (event.persisted) say(false); });
+}
+
+// A one-time code stands in for the digits of a picture. HTML cannot say so: without
+// this file nothing is required, and the server asks again.
+for (const digits of document.querySelectorAll("[data-unless-code]")) {
+  const code = digits.form.elements.code;
+  const ask = () => { digits.required = code.value.trim() === ""; };
+  code.addEventListener("input", ask);
+  window.addEventListener("pageshow", ask); // the back button brings what was typed
+  ask();
 }
 
 const waiting = document.querySelector("form[data-retry-after]");
