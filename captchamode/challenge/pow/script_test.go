@@ -34,7 +34,7 @@ func page(t *testing.T, task, more string) (url string, sent <-chan http.Header)
 		fmt.Fprintf(w, `<!doctype html><script defer src="/pow.js"></script>
 <form method="post"><input type="hidden" name="captcha_id" value="x">
 <div data-image-part><input id="typed" name="captcha_answer" required></div>
-<div data-pow="%s"%s><p role="status"></p></div>
+<div data-pow="%s"%s data-texts='{"doing":"Working.","part":"{n} %% of the work is done.","held":"Held.","done":"The work is done.","digits":"The work is done. The digits are needed.","failed":"It failed."}' data-meanwhile="Type."><p role="status"></p></div>
 <button type="submit">Log in</button></form>`, html.EscapeString(task), more)
 	})
 	mux.HandleFunc("POST /", func(_ http.ResponseWriter, r *http.Request) {
