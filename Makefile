@@ -18,7 +18,7 @@ need: ## Install, or name, what the tests need
 
 test: need ## Every test, with the race detector
 	go vet ./...
-	go test -race -timeout 30m ./...
+	go test -race -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 go test -count=1 -run TestR6FloodOfNamesPushesNoCounterOut ./failures
 
 test-apps: need ## The reverse proxy before Django, WordPress, phpMyAdmin and DokuWiki
