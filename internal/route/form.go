@@ -1,0 +1,210 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// readForm reads the two fields: once each, in the body or, for param, in the query.
+func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
+	if kind, _ := formType(req); kind == noForm && len(body) > 0 && (!r.path.folder || mayHoldFields(req)) {
+		return Offer{}, r.otherForm(req)
+	}
+	fields, err := formFields(req, body)
+	if err != nil {
+		return Offer{}, err
+	}
+	var found [2]*string
+	for i, l := range []locator{r.account, r.password} {
+		if l.kind == nowhere {
+			continue
+		}
+		if found[i], err = l.field(req.URL.RawQuery, fields); err != nil {
+			return Offer{}, err
+		}
+	}
+	if found[0] == nil && found[1] == nil {
+		return Offer{}, nil
+	}
+	c := Credential{}
+	for i, to := range []*string{&c.Account, &c.Password} {
+		if found[i] != nil {
+			*to = *found[i]
+		}
+	}
+	return Offer{[]Credential{c}, r.spoilForm}, nil
+}
+
+// mayHoldFields reports whether an app may take fields out of the body, of whatever
+// type it says to be.
+func mayHoldFields(req *http.Request) bool {
+	kind := strings.ToLower(strings.Join(req.Header.Values("Content-Type"), ","))
+	return kind == "" && req.Method == http.MethodPost || strings.Contains(kind, "form")
+}
+
+func (r *Route) otherForm(req *http.Request) error {
+	if !r.path.folder && !mayHoldFields(req) {
+		return nil // typed has the last word: another route may read it
+	}
+	return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
+}
+
+// A field is one of a query or of a form.
+type field struct {
+	name, value string
+	whole       bool   // all of both can be read
+	at          [2]int // of the value, as it is written
+}
+
+// queryFields are the fields of a query, or of a form that is written like one.
+func queryFields(text string) (all []field) {
+	at := 0
+	for pair := range strings.SplitSeq(text, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		f := field{at: [2]int{at + len(pair) - len(value), at + len(pair)}}
+		var whole bool
+		f.name, whole = decodeField(name)
+		f.value, f.whole = decodeField(value)
+		f.whole = f.whole && whole
+		all = append(all, f)
+		at += len(pair) + 1
+	}
+	return all
+}
+
+// formFields are the fields of a form: those that are files, too.
+func formFields(req *http.Request, body []byte) (all []field, err error) {
+	kind, boundary := formType(req)
+	switch {
+	case len(body) == 0 || kind == noForm:
+		return nil, nil
+	case kind == urlencodedForm && strings.Contains(string(body), ";"):
+		return nil, refuse("Write a semicolon in a form as %%3B.")
+	case kind == urlencodedForm:
+		return queryFields(string(body)), nil
+	}
+	reading := newParts(boundary, func(name string, _ bool) error {
+		if name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
+			return errPart
+		}
+		all = append(all, field{name: name, whole: true})
+		return nil
+	})
+	reading.data = func(from, to int) {
+		if f := &all[len(all)-1]; f.at[1] == 0 {
+			f.at = [2]int{from, to}
+		} else {
+			f.at[1] = to
+		}
+	}
+	_, err = reading.feed(body, true)
+	for i, f := range all {
+		all[i].value = string(body[f.at[0]:f.at[1]])
+	}
+	return all, err
+}
+
+// field is the value of a field; nil if there is none.
+func (l locator) field(query string, body []field) (value *string, err error) {
+	if strings.Contains(query, ";") && slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, l.name) }) {
+		return nil, refuse("Write a semicolon in an address as %%3B.")
+	}
+	for i, fields := range [][]field{queryFields(query), body} {
+		for _, f := range fields {
+			switch {
+			case !f.whole && i == 1:
+				return nil, refuse("The form cannot be read.")
+			case !looksLike(f.name, l.name):
+			case !f.whole || f.name != l.name || value != nil || i == 0 && l.kind == form:
+				return nil, refuse("Send the field %.60q once, in the form.", l.name)
+			default:
+				value = &f.value
+			}
+		}
+	}
+	if value != nil && !utf8.ValidString(*value) {
+		return nil, refuse("Send the field %.60q in UTF-8.", l.name)
+	}
+	return value, nil
+}
+
+// decodeField decodes a name or a value of a form. If not all of it can be decoded it
+// decodes the rest, as lenient apps do.
+func decodeField(s string) (text string, whole bool) {
+	if text, err := url.QueryUnescape(s); err == nil {
+		return text, true
+	}
+	return decode(strings.ReplaceAll(s, "+", " ")), false
+}
+
+// keys are the names of a query, by whichever separator.
+func keys(query string) (all []string) {
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		raw, _, _ := strings.Cut(pair, "=")
+		key, _ := decodeField(raw)
+		all = append(all, key)
+	}
+	return all
+}
+
+// looksLike reports whether an app may take one field for the other. PHP writes an
+// underscore for dots, spaces and an open bracket, and forgets what comes after the
+// last bracket; it, Express and Rails make a list or a member of name[] and name[x],
+// and the latter two take [name] for name. Spring takes !name for a default, Zope
+// name:int for one with a type. Others cut at a NUL, fold case, width or white space.
+func looksLike(key, field string) bool {
+	if key == field {
+		return true
+	}
+	if !strings.Contains(field, ":") {
+		key, _, _ = strings.Cut(key, ":")
+	}
+	k, f := nested(key), nested(field)
+	switch {
+	case len(f) == 0:
+		return false
+	case len(k) >= len(f) && slices.Equal(k[:len(f)], f):
+		return true
+	}
+	return strings.Join(k, "_") == strings.Join(f, "_")
+}
+
+// nested are the names in a[b][c], as loosely as apps read them.
+func nested(s string) []string {
+	s, _, _ = strings.Cut(s, "\x00")
+	s = strings.TrimLeft(cases.Fold().String(norm.NFKC.String(s)), "! \t\r\n\v\f")
+	all := strings.FieldsFunc(s, func(r rune) bool { return r == '[' || r == ']' })
+	for i, name := range all {
+		all[i] = strings.TrimRight(joined.Replace(strings.TrimSpace(name)), "_")
+	}
+	return all
+}
+
+var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")
+
+// spoilForm puts a password into the body's or the query's field.
+func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byte {
+	put := func(text string, fields []field, password string) string {
+		for _, f := range slices.Backward(fields) {
+			if f.name == r.password.name {
+				text = text[:f.at[0]] + password + text[f.at[1]:]
+			}
+		}
+		return text
+	}
+	escaped := url.QueryEscape(password)
+	if r.password.kind == param {
+		req.URL.RawQuery = put(req.URL.RawQuery, queryFields(req.URL.RawQuery), escaped)
+	}
+	if kind, _ := formType(req); kind == urlencodedForm {
+		password = escaped
+	}
+	fields, _ := formFields(req, body) // which was read before
+	return []byte(put(string(body), fields, password))
+}

@@ -1,0 +1,148 @@
+package route
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// readJSON reads one object: strict, since parsers differ in which of two equal
+// names they take, and in whether names are folded.
+func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
+	if !r.account.reads(req) {
+		if beginsObject(body) { // an app may look at no type
+			return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send JSON as application/json, in UTF-8."}
+		}
+		return Offer{}, nil
+	}
+	for _, key := range keys(req.URL.RawQuery) {
+		if l := r.password; l.kind != nowhere && looksLike(key, l.pointer[len(l.pointer)-1]) {
+			return Offer{}, refuse("Send the password in the body, not in the address.")
+		}
+	}
+	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
+		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
+	}
+	var top map[string]any
+	if err := json.Unmarshal(body, &top); err != nil {
+		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
+	}
+	var c Credential
+	found := 0
+	for i, l := range []locator{r.account, r.password} {
+		if l.kind == nowhere {
+			continue
+		}
+		value, ok, err := l.member(top)
+		if err != nil {
+			return Offer{}, err
+		}
+		if ok {
+			found++
+			*[]*string{&c.Account, &c.Password}[i] = value
+		}
+	}
+	if found == 0 {
+		return Offer{}, nil
+	}
+	return Offer{[]Credential{c}, r.spoilJSON}, nil
+}
+
+// beginsObject reports whether a body begins like a JSON object.
+func beginsObject(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n"), []byte("{"))
+}
+
+// member is the text that the pointer leads to.
+func (l locator) member(top map[string]any) (text string, ok bool, err error) {
+	at := top
+	for i, want := range l.pointer {
+		for key := range at {
+			if key != want && looksLike(key, want) {
+				return "", false, refuse("Write the name %.60q in one way.", want)
+			}
+		}
+		value, ok := at[want]
+		if !ok {
+			return "", false, nil
+		}
+		text, isText := value.(string)
+		if i == len(l.pointer)-1 {
+			if !isText {
+				return "", false, refuse("The member %s must be a JSON string.", l.name)
+			}
+			return text, true, nil
+		}
+		if at, ok = value.(map[string]any); !ok {
+			return "", false, refuse("The member %.60q must be a JSON object.", want)
+		}
+	}
+	return "", false, nil
+}
+
+func (r *Route) spoilJSON(_ *http.Request, body []byte, password string) []byte {
+	var top map[string]any
+	if r.password.kind == nowhere || json.Unmarshal(body, &top) != nil {
+		return body
+	}
+	at := top
+	for _, key := range r.password.pointer[:len(r.password.pointer)-1] {
+		at, _ = at[key].(map[string]any)
+	}
+	if _, ok := at[r.password.pointer[len(r.password.pointer)-1]]; ok {
+		at[r.password.pointer[len(r.password.pointer)-1]] = password
+	}
+	spoiled, err := json.Marshal(top, json.Deterministic(true))
+	if err != nil {
+		return body
+	}
+	return spoiled
+}
+
+// follow is the value that a pointer leads to in what encoding/json has read.
+func follow(top any, pointer []string) (any, bool) {
+	for _, key := range pointer {
+		object, ok := top.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if top, ok = object[key]; !ok {
+			return nil, false
+		}
+	}
+	return top, true
+}
+
+// members are the names in all objects of a JSON text.
+func members(body []byte) (names []string) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	if kind := jsontext.Value(body).Kind(); kind != '{' && kind != '[' {
+		return nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		within, n := d.StackIndex(d.StackDepth())
+		token, err := d.ReadToken()
+		if err != nil {
+			return names
+		}
+		if within == '{' && n%2 == 0 && token.Kind() == '"' {
+			names = append(names, token.String())
+		}
+	}
+}
+
+// mayBeJSON reports whether an app may read a body as JSON: many do so whatever they are
+// told, but what is told to be something else altogether is an upload.
+func mayBeJSON(r *http.Request) bool {
+	kind := strings.ToLower(strings.Join(r.Header.Values("Content-Type"), ","))
+	for _, one := range []string{"json", "text", "octet-stream"} {
+		if strings.Contains(kind, one) {
+			return true
+		}
+	}
+	return !strings.Contains(kind, "/")
+}
