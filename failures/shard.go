@@ -271,8 +271,9 @@ func (sh *shard) shrink(s *slot, m moments) {
 	sh.slab.give(class, number)
 }
 
-// pull removes one moment, and the slot with the last one. It reports whether
-// the moment was there.
+// pull removes one moment, and with the last one the slot and what says when its
+// backoff began anew: there is nothing left that it is about, and a charge of the same
+// millisecond would not count. It reports whether the moment was there.
 func (sh *shard) pull(s *slot, at uint32) bool {
 	m := sh.moments(s)
 	for i := len(m) - 1; i >= 0; i-- {
@@ -281,7 +282,11 @@ func (sh *shard) pull(s *slot, at uint32) bool {
 		}
 		sh.changed = true
 		if len(m) == 1 {
+			mark := keyCleared(&s.key)
 			sh.remove(s)
+			if old := sh.find(&mark); old != nil {
+				sh.remove(old)
+			}
 			return true
 		}
 		copy(m[i:], m[i+1:])

@@ -371,6 +371,9 @@ func anew(t *testing.T, f Fixture) {
 	must(t, f.Store.Clear(t.Context(), []failures.Subject{s}, failures.BackoffBit))
 	must(t, f.Store.TakeBack(t.Context(), at, []failures.Subject{s}))
 	want(t, "taken back", f.read(t, s), failures.Usage{})
+	f.fail(t, s) // in the millisecond of the one that is gone
+	f.fail(t, s)
+	want(t, "not due after two at that moment", f.read(t, s).Over, failures.BackoffBit)
 }
 
 func clearOne(t *testing.T, f Fixture) {
