@@ -83,6 +83,11 @@ func TestBasicIsReadAsAnybodyReadsIt(t *testing.T) {
 			t.Errorf("%q passes, as %v", header, one)
 		}
 	}
+	r, _ := http.NewRequest("GET", "/x", nil)
+	r.Header["Authorization"] = []string{"Basic YTpi", "Basic YTpj"}
+	if _, _, err := table.Find(r, nil); err == nil {
+		t.Error("two headers pass: apps take the first, or the last")
+	}
 }
 
 func TestALoginInAFolderIsFoundWhereItHides(t *testing.T) {

@@ -26,7 +26,7 @@ type visit struct {
 	client web.Client
 
 	// Of a guarded request:
-	in       *http.Request
+	in       *http.Request // as the client sent it; the app's has none of our cookies
 	route    *route.Route
 	guard    *guard.Guard
 	sent     form            // what the visitor filled in
@@ -36,8 +36,8 @@ type visit struct {
 	attempts []guard.Decision
 	reached  atomic.Bool // the app has got the request
 	settled  bool
-	judged   func()
-	large    bool // the request is larger than a login
+	judged   func() // once the answer is: what is left of it may take long
+	large    bool   // the request is larger than a login
 }
 
 type visitKey struct{}

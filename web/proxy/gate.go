@@ -33,12 +33,15 @@ type form struct {
 
 // forms seal what a visitor has filled in, for the page that they get in between:
 // nothing is kept here meanwhile, and nobody reads a password out of that page.
-type forms struct{ aead cipher.AEAD }
+type forms struct {
+	aead cipher.AEAD
+	now  func() time.Time
+}
 
 // formLives is how long a form may wait for its challenge to be solved.
 const formLives = 30 * time.Minute
 
-func newForms(secret []byte) (*forms, error) {
+func newForms(secret []byte, now func() time.Time) (*forms, error) {
 	if len(secret) < 16 {
 		return nil, errors.New("proxy: Secret: must have at least 16 bytes")
 	}
@@ -51,12 +54,12 @@ func newForms(secret []byte) (*forms, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &forms{aead}, err
+	return &forms{aead, now}, err
 }
 
 // seal is the form as text, for one path of this site.
 func (f *forms) seal(one form, path string) string {
-	one.At = time.Now()
+	one.At = f.now()
 	plain, err := json.Marshal(one)
 	if err != nil {
 		return ""
@@ -76,7 +79,7 @@ func (f *forms) open(text, path string) (one form, err error) {
 	if err != nil {
 		return one, err
 	}
-	if err = json.Unmarshal(plain, &one); err == nil && time.Since(one.At) > formLives {
+	if err = json.Unmarshal(plain, &one); err == nil && f.now().Sub(one.At) > formLives {
 		err = errors.New("proxy: the form has waited for too long")
 	}
 	return one, err

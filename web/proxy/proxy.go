@@ -59,7 +59,9 @@ type Config struct {
 	Origin string
 	// Secret seals forms: at least 16 bytes, the same on every node.
 	Secret []byte
-	Log    *slog.Logger
+	// Now is the clock of sealed forms; default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // An App is what stands behind a Proxy.
@@ -89,10 +91,13 @@ type app struct {
 // New returns a proxy without an app.
 func New(c Config) (*Proxy, error) {
 	c.Base = cmp.Or(c.Base, Base)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	p := &Proxy{Config: c}
 	p.Look = c.Look.Below(c.Base)
 	var err error
-	if p.forms, err = newForms(c.Secret); err != nil {
+	if p.forms, err = newForms(c.Secret, c.Now); err != nil {
 		return nil, err
 	}
 	p.own = p.ownPaths()

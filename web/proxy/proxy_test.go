@@ -25,6 +25,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/internal/world"
+	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/proxy"
 )
@@ -138,15 +139,18 @@ type door struct {
 	*httptest.Server
 	app   *app
 	proxy *proxy.Proxy
+	gone  chan struct{} // a request has ended, or its client has hung up
 }
 
 var specs = map[string]route.Spec{
-	"form": {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
-	"302":  {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302", "not location /login*"}},
-	"json": {Name: "login", Path: "/api/login", Account: "json:/user/username", Password: "json:/user/password", Success: []string{"cookie logged_in_*"}},
-	"any":  {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "param:username", Password: "param:password", Success: []string{"cookie logged_in_*"}},
-	"auth": {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "basic", Success: []string{"cookie logged_in_*"}},
-	"code": {Name: "one-time-code", Path: "/code", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
+	"form":   {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
+	"302":    {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302", "not location /login*"}},
+	"json":   {Name: "login", Path: "/api/login", Account: "json:/user/username", Password: "json:/user/password", Success: []string{"cookie logged_in_*"}},
+	"any":    {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "param:username", Password: "param:password", Success: []string{"cookie logged_in_*"}},
+	"auth":   {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "basic", Success: []string{"cookie logged_in_*"}},
+	"text":   {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200"}, Failure: []string{"body wrong"}},
+	"xmlrpc": {Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"cookie logged_in_*"}},
+	"code":   {Name: "one-time-code", Path: "/code", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
 }
 
 func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {
@@ -158,7 +162,7 @@ func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*
 	edge := new(web.Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, web.XForwardedFor)
 	p, err := proxy.New(proxy.Config{
-		Edge: edge, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
+		Edge: edge, Now: d.Clock.Now, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
 		Guard: func(name string) *guard.Guard {
 			if name == "login" {
 				return d.Guard
@@ -182,7 +186,11 @@ func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*
 		change(&one)
 	}
 	p.Set(one)
-	d.proxy, d.Server = p, httptest.NewServer(p)
+	d.proxy, d.gone = p, make(chan struct{}, 1000)
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), func() { d.gone <- struct{}{} })
+		p.ServeHTTP(w, r)
+	}))
 	t.Cleanup(d.Close)
 	return d
 }
@@ -526,7 +534,7 @@ func TestR9WhatTheClientSaysItIsNeverReachesTheApp(t *testing.T) {
 		"Remote-User": "", "Remote_User": "", "X_Forwarded_For": "", "X-Forwarded-User": "", "Forwarded": "", "X-Original-Url": "", "Client-Ip": "", "True-Client-Ip": "", "Script_Name": "",
 		"Proxy": "", "Authguard-Code": "", "X-Real-Ip": "203.0.113.9", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": host.Host, "X-Forwarded-Proto": "http", "Cookie": "theirs=1; other=4", "X-Custom": "kept",
 	} {
-		if got := strings.Join(last.Header[name], ","); got != want {
+		if got := strings.Join(last.Header.Values(name), ","); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
@@ -555,7 +563,7 @@ func gate(t *testing.T, page string) (form, id string) {
 // Whoever is stopped solves our challenge, and what they had typed goes on.
 func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, wordpress, nil, "form")
+	d := newDoor(t, wordpress, nil, "form", "code")
 	for i := range 5 {
 		d.send(t, fmt.Sprintf("198.18.%d.1", i), form("username=alice&password=guess-"+fmt.Sprint(i)))
 	}
@@ -579,9 +587,85 @@ func TestR17AVisitorKeepsTheirFormAndOneSolveIsOneAttempt(t *testing.T) {
 	if r = d.send(t, "203.0.113.10", form(solved)); r.StatusCode != http.StatusForbidden || d.app.passwords() != before {
 		t.Errorf("a second time: %d, %d passwords more", r.StatusCode, d.app.passwords()-before)
 	}
-	elsewhere := offer{"POST", "/other", "application/x-www-form-urlencoded", solved}
-	if d.send(t, "203.0.113.9", elsewhere); d.app.passwords() != before {
-		t.Error("a sealed form was opened for another path")
+	elsewhere := offer{"POST", "/code", "application/x-www-form-urlencoded", solved}
+	if r = d.send(t, "203.0.113.9", elsewhere); r.StatusCode != http.StatusBadRequest || d.app.passwords() != before {
+		t.Errorf("at another path than it was sealed for: %d, %d passwords more", r.StatusCode, d.app.passwords()-before)
+	}
+	d.Clock.Advance(31 * time.Minute)
+	if r = d.send(t, "203.0.113.9", form(solved)); r.StatusCode != http.StatusBadRequest {
+		t.Errorf("a form that has waited for half an hour: %d", r.StatusCode)
+	}
+}
+
+// What our page leads back to is a path of this site.
+func TestThePageBeforeTheFormLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	for _, next := range []string{"//evil.example/", "https://evil.example/", `/\evil.example`, "javascript:x"} {
+		r := d.send(t, "203.0.113.9", form(url.Values{"authguard_form": {""}, "authguard_next": {next}}.Encode()))
+		if to := r.Header.Get("Location"); r.StatusCode != http.StatusSeeOther || to != "/" {
+			t.Errorf("%s: %d to %s", next, r.StatusCode, to)
+		}
+	}
+}
+
+// A request that cannot be read has no account, and counts for its address.
+func TestR11WhatCannotBeReadCountsForItsAddress(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	for range 10 {
+		if r := d.send(t, "203.0.113.9", form("username=a&username=b&password=x")); r.StatusCode != http.StatusBadRequest {
+			t.Fatalf("%d", r.StatusCode)
+		}
+	}
+	if r := d.send(t, "203.0.113.9", form("username=carol&password=x")); r.StatusCode != http.StatusForbidden || d.app.passwords() != 0 {
+		t.Errorf("after ten of those: %d, %d passwords", r.StatusCode, d.app.passwords())
+	}
+}
+
+// One request that offers for two accounts is stopped whole, and costs the other nothing.
+func TestWhatIsStoppedWithAnotherIsChargedNothing(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form", "xmlrpc")
+	guess := func(account string, n int) {
+		for i := range n {
+			d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=%s&password=guess-%d", account, i)))
+		}
+		d.Clock.Advance(2 * time.Minute) // or strangers are slowed
+	}
+	guess("alice", 5)
+	for i := range 3 {
+		call := ""
+		for _, account := range []string{"bob", "alice"} {
+			call += "<value><struct><member><name>methodName</name><value><string>wp.getUsersBlogs</string></value></member><member><name>params</name><value><array><data>" +
+				"<value><string>" + account + "</string></value><value><string>" + fmt.Sprint("other-", i) + "</string></value></data></array></value></member></struct></value>"
+		}
+		body := "<methodCall><methodName>system.multicall</methodName><params><param><value><array><data>" + call + "</data></array></value></param></params></methodCall>"
+		if r := d.send(t, fmt.Sprintf("198.19.%d.1", i), offer{"POST", "/xmlrpc.php", "text/xml", body}); r.StatusCode != http.StatusForbidden {
+			t.Fatalf("%d %s", r.StatusCode, text(t, r))
+		}
+	}
+	d.Clock.Advance(2 * time.Minute)
+	if guess("bob", 5); d.app.passwords() != 10 {
+		t.Errorf("the app saw %d passwords, want alice's 5 and bob's 5", d.app.passwords())
+	}
+}
+
+// Of a body that was not read whole nobody can say what it has not.
+func TestWhatWasNotReadIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, bool){
+		"larger than a mebibyte": func(w http.ResponseWriter, _ bool) { fmt.Fprint(w, strings.Repeat(" ", 1<<20), "wrong") },
+		"compressed": func(w http.ResponseWriter, _ bool) {
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, "\x1f\x8b")
+		},
+	} {
+		d := newDoor(t, answer, nil, "text")
+		d.send(t, "203.0.113.9", form("username=alice&password=guess"))
+		if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Stranger {
+			t.Errorf("%s: the place is %v", name, got)
+		}
 	}
 }
 
@@ -630,11 +714,26 @@ func TestCaptchaModeAsksBeforeTheAppsForm(t *testing.T) {
 	if r.StatusCode != http.StatusFound {
 		t.Fatalf("the login: %d %s", r.StatusCode, text(t, r))
 	}
+	if !strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), "\n"), "authguard_solve=; Path=/; Max-Age=0") {
+		t.Errorf("what was used up stays: %v", r.Header.Values("Set-Cookie"))
+	}
+	var known []string
+	for _, c := range r.Cookies() {
+		if strings.HasPrefix(c.Name, "authguard_device_") {
+			known = append(known, c.Name+"="+c.Value)
+		}
+	}
+	if page := text(t, d.send(t, "203.0.113.13", at, "Cookie", strings.Join(known, "; "))); len(known) == 0 || !strings.HasPrefix(page, "GET /login") {
+		t.Errorf("a known device %v is asked", known)
+	}
 	if again := d.send(t, "203.0.113.10", form("username=alice&password=correct+horse"), "Cookie", carried); again.StatusCode != http.StatusForbidden {
 		t.Errorf("the same solve again: %d", again.StatusCode)
 	}
 	if page := text(t, d.send(t, "203.0.113.11", offer{"GET", "/login", "", ""}, "Sec-Fetch-Dest", "image")); !strings.HasPrefix(page, "GET /login") {
 		t.Error("a picture was answered with a page")
+	}
+	if _, id := gate(t, text(t, d.send(t, "203.0.113.12", at, "Cookie", "authguard_device_0=forged"))); id == "" {
+		t.Error("a cookie that nobody made is not asked")
 	}
 }
 
@@ -643,7 +742,7 @@ func TestR27AnAppThatIsAwayIsChargedToNobody(t *testing.T) {
 	d := newDoor(t, wordpress, nil, "form")
 	d.app.Close()
 	for i := range 20 {
-		r := d.send(t, fmt.Sprintf("198.18.%d.1", i), form("username=alice&password=guess"))
+		r := d.send(t, fmt.Sprintf("198.18.%d.1", i), form(fmt.Sprintf("username=alice&password=guess-%d", i)))
 		if body := text(t, r); r.StatusCode != http.StatusBadGateway || !strings.Contains(body, "does not answer") {
 			t.Fatalf("%d %s", r.StatusCode, body)
 		}
@@ -700,6 +799,35 @@ func TestR1WhoHangsUpHasGuessed(t *testing.T) {
 	}
 }
 
+// Whoever hangs up with the right password has logged in.
+func TestTheAnswerToWhoHangsUpCounts(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.app.hangs = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		r, _ := http.NewRequestWithContext(ctx, "POST", d.URL+"/login", strings.NewReader("username=alice&password=correct+horse"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	for d.app.passwords() != 1 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-gone
+	<-d.gone
+	close(d.app.hangs)
+	d.Close() // when all requests have ended
+	if got := d.Status(t, "alice", "203.0.113.9"); got != trusted.Privileged {
+		t.Errorf("the place is %v", got)
+	}
+}
+
 // A sprayed password is answered by the app itself as a wrong one is.
 func TestR28ASprayedPasswordDoesNotSufficeBehindTheProxy(t *testing.T) {
 	t.Parallel()
@@ -729,5 +857,8 @@ func TestR20AbandonedLoginsArePressure(t *testing.T) {
 	}
 	if d.Mode.State().Pressure == (captchamode.Counts{}) {
 		t.Error("no pressure")
+	}
+	if got := d.Status(t, "alice", "198.18.19.1"); got != trusted.Stranger { // the newest
+		t.Errorf("a place where nobody logged in is %v", got)
 	}
 }
