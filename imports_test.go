@@ -75,6 +75,7 @@ var mayImport = map[string]string{
 	"internal/clocktest":                   helper,
 	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,
+	"internal/doctest":                     helper,
 	"internal/postgrestest":                helper,
 	"internal/redistest":                   helper,
 	"internal/world":                       helper,

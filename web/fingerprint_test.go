@@ -7,29 +7,65 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/doctest"
 )
 
 // What a back end sends as password_fingerprint (docs/fingerprints.md).
 func Example_fingerprint() {
-	key := make([]byte, 32)
+	key, password := make([]byte, 32), "correct horse"
 	for i := range key {
 		key[i] = byte(i) // use 32 random bytes
 	}
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("correct horse"))
-	fmt.Println(hex.EncodeToString(mac.Sum(nil)))
+	mac.Write([]byte(password))
+	fingerprint := hex.EncodeToString(mac.Sum(nil))
+	fmt.Println(fingerprint)
 	// Output: e864df1a8a6cf2551c64c7a3484bfe6e157345fa1856b162659a6c7f2b6f090e
 }
 
-func TestTheFingerprintOfTheDocsIsThatOfTheExample(t *testing.T) {
+// The document's own code in each language, with its own key and password.
+func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 	t.Parallel()
+	const key, fingerprint = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "e864df1a8a6cf2551c64c7a3484bfe6e157345fa1856b162659a6c7f2b6f090e"
+	source, err := os.ReadFile("fingerprint_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each is begun with a key and a password, and ends with what it made.
+	around := map[string]struct{ program, before, after string }{
+		"sh":     {"bash", "openssl() { case $1 in rand) echo " + key + ";; *) command openssl \"$@\";; esac; }; PASSWORD='correct horse'\n", ""},
+		"python": {"python3", "key, password = '" + key + "', 'correct horse'\n", "print(fingerprint)"},
+		"js":     {"node", "const crypto = require('crypto'), key = '" + key + "', password = 'correct horse'\n", "console.log(fingerprint)"},
+		"php":    {"php", "<?php $key = '" + key + "'; $password = 'correct horse';\n", "echo $fingerprint;"},
+	}
+	for _, b := range doctest.Claimed(t, "docs/fingerprints.md") {
+		if b.Language == "go" {
+			for line := range strings.Lines(b.Text) {
+				if !strings.Contains(string(source), "\n\t"+line) {
+					t.Errorf("not in the example: %s", line)
+				}
+			}
+			continue
+		}
+		a, known := around[b.Language]
+		if !known {
+			t.Errorf("how is %s run?", b.Language)
+			continue
+		}
+		program := exec.Command(a.program)
+		program.Dir, program.Stdin = t.TempDir(), strings.NewReader(a.before+b.Text+a.after)
+		if out, err := program.CombinedOutput(); strings.TrimSpace(string(out)) != fingerprint {
+			t.Errorf("%s (apt-get install php-cli nodejs python3 openssl): %v %s", b.Language, err, out)
+		}
+	}
 	text, err := os.ReadFile("../docs/fingerprints.md")
-	if err != nil || !strings.Contains(string(text), "e864df1a8a6cf2551c64c7a3484bfe6e157345fa1856b162659a6c7f2b6f090e") {
+	if err != nil || !strings.Contains(string(text), "`"+fingerprint+"`") {
 		t.Error("docs/fingerprints.md has another fingerprint", err)
 	}
 }

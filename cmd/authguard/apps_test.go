@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"authguard/internal/appstest"
+	"authguard/internal/doctest"
 	"authguard/internal/learn"
 )
 
@@ -212,13 +213,14 @@ func eachApp(t *testing.T, test func(*testing.T, realApp, *appstest.App)) {
 // docs/presets says it.
 func (a realApp) before(t *testing.T, app *appstest.App) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/presets/" + a.preset + ".md")
-	_, block, found := strings.Cut(string(page), "```yaml\n")
-	block, _, closed := strings.Cut(block, "```")
-	if err != nil || !found || !closed || strings.Count(block, "http://127.0.0.1:8000") != 1 {
-		t.Fatalf("docs/presets/%s.md has no configuration: %v", a.preset, err)
+	page := "docs/presets/" + a.preset + ".md"
+	for _, b := range doctest.Read(t, page).Blocks {
+		if b.Language == "yaml" && strings.Count(b.Text, "http://127.0.0.1:8000") == 1 {
+			return strings.ReplaceAll(b.Text, "http://127.0.0.1:8000", app.URL)
+		}
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(block, "\n   ", "\n")[3:], "http://127.0.0.1:8000", app.URL)
+	t.Fatalf("%s has no configuration", page)
+	return ""
 }
 
 // In a browser: five wrong passwords reach the application, then there is a challenge

@@ -12,22 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"authguard/internal/doctest"
 	"authguard/internal/redistest"
 )
-
-// snippet is the README's first block in a language.
-func snippet(t *testing.T, language string) string {
-	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
-	if m == nil {
-		t.Fatalf("the README has no block of %s", language)
-	}
-	return string(m[1])
-}
 
 func TestREADMEsNginxLetsPeopleInAfterLogin(t *testing.T) {
 	t.Parallel()
@@ -43,7 +30,7 @@ func TestREADMEsNginxLetsPeopleInAfterLogin(t *testing.T) {
 	front := free.Addr().String()
 	_ = free.Close()
 	dir := t.TempDir()
-	inner := strings.NewReplacer("http://127.0.0.1:8080", s.base, "http://127.0.0.1:9000", app.URL).Replace(snippet(t, "nginx"))
+	inner := strings.NewReplacer("http://127.0.0.1:8080", s.base, "http://127.0.0.1:9000", app.URL).Replace(doctest.Claimed(t, "README.md")[0].Text)
 	paths := ""
 	for _, one := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		paths += fmt.Sprintf("%s_temp_path %s/%[1]s;\n", one, dir)

@@ -1,12 +1,14 @@
 package config_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"authguard/internal/config"
+	"authguard/internal/doctest"
 )
 
 var rowPattern = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (live|restart) \\| .+ \\|$")
@@ -40,16 +42,21 @@ func TestEveryKeyIsDocumentedWithItsDefault(t *testing.T) {
 	}
 }
 
+// A setting for its own sake, and a whole file: what is printed loads as it is.
+func TestTheDocsConfigurationsLoad(t *testing.T) {
+	t.Parallel()
+	for _, b := range doctest.Unclaimed(t, "yaml") {
+		if _, err := config.Parse(fmt.Sprintf("%s:%d", b.Doc, b.Line), []byte(b.Text), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 	t.Parallel()
-	text := read(t, "../../docs/realms.md")
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1)
-	if len(blocks) != 3 {
-		t.Errorf("%d examples", len(blocks))
-	}
-	for _, block := range blocks {
-		if l := load(t, block[1], nil); len(l.Realms) != 2 {
-			t.Errorf("%d realms in\n%s", len(l.Realms), block[1])
+	for _, b := range doctest.Claimed(t, "docs/realms.md") {
+		if l := load(t, b.Text, nil); len(l.Realms) != 2 {
+			t.Errorf("%d realms in\n%s", len(l.Realms), b.Text)
 		}
 	}
 	for _, key := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| (?:live|restart) \\|").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1) {
@@ -61,11 +68,11 @@ func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 
 func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 	t.Parallel()
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/configuration.md"), -1)
+	blocks := doctest.Claimed(t, "docs/configuration.md")
 	if len(blocks) != 3 {
 		t.Fatalf("%d examples", len(blocks))
 	}
-	short, shorter, full := load(t, blocks[0][1], nil), load(t, blocks[1][1], nil), load(t, blocks[2][1], nil)
+	short, shorter, full := load(t, blocks[0].Text, nil), load(t, blocks[1].Text, nil), load(t, blocks[2].Text, nil)
 	if live, restart := config.Diff(short.Config, shorter.Config); live != nil || restart != nil {
 		t.Errorf("the two ways to write limits differ: %v %v", live, restart)
 	}

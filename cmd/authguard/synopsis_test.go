@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"authguard/internal/doctest"
+)
+
+// understood tells whether a command line, such as a document has it, is one of ours:
+// its commands and flags are there, and where nothing is left open the real parser
+// takes it. [--x] may be left out, on|off is either, NAME stands for something.
+func understood(line string) error {
+	parser, err := kong.New(&commandLine{}, kong.Name("authguard"), kong.Writers(io.Discard, io.Discard),
+		kong.Vars{"presets": presetNames()}, kong.Exit(func(int) { panic("--help or --version") }))
+	if err != nil {
+		return err
+	}
+	node, flag := parser.Model.Node, ""
+	for _, word := range words(strings.NewReplacer("[", "", "]", "", "…", "").Replace(line)) {
+		switch name, _, inline := strings.Cut(strings.TrimLeft(word, "-"), "="); {
+		case strings.HasPrefix(word, "-"):
+			found := flagOf(node, word, name)
+			if found == nil {
+				return fmt.Errorf("%q has no flag %s", node.FullPath(), word)
+			}
+			flag = ""
+			if !found.IsBool() && !inline {
+				flag = word
+			}
+		case flag != "":
+			flag = ""
+		case word == "COMMAND" && node.Parent == nil:
+			return nil
+		default:
+			next, err := childrenOf(node, word)
+			if err != nil {
+				return err
+			}
+			node = next
+		}
+	}
+	if strings.ContainsAny(line, "[]|…") {
+		return nil
+	}
+	return parsed(parser, words(line))
+}
+
+// parsed asks the real parser. What a sentence leaves out is no mistake of it.
+func parsed(parser *kong.Kong, args []string) (err error) {
+	defer func() { _ = recover() }() // --help and --version are answered
+	_, err = parser.Parse(args)
+	if err != nil && regexp.MustCompile(`^(expected ("<|one of)|missing flags)`).MatchString(err.Error()) {
+		return nil
+	}
+	return err
+}
+
+func flagOf(node *kong.Node, word, name string) *kong.Flag {
+	for _, group := range node.AllFlags(false) {
+		for _, f := range group {
+			if f.Name == name || len(word) == 2 && string(f.Short) == name {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// childrenOf is where a word leads: to a command, or nowhere if it is an argument.
+func childrenOf(node *kong.Node, word string) (*kong.Node, error) {
+	next := node
+	for one := range strings.SplitSeq(word, "|") {
+		var found *kong.Node
+		for _, child := range node.Children {
+			if child.Name == one {
+				found = child
+			}
+		}
+		switch {
+		case found != nil:
+			next = found
+		case len(node.Positional) == 0:
+			return nil, fmt.Errorf("%q has no command %s", node.FullPath(), one)
+		}
+	}
+	return next, nil
+}
+
+var wordPattern = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+
+// words are a command line's, without quotation marks.
+func words(line string) (all []string) {
+	for _, word := range wordPattern.FindAllString(line, -1) {
+		all = append(all, strings.Trim(word, `"'`))
+	}
+	return all
+}
+
+func TestTheSynopsisIsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	for _, b := range doctest.Claimed(t, "docs/commands.md") {
+		for line := range strings.Lines(b.Text) {
+			rest, ours := strings.CutPrefix(line, "authguard ")
+			if err := understood(rest); !ours || err != nil {
+				t.Errorf("%s:%d: %s: %v", b.Doc, b.Line, line, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package authguard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"authguard/internal/doctest"
+)
+
+// runs is the test that runs every block of a language that names no test of its own.
+// Text is what somebody sees, and nothing to paste.
+var runs = map[string]string{
+	"console": "TestTheDocsCommandsRun",
+	"json":    "TestTheDocsJSONIsJSON",
+	"sh":      "TestTheDocsCommandsRun",
+	"text":    "TestTextInTheDocsIsNothingToPaste",
+	"yaml":    "TestTheDocsConfigurationsLoad",
+}
+
+// later are blocks whose tests are being written.
+var later = map[string]bool{"docs/log.md ini": true, "docs/realms.md nginx": true}
+
+// Whatever a document gives people to paste is read out of it and run by a test.
+func TestReadmeAndDocsHoldNothingThatNobodyRuns(t *testing.T) {
+	t.Parallel()
+	tests := testsHere(t)
+	for language, test := range runs {
+		if tests[test] == "" {
+			t.Errorf("%s, which runs %s, is not there", test, language)
+		}
+	}
+	for _, d := range doctest.All(t) {
+		claims := 0
+		for _, b := range d.Blocks {
+			at := fmt.Sprintf("%s:%d", b.Doc, b.Line)
+			switch {
+			case later[b.Doc+" "+b.Language]:
+			case b.Language == "":
+				t.Errorf("%s: a block without a language: put ``` and its name around it", at)
+			case len(b.Tests) == 0 && runs[b.Language] == "":
+				t.Errorf("%s: nobody runs this %s: write a test and <!-- test: TestName --> above the block", at, b.Language)
+			}
+			claims += min(1, len(b.Tests))
+			for _, name := range b.Tests {
+				if dir := tests[name]; dir == "" {
+					t.Errorf("%s: there is no %s", at, name)
+				} else if !names(t, dir, name, b.Doc) {
+					t.Errorf("%s: %s in %s does not read %s", at, name, dir, b.Doc)
+				}
+			}
+		}
+		source, err := os.ReadFile(d.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(regexp.MustCompile(`(?m)^\s*<!-- test:`).FindAll(source, -1)); n != claims {
+			t.Errorf("%s: %d comments name tests, %d stand right above a block", d.Path, n, claims)
+		}
+	}
+}
+
+// testsHere is the folder of every test and example of the module, whatever its build tag.
+func testsHere(t *testing.T) map[string]string {
+	t.Helper()
+	found, name := map[string]string{}, regexp.MustCompile(`(?m)^func ((?:Test|Example)\w+)\(`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && slices.Contains([]string{"bench", ".git"}, file) {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, match := range name.FindAllSubmatch(text, -1) {
+			found[string(match[1])] = path.Dir(file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// names tells whether a test, or what it calls in its own package, has a document's
+// path written in it, or that of its folder.
+func names(t *testing.T, dir, test, doc string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies := map[string][]ast.Node{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if one, ok := d.(*ast.FuncDecl); ok {
+				bodies[one.Name.Name] = append(bodies[one.Name.Name], one)
+			}
+		}
+	}
+	seen, found := map[string]bool{}, false
+	var look func(name string)
+	look = func(name string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		for _, body := range bodies[name] {
+			ast.Inspect(body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Ident:
+					look(n.Name)
+				case *ast.BasicLit:
+					found = found || n.Value == `"`+doc+`"` || n.Value == `"`+path.Dir(doc)+`/"`
+				}
+				return true
+			})
+		}
+	}
+	look(test)
+	return found
+}
+
+func TestTextInTheDocsIsNothingToPaste(t *testing.T) {
+	t.Parallel()
+	command := regexp.MustCompile(`(?m)^(?:[$#>] |(?:sudo |bin/|\./)*(?:apt|apt-get|authguard|cd|cp|curl|docker|dpkg|gh|git|go|jq|make|nginx|node|npm|openssl|php|pip|psql|python3?|redis-cli|sqlite3|ssh|systemctl|wget) )`)
+	for _, d := range doctest.All(t) {
+		for _, b := range d.Blocks {
+			if found := command.FindString(b.Text); b.Language == "text" && len(b.Tests) == 0 && found != "" {
+				t.Errorf("%s:%d: %q is a command: sh, or console with what it answers", b.Doc, b.Line, found)
+			}
+		}
+	}
+}
+
+func TestTheDocsJSONIsJSON(t *testing.T) {
+	t.Parallel()
+	for _, b := range doctest.Unclaimed(t, "json") {
+		if !json.Valid([]byte(b.Text)) {
+			t.Errorf("%s:%d is no JSON", b.Doc, b.Line)
+		}
+	}
+}
