@@ -25,6 +25,7 @@ import (
 type userCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add an account."`
 	Passwd  userPasswdCmd  `cmd:"" help:"Set an account's password; its sessions end and its places are forgotten."`
+	Groups  userGroupsCmd  `cmd:"" help:"Put an account into groups, and out of all others."`
 	Disable userDisableCmd `cmd:"" help:"Disable an account, or --enable it again."`
 	Pass    userPassCmd    `cmd:"" help:"Make a one-time code that lets one place into an account, together with its password."`
 	List    userListCmd    `cmd:"" help:"List the accounts."`
@@ -38,9 +39,10 @@ type passwordFlags struct {
 
 type userAddCmd struct {
 	realmFlag
-	Name  string `arg:"" help:"The user name."`
-	Email string `help:"An e-mail address that is good for logging in too."`
-	Admin bool   `help:"May use the administration."`
+	Name   string   `arg:"" help:"The user name."`
+	Email  string   `help:"An e-mail address that is good for logging in too."`
+	Groups []string `help:"Groups that it is in, separated by commas."`
+	Admin  bool     `help:"May use the administration."`
 	passwordFlags
 }
 
@@ -54,7 +56,7 @@ func (c userAddCmd) Run(g *globals) error {
 	if c.Admin {
 		role = "admin"
 	}
-	question := map[string]any{"username": c.Name, "email": c.Email, "password": password, "role": role, "must_change": made && c.Admin}
+	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": made && c.Admin}
 	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
 }
 
@@ -127,6 +129,25 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 	return string(typed[0]), false, nil
 }
 
+type userGroupsCmd struct {
+	realmFlag
+	Name   string   `arg:"" help:"The user name or e-mail address."`
+	Groups []string `arg:"" optional:"" help:"All groups that it is in from now on."`
+	None   bool     `help:"It is in none."`
+}
+
+// Run sets the groups.
+func (c userGroupsCmd) Run(g *globals) error {
+	if c.None == (len(c.Groups) > 0) {
+		return fmt.Errorf("say all groups that %q is in from now on, or --none; authguard user list shows those of today", c.Name)
+	}
+	words := "%q is in: " + strings.Join(c.Groups, ", ") + ". That is so from the next request on."
+	if c.None {
+		words = "%q is in no group any more."
+	}
+	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups}, words, c.Name)
+}
+
 type userDisableCmd struct {
 	realmFlag
 	Name   string `arg:"" help:"The user name or e-mail address."`
@@ -164,10 +185,11 @@ It is good once, at the first place that uses it, until %s.
 type userListCmd struct{ realmFlag }
 
 type listedUser struct {
-	Username string `json:"username"`
-	Email    string `json:"email"`
-	Role     string `json:"role"`
-	Disabled bool   `json:"disabled"`
+	Username string   `json:"username"`
+	Email    string   `json:"email"`
+	Groups   []string `json:"groups"`
+	Role     string   `json:"role"`
+	Disabled bool     `json:"disabled"`
 }
 
 // Run lists all accounts, page by page.
@@ -195,13 +217,13 @@ func (c userListCmd) Run(g *globals) error {
 		return printJSON(g, append([]listedUser{}, all...))
 	}
 	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE")
+	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE\tGROUPS")
 	for _, u := range all {
 		state := "enabled"
 		if u.Disabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(w, "%q\t%q\t%s\t%s\n", u.Username, u.Email, u.Role, state)
+		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%s\n", u.Username, u.Email, u.Role, state, strings.Join(u.Groups, " "))
 	}
 	return w.Flush()
 }

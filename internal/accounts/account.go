@@ -28,6 +28,8 @@ var (
 	ErrTaken = errors.New("accounts: the name is taken")
 	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")
+	// ErrGroup means that a text is not the name of a group.
+	ErrGroup = errors.New("accounts: not a group")
 	// ErrTooShort means that a new password has fewer than MinPassword
 	// characters. One that bcrypt cannot take gets an error of passwords.Possible.
 	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
@@ -47,6 +49,7 @@ type Account struct {
 	ID         string    `json:"-"`               // random, never reused
 	Username   string    `json:"username"`        // normalised; the canonical name
 	Email      string    `json:"email,omitempty"` // normalised; empty if none
+	Groups     []string  `json:"groups,omitempty"`
 	Role       Role      `json:"role"`
 	Disabled   bool      `json:"disabled"`
 	MustChange bool      `json:"must_change"` // the password is only good for choosing another one
@@ -58,8 +61,11 @@ type Account struct {
 // A Login is what a look-up finds: enough to check a password.
 type Login struct {
 	// Account is the canonical name, whichever name was entered.
-	Account    string
-	Password   passwords.Stored
+	Account  string
+	Password passwords.Stored
+	// Email and Groups are what forward-auth tells of the account; see ParseGroups.
+	Email      string
+	Groups     []string
 	Role       Role
 	MustChange bool
 	// Version changes whenever sessions must end.

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"authguard/internal/changes"
@@ -17,12 +18,13 @@ import (
 type Addition struct {
 	Username   string
 	Email      string // optional
+	Groups     []string
 	Password   string
 	Role       Role // default User
 	MustChange bool
 }
 
-// Add adds an account. Errors are ErrName, ErrTaken and CheckPassword's.
+// Add adds an account. Errors are ErrName, ErrGroup, ErrTaken and CheckPassword's.
 func (t *Table) Add(ctx context.Context, a Addition) (Account, error) {
 	if err := CheckPassword(a.Password); err != nil {
 		return Account{}, err
@@ -47,12 +49,16 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
+	groups, err := ParseGroups(strings.Join(a.Groups, ","))
+	if err != nil {
+		return Account{}, err
+	}
 	if a.Role = cmp.Or(a.Role, User); a.Role != User && a.Role != Admin {
 		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
 	}
 	now := t.config.Now().Truncate(time.Millisecond)
 	return Account{
-		ID: rand.Text(), Username: username, Email: email, Role: a.Role,
+		ID: rand.Text(), Username: username, Email: email, Groups: groups, Role: a.Role,
 		MustChange: a.MustChange, Version: 1, CreatedAt: now, ChangedAt: now,
 	}, nil
 }
@@ -84,9 +90,9 @@ func (t *Table) insert(ctx context.Context, a Account, hash string) error {
 	return t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
 		at := a.CreatedAt.UnixMilli()
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts
-			(id, realm, username, email, password_hash, role, must_change, version, created_at, changed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $8)`,
-			a.ID, t.config.Realm, a.Username, nullable(a.Email), hash, string(a.Role), a.MustChange, at)
+			(id, realm, username, email, member_of, password_hash, role, must_change, version, created_at, changed_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9)`,
+			a.ID, t.config.Realm, a.Username, nullable(a.Email), strings.Join(a.Groups, ","), hash, string(a.Role), a.MustChange, at)
 		if err != nil {
 			return err
 		}
@@ -110,6 +116,16 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 		return err
 	}
 	return t.update(ctx, name, `password_hash = $4, must_change = $5, version = version + 1`, hash, mustChange)
+}
+
+// SetGroups puts an account into these groups and no others. Sessions go on, and are in
+// the new groups at once. Errors are ErrUnknown and ErrGroup.
+func (t *Table) SetGroups(ctx context.Context, name string, groups []string) error {
+	groups, err := ParseGroups(strings.Join(groups, ","))
+	if err != nil {
+		return err
+	}
+	return t.update(ctx, name, `member_of = $4`, strings.Join(groups, ","))
 }
 
 // Disable makes every password of an account wrong and ends its sessions.

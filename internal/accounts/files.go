@@ -19,8 +19,8 @@ type Format string
 const (
 	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
 	Htpasswd Format = "htpasswd"
-	// CSV has a header that names, in any order, username, optionally email,
-	// and either password_hash (bcrypt) or password (plain text, which takes
+	// CSV has a header that names, in any order, username, optionally email and
+	// groups (separated by spaces, or by commas in quotes), and either password_hash (bcrypt) or password (plain text, which takes
 	// about a fifth of a second each to hash).
 	CSV Format = "csv"
 )
@@ -29,7 +29,7 @@ const (
 const maxLine = 64 << 10
 
 // errHeader describes the required first line of a CSV file.
-var errHeader = errors.New("the header must name username, optionally email, and one of password_hash and password, each once")
+var errHeader = errors.New("the header must name username, optionally email and groups, and one of password_hash and password, each once")
 
 // An entry is one line of a file: a user with a hash, or with a password that
 // is yet to be hashed.
@@ -38,6 +38,7 @@ type entry struct {
 	offset   int64 // of its end in the file, bytes
 	username string
 	email    string
+	groups   []string
 	hash     string
 	password string
 }
@@ -133,7 +134,7 @@ func columnsOf(header []string) columns {
 	c := make(columns)
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "password_hash", "password"}, name) {
+		if _, twice := c[name]; twice || !slices.Contains([]string{"username", "email", "groups", "password_hash", "password"}, name) {
 			return nil
 		}
 		c[name] = i
@@ -151,6 +152,11 @@ func (c columns) entry(record []string) (e entry, err error) {
 	e.username = strings.Clone(record[c["username"]])
 	if i, ok := c["email"]; ok {
 		e.email = strings.TrimSpace(record[i])
+	}
+	if i, ok := c["groups"]; ok {
+		if e.groups, err = ParseGroups(record[i]); err != nil {
+			return e, err
+		}
 	}
 	if i, ok := c["password"]; ok {
 		e.password = record[i]

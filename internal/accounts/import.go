@@ -92,7 +92,7 @@ func (s *stage) close() {
 
 func (s *stage) open(ctx context.Context) (err error) {
 	for _, statement := range []string{
-		`CREATE TEMPORARY TABLE import_accounts (id TEXT, username TEXT, email TEXT, hash TEXT)`,
+		`CREATE TEMPORARY TABLE import_accounts (id TEXT, username TEXT, email TEXT, member_of TEXT, hash TEXT)`,
 		`CREATE TEMPORARY TABLE import_names (name TEXT PRIMARY KEY, line BIGINT)`,
 	} {
 		if _, err := s.conn.ExecContext(ctx, statement); err != nil {
@@ -102,7 +102,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	for query, to := range map[string]**sql.Stmt{
 		`INSERT INTO import_names (name, line) SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT)
 			WHERE NOT EXISTS (SELECT 1 FROM account_names WHERE realm = $3 AND name = $1) ON CONFLICT DO NOTHING`: &s.reserved,
-		`INSERT INTO import_accounts (id, username, email, hash) VALUES ($1, $2, $3, $4)`: &s.stored,
+		`INSERT INTO import_accounts (id, username, email, member_of, hash) VALUES ($1, $2, $3, $4, $5)`: &s.stored,
 	} {
 		if *to, err = s.conn.PrepareContext(ctx, query); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 		}
 	}
 	s.rows++
-	_, err = s.stored.ExecContext(ctx, rand.Text(), e.username, nullable(e.email), e.hash)
+	_, err = s.stored.ExecContext(ctx, rand.Text(), e.username, nullable(e.email), strings.Join(e.groups, ","), e.hash)
 	return err
 }
 
@@ -195,8 +195,8 @@ func (s *stage) keep(ctx context.Context, e entry) (err error) {
 // in the meantime.
 func (s *stage) commit(ctx context.Context) error {
 	return s.table.change(ctx, s.conn, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, password_hash, created_at, changed_at)
-			SELECT id, CAST($2 AS TEXT), username, email, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, realm, username, email, member_of, password_hash, created_at, changed_at)
+			SELECT id, CAST($2 AS TEXT), username, email, member_of, hash, $1, $1 FROM import_accounts`, s.table.config.Now().UnixMilli(), s.table.config.Realm)
 		if err != nil {
 			return err
 		}

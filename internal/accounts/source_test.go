@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestSomebodyElsesTableIsASource(t *testing.T) {
 func finds(t *testing.T, source *accounts.SQLSource) {
 	t.Helper()
 	first, second := mustFind(t, source, "ann"), mustFind(t, source, "ann@example.org")
-	if first != second || first.Account != "1" || first.Password.Hash != "$2y$05$ann" || !first.Password.Usable {
+	if !reflect.DeepEqual(first, second) || first.Account != "1" || first.Password.Hash != "$2y$05$ann" || !first.Password.Usable {
 		t.Errorf("%+v and %+v", first, second)
 	}
 	if l := mustFind(t, source, "bob"); l.Password.Usable || l.Version == first.Version {
@@ -81,6 +82,34 @@ func finds(t *testing.T, source *accounts.SQLSource) {
 	if name, err := source.CanonicalOf(t.Context(), "eve"); name != "eve" || err != nil {
 		t.Errorf("%q, %v", name, err)
 	}
+}
+
+func TestAQueryMayTellTheEMailAndTheGroups(t *testing.T) {
+	t.Parallel()
+	eachOfTheirs(t, func(t *testing.T, db *sql.DB) {
+		find := func(columns string) (accounts.Login, error) {
+			source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: "SELECT password_hash" + columns + " FROM users WHERE login = ?"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, _, err := source.FindForLogin(t.Context(), "ann")
+			return l, err
+		}
+		for columns, want := range map[string]string{
+			"": "|",
+			`, email, ' staff ,Domain Admins,,staff' AS "GROUPS"`:         "ann@example.org|Domain Admins,staff",
+			", NULL AS groups, NULL AS email":                             "|",
+			", 'a\nRemote-User: root' AS email, 'ok,b\r\nX: y' AS groups": "|ok",
+		} {
+			l, err := find(columns)
+			if got := l.Email + "|" + strings.Join(l.Groups, ","); got != want || err != nil || l.Password.Hash != "$2y$05$ann" {
+				t.Errorf("%q: %q, %v", columns, got, err)
+			}
+		}
+		if _, err := find(", login"); err == nil || !strings.Contains(err.Error(), `column 2 is called "login"`) {
+			t.Errorf("a column that is nothing to us: %v", err)
+		}
+	})
 }
 
 func TestQueriesThatCannotBeRightAreRefused(t *testing.T) {

@@ -22,6 +22,7 @@ type SQLSourceConfig struct {
 	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
 	// as is $1. NULL is an account without a password. Where ? is an operator
 	// of PostgreSQL, write $1 for the name: in a query with both, only $1 is.
+	// Further columns must be called email and groups (names separated by commas).
 	Query string
 	// Canonical, if set, likewise selects the one name of the account that a
 	// name belongs to. Without it every name is its own account.
@@ -59,7 +60,7 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 // FindForLogin implements Source. Two rows for one name are an error: one user
 // could log in as the other.
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
-	hash, found, err := s.one(ctx, s.query, name)
+	row, found, err := s.row(ctx, s.query, name)
 	if err != nil || !found {
 		return Login{}, false, err
 	}
@@ -67,7 +68,12 @@ func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool,
 	if err != nil {
 		return Login{}, false, err
 	}
-	return foreign(account, hash), true, nil
+	l := foreign(account, row[0])
+	if email := strings.TrimSpace(row[1]); printable(email) {
+		l.Email = email
+	}
+	l.Groups = foreignGroups(row[2])
+	return l, true, nil
 }
 
 // CanonicalOf asks the database for the canonical name of an account. It is the
@@ -76,32 +82,52 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 	if s.canonical == "" {
 		return name, nil
 	}
-	canonical, found, err := s.one(ctx, s.canonical, name)
-	if err != nil || !found || canonical == "" {
+	row, found, err := s.row(ctx, s.canonical, name)
+	if err != nil || !found || row[0] == "" {
 		return name, err
 	}
-	return canonical, nil
+	return row[0], nil
 }
 
-// one reads the first column of the only row.
-func (s *SQLSource) one(ctx context.Context, query, name string) (text string, found bool, err error) {
+// row reads the first column of the only row, and those called email and groups.
+func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string, found bool, err error) {
 	if !sqltx.Holds(name) {
-		return "", false, nil // nobody can have that name
+		return row, false, nil // nobody can have that name
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	var value sql.NullString
+	var values [3]sql.NullString
 	err = sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
 		if found {
 			return errors.New("more than one row for a name; add a condition or LIMIT 1")
 		}
 		found = true
-		return rows.Scan(&value)
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		into := make([]any, len(columns))
+		for i, column := range columns {
+			switch column = strings.ToLower(column); {
+			case i == 0:
+				into[i] = &values[0]
+			case column == "email":
+				into[i] = &values[1]
+			case column == "groups":
+				into[i] = &values[2]
+			default:
+				return fmt.Errorf("column %d is called %.40q: the first is the hash, others must be called email or groups (SELECT … AS email)", i+1, column)
+			}
+		}
+		return rows.Scan(into...)
 	}, query, name)
 	if err != nil {
-		return "", false, fmt.Errorf("accounts: sql: %w", err)
+		return row, false, fmt.Errorf("accounts: sql: %w", err)
 	}
-	return value.String, found, nil
+	for i, value := range values {
+		row[i] = value.String
+	}
+	return row, found, nil
 }
 
 var (

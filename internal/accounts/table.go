@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,16 +85,20 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	defer cancel()
 	var l Login
 	var disabled bool
-	err = t.config.DB.QueryRowContext(ctx, `SELECT username, password_hash, disabled, role, must_change, version
+	var groups string
+	err = t.config.DB.QueryRowContext(ctx, `SELECT username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
-		Scan(&l.Account, &l.Password.Hash, &disabled, &l.Role, &l.MustChange, &l.Version)
+		Scan(&l.Account, &l.Email, &groups, &l.Password.Hash, &disabled, &l.Role, &l.MustChange, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Login{}, false, nil
 	}
 	if err != nil {
 		return Login{}, false, fmt.Errorf("accounts: look up: %w", err)
 	}
-	l.Password.Usable = !disabled
+	l.Password.Usable, l.Groups = !disabled, foreignGroups(groups)
+	if l.Email == "" && strings.Contains(l.Account, "@") {
+		l.Email = l.Account
+	}
 	return l, true, nil
 }
 
@@ -166,11 +171,13 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {
 		var a Account
 		var created, changed int64
-		err := rows.Scan(&a.ID, &a.Username, &a.Email, &a.Role, &a.Disabled, &a.MustChange, &a.Version, &created, &changed)
+		var groups string
+		err := rows.Scan(&a.ID, &a.Username, &a.Email, &groups, &a.Role, &a.Disabled, &a.MustChange, &a.Version, &created, &changed)
+		a.Groups = foreignGroups(groups)
 		a.CreatedAt, a.ChangedAt = time.UnixMilli(created), time.UnixMilli(changed)
 		all = append(all, a)
 		return err
-	}, `SELECT id, username, COALESCE(email, ''), role, disabled, must_change, version, created_at, changed_at FROM accounts `+where, args...)
+	}, `SELECT id, username, COALESCE(email, ''), member_of, role, disabled, must_change, version, created_at, changed_at FROM accounts `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: read: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,71 @@ func TestTheSameNameInTwoRealmsIsTwoAccounts(t *testing.T) {
 			t.Errorf("another realm's: %t, %v", found, err)
 		}
 	})
+}
+
+func TestAnAccountIsInGroups(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		table := mustTable(t, open(t))
+		add := func(name, email string, groups ...string) error {
+			_, err := table.Add(t.Context(), accounts.Addition{Username: name, Email: email, Groups: groups, Password: "long enough"})
+			return err
+		}
+		for _, err := range []error{add("ann", "ann@example.org", "staff", "editors", "staff"), add("bob@example.org", "")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := imported(t, table, accounts.CSV, "username,groups,password_hash\ncid,\"b, a;c\","+mustHash(t, "secret")+"\n"); n != 1 || err != nil {
+			t.Errorf("import: %d, %v", n, err)
+		}
+		wants := func(name, want string) {
+			t.Helper()
+			l := mustFind(t, table, name)
+			if got := l.Email + "|" + strings.Join(l.Groups, ","); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+			if a, err := table.Get(t.Context(), name); err != nil || !slices.Equal(a.Groups, l.Groups) {
+				t.Errorf("%s: %v %v", name, a.Groups, err)
+			}
+		}
+		wants("ann", "ann@example.org|editors,staff")
+		wants("bob@example.org", "bob@example.org|")
+		wants("cid", "|a,b,c")
+		version := mustFind(t, table, "ann").Version
+		if err := table.SetGroups(t.Context(), "ANN@example.org", []string{"admins"}); err != nil {
+			t.Error(err)
+		}
+		wants("ann", "ann@example.org|admins")
+		if err := table.SetGroups(t.Context(), "cid", nil); err != nil {
+			t.Error(err)
+		}
+		wants("cid", "|")
+		if mustFind(t, table, "ann").Version != version {
+			t.Error("other groups end a session")
+		}
+		for _, group := range []string{"a\r\nRemote-User: root", "é", strings.Repeat("x", 65), "a\x00"} {
+			if err := table.SetGroups(t.Context(), "ann", []string{group}); !errors.Is(err, accounts.ErrGroup) {
+				t.Errorf("%q: %v", group, err)
+			}
+			if err := add("eve", "", group); !errors.Is(err, accounts.ErrGroup) {
+				t.Errorf("%q: %v", group, err)
+			}
+		}
+		if err := table.SetGroups(t.Context(), "ann", strings.Fields(many(51))); !errors.Is(err, accounts.ErrGroup) {
+			t.Errorf("51 groups: %v", err)
+		}
+		if err := table.SetGroups(t.Context(), "nobody", nil); !errors.Is(err, accounts.ErrUnknown) {
+			t.Errorf("nobody's groups: %v", err)
+		}
+	})
+}
+
+func many(n int) (names string) {
+	for i := range n {
+		names += fmt.Sprint(" g", i)
+	}
+	return names
 }
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"authguard/guard"
@@ -47,6 +48,15 @@ func (c *Control) SetPassword(ctx context.Context, who, name, password string, m
 		return err
 	}
 	return c.changed(ctx, who, "user-passwd", name)
+}
+
+// SetGroups puts an account into these groups and no others; its sessions go on. Errors
+// are those of accounts.Table.SetGroups.
+func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string) error {
+	if err := c.config.Accounts.SetGroups(ctx, name, groups); err != nil {
+		return err
+	}
+	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups, " ")})
 }
 
 // Disable makes an account's password wrong, ends its sessions and forgets its

@@ -54,6 +54,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/users", a.users)
 	add(http.MethodPost, "/users", asking(a.addUser))
 	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
+	add(http.MethodPost, "/users/groups", asking(a.setGroups))
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/pass", asking(a.issuePass))
 	add(http.MethodPost, "/users/import", a.importUsers)
@@ -248,6 +249,8 @@ func problemOf(err error) (p web.Problem) {
 			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
 			Detail: "the user name or the e-mail address is an account's already, as either of the two; choose another one",
 		}
+	case errors.Is(err, accounts.ErrGroup):
+		return asked(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "accounts: "))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
 	case errors.Is(err, passwords.ErrTooLong):

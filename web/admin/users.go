@@ -32,6 +32,7 @@ func (a *API) users(c echo.Context) (any, error) {
 type addQuestion struct {
 	Username   string        `json:"username"`
 	Email      string        `json:"email"`
+	Groups     []string      `json:"groups"`
 	Password   string        `json:"password"`
 	Role       accounts.Role `json:"role"`
 	MustChange bool          `json:"must_change"`
@@ -56,6 +57,16 @@ type passwordQuestion struct {
 // places are forgotten.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
 	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
+}
+
+type groupsQuestion struct {
+	Username string   `json:"username"`
+	Groups   []string `json:"groups"`
+}
+
+// setGroups is POST /api/users/groups: the account is in these and no others.
+func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
+	return done, a.of(c).SetGroups(c.Request().Context(), sender(c), q.Username, q.Groups)
 }
 
 type disableQuestion struct {
