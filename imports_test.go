@@ -60,9 +60,10 @@ var mayImport = map[string]string{
 	"web/texts":  "",
 	"web/pages":  below + " web/texts",
 	"web/static": "",
-	"web":        below + " web/pages web/static web/texts",
-	"web/proxy":  below + " web web/pages web/static",
-	"web/admin":  below + " web web/pages web/static",
+	"web/client": "guard",
+	"web":        below + " web/client web/pages web/static web/texts",
+	"web/proxy":  below + " web web/client web/pages web/static",
+	"web/admin":  below + " web web/client web/pages web/static",
 
 	// Everything is wired together here.
 	"cmd/authguard": below + " migrations web web/",

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/web"
+	"authguard/web/client"
 )
 
 // A page whose name suddenly means 127.0.0.1 (DNS rebinding) sends its own name
@@ -34,7 +35,7 @@ func TestR9NoProxyLiftsTheHostCheck(t *testing.T) {
 		{"192.0.2.1", "192.0.2.9:8081", []string{"admin.example.org"}, 200},
 	} {
 		var e web.Edge
-		e.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128")}, web.XForwardedFor)
+		e.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128")}, client.XForwardedFor)
 		e.SetHosts(one.hosts)
 		s := echo.New()
 		s.Use(e.Local)

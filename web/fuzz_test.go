@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"authguard/web/client"
 )
 
 // FuzzForwardingHeaders holds that nothing in a header changes the address of
@@ -17,11 +19,11 @@ func FuzzForwardingHeaders(f *testing.F) {
 	f.Add("1.2.3.4, 10.0.0.1", `for="[2001:db8::1]:443";proto=https, for=unknown`)
 	f.Add(strings.Repeat("1.1.1.1,", 500), ";;;=,,,")
 	f.Fuzz(func(t *testing.T, xff, forwarded string) {
-		for _, header := range []string{XForwardedFor, Forwarded} {
+		for _, header := range []string{client.XForwardedFor, client.Forwarded} {
 			var e Edge
 			e.Set([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, header)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header[XForwardedFor], r.Header[Forwarded] = []string{xff}, []string{forwarded}
+			r.Header[client.XForwardedFor], r.Header[client.Forwarded] = []string{xff}, []string{forwarded}
 			r.RemoteAddr = "192.0.2.1:1234"
 			if got := e.Client(r); got.Address.String() != "192.0.2.1" || !got.Forwarded {
 				t.Fatalf("a stranger's header made him %v", got)
@@ -32,7 +34,7 @@ func FuzzForwardingHeaders(f *testing.F) {
 				t.Fatalf("no address from %q %q", xff, forwarded)
 			}
 			// The proxy appends its peer; what a stranger wrote before cannot matter.
-			own := map[string]string{XForwardedFor: "203.0.113.9", Forwarded: "for=203.0.113.9"}[header]
+			own := map[string]string{client.XForwardedFor: "203.0.113.9", client.Forwarded: "for=203.0.113.9"}[header]
 			r.Header.Add(header, own)
 			if got := e.Client(r); got.Address.String() != "203.0.113.9" {
 				t.Fatalf("with the proxy's own entry last the client is %v", got.Address)

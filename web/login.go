@@ -19,6 +19,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
+	"authguard/web/client"
 	"authguard/web/pages"
 	"authguard/web/texts"
 )
@@ -89,7 +90,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 		}
 	}
 	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: Devices(c.Request()),
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(c.Request()),
 		Solve:       challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
 		Pass:        t.form["code"],
 		Fingerprint: l.Guard.Fingerprint(t.form["password"]), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
@@ -234,9 +235,9 @@ func (l *Login) welcome(t *try, login accounts.Login) error {
 
 // Remember gives the browser a device cookie for the account of a ticket that was
 // settled as succeeded.
-func (l *Login) Remember(c echo.Context, client Client, ticket guard.Ticket) {
+func (l *Login) Remember(c echo.Context, from Client, ticket guard.Ticket) {
 	device, tag, ttl := l.Guard.Device(ticket)
-	SetDevice(c.Response().Header(), c.Request(), tag, device, ttl, l.Secure.Of(client))
+	client.SetDevice(c.Response().Header(), c.Request(), tag, device, ttl, l.Secure.Of(from))
 }
 
 // Asker is who wants the password of an attempt checked here.

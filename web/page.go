@@ -7,6 +7,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/web/client"
 	"authguard/web/pages"
 )
 
@@ -65,16 +66,16 @@ func (l *Login) page(c echo.Context) error {
 // ahead is the challenge that everybody gets while CAPTCHA mode is on; nil
 // otherwise. A browser with a device cookie gets none before it names its
 // account, which may need none.
-func (l *Login) ahead(r *http.Request, client Client) (*challenge.Challenge, error) {
-	if !l.Guard.NeedsChallenge(client.Address) {
+func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error) {
+	if !l.Guard.NeedsChallenge(from.Address) {
 		return nil, nil
 	}
-	for _, device := range Devices(r) {
+	for _, device := range client.Devices(r) {
 		if l.Guard.RecognisesDevice(device) {
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: client.Address, Door: l.Door}, guard.Decision{})
+	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Door: l.Door}, guard.Decision{})
 	return &issued, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"authguard/internal/route"
+	"authguard/web/client"
 )
 
 // Realms finds the realm that a request is for, by the first of these that says: the
@@ -96,7 +97,7 @@ func (t *Realms) byHost(r *http.Request) (*Claim, bool) {
 		return own, true
 	}
 	var asked *Claim
-	hosts := hops(r.Header, "X-Forwarded-Host")
+	hosts := client.Hops(r.Header, "X-Forwarded-Host")
 	for i, host := range hosts {
 		c := t.at(host)
 		if i > 0 && c != asked {

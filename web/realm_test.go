@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authguard/internal/route"
+	"authguard/web/client"
 )
 
 // named answers with a realm's name.
@@ -25,7 +26,7 @@ func threeRealms(t testing.TB) *Realms {
 		return all
 	}
 	edge := new(Edge)
-	edge.Set([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, XForwardedFor)
+	edge.Set([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, client.XForwardedFor)
 	return &Realms{
 		Edge:      edge,
 		Otherwise: Claim{Tokens: []string{"token-of-default"}, Handler: named("default")},

@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
-	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/web/client"
 )
 
 // Sessions are the logins of one door. A session of one door means nothing at
@@ -60,15 +59,10 @@ func NewSessions(c SessionConfig) *Sessions {
 	return &Sessions{c, m}
 }
 
-// hostOnly begins the names of cookies that are for TLS: a browser takes them from
-// this very host alone, so that no subdomain and nobody on a plain connection can
-// plant one (RFC 6265bis, section 4.1.3.2).
-const hostOnly = "__Host-"
-
 // cookie is the name of the door's cookie.
 func (s *Sessions) cookie(secure bool) string {
 	if secure {
-		return hostOnly + "authguard_" + s.Door
+		return client.HostOnly + "authguard_" + s.Door
 	}
 	return "authguard_" + s.Door
 }
@@ -208,54 +202,4 @@ func (s *Sessions) newCookie(client Client, value string, expires time.Time) *ht
 		Name: s.cookie(s.Secure.Of(client)), Value: value, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: s.Secure.Of(client), SameSite: http.SameSiteLaxMode,
 	}
-}
-
-// deviceCookie begins the names of device cookies; the account's tag follows,
-// since several people may use one browser.
-const deviceCookie = "authguard_device_"
-
-// Devices are the device cookies of the request, of all accounts.
-func Devices(r *http.Request) (all []string) {
-	for _, cookie := range r.Cookies() {
-		if isDevice(cookie.Name) {
-			all = append(all, cookie.Value)
-		}
-	}
-	return all
-}
-
-// isDevice knows both names: that of before TLS still vouches, since it is signed.
-func isDevice(name string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(name, hostOnly), deviceCookie)
-}
-
-// SetDevice gives the browser its device cookie for an account, in the headers of an
-// answer, and, beyond guard.MaxDevices, takes away those that it has had for
-// longest: it sends them first (RFC 6265, section 5.4).
-func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
-	if value == "" {
-		return
-	}
-	own, others := deviceCookie+tag, []string(nil)
-	if secure {
-		own = hostOnly + own
-	}
-	for _, cookie := range r.Cookies() {
-		if isDevice(cookie.Name) && cookie.Name != own {
-			others = append(others, cookie.Name)
-		}
-	}
-	set := func(c http.Cookie) { h.Add("Set-Cookie", c.String()) }
-	for _, name := range others[:max(0, len(others)+1-guard.MaxDevices)] {
-		set(http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, hostOnly)})
-	}
-	set(http.Cookie{
-		Name: own, Value: value, Path: "/", MaxAge: int(ttl.Seconds()),
-		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
-	})
-}
-
-// Ours reports whether a cookie is one of ours, and no business of an app behind us.
-func Ours(cookie string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(cookie, hostOnly), "authguard_")
 }

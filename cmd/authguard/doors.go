@@ -17,6 +17,7 @@ import (
 	"authguard/internal/wire"
 	"authguard/web"
 	"authguard/web/admin"
+	webclient "authguard/web/client"
 )
 
 // doors are the listeners and what is behind them: the public one, the
@@ -40,9 +41,9 @@ func openDoors(s *site) *doors {
 }
 
 func (d *doors) reload(loaded *config.Loaded) {
-	header := web.XForwardedFor
+	header := webclient.XForwardedFor
 	if loaded.Forwarded == config.Forwarded {
-		header = web.Forwarded
+		header = webclient.Forwarded
 	}
 	d.front.SetBalancers(loaded.ProxyProtocol)
 	d.edge.Set(loaded.Proxies, header)

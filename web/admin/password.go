@@ -13,6 +13,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/passwords"
 	"authguard/web"
+	"authguard/web/client"
 	"authguard/web/pages"
 )
 
@@ -74,10 +75,10 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 		return nil, nil
 	}
 	ctx, name := c.Request().Context(), session.Account.Account
-	client := s.Login.Edge.Client(c.Request())
+	from := s.Login.Edge.Client(c.Request())
 	d, err := s.Login.Guard.Begin(ctx, guard.Attempt{
-		Account: name, Directory: Directory, Address: client.Address, Devices: web.Devices(c.Request()),
-		Fingerprint: s.Login.Guard.Fingerprint(password), Forwarded: client.Forwarded, Door: Door,
+		Account: name, Directory: Directory, Address: from.Address, Devices: client.Devices(c.Request()),
+		Fingerprint: s.Login.Guard.Fingerprint(password), Forwarded: from.Forwarded, Door: Door,
 	})
 	switch {
 	case err != nil:

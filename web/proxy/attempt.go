@@ -17,6 +17,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web"
+	"authguard/web/client"
 )
 
 // A visit is one request on its way to the app and back.
@@ -88,7 +89,7 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 	limit := v.app.MaxBody
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err == nil && int64(len(body)) > limit && bytes.HasPrefix(body, []byte(sealedField+"=")) {
-		limit = sealedSize(limit) // a form that was not too large before it was sealed
+		limit = route.SealedSize(limit) // a form that was not too large before it was sealed
 		var rest []byte
 		rest, err = io.ReadAll(io.LimitReader(r.Body, limit+1-int64(len(body))))
 		body = append(body, rest...)
@@ -108,7 +109,7 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 		}{routes.Watch(r, all), r.Body}
 		return nil
 	}
-	v.sent = form{Type: r.Header.Get("Content-Type"), Body: body}
+	v.sent.Form = route.Form{Type: r.Header.Get("Content-Type"), Body: body}
 	if err := v.unseal(r); err != nil {
 		return err
 	}
@@ -120,8 +121,7 @@ var tooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "T
 
 // restore makes what was read the request's body.
 func (f *form) restore(r *http.Request) {
-	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(f.Body)), int64(len(f.Body)), nil
-	r.Trailer = nil
+	f.Restore(r)
 	if f.sealed {
 		r.Header.Set("Content-Type", f.Type)
 	}
@@ -164,7 +164,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 // asks is the attempt of one credential.
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
-		Account: c.Account, Address: v.client.Address, Devices: web.Devices(r), Forwarded: v.client.Forwarded,
+		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
 		Hold: time.Duration(v.proxy.Hold.Load()), Door: v.door(),
 	}
 	if c.Password != "" {
@@ -210,7 +210,7 @@ func answered(answer *http.Response) error {
 	if outcome == guard.Succeeded && !shared(answer) {
 		for _, d := range v.attempts {
 			device, tag, ttl := v.guard.Device(d.Ticket)
-			web.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
+			client.SetDevice(answer.Header, v.in, tag, device, ttl, v.proxy.Secure.Of(v.client))
 		}
 	}
 	if v.solve.Claimed() {

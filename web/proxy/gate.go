@@ -1,10 +1,6 @@
 package proxy
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -18,71 +14,15 @@ import (
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web"
+	"authguard/web/client"
 	"authguard/web/pages"
 )
 
 // A form is what a visitor filled in at the app's page.
 type form struct {
-	Type string // its Content-Type
-	Body []byte
-	At   time.Time
-
+	route.Form
 	ours   bool // it came with a page of ours
 	sealed bool // and was filled in before
-}
-
-// forms seal what a visitor has filled in, for the page that they get in between:
-// nothing is kept here meanwhile, and nobody reads a password out of that page.
-type forms struct {
-	aead cipher.AEAD
-	now  func() time.Time
-}
-
-// formLives is how long a form may wait for its challenge to be solved.
-const formLives = 30 * time.Minute
-
-func newForms(secret []byte, now func() time.Time) (*forms, error) {
-	if len(secret) < 16 {
-		return nil, errors.New("proxy: Secret: must have at least 16 bytes")
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "authguard form", 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &forms{aead, now}, err
-}
-
-// seal is the form as text, for one path of this site.
-func (f *forms) seal(one form, path string) string {
-	one.At = f.now()
-	plain, err := json.Marshal(one)
-	if err != nil {
-		return ""
-	}
-	return base64.RawURLEncoding.EncodeToString(f.aead.Seal(nil, nil, plain, []byte(path)))
-}
-
-// sealedSize is how large our page's form may be around a sealed one of a size.
-func sealedSize(size int64) int64 { return 2*size + 8<<10 }
-
-func (f *forms) open(text, path string) (one form, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return one, err
-	}
-	plain, err := f.aead.Open(nil, nil, raw, []byte(path))
-	if err != nil {
-		return one, err
-	}
-	if err = json.Unmarshal(plain, &one); err == nil && f.now().Sub(one.At) > formLives {
-		err = errors.New("proxy: the form has waited for too long")
-	}
-	return one, err
 }
 
 // The fields of our page.
@@ -111,10 +51,10 @@ func (v *visit) unseal(r *http.Request) error {
 	if text == "" {
 		return nil
 	}
-	if v.sent, err = v.proxy.forms.open(text, r.URL.EscapedPath()); err != nil {
+	if v.sent.Form, err = v.proxy.forms.Open(text, r.URL.EscapedPath()); err != nil {
 		return web.Unusable(http.StatusBadRequest, "problem.waited")
 	}
-	v.sent.ours, v.sent.sealed = true, true
+	v.sent.sealed = true
 	return nil
 }
 
@@ -140,7 +80,7 @@ func (v *visit) keepSolve(w http.ResponseWriter, r *http.Request) {
 			value = base64.RawURLEncoding.EncodeToString(text)
 		}
 	}
-	http.SetCookie(w, v.solveCookie(value, int(formLives.Seconds())))
+	http.SetCookie(w, v.solveCookie(value, int(route.FormLives.Seconds())))
 	web.SetHeaders(w.Header())
 	next := web.LocalPath(v.next)
 	if v.next == "" {
@@ -173,7 +113,7 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 	if _, err := r.Cookie(solveCookie); err == nil || !g.NeedsChallenge(v.client.Address) {
 		return false
 	}
-	for _, device := range web.Devices(r) {
+	for _, device := range client.Devices(r) {
 		if g.RecognisesDevice(device) {
 			return false
 		}
@@ -229,7 +169,7 @@ func (v *visit) sealed(r *http.Request) string {
 	if len(v.sent.Body) == 0 {
 		return ""
 	}
-	return v.proxy.forms.seal(v.sent, r.URL.EscapedPath())
+	return v.proxy.forms.Seal(v.sent.Form, r.URL.EscapedPath())
 }
 
 // gate answers with a problem, or with our page that says the same.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"authguard/web"
+	"authguard/web/client"
 )
 
 // rewrite makes the request that the app gets: the client's, without what it says
@@ -143,5 +143,5 @@ func hasOurs(line string) bool {
 // isOurs is about one part of a Cookie header.
 func isOurs(part string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
-	return web.Ours(name)
+	return client.Ours(name)
 }

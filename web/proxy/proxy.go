@@ -76,7 +76,7 @@ type App struct {
 // A Proxy serves one app. It is safe for concurrent use.
 type Proxy struct {
 	Config
-	forms *forms
+	forms *route.Forms
 	own   http.Handler
 	app   atomic.Pointer[app]
 }
@@ -97,7 +97,7 @@ func New(c Config) (*Proxy, error) {
 	p := &Proxy{Config: c}
 	p.Look = c.Look.Below(c.Base)
 	var err error
-	if p.forms, err = newForms(c.Secret, c.Now); err != nil {
+	if p.forms, err = route.NewForms(c.Secret, c.Now); err != nil {
 		return nil, err
 	}
 	p.own = p.ownPaths()

@@ -27,6 +27,7 @@ import (
 	"authguard/internal/world"
 	"authguard/trusted"
 	"authguard/web"
+	"authguard/web/client"
 	"authguard/web/proxy"
 )
 
@@ -160,7 +161,7 @@ func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*
 	d := &door{World: world.New(t, world.Options{Policy: &policy}), app: newApp(t, answer)}
 	codes := world.New(t, world.Options{Policy: &policy})
 	edge := new(web.Edge)
-	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, web.XForwardedFor)
+	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, client.XForwardedFor)
 	p, err := proxy.New(proxy.Config{
 		Edge: edge, Now: d.Clock.Now, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
 		Guard: func(name string) *guard.Guard {
