@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,6 +135,84 @@ func names(t *testing.T, dir, test, doc string) bool {
 	}
 	look(test)
 	return found
+}
+
+// What takes minutes and rivals' code to run is there, flags and all.
+func TestTheDocsGoRunsAreThere(t *testing.T) {
+	t.Parallel()
+	for doc, dir := range map[string]string{"docs/benchmarks.md": ".", "docs/challenges.md": "."} {
+		for _, b := range doctest.Claimed(t, doc) {
+			for line := range strings.Lines(b.Text) {
+				line, _, _ = strings.Cut(line, "#")
+				words := strings.Fields(line)
+				switch {
+				case words[0] == "cd":
+					dir = words[1]
+				case words[0] == "make":
+					runsWith(t, line, "Makefile", `(?m)^`+words[1]+`:`)
+				case words[0] == "go" && words[1] == "run":
+					for _, flag := range words[3:] {
+						if name, ok := strings.CutPrefix(flag, "-"); ok {
+							name, _, _ = strings.Cut(name, "=")
+							runsWith(t, line, path.Join(dir, words[2], "*.go"), `flag\.\w+\("`+name+`"`)
+						}
+					}
+				case words[0] == "go" && words[1] == "test":
+					at := slices.Index(words, "-bench") + 1
+					folder := dir
+					if strings.HasPrefix(words[2], "./") {
+						folder = path.Join(dir, words[2])
+					}
+					for part := range strings.SplitSeq(strings.Trim(words[at], "/'$"), "/") {
+						if _, err := strconv.Atoi(part); err != nil {
+							runsWith(t, line, path.Join(folder, "*.go"), `"[^"\n]*`+strings.ReplaceAll(part, "_", "[ _]")+`\b`)
+						}
+					}
+				default:
+					t.Errorf("%s: how is %q looked at?", doc, line)
+				}
+			}
+		}
+	}
+}
+
+// runsWith tells of a command that needs something which none of these files has.
+func runsWith(t *testing.T, command, files, pattern string) {
+	t.Helper()
+	names, err := filepath.Glob(files)
+	for _, name := range names {
+		if text, _ := os.ReadFile(name); regexp.MustCompile(pattern).Match(text) {
+			return
+		}
+	}
+	t.Errorf("%s: nothing in %s is %s (%v)", command, files, pattern, err)
+}
+
+// Links within the documents lead to a page and a heading that are there.
+func TestTheReadmesAndDocsLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	anchors := map[string][]string{}
+	all := doctest.All(t)
+	for _, d := range all {
+		anchors[d.Path] = d.Anchors
+	}
+	for _, d := range all {
+		for _, link := range d.Links {
+			file, anchor, _ := strings.Cut(link.Text, "#")
+			if strings.Contains(file, ":") {
+				continue
+			}
+			to := d.Path
+			if file != "" {
+				to = path.Join(path.Dir(d.Path), file)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s:%d: %s is not there", d.Path, link.Line, link.Text)
+			} else if anchor != "" && !slices.Contains(anchors[to], anchor) {
+				t.Errorf("%s:%d: %s has no heading %s", d.Path, link.Line, to, anchor)
+			}
+		}
+	}
 }
 
 func TestTextInTheDocsIsNothingToPaste(t *testing.T) {

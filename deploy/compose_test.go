@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"authguard/internal/config"
+	"authguard/internal/doctest"
 	"authguard/internal/postgrestest"
 )
 
@@ -113,6 +116,36 @@ func TestComposeDoesNotStartWithoutPasswords(t *testing.T) {
 		}
 		if !strings.Contains(read(t, ".env.example"), "\n"+name+"=\n") {
 			t.Errorf(".env.example does not leave %s open", name)
+		}
+	}
+}
+
+// Docker itself is not here: the files, the services and the program's own commands are.
+func TestTheDocsDockerCommandsAreOfTheComposeFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.Command("cp", "-a", ".", dir+"/deploy").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	typed := exec.Command("bash", "-eu", "-o", "pipefail", "-c", `docker() { echo "$@" >>said; echo one-time; }
+`+doctest.Claimed(t, "docs/operations.md")[0].Text)
+	typed.Dir = dir
+	if out, err := typed.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	services, i := compose(t, secretsOf).Services, theImage(t)
+	for line := range strings.Lines(read(t, dir+"/said")) {
+		words := strings.Fields(line)
+		if _, err := os.Stat(filepath.Join(dir, words[2])); err != nil || words[0] != "compose" || words[1] != "-f" {
+			t.Errorf("%s: %v", line, err)
+		}
+		if one := words[4]; words[3] != "up" && services[one].Command == nil && services[one].Environment == nil {
+			t.Errorf("%s: no such service", line)
+		}
+		if words[3] == "exec" {
+			if out, err := i.command(environ(i.env), append(words[6:], "--help")...).CombinedOutput(); err != nil || words[5] != "authguard" {
+				t.Errorf("%s: %v %s", line, err, out)
+			}
 		}
 	}
 }

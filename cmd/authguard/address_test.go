@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"authguard/internal/doctest"
 	"authguard/internal/redistest"
 )
 
@@ -157,6 +158,10 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 		if got.status != want.status || !strings.Contains(got.out, want.says) {
 			t.Errorf("way %d: %d, want %d and %q in\n%s", i, got.status, want.status, want.says, got.out)
 		}
+	}
+	typed := strings.Fields(strings.Replace(doctest.Claimed(t, "docs/proxies.md")[0].Text, "https://login.example.org", urls[2], 1))
+	if got := say(t, s.command(typed[1:]...), ""); got.status != 0 || !strings.Contains(got.out, "was not believed") {
+		t.Errorf("as docs/proxies.md says it: %d %s", got.status, got.out)
 	}
 	if got := say(t, s.command("doctor", "--through", s.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "straight from this machine") {
 		t.Errorf("with nothing in between: %d %s", got.status, got.out)

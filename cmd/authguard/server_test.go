@@ -39,9 +39,12 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	product = filepath.Join(dir, "authguard")
-	if out, err := exec.Command("go", "build", "-o", product, ".").CombinedOutput(); err != nil {
-		panic(string(out))
+	if product = os.Getenv("TEST_PRODUCT"); product == "" { // built already: doctest.Alone
+		product = filepath.Join(dir, "authguard")
+		if out, err := exec.Command("go", "build", "-o", product, ".").CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		_ = os.Setenv("TEST_PRODUCT", product)
 	}
 	code := postgrestest.Run(m)
 	_ = os.RemoveAll(dir)

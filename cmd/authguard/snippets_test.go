@@ -1,20 +1,232 @@
 package main
 
 import (
-	"os/exec"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"authguard/internal/doctest"
+	"authguard/internal/redistest"
 )
 
+// What a reader has done before the first command of a document.
+var prepared = map[string]func(*testing.T, *doctest.Shell){
+	"README.md":            anAppOfTheirs,
+	"docs/proxy.md":        anAppOfTheirs,
+	"docs/presets/json.md": itsFirstConfiguration("docs/presets/json.md"),
+	"docs/realms.md":       itsFirstConfiguration("docs/realms.md"),
+}
+
+// What has happened before a command.
+var happened = map[string]func(*testing.T, *doctest.Shell){
+	`authguard captcha on --for 10m --reason "odd traffic from a reseller"`: func(t *testing.T, s *doctest.Shell) {
+		types(t, s, "authguard serve")
+		guessed(t, "127.0.1.1", "eve", 3)
+	},
+	`pass show authguard/bob | authguard user add bob --password-stdin`: func(t *testing.T, s *doctest.Shell) {
+		types(t, s, "pass() { echo correct horse battery; }")
+	},
+	`authguard user import people`: func(t *testing.T, s *doctest.Shell) {
+		bad, good := "carol:$2b$10$abcdefghijklmnopqrstuuKvS2oS7nSyTGmpLrxgHRhaiMjhpMk0q\ndan:$apr1$abc$def\n", "carol:$2b$10$abcdefghijklmnopqrstuuKvS2oS7nSyTGmpLrxgHRhaiMjhpMk0q\n"
+		if strings.Contains(s.Try("cat people"), "dan") {
+			bad = good
+		}
+		s.Write("people", bad)
+	},
+	`authguard explain --account alice --address 127.0.0.1`: func(t *testing.T, s *doctest.Shell) {
+		guessed(t, "127.0.0.1", "alice", 5)
+	},
+	`authguard --config bad.yaml config check`: func(_ *testing.T, s *doctest.Shell) {
+		s.Write("bad.yaml", "\n\nlisten: nowhere\n")
+	},
+	`authguard migrate`: func(t *testing.T, s *doctest.Shell) { types(t, s, "end") },
+	`authguard doctor`: func(t *testing.T, s *doctest.Shell) {
+		types(t, s, `redis-server --port 6379 --save "" --maxmemory 1gb --maxmemory-policy allkeys-lru >/dev/null &`)
+		s.Write("authguard.yaml", "redis:\n  addresses: [127.0.0.1:6379]\n")
+	},
+	`curl --unix-socket authguard-data/authguard.sock http://authguard/api/mode`: func(t *testing.T, s *doctest.Shell) {
+		types(t, s, "rm authguard.yaml; authguard serve")
+	},
+}
+
+func types(t *testing.T, s *doctest.Shell, lines string) {
+	t.Helper()
+	if said, ok := s.Run(lines); !ok {
+		t.Fatal(said)
+	}
+}
+
+// guessed is so many wrong passwords, however long the guard lets wait between them.
+func guessed(t *testing.T, address, account string, n int) {
+	t.Helper()
+	for n > 0 {
+		a := from(address).login(t, &server{t: t, base: "http://127.0.0.1:8080"}, account, fmt.Sprint("guess ", n))
+		if a.status == http.StatusUnauthorized {
+			n--
+		}
+	}
+}
+
+// anAppOfTheirs listens where the documents say that it does.
+func anAppOfTheirs(t *testing.T, _ *doctest.Shell) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			_, _ = w.Write([]byte(`<form method=post><input name=username><input name=password type=password></form>`))
+		case r.FormValue("password") == rightPassword:
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
+			w.WriteHeader(http.StatusFound)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	app.Listener = l
+	app.Start()
+	t.Cleanup(app.Close)
+}
+
+// itsFirstConfiguration is that of the document, and a server has read it.
+func itsFirstConfiguration(path string) func(*testing.T, *doctest.Shell) {
+	return func(t *testing.T, s *doctest.Shell) {
+		t.Helper()
+		anAppOfTheirs(t, s)
+		for _, b := range doctest.Read(t, path).Blocks {
+			if b.Language == "yaml" {
+				s.Write("authguard.yaml", b.Text)
+				break
+			}
+		}
+		s.Write("/etc/intranet.htpasswd", "")
+		types(t, s, "authguard serve")
+	}
+}
+
+// Every command is typed in as it is printed, those of a document one after the other
+// in one terminal, on a machine whose ports are free. Where the document says what is
+// answered, it is.
 func TestTheDocsCommandsRun(t *testing.T) {
 	t.Parallel()
-	for _, b := range doctest.Unclaimed(t, "sh") {
-		check := exec.Command("bash", "-n")
-		check.Stdin = strings.NewReader(b.Text)
-		if said := say(t, check, b.Text); said.status != 0 {
-			t.Errorf("%s:%d: %+v", b.Doc, b.Line, said)
+	if !doctest.Alone(t) {
+		return
+	}
+	for _, d := range doctest.All(t) {
+		blocks := slices.DeleteFunc(d.Blocks, func(b doctest.Block) bool {
+			return b.Language != "sh" && b.Language != "console" || len(b.Tests) > 0
+		})
+		if len(blocks) == 0 {
+			continue
 		}
+		t.Run(strings.ReplaceAll(d.Path, "/", "-"), func(t *testing.T) {
+			shell := doctest.NewShell(t, product)
+			if prepare := prepared[d.Path]; prepare != nil {
+				prepare(t, shell)
+			}
+			for _, b := range blocks {
+				if b.Language == "console" {
+					session(t, shell, b)
+				} else if said, ok := shell.Run(b.Text); !ok {
+					t.Fatalf("%s:%d:\n%s\n%s", b.Doc, b.Line, b.Text, said)
+				}
+			}
+		})
+	}
+}
+
+// session types in the commands of a block after "$ ", and compares.
+func session(t *testing.T, s *doctest.Shell, b doctest.Block) {
+	t.Helper()
+	for one := range strings.SplitSeq("\n"+b.Text, "\n$ ") {
+		command, want, _ := strings.Cut(one, "\n")
+		if command == "" {
+			continue
+		}
+		if before := happened[command]; before != nil {
+			before(t, s)
+		}
+		if got := s.Try(command); !alike(got, want) {
+			t.Errorf("%s:%d: %s\nanswers\n%s\nand not\n%s", b.Doc, b.Line, command, got, want)
+		}
+	}
+}
+
+// What differs from one time to the next: times, passwords, codes, numbers of seconds,
+// what a machine has.
+var varies = regexp.MustCompile(strings.Join([]string{
+	`\w{3}, \d+ \w{3} \d{4} [\d:]+ \w+`, `\d\d:\d\d \w+ on \d+ \w+`, `[a-z2-7]{16}`, `\w{4}(-\w{4}){3}`, `\d+ seconds?\b`,
+	`\d+ (checks|good|to think about)\b`,
+}, "|"))
+
+// alike tells whether an answer is the printed one; … stands for anything.
+func alike(got, want string) bool {
+	plain := func(text string) string {
+		return regexp.MustCompile(` +`).ReplaceAllString(varies.ReplaceAllString(strings.TrimSpace(text), "?"), " ")
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(plain(want)), "\n…\n", `\n(?:.*\n)*`)
+	return regexp.MustCompile(`^` + strings.ReplaceAll(pattern, "…", "(?s:.*)") + `$`).MatchString(plain(got))
+}
+
+// The document's ten minutes: learn what the login is, and guard it.
+func TestTheProxyLearnsAsTheDocsSay(t *testing.T) {
+	t.Parallel()
+	if !doctest.Alone(t) {
+		return
+	}
+	s := doctest.NewShell(t, product)
+	anAppOfTheirs(t, s)
+	types(t, s, "{\n"+doctest.Claimed(t, "docs/proxy.md")[0].Text+"} 2>/dev/null & learner=$!")
+	for _, password := range []string{"wrong", rightPassword} {
+		redistest.Until(t, "the learner to listen", func() bool {
+			_, err := http.Get("http://127.0.0.1:8088/login")
+			return err == nil
+		})
+		if _, err := http.DefaultTransport.RoundTrip(posted(t, "http://127.0.0.1:8088/login", password)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	types(t, s, "wait $learner; mv route.yaml authguard.yaml; authguard serve")
+	for password, status := range map[string]int{"wrong": http.StatusUnauthorized, rightPassword: http.StatusFound} {
+		if a, err := http.DefaultTransport.RoundTrip(posted(t, "http://127.0.0.1:8080/login", password)); err != nil || a.StatusCode != status {
+			t.Errorf("%q: %v %+v", password, err, a)
+		}
+	}
+	if log := s.Try("cat /mnt/serve"); strings.Count(log, "attempt failed") != 1 || strings.Count(log, "attempt succeeded") != 1 {
+		t.Errorf("the log says\n%s", log)
+	}
+}
+
+func posted(t *testing.T, to, password string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(url.Values{"username": {"alice"}, "password": {password}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// From one node to two: the accounts, with their passwords.
+func TestAccountsMoveAsTheDocsSay(t *testing.T) {
+	t.Parallel()
+	if !doctest.Alone(t) {
+		return
+	}
+	s := doctest.NewShell(t, product)
+	types(t, s, "authguard serve; echo "+rightPassword+" | authguard user add alice --password-stdin; end")
+	types(t, s, "export AUTHGUARD_DATA=/srv/new; authguard serve; cd authguard-data")
+	types(t, s, doctest.Claimed(t, "docs/operations.md")[0].Text)
+	a, err := http.PostForm("http://127.0.0.1:8080/login", url.Values{"username": {"alice"}, "password": {rightPassword}})
+	if err != nil || a.StatusCode != http.StatusOK {
+		t.Errorf("alice at the new node: %v %+v", err, a)
 	}
 }

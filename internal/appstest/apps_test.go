@@ -4,10 +4,30 @@ package appstest_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"authguard/internal/appstest"
+	"authguard/internal/doctest"
+	"authguard/internal/redistest"
 )
+
+// As the page about Django has it started: the document's line, a site of that name.
+func TestAppsGunicornListensAsTheDocsSay(t *testing.T) {
+	if !doctest.Alone(t) {
+		return
+	}
+	s := doctest.NewShell(t, "/bin/true")
+	s.Write("mysite/wsgi.py", "def application(environ, start):\n    start('204 No Content', [])\n    return []\n")
+	if said, ok := s.Run(strings.TrimSpace(doctest.Claimed(t, "docs/presets/django.md")[0].Text) + " & gunicorn=$!"); !ok {
+		t.Fatal(said)
+	}
+	redistest.Until(t, "gunicorn to listen", func() bool {
+		_, err := http.Get("http://127.0.0.1:8000/")
+		return err == nil
+	})
+	s.Try("kill $gunicorn; wait")
+}
 
 func TestAppsStart(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) *appstest.App{

@@ -1,10 +1,46 @@
 package events
 
 import (
+	"log/slog"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"authguard/guard"
+	"authguard/internal/doctest"
 )
+
+// The log of an attack, in JSON, and what each query of the document makes of it.
+func TestTheDocsQueriesOfTheLogAnswer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, err := os.Create(filepath.Join(dir, "authguard.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := NewLog(slog.New(slog.NewJSONHandler(file, nil)))
+	guess, stopped, success := failure("alice"), refusal("alice"), failure("alice")
+	guess.Outcome, success.Outcome, success.AccountFailures, success.NewPlace = guard.Failed, guard.Succeeded, 5, true
+	stopped.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
+	log.Handle([]guard.Event{guess, guess, stopped, success})
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answers := []string{
+		"      2 192.0.2.7\n",
+		`{"time":"2026-11-21T12:00:00Z","account":"alice","address":"192.0.2.7"}` + "\n",
+		"      1 captcha-mode\n      1 limit:account\n",
+	}
+	for i, b := range doctest.Claimed(t, "docs/log.md") {
+		query := exec.Command("bash", "-eu", "-o", "pipefail", "-c", b.Text)
+		query.Dir, query.Env = dir, append(os.Environ(), "LC_ALL=C")
+		if out, err := query.CombinedOutput(); err != nil || string(out) != answers[i] {
+			t.Errorf("%s (apt-get install jq): %v\n%swant\n%s", b.Text, err, out, answers[i])
+		}
+	}
+}
 
 func TestEveryMessageIsInTheDocumentation(t *testing.T) {
 	t.Parallel()
