@@ -170,7 +170,8 @@ var varies = regexp.MustCompile(strings.Join([]string{
 // alike tells whether an answer is the printed one; … stands for anything.
 func alike(got, want string) bool {
 	plain := func(text string) string {
-		return regexp.MustCompile(` +`).ReplaceAllString(varies.ReplaceAllString(strings.TrimSpace(text), "?"), " ")
+		text = varies.ReplaceAllString(strings.TrimSpace(text), "?")
+		return strings.ReplaceAll(regexp.MustCompile(` +`).ReplaceAllString(text, " "), " \n", "\n")
 	}
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(plain(want)), "\n…\n", `\n(?:.*\n)*`)
 	return regexp.MustCompile(`^` + strings.ReplaceAll(pattern, "…", "(?s:.*)") + `$`).MatchString(plain(got))
