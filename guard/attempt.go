@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -309,6 +310,10 @@ type Ticket struct {
 	failures  int32
 	forwarded bool
 
+	// Note is told with the event of how the attempt ended: at most MaxNote bytes, cut
+	// there. It is of the copy that is settled, and does not travel.
+	Note string
+
 	nonce [16]byte // of the text that it was turned into
 }
 
@@ -358,9 +363,12 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
 		Reasons: t.reasons, Privileged: privileged, NewPlace: o == Succeeded && !privileged,
-		Repeat: t.repeat, Sprayed: t.sprayed, AccountFailures: int(t.failures),
+		Repeat: t.repeat, Sprayed: t.sprayed, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
+
+// MaxNote is how long a note may be, in bytes.
+const MaxNote = 200
 
 // OutcomeOf is Succeeded for true and Failed for false.
 func OutcomeOf(ok bool) Outcome {

@@ -27,6 +27,9 @@ type Event struct {
 	Sprayed bool
 	// NewPlace: the attempt succeeded from a place that was not privileged.
 	NewPlace bool
+	// Note is what the door, or whoever checked the password, has to say about it
+	// (Ticket.Note).
+	Note string
 	// AccountFailures is how many failures of strangers the account had, as
 	// far as its ladder looks, when the attempt began.
 	AccountFailures int

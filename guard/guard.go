@@ -81,6 +81,7 @@ type Guard struct {
 	peers   peers
 	tickets cipher.AEAD
 	hungUp  atomic.Uint64 // clients
+	stop    func()        // of what Default has started
 }
 
 // New returns a guard, or every problem with the config.

@@ -109,7 +109,7 @@ func (d *Desk) find(id string) (sealed, Reason) {
 	if reason != Unchecked {
 		return sealed{}, reason
 	}
-	if d.providers[s.kind] == nil {
+	if d.makers.Load().byKind[s.kind] == nil {
 		return sealed{}, Unknown // issued by a node with other providers
 	}
 	if !d.now().Before(s.expires) {
@@ -126,7 +126,10 @@ func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error)
 	if s.work > 0 {
 		own = solve.Work
 	}
-	image := d.builtIn.Kind()
+	image := "" // of which there is no kind
+	if picture := d.makers.Load().picture; picture != nil {
+		image = picture.Kind()
+	}
 	if s.andImage && own != "" { // the picture first: it is cheaper
 		if drawn, err := d.compareAs(ctx, s, image, solve.Answer); !drawn || err != nil {
 			return false, err
@@ -139,7 +142,7 @@ func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error)
 	if right && err == nil {
 		return true, nil
 	}
-	if s.orImage && s.kind != image && (s.work == 0 || own == "") {
+	if s.orImage && image != "" && s.kind != image && (s.work == 0 || own == "") {
 		if drawn, failed := d.compareAs(ctx, s, image, solve.Answer); drawn && failed == nil {
 			return true, nil
 		}
@@ -151,7 +154,11 @@ func (d *Desk) compare(ctx context.Context, s sealed, solve Solve) (bool, error)
 }
 
 func (d *Desk) compareAs(ctx context.Context, s sealed, kind, answer string) (bool, error) {
+	by := d.makers.Load().byKind[kind]
+	if by == nil {
+		return false, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, providerWait)
 	defer cancel()
-	return d.providers[kind].Check(ctx, d.sealer.task(s, kind), answer)
+	return by.Check(ctx, d.sealer.task(s, kind), answer)
 }

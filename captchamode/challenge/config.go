@@ -22,8 +22,9 @@ type Config struct {
 	Secret []byte
 	// Spent remembers which challenges were used up.
 	Spent Spent
-	// BuiltIn is what every other provider falls back to.
-	BuiltIn Illustrated
+	// BuiltIn is what every other provider falls back to. If it is [Illustrated], its
+	// pictures and sounds are those of other kinds, too; see [Desk.Illustrate].
+	BuiltIn Provider
 	// Others are further providers, no two of one kind.
 	Others []Provider
 	// Preferred is the kind to issue; default the built-in's.

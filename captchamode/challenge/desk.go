@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -14,12 +15,18 @@ import (
 type Desk struct {
 	sealer     *sealer
 	spent      Spent
-	builtIn    Illustrated
-	providers  map[string]Provider
+	makers     atomic.Pointer[makers]
 	policy     atomic.Pointer[policy]
 	onFallback func(kind string, err error)
 	now        func() time.Time
 	galleries  map[string]*gallery // by extension
+}
+
+// makers are who makes challenges. They are replaced, never changed.
+type makers struct {
+	builtIn Provider
+	picture Illustrated // nil: nobody draws
+	byKind  map[string]Provider
 }
 
 type policy struct {
@@ -46,10 +53,11 @@ func New(config Config) (*Desk, error) {
 		return nil, err
 	}
 	d := &Desk{
-		sealer: sealer, spent: config.Spent, builtIn: config.BuiltIn,
-		providers: providers, onFallback: config.OnFallback, now: config.Now,
+		sealer: sealer, spent: config.Spent, onFallback: config.OnFallback, now: config.Now,
 		galleries: map[string]*gallery{},
 	}
+	picture, _ := config.BuiltIn.(Illustrated)
+	d.makers.Store(&makers{config.BuiltIn, picture, providers})
 	for ext := range mediaTypes {
 		d.galleries[ext] = newGallery(config.Renders, config.Kept)
 	}
@@ -59,11 +67,24 @@ func New(config Config) (*Desk, error) {
 	return d, nil
 }
 
+// Illustrate gives a desk that has no pictures a provider of them, which takes the
+// built-in one's place: whoever can show a picture calls it before the first
+// challenge. A desk that has pictures stays as it is.
+func (d *Desk) Illustrate(picture Illustrated) {
+	was := d.makers.Load()
+	if was.picture != nil || was.byKind[picture.Kind()] != nil {
+		return
+	}
+	now := &makers{picture, picture, maps.Clone(was.byKind)}
+	now.byKind[picture.Kind()] = picture
+	d.makers.CompareAndSwap(was, now) // who came first has done the same
+}
+
 // Set changes the preferred kind and the lifetime of challenges issued from now
 // on. Those issued before keep what was sealed in them. An error changes
 // nothing.
 func (d *Desk) Set(preferred string, ttl time.Duration) error {
-	if d.providers[preferred] == nil {
+	if d.makers.Load().byKind[preferred] == nil {
 		return fmt.Errorf("challenge: preferred kind: there is no provider of kind %q", preferred)
 	}
 	if ttl < MinTTL || ttl > MaxTTL {
@@ -91,13 +112,19 @@ func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, e
 }
 
 // pose asks the preferred provider, then the built-in one, and notes in s which
-// of them answered.
+// of them answered. What needs a picture is not asked where nobody draws one.
 func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
-	puzzle, err := d.poseAs(ctx, *s)
-	if err != nil && ctx.Err() == nil && s.kind != d.builtIn.Kind() {
-		d.onFallback(s.kind, err)
-		s.kind = d.builtIn.Kind()
-		puzzle, err = d.poseAs(ctx, *s)
+	m := d.makers.Load()
+	puzzle, err := m.poseAs(ctx, d.sealer, *s)
+	if err == nil && (!puzzle.AndImage || m.picture != nil) {
+		return puzzle, nil
+	}
+	if ctx.Err() == nil && s.kind != m.builtIn.Kind() {
+		if err != nil {
+			d.onFallback(s.kind, err)
+		}
+		s.kind = m.builtIn.Kind()
+		puzzle, err = m.poseAs(ctx, d.sealer, *s)
 	}
 	if err != nil {
 		return Puzzle{}, fmt.Errorf("challenge: issuing a challenge of kind %q: %w", s.kind, err)
@@ -105,13 +132,13 @@ func (d *Desk) pose(ctx context.Context, s *sealed) (Puzzle, error) {
 	return puzzle, nil
 }
 
-func (d *Desk) poseAs(ctx context.Context, s sealed) (Puzzle, error) {
-	if s.kind != d.builtIn.Kind() { // that one asks nobody, so it cannot hang
+func (m *makers) poseAs(ctx context.Context, with *sealer, s sealed) (Puzzle, error) {
+	if s.kind != m.builtIn.Kind() { // that one asks nobody, so it cannot hang
 		limited, cancel := context.WithTimeout(ctx, providerWait)
 		defer cancel()
 		ctx = limited
 	}
-	return d.providers[s.kind].Issue(ctx, d.sealer.task(s, s.kind))
+	return m.byKind[s.kind].Issue(ctx, with.task(s, s.kind))
 }
 
 func (d *Desk) present(s sealed, puzzle Puzzle) Challenge {
@@ -131,7 +158,8 @@ func (d *Desk) PictureAlone(solve Solve) bool {
 	return reason == Unchecked && s.work > 0 && solve.Work == ""
 }
 
-// illustrated reports whether the built-in image solves this challenge.
+// illustrated reports whether a picture solves this challenge.
 func (d *Desk) illustrated(s sealed) bool {
-	return s.orImage || s.kind == d.builtIn.Kind()
+	picture := d.makers.Load().picture
+	return picture != nil && (s.orImage || s.kind == picture.Kind())
 }

@@ -45,7 +45,8 @@ func (d *Desk) Media(ctx context.Context, id, ext string) (Media, error) {
 
 func (d *Desk) render(s *sealed, ext string) ([]byte, error) {
 	var body bytes.Buffer
-	if err := d.builtIn.Render(&body, d.sealer.task(*s, d.builtIn.Kind()).Seed, ext); err != nil {
+	picture := d.makers.Load().picture // there is one: the challenge is illustrated
+	if err := picture.Render(&body, d.sealer.task(*s, picture.Kind()).Seed, ext); err != nil {
 		return nil, fmt.Errorf("challenge: rendering a challenge: %w", err)
 	}
 	return body.Bytes(), nil
