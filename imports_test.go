@@ -63,6 +63,7 @@ var mayImport = map[string]string{
 	"web/client": "guard",
 	"web":        below + " web/client web/pages web/static web/texts",
 	"web/proxy":  below + " web web/client web/pages web/static",
+	"web/mw":     "guard captchamode/challenge captchamode/challenge/image internal/route web/client web/static web/texts",
 	"web/admin":  below + " web web/client web/pages web/static",
 
 	// Everything is wired together here.

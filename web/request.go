@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode/challenge/remote"
+	"authguard/web/client"
 )
 
 // policy lets pages load nothing but our own files, and nobody frame them.
@@ -233,10 +234,5 @@ func WantsJSON(r *http.Request) bool {
 			return true
 		}
 	}
-	accept := r.Header.Get("Accept")
-	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")
-	if json >= 0 {
-		return html < 0 || json < html
-	}
-	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+	return client.WantsJSON(r)
 }

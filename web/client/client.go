@@ -146,3 +146,14 @@ func parseHop(s string) (netip.Addr, bool) {
 	}
 	return a.Unmap().WithZone(""), true
 }
+
+// WantsJSON reports whether a client wants JSON: Accept names it before HTML, or what
+// it sent was JSON and it did not ask for HTML.
+func WantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	json, html := strings.Index(accept, "json"), strings.Index(accept, "html")
+	if json >= 0 {
+		return html < 0 || json < html
+	}
+	return html < 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+}

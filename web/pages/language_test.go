@@ -172,7 +172,7 @@ func TestEveryPageIsDrawnInEveryLanguage(t *testing.T) {
 func TestLengthsOfTimeAreSpeltAsTheGuardSpellsThem(t *testing.T) {
 	t.Parallel()
 	for d := -time.Second; d < 100*time.Hour; d += 7*time.Second + d/40 {
-		if got, want := spell(texts.English(), d), guard.Spell(d); got != want {
+		if got, want := texts.English().Spell(d), guard.Spell(d); got != want {
 			t.Errorf("%v is %q, not %q", d, got, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestLengthsOfTimeAreSpeltAsTheGuardSpellsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tag, want := range map[string]string{"de": "1 Stunde 5 Minuten", "fr": "1 heure 5 minutes", "es": "1 hora 5 minutos"} {
-		if got := spell(set.For(tag), 65*time.Minute); got != want {
+		if got := set.For(tag).Spell(65 * time.Minute); got != want {
 			t.Errorf("%s says %q", tag, got)
 		}
 	}

@@ -79,7 +79,7 @@ func (v LoginView) Wait() wait {
 
 func (p Page) wait(m Message) wait {
 	return wait{
-		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), spell(p.language(), m.RetryAfter),
+		strconv.Itoa(int((max(m.RetryAfter, 0) + time.Second - 1) / time.Second)), p.language().Spell(m.RetryAfter),
 		m.RetryAt.UTC().Format("2006-01-02T15:04:05Z"), m.RetryAt.Format("15:04:05 MST"),
 	}
 }

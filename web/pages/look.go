@@ -1,10 +1,6 @@
 package pages
 
-import (
-	"time"
-
-	"authguard/web/texts"
-)
+import "authguard/web/texts"
 
 // A Look is a site's brand, and the languages that it speaks. It does not change,
 // and is safe for concurrent use.
@@ -97,29 +93,3 @@ func (p Page) Parts(key string) []texts.Part { return p.language().Parts(key) }
 
 // Script is the texts of a script of the page.
 func (p Page) Script(prefix string) (string, error) { return p.language().Script(prefix) }
-
-// spell writes a length of time as guard.Spell does in English: seconds up to 90,
-// minutes to the hour, then with the next smaller unit; rounded up.
-func spell(l *texts.Language, d time.Duration) string {
-	switch {
-	case d <= 0:
-		return l.Say("unit.moment")
-	case d <= 90*time.Second && d != time.Minute:
-		return units(l, d, time.Second, 1, "unit.second", "")
-	case d < time.Hour:
-		return units(l, d, time.Minute, 1, "unit.minute", "")
-	case d < 48*time.Hour:
-		return units(l, d, time.Minute, 60, "unit.hour", "unit.minute")
-	}
-	return units(l, d, time.Hour, 24, "unit.day", "unit.hour")
-}
-
-// units is so many of the smallest unit, per of which make a large one.
-func units(l *texts.Language, d, smallest time.Duration, per int, large, small string) string {
-	n := int((d + smallest - 1) / smallest)
-	words := l.Count(large, n/per)
-	if rest := n % per; rest > 0 {
-		words += " " + l.Count(small, rest)
-	}
-	return words
-}

@@ -1,0 +1,308 @@
+package mw
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web/client"
+)
+
+// An attempt is one request on its way to the handler and back.
+type attempt struct {
+	*door
+	client   client.Client
+	request  *http.Request
+	sent     route.Form      // what was filled in
+	sealed   bool            // and came back with our page
+	solve    challenge.Solve // what came along with it
+	code     string
+	account  string
+	decision guard.Decision
+
+	mu     sync.Mutex // a handler may go on in a goroutine of its own
+	ended  bool
+	note   string
+	device func(http.Header) // sets the device's cookie; nil: there is none to set
+	sentAt int               // the status that was answered; 0: none yet
+}
+
+func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler) {
+	if d.media(w, r) {
+		return
+	}
+	a := &attempt{door: d, client: d.client(r), request: r}
+	if err := d.sameSite.Check(r); err != nil {
+		a.answer(w, invalid(http.StatusForbidden, "This form was sent by a page of another site."))
+		return
+	}
+	offer, err := a.read(w, r)
+	switch {
+	case err != nil:
+		a.malformed(w, err)
+	case len(offer.Credentials) == 0:
+		login.ServeHTTP(w, r) // it offers no password
+	default:
+		a.begin(w, r, offer, login)
+	}
+}
+
+// read finds the account and the password, and puts the body back.
+func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offer, err error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.SealedSize(a.body)))
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			return offer, errTooLarge
+		} else if err != nil {
+			return offer, &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
+		}
+		a.sent = route.Form{Type: r.Header.Get("Content-Type"), Body: body}
+		if err := a.unseal(r); err != nil {
+			return offer, err
+		}
+		if int64(len(a.sent.Body)) > a.body {
+			return offer, errTooLarge
+		}
+		a.sent.Restore(r)
+	}
+	if !a.sealed {
+		h := r.Header
+		a.code = h.Get("Authguard-Code")
+		a.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"), Work: h.Get("Authguard-Captcha-Work")}
+	}
+	found, offer, err := a.routes.Find(r, a.sent.Body)
+	if err == nil && found == nil && r.Method == http.MethodPost && a.door.account != "basic" {
+		// A name of a field that is wrong here must not let everybody past.
+		err = &route.Refusal{Status: http.StatusBadRequest, Text: "The account's name and the password are missing: send the fields " + a.door.account + " and " + a.door.password + "."}
+	}
+	return offer, err
+}
+
+var errTooLarge = &route.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "This form is too large."}
+
+// The fields of our page.
+const (
+	sealedField = "authguard_form"
+	answerField = "captcha_answer"
+	idField     = "captcha_id"
+	workField   = "captcha_work"
+	codeField   = "code"
+)
+
+// unseal puts the form that our page has kept in place of what the page sent.
+func (a *attempt) unseal(r *http.Request) error {
+	if !strings.HasPrefix(string(a.sent.Body), sealedField+"=") || !strings.HasPrefix(a.sent.Type, "application/x-www-form-urlencoded") {
+		return nil
+	}
+	fields, err := url.ParseQuery(string(a.sent.Body))
+	if err == nil && len(fields[sealedField]) == 1 {
+		a.sent, err = a.forms.Open(fields.Get(sealedField), r.URL.EscapedPath())
+	}
+	if err != nil || len(a.sent.Body) == 0 {
+		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form has waited for too long. Go back to it, fill it in again and send it."}
+	}
+	a.sealed, a.code = true, strings.TrimSpace(fields.Get(codeField))
+	a.solve = challenge.Solve{ID: fields.Get(idField), Answer: fields.Get(answerField), Work: fields.Get(workField)}
+	r.Header.Set("Content-Type", a.sent.Type)
+	return nil
+}
+
+// begin begins the attempt and, if the password may be looked at, calls the handler.
+func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offer, login http.Handler) {
+	one := offer.Credentials[0]
+	a.account = one.Account
+	ask := a.asks()
+	ask.Solve, ask.Pass = a.solve, a.code
+	if one.Password != "" {
+		ask.Fingerprint = a.guard.Fingerprint(one.Password)
+	}
+	var err error
+	if a.decision, err = a.guard.Begin(r.Context(), ask); err != nil {
+		if r.Context().Err() == nil {
+			a.log.Error("attempt could not be decided", "error", err)
+		}
+		a.answer(w, overloaded())
+		return
+	}
+	if a.decision.Action != guard.Proceed {
+		a.stopped(w)
+		return
+	}
+	if a.decision.Insufficient { // what is sprayed is answered like a wrong one (R28)
+		a.sent.Body = offer.Spoil(r, a.sent.Body, rand.Text())
+		if len(a.sent.Body) > 0 {
+			a.sent.Restore(r)
+		}
+	}
+	a.check(w, r, login)
+}
+
+// asks is the attempt as the guard sees it, but for what came along.
+func (a *attempt) asks() guard.Attempt {
+	return guard.Attempt{
+		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
+		Forwarded: a.client.Forwarded, Hold: a.hold, Door: a.name,
+	}
+}
+
+type attemptKey struct{}
+
+// check has the handler look at the password. Unless it says otherwise, or does not
+// return, its answer is judged.
+func (a *attempt) check(w http.ResponseWriter, r *http.Request, login http.Handler) {
+	outcome := guard.Failed
+	defer func() { _ = a.end(outcome) }() // a panic goes on
+	answer := &writer{ResponseWriter: w, of: a}
+	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
+	if !answer.hijacked {
+		a.answered(http.StatusOK, w.Header())
+		outcome = a.judge(a.sentAt, w.Header())
+	}
+}
+
+// told is what an answer says about a password of which the handler has said nothing.
+func told(status int, _ http.Header) guard.Outcome {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return guard.Abandoned
+	}
+	return guard.Failed
+}
+
+// answered is called once the answer's status is known, and before it is sent. What is
+// a success already gets its cookie; for everything else there is time until the
+// handler returns.
+func (a *attempt) answered(status int, h http.Header) {
+	a.mu.Lock()
+	first := a.sentAt == 0
+	if first {
+		a.sentAt = status
+	}
+	a.mu.Unlock()
+	if !first {
+		return
+	}
+	if a.judge(status, h) == guard.Succeeded {
+		_ = a.end(guard.Succeeded)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.device != nil {
+		a.device(h)
+	}
+}
+
+// end settles the attempt, once. A client that has hung up has guessed, however far
+// the check had come.
+func (a *attempt) end(o guard.Outcome) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return guard.ErrSettled
+	}
+	a.ended = true
+	ctx := a.request.Context()
+	if o == guard.Abandoned && errors.Is(ctx.Err(), context.Canceled) {
+		o = guard.Failed
+	}
+	ticket := a.decision.Ticket
+	ticket.Note = a.note
+	err := a.guard.Settle(ctx, ticket, o)
+	if err != nil && !errors.Is(err, guard.ErrInsufficient) {
+		a.log.Error("attempt could not be settled", "outcome", o, "error", err)
+	}
+	if err == nil && o == guard.Succeeded {
+		cookie, tag, ttl := a.guard.Device(ticket)
+		a.device = func(h http.Header) { client.SetDevice(h, a.request, tag, cookie, ttl, a.client.Secure) }
+	}
+	return err
+}
+
+func attemptOf(r *http.Request) *attempt {
+	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// ErrUnprotected means that a request came by no protected way, or offered no
+// password.
+var ErrUnprotected = errors.New("mw: this request is no attempt of a handler that Protect has made")
+
+// Succeeded says that the password was right and the person is let in, before the
+// answer begins: it remembers the place, and the answer gets the device's cookie
+// (R14). On an error nobody may be let in: [guard.ErrSettled] if somebody has said
+// otherwise before, [guard.ErrInsufficient] if the password is not enough (R28; the
+// handler has got another one then, and finds it wrong), [ErrUnprotected], or what is
+// wrong with the store: answer 503.
+func Succeeded(r *http.Request) error { return say(r, guard.Succeeded) }
+
+// Failed says that the password was wrong, as does saying nothing.
+func Failed(r *http.Request) { _ = say(r, guard.Failed) }
+
+// Abandoned says that the password was not looked at, since a database is away or too
+// many are being checked: that is charged to nobody (R27). Answer right and wrong
+// passwords alike then, or whoever guesses guesses for nothing.
+func Abandoned(r *http.Request) { _ = say(r, guard.Abandoned) }
+
+func say(r *http.Request, o guard.Outcome) error {
+	a := attemptOf(r)
+	if a == nil {
+		return ErrUnprotected
+	}
+	return a.end(o)
+}
+
+// Note adds a text to the event of the attempt, for the audit: guard.Event.Note. The
+// last one before the attempt has ended counts.
+func Note(r *http.Request, text string) {
+	if a := attemptOf(r); a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.note = text
+	}
+}
+
+// Decision is what the guard has decided of the request's attempt: whether it comes
+// from a known place, and the account's name as it is counted. false: it is none.
+func Decision(r *http.Request) (d guard.Decision, ok bool) {
+	a := attemptOf(r)
+	if a == nil {
+		return d, false
+	}
+	return a.decision, true
+}
+
+// media answers a request for the picture or the sound of a challenge.
+func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
+	name, ext, ok := strings.Cut(r.URL.Query().Get(mediaField), ".")
+	if !ok {
+		return false
+	}
+	setHeaders(w.Header(), "")
+	m, err := d.guard.Picture(r.Context(), name, ext)
+	switch {
+	case errors.Is(err, challenge.ErrGone):
+		http.Error(w, "This challenge is over.", http.StatusNotFound)
+	case err != nil:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "Too much to do right now: try again shortly.", http.StatusServiceUnavailable)
+	default:
+		w.Header().Set("Content-Type", m.Type)
+		_, _ = w.Write(m.Body)
+	}
+	return true
+}
+
+// mediaField is in the address of a challenge's picture and sound.
+const mediaField = "authguard_media"
+
+// retryLater is for what is over in a moment.
+const retryLater = time.Second

@@ -1,0 +1,566 @@
+package mw_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/world"
+	"authguard/web/mw"
+)
+
+const right = "correct horse"
+
+// A site is a login handler behind the middleware.
+type site struct {
+	t      *testing.T
+	guard  *guard.Guard
+	server *httptest.Server
+	seen   atomic.Int64 // passwords that the handler has looked at
+	mu     sync.Mutex
+	events []guard.Event
+}
+
+// Observe implements guard.Observer.
+func (s *site) Observe(e guard.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+}
+
+func (s *site) last() guard.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events[len(s.events)-1]
+}
+
+// login is what people write: it reads the form, and says if the password was right.
+func (s *site) login(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		_, _ = io.WriteString(w, "the form")
+		return
+	}
+	s.seen.Add(1)
+	if r.FormValue("password") != right {
+		http.Error(w, "wrong user name or password", http.StatusUnauthorized)
+		return
+	}
+	if err := mw.Succeeded(r); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "welcome, "+r.FormValue("username"))
+}
+
+// newSite protects a handler; nil is login. The challenges have a known answer.
+func newSite(t *testing.T, login http.HandlerFunc, options ...mw.Option) *site {
+	t.Helper()
+	s := &site{t: t}
+	if login == nil {
+		login = s.login
+	}
+	desk, err := challenge.New(challenge.Config{Secret: []byte(strings.Repeat("s", 32)), Spent: challenge.NewMemorySpent(0, nil), BuiltIn: world.Riddle{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guard, err = guard.Default([]byte("sixteen bytes or more"), func(d *guard.Defaults) {
+		d.Challenges, d.Observer = desk, s
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.guard.Close)
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s.server = httptest.NewUnstartedServer(mw.Protect(s.guard, login, append([]mw.Option{mw.Proxies("127.0.0.1"), mw.Log(quiet)}, options...)...))
+	s.server.Config.ErrorLog = slog.NewLogLogger(quiet.Handler(), slog.LevelDebug)
+	s.server.Start()
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// An answer is what a client got.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// send sends a request from an address.
+func (s *site) send(method, path, from, kind, body string, headers ...string) answer {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("X-Forwarded-For", from)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	got, err := s.server.Client().Do(r)
+	if err != nil {
+		return answer{body: err.Error()}
+	}
+	defer got.Body.Close()
+	all, err := io.ReadAll(got.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return answer{got, string(all)}
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// try sends a form.
+func (s *site) try(from, name, password string, headers ...string) answer {
+	s.t.Helper()
+	return s.send(http.MethodPost, "/login", from, formType, url.Values{"username": {name}, "password": {password}}.Encode(), headers...)
+}
+
+func (s *site) want(a answer, status int, words string) {
+	s.t.Helper()
+	if a.Response == nil || a.StatusCode != status || !strings.Contains(a.body, words) {
+		s.t.Errorf("got %v %.300q, want %d with %q", a.Response, a.body, status, words)
+	}
+}
+
+// guesses have an account guessed at by strangers until they are challenged.
+func (s *site) guesses(name string, n int) {
+	s.t.Helper()
+	for i := range n {
+		s.want(s.try(fmt.Sprintf("198.51.%d.1", i), name, fmt.Sprint("guess", i)), http.StatusUnauthorized, "")
+	}
+}
+
+func TestR1OfAHundredParallelGuessesFiveReachTheHandler(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.want(s.try("192.0.2.7", "alice", right), http.StatusOK, "welcome, alice")
+	s.seen.Store(0)
+	var challenged atomic.Int64
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			if a := s.try(fmt.Sprintf("198.51.%d.1", i), "alice", fmt.Sprint("guess", i)); a.StatusCode == http.StatusForbidden {
+				challenged.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if s.seen.Load() != 5 || challenged.Load() != 95 {
+		t.Errorf("%d guesses reached the handler and %d were challenged, want 5 and 95", s.seen.Load(), challenged.Load())
+	}
+	s.want(s.try("203.0.113.9", "alice", right), http.StatusForbidden, "challenge-required")
+	s.want(s.try("192.0.2.7", "alice", right), http.StatusOK, "welcome, alice")
+}
+
+// What the handler does, and what that was.
+func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
+	t.Parallel()
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	for name, one := range map[string]struct {
+		login   http.HandlerFunc
+		options []mw.Option
+		want    guard.Outcome
+	}{
+		"nothing":              {login: func(http.ResponseWriter, *http.Request) {}, want: guard.Failed},
+		"200":                  {login: status(200), want: guard.Failed},
+		"a redirection":        {login: status(303), want: guard.Failed},
+		"500":                  {login: status(500), want: guard.Failed},
+		"503":                  {login: status(503), want: guard.Abandoned},
+		"a panic":              {login: func(http.ResponseWriter, *http.Request) { panic("nil map") }, want: guard.Failed},
+		"http.ErrAbortHandler": {login: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: guard.Failed},
+		"a panic after 200, by status": {
+			login:   func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", "y"); panic("before the answer") },
+			options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+		},
+		"200, by status": {login: status(200), options: []mw.Option{mw.ByStatus()}, want: guard.Succeeded},
+		"303, by status": {login: status(303), options: []mw.Option{mw.ByStatus()}, want: guard.Succeeded},
+		"401, by status": {login: status(401), options: []mw.Option{mw.ByStatus()}, want: guard.Failed},
+		"422, by status": {login: status(422), options: []mw.Option{mw.ByStatus()}, want: guard.Failed},
+		"Failed and 200, by status": {
+			login: func(_ http.ResponseWriter, r *http.Request) { mw.Failed(r) }, options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+		},
+		"Abandoned and 500": {login: func(w http.ResponseWriter, r *http.Request) { mw.Abandoned(r); w.WriteHeader(500) }, want: guard.Abandoned},
+		"Succeeded and a panic": {
+			login: func(_ http.ResponseWriter, r *http.Request) { _ = mw.Succeeded(r); panic("after it") }, want: guard.Succeeded,
+		},
+		"hijacked, by status": {
+			login: func(w http.ResponseWriter, _ *http.Request) {
+				if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+					_ = conn.Close()
+				}
+			},
+			options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+		},
+	} {
+		s := newSite(t, one.login, one.options...)
+		s.try("192.0.2.7", "alice", "pw")
+		if got := s.last(); !got.Settled || got.Outcome != one.want {
+			t.Errorf("%s: settled %v as %v, want %v", name, got.Settled, got.Outcome, one.want)
+		}
+	}
+}
+
+func TestR1WhoHangsUpHasGuessed(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(*http.Request){"silent": func(*http.Request) {}, "abandoned": mw.Abandoned} {
+		begun, ended := make(chan struct{}), make(chan struct{})
+		s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+			close(begun)
+			<-r.Context().Done()
+			after(r)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			defer close(ended)
+		})
+		ctx, hangUp := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.server.URL+"/login", strings.NewReader("username=alice&password=x"))
+		r.Header.Set("Content-Type", formType)
+		go func() { <-begun; hangUp() }()
+		if got, err := s.server.Client().Do(r); err == nil {
+			got.Body.Close()
+			t.Fatal("there is an answer")
+		}
+		<-ended
+		s.server.Close() // waits for the handler
+		if got := s.last(); got.Outcome != guard.Failed {
+			t.Errorf("%s: the attempt has %v", name, got.Outcome)
+		}
+	}
+}
+
+func TestR11WhatTwoReadersReadDifferentlyNeverReachesTheHandler(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for name, one := range map[string]struct {
+		method, path, kind, body string
+		want                     int
+	}{
+		"a name twice":               {"POST", "/", formType, "username=alice&username=bob&password=x", 400},
+		"a password twice":           {"POST", "/", formType, "username=alice&password=x&password=y", 400},
+		"a list of names":            {"POST", "/", formType, "username[]=alice&password=x", 400},
+		"another case":               {"POST", "/", formType, "Username=alice&password=x", 400},
+		"a semicolon":                {"POST", "/", formType, "username=alice;password=x&password=y", 400},
+		"a name in the address":      {"POST", "/?username=bob", formType, "username=alice&password=x", 400},
+		"a password in the address":  {"GET", "/?username=alice&password=x", "", "", 400},
+		"a body with GET":            {"GET", "/", formType, "username=alice&password=x", 400},
+		"another method":             {"PUT", "/", formType, "username=alice&password=x", 405},
+		"no name":                    {"POST", "/", formType, "password=x", 400},
+		"neither, as with a typo":    {"POST", "/", formType, "user=alice&pass=x", 400},
+		"no body":                    {"POST", "/", "", "", 400},
+		"a type that nobody reads":   {"POST", "/", "text/plain", "username=alice&password=x", 415},
+		"a form in another encoding": {"POST", "/", formType + "; charset=utf-7", "username=alice&password=x", 415},
+		"JSON with a name twice":     {"POST", "/", "application/json", `{"username":"alice","username":"bob","password":"x"}`, 400},
+		"JSON with another case":     {"POST", "/", "application/json", `{"Username":"alice","password":"x"}`, 400},
+		"JSON with a list":           {"POST", "/", "application/json", `{"username":["alice"],"password":"x"}`, 400},
+		"two JSON objects":           {"POST", "/", "application/json", `{"username":"alice","password":"x"}{}`, 400},
+		"a large form":               {"POST", "/", formType, "username=alice&password=x&more=" + strings.Repeat("x", mw.MaxBody), 413},
+		"a huge form":                {"POST", "/", formType, "username=alice&password=x&more=" + strings.Repeat("x", 4*mw.MaxBody), 413},
+		"a name that cannot be seen": {"POST", "/", formType, "username=ali%E2%80%8Bce&password=x", 400},
+		"a sealed form of nobody's":  {"POST", "/", formType, "authguard_form=AAAA&password=x", 400},
+		"an empty sealed form":       {"POST", "/", formType, "authguard_form=", 400},
+		"two sealed forms":           {"POST", "/", formType, "authguard_form=AAAA&authguard_form=BBBB", 400},
+	} {
+		if a := s.send(one.method, one.path, "192.0.2.7", one.kind, one.body); a.Response == nil || a.StatusCode != one.want {
+			t.Errorf("%s: %v %s, want %d", name, a.Response, a.body, one.want)
+		}
+		if err := s.guard.Unlock(t.Context(), "", addr("192.0.2.7")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.seen.Load(); n != 0 {
+		t.Errorf("%d of them reached the handler", n)
+	}
+	for i := range 11 { // they count for their address
+		a := s.send(http.MethodPost, "/", "192.0.2.8", formType, fmt.Sprint("password=", i))
+		if want := map[bool]int{true: 400, false: 403}[i < 10]; a.StatusCode != want {
+			t.Errorf("the %dth without a name: %d, want %d", i+1, a.StatusCode, want)
+		}
+	}
+}
+
+func TestTheHandlerReadsTheBodyAsIfNobodyHad(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		kind, body string
+		options    []mw.Option
+		read       func(r *http.Request) string
+	}{
+		"a form":           {formType, "username=alice&password=pw&more=1", nil, func(r *http.Request) string { return r.FormValue("username") + r.PostFormValue("more") }},
+		"a multipart form": {"multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\nalice\r\n--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\npw\r\n--b\r\nContent-Disposition: form-data; name=\"more\"\r\n\r\n1\r\n--b--\r\n", nil, func(r *http.Request) string { return r.FormValue("username") + r.FormValue("more") }},
+		"JSON": {"application/json", `{"username":"alice","password":"pw","more":1}`, nil, func(r *http.Request) string {
+			var got struct {
+				Username string
+				More     int
+			}
+			_ = json.NewDecoder(r.Body).Decode(&got)
+			return fmt.Sprint(got.Username, got.More)
+		}},
+		"other names": {formType, "email=alice&pass=pw&more=1", []mw.Option{mw.Account("email"), mw.Password("pass")}, func(r *http.Request) string { return r.FormValue("email") + r.FormValue("more") }},
+		"a pointer":   {"application/json", `{"user":{"name":"alice","pw":"pw"}}`, []mw.Option{mw.Account("json:/user/name"), mw.Password("json:/user/pw")}, func(r *http.Request) string { b, _ := io.ReadAll(r.Body); return string(b[17:22]) + "1" }},
+	} {
+		var got string
+		s := newSite(t, func(_ http.ResponseWriter, r *http.Request) { got = one.read(r); _ = mw.Succeeded(r) }, one.options...)
+		a := s.send(http.MethodPost, "/login", "192.0.2.7", one.kind, one.body)
+		if got != "alice1" || s.last().Account != "alice" || s.last().Outcome != guard.Succeeded {
+			t.Errorf("%s: the handler has read %q, the guard %+v: %v", name, got, s.last(), a.body)
+		}
+	}
+}
+
+func TestBasicAuthenticationIsAnAttemptWithEachRequest(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, password, ok := r.BasicAuth(); !ok {
+			w.WriteHeader(http.StatusUnauthorized)
+		} else if password == right {
+			_ = mw.Succeeded(r)
+		}
+	}, mw.Basic())
+	s.want(s.send(http.MethodGet, "/", "192.0.2.7", "", ""), http.StatusUnauthorized, "")
+	ask := func(password string) answer {
+		r, _ := http.NewRequest(http.MethodGet, s.server.URL, nil)
+		r.SetBasicAuth("alice", password)
+		return s.send(http.MethodGet, "/", "192.0.2.7", "", "", "Authorization", r.Header.Get("Authorization"))
+	}
+	s.want(ask(right), http.StatusOK, "")
+	if got := s.last(); got.Outcome != guard.Succeeded || got.Account != "alice" {
+		t.Errorf("%+v", got)
+	}
+	s.want(s.send(http.MethodGet, "/", "192.0.2.7", "", "", "Authorization", "Basic eDp5", "Authorization", "Basic eDp6"), http.StatusBadRequest, "")
+}
+
+var hidden = regexp.MustCompile(`name="(authguard_form|captcha_id)" value="([^"]+)"`)
+
+// filled is the form of the page in between, filled in.
+func filled(page, answer string) url.Values {
+	form := url.Values{"captcha_answer": {answer}}
+	for _, m := range hidden.FindAllStringSubmatch(page, -1) {
+		form.Set(m[1], m[2])
+	}
+	return form
+}
+
+func TestThePageInBetweenKeepsTheFormAndNeedsNoJavaScript(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.guesses("alice", 5)
+	s.seen.Store(0)
+	page := s.try("203.0.113.9", "alice", right, "Accept", "text/html", "Accept-Language", "de")
+	s.want(page, http.StatusForbidden, `lang="de"`)
+	for _, part := range []string{`src="data:image/png;base64,`, `<form method="post">`, `.wav" target="_blank"`} {
+		if !strings.Contains(page.body, part) {
+			t.Errorf("the page has no %s:\n%s", part, page.body)
+		}
+	}
+	if strings.Contains(page.body, right) || s.seen.Load() != 0 {
+		t.Error("the page shows the password, or the handler has seen it")
+	}
+	if policy := page.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "style-src 'sha256-") {
+		t.Errorf("the policy is %q", policy)
+	}
+	wrong := s.send(http.MethodPost, "/login", "203.0.113.9", formType, filled(page.body, "no").Encode(), "Accept", "text/html")
+	s.want(wrong, http.StatusForbidden, "authguard_form")
+	form := filled(wrong.body, world.Answer).Encode()
+	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, form), http.StatusOK, "welcome, alice")
+	if n := s.seen.Load(); n != 1 {
+		t.Errorf("the handler has seen %d passwords, want 1", n)
+	}
+}
+
+func TestR17OneSolveOneAttempt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.guesses("alice", 5)
+	s.seen.Store(0)
+	var got struct{ Challenge challenge.Challenge }
+	a := s.try("203.0.113.9", "alice", "x")
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.Header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	picture := s.send(http.MethodGet, got.Challenge.Image, "203.0.113.9", "", "")
+	s.want(picture, http.StatusOK, "png")
+	var looked atomic.Int64
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if a := s.try("203.0.113.9", "alice", fmt.Sprint("other", i), "Authguard-Captcha-Id", got.Challenge.ID, "Authguard-Captcha-Answer", world.Answer); a.StatusCode == 401 {
+				looked.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if looked.Load() != 1 || s.seen.Load() != 1 {
+		t.Errorf("one solve let %d guesses through", s.seen.Load())
+	}
+	s.want(s.send(http.MethodPost, got.Challenge.Audio, "203.0.113.9", "", ""), http.StatusNotFound, "over") // it is spent
+}
+
+func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
+	t.Parallel()
+	var got error
+	var saw string
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if name := r.FormValue("username"); name == "alice" {
+			saw, got = r.FormValue("password"), mw.Succeeded(r)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	for i := range 10 {
+		s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), "Summer2026!")
+	}
+	s.try("203.0.113.9", "alice", "Summer2026!")
+	if saw == "Summer2026!" || !errors.Is(got, guard.ErrInsufficient) {
+		t.Errorf("the handler saw %q, and Succeeded said %v", saw, got)
+	}
+}
+
+func TestR14ADeviceIsKnownElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	first := s.try("192.0.2.7", "alice", right, "X-Forwarded-Proto", "https")
+	cookies := first.Cookies()
+	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-authguard_device_") || !cookies[0].HttpOnly || !cookies[0].Secure {
+		t.Fatalf("the cookies are %v", cookies)
+	}
+	s.guesses("alice", 5)
+	s.want(s.try("203.0.113.9", "alice", right), http.StatusForbidden, "")
+	s.want(s.try("203.0.113.9", "alice", right, "Cookie", cookies[0].Name+"="+cookies[0].Value), http.StatusOK, "welcome")
+}
+
+func TestR9TheAddressIsThePeersUnlessAProxySaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, mw.Proxies("192.0.2.0/24"))
+	s.try("203.0.113.9", "alice", "x")
+	if got := s.last().Address.String(); got != "127.0.0.1" {
+		t.Errorf("a stranger's header made him %s", got)
+	}
+}
+
+func TestR15WhoHasToWaitIsToldHowLong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for i := range 3 {
+		s.want(s.try("192.0.2.7", "alice", fmt.Sprint(i)), http.StatusUnauthorized, "")
+	}
+	a := s.try("192.0.2.7", "alice", right)
+	s.want(a, http.StatusTooManyRequests, `"retry_after":1`)
+	if a.Header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
+	}
+	s.want(s.try("192.0.2.7", "alice", right, "Accept", "text/html"), http.StatusTooManyRequests, "Try again in 1 second")
+	held := newSite(t, nil, mw.Hold(5e9))
+	for i := range 3 {
+		held.want(held.try("192.0.2.7", "alice", fmt.Sprint(i)), http.StatusUnauthorized, "")
+	}
+	held.want(held.try("192.0.2.7", "alice", right), http.StatusOK, "welcome")
+}
+
+func TestAPageOfAnotherSiteSendsNoLogin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, mw.Origins("https://app.example.org"))
+	s.want(s.try("192.0.2.7", "alice", right, "Origin", "https://evil.example"), http.StatusForbidden, "another site")
+	s.want(s.try("192.0.2.7", "alice", right, "Origin", "https://app.example.org"), http.StatusOK, "")
+}
+
+func TestTheHandlersWriterDoesWhatTheServersDoes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := mw.Succeeded(r); err != nil {
+			t.Error(err)
+		}
+		mw.Note(r, "second factor: totp")
+		_, _ = io.WriteString(w, "one")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		w.(http.Flusher).Flush()
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		if d, ok := mw.Decision(r); !ok || d.Account != "alice" {
+			t.Errorf("%+v %v", d, ok)
+		}
+	})
+	a := s.try("192.0.2.7", "alice", right)
+	s.want(a, http.StatusOK, "one")
+	if len(a.Cookies()) != 1 || len(a.TransferEncoding) != 1 {
+		t.Errorf("cookies %v, %v", a.Cookies(), a.TransferEncoding)
+	}
+}
+
+func TestANoteIsToldWithTheEvent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(_ http.ResponseWriter, r *http.Request) {
+		mw.Note(r, "no such user"+strings.Repeat("é", guard.MaxNote))
+	})
+	s.try("192.0.2.7", "alice", "x")
+	if got := s.last().Note; !strings.HasPrefix(got, "no such useré") || len(got) != guard.MaxNote {
+		t.Errorf("the note is %q (%d)", got, len(got))
+	}
+}
+
+func TestOneOwnsTheAnswerToWhatIsStopped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, mw.OnRefusal(func(w http.ResponseWriter, r *http.Request, f *mw.Refusal) {
+		if f.Type == "challenge-required" {
+			w.WriteHeader(http.StatusTeapot)
+			fmt.Fprint(w, f.Challenge.Kind, " ", f.Decision.Action, " ", f.Form != "")
+			return
+		}
+		f.Write(w, r)
+	}))
+	s.want(s.send(http.MethodPost, "/", "192.0.2.7", formType, ""), http.StatusBadRequest, "send the fields username and password")
+	s.guesses("alice", 5)
+	s.want(s.try("203.0.113.9", "alice", right), http.StatusTeapot, "image challenge true")
+}
+
+func TestAWrongOptionIsSeenWhenTheProgramStarts(t *testing.T) {
+	t.Parallel()
+	g, err := guard.Default([]byte("sixteen bytes or more"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	for name, one := range map[string]struct {
+		guard  *guard.Guard
+		option mw.Option
+		want   string
+	}{
+		"no guard":      {nil, mw.Basic(), "there is no guard"},
+		"no field":      {g, mw.Account(""), "Account: must not be empty"},
+		"a bad network": {g, mw.Proxies("10.0.0.0/99"), "Proxies: must be an address or a network"},
+		"a bad origin":  {g, mw.Origins("example.org"), "origin"},
+		"a long hold":   {g, mw.Hold(3600e9), "Hold: must be from 0 to 1m"},
+		"no judge":      {g, mw.Outcome(nil), "Outcome: must be a function"},
+		"another place": {g, mw.Account("json:/name"), "password"},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, one.want) {
+					t.Errorf("%s: %s", name, got)
+				}
+			}()
+			mw.Protect(one.guard, http.NotFoundHandler(), one.option)
+		}()
+	}
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }

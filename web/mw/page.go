@@ -1,0 +1,154 @@
+package mw
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/web/static"
+	"authguard/web/texts"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+)
+
+// A view is the page. It is whole: whoever protects one handler has no other path to
+// serve styles, scripts and pictures from.
+type view struct {
+	*texts.Language
+	*Refusal
+	Style   template.CSS
+	Script  template.JS
+	Picture template.URL // empty: there is none, or there are too many just now
+	Work    string       // of the challenge, for the script
+}
+
+func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
+	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS)}
+	if f.Challenge != nil {
+		v.Picture = f.picture(r.Context())
+		if f.Challenge.PoW != nil {
+			script, err := static.Files.ReadFile("pow.js")
+			if err != nil {
+				return nil, "", err
+			}
+			work, err := json.Marshal(f.Challenge.PoW)
+			if err != nil {
+				return nil, "", err
+			}
+			v.Script, v.Work = template.JS(script), string(work)
+		}
+	}
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, v); err != nil {
+		return nil, "", fmt.Errorf("mw: %w", err)
+	}
+	return b.Bytes(), fmt.Sprintf("style-src %s; script-src %s; img-src data:; media-src 'self'", hashOf(pageCSS), hashOf(string(v.Script))), nil
+}
+
+// picture is the challenge's, in the page: whoever needs no JavaScript needs no second
+// request either, which a handler for POST alone would not get.
+func (f *Refusal) picture(ctx context.Context) template.URL {
+	if f.Challenge.Image == "" {
+		return ""
+	}
+	m, err := f.of.guard.Picture(ctx, f.Challenge.ID, "png")
+	if err != nil {
+		return ""
+	}
+	return template.URL("data:" + m.Type + ";base64," + base64.StdEncoding.EncodeToString(m.Body))
+}
+
+// Heading is what happened, in a few words, and Why and Lines what it means.
+func (v view) Heading() string { return v.Say("message." + v.says + ".title") }
+
+// Lines are what it means for whoever sees the page, and what to do.
+func (v view) Lines() (lines []string) {
+	switch v.says {
+	case "invalid":
+		return []string{v.Say("gate.invalid"), v.Detail}
+	case "busy":
+		return []string{v.Say("gate.busy-text")}
+	case "required":
+		lines = append(lines, v.Say(v.why()))
+	}
+	return append(lines, v.Say("gate."+v.says))
+}
+
+func (v view) why() string {
+	switch d := v.Decision; {
+	case d.Reasons.Has(guard.WorkNeeded):
+		return "why.work"
+	case d.Solve.Reason == challenge.Elsewhere || d.Solve.Reason == challenge.TooLittle:
+		return "why.elsewhere"
+	}
+	for _, r := range v.Decision.Reasons {
+		switch {
+		case r.Cause == guard.ModeOn:
+			return "why.site"
+		case r.Subject == guard.OnAccount:
+			return "why.account"
+		case r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork:
+			return "why.network"
+		}
+	}
+	return "why.unusual"
+}
+
+// Wait is how long to wait, in words; empty if that is of no use.
+func (v view) Wait() string {
+	if v.Seconds == 0 || v.says == "blocked" {
+		return ""
+	}
+	return v.Say("wait.again", "wait", v.Spell(time.Duration(v.Seconds)*time.Second))
+}
+
+// Both reports whether the picture is asked for beside the work.
+func (v view) Both() bool { return v.Challenge != nil && v.Challenge.Kind == challenge.KindBoth }
+
+// Sound is where the digits are heard, below the page's own address.
+func (v view) Sound() string {
+	if v.Challenge == nil || v.Challenge.Audio == "" {
+		return ""
+	}
+	return "?" + mediaField + "=" + v.Challenge.ID + ".wav"
+}
+
+// hashOf names a style or a script in a Content-Security-Policy.
+func hashOf(text string) string {
+	if text == "" {
+		return "'none'"
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// setHeaders sets what every answer of ours carries. What the page's own form may
+// lead to is not in the policy: the handler may redirect to another site, and
+// browsers take that for the form's target.
+func setHeaders(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", strings.TrimSuffix("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "+policy, "; "))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Add("Vary", "Accept, Accept-Language")
+}
+
+func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "html") }

@@ -1,0 +1,169 @@
+package mw
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web/client"
+)
+
+// A Refusal is why a request has not reached the handler, as problem+json (RFC 9457)
+// and for pages of one's own. The password was not looked at.
+type Refusal struct {
+	// Type is "challenge-required" (403), "slow-down" (429), "overloaded" (503) or
+	// "invalid-request" (400, 403, 405, 413, 415).
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Challenge is to be solved for challenge-required. Its Image and Audio are paths
+	// of this handler. Whoever sends the login again with the solution puts it into
+	// the headers Authguard-Captcha-Id, Authguard-Captcha-Answer (the digits) and
+	// Authguard-Captcha-Work, or into the fields captcha_id, captcha_answer and
+	// captcha_work of a form whose first field is authguard_form: Form.
+	Challenge *challenge.Challenge `json:"challenge,omitempty"`
+	// Seconds is how long to wait, as in the header Retry-After; 0: nothing is known.
+	Seconds int `json:"retry_after,omitempty"`
+	// Form is what was filled in, sealed (see Challenge): it is good for half an hour,
+	// on any node with the same secret. Empty if there was no form.
+	Form string `json:"-"`
+	// Decision is the guard's; zero if it was not asked.
+	Decision guard.Decision `json:"-"`
+
+	of   *attempt
+	says string // key of the texts on the page
+}
+
+func problem(kind, title string, status int, says string) *Refusal {
+	return &Refusal{Type: kind, Title: title, Status: status, Detail: "The password was not looked at.", says: says}
+}
+
+func invalid(status int, detail string) *Refusal {
+	f := problem("invalid-request", "The request cannot be used", status, "invalid")
+	f.Detail = detail
+	return f
+}
+
+func overloaded() *Refusal {
+	f := problem("overloaded", "Too much to do right now: try again shortly", http.StatusServiceUnavailable, "busy")
+	return f.after(retryLater)
+}
+
+func (f *Refusal) after(wait time.Duration) *Refusal {
+	f.Seconds = max(1, int(math.Ceil(wait.Seconds())))
+	return f
+}
+
+// answer sends a refusal.
+func (a *attempt) answer(w http.ResponseWriter, f *Refusal) {
+	f.of, f.Decision = a, a.decision
+	if len(a.sent.Body) > 0 && f.Type != "invalid-request" {
+		f.Form = a.forms.Seal(a.sent, a.request.URL.EscapedPath())
+	}
+	if f.Seconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.Seconds))
+	}
+	a.refuse(w, a.request, f)
+}
+
+// malformed answers what two readers could take for two requests. It counts for its
+// address, like an attempt without a name (R11).
+func (a *attempt) malformed(w http.ResponseWriter, why error) {
+	f, refusal := invalid(http.StatusBadRequest, "The request could not be read."), new(route.Refusal)
+	if errors.As(why, &refusal) {
+		f = invalid(refusal.Status, refusal.Text)
+	}
+	d, err := a.guard.Begin(a.request.Context(), a.asks())
+	if err == nil && !d.Reasons.Has(guard.BadAccountName) {
+		a.decision = d
+		a.stopped(w)
+		return
+	}
+	a.answer(w, f)
+}
+
+// stopped answers what the guard did not let through. Whether one has to wait or is
+// refused looks the same.
+func (a *attempt) stopped(w http.ResponseWriter) {
+	d := &a.decision
+	switch {
+	case d.Reasons.Has(guard.BadAccountName):
+		a.answer(w, invalid(http.StatusBadRequest, "The account's name is missing, too long, or has characters that no name has."))
+	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
+		a.answer(w, overloaded()) // it may have been right
+	case d.Action == guard.Challenge:
+		a.challenge(w)
+	case d.Reasons.Has(guard.BlockedByAdmin):
+		a.answer(w, problem("slow-down", tooMany, http.StatusTooManyRequests, "blocked").after(d.RetryAfter))
+	case d.Reasons.Has(guard.TooManyPictures):
+		a.answer(w, problem("slow-down", tooMany, http.StatusTooManyRequests, "pictures").after(d.RetryAfter))
+	default:
+		a.answer(w, problem("slow-down", tooMany, http.StatusTooManyRequests, "slow").after(d.RetryAfter))
+	}
+}
+
+const tooMany = "Too many tries: wait before the next one"
+
+// challenge is 403 with a challenge.
+func (a *attempt) challenge(w http.ResponseWriter) {
+	issued, err := a.guard.Issue(a.request.Context(), a.asks(), a.decision)
+	if err != nil {
+		a.log.Error("a challenge could not be made", "error", err)
+		a.answer(w, overloaded())
+		return
+	}
+	for ext, path := range map[string]*string{"png": &issued.Image, "wav": &issued.Audio} {
+		if *path != "" {
+			*path = a.mediaPath(issued.ID + "." + ext)
+		}
+	}
+	f := problem("challenge-required", "Solve the challenge and try again", http.StatusForbidden, "required")
+	switch reason := a.decision.Solve.Reason; {
+	case reason == challenge.Elsewhere, reason == challenge.TooLittle, a.decision.Reasons.Has(guard.WorkNeeded):
+	case a.decision.Reasons.Has(guard.ChallengeFailed):
+		f.says = "failed"
+	}
+	f.Challenge = &issued
+	a.answer(w, f)
+}
+
+// mediaPath is where a picture or a sound is got: this handler, by the path that the
+// client knows it by.
+func (a *attempt) mediaPath(name string) string {
+	path := a.request.URL.EscapedPath()
+	if u, err := url.ParseRequestURI(a.request.RequestURI); err == nil {
+		path = u.EscapedPath()
+	}
+	return path + "?" + mediaField + "=" + name
+}
+
+// Write answers as mw does by itself: with a page, or with problem+json for a client
+// that does not ask for HTML.
+func (f *Refusal) Write(w http.ResponseWriter, r *http.Request) {
+	if client.WantsJSON(r) || !wantsHTML(r) {
+		setHeaders(w.Header(), "")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(f.Status)
+		_ = json.NewEncoder(w).Encode(f)
+		return
+	}
+	page, policy, err := f.page(r)
+	if err != nil {
+		f.of.log.Error("a page could not be drawn", "error", err)
+		http.Error(w, f.Title, f.Status)
+		return
+	}
+	setHeaders(w.Header(), policy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	w.WriteHeader(f.Status)
+	_, _ = w.Write(page)
+}
