@@ -1,13 +1,13 @@
 package authguard_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -23,7 +23,10 @@ import (
 // Text is what somebody sees, and nothing to paste.
 var runs = map[string]string{
 	"console": "TestTheDocsCommandsRun",
-	"json":    "TestTheDocsJSONIsJSON",
+	"js":      "TestTheDocsCodeIsThatOfItsLanguage",
+	"json":    "TestTheDocsCodeIsThatOfItsLanguage",
+	"php":     "TestTheDocsCodeIsThatOfItsLanguage",
+	"python":  "TestTheDocsCodeIsThatOfItsLanguage",
 	"sh":      "TestTheDocsCommandsRun",
 	"text":    "TestTextInTheDocsIsNothingToPaste",
 	"yaml":    "TestTheDocsConfigurationsLoad",
@@ -188,6 +191,49 @@ func runsWith(t *testing.T, command, files, pattern string) {
 	t.Errorf("%s: nothing in %s is %s (%v)", command, files, pattern, err)
 }
 
+// What a sentence calls a make target or a test is one. `-run`, `-bench` and … stand for
+// the beginning or a part of a name.
+func TestReadmeAndDocsNameTargetsAndTestsThatAreThere(t *testing.T) {
+	t.Parallel()
+	var tests strings.Builder
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(file, "_test.go") {
+			text, failed := os.ReadFile(file)
+			tests.Write(text)
+			err = failed
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := regexp.MustCompile(`^make ([a-z-]+)`)
+	test := regexp.MustCompile(`^(?:go test .*-(run|bench) '?)?((?:Test|Fuzz|Benchmark)?[A-Z]\w+)('? .*|…?)$`)
+	for _, d := range doctest.All(t) {
+		if d.Path == "CHANGELOG.md" {
+			continue // what was
+		}
+		for _, span := range d.Spans {
+			at := fmt.Sprintf("%s:%d: `%s`", d.Path, span.Line, span.Text)
+			if m := target.FindStringSubmatch(span.Text); m != nil {
+				runsWith(t, at, "Makefile", `(?m)^`+m[1]+`:`)
+			}
+			if m := test.FindStringSubmatch(span.Text); m != nil && (m[1] != "" || regexp.MustCompile(`^(Test|Fuzz|Benchmark)`).MatchString(m[2])) {
+				name := `\b(?:Test|Fuzz|Benchmark)\w*` + strings.TrimPrefix(m[2], "Test")
+				if m[1] == "" {
+					name = `func ` + m[2]
+				}
+				if m[1] == "" && m[3] == "" {
+					name += `\(`
+				}
+				if !regexp.MustCompile(name).MatchString(tests.String()) {
+					t.Errorf("%s: there is no such test", at)
+				}
+			}
+		}
+	}
+}
+
 // Links within the documents lead to a page and a heading that are there.
 func TestTheReadmesAndDocsLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
@@ -227,11 +273,21 @@ func TestTextInTheDocsIsNothingToPaste(t *testing.T) {
 	}
 }
 
-func TestTheDocsJSONIsJSON(t *testing.T) {
+// A line for somebody's own code, which no test of ours can run, is compiled.
+func TestTheDocsCodeIsThatOfItsLanguage(t *testing.T) {
 	t.Parallel()
-	for _, b := range doctest.Unclaimed(t, "json") {
-		if !json.Valid([]byte(b.Text)) {
-			t.Errorf("%s:%d is no JSON", b.Doc, b.Line)
+	for language, check := range map[string][]string{
+		"js":     {"node", "--check", "-"},
+		"json":   {"jq", "empty"},
+		"php":    {"sh", "-c", "(echo '<?php'; cat) | php -l"},
+		"python": {"python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())"},
+	} {
+		for _, b := range doctest.Unclaimed(t, language) {
+			compiler := exec.Command(check[0], check[1:]...)
+			compiler.Stdin = strings.NewReader(strings.TrimPrefix(b.Text, "<?php"))
+			if out, err := compiler.CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: %v %s", b.Doc, b.Line, err, out)
+			}
 		}
 	}
 }

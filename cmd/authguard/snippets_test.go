@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"authguard/internal/doctest"
-	"authguard/internal/redistest"
 )
 
 // What a reader has done before the first command of a document.
@@ -185,12 +184,8 @@ func TestTheProxyLearnsAsTheDocsSay(t *testing.T) {
 	}
 	s := doctest.NewShell(t, product)
 	anAppOfTheirs(t, s)
-	types(t, s, "{\n"+doctest.Claimed(t, "docs/proxy.md")[0].Text+"} 2>/dev/null & learner=$!")
+	types(t, s, "{\n"+doctest.Claimed(t, "docs/proxy.md")[0].Text+"} 2>said & learner=$!\nuntil grep -q :8088 said; do sleep 0.1; done")
 	for _, password := range []string{"wrong", rightPassword} {
-		redistest.Until(t, "the learner to listen", func() bool {
-			_, err := http.Get("http://127.0.0.1:8088/login")
-			return err == nil
-		})
 		if _, err := http.DefaultTransport.RoundTrip(posted(t, "http://127.0.0.1:8088/login", password)); err != nil {
 			t.Fatal(err)
 		}
