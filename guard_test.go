@@ -606,6 +606,41 @@ func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
 	})
 }
 
+// What an edge is told to stop: who is refused for what came from there, and no place of
+// anybody's, which the limit lets pass and a firewall does not.
+func TestR14AnEdgeIsToldOfRefusedStrangersOnly(t *testing.T) {
+	t.Parallel()
+	policy := guard.DefaultPolicy()
+	policy.PairDelay, policy.Network, policy.Account, policy.SiteSlow = guard.Delay{}, nil, nil, 0
+	policy.Address = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Challenge, Monitor: true}, {Failures: 3, Window: time.Hour, Then: guard.Refuse}}
+	each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", "192.0.2.1")
+		for from, tc := range map[string]struct {
+			guesses int
+			want    string
+		}{
+			"192.0.2.1": {3, ""}, "192.0.2.2": {2, ""}, "10.0.0.3": {3, ""}, "192.0.2.4": {3, "192.0.2.4/32"}, "::ffff:192.0.2.5": {3, "192.0.2.5/32"},
+			"2001:db8::6": {3, "2001:db8::/64"}, "64:ff9b::c000:207": {3, "64:ff9b::c000:207/128"},
+		} {
+			for range tc.guesses {
+				w.Wrong(t, "bob", from)
+			}
+			got := ""
+			l, ok, err := w.Refusing(t.Context(), netip.MustParseAddr(from))
+			if ok {
+				got = l.Prefix.String()
+			}
+			if left := l.Until.Sub(w.Clock.Now()); err != nil || got != tc.want || ok && (l.Verdict != guard.Blocked || left <= 59*time.Minute || left > time.Hour+time.Second) {
+				t.Errorf("%s: %+v, %v; want %q", from, l, err, tc.want)
+			}
+		}
+		w.Clock.Advance(time.Hour + time.Second)
+		if _, ok, err := w.Refusing(t.Context(), netip.MustParseAddr("192.0.2.4")); ok || err != nil {
+			t.Errorf("it goes on for ever: %v", err)
+		}
+	})
+}
+
 // What others do at the owner's address delays the pair of the address, and what
 // is tried with the owner's cookie delays the cookie's.
 func TestR30WhatOthersDoAtTheAddressDelaysNoCookie(t *testing.T) {

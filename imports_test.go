@@ -39,6 +39,7 @@ var mayImport = map[string]string{
 	"internal/database":   below + " migrations",
 	"internal/doctor":     below,
 	"internal/duration":   "",
+	"internal/edge":       "guard",
 	"internal/events":     below,
 	"internal/learn":      below,
 	"internal/lists":      below,

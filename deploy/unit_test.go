@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"authguard/internal/config"
+	"authguard/internal/doctest"
 )
 
 // worst is the most that systemd may say against the unit: 10 is nothing
@@ -49,6 +50,20 @@ func TestTheExampleConfigurationIsGood(t *testing.T) {
 	}
 	if state := "/var/lib/" + setting(t, "StateDirectory"); loaded.Data != state || setting(t, "WorkingDirectory") != state {
 		t.Errorf("the data are in %s, systemd makes %s", loaded.Data, state)
+	}
+}
+
+// The unit that keeps a firewall up to date, as the document prints it.
+func TestTheDocsEdgeUnitIsGood(t *testing.T) {
+	t.Parallel()
+	text := doctest.Claimed(t, "docs/edge.md")[0].Text
+	unit := filepath.Join(openFolder(t), "authguard-edge.service")
+	here := strings.ReplaceAll(text, "=/usr/bin/authguard", "="+filepath.Join(theImage(t).root, program))
+	if err := os.WriteFile(unit, []byte(here), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

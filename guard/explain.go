@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"authguard/failures"
 	"authguard/trusted"
@@ -68,6 +69,27 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	e.Lines = v.lines(&used)
 	e.Decision = v.foretell()
 	return e, nil
+}
+
+// Refusing is the range that counts as this one address, if every stranger is refused
+// there now for what came from it: from which address a whole firewall may as well
+// keep everybody out. It is not ok where somebody has logged in from (R14: known
+// places pass), where a proxy may have been forgotten (R9), and where the lists or
+// something else than the address's own limits and its network's decide.
+func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
+	now := g.config.Now()
+	e, err := g.explain(ctx, "", "", address)
+	if err != nil || e.Listed != NotListed || e.Decision.Action != Refuse || g.peers.suspects(address) ||
+		g.config.Crowds.Accounts(g.digests.addressKey(address), now) > 0 {
+		return l, false, err
+	}
+	left := time.Duration(0)
+	for _, line := range e.Lines {
+		if line.Full && line.Limit.Then == Refuse && !line.Limit.Monitor && (line.Subject == OnAddress || line.Subject == OnNetwork) {
+			left, ok = max(left, line.FreeIn), true
+		}
+	}
+	return Listing{Prefix: oneAddress(address), Verdict: Blocked, Until: now.Add(left)}, ok, nil
 }
 
 // only narrows what is counted to what was asked about: an account, an address

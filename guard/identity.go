@@ -133,6 +133,18 @@ func (d *digester) ofAddress(a netip.Addr, address, network *digest) {
 	sum(&d.network, b[:around], network)
 }
 
+// oneAddress is the range of all that have the digest of this address and can be told
+// from others by it.
+func oneAddress(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := a.BitLen()
+	if _, four := asIPv4(a); !four {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits) // of the zero address it is none
+	return p
+}
+
 // addressKey is the digest of an address alone.
 func (d *digester) addressKey(a netip.Addr) (address digest) {
 	var network digest

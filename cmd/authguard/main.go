@@ -32,6 +32,7 @@ type commandLine struct {
 	Allow   listCmd    `cmd:"" help:"Lift the limits of an address or range."`
 	Block   listCmd    `cmd:"" help:"Refuse every attempt from an address or range."`
 	Unlist  unlistCmd  `cmd:"" help:"Take an address or range off the lists."`
+	Export  exportCmd  `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
 	Explain explainCmd `cmd:"" help:"Say what stands against an account or address, and why."`
 	Unlock  unlockCmd  `cmd:"" help:"Forget the failures of an account or address."`
 	Config  configCmd  `cmd:"" help:"Check or show the configuration."`
@@ -45,6 +46,8 @@ type globals struct {
 	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" help:"Configuration file. Default: authguard.yaml in this folder, if there is one."`
 	JSON bool      `name:"json" help:"Answer in JSON."`
 	out  io.Writer `kong:"-"`
+	// complaints is where people look for what went wrong.
+	complaints io.Writer `kong:"-"`
 }
 
 // realmFlag chooses a realm.
@@ -106,11 +109,11 @@ func main() {
 // run carries out one command line and returns the exit status: 0, 1 for a
 // failure and 2 for words that are no command.
 func run(args []string, out, complaints io.Writer) int {
-	line := commandLine{globals: globals{out: out}}
+	line := commandLine{globals: globals{out: out, complaints: complaints}}
 	exit := -1
 	parser, err := kong.New(&line, kong.Name("authguard"), kong.Writers(out, complaints),
 		kong.Description("Login protection: counts failed logins, slows, challenges and at last refuses what looks like guessing."),
-		kong.Vars{"presets": presetNames()}, kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
+		variables(), kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintln(complaints, "authguard:", err)
 		return 1
@@ -135,6 +138,9 @@ func run(args []string, out, complaints io.Writer) int {
 	}
 	return 0
 }
+
+// variables are what the help of a flag can name.
+func variables() kong.Vars { return kong.Vars{"presets": presetNames(), "formats": formatNames()} }
 
 // answered is an error that was printed as JSON already.
 type answered struct{ error }

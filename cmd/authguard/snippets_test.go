@@ -17,6 +17,7 @@ import (
 // What a reader has done before the first command of a document.
 var prepared = map[string]func(*testing.T, *doctest.Shell){
 	"README.md":            anAppOfTheirs,
+	"docs/edge.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
 	"docs/proxy.md":        anAppOfTheirs,
 	"docs/presets/json.md": itsFirstConfiguration("docs/presets/json.md"),
 	"docs/realms.md":       itsFirstConfiguration("docs/realms.md"),
@@ -162,7 +163,7 @@ func session(t *testing.T, s *doctest.Shell, b doctest.Block) {
 // What differs from one time to the next: times, passwords, codes, numbers of seconds,
 // what a machine has.
 var varies = regexp.MustCompile(strings.Join([]string{
-	`\w{3}, \d+ \w{3} \d{4} [\d:]+ \w+`, `\d\d:\d\d \w+ on \d+ \w+`, `[a-z2-7]{16}`, `\w{4}(-\w{4}){3}`, `\d+ seconds?\b`,
+	`\w{3}, \d+ \w{3} \d{4} [\d:]+ \w+`, `\d{4}-\d\d-\d\dT[\d:]+Z`, `\d\d:\d\d \w+ on \d+ \w+`, `[a-z2-7]{16}`, `\w{4}(-\w{4}){3}`, `\d+ seconds?\b`,
 	`\d+ (checks|good|to think about)\b`,
 }, "|"))
 

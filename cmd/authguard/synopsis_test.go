@@ -20,7 +20,7 @@ import (
 // takes it. [--x] may be left out, on|off is either, NAME stands for something.
 func understood(line string) error {
 	parser, err := kong.New(&commandLine{}, kong.Name("authguard"), kong.Writers(io.Discard, io.Discard),
-		kong.Vars{"presets": presetNames()}, kong.Exit(func(int) { panic("--help or --version") }))
+		variables(), kong.Exit(func(int) { panic("--help or --version") }))
 	if err != nil {
 		return err
 	}

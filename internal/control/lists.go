@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/edge"
 	"authguard/internal/lists"
 )
 
@@ -57,6 +59,76 @@ func (c *Control) Listings(ctx context.Context) ([]lists.Entry, error) {
 	return c.config.Listings.All(ctx, c.config.Now())
 }
 
+// An Edge is what an edge is told: which ranges are blocked, or allowed.
+type Edge struct {
+	Now    time.Time    `json:"now"`
+	Ranges []edge.Range `json:"ranges"` // they do not overlap
+	// Everybody holds the listed ranges that are every address there is. They are
+	// left out unless they were asked for: whoever blocks them at a login does not
+	// mean a firewall.
+	Everybody []netip.Prefix `json:"everybody"`
+}
+
+// refusedShown is how many of the addresses with most attempts of the last hour are
+// asked about whether they are refused.
+const refusedShown = 1000
+
+// Edge tells what the lists say and, of refused addresses, those among the busiest
+// thousand of the last hour (on this node) whose own limits, or whose network's,
+// refuse every stranger. Addresses from which somebody has logged in are not among
+// these.
+func (c *Control) Edge(ctx context.Context, verdict guard.Verdict, refused, everybody bool) (e Edge, err error) {
+	e = Edge{Now: c.config.Now(), Ranges: []edge.Range{}, Everybody: []netip.Prefix{}}
+	entries, err := c.Listings(ctx)
+	if err != nil {
+		return e, err
+	}
+	listings := listingsOf(entries)
+	if refused && verdict == guard.Blocked {
+		more, err := c.refused(ctx, e.Now)
+		if err != nil {
+			return e, err
+		}
+		listings = append(listings, more...)
+	}
+	if !everybody {
+		listings = slices.DeleteFunc(listings, func(l guard.Listing) bool { return e.leftOut(l.Prefix, l.Verdict == verdict) })
+	}
+	for _, r := range edge.Cover(listings, verdict, e.Now) {
+		if everybody || !e.leftOut(r.Prefix, true) {
+			e.Ranges = append(e.Ranges, r)
+		}
+	}
+	return e, nil
+}
+
+// leftOut notes a range that is everybody.
+func (e *Edge) leftOut(p netip.Prefix, asked bool) bool {
+	if !asked || p.Bits() > 0 {
+		return false
+	}
+	e.Everybody = append(e.Everybody, p)
+	return true
+}
+
+func (c *Control) refused(ctx context.Context, now time.Time) (all []guard.Listing, err error) {
+	addresses, _ := c.config.Tops.First(c.config.Realm, now, refusedShown)
+	for _, top := range addresses {
+		address, err := netip.ParseAddr(top.Name)
+		if err != nil {
+			continue
+		}
+		one, refused, err := c.config.Guard.Refusing(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if refused {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
 // reloadLists makes what the database lists the lists of the guard.
 func (c *Control) reloadLists(ctx context.Context) error {
 	c.reading.Lock()
@@ -65,6 +137,11 @@ func (c *Control) reloadLists(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.config.Lists.Set(listingsOf(entries))
+	return nil
+}
+
+func listingsOf(entries []lists.Entry) []guard.Listing {
 	listings := make([]guard.Listing, 0, len(entries))
 	for _, e := range entries {
 		verdict := guard.Blocked
@@ -73,6 +150,5 @@ func (c *Control) reloadLists(ctx context.Context) error {
 		}
 		listings = append(listings, guard.Listing{Prefix: e.Prefix, Verdict: verdict, Until: e.ExpiresAt})
 	}
-	c.config.Lists.Set(listings)
-	return nil
+	return listings
 }

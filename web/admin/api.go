@@ -51,6 +51,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/lists", a.lists)
 	add(http.MethodPost, "/lists", asking(a.list))
 	add(http.MethodDelete, "/lists", a.unlist)
+	add(http.MethodGet, "/edge", a.edge)
 	add(http.MethodGet, "/users", a.users)
 	add(http.MethodPost, "/users", asking(a.addUser))
 	add(http.MethodPost, "/users/passwd", asking(a.setPassword))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/lists"
 	"authguard/web"
@@ -19,6 +20,15 @@ import (
 func (a *API) lists(c echo.Context) (any, error) {
 	entries, err := a.Control.Listings(c.Request().Context())
 	return map[string]any{"lists": listed(entries)}, err
+}
+
+// edge is GET /api/edge?verdict=blocked|allowed&refused=&everybody=: ranges for an edge.
+func (a *API) edge(c echo.Context) (any, error) {
+	verdict, ok := map[string]guard.Verdict{"blocked": guard.Blocked, "allowed": guard.Allowed}[c.QueryParam("verdict")]
+	if !ok {
+		return nil, web.Invalid("verdict: say blocked or allowed, not %.20q", c.QueryParam("verdict"))
+	}
+	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("refused") == "true", c.QueryParam("everybody") == "true")
 }
 
 type listQuestion struct {

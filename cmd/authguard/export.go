@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"authguard/internal/control"
+	"authguard/internal/edge"
+)
+
+// exportCmd is `authguard export blocked|allowed`.
+type exportCmd struct {
+	realmFlag
+	What      string        `arg:"" enum:"blocked,allowed" help:"blocked or allowed."`
+	Format    string        `default:"json" enum:"${formats}" help:"How to write it: ${formats}."`
+	Refused   bool          `help:"With blocked: also addresses that a limit refuses now and nobody has logged in from."`
+	Everybody bool          `help:"Also a range that is every address there is."`
+	Name      string        `default:"authguard" help:"What the nft table, the ipset or the access list is called."`
+	Output    string        `placeholder:"FILE" help:"Write it to this file, as a whole or not at all, and only if it is another."`
+	Hook      string        `name:"run" placeholder:"COMMAND" help:"Then run this, with what was written on its standard input."`
+	Follow    bool          `help:"Go on until stopped: write and run again whenever something changes or ends."`
+	Every     time.Duration `default:"5s" help:"How often --follow looks."`
+}
+
+// formatNames are what --format may be.
+func formatNames() string {
+	var names []string
+	for _, f := range edge.Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// Validate is called when the command line has been read.
+func (c exportCmd) Validate() error {
+	switch {
+	case !edge.Name.MatchString(c.Name):
+		return errors.New("--name: begin with a letter; at most 16 letters, digits, - and _")
+	case c.Refused && c.What != "blocked":
+		return errors.New("--refused goes with blocked")
+	case c.Follow && c.Output == "" && c.Hook == "":
+		return errors.New("--follow needs --output FILE, --run COMMAND or both")
+	case c.Every < time.Second:
+		return errors.New("--every: at least 1s")
+	}
+	return nil
+}
+
+// Run writes what is blocked or allowed, once or until it is told to stop.
+func (c exportCmd) Run(g *globals) error {
+	client, err := g.client()
+	if err != nil {
+		return err
+	}
+	client.http.Timeout = answersWithin
+	to := &follower{exportCmd: c, client: client, g: g}
+	for _, f := range edge.Formats() {
+		if f.Name == c.Format {
+			to.format = f
+		}
+	}
+	if !c.Follow {
+		return to.once(context.Background())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ticks := time.NewTicker(c.Every)
+	defer ticks.Stop()
+	to.follow(ctx, ticks.C)
+	return nil
+}
+
+// answersWithin is how long the server may take. With --refused it looks at a thousand
+// counters.
+const answersWithin = 30 * time.Second
+
+// A follower keeps an edge as the server says.
+type follower struct {
+	exportCmd
+	client *client
+	g      *globals
+	format edge.Format
+
+	told    bool // the edge has been told ranges, at
+	ranges  []edge.Range
+	at      time.Time
+	trouble string // that was told last
+	warned  string
+}
+
+// follow looks at every tick. What goes wrong is said once and tried again.
+func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		err := f.once(ctx)
+		switch trouble := fmt.Sprint(err); {
+		case ctx.Err() != nil:
+			return
+		case err != nil && trouble != f.trouble:
+			fmt.Fprintf(f.g.complaints, "authguard: %v\nThe edge stays as it is; trying again every %v.\n", err, f.Every)
+			f.trouble = trouble
+		case err == nil && f.trouble != "":
+			fmt.Fprintln(f.g.complaints, "authguard: it works again.")
+			f.trouble = ""
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+	}
+}
+
+// once asks the server and, if the edge does not know it yet, tells it.
+func (f *follower) once(ctx context.Context) error {
+	var now control.Edge
+	query := f.query("verdict", f.What, "refused", fmt.Sprint(f.Refused), "everybody", fmt.Sprint(f.Everybody))
+	if err := f.client.ask(http.MethodGet, "/api/edge", query, nil, &now); err != nil {
+		return err
+	}
+	f.warn(now)
+	if f.told && !f.stale(now) {
+		return nil
+	}
+	e := edge.Export{Verdict: f.What, At: now.Now, Ranges: now.Ranges, Name: f.Name}
+	if err := f.tell(ctx, e); err != nil {
+		return err
+	}
+	f.told, f.ranges, f.at = true, now.Ranges, now.Now
+	return nil
+}
+
+// stale reports whether the edge knows something else. What a format cannot say at
+// once, since it lasts too long, is said again before it ends.
+func (f *follower) stale(now control.Edge) bool {
+	same := slices.EqualFunc(f.ranges, now.Ranges, func(a, b edge.Range) bool { return a.Prefix == b.Prefix && a.Until.Equal(b.Until) })
+	return !same || f.format.Longest > 0 && now.Now.Sub(f.at) > f.format.Longest/2
+}
+
+// warn says once what was left out.
+func (f *follower) warn(now control.Edge) {
+	left := fmt.Sprint(now.Everybody)
+	if len(now.Everybody) > 0 && left != f.warned {
+		fmt.Fprintf(f.g.complaints, "authguard: %s is every address there is, and is left out: an edge that blocks it locks you out too. --everybody writes it all the same.\n", left)
+	}
+	f.warned = left
+}
+
+// tell writes the file, if it is another, and runs the command.
+func (f *follower) tell(ctx context.Context, e edge.Export) error {
+	text := f.format.Text(e)
+	if f.Output == "" && f.Hook == "" {
+		_, err := f.g.out.Write(text)
+		return err
+	}
+	var did []string
+	if f.Output != "" {
+		written, err := replace(f.Output, text)
+		if err != nil {
+			return fmt.Errorf("%s was not written: %w", f.Output, err)
+		}
+		did = append(did, map[bool]string{true: "wrote ", false: "left as it is: "}[written]+f.Output)
+	}
+	if f.Hook != "" {
+		if err := execute(ctx, f.Hook, text); err != nil {
+			return err
+		}
+		did = append(did, "ran "+f.Hook)
+	}
+	return f.say(e, strings.Join(did, "; "))
+}
+
+func (f *follower) say(e edge.Export, did string) error {
+	if f.g.JSON {
+		return printJSON(f.g, map[string]any{"verdict": e.Verdict, "ranges": len(e.Ranges), "did": did})
+	}
+	until := ""
+	if first := edge.First(e.Ranges); !first.IsZero() {
+		until = ", the first until " + first.UTC().Format(time.RFC3339)
+	}
+	_, err := fmt.Fprintf(f.g.out, "%s%s: %s\n", edge.Count(e), until, did)
+	return err
+}
+
+// runFor is how long a command may take.
+const runFor = time.Minute
+
+// execute runs a shell's command line. Its output is for people.
+func execute(ctx context.Context, line string, input []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, runFor)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(input), time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what it started, too
+	said, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return fmt.Errorf("%q failed: %w: %s", line, err, bytes.TrimSpace(said[:min(len(said), 2000)]))
+}
+
+// replace makes a file hold a text, as a whole: who reads it meanwhile reads the old
+// one. It keeps the mode of a file that is there, and what a link points to is
+// replaced, not the link.
+func replace(path string, text []byte) (written bool, err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, text) {
+		return false, nil
+	}
+	mode := os.FileMode(0o644) // addresses only; daemons of other users read it
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	// A name that no "include *.conf" finds.
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(next.Name())
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err != nil {
+		return false, err
+	}
+	return true, os.Rename(next.Name(), path)
+}

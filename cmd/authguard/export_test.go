@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"authguard/internal/doctest"
+	"authguard/internal/edge"
+	"authguard/internal/redistest"
+)
+
+// What an administrator, or whoever told them what to write, typed is in no format.
+func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet)
+	s.must("block", "127.7.7.0/24", "--for", "1h", "--note", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
+	s.must("allow", "127.7.7.0/25", "--note", "hostile")
+	for _, f := range edge.Formats() {
+		said := s.must("export", "blocked", "--format", f.Name)
+		if !strings.Contains(said, "127.7.7.128") || strings.Contains(said, "127.7.7.0") || strings.Contains(said, "hostile") ||
+			strings.Contains(said, "0.0.0.0/0") || strings.ContainsAny(said, "\r\u2028") {
+			t.Errorf("%s: %s", f.Name, said)
+		}
+		if said := s.must("export", "allowed", "--format", f.Name); !strings.Contains(said, "127.7.7.0") || strings.Contains(said, "hostile") {
+			t.Errorf("%s: %s", f.Name, said)
+		}
+	}
+	if out := s.must("export", "blocked", "--json"); !json.Valid([]byte(out)) {
+		t.Error(out)
+	}
+	s.fails("begin with a letter", "export", "blocked", "--name", "x; flush ruleset")
+	s.fails("needs --output FILE", "export", "blocked", "--follow")
+	s.fails("goes with blocked", "export", "allowed", "--refused")
+}
+
+func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet)
+	s.must("block", "0.0.0.0/0", "--for", "forever", "--force")
+	s.must("block", "::/1", "--for", "forever")
+	s.must("block", "8000::/1", "--for", "forever")
+	said := say(t, s.command("export", "blocked", "--format", "pf"), "")
+	if said.status != 0 || strings.Contains(said.out, "/0") || !strings.Contains(said.complaints, "[0.0.0.0/0 ::/0] is every address there is") {
+		t.Errorf("%+v", said)
+	}
+	if said := s.must("export", "blocked", "--format", "pf", "--everybody"); !strings.Contains(said, "\n0.0.0.0/0\n::/0\n") {
+		t.Error(said)
+	}
+}
+
+// R14: a firewall would stop the known places that a limit lets pass.
+func TestRefusedAddressesAreExportedButForKnownPlaces(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet+"allow_direct: [127.0.0.0/8]\nlimits: {address: [2/1d refuse], network: [], pair_delay: {first: 0s}}\n", "ann")
+	const stranger, home, fine = "127.9.1.1", "127.9.2.1", "127.9.3.1"
+	from(home).login(t, s, "ann", rightPassword)
+	for _, at := range []string{stranger, home} {
+		for _, want := range []int{401, 401, 429} {
+			if got := from(at).login(t, s, "bob", "wrong"); got.status != want {
+				t.Fatalf("%s: %d, want %d", at, got.status, want)
+			}
+		}
+	}
+	from(fine).login(t, s, "bob", "wrong")
+	exported := func(more ...string) (text string) {
+		return s.must(append([]string{"export", "blocked", "--format", "pf"}, more...)...)
+	}
+	redistest.Until(t, "the stranger to be exported", func() bool { return strings.Contains(exported("--refused"), "\n"+stranger+"/32\n") })
+	if said := exported("--refused"); strings.Contains(said, home) || strings.Contains(said, fine) || strings.Contains(exported(), stranger) {
+		t.Error(said)
+	}
+	if said := s.must("export", "blocked", "--refused"); !strings.Contains(said, `"expires"`) {
+		t.Error("it never ends: ", said)
+	}
+	s.must("unlock", "--address", stranger)
+	if said := exported("--refused"); strings.Contains(said, stranger) {
+		t.Errorf("unlocked: %s", said)
+	}
+}
+
+func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet)
+	file := filepath.Join(s.dir, "blocked")
+	link := filepath.Join(s.dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	told := func(want string, more ...string) os.FileInfo {
+		t.Helper()
+		if said := s.must(append([]string{"export", "blocked", "--format", "pf", "--output", link}, more...)...); !strings.Contains(said, want) {
+			t.Errorf("%q, not %s", said, want)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := told("0 ranges are blocked: wrote ")
+	if first.Mode() != 0o644 {
+		t.Errorf("mode %v", first.Mode())
+	}
+	if second := told("left as it is"); !os.SameFile(first, second) {
+		t.Error("it was written though nothing has changed")
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must("block", "192.0.2.7")
+	third := told("1 range is blocked, the first until 2", "--run", "cat >>"+filepath.Join(s.dir, "got"))
+	if os.SameFile(first, third) || third.Mode() != 0o600 {
+		t.Errorf("written over, or with another mode: %v", third.Mode())
+	}
+	text, _ := os.ReadFile(file)
+	if got, _ := os.ReadFile(filepath.Join(s.dir, "got")); string(got) != string(text) || !strings.Contains(string(got), "\n192.0.2.7/32\n") {
+		t.Errorf("the command got %q", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.dir, ".blocked*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	s.fails(`"exit 3" failed: exit status 3`, "export", "blocked", "--run", "exit 3")
+	s.fails("was not written", "export", "blocked", "--output", "/no/such/folder/file")
+}
+
+// The commands of the document, with a real nginx and the kernel's sets: they learn of
+// a block, of its end, and of what happened while the server or they themselves were away.
+func TestTheEdgeIsKeptUpToDate(t *testing.T) {
+	t.Parallel()
+	if !doctest.Alone(t) {
+		return
+	}
+	s := doctest.NewShell(t, product)
+	s.Write("/etc/nginx/authguard.deny", "")
+	s.Write("/etc/nginx/nginx.conf", "events {}\nhttp {\n"+strings.Replace(nginxOfTheEdge(t), "/var/www/html", "/srv/www", 1)+"}\n")
+	s.Write("/srv/www/index.html", "hello")
+	types(t, s, "chmod -R a+rX /srv; nginx; authguard serve")
+	for command := range strings.Lines(doctest.Claimed(t, "docs/edge.md")[0].Text) {
+		types(t, s, "command "+strings.TrimSpace(command)+" --every 1s >>/mnt/follow 2>&1 & followers=\"${followers-} $!\"")
+	}
+	is := func(what string, blocked bool) {
+		t.Helper()
+		redistest.Until(t, what, func() bool {
+			inSet := s.Try("nft get element inet authguard blocked4 '{ 127.0.2.1 }' >/dev/null 2>&1 && echo yes")
+			return (statusFrom(t, "127.0.2.1") == http.StatusForbidden) == blocked && strings.Contains(inSet, "yes") == blocked
+		})
+	}
+	is("nothing to be blocked", false)
+	types(t, s, "authguard block 127.0.2.0/24")
+	is("the block", true)
+	types(t, s, "authguard unlist 127.0.2.0/24; authguard block 127.0.2.0/25 --for 2s")
+	is("the second block", true)
+	is("its end", false)
+	types(t, s, "authguard block 127.0.2.0/24; end")
+	redistest.Until(t, "the followers to miss the server", func() bool { return strings.Count(s.Try("cat /mnt/follow"), "stays as it is") >= 2 })
+	types(t, s, "authguard serve")
+	is("the block after a restart", true)
+	if statusFrom(t, "127.0.3.1") != http.StatusOK {
+		t.Error("others are blocked, too")
+	}
+	types(t, s, "kill $followers; wait $followers; nginx -s stop; end")
+	if said := s.Try("cat /mnt/follow"); strings.Count(said, "it works again") != 2 || strings.Contains(said, "failed") {
+		t.Error(said)
+	}
+}
+
+// nginxOfTheEdge is the server that the document denies with.
+func nginxOfTheEdge(t *testing.T) string {
+	t.Helper()
+	for _, b := range doctest.Read(t, "docs/edge.md").Blocks {
+		if b.Language == "nginx" && strings.Contains(b.Text, "authguard.deny") {
+			return b.Text
+		}
+	}
+	t.Fatal("docs/edge.md has no nginx that denies")
+	return ""
+}
+
+// statusFrom is what an address gets from port 80; 0 for nothing.
+func statusFrom(t *testing.T, address string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://127.0.0.1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := from(address).http.Do(r)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+func TestIptablesDropsWhatIsBlocked(t *testing.T) {
+	t.Parallel()
+	if !doctest.Alone(t) {
+		return
+	}
+	s := doctest.NewShell(t, product)
+	types(t, s, "authguard serve; authguard block 127.0.2.0/24; authguard block 2001:db8::/32\n"+doctest.Claimed(t, "docs/edge.md")[0].Text)
+	const ask = "command curl -s -o /dev/null --interface %s --connect-timeout %s http://127.0.0.1/; echo $?"
+	for from, want := range map[string]string{"127.0.2.1": "28", "127.0.3.1": "7"} { // dropped; refused, since nobody listens
+		limit := map[string]string{"28": "0.3", "7": "300"}[want]
+		if got := s.Try(strings.NewReplacer("--interface %s", "--interface "+from, "%s", limit).Replace(ask)); got != want+"\n" {
+			t.Errorf("%s: curl says %s, want %s", from, got, want)
+		}
+	}
+}
