@@ -6,10 +6,17 @@ import (
 )
 
 // An Event tells how one attempt ended: that it was stopped, or how it was
-// settled. One that proceeds and is never settled is not told of.
+// settled. One that proceeds and is never settled is not told of. Or it tells that a
+// limit on events was reached, or is quiet again: see Limited.
 type Event struct {
-	At      time.Time
-	Realm   string // for who observes several: the guard leaves it empty
+	At    time.Time
+	Realm string // for who observes several: the guard leaves it empty
+	// Limited is the event whose limit was reached, for one that is no login but an
+	// edge: see Edge. Empty for an attempt.
+	Limited string
+	Edge    Edge
+	Subject string // of an edge: a piece of its keyed digest, where a limit counts by text
+	Count   int    // of an edge: how many came beyond the limit so far
 	Door    string
 	Account string // normalised; as it was typed where that was not possible
 	Address netip.Addr

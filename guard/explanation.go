@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -33,8 +34,9 @@ type Explanation struct {
 type Line struct {
 	Subject SubjectKind
 	Limit   Limit
-	Delay   bool // the pair's delay, not a limit
-	Used    int  // charges in the limit's window; at most the ladder's largest limit
+	Event   string // whose limit it is; empty: the logins'
+	Delay   bool   // the pair's delay, not a limit
+	Used    int    // charges in the limit's window; at most the ladder's largest limit
 	Full    bool
 	FreeIn  time.Duration // if full
 }
@@ -118,7 +120,8 @@ func (l Line) String() string {
 	case l.Delay:
 		return fmt.Sprintf("%s: no delay now", l.Subject)
 	}
-	text := fmt.Sprintf("%s: %d of %d failures in any %s, then %s", l.Subject, l.Used, l.Limit.Failures, l.Window(), l.Then())
+	what := cmp.Or(l.Event, "failures")
+	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", l.Subject, l.Used, l.Limit.Failures, what, l.Window(), l.Then())
 	if l.Full {
 		text += "; full, with room again in " + Spell(l.FreeIn)
 	}
@@ -188,6 +191,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 func (l Line) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Subject string `json:"subject"`
+		Event   string `json:"event,omitempty"`
 		Used    int    `json:"used"`
 		Limit   int    `json:"limit,omitempty"`
 		Window  int    `json:"window_seconds,omitempty"`
@@ -195,7 +199,7 @@ func (l Line) MarshalJSON() ([]byte, error) {
 		Full    bool   `json:"full"`
 		FreeIn  int    `json:"free_in_seconds,omitempty"`
 		Monitor bool   `json:"monitor,omitempty"`
-	}{l.Subject.String(), l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full, seconds(l.FreeIn), l.Limit.Monitor})
+	}{l.Subject.String(), l.Event, l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full, seconds(l.FreeIn), l.Limit.Monitor})
 }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"errors"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,6 +83,8 @@ type Guard struct {
 	tickets cipher.AEAD
 	hungUp  atomic.Uint64 // clients
 	stop    func()        // of what Default has started
+	tallies sync.Map      // of events, by name
+	edges   edges
 }
 
 // New returns a guard, or every problem with the config.

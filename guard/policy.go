@@ -7,7 +7,8 @@ import (
 )
 
 // An Action is what becomes of an attempt, strictest first. A full rung asks for
-// Refuse, Forget or Challenge; Wait comes of delays. The zero Action refuses.
+// Refuse, Forget or Challenge; Wait comes of delays, and of limits on events. The
+// zero Action refuses.
 type Action uint8
 
 const (
@@ -17,6 +18,8 @@ const (
 	Forget
 	Challenge
 	Wait
+	// Alert stops nothing (limits on events only): somebody is told.
+	Alert
 	Proceed
 )
 
@@ -72,6 +75,9 @@ type Policy struct {
 	// Devices remembers devices by a signed cookie, where the guard has keys
 	// for one.
 	Devices bool
+	// Events are limits of one's own on what is no login, by the event's name; see
+	// Guard.Exceeded.
+	Events map[string][]EventLimit
 }
 
 // DefaultPolicy is the policy out of the box (docs/configuration.md).
@@ -122,7 +128,7 @@ func WorkLevel(failures int) uint8 {
 	return uint8(min((failures-WorkFrom)/WorkEvery+1, 255))
 }
 
-var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Proceed: "proceed"}
+var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.
 func (a Action) String() string {

@@ -43,6 +43,7 @@ func (p Policy) Problems() []Problem {
 		"limits.longest_check", "must be from 100ms to 1m in whole milliseconds, not %v", p.PendingFor)
 	c.check(p.Places.Places >= 1 && p.Places.Places <= 100, "places.per_account", "must be from 1 to 100, not %d", p.Places.Places)
 	c.check(p.Places.TTL >= time.Minute, "places.ttl", "must be at least 1m, not %v", p.Places.TTL)
+	c.events(p.Events)
 	return c.problems
 }
 
@@ -66,7 +67,7 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 		ok = c.check(l.Then == allowed[0] || l.Then == allowed[1], at+".then",
 			"must be %s or %s, not %s", allowed[0], allowed[1], l.Then) && ok
 		if ok {
-			c.reachable(at, limits, i)
+			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
 		}
 	}
@@ -109,18 +110,25 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 
 // reachable says so if another limit that stops at least as much lets through
 // too few for this one to ever be full (R8).
-func (c *checker) reachable(at string, limits []Limit, this int) {
+func (c *checker) reachable(at, what string, limits []Limit, this int) {
 	l := limits[this]
 	for i, e := range limits {
-		if i == this || e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || e.Then > l.Then {
+		if i == this || e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
 			continue
 		}
 		windows := int64((l.Window + e.Window - 1) / e.Window)
 		most := int64(e.Failures) * windows
-		c.check(most >= int64(l.Failures), at+".failures",
+		c.check(most >= int64(l.Failures), at+"."+what,
 			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
 			i, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 	}
+}
+
+// bars reports whether nothing gets by a full rung of this action that could fill
+// one of the other: a solved challenge gets by one that asks for it, nothing by
+// Wait, everything by Alert.
+func (a Action) bars(other Action) bool {
+	return a == Wait || a <= other && a != Alert
 }
 
 // reachableAtPace says so if the delays between two tries are too long for the

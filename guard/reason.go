@@ -66,11 +66,12 @@ const (
 	OnAccount
 	OnPrivilegedPair
 	OnSite
+	OnSubject // of an event: any text
 )
 
 var subjectNames = [...]string{
 	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site",
+	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site", OnSubject: "subject",
 }
 
 // String is the subject's name.
@@ -84,6 +85,7 @@ type Reason struct {
 	Monitored bool
 	Limit     *Limit        // for LimitReached: a rung of the policy, not to be changed
 	Wait      time.Duration // until it no longer holds, where that is known
+	Event     string        // whose limit it is; empty: the logins'
 }
 
 // Code is the reason in one stable word for logs and programs, such as
@@ -112,6 +114,9 @@ func (r Reason) String() string {
 }
 
 func (r Reason) words() string {
+	if r.Cause == LimitReached && r.Event != "" {
+		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event, Spell(r.Limit.Window))
+	}
 	if r.Cause == LimitReached {
 		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
 	}

@@ -17,6 +17,7 @@ type rules struct {
 	binds  [lifted + 1]Binds
 
 	answers, pictures quota
+	events            map[string]*eventRules
 }
 
 // A ruleSet is a rule for each subject, and their ladders as stores want them.
@@ -68,7 +69,7 @@ func compile(p Policy) (*rules, error) {
 	}
 	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
 	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(),
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events),
 		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
 		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
 	}
@@ -140,6 +141,11 @@ func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
 	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair) {
 		longest = max(longest, l.Window)
+	}
+	for _, limits := range p.Events {
+		for _, l := range limits {
+			longest = max(longest, l.Window)
+		}
 	}
 	return longest
 }

@@ -213,3 +213,21 @@ func TestAnEventTellsOfItsOwnAccountOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEventThatTheStoreCannotCountIsRefusedAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := guard.DefaultPolicy()
+	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject}}}
+	if err := s.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	s.store.down = true
+	if d, err := s.Exceeded(t.Context(), "sms", guard.Subjects{Subject: "1"}); !errors.Is(err, errDown) || d.Action != guard.Refuse || !d.Reasons.Has(guard.StoreFailed) {
+		t.Errorf("%v %v %v", d.Action, d.Reasons.Codes(), err)
+	}
+	s.store.down = false
+	if d, err := s.Exceeded(t.Context(), "sms", guard.Subjects{Subject: "1"}); err != nil || d.Action != guard.Proceed {
+		t.Errorf("%v %v", d.Action, err)
+	}
+}

@@ -48,6 +48,7 @@ func (a *API) On() bool {
 func (a *API) Routes(e *echo.Echo) {
 	e.POST("/v1/attempts", a.begin, a.authorise)
 	e.POST(settlePath, a.settle, a.authorise)
+	e.POST("/v1/events/:name", a.event, a.authorise)
 }
 
 // authorise compares digests, so that the time taken says nothing about any
@@ -105,7 +106,7 @@ func (a *API) begin(c echo.Context) error {
 	}
 	address, err := netip.ParseAddr(in.Address)
 	if err != nil {
-		return Invalid("address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.")
+		return badAddress()
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
@@ -120,7 +121,7 @@ func (a *API) begin(c echo.Context) error {
 		return unavailable()
 	}
 	if d.Reasons.Has(guard.BadAccountName) {
-		return Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+		return noAccount()
 	}
 	out := attemptAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
 	for _, r := range d.Reasons {
@@ -142,6 +143,15 @@ func (a *API) begin(c echo.Context) error {
 		out.RetryAfter = retryAfter(d.RetryAfter)
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// badAddress and noAccount are 400.
+func badAddress() Problem {
+	return Invalid("address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.")
+}
+
+func noAccount() Problem {
+	return Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
 }
 
 // expect counts a ticket as pressure if nobody settles it in time. If the store

@@ -45,6 +45,8 @@ const (
 	ChannelDead       Kind = "alert-channel-dead"
 	ChannelBack       Kind = "alert-channel-back"
 	SteadyPressure    Kind = "steady-pressure"
+	EventLimit        Kind = "event-limit"
+	EventQuiet        Kind = "event-quiet"
 )
 
 var titles = map[Kind]string{
@@ -58,6 +60,8 @@ var titles = map[Kind]string{
 	SprayedRight:      "A stranger has an account's right password, which is tried on many accounts",
 	Sprayed:           "One password is being tried on many accounts",
 	SuspiciousSuccess: "A suspicious login succeeded from a new place",
+	EventLimit:        "A limit on events was reached",
+	EventQuiet:        "A limit on events is quiet again",
 	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
 }
 

@@ -37,6 +37,10 @@ type watcher struct {
 }
 
 func (w *watcher) event(e *guard.Event) {
+	if e.Limited != "" {
+		w.limit(e)
+		return
+	}
 	ending := events.EndingOf(e)
 	if w.attack != nil {
 		w.attack.add(e, ending)
@@ -56,6 +60,26 @@ func (w *watcher) event(e *guard.Event) {
 		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from places that nobody had used before%s",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
 	}
+}
+
+// limit raises an alert where a limit on events asks for one.
+func (w *watcher) limit(e *guard.Event) {
+	if e.Action != guard.Alert || len(e.Reasons) > 0 && e.Reasons[0].Monitored {
+		return
+	}
+	body, kind := fmt.Sprintf("%s: %s", events.Escape(e.Limited), events.LimitText(e)), EventLimit
+	switch {
+	case e.Account != "":
+		body += ", account " + Name(e.Account)
+	case e.Address.IsValid():
+		body += ", address " + events.AddressText(e.Address)
+	case e.Subject != "":
+		body += ", subject " + e.Subject
+	}
+	if e.Edge == guard.Over {
+		kind, body = EventQuiet, fmt.Sprintf("%s; %d came beyond it", body, e.Count)
+	}
+	w.raise(e.At, kind, body)
 }
 
 // underAttack reports whether the event met a full rung of its account's ladder

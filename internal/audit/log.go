@@ -94,7 +94,9 @@ func (l *Log) Handle(list []guard.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range list {
-		if ending := events.EndingOf(&list[i]); ending != events.Undecided {
+		if list[i].Limited != "" {
+			l.limit(&list[i])
+		} else if ending := events.EndingOf(&list[i]); ending != events.Undecided {
 			l.add(&list[i], ending)
 		}
 	}
@@ -113,6 +115,17 @@ func (l *Log) add(e *guard.Event, ending events.Ending) {
 	}
 	if len(l.open.rows) >= fullBatch {
 		l.seal()
+	}
+}
+
+// limit adds the row of a limit on events, if there were not too many in the minute:
+// the log has the others.
+func (l *Log) limit(e *guard.Event) {
+	like := limitOf(e)
+	by := cause{like.realm, events.Undecided} // no attempt's
+	if l.caused[by] < perMinute(events.Refused) && len(l.open.rows) < mostRows {
+		l.caused[by]++
+		l.open.rows = append(l.open.rows, limitRow(e, like))
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	KindAttempt = "attempt" // decision is an events.Ending: "failed", "refused" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
 	KindAdmin   = "admin"   // an administrator did something; decision is what
+	KindEvent   = "event"   // a limit on events was reached, or is quiet again
 )
 
 // A Row is one row of the audit log: something that happened Count times.
@@ -46,6 +47,7 @@ type likeness struct {
 	reasons string
 	known   bool
 	novel   bool
+	limited string // of a limit on events: which, and the subject
 }
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
@@ -62,8 +64,36 @@ func (l likeness) row(at time.Time) Row {
 	}
 }
 
+// limitOf is what edges of one limit and subject have in common.
+func limitOf(e *guard.Event) likeness {
+	l := likenessOf(e, events.Refused)
+	l.door, l.limited = "event "+e.Limited, "event "+e.Limited+": "+events.LimitText(e)
+	if e.Subject != "" {
+		l.limited += ", subject " + e.Subject
+	}
+	if e.Edge == guard.Over {
+		l.limited += fmt.Sprintf("; %d came beyond it", e.Count)
+	}
+	return l
+}
+
+// limitRow is the row of an edge.
+func limitRow(e *guard.Event, l likeness) Row {
+	row := l.row(e.At)
+	row.Kind, row.Decision = KindEvent, "reached"
+	if e.Edge == guard.Over {
+		row.Decision = "quiet"
+	}
+	if !e.Address.IsValid() {
+		row.Address = ""
+	}
+	return row
+}
+
 func (l likeness) detail() string {
 	switch {
+	case l.limited != "":
+		return l.limited
 	case l.known:
 		return l.door + ", privileged place"
 	case l.novel:

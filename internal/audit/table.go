@@ -164,7 +164,7 @@ func (f Filter) limit() int {
 // It is the expression of the index audit_part. A flood of refused attempts loses
 // the oldest of them and nothing else. (Rows of the kind "more", which counted what
 // had no row, were written before there were sums.)
-const part = "CASE WHEN kind NOT IN ('attempt', 'more') THEN 3 WHEN decision = 'succeeded' THEN 2 WHEN decision = 'failed' THEN 1 ELSE 0 END"
+const part = "CASE WHEN kind NOT IN ('attempt', 'event', 'more') THEN 3 WHEN decision = 'succeeded' THEN 2 WHEN decision = 'failed' THEN 1 ELSE 0 END"
 
 const parts = 4
 

@@ -74,6 +74,7 @@ type Config struct {
 	Alerts    Alerts `reload:"live"`
 	Mail      Mail
 	API       API      `reload:"live"`
+	Events    []Event  `reload:"live"` // in the file a mapping of names to limits
 	Proxy     Proxy    `reload:"live"`
 	Realms    []Realm  `reload:"live"` // beside this one
 	Shutdown  Shutdown `reload:"live"`
@@ -113,6 +114,7 @@ func (p *Proxy) Guarded() []Route {
 // PolicyOf is the policy of the counters that a route has.
 func (c Config) PolicyOf(r Route) guard.Policy {
 	p, own := c.Policy(), r.Limits
+	p.Events = nil // those are the site's
 	for _, one := range []struct {
 		site *[]guard.Limit
 		own  []guard.Limit
@@ -338,5 +340,6 @@ func (c Config) Policy() guard.Policy {
 		PendingFor:     l.LongestCheck,
 		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL, Sharers: c.Places.PerAddress},
 		Devices:        c.Places.DeviceCookie,
+		Events:         eventsOf(c.Events),
 	}
 }

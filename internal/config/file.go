@@ -124,6 +124,8 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	switch {
 	case n.Type() == ast.NullType:
 		l.problem(from, s.path, "has no value: write one ([] for an empty list), or leave it out")
+	case s.at.Type() == eventsType:
+		l.events(n, s)
 	case isList && kind == reflect.Slice:
 		for i, item := range s.resize(len(list.Values)) {
 			if realm, ok := item.at.Addr().Interface().(*Realm); ok {
@@ -135,15 +137,18 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
 	case isMap && kind == reflect.Struct && s.at.Type() != networkType:
 		l.section(n, from, s.path, fields(s))
-		if s.at.Type() != rungType {
+		needed := fields(s)
+		if i := slices.IndexFunc(needed, func(part setting) bool { return part.key() == "monitor" }); i >= 0 && s.limit() {
+			needed = slices.Delete(needed, i, i+1)
+		} else {
 			return
 		}
-		for _, part := range fields(s)[:3] { // all but monitor
+		for _, part := range needed {
 			if _, set := l.loaded.origins[part.path]; !set {
 				l.problem(from, part.path, "must be set")
 			}
 		}
-	case kind == reflect.Struct && s.at.Type() != networkType && s.at.Type() != rungType:
+	case kind == reflect.Struct && s.at.Type() != networkType && !s.limit():
 		l.problem(from, s.path, "must hold keys such as %s, not %s", fields(s)[0].key(), kindOf(n))
 	case !single:
 		l.problem(from, s.path, "must be a single value, not %s", kindOf(n))

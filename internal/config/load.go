@@ -131,6 +131,10 @@ func (l *loader) override(from Origin, s setting, text string) {
 
 // text sets a single value, or a limit that is written as one.
 func (l *loader) text(from Origin, s setting, text string) {
+	if s.at.Type() == eventLimitType {
+		l.eventLimit(from, s, text)
+		return
+	}
 	if s.at.Type() != rungType {
 		if err := s.set(text); err != nil {
 			l.problem(from, s.path, "%s", err)

@@ -84,6 +84,16 @@ func plain(s setting) any {
 	switch v := s.at.Interface().(type) {
 	case int, float64, bool:
 		return v
+	case []Event:
+		events := map[string]any{}
+		for _, e := range v {
+			limits := []string{}
+			for _, l := range e.Limits {
+				limits = append(limits, show(l))
+			}
+			events[e.Name] = limits
+		}
+		return events
 	}
 	if s.section() {
 		items := []any{}

@@ -41,12 +41,13 @@ type Realm struct {
 	Challenge Challenge `reload:"live"`
 	Pages     Pages     `reload:"live"`
 	Proxy     Proxy     `reload:"live"`
+	Events    []Event   `reload:"live"`
 }
 
 // In is the settings as they are in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
-	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy
+	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
 }
@@ -64,7 +65,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy}
+	return Realm{Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events}
 }
 
 // A postponed list of realms is read when all else is known.

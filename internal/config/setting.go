@@ -29,7 +29,6 @@ var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
-	actions     = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "forget": guard.Forget}
 	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+monitor)?\s*$`)
 )
 
@@ -65,8 +64,11 @@ func (s setting) section() bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	return t.Kind() == reflect.Struct && t != networkType && t != rungType
+	return t.Kind() == reflect.Struct && t != networkType && !(setting{at: reflect.New(t).Elem()}).limit()
 }
+
+// limit reports whether the setting is a limit, which may be written as one text.
+func (s setting) limit() bool { return s.at.Type() == rungType || s.at.Type() == eventLimitType }
 
 // resize replaces the list by one of n zero items and returns those. An empty
 // list is nil, however it was written.
@@ -102,11 +104,10 @@ func (s setting) set(text string) (err error) {
 		want = "a size such as 512KiB, 256MiB or 2GiB"
 		*to, err = parseSize(text)
 	case *guard.Action:
-		want = "challenge, refuse or forget"
-		var ok bool
-		if *to, ok = actions[text]; !ok {
-			err = strconv.ErrSyntax
-		}
+		return setAction(to, text, s.path)
+	case *guard.SubjectKind:
+		*to, err = wordOf(text, eventSubjects)
+		return err
 	case *time.Duration:
 		*to, err = duration.Parse(text)
 	case *netip.Prefix:
@@ -144,6 +145,10 @@ func (s setting) show() string {
 	}
 	parts := make([]string, s.at.Len())
 	for i := range parts {
+		if one, ok := s.at.Index(i).Interface().(Event); ok {
+			parts[i] = one.String()
+			continue
+		}
 		if s.section() {
 			parts[i] = fields(setting{at: s.at.Index(i)})[0].show()
 			continue
@@ -162,6 +167,12 @@ func show(value any) string {
 		return duration.Format(v)
 	case guard.Limit:
 		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Then)
+		if v.Monitor {
+			text += " monitor"
+		}
+		return text
+	case guard.EventLimit:
+		text := fmt.Sprintf("%d/%s %s by %s", v.Count, duration.Format(v.Window), v.Then, v.By)
 		if v.Monitor {
 			text += " monitor"
 		}

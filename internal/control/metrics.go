@@ -48,6 +48,9 @@ type RealmGauges struct {
 	Held   func() int                 // guard.Guard.Held
 	HungUp func() uint64              // guard.Guard.HungUp
 	Checks func() passwords.GateState // passwords.Gate.State
+	// Events are those that the realm limits, by name and by what became of them:
+	// guard.Guard.Tallied.
+	Events func() map[string]map[string]uint64
 }
 
 // RedisGauges are what is read of the connection to Redis. All are required.
@@ -114,7 +117,13 @@ func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the numbers of each realm.
 func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 	truth := map[bool]float64{true: 1}
+	limited := prometheus.NewDesc("authguard_events_total", "Events that are limited, by what was decided.", []string{"realm", "event", "decision"}, nil)
 	for _, r := range c.realms() {
+		for name, counts := range r.Events() {
+			for decision, n := range counts {
+				to <- prometheus.MustNewConstMetric(limited, prometheus.CounterValue, float64(n), r.Realm, name, decision)
+			}
+		}
 		send := func(kind prometheus.ValueType, name, help string, value float64) {
 			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, []string{"realm"}, nil), kind, value, r.Realm)
 		}

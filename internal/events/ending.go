@@ -30,6 +30,8 @@ func (e Ending) String() string { return endingNames[e] }
 // counts as refused, and an unknown outcome as failed.
 func EndingOf(e *guard.Event) Ending {
 	switch {
+	case e.Limited != "":
+		return Undecided // it is no attempt: see guard.Event
 	case e.Settled && e.Outcome == guard.Succeeded:
 		return Succeeded
 	case e.Settled && e.Outcome == guard.Abandoned:

@@ -2,11 +2,13 @@ package events
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/duration"
 )
 
 // Ceilings of how many lines a flood may write, for each message by itself and
@@ -36,6 +38,10 @@ func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger, seen: map[st
 // Handle writes the events' lines, as many as the ceilings allow.
 func (l *Log) Handle(batch []guard.Event) {
 	for i := range batch {
+		if batch[i].Limited != "" {
+			l.limit(&batch[i])
+			continue
+		}
 		ending := EndingOf(&batch[i])
 		if ending == Undecided {
 			continue // it gets its line when it is settled
@@ -118,6 +124,33 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 		attrs = append(attrs, slog.Bool("new_place", e.NewPlace))
 	}
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
+}
+
+// limit is a line about a limit on events. The guard bounds how many there are.
+func (l *Log) limit(e *guard.Event) {
+	msg := "event limit reached"
+	if e.Edge == guard.Over {
+		msg = "event limit quiet again"
+	}
+	attrs := append([]slog.Attr{slog.String("address", AddressText(e.Address)), slog.String("event", e.Limited)}, realmAttr(e.Realm)...)
+	attrs = append(attrs,
+		slog.String("account", Escape(e.Account)), slog.String("subject", e.Subject),
+		slog.String("limit", LimitText(e)), slog.Int("beyond", e.Count),
+	)
+	l.record(e.At, slog.LevelWarn, msg, attrs...)
+}
+
+// LimitText is the limit that an edge is about, as it stands in the configuration.
+func LimitText(e *guard.Event) string {
+	if len(e.Reasons) == 0 || e.Reasons[0].Limit == nil {
+		return ""
+	}
+	r := e.Reasons[0]
+	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Then, r.Subject)
+	if r.Limit.Monitor {
+		text += " monitor"
+	}
+	return text
 }
 
 // realmAttr names the realm, if it is not the default one.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"authguard/internal/redistest"
+)
+
+const (
+	eventToken  = "an-events-token-of-32-characters"
+	eventLimits = "api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [2/1h refuse by account, 6/1h refuse by address, 3/1h alert by site]}\n"
+)
+
+// reset is one event; what was decided.
+func (s *server) reset(t *testing.T, token, account string) (decision string) {
+	t.Helper()
+	var out struct{ Decision string }
+	if status := s.ask(t, token, "/v1/events/password-reset", map[string]string{"account": account, "address": "192.0.2.1"}, &out); status != http.StatusOK {
+		return fmt.Sprint(status)
+	}
+	return out.Decision
+}
+
+// A real server counts events, in each realm by itself, over a kill -9 and a reload,
+// and says so where an operator looks.
+func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
+	t.Parallel()
+	const shop = "realms: [{name: shop, tokens: [the-shops-token-of-32-characters], events: {password-reset: [1/1h wait by account]}}]\n"
+	s := newServer(t, quiet+eventLimits+shop)
+	const other = "the-shops-token-of-32-characters"
+	want := func(token, account, decision string) {
+		t.Helper()
+		if got := s.reset(t, token, account); got != decision {
+			t.Errorf("%s: %s, want %s", account, got, decision)
+		}
+	}
+	want(eventToken, "alice", "proceed")
+	want(eventToken, "Alice", "proceed")
+	want(other, "alice", "proceed")
+	want(other, "alice", "wait")
+	want(eventToken, "alice", "refuse")
+	s.kill()
+	s.start()
+	want(eventToken, "alice", "refuse")
+	want(other, "alice", "wait")
+	want(eventToken, "bob", "proceed")
+	want(eventToken, "bob", "proceed") // the site's fourth: beyond three somebody is told
+	redistest.Until(t, "the edges to be logged", func() bool {
+		return s.log.has(`msg="event limit reached" address=unknown event=password-reset account=alice subject="" limit="2/1h refuse by account" beyond=1`) &&
+			s.log.has(`msg="alert raised" kind=event-limit title="A limit on events was reached" body="password-reset: 3/1h alert by site"`)
+	})
+	redistest.Until(t, "the edge in the audit log", func() bool {
+		return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, `authguard_events_total{decision="refuse",event="password-reset",realm="default"} 1`)
+	})
+	said := s.reloader(t, eventLimits+shop)("api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [3/1h refuse by account]}\n")
+	if !strings.Contains(said, "events") {
+		t.Errorf("the reload says %q", said)
+	}
+	want(eventToken, "alice", "proceed") // the third: the old ones count on
+	want(eventToken, "alice", "refuse")
+}
+
+func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
+		t.Run(name, func(t *testing.T) {
+			nodes := newNodes(t, 2, redis(t), quiet+"api: {tokens: ["+eventToken+"]}\nevents: {password-reset: [20/1h refuse by account, 30/1h refuse by address, 40/1h refuse by site]}\n")
+			var mu sync.Mutex
+			decided := map[string]int{}
+			tally(120, 30, func(i int) int {
+				got := nodes[i%2].reset(t, eventToken, "alice")
+				mu.Lock()
+				defer mu.Unlock()
+				decided[got]++
+				return 0
+			})
+			if decided["proceed"] != 20 || decided["refuse"] != 100 {
+				t.Errorf("%v, want 20 proceed and 100 refuse", decided)
+			}
+		})
+	}
+}

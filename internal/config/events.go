@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"authguard/guard"
+)
+
+// An Event is something that is no login, and its limits. The guard knows which names
+// and limits are good.
+type Event struct {
+	Name   string
+	Limits []guard.EventLimit
+}
+
+// String is the event as it stands in the file, on one line.
+func (e Event) String() string {
+	limits := make([]string, len(e.Limits))
+	for i, l := range e.Limits {
+		limits[i] = show(l)
+	}
+	return e.Name + ": [" + strings.Join(limits, ", ") + "]"
+}
+
+func eventsOf(all []Event) map[string][]guard.EventLimit {
+	if len(all) == 0 {
+		return nil
+	}
+	limits := make(map[string][]guard.EventLimit, len(all))
+	for _, e := range all {
+		limits[e.Name] = e.Limits
+	}
+	return limits
+}
+
+var (
+	eventsType     = reflect.TypeFor[[]Event]()
+	eventLimitType = reflect.TypeFor[guard.EventLimit]()
+	eventPattern   = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
+	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "forget": guard.Forget}
+	eventActions   = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
+	eventSubjects  = map[string]guard.SubjectKind{
+		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
+	}
+)
+
+const anEvent = "must hold events and their limits, such as password-reset: [5/1h refuse by account]"
+
+// events reads the mapping of names to limits.
+func (l *loader) events(n ast.Node, s setting) {
+	if list, ok := n.(*ast.SequenceNode); ok && len(list.Values) == 0 {
+		s.at.SetZero()
+		return
+	}
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		l.problem(l.at(n), s.path, anEvent+", not %s", kindOf(n))
+		return
+	}
+	var all []Event // sorted: their order says nothing
+	seen := map[string]int{}
+	for pairs := m.MapRange(); pairs.Next(); {
+		name, _, _ := scalar(pairs.Key())
+		path, from := join(s.path, name), l.at(pairs.Key())
+		list, isList := pairs.Value().(*ast.SequenceNode)
+		switch {
+		case !namePattern.MatchString(name):
+			l.problem(from, s.path, "has a key that is not a name: "+anEvent)
+			continue
+		case seen[name] > 0:
+			l.problem(from, path, "is already set on line %d", seen[name])
+			continue
+		case !isList:
+			l.problem(from, path, "must be a list of limits such as [5/1h refuse by account], not %s", kindOf(pairs.Value()))
+			continue
+		}
+		seen[name], l.loaded.origins[path] = from.Line, from
+		limits := setting{path: path, at: reflect.New(reflect.SliceOf(eventLimitType)).Elem()}
+		for i, item := range limits.resize(len(list.Values)) {
+			l.value(list.Values[i], l.at(list.Values[i]), item)
+		}
+		all = append(all, Event{name, limits.at.Interface().([]guard.EventLimit)})
+	}
+	slices.SortFunc(all, func(a, b Event) int { return strings.Compare(a.Name, b.Name) })
+	s.at.Set(reflect.ValueOf(all))
+}
+
+// eventLimit sets a limit that is written as one text.
+func (l *loader) eventLimit(from Origin, s setting, text string) {
+	m := eventPattern.FindStringSubmatch(text)
+	if m == nil {
+		l.problem(from, s.path, "must be like 5/1h refuse by account, not %.60q", text)
+		return
+	}
+	for i, part := range fields(s)[:4] {
+		l.text(from, part, m[i+1])
+	}
+	s.at.FieldByName("Monitor").SetBool(m[5] != "")
+}
+
+// setAction reads the word of an action: an event's are others than a login's.
+func setAction(to *guard.Action, text, path string) (err error) {
+	words := actions
+	if partOf(path[max(0, strings.Index(path, "events.")):], "events") {
+		words = eventActions
+	}
+	*to, err = wordOf(text, words)
+	return err
+}
+
+// wordOf finds a word, or says which there are and which one was probably meant.
+func wordOf[T any](text string, words map[string]T) (found T, err error) {
+	found, ok := words[text]
+	if !ok {
+		known := slices.Sorted(maps.Keys(words))
+		last := len(known) - 1
+		err = fmt.Errorf("must be %s or %s, not %.60q%s", strings.Join(known[:last], ", "), known[last], text, didYouMean(text, known))
+	}
+	return found, err
+}

@@ -1,0 +1,106 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+)
+
+// An eventRequest is the body of POST /v1/events/{name}.
+type eventRequest struct {
+	Account   string `json:"account"`
+	Address   string `json:"address"`
+	Subject   string `json:"subject"`
+	Challenge *struct {
+		ID     string `json:"id"`
+		Answer string `json:"answer"`
+		Work   string `json:"work"`
+	} `json:"challenge"`
+}
+
+// An eventAnswer says what becomes of one event.
+type eventAnswer struct {
+	Decision   string               `json:"decision"`
+	Reasons    []string             `json:"reasons"`
+	Words      []string             `json:"words"`
+	RetryAfter int                  `json:"retry_after,omitempty"`
+	Challenge  *challenge.Challenge `json:"challenge,omitempty"`
+}
+
+// event is POST /v1/events/{name}: it counts one event.
+func (a *API) event(c echo.Context) error {
+	name := c.Param("name")
+	if _, known := a.Guard.Policy().Events[name]; !known {
+		return a.noEvent(name)
+	}
+	subjects, err := readEvent(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	d, err := a.Guard.Exceeded(ctx, name, subjects)
+	switch {
+	case errors.Is(err, guard.ErrNoEvent): // a reload was quicker
+		return a.noEvent(name)
+	case errors.Is(err, guard.ErrSubjectMissing):
+		return Invalid("%s. Send it: nothing was counted.", strings.TrimPrefix(err.Error(), "guard: "))
+	case err != nil:
+		return unavailable()
+	case d.Reasons.Has(guard.BadAccountName):
+		return noAccount()
+	}
+	out := eventAnswer{Decision: d.Action.String(), Reasons: d.Reasons.Codes(), Words: []string{}}
+	for _, r := range d.Reasons {
+		out.Words = append(out.Words, r.String())
+	}
+	switch d.Action {
+	case guard.Proceed:
+	case guard.Challenge:
+		issued, err := a.Guard.IssueFor(ctx, name, subjects, d)
+		if err != nil {
+			return err
+		}
+		out.Challenge = &issued
+	default:
+		out.RetryAfter = retryAfter(d.RetryAfter)
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+// readEvent reads the request. What is left out is not there; what is there must be
+// good: a misspelt address is not counted as none.
+func readEvent(c echo.Context) (s guard.Subjects, err error) {
+	var in eventRequest
+	if err := ReadJSON(c, MaxBody, &in); err != nil {
+		return s, err
+	}
+	if in.Address != "" {
+		if s.Address, err = netip.ParseAddr(in.Address); err != nil {
+			return s, badAddress()
+		}
+	}
+	s.Account, s.Subject = in.Account, in.Subject
+	if in.Challenge != nil {
+		s.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
+	}
+	return s, nil
+}
+
+// noEvent is 404, and says what to do.
+func (a *API) noEvent(name string) Problem {
+	there := "None is limited yet."
+	if names := a.Guard.Policy().EventNames(); len(names) > 0 {
+		there = "There are: " + strings.Join(names, ", ") + "."
+	}
+	return Problem{
+		Type: "unknown-event", Title: "No limits are configured for this event", Status: http.StatusNotFound,
+		Detail: fmt.Sprintf("Nothing was counted. To limit it, add it to events in the configuration, such as events: {%.40s: [5/1h refuse by account]}, and reload. %s", name, there),
+	}
+}
