@@ -1,12 +1,18 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"authguard/internal/doctest"
 	"authguard/internal/redistest"
 )
 
@@ -82,5 +88,52 @@ func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.
 				t.Errorf("%v, want 20 proceed and 100 refuse", decided)
 			}
 		})
+	}
+}
+
+// The commands of the page about events, as they stand there, against a server with the
+// page's configuration.
+func TestTheDocsEventsAreAnswered(t *testing.T) {
+	t.Parallel()
+	blocks := doctest.Claimed(t, "docs/events.md")
+	var s *server
+	ran := 0
+	for _, b := range blocks {
+		switch {
+		case b.Language == "yaml":
+			s = newServer(t, quiet+b.Text)
+		case b.Language == "sh":
+			shell := exec.Command("bash", "-euo", "pipefail", "-c", strings.ReplaceAll(b.Text, "http://127.0.0.1:8080", s.base))
+			shell.Env = append(os.Environ(), "TOKEN=replace-this-with-openssl-rand-hex-32")
+			said, err := shell.CombinedOutput()
+			asked := strings.Count(b.Text, "curl ")
+			if err != nil || strings.Count(string(said), `"decision":"proceed"`)+strings.Count(string(said), "send the mail") != asked {
+				t.Errorf("%s:%d: %v\n%s", b.Doc, b.Line, err, said)
+			}
+			ran += asked
+		}
+	}
+	if ran != 6 {
+		t.Errorf("%d requests, want 6", ran)
+	}
+}
+
+func TestTheDocsEventsInGoRun(t *testing.T) {
+	t.Parallel()
+	for _, b := range doctest.Claimed(t, "docs/events.md") {
+		if b.Language != "go" {
+			continue
+		}
+		file, overlay := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "overlay.json")
+		where, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(doctest.Root(t), "documented", "main.go"): file}})
+		if err := errors.Join(err, os.WriteFile(file, []byte(b.Text), 0o600), os.WriteFile(overlay, where, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		run := exec.Command("go", "run", "-overlay", overlay, "./documented")
+		run.Dir = doctest.Root(t)
+		said, err := run.CombinedOutput()
+		if want := strings.Repeat("a mail is on its way\n", 5) + "come back in 1 hour 1 minute\n"; err != nil || string(said) != want {
+			t.Errorf("%v\n%s", err, said)
+		}
 	}
 }
