@@ -13,10 +13,8 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -84,7 +82,7 @@ type Proxy struct {
 // An app is an App and the way there.
 type app struct {
 	App
-	transport *http.Transport
+	transport *transport
 	forward   *httputil.ReverseProxy
 }
 
@@ -113,15 +111,10 @@ func (p *Proxy) On() bool { return p.app.Load() != nil }
 // Set puts another app, or other routes, in force. What is under way goes on with the
 // old ones.
 func (p *Proxy) Set(a App) {
-	one := &app{App: a, transport: &http.Transport{
-		DialContext:       (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: a.Patience,
-		TLSClientConfig: &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}, // each body has a connection of its own
-	}}
+	one := &app{App: a, transport: newTransport(a.Patience)}
 	one.forward = &httputil.ReverseProxy{
 		Rewrite: one.rewrite, ModifyResponse: answered, ErrorHandler: failed, FlushInterval: soon, Transport: one.transport,
-		ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
+		BufferPool: newBuffers(32 << 10), ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 	p.put(one)
 }
