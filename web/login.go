@@ -159,6 +159,7 @@ func (l *Login) check(t *try) error {
 	case !ok:
 		return l.wrong(t)
 	}
+	l.Passwords.Upgrade(ctx, login, t.form["password"], l.Asker(&t.decision))
 	return l.welcome(t, login)
 }
 
@@ -253,7 +254,15 @@ type Passwords struct {
 	Source  accounts.Source
 	Gate    *passwords.Gate
 	Checker *passwords.Checker
-	Log     *slog.Logger
+	// Unusable, if set, is told of an account whose hash cannot be checked, and why.
+	// It must not block.
+	Unusable func(account string, why error)
+	Log      *slog.Logger
+}
+
+// An Upgrader is a Source whose hashes are ours to replace: accounts.Table.
+type Upgrader interface {
+	Upgrade(ctx context.Context, login accounts.Login, hash string) error
 }
 
 // Check reports whether the password is the account's. For an unknown or
@@ -281,10 +290,50 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	}
 	ok, err := p.Checker.Check(login.Password, password)
 	if errors.Is(err, passwords.ErrHash) {
-		p.Log.Error("stored password hash cannot be checked", "account", login.Account)
+		p.Log.Error("stored password hash cannot be checked", "account", login.Account, "error", err)
+		if p.Unusable != nil {
+			p.Unusable(login.Account, err)
+		}
 		return login, false, nil
 	}
 	return login, ok, err
+}
+
+// upgradeWithin bounds what the first login after an import takes longer.
+const upgradeWithin = 5 * time.Second
+
+// Upgrade has the password of an account that has just logged in hashed anew, if its
+// hash is of another kind than new ones or cheaper, and the source is ours. It takes
+// a turn like any other check. Nothing that fails here is a failed login: the next
+// one tries again. Call it for nobody else: what it takes tells that the password was
+// right.
+func (p *Passwords) Upgrade(ctx context.Context, login accounts.Login, password string, who passwords.Asker) {
+	ours, ok := p.Source.(Upgrader)
+	if !ok || !p.Checker.Outdated(login.Password.Hash) || passwords.PossibleNew(password) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), upgradeWithin)
+	defer cancel()
+	if err := p.upgrade(ctx, ours, login, password, who); err != nil {
+		p.Log.Warn("password hash could not be upgraded; the next login tries again", "account", login.Account, "error", err)
+	}
+}
+
+func (p *Passwords) upgrade(ctx context.Context, ours Upgrader, login accounts.Login, password string, who passwords.Asker) error {
+	leave, err := p.Gate.Enter(ctx, who)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	now, _, err := p.Source.FindForLogin(ctx, login.Account)
+	if err != nil || now.Password.Hash != login.Password.Hash {
+		return err // another login of the account was faster
+	}
+	hash, err := p.Checker.Hash(password)
+	if err != nil {
+		return err
+	}
+	return ours.Upgrade(ctx, login, hash)
 }
 
 // viaCode is the way in that is left to strangers (R29).

@@ -268,9 +268,9 @@ func TestR1OnlyAPasswordThatWasCheckedCounts(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			ctx, hangUp := context.WithCancel(t.Context())
-			checker, err := passwords.NewChecker(bcrypt.MinCost, func([]byte, []byte) error {
+			checker, err := passwords.NewChecker(bcrypt.MinCost, func(*passwords.Hash, string) bool {
 				hangUp()
-				return bcrypt.ErrMismatchedHashAndPassword
+				return false
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -358,7 +358,7 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 		{form, "password=x", 400, "Type your user name."},
 		{form, "username=k%E2%80%8Bim&password=x", 400, "Type your user name again by hand"},
 		{form, "username=K%C4%B0M&password=x", 400, "characters that cannot be seen or look like others"},
-		{form, "username=alice&password=" + strings.Repeat("x", 73), 400, "at most 72 bytes"},
+		{form, "username=alice&password=" + strings.Repeat("x", 257), 400, "longer than any password"},
 		{form, "username=alice&password=correct+horse%00correct+horse", 400, "no NUL character"},
 		{form, "username=nobody&password=x%00x", 400, "no NUL character"},
 		{text, `{"username":"alice","password":"correct horse\u0000correct horse"}`, 400, "no NUL character"},

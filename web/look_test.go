@@ -27,7 +27,7 @@ var germans = map[string]struct {
 	"the page":        {func(b *browser) *httptest.ResponseRecorder { return b.get("/login") }, http.StatusOK, "Benutzername"},
 	"wrong":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "wrong") }, http.StatusUnauthorized, "Das passt nicht zusammen"},
 	"no password":     {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "") }, http.StatusBadRequest, "Geben Sie Ihr Passwort ein."},
-	"a long password": {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", strings.Repeat("a", 73)) }, http.StatusBadRequest, "höchstens 72 Bytes"},
+	"a long password": {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", strings.Repeat("a", 257)) }, http.StatusBadRequest, "länger als jedes Passwort"},
 	"a NUL":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "a\x00") }, http.StatusBadRequest, "kein NUL-Zeichen"},
 	"no name":         {func(b *browser) *httptest.ResponseRecorder { return b.login("", right) }, http.StatusBadRequest, "Geben Sie Ihren Benutzernamen ein."},
 	"an odd name":     {func(b *browser) *httptest.ResponseRecorder { return b.login("a\u202eb", right) }, http.StatusBadRequest, "noch einmal von Hand"},

@@ -170,7 +170,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 	return &web.Login{
 		Guard: r.guard, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Log: r.log,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Log: r.log},
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,
 		Storage:   r.site.health,

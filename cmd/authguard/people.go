@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"authguard/guard"
@@ -28,6 +30,7 @@ type people struct {
 	accounts  *accounts.Table // our own; administrators are always here
 	source    accounts.Source // where the public door looks accounts up
 	checker   *passwords.Checker
+	mix       *passwords.Mix // of the source, if that is elsewhere
 	gate      *passwords.Gate
 	sessions  *sessions.Store
 	passes    *passes.Table // one-time codes
@@ -35,7 +38,11 @@ type people struct {
 	// cannot be.
 	forget func(context.Context, string)
 	mailer *passes.Mailer // sends them; nil if no mail server is set
-	log    *slog.Logger
+	// unusable counts the hashes that could not be checked; told is when an alert
+	// said so, in nanoseconds.
+	unusable atomic.Uint64
+	told     atomic.Int64
+	log      *slog.Logger
 }
 
 func openPeople(ctx context.Context, r *realm) (p *people, err error) {
@@ -49,7 +56,11 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.accounts, err = accounts.New(ctx, accounts.Config{DB: on.db, Realm: r.name, Normalise: p.normalise, Hash: p.checker.Hash, Saw: p.checker.Saw, Now: on.clock.Now})
+	p.mix = passwords.NewMix(slices.Concat(on.keys.Counters, []byte(r.name)), p.checker)
+	p.accounts, err = accounts.New(ctx, accounts.Config{
+		DB: on.db, Realm: r.name, Normalise: p.normalise, Hash: p.checker.Hash, Now: on.clock.Now,
+		Mix: passwords.NewMix(slices.Concat(on.keys.Counters, []byte(r.name)), p.checker),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +89,39 @@ func (r *realm) hogged(h passwords.Hog) {
 			"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", h.Present, h.All, who))
 }
 
+// unusableHash is an alert about accounts that cannot log in.
+const unusableHash alerts.Kind = "unusable-hash"
+
+// unusable tells of an account whose hash cannot be checked, at most once an hour.
+func (r *realm) unusable(account string, why error) {
+	r.people.unusable.Add(1)
+	now, last := r.site.storage.clock.Now().UnixNano(), r.people.told.Load()
+	if last != 0 && now-last < int64(time.Hour) || !r.people.told.CompareAndSwap(last, now) {
+		return
+	}
+	r.raise(unusableHash, "Accounts cannot log in: their password hashes cannot be checked", fmt.Sprintf(
+		"Somebody tried to log in to the account %s: %s. To whoever has the right password it looks wrong.\n"+
+			"authguard doctor counts the accounts, kind by kind. Have them set a new password. There is no further alert for an hour.",
+		alerts.Name(account), strings.TrimPrefix(why.Error(), "passwords: ")))
+}
+
 func (p *people) open(ctx context.Context) (accounts.Source, error) {
 	switch a := p.kept; a.Source {
 	case config.SourceHtpasswd:
-		return accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.checker.Saw, p.log)
+		return accounts.NewHtpasswdSource(a.Htpasswd, p.normalise, p.mix, p.log)
 	case config.SourceQuery:
 		db, err := database.OpenReadOnly(ctx, a.Database.Reveal())
 		if err != nil {
 			return nil, fmt.Errorf("accounts.database: %w", err)
 		}
-		return accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
+		source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery, Hashes: a.HashesQuery, Mix: p.mix})
+		if err != nil {
+			return nil, err
+		}
+		if err := source.Learn(ctx); err != nil {
+			p.log.Warn("which kinds of password hash there are cannot be asked; it is learned from logins", "error", err)
+		}
+		return source, nil
 	}
 	return p.accounts, nil
 }

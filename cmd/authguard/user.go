@@ -231,7 +231,7 @@ func (c userListCmd) Run(g *globals) error {
 type userImportCmd struct {
 	realmFlag
 	File   string `arg:"" type:"existingfile" help:"The file."`
-	Format string `enum:"auto,htpasswd,csv" default:"auto" help:"htpasswd (bcrypt lines) or csv (with a header); auto is csv for a file whose name ends in .csv."`
+	Format string `enum:"auto,htpasswd,shadow,csv" default:"auto" help:"htpasswd (name:hash lines), shadow (of crypt(5) hashes; accounts without a password are left out) or csv (with a header); auto is csv for a file whose name ends in .csv, and else htpasswd."`
 }
 
 // Run imports a file, showing progress while it takes long.

@@ -1,8 +1,9 @@
 // Package accounts says who may log in: authguard's own table, or another
 // program's table or htpasswd file behind the same look-up, [Source].
 //
-// A user name and an e-mail address always lead to the same account, passwords
-// are stored as bcrypt only, and an import takes all of a file or nothing.
+// A user name and an e-mail address always lead to the same account, new passwords
+// are stored as bcrypt and imported hashes as they are until the next login, and an
+// import takes all of a file or nothing.
 // Package passwords compares passwords; package guard defines the canonical
 // form of a name and passes in its normaliser.
 package accounts
@@ -31,7 +32,7 @@ var (
 	// ErrGroup means that a text is not the name of a group.
 	ErrGroup = errors.New("accounts: not a group")
 	// ErrTooShort means that a new password has fewer than MinPassword
-	// characters. One that bcrypt cannot take gets an error of passwords.Possible.
+	// characters. One that bcrypt cannot take gets an error of passwords.PossibleNew.
 	ErrTooShort = fmt.Errorf("accounts: the password needs at least %d characters", MinPassword)
 )
 
@@ -60,7 +61,8 @@ type Account struct {
 
 // A Login is what a look-up finds: enough to check a password.
 type Login struct {
-	// Account is the canonical name, whichever name was entered.
+	// Account is the canonical name, whichever name was entered; empty if there is
+	// no such account.
 	Account  string
 	Password passwords.Stored
 	// Email and Groups are what forward-auth tells of the account; see ParseGroups.
@@ -73,15 +75,16 @@ type Login struct {
 }
 
 // A Source looks up an account by any of its names. For an unknown name it
-// returns false and no error; an error means that the lookup failed.
+// returns false and no error, and a Login whose Password is checked as long as
+// that of an account (R12); an error means that the lookup failed.
 type Source interface {
 	FindForLogin(ctx context.Context, name string) (Login, bool, error)
 }
 
 // CheckPassword says whether a text can become a password: nil, ErrTooShort, or
-// an error of passwords.Possible.
+// an error of passwords.PossibleNew.
 func CheckPassword(password string) error {
-	switch err := passwords.Possible(password); {
+	switch err := passwords.PossibleNew(password); {
 	case err != nil:
 		return err
 	case utf8.RuneCountInString(password) < MinPassword:

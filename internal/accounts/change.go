@@ -128,6 +128,20 @@ func (t *Table) SetGroups(ctx context.Context, name string, groups []string) err
 	return t.update(ctx, name, `member_of = $4`, strings.Join(groups, ","))
 }
 
+// Upgrade replaces the hash of an account that has just logged in by another one of
+// the same password. Sessions and places stay. It does nothing if the account has
+// another hash meanwhile, so that neither a new password is lost nor written twice.
+func (t *Table) Upgrade(ctx context.Context, login Login, hash string) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	_, err := t.config.DB.ExecContext(ctx, `UPDATE accounts SET password_hash = $1 WHERE realm = $2 AND username = $3 AND password_hash = $4`,
+		hash, t.config.Realm, login.Account, login.Password.Hash)
+	if err != nil {
+		return fmt.Errorf("accounts: upgrade the hash of %q: %w", login.Account, err)
+	}
+	return nil
+}
+
 // Disable makes every password of an account wrong and ends its sessions.
 func (t *Table) Disable(ctx context.Context, name string) error {
 	return t.update(ctx, name, `disabled = $4, version = version + 1`, true)

@@ -15,13 +15,17 @@ import (
 // A Format is a file format of accounts. The zero Format is invalid.
 type Format string
 
-// The formats. Both may have Windows line endings and a byte order mark.
+// The formats. All may have Windows line endings and a byte order mark, and hashes of
+// every kind that passwords.Parse reads.
 const (
-	// Htpasswd is Apache's: "name:hash" lines, bcrypt only (htpasswd -B).
+	// Htpasswd is Apache's: "name:hash" lines.
 	Htpasswd Format = "htpasswd"
+	// Shadow is shadow(5), or what getent shadow prints. Accounts without a password
+	// are left out.
+	Shadow Format = "shadow"
 	// CSV has a header that names, in any order, username, optionally email and
-	// groups (separated by spaces, or by commas in quotes), and either password_hash (bcrypt) or password (plain text, which takes
-	// about a fifth of a second each to hash).
+	// groups (separated by spaces, or by commas in quotes), and either password_hash or
+	// password (plain text, which takes about a fifth of a second each to hash).
 	CSV Format = "csv"
 )
 
@@ -42,6 +46,20 @@ type entry struct {
 	hash     string
 	password string
 }
+
+// eachShadow is eachHtpasswd but for accounts without a password, most of which are
+// the system's.
+func eachShadow(r io.Reader, yield func(entry, error) error) error {
+	return eachHtpasswd(r, func(e entry, err error) error {
+		if errors.Is(err, errNoHash) || e.username != "" && passwords.NoPassword(e.hash) {
+			return nil
+		}
+		return yield(e, err)
+	})
+}
+
+// errNoHash is of a line without a hash.
+var errNoHash = errors.New("the hash is missing")
 
 // eachHtpasswd reads "name:hash" lines and skips empty ones and comments (#). A
 // bad line is yielded together with what is wrong with it. The error is the
@@ -77,9 +95,9 @@ func parseHtpasswd(text string) (entry, error) {
 	hash, _, _ := strings.Cut(rest, ":") // nginx allows a comment after it
 	hash = strings.TrimSpace(hash)
 	if hash == "" {
-		return entry{}, errors.New("the hash is missing")
+		return entry{}, errNoHash
 	}
-	_, err := passwords.CostOf(hash)
+	_, err := passwords.Parse(hash)
 	return entry{username: name, hash: hash}, err
 }
 
@@ -164,8 +182,8 @@ func (c columns) entry(record []string) (e entry, err error) {
 	}
 	e.hash = strings.TrimSpace(record[c["password_hash"]])
 	if e.hash == "" {
-		return e, errors.New("the hash is missing")
+		return e, errNoHash
 	}
-	_, err = passwords.CostOf(e.hash)
+	_, err = passwords.Parse(e.hash)
 	return e, err
 }

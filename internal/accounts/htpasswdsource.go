@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -13,14 +14,14 @@ import (
 	"authguard/internal/passwords"
 )
 
-// HtpasswdSource is a Source backed by an Apache htpasswd file, bcrypt only.
+// HtpasswdSource is a Source backed by an Apache htpasswd file.
 // Each look-up compares the file's time and size and reads it again if they
 // changed. A broken file is logged once, and the last good content stays in
 // use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
-	saw       func(cost int)
+	mix       *passwords.Mix
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -38,10 +39,10 @@ type stamp struct {
 }
 
 // NewHtpasswdSource reads the file. A broken one is an error only here (an
-// *ImportError for bad lines). normalise is guard's; saw, such as
-// passwords.Checker.Saw, is called with the bcrypt cost of each line.
-func NewHtpasswdSource(path string, normalise func(string) (string, error), saw func(cost int), log *slog.Logger) (*HtpasswdSource, error) {
-	h := &HtpasswdSource{path: path, normalise: normalise, saw: saw, log: log}
+// *ImportError for bad lines). normalise is guard's; mix is told of the kinds of
+// hash, and may be nil.
+func NewHtpasswdSource(path string, normalise func(string) (string, error), mix *passwords.Mix, log *slog.Logger) (*HtpasswdSource, error) {
+	h := &HtpasswdSource{path: path, normalise: normalise, mix: mix, log: log}
 	h.refresh()
 	return h, h.broken
 }
@@ -49,18 +50,19 @@ func NewHtpasswdSource(path string, normalise func(string) (string, error), saw 
 // FindForLogin implements Source. It never fails: it falls back on the last
 // good content.
 func (h *HtpasswdSource) FindForLogin(_ context.Context, name string) (Login, bool, error) {
+	typed := name
 	name, err := h.normalise(name)
 	if err != nil {
-		return Login{}, false, nil
+		return Login{Password: h.mix.None(typed)}, false, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refresh()
 	hash, found := h.people[name]
 	if !found {
-		return Login{}, false, nil
+		return Login{Password: h.mix.None(name)}, false, nil
 	}
-	return foreign(name, hash), true, nil
+	return foreign(name, hash, h.mix), true, nil
 }
 
 // OnChange sets a function to call when the file has changed, with the names of
@@ -70,6 +72,13 @@ func (h *HtpasswdSource) OnChange(changed func(names []string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changed = changed
+}
+
+// Census counts the kinds of hash in the file.
+func (h *HtpasswdSource) Census() *passwords.Census {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return censusOf(maps.Values(h.people))
 }
 
 // tell reports the difference between what was read before and now.
@@ -102,6 +111,7 @@ func (h *HtpasswdSource) refresh() {
 		return
 	}
 	h.tell(people)
+	h.mix.Take(censusOf(maps.Values(people)))
 	h.seen, h.people, h.broken = now, people, nil
 }
 
@@ -121,6 +131,9 @@ func (h *HtpasswdSource) read() (map[string]string, error) {
 	people := make(map[string]string)
 	var bad ImportError
 	err = eachHtpasswd(file, func(e entry, problem error) error {
+		if errors.Is(problem, passwords.ErrHash) {
+			problem = nil // one account that cannot log in, which doctor names
+		}
 		if problem == nil {
 			e.username, problem = h.normalise(e.username)
 		}
@@ -131,10 +144,8 @@ func (h *HtpasswdSource) read() (map[string]string, error) {
 			bad.add(e.line, problem)
 			return nil
 		}
-		cost, err := passwords.CostOf(e.hash)
-		h.saw(cost)
 		people[e.username] = e.hash
-		return err
+		return nil
 	})
 	return people, errors.Join(err, bad.err())
 }

@@ -32,8 +32,8 @@ type ImportRequest struct {
 }
 
 // Import adds the accounts of a file, all or none, and returns how many. The
-// error is an *ImportError if lines are bad: unreadable, with another kind of
-// hash, or with a name that is already taken in the file or in the table.
+// error is an *ImportError if lines are bad: unreadable, with a hash that cannot be
+// checked, or with a name that is already taken in the file or in the table.
 //
 // The file is read once, into a temporary table, so that its size does not
 // matter and logins only wait for the final copy.
@@ -45,7 +45,7 @@ func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int
 	if bad := s.bad.err(); bad != nil {
 		return 0, bad
 	}
-	return s.rows, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
+	return s.rows, errors.Join(t.Refresh(ctx), t.count(ctx))
 }
 
 // A stage is the temporary table of one import. A temporary table belongs to
@@ -112,7 +112,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 }
 
 func (s *stage) fill(ctx context.Context, request ImportRequest) error {
-	read := map[Format]func(io.Reader, func(entry, error) error) error{Htpasswd: eachHtpasswd, CSV: eachCSV}[request.Format]
+	read := map[Format]func(io.Reader, func(entry, error) error) error{Htpasswd: eachHtpasswd, Shadow: eachShadow, CSV: eachCSV}[request.Format]
 	if read == nil {
 		return errors.New("unknown format")
 	}
@@ -238,7 +238,7 @@ func (e *ImportError) add(line int, problem error) {
 		e.More++
 		return
 	}
-	text := strings.TrimPrefix(problem.Error(), "accounts: ")
+	text := strings.TrimPrefix(strings.TrimPrefix(problem.Error(), "accounts: "), "passwords: ")
 	e.Problems = append(e.Problems, LineProblem{line, strings.ReplaceAll(text, "\n", "; ")})
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"authguard/internal/passwords"
 	"authguard/internal/sqltx"
@@ -18,7 +19,7 @@ import (
 type SQLSourceConfig struct {
 	// DB belongs to another program; open it read-only (database.OpenReadOnly).
 	DB *sql.DB
-	// Query selects the bcrypt hash of a name, e.g.
+	// Query selects the hash of a name, e.g.
 	// "SELECT password_hash FROM users WHERE email = ?". Every ? is the name,
 	// as is $1. NULL is an account without a password. Where ? is an operator
 	// of PostgreSQL, write $1 for the name: in a query with both, only $1 is.
@@ -27,6 +28,11 @@ type SQLSourceConfig struct {
 	// Canonical, if set, likewise selects the one name of the account that a
 	// name belongs to. Without it every name is its own account.
 	Canonical string
+	// Hashes, if set, selects the hashes of all accounts, for Census.
+	Hashes string
+	// Mix, if set, learns which kinds of hash the accounts have (R12): from Hashes,
+	// or else from the accounts that are looked up.
+	Mix *passwords.Mix
 }
 
 // SQLSource is a Source in another program's database. It never writes. It is
@@ -34,6 +40,8 @@ type SQLSourceConfig struct {
 type SQLSource struct {
 	db               *sql.DB
 	query, canonical string // with $1 for the name, which both databases know
+	hashes           string
+	mix              *passwords.Mix
 }
 
 var _ Source = (*SQLSource)(nil)
@@ -43,18 +51,24 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 	if config.DB == nil {
 		return nil, errors.New("accounts: sql: DB is missing")
 	}
-	query, err := readable(config.Query)
+	query, err := withName(config.Query)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: sql: query: %w", err)
 	}
 	canonical := ""
 	if config.Canonical != "" {
-		canonical, err = readable(config.Canonical)
+		canonical, err = withName(config.Canonical)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("accounts: sql: canonical: %w", err)
 	}
-	return &SQLSource{config.DB, query, canonical}, nil
+	if config.Hashes != "" {
+		_, err = readable(config.Hashes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("accounts: sql: hashes: %w", err)
+	}
+	return &SQLSource{config.DB, query, canonical, config.Hashes, config.Mix}, nil
 }
 
 // FindForLogin implements Source. Two rows for one name are an error: one user
@@ -62,13 +76,13 @@ func NewSQLSource(config SQLSourceConfig) (*SQLSource, error) {
 func (s *SQLSource) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
 	row, found, err := s.row(ctx, s.query, name)
 	if err != nil || !found {
-		return Login{}, false, err
+		return Login{Password: s.mix.None(name)}, false, err
 	}
 	account, err := s.CanonicalOf(ctx, name)
 	if err != nil {
 		return Login{}, false, err
 	}
-	l := foreign(account, row[0])
+	l := foreign(account, row[0], s.mix)
 	if email := strings.TrimSpace(row[1]); printable(email) {
 		l.Email = email
 	}
@@ -88,6 +102,39 @@ func (s *SQLSource) CanonicalOf(ctx context.Context, name string) (string, error
 	}
 	return row[0], nil
 }
+
+// Census counts the kinds of hash of at most so many accounts; nil if there is no
+// query for them.
+func (s *SQLSource) Census(ctx context.Context, most int) (*passwords.Census, error) {
+	if s.hashes == "" {
+		return nil, nil
+	}
+	c, enough := new(passwords.Census), errors.New("enough")
+	err := sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
+		if most--; most < 0 {
+			return enough
+		}
+		return addTo(c, rows)
+	}, s.hashes)
+	if err != nil && !errors.Is(err, enough) {
+		return nil, fmt.Errorf("accounts: sql: hashes: %w", err)
+	}
+	return c, nil
+}
+
+// Learn takes a census of many accounts for the Mix, if there is a query for it.
+func (s *SQLSource) Learn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, censusTime)
+	defer cancel()
+	c, err := s.Census(ctx, countOf)
+	if c != nil {
+		s.mix.Take(c)
+	}
+	return err
+}
+
+// censusTime bounds the census of somebody else's table, at the start.
+const censusTime = 10 * time.Second
 
 // row reads the first column of the only row, and those called email and groups.
 func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string, found bool, err error) {
@@ -131,21 +178,32 @@ func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string,
 }
 
 var (
-	quoted = regexp.MustCompile(`'(?:[^']|'')*'|"[^"]*"`)
-	marked = regexp.MustCompile(quoted.String() + `|\?`)
-	dollar = regexp.MustCompile(`\$1\b`)
+	quoted    = regexp.MustCompile(`'(?:[^']|'')*'|"[^"]*"`)
+	marked    = regexp.MustCompile(quoted.String() + `|\?`)
+	firstWord = regexp.MustCompile(`^\w+`)
+	dollar    = regexp.MustCompile(`\$1\b`)
 )
 
-// readable checks that a query reads, and writes $1 for every ? in it. The
+// readable checks that a query reads, and returns it without what is quoted. The
 // check is for mistakes, not for malice: the query is the operator's own.
-func readable(query string) (string, error) {
-	bare := strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
-	word, _, _ := strings.Cut(strings.ToUpper(bare), " ")
+func readable(query string) (bare string, err error) {
+	bare = strings.TrimSpace(quoted.ReplaceAllString(query, "''"))
+	word := strings.ToUpper(firstWord.FindString(bare))
 	switch {
 	case word != "SELECT" && word != "WITH":
 		return "", errors.New("must be a SELECT")
 	case strings.Contains(strings.TrimSuffix(bare, ";"), ";"):
 		return "", errors.New("must be one statement")
+	}
+	return bare, nil
+}
+
+// withName writes $1 for every ? in a query that reads.
+func withName(query string) (string, error) {
+	bare, err := readable(query)
+	switch {
+	case err != nil:
+		return "", err
 	case dollar.MatchString(bare):
 		return query, nil
 	case !strings.Contains(bare, "?"):
@@ -162,8 +220,8 @@ func readable(query string) (string, error) {
 // foreign is the login of an account that another program keeps. Its version
 // changes with the password: a digest of a salted hash, cut to 63 bits. Nothing
 // can be recovered from it.
-func foreign(account, hash string) Login {
+func foreign(account, hash string, mix *passwords.Mix) Login {
 	sum := sha256.Sum256([]byte("authguard account version\x00" + hash))
 	version := int64(binary.BigEndian.Uint64(sum[:]) >> 1)
-	return Login{Account: account, Password: passwords.Stored{Hash: hash, Usable: hash != ""}, Role: User, Version: version}
+	return Login{Account: account, Password: mix.Stored(account, hash, true), Role: User, Version: version}
 }

@@ -24,6 +24,10 @@ const (
 	// change begins but becomes visible only when it is committed, and an
 	// import of a large file takes that long.
 	overlap = time.Minute
+	// countOf is of how many accounts the kinds of hash are counted, and countEvery
+	// how often Refresh does it at most: a tenth of a second's work.
+	countOf    = 50_000
+	countEvery = 10 * time.Minute
 )
 
 // Config configures a Table. DB, Normalise and Hash are required; DB must have
@@ -39,17 +43,17 @@ type Config struct {
 	// Hash hashes a password: passwords.Checker.Hash.
 	Hash func(password string) (string, error)
 	Now  func() time.Time // default time.Now
-	// Saw, if set, is called with the highest bcrypt cost by New and after an
-	// import, so that no hash takes longer to check than others:
-	// passwords.Checker.Saw.
-	Saw func(cost int)
+	// Mix, if set, learns which kinds of hash the accounts have, so that names that
+	// nobody has are checked alike (R12).
+	Mix *passwords.Mix
 }
 
 // Table is a realm's accounts in authguard's own table. It is safe for concurrent use,
 // also by several processes; Refresh shows Canonical what the others did.
 type Table struct {
-	config Config
-	seen   atomic.Int64 // up to when the table was read, ms
+	config  Config
+	seen    atomic.Int64 // up to when the table was read, ms
+	counted atomic.Int64 // when the kinds of hash were, ms
 
 	mu        sync.RWMutex
 	usernames map[string]string // by e-mail address
@@ -67,35 +71,34 @@ func New(ctx context.Context, config Config) (*Table, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.Saw == nil {
-		config.Saw = func(int) {}
-	}
 	t := &Table{config: config, usernames: make(map[string]string)}
-	return t, errors.Join(t.Refresh(ctx), t.tellCost(ctx))
+	return t, t.Refresh(ctx)
 }
 
 // FindForLogin implements Source: by user name or e-mail address. A text that
 // is not a valid name is unknown.
 func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, error) {
+	typed := name
 	name, err := t.config.Normalise(name)
 	if err != nil {
-		return Login{}, false, nil
+		return Login{Password: t.config.Mix.None(typed)}, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	var l Login
+	var hash string
 	var disabled bool
 	var groups string
 	err = t.config.DB.QueryRowContext(ctx, `SELECT username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
-		Scan(&l.Account, &l.Email, &groups, &l.Password.Hash, &disabled, &l.Role, &l.MustChange, &l.Version)
+		Scan(&l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Login{}, false, nil
+		return Login{Password: t.config.Mix.None(name)}, false, nil
 	}
 	if err != nil {
 		return Login{}, false, fmt.Errorf("accounts: look up: %w", err)
 	}
-	l.Password.Usable, l.Groups = !disabled, foreignGroups(groups)
+	l.Password, l.Groups = t.config.Mix.Stored(l.Account, hash, !disabled), foreignGroups(groups)
 	if l.Email == "" && strings.Contains(l.Account, "@") {
 		l.Email = l.Account
 	}
@@ -132,7 +135,23 @@ func (t *Table) Refresh(ctx context.Context) error {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
 	t.seen.Store(now)
-	return nil
+	if counted := t.counted.Load(); counted != 0 && now-counted < countEvery.Milliseconds() {
+		return nil
+	}
+	return t.count(ctx)
+}
+
+// count takes a census for the Mix.
+func (t *Table) count(ctx context.Context) error {
+	if t.config.Mix == nil {
+		return nil
+	}
+	t.counted.Store(t.config.Now().UnixMilli())
+	census, err := CensusOfTable(ctx, t.config.DB, t.config.Realm, countOf)
+	if err == nil {
+		t.config.Mix.Take(census)
+	}
+	return err
 }
 
 func (t *Table) alias(email, username string) {
@@ -182,17 +201,4 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 		return nil, fmt.Errorf("accounts: read: %w", err)
 	}
 	return all, nil
-}
-
-// tellCost calls Saw with the highest bcrypt cost in the table, of all realms: they
-// share the checker.
-func (t *Table) tellCost(ctx context.Context) error {
-	var hash sql.NullString
-	err := t.config.DB.QueryRowContext(ctx, `SELECT MAX(SUBSTR(password_hash, 5)) FROM accounts`).Scan(&hash)
-	if err != nil || !hash.Valid {
-		return err
-	}
-	cost, err := passwords.CostOf("$2a$" + hash.String)
-	t.config.Saw(cost)
-	return err
 }

@@ -177,13 +177,13 @@ func many(n int) (names string) {
 
 func mustTable(t *testing.T, db *sql.DB) *accounts.Table {
 	t.Helper()
-	return mustTableThatTells(t, db, nil)
+	return mustTableWith(t, db, nil)
 }
 
-func mustTableThatTells(t *testing.T, db *sql.DB, saw func(cost int)) *accounts.Table {
+func mustTableWith(t *testing.T, db *sql.DB, mix *passwords.Mix) *accounts.Table {
 	t.Helper()
 	table, err := accounts.New(t.Context(), accounts.Config{
-		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon }, Saw: saw,
+		DB: db, Normalise: normalise, Hash: hash, Now: func() time.Time { return noon }, Mix: mix,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -175,9 +175,10 @@ func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 type Accounts struct {
 	Source         AccountSource `words:"table htpasswd query"`
 	Htpasswd       string        // path of the file, for SourceHtpasswd
-	Database       Secret        // DSN for the two queries
+	Database       Secret        // DSN for the queries
 	Query          string        `text:"lines"` // SQL that finds an account's hash, for SourceQuery
 	CanonicalQuery string        `text:"lines"` // SQL that finds the one name of an account with several; optional
+	HashesQuery    string        `text:"lines"` // SQL that lists all hashes, for doctor and rule R12; optional
 	CaseSensitive  bool          // whether Ann and ann are two accounts
 }
 

@@ -297,6 +297,7 @@ func (l *loader) accountConflicts(a *Accounts) {
 	l.unless(a.Source != SourceQuery || a.Query != "", "accounts.query", source,
 		"must be the SQL that finds an account's hash, because accounts.source is query")
 	l.unless(a.Source == SourceQuery || a.Query == "", "accounts.query", source, unused, a.Source)
+	l.unless(a.Source == SourceQuery || a.HashesQuery == "", "accounts.hashes_query", source, unused, a.Source)
 	asks := "accounts.canonical_query" // the setting that needs a database
 	if a.Source == SourceQuery {
 		asks = source

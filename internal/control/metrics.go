@@ -51,6 +51,8 @@ type RealmGauges struct {
 	// Events are those that the realm limits, by name and by what became of them:
 	// guard.Guard.Tallied.
 	Events func() map[string]map[string]uint64
+	// Unusable is how many password hashes could not be checked.
+	Unusable func() uint64
 }
 
 // RedisGauges are what is read of the connection to Redis. All are required.
@@ -141,6 +143,7 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.", float64(checks.Administrators))
 		send(gauge, "authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", truth[checks.Hogged])
 		send(counter, "authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.", float64(checks.Shed))
+		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		checks := func() passwords.GateState {
 			return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 		}
-		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied}}
+		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }}}
 		m.Watch(control.Gauges{
 			Realms: func() []control.RealmGauges { return realms },
 			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
@@ -59,14 +59,14 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_held_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,
 			`authguard_checks_running{realm="default"} 2`, `authguard_checks_waiting_strangers{realm="default"} 3`,
 			`authguard_checks_waiting_known{realm="default"} 4`, `authguard_checks_waiting_administrators{realm="default"} 5`,
-			`authguard_checks_shed_total{realm="default"} 6`, `authguard_checks_crowded{realm="default"} 1`,
+			`authguard_checks_shed_total{realm="default"} 6`, `authguard_hashes_unusable_total{realm="default"} 3`, `authguard_checks_crowded{realm="default"} 1`,
 			"authguard_counter_keys ", "authguard_counter_bytes ", `authguard_pressure{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)
 			}
 		}
-		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied})
+		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }})
 		m.HandleSwitch(events.ModeSwitch{Realm: "shop", To: events.ModeOn})
 		const both = `authguard_captcha_mode{realm="shop"} 1`
 		const switched = `authguard_captcha_mode_switches_total{realm="shop",to="on"} 1`

@@ -32,7 +32,9 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 	n.check("sqlite.write", "",
 		problem(denied != nil, "Run this as the user who runs authguard serve; if you do: chown USER "+file+", and mount the file system read-write.",
 			"cannot be written by the user who runs this: %v.", denied))
-	tables(ctx, db, n)
+	if tables(ctx, db, n) {
+		ownHashes(ctx, c, db, n)
+	}
 }
 
 // tables checks that the tables are the ones this program knows. It reports
@@ -65,6 +67,7 @@ func postgres(ctx context.Context, c Config, n *notes) {
 	if tables(ctx, db, n) {
 		fingerprint(ctx, c, db, n)
 		writable(ctx, dsn, n)
+		ownHashes(ctx, c, db, n)
 	}
 }
 
@@ -165,14 +168,23 @@ func queries(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	defer db.Close()
-	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery})
+	source, err := accounts.NewSQLSource(accounts.SQLSourceConfig{DB: db, Query: a.Query, Canonical: a.CanonicalQuery, Hashes: a.HashesQuery})
 	if err == nil {
 		_, _, err = source.FindForLogin(ctx, nobody)
 	}
 	if err == nil {
 		_, err = source.CanonicalOf(ctx, nobody)
 	}
-	n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err)))
+	if !n.check("accounts.database", "answers the queries.", problem(err != nil, mend, "does not answer the queries: %s.", why(err))) {
+		return
+	}
+	census, err := source.Census(ctx, manyHashes)
+	if n.check("accounts.hashes", "",
+		problem(err != nil, "Correct accounts.hashes_query, or leave it out.", "does not answer accounts.hashes_query: %s.", why(err)),
+		advice(census == nil, "Set accounts.hashes_query, such as SELECT password FROM auth_user: it is counted here, kind by kind.",
+			"is not asked which kinds of password hash it has, so that accounts that cannot log in are found when they try.")) {
+		hashes(n, census, "", "")
+	}
 }
 
 // clock judges how far what a server's clock told is from now, the time on this

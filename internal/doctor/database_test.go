@@ -263,3 +263,53 @@ func TestTheQueriesForAccountsAreTried(t *testing.T) {
 	})
 	examine(t, c).wants(map[string]doctor.State{"accounts.database": problem})
 }
+
+func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
+	t.Parallel()
+	const (
+		django = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3AHrDsJVdMiIlgndIMe19NvY="
+		apr1   = "$apr1$fAFnt3mN$ReKmiQO4pVTZetrP2svuZ0"
+		des    = "6FZSgRFTLxtYc"
+		dear   = "$2b$31$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xOC6"
+	)
+	c := served(t, func(s *config.Config) { s.Realms = []config.Realm{{Name: "shop", Accounts: s.Accounts}} })
+	insert := func(realm string, hashes ...string) (all []string) {
+		for i, hash := range hashes {
+			all = append(all, fmt.Sprintf("INSERT INTO accounts (id, realm, username, password_hash, created_at, changed_at) VALUES ('%s%d', '%[1]s', 'u%[2]d', '%s', 0, 0)", realm, i, hash))
+		}
+		return all
+	}
+	r := examine(t, c)
+	r.wants(map[string]doctor.State{"accounts.hashes": ""})
+	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), append(insert("default", django, django, des, dear, dear, "!"), insert("shop", apr1, django)...)...)
+	r = examine(t, c)
+	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice})
+	r.says("The database holds password hashes that cannot be checked, so that 3 of 6 accounts cannot log in: 2 with bcrypt, dearer than a check may be (rule R19), 1 with DES crypt.",
+		"The database holds the passwords of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
+		"The database holds hashes from which whoever gets them finds most passwords, of 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
+
+	theirs := filepath.Join(t.TempDir(), "shop.db")
+	sql(t, theirs, "CREATE TABLE users (mail TEXT, hash TEXT)", "INSERT INTO users VALUES ('a', '"+des+"'), ('b', '"+django+"'), ('c', NULL)")
+	c = served(t, func(s *config.Config) {
+		s.Accounts = config.Accounts{Source: config.SourceQuery, Database: config.Secret(theirs), Query: "SELECT hash FROM users WHERE mail = ?"}
+	})
+	examine(t, c).wants(map[string]doctor.State{"accounts.hashes": advice})
+	c.Settings.Accounts.HashesQuery = "SELECT hash FROM users"
+	r = examine(t, c)
+	r.wants(map[string]doctor.State{"accounts.hashes": problem})
+	r.says("accounts.database holds password hashes that cannot be checked, so that 1 of 3 accounts cannot log in: 1 with DES crypt.")
+	for _, query := range []string{"SELECT nothing FROM users", "DELETE FROM users"} {
+		c.Settings.Accounts.HashesQuery = query
+		if found := examine(t, c); found.state("accounts.hashes") != problem && found.state("accounts.database") != problem {
+			t.Errorf("%s: %s", query, found)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	if err := os.WriteFile(file, []byte("a:"+des+"\nb:"+apr1+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = served(t, func(s *config.Config) { s.Accounts = config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file} })
+	r = examine(t, c)
+	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice, "accounts.htpasswd": good})
+	r.says(file + " holds password hashes that cannot be checked, so that 1 of 2 accounts cannot log in: 1 with DES crypt.")
+}

@@ -78,10 +78,12 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	if a.CaseSensitive {
 		normalise = guard.NormaliseExact
 	}
-	_, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, func(int) {}, slog.New(slog.DiscardHandler))
-	n.check("accounts.htpasswd", fmt.Sprintf("The accounts in %s can be read.", a.Htpasswd),
+	source, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, nil, slog.New(slog.DiscardHandler))
+	if n.check("accounts.htpasswd", fmt.Sprintf("The accounts in %s can be read.", a.Htpasswd),
 		problem(err != nil, "Mend the file, or let the user who runs authguard serve read it: nobody can log in without it.",
-			"The accounts cannot be read: %s.", why(err)))
+			"The accounts cannot be read: %s.", why(err))) {
+		hashes(n, source.Census(), a.Htpasswd, "")
+	}
 }
 
 // tlsFiles are the files that one setting names.

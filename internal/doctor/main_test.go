@@ -70,6 +70,16 @@ func (r report) wants(want map[string]doctor.State) {
 	}
 }
 
+// says wants texts, whole.
+func (r report) says(texts ...string) {
+	r.t.Helper()
+	for _, text := range texts {
+		if !slices.ContainsFunc(r.all, func(c doctor.Check) bool { return c.Text == text }) {
+			r.t.Errorf("nothing says %q in:\n%s", text, r)
+		}
+	}
+}
+
 // nothingWrong wants problems nowhere, and advice only there.
 func (r report) nothingWrong(advised ...string) {
 	r.t.Helper()

@@ -8,81 +8,55 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// counting is a Compare that adds up the work, in bcrypt rounds, and does none.
+// counting is a Compare that notes what it would do, and does nothing.
 type counting struct {
-	t     *testing.T
-	work  int
-	right string // the hash that matches
+	did   []recipe
+	right bool
 }
 
-func (c *counting) compare(hash, _ []byte) error {
-	cost, err := bcrypt.Cost(hash)
-	if err != nil || len(hash) != hashLength {
-		c.t.Errorf("compared with %q: %v", hash, err)
-	}
-	c.work += 1 << cost
-	if string(hash) == c.right {
-		return nil
-	}
-	return bcrypt.ErrMismatchedHashAndPassword
+func (c *counting) compare(h *Hash, _ string) bool {
+	c.did = append(c.did, h.recipe)
+	return c.right
 }
 
-func hashOf(cost int) string {
-	return "$2y$" + string(dummy(cost)[4:])
+func hashOf(t *testing.T, cost int) string {
+	t.Helper()
+	return strings.Replace(aBcrypt, "$05$", map[int]string{4: "$04$", 10: "$10$", 12: "$12$", 31: "$31$"}[cost], 1)
 }
 
-func TestEveryCheckTakesTheSameWork(t *testing.T) {
+func TestR12EveryCheckIsOneCheckOfARecipeThatAccountsHave(t *testing.T) {
 	t.Parallel()
-	const target = 1 << 12
+	m := newMix(t)
+	m.Stored("kim", hashOf(t, 12), true)
+	twelve := m.order[0]
 	for name, stored := range map[string]Stored{
-		"unknown account": {},
-		"no password":     {Usable: true},
-		"disabled":        {Hash: hashOf(12)},
-		"known":           {Hash: hashOf(12), Usable: true},
-		"old hash":        {Hash: hashOf(4), Usable: true},
-		"older, disabled": {Hash: hashOf(10)},
-		"not bcrypt":      {Hash: "$6$salt$abc", Usable: true},
-		"broken":          {Hash: hashOf(10)[:59] + "!", Usable: true},
-		"far too costly":  {Hash: hashOf(31), Usable: true},
+		"unknown account": m.None("x"),
+		"no password":     m.Stored("a", "", true),
+		"Django's none":   m.Stored("a", "!abc", true),
+		"disabled":        m.Stored("b", hashOf(t, 12), false),
+		"known":           m.Stored("c", hashOf(t, 12), true),
+		"no kind of hash": m.Stored("d", "secret", true),
+		"broken":          m.Stored("e", hashOf(t, 10)[:59]+"!", true),
+		"far too costly":  m.Stored("f", hashOf(t, 31), true),
 	} {
-		for _, right := range []string{"", stored.Hash} {
-			count := &counting{t: t, right: right}
-			c, err := NewChecker(12, count.compare)
+		for _, right := range []bool{true, false} {
+			count := &counting{right: right}
+			c, err := NewChecker(10, count.compare)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Check(stored, "secret")
-			if count.work != target {
-				t.Errorf("%s: work %d, want %d", name, count.work, target)
+			ok, err := c.Check(stored, "secret")
+			if len(count.did) != 1 || count.did[0] != twelve {
+				t.Errorf("%s: %v", name, count.did)
+			}
+			if ok != (name == "known" && right) {
+				t.Errorf("%s: %v", name, ok)
+			}
+			bad := name == "no kind of hash" || name == "broken" || name == "far too costly"
+			if errors.Is(err, ErrHash) != bad || !bad && err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
-	}
-}
-
-func TestTheHighestCostSeenIsWhatEverybodyPays(t *testing.T) {
-	t.Parallel()
-	count := &counting{t: t}
-	c, _ := NewChecker(10, count.compare)
-	c.Saw(13)
-	c.Saw(11)
-	for _, stored := range []Stored{{}, {Hash: hashOf(10)}, {Hash: hashOf(13)}} {
-		count.work = 0
-		c.Check(stored, "x")
-		if count.work != 1<<13 {
-			t.Errorf("%q: work %d", stored.Hash, count.work)
-		}
-	}
-	c.Check(Stored{Hash: hashOf(14)}, "x")
-	count.work = 0
-	c.Check(Stored{}, "x")
-	if count.work != 1<<14 {
-		t.Errorf("after a hash of cost 14 an unknown account costs %d", count.work)
-	}
-	c.Saw(31)
-	count.work = 0
-	c.Check(Stored{}, "x")
-	if count.work != 1<<MaxCost {
-		t.Errorf("a cost of 31 makes everybody pay %d", count.work)
 	}
 }
 
@@ -101,12 +75,12 @@ func TestOnlyTheRightPasswordOfAUsableAccountIsRight(t *testing.T) {
 		password string
 		want     bool
 	}{
-		{Stored{hash, true}, "right", true},
-		{Stored{"$2y$" + hash[4:], true}, "right", true},
-		{Stored{hash, true}, "wrong", false},
-		{Stored{hash, true}, "", false},
-		{Stored{hash, false}, "right", false},
-		{Stored{"", true}, "", false},
+		{Stored{Hash: hash, Usable: true}, "right", true},
+		{Stored{Hash: "$2y$" + hash[4:], Usable: true}, "right", true},
+		{Stored{Hash: hash, Usable: true}, "wrong", false},
+		{Stored{Hash: hash, Usable: true}, "", false},
+		{Stored{Hash: hash}, "right", false},
+		{Stored{Usable: true}, "", false},
 		{Stored{}, "right", false},
 	} {
 		if got, err := c.Check(test.stored, test.password); got != test.want || err != nil {
@@ -117,16 +91,16 @@ func TestOnlyTheRightPasswordOfAUsableAccountIsRight(t *testing.T) {
 
 func TestR19LongPasswordsAreRefusedBeforeHashing(t *testing.T) {
 	t.Parallel()
-	count := &counting{t: t}
+	count := new(counting)
 	c, _ := NewChecker(10, count.compare)
-	if _, err := c.Check(Stored{}, strings.Repeat("é", 37)); !errors.Is(err, ErrTooLong) || count.work != 0 {
-		t.Errorf("%v after work %d", err, count.work)
+	if _, err := c.Check(Stored{}, strings.Repeat("é", 129)); !errors.Is(err, ErrTooLong) || len(count.did) != 0 {
+		t.Errorf("%v after %v", err, count.did)
 	}
 	if _, err := c.Hash(strings.Repeat("x", 73)); !errors.Is(err, ErrTooLong) {
 		t.Errorf("Hash: %v", err)
 	}
-	if _, err := c.Check(Stored{}, strings.Repeat("x", 72)); err != nil {
-		t.Errorf("72 bytes: %v", err)
+	if _, err := c.Check(Stored{}, strings.Repeat("x", 256)); err != nil {
+		t.Errorf("256 bytes: %v", err)
 	}
 }
 
@@ -152,19 +126,28 @@ func TestR19WhatBcryptRepeatsIsRefusedBeforeHashing(t *testing.T) {
 	}
 }
 
-func TestHashesThatCannotBeUsedAreNamed(t *testing.T) {
+// To HMAC, and so to PBKDF2, "p" and "p", NUL are one key.
+func TestR19WhatPBKDF2FillsUpIsRefusedBeforeHashing(t *testing.T) {
 	t.Parallel()
-	for hash, says := range map[string]string{
-		"$apr1$r31$x": "Apache MD5", "{SHA}x=": "SHA-1", "$6$x$y": "SHA-512", "$argon2id$v=19": "Argon2",
-		"rqXexS6ZhobKA": "DES", "hunter2": "plain text", hashOf(31): "cost 31", hashOf(9)[:40]: "broken",
-		"$2x" + hashOf(9)[3:]: "$2x$",
-	} {
-		if _, err := CostOf(hash); !errors.Is(err, ErrHash) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %q", hash, err, says)
-		}
+	c, _ := NewChecker(bcrypt.MinCost, nil)
+	h, _ := Parse(aPBKDF2)
+	if !h.matches(vectorPassword + "\x00") {
+		t.Error("the two differ: there is no need to refuse a NUL")
 	}
-	if cost, err := CostOf(hashOf(9)); cost != 9 || err != nil {
-		t.Errorf("cost %d, %v", cost, err)
+	if ok, err := c.Check(Stored{Hash: aPBKDF2, Usable: true}, vectorPassword+"\x00"); ok || !errors.Is(err, ErrNUL) {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
+
+func TestHashesOfAnotherKindOrALowerCostAreOutdated(t *testing.T) {
+	t.Parallel()
+	c, _ := NewChecker(10, nil)
+	for hash, want := range map[string]bool{
+		hashOf(t, 10): false, hashOf(t, 12): false, hashOf(t, 4): true, aPBKDF2: true, anApr1: true, aDES: false, "": false,
+	} {
+		if c.Outdated(hash) != want {
+			t.Errorf("%s: %v", hash, !want)
+		}
 	}
 }
 
@@ -174,12 +157,5 @@ func TestImpossibleCostsAreRefused(t *testing.T) {
 		if _, err := NewChecker(cost, nil); err == nil {
 			t.Errorf("cost %d was taken", cost)
 		}
-	}
-}
-
-func TestADummyIsARealHashThatNothingMatches(t *testing.T) {
-	t.Parallel()
-	if err := bcrypt.CompareHashAndPassword(dummy(4), []byte("x")); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
-		t.Errorf("got %v", err)
 	}
 }

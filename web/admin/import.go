@@ -23,14 +23,14 @@ type finish struct {
 	More     int                    `json:"more,omitempty"`
 }
 
-// importUsers is POST /api/users/import?format=htpasswd|csv&size=BYTES with the
+// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES with the
 // file as the body. The answer is 200 and lines of JSON: {"done","total"} while
 // it goes on, and a last one with "imported", "problems" or "error". All of the
 // file is imported or nothing.
 func (a *API) importUsers(c echo.Context) (any, error) {
 	format := accounts.Format(c.QueryParam("format"))
-	if format != accounts.Htpasswd && format != accounts.CSV {
-		return nil, web.Invalid("format: say htpasswd or csv")
+	if format != accounts.Htpasswd && format != accounts.Shadow && format != accounts.CSV {
+		return nil, web.Invalid("format: say htpasswd, shadow or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {

@@ -60,7 +60,7 @@ func newCounter(t *testing.T) *counter {
 	}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Realms: func() []control.RealmGauges {
-		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied}}
+		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Unusable: func() uint64 { return 0 }}}
 	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }})
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{

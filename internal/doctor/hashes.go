@@ -1,0 +1,70 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/config"
+	"authguard/internal/passwords"
+)
+
+// manyHashes bounds what is counted.
+const manyHashes = 1_000_000
+
+// ownHashes counts the kinds of hash in our own table, realm by realm.
+func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
+	realms := []string{guard.DefaultRealm} // where administrators always are
+	for _, r := range c.Settings.Realms {
+		if r.Accounts.Source == config.SourceTable {
+			realms = append(realms, r.Name)
+		}
+	}
+	for _, realm := range realms {
+		census, err := accounts.CensusOfTable(ctx, db, realm, manyHashes)
+		whose := ""
+		if realm != guard.DefaultRealm {
+			whose = " of the realm " + realm
+		}
+		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not say which kinds of password hash there are: %s.", why(err))) {
+			hashes(n, census, "", whose)
+		}
+	}
+}
+
+// hashes tells how many accounts of a place have which kind of hash. The place is
+// empty if n is about it.
+func hashes(n *notes, census *passwords.Census, place, whose string) {
+	var good, weak, bad []string
+	all, cannot, found := 0, 0, 0
+	for _, one := range census.Counts() {
+		all += one.Accounts
+		switch {
+		case one.Problem != "":
+			cannot += one.Accounts
+			bad = append(bad, fmt.Sprintf("%d with %s", one.Accounts, one.Problem))
+		case one.Weak:
+			found += one.Accounts
+			weak = append(weak, fmt.Sprintf("%d with %s", one.Accounts, one.Kind))
+		default:
+			good = append(good, fmt.Sprintf("%d with %s", one.Accounts, one.Kind))
+		}
+	}
+	if all == 0 {
+		return
+	}
+	if all >= manyHashes {
+		whose += " (no more were counted)"
+	}
+	if place != "" {
+		place += " "
+	}
+	n.check("accounts.hashes", fmt.Sprintf("%sholds the passwords of %d accounts%s: %s.", place, all, whose, strings.Join(append(good, weak...), ", ")),
+		problem(cannot > 0, "Have these people set a new password where the accounts are (our own table: authguard user passwd NAME); docs/accounts.md lists the kinds that can be checked.",
+			"%sholds password hashes that cannot be checked, so that %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
+	n.check("accounts.weak", "", advice(found > 0, "They log in, and in our own table each is upgraded by that. Elsewhere have the program that keeps the accounts do so.",
+		"%sholds hashes from which whoever gets them finds most passwords, of %d of %d accounts%s: %s.", place, found, all, whose, strings.Join(weak, ", ")))
+}
