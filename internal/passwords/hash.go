@@ -51,8 +51,8 @@ func Parse(text string) (Hash, error) {
 			break
 		}
 	}
-	kind, known := KindOf(text)
-	if !known {
+	kind, read := KindOf(text)
+	if !read {
 		return Hash{}, fmt.Errorf("%w: it is %s", ErrHash, kind)
 	}
 	return Hash{}, fmt.Errorf("%w: it is %s, %w", ErrHash, kind, err)
@@ -148,18 +148,18 @@ func NoPassword(text string) bool {
 	return text == "" || strings.HasPrefix(text, "!") || strings.HasPrefix(text, "*")
 }
 
-// KindOf names the kind of a hash by how it begins, for people. It is false where
-// the kind is not known at all.
-func KindOf(text string) (name string, known bool) {
+// KindOf names the kind of a hash by how it begins, for people, and says whether
+// hashes of that kind are read.
+func KindOf(text string) (name string, read bool) {
 	var longest string
 	for _, k := range kinds {
 		if k.prefix != "" && len(k.prefix) > len(longest) && strings.HasPrefix(text, k.prefix) {
-			name, longest = k.name, k.prefix
+			name, longest, read = k.name, k.prefix, k.form != nil
 		}
 	}
 	switch {
 	case name != "":
-		return name, true
+		return name, read
 	case len(text) == 13 && cryptText.MatchString(text):
 		return "DES crypt", false
 	}
