@@ -101,11 +101,15 @@ func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Chec
 	}
 }
 
-// people are the accounts; fail makes the table one that cannot be asked.
+// people are the accounts; fail makes the table one that cannot be asked, and readOnly
+// one that cannot be written.
 type people struct {
 	mu   sync.Mutex
 	all  map[string]accounts.Login
 	fail error
+
+	upgrades int
+	readOnly bool
 }
 
 func (p *people) FindForLogin(_ context.Context, name string) (accounts.Login, bool, error) {

@@ -90,7 +90,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"POST", "/api/users/passwd", `{"username":"bob","password":"long enough"}`, 404, "no such account"},
 		{"POST", "/api/users/disable", `{"username":"bob"}`, 404, "no such account"},
 		{"GET", "/api/users?limit=0", "", 400, "limit"},
-		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd or csv"},
+		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd, shadow or csv"},
 		{"GET", "/api/audit?since=yesterday", "", 400, "since"},
 	} {
 		status, body := o.ask(t, one.method, one.path, one.question, nil)
