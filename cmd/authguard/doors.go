@@ -106,8 +106,11 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	return append(all, listener{"socket", commands, nil, d.commands().SocketServer()}), nil
 }
 
-// headersWithin is how long a client may take to send the head of a request.
-const headersWithin = 5 * time.Second
+// headersWithin is how long a client may take to send the head of a request, and a
+// connection may be open before it. Clients that keep spare connections lose a POST if
+// they use one in the moment in which it ends here, so it must not be when those who
+// had to wait for limits.longest_check are all answered.
+const headersWithin = 10 * time.Second
 
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{

@@ -92,6 +92,9 @@ func (l *lastCall) quiet() bool {
 	return len(l.busy) == 0
 }
 
+// silentFor is how long a connection may say nothing before it counts as a spare one.
+const silentFor = 5 * time.Second
+
 // end lets in those who are waiting, and returns when all are answered, or it is clear
 // that whoever is left has sent no request; when ctx ends at the latest. Active
 // connections are waited for too: the server calls one active just before it asks
@@ -104,7 +107,7 @@ func (l *lastCall) end(ctx context.Context) {
 	case <-l.over:
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(ctx, headersWithin)
+	ctx, cancel := context.WithTimeout(ctx, silentFor)
 	defer cancel()
 	for tick := time.Tick(5 * time.Millisecond); !l.quiet(); {
 		select {

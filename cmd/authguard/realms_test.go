@@ -71,6 +71,11 @@ func countEachRealm(t *testing.T, nodes ...*server) {
 		})
 	}
 	all.Wait()
+	for _, n := range nodes {
+		if t.Failed() {
+			t.Log(n.log) // which says if it was alone for a while
+		}
+	}
 }
 
 func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
