@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 
 	"authguard/internal/doctest"
 	"authguard/internal/edge"
@@ -209,6 +212,59 @@ func TestIptablesDropsWhatIsBlocked(t *testing.T) {
 		limit := map[string]string{"28": "0.3", "7": "300"}[want]
 		if got := s.Try(strings.NewReplacer("--interface %s", "--interface "+from, "%s", limit).Replace(ask)); got != want+"\n" {
 			t.Errorf("%s: curl says %s, want %s", from, got, want)
+		}
+	}
+}
+
+// Every metric that an alert asks for is one that there is.
+func TestAlertRulesAskForMetricsThatThereAre(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../deploy/prometheus/authguard.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, quiet, "ann")
+	from("127.0.6.1").login(t, s, "ann", rightPassword)
+	metrics := ""
+	redistest.Until(t, "the login to be counted", func() bool {
+		metrics = from("127.0.0.1").get(t, s.admin+"/metrics").body
+		return strings.Contains(metrics, "\nauthguard_attempts_total{")
+	})
+	metrics += "\nauthguard_redis_up 1\n" // there with Redis only
+	names := regexp.MustCompile(`authguard_\w+`).FindAllString(string(rules), -1)
+	for _, name := range names {
+		if !regexp.MustCompile(`\n` + name + `[{ ]`).MatchString(metrics) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, label := range regexp.MustCompile(`(?:ending|cause)="[\w-]+"`).FindAllString(string(rules), -1) {
+		if label != `cause="store-failed"` && !strings.Contains(metrics, label) { // which nothing has brought about here
+			t.Errorf("no attempt has %s", label)
+		}
+	}
+	if len(names) < 8 {
+		t.Errorf("%d metrics: are these the alerts?", len(names))
+	}
+}
+
+// What the document has CrowdSec read is a line of JSON for each attempt, with what its
+// parser is told to look for.
+func TestTheDocsCrowdSecAcquisitionReadsOurLog(t *testing.T) {
+	t.Parallel()
+	var reads struct {
+		Filenames []string
+		Labels    struct{ Type string }
+	}
+	if err := yaml.Unmarshal([]byte(doctest.Claimed(t, "docs/edge.md")[0].Text), &reads); err != nil || len(reads.Filenames) != 1 || reads.Labels.Type != "authguard" {
+		t.Errorf("%+v, %v", reads, err)
+	}
+	s := newServer(t, quiet+"log: {format: json}\n", "ann")
+	from("127.0.6.2").login(t, s, "ann", "wrong")
+	redistest.Until(t, "the log", func() bool { return s.log.has("attempt failed") })
+	for line := range strings.Lines(s.log.String()) {
+		var one struct{ Time, Msg, Address string }
+		if err := json.Unmarshal([]byte(line), &one); err != nil || one.Time == "" || one.Msg == "attempt failed" && one.Address != "127.0.6.2" {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

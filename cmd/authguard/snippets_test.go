@@ -134,7 +134,7 @@ func TestTheDocsCommandsRun(t *testing.T) {
 			}
 			for _, b := range blocks {
 				if b.Language == "console" {
-					session(t, shell, b)
+					dialogue(t, shell, b)
 				} else if said, ok := shell.Run(b.Text); !ok {
 					t.Fatalf("%s:%d:\n%s\n%s", b.Doc, b.Line, b.Text, said)
 				}
@@ -143,8 +143,8 @@ func TestTheDocsCommandsRun(t *testing.T) {
 	}
 }
 
-// session types in the commands of a block after "$ ", and compares.
-func session(t *testing.T, s *doctest.Shell, b doctest.Block) {
+// dialogue types in the commands of a block after "$ ", and compares.
+func dialogue(t *testing.T, s *doctest.Shell, b doctest.Block) {
 	t.Helper()
 	for one := range strings.SplitSeq("\n"+b.Text, "\n$ ") {
 		command, want, _ := strings.Cut(one, "\n")

@@ -81,7 +81,7 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 	}
 }
 
-// fail2ban is the expression that docs/log.md recommends.
+// fail2ban is the expression of deploy/fail2ban for a line whose time it has taken away.
 var fail2ban = regexp.MustCompile(`^time=\S+\s*level=INFO msg="attempt (?:failed|refused)" address=(\S+) door=`)
 
 func TestR23HostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
