@@ -434,7 +434,8 @@ func TestRealmsBehindNginxAreAsTheDocsSay(t *testing.T) {
 	s.Write("/etc/intranet.htpasswd", "")
 	s.Write("/srv/www/index.html", "inside")
 	block := strings.TrimSpace(doctest.Claimed(t, page)[0].Text)
-	s.Write("nginx.conf", "user root; error_log stderr; events {} http { access_log off;\n"+
+	s.Write("nginx.conf", "user root; pid /srv/pid; error_log stderr; events {} http { access_log off; client_body_temp_path /srv/a; "+
+		"proxy_temp_path /srv/b; fastcgi_temp_path /srv/c; uwsgi_temp_path /srv/d; scgi_temp_path /srv/e;\n"+
 		strings.TrimSuffix(strings.Replace(block, "server {", "server { listen 127.0.0.1:80;", 1), "}")+
 		"location / { auth_request /auth/verify; root /srv/www; }\n} }\n")
 	types(t, s, `authguard serve
