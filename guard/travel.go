@@ -133,7 +133,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if err != nil || fixed.Version != ticketVersion {
 		return Ticket{}, ErrTicket
 	}
-	if g.config.Now().Sub(fixed.Charge.Time()) > TicketTTL || fixed.Epoch != g.config.Epoch {
+	if g.config.Now().Sub(fixed.Charge.Time()) >= TicketTTL || fixed.Epoch != g.config.Epoch {
 		return Ticket{}, ErrTicketExpired
 	}
 	t = Ticket{
