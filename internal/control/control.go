@@ -23,6 +23,7 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 )
 
 var (
@@ -36,7 +37,7 @@ var (
 // Config is what a Control steers. All but Realm, Warn, Now and Log are required.
 type Config struct {
 	// Realm is the one that is steered; default guard.DefaultRealm. Lists, Listings,
-	// Audit, Tops and Changes are those of all realms.
+	// Tokens, Audit, Tops and Changes are those of all realms.
 	Realm string
 	Guard *guard.Guard
 	// Others are guards that count for themselves beside it: what is unlocked or
@@ -50,6 +51,7 @@ type Config struct {
 	Accounts *accounts.Table
 	Sessions *sessions.Store
 	Passes   *passes.Table
+	Tokens   *tokens.Table
 	Audit    *audit.Log
 	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
 	// accounts.ErrUnknown if there is none.
@@ -59,7 +61,7 @@ type Config struct {
 	Elsewhere string
 	// Tops is also a sink of the event bus.
 	Tops *Tops
-	// Changes has the lists and account names read again when another node has
+	// Changes has the lists, account names and tokens read again when another node has
 	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
 	// Warn, if set, adds to what the overview warns of.
@@ -105,7 +107,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

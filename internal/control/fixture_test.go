@@ -19,6 +19,7 @@ import (
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 	"authguard/internal/world"
 )
 
@@ -66,7 +67,7 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	must(err)
 	d.Control, err = control.New(control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Passes: d.passes, DirectoryOf: d.directoryOf, Audit: d.audit, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Tops: d.tops, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	})
 	must(err)

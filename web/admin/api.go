@@ -21,6 +21,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/duration"
 	"authguard/internal/passwords"
+	"authguard/internal/tokens"
 	"authguard/web"
 )
 
@@ -59,6 +60,9 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/pass", asking(a.issuePass))
 	add(http.MethodPost, "/users/import", a.importUsers)
+	add(http.MethodGet, "/tokens", a.tokens)
+	add(http.MethodPost, "/tokens", asking(a.addToken))
+	add(http.MethodDelete, "/tokens", a.revokeToken)
 	add(http.MethodGet, "/audit", a.recent)
 	add(http.MethodPost, "/probe", asking(a.expectProbe))
 	add(http.MethodGet, "/probe", a.probe)
@@ -252,6 +256,15 @@ func problemOf(err error) (p web.Problem) {
 		}
 	case errors.Is(err, accounts.ErrGroup):
 		return asked(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "accounts: "))
+	case errors.Is(err, tokens.ErrUnknown):
+		return asked(http.StatusNotFound, "this realm has no such token; `authguard token list` shows all that were made")
+	case errors.Is(err, tokens.ErrTaken):
+		return web.Problem{
+			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
+			Detail: "the realm has a token of this name; choose another name, or revoke that one first",
+		}
+	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost):
+		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
 	case errors.Is(err, passwords.ErrTooLong):
@@ -274,7 +287,7 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.
-var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database): `)
+var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens): `)
 
 // words is an error's text without its package names and on one line.
 func words(err error) string {

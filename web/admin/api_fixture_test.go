@@ -26,6 +26,7 @@ import (
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 	"authguard/internal/world"
 	"authguard/web/admin"
 )
@@ -74,7 +75,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.control, err = control.New(control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), DirectoryOf: o.directoryOf, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), DirectoryOf: o.directoryOf, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	})
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}

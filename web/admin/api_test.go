@@ -36,6 +36,8 @@ func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
 		{"POST", "/api/users/passwd", `{"username":"ann","password":"another one"}`, "user-passwd", "ann"},
 		{"POST", "/api/users/disable", `{"username":"ann"}`, "user-disable", "ann"},
 		{"POST", "/api/users/disable", `{"username":"ann","enable":true}`, "user-enable", "ann"},
+		{"POST", "/api/tokens", `{"name":"shop"}`, "token-add", "shop"},
+		{"DELETE", "/api/tokens?name=shop", "", "token-revoke", "shop"},
 	} {
 		o.mustAsk(t, one.method, one.path, one.question, nil)
 		if what, who, subject := o.recorded(t); what != one.what || who != "cli:"+me.Username || subject != one.subject {
@@ -92,6 +94,8 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"GET", "/api/users?limit=0", "", 400, "limit"},
 		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd, shadow or csv"},
 		{"GET", "/api/audit?since=yesterday", "", 400, "since"},
+		{"POST", "/api/tokens", `{"name":"two words"}`, 400, "1 to 64 letters"},
+		{"DELETE", "/api/tokens?name=shop", "", 404, "no such token"},
 	} {
 		status, body := o.ask(t, one.method, one.path, one.question, nil)
 		if status != one.status || !strings.Contains(body, one.says) {

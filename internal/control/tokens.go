@@ -1,0 +1,48 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"authguard/internal/audit"
+	"authguard/internal/tokens"
+)
+
+// A NewToken is a token of the decision API as it is told once.
+type NewToken struct {
+	tokens.Token
+	Text string `json:"token"`
+}
+
+// AddToken makes a token of the realm. It is in force when AddToken returns, and within
+// a second on the other nodes. Errors are those of tokens.Table.Add.
+func (c *Control) AddToken(ctx context.Context, who, name string) (NewToken, error) {
+	text, made, err := c.config.Tokens.Add(ctx, c.config.Realm, name, who, c.config.Now())
+	if err != nil {
+		return NewToken{}, err
+	}
+	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: name})
+}
+
+// RevokeToken ends one: here when RevokeToken returns, on other nodes within a second.
+// The error is tokens.ErrUnknown if the realm has none of this name.
+func (c *Control) RevokeToken(ctx context.Context, who, name string) error {
+	if err := c.config.Tokens.Revoke(ctx, c.config.Realm, name); err != nil {
+		return err
+	}
+	return c.tokenChanged(ctx, audit.Action{Who: who, What: "token-revoke", Subject: name})
+}
+
+// tokenChanged puts a change on record and in force.
+func (c *Control) tokenChanged(ctx context.Context, a audit.Action) error {
+	recorded := c.record(ctx, a)
+	if err := c.config.Changes.Poll(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("control: it is saved, and in force when the tokens can be read again: %w", err)
+	}
+	return recorded
+}
+
+// Tokens are those that were made by command, of all realms.
+func (c *Control) Tokens(ctx context.Context) ([]tokens.Token, error) {
+	return c.config.Tokens.All(ctx)
+}
