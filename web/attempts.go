@@ -2,13 +2,13 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
+	_ "embed"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -23,53 +23,59 @@ type API struct {
 	Guard *guard.Guard
 	// Settled remembers which tickets were used.
 	Settled challenge.Spent
+	// Tokens let callers in, if they are of Realm.
+	Tokens *Tokens
+	Realm  string
+	// Media draws challenges for callers who want them inline.
+	Media func(ctx context.Context, id, ext string) (challenge.Media, error)
 	// Later calls f after a time; default time.AfterFunc.
-	Later  func(after time.Duration, f func())
-	tokens atomic.Pointer[[][32]byte]
+	Later func(after time.Duration, f func())
 }
 
-// SetTokens changes which bearer tokens are accepted; without any the API is
-// off.
-func (a *API) SetTokens(tokens []string) {
-	sums := make([][32]byte, 0, len(tokens))
-	for _, t := range tokens {
-		sums = append(sums, sha256.Sum256([]byte(t)))
-	}
-	a.tokens.Store(&sums)
+// On reports whether anybody has a token for it.
+func (a *API) On() bool { return a.Tokens.Any(a.Realm) }
+
+// Owns reports whether a path is one of the API's: an app behind the proxy may have
+// others below /v1/.
+func (*API) Owns(path string) bool {
+	return path == documentPath || path == attemptsPath || strings.HasPrefix(path, attemptsPath+"/") || strings.HasPrefix(path, eventsPath)
 }
 
-// On reports whether there is a token.
-func (a *API) On() bool {
-	known := a.tokens.Load()
-	return known != nil && len(*known) > 0
-}
+const (
+	apiBase      = "/v1/"
+	attemptsPath = apiBase + "attempts"
+	settlePath   = attemptsPath + "/settle"
+	eventsPath   = apiBase + "events/"
+	documentPath = apiBase + "openapi.json"
+)
+
+// OpenAPI describes the API: an OpenAPI 3.1 document. Tests hold every answer against
+// it, and docs/api.md is made from it.
+//
+//go:embed openapi.json
+var OpenAPI []byte
 
 // Routes adds the API's paths.
 func (a *API) Routes(e *echo.Echo) {
-	e.POST("/v1/attempts", a.begin, a.authorise)
-	e.POST(settlePath, a.settle, a.authorise)
-	e.POST("/v1/events/:name", a.event, a.authorise)
+	add := func(path string, h echo.HandlerFunc) { e.POST(path, h, a.authorise, onlyJSON) }
+	add(attemptsPath, a.begin)
+	add(settlePath, a.settle)
+	add(settlePath+"/batch", a.settleBatch)
+	add(eventsPath+":name", a.event)
+	file(e, documentPath, func(c echo.Context) error { return c.JSONBlob(http.StatusOK, OpenAPI) })
 }
 
-// authorise compares digests, so that the time taken says nothing about any
-// token.
-func (a *API) authorise(next echo.HandlerFunc) echo.HandlerFunc {
+// onlyJSON refuses a body that does not say that it is JSON: what one parser takes for
+// a form must not be JSON to another (R11).
+func onlyJSON(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		scheme, token, _ := strings.Cut(c.Request().Header.Get("Authorization"), " ")
-		sum, good := sha256.Sum256([]byte(strings.TrimSpace(token))), 0
-		if known := a.tokens.Load(); known != nil {
-			for _, one := range *known {
-				good |= subtle.ConstantTimeCompare(one[:], sum[:])
-			}
+		if SentJSON(c.Request()) {
+			return next(c)
 		}
-		if good == 0 || !strings.EqualFold(scheme, "Bearer") {
-			c.Response().Header().Set("WWW-Authenticate", `Bearer realm="authguard"`)
-			return Problem{
-				Type: "unauthorized", Title: "This needs a bearer token", Status: http.StatusUnauthorized,
-				Detail: "Send one of the tokens in api.tokens: Authorization: Bearer TOKEN.",
-			}
+		return Problem{
+			Type: InvalidRequest, Title: "This takes JSON", Status: http.StatusUnsupportedMediaType,
+			Detail: "Send JSON and say so: Content-Type: application/json (curl: --json).",
 		}
-		return next(c)
 	}
 }
 
@@ -83,7 +89,8 @@ type attemptRequest struct {
 		Answer string `json:"answer"`
 		Work   string `json:"work"`
 	} `json:"challenge"`
-	PasswordFingerprint string `json:"password_fingerprint"`
+	PasswordFingerprint string   `json:"password_fingerprint"`
+	Inline              []string `json:"inline"` // of a challenge: image, audio
 }
 
 type attemptAnswer struct {
@@ -107,6 +114,9 @@ func (a *API) begin(c echo.Context) error {
 	address, err := netip.ParseAddr(in.Address)
 	if err != nil {
 		return badAddress()
+	}
+	if badInline(in.Inline) {
+		return noInline()
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
@@ -134,11 +144,14 @@ func (a *API) begin(c echo.Context) error {
 		out.PasswordSuffices = &suffices
 		a.expect(d.Ticket)
 	case guard.Challenge:
-		challenge, err := a.Guard.Issue(ctx, attempt, d)
+		issued, err := a.Guard.Issue(ctx, attempt, d)
 		if err != nil {
 			return err
 		}
-		out.Challenge = &challenge
+		out.Challenge, err = a.inline(ctx, issued, in.Inline)
+		if err != nil {
+			return err
+		}
 	default:
 		out.RetryAfter = retryAfter(d.RetryAfter)
 	}
@@ -152,6 +165,33 @@ func badAddress() Problem {
 
 func noAccount() Problem {
 	return Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+}
+
+func badInline(wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(one string) bool { return one != "image" && one != "audio" })
+}
+
+func noInline() Problem { return Invalid("inline: send image, audio or both.") }
+
+// inline is a challenge with what is wanted of it as data URLs.
+func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string) (*challenge.Challenge, error) {
+	for _, one := range wanted {
+		at, ext := &c.Image, "png"
+		if one == "audio" {
+			at, ext = &c.Audio, "wav"
+		}
+		if *at == "" || strings.HasPrefix(*at, "data:") {
+			continue
+		}
+		m, err := a.Media(ctx, c.ID, ext)
+		if errors.Is(err, challenge.ErrBusy) {
+			return nil, overloaded("Too many challenges are being drawn for this address right now")
+		} else if err != nil {
+			return nil, err
+		}
+		*at = "data:" + m.Type + ";base64," + base64.StdEncoding.EncodeToString(m.Body)
+	}
+	return &c, nil
 }
 
 // expect counts a ticket as pressure if nobody settles it in time. If the store
@@ -181,64 +221,9 @@ func (a *API) fingerprint(sent string) uint64 {
 	return a.Guard.Fingerprint("\x00" + sent)
 }
 
-// settle is POST /v1/attempts/settle.
-func (a *API) settle(c echo.Context) error {
-	var in struct {
-		Ticket  string `json:"ticket"`
-		Outcome string `json:"outcome"`
-	}
-	if err := ReadJSON(c, MaxBody, &in); err != nil {
-		return err
-	}
-	outcome, ok := outcomes[in.Outcome]
-	if !ok {
-		return Invalid("outcome: send failed, succeeded or abandoned.")
-	}
-	ticket, err := a.Guard.Open(in.Ticket)
-	switch {
-	case errors.Is(err, guard.ErrTicketExpired):
-		return Problem{
-			Type: "expired", Title: "The ticket has expired", Status: http.StatusGone,
-			Detail: "Nobody said in time how the attempt ended, so it counts as failed.",
-		}
-	case err != nil:
-		return Invalid("ticket: send the ticket that the attempt was answered with.")
-	}
-	// A back end that hangs up must find, when it asks again, all done or nothing.
-	ctx := context.WithoutCancel(c.Request().Context())
-	first, err := a.Settled.Spend(ctx, ticket.ID(), ticket.Expires())
-	if err != nil {
-		return unavailable()
-	}
-	if !first {
-		return Problem{
-			Type: "already-settled", Title: "The attempt was settled already", Status: http.StatusConflict,
-			Detail: "The first outcome stands.",
-		}
-	}
-	err = a.Guard.Settle(ctx, ticket, outcome)
-	if errors.Is(err, guard.ErrInsufficient) {
-		return Problem{
-			Type: "insufficient", Title: "The password is right, and is not enough", Status: http.StatusForbidden,
-			Detail: "It is being tried on many accounts. Let nobody in, and answer as for a wrong password. The attempt has failed.",
-		}
-	}
-	if err != nil {
-		return unavailable()
-	}
-	if device, _, _ := a.Guard.Device(ticket); outcome == guard.Succeeded && device != "" {
-		c.Response().Header().Set("Authguard-Device", device)
-	}
-	return c.NoContent(http.StatusNoContent)
-}
-
-var outcomes = map[string]guard.Outcome{
-	"failed": guard.Failed, "succeeded": guard.Succeeded, "abandoned": guard.Abandoned,
-}
-
 // unavailable is 503: a store cannot be asked.
-func unavailable() Problem {
-	return Problem{
-		Type: OverloadedProblem, Title: "The counters cannot be asked right now", Status: http.StatusServiceUnavailable, RetryAfter: 1,
-	}
+func unavailable() Problem { return overloaded("The counters cannot be asked right now") }
+
+func overloaded(title string) Problem {
+	return Problem{Type: OverloadedProblem, Title: title, Status: http.StatusServiceUnavailable, RetryAfter: 1}
 }

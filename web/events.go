@@ -23,6 +23,7 @@ type eventRequest struct {
 		Answer string `json:"answer"`
 		Work   string `json:"work"`
 	} `json:"challenge"`
+	Inline []string `json:"inline"`
 }
 
 // An eventAnswer says what becomes of one event.
@@ -40,7 +41,7 @@ func (a *API) event(c echo.Context) error {
 	if _, known := a.Guard.Policy().Events[name]; !known {
 		return a.noEvent(name)
 	}
-	subjects, err := readEvent(c)
+	subjects, inline, err := readEvent(c)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,9 @@ func (a *API) event(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		out.Challenge = &issued
+		if out.Challenge, err = a.inline(ctx, issued, inline); err != nil {
+			return err
+		}
 	default:
 		out.RetryAfter = retryAfter(d.RetryAfter)
 	}
@@ -76,21 +79,24 @@ func (a *API) event(c echo.Context) error {
 
 // readEvent reads the request. What is left out is not there; what is there must be
 // good: a misspelt address is not counted as none.
-func readEvent(c echo.Context) (s guard.Subjects, err error) {
+func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 	var in eventRequest
 	if err := ReadJSON(c, MaxBody, &in); err != nil {
-		return s, err
+		return s, nil, err
+	}
+	if badInline(in.Inline) {
+		return s, nil, noInline()
 	}
 	if in.Address != "" {
 		if s.Address, err = netip.ParseAddr(in.Address); err != nil {
-			return s, badAddress()
+			return s, nil, badAddress()
 		}
 	}
 	s.Account, s.Subject = in.Account, in.Subject
 	if in.Challenge != nil {
 		s.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
-	return s, nil
+	return s, in.Inline, nil
 }
 
 // noEvent is 404, and says what to do.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/apitest"
 	"authguard/internal/world"
 	"authguard/web"
 )
@@ -86,11 +87,11 @@ func TestAnEventThatCannotBeCountedSaysWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := httptest.NewRequest(http.MethodPost, "/v1/events/"+c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", "application/json")
 			if c.token != "" {
 				r.Header.Set("Authorization", "Bearer "+c.token)
 			}
-			w := httptest.NewRecorder()
-			b.doors.ServeHTTP(w, r)
+			w := apitest.Do(t, b.doors, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || w.Header().Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%d %s %s", w.Code, w.Header(), w.Body)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/captchamode/challenge"
+	"authguard/internal/apitest"
 	"authguard/internal/passwords"
 	"authguard/web"
 )
@@ -84,9 +85,8 @@ func TestR26ABackEndThatHangsUpIsPressureAndNoError(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	checker, _ := passwords.NewChecker(bcrypt.MinCost, nil)
-	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Later: func(time.Duration, func()) {}}
-	api.SetTokens([]string{"token"})
-	h.Handler = (&web.Public{Login: h.login("login", h.gate, checker), API: api, Log: log}).Handler()
+	api := &web.API{Guard: h.Guard, Settled: challenge.NewMemorySpent(0, h.Clock.Now), Tokens: oneToken(), Later: func(time.Duration, func()) {}}
+	h.Handler = apitest.Handler(t, (&web.Public{Login: h.login("login", h.gate, checker), API: api, Log: log}).Handler())
 	ask := func(ctx context.Context, i int) string {
 		r := httptest.NewRequestWithContext(ctx, "POST", "/v1/attempts", strings.NewReader(fmt.Sprintf(`{"account":"alice","address":"203.0.113.%d"}`, i)))
 		r.Header.Set("Authorization", "Bearer token")

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"strings"
@@ -17,25 +15,24 @@ import (
 type Realms struct {
 	// Edge knows whose forwarding headers are believed.
 	Edge *Edge
-	// Otherwise is the default realm, and its tokens.
+	// Tokens are those of all realms.
+	Tokens *Tokens
+	// Otherwise is the default realm.
 	Otherwise Claim
-	// Claims are the other realms. No host, token or path may be in two of them.
+	// Claims are the other realms. No host or path may be in two of them.
 	Claims []Claim
 }
 
 // A Claim is what brings requests to one realm, and who serves them.
 type Claim struct {
+	Realm   string   // whose tokens bring requests here
 	Hosts   []string // names, and patterns such as *.example.org
-	Tokens  []string
 	Paths   route.Paths
 	Handler http.Handler
 	// Leaving is for a realm that is no more: only attempts that it decided can be
 	// settled still.
 	Leaving bool
 }
-
-// settlePath is where attempts of the decision API are settled.
-const settlePath = "/v1/attempts/settle"
 
 // ServeHTTP passes a request to its realm.
 func (t *Realms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,26 +62,25 @@ func (t *Realms) find(r *http.Request) (*Claim, bool) {
 	return c, ok
 }
 
-// byToken compares with every token, so that the time taken says nothing about any.
-func (t *Realms) byToken(r *http.Request) (found *Claim) {
-	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if token = strings.TrimSpace(token); token == "" || !strings.HasPrefix(r.URL.Path, "/v1/") {
+// byToken is nil for a request that has no token of a realm that is here.
+func (t *Realms) byToken(r *http.Request) *Claim {
+	if !strings.HasPrefix(r.URL.Path, apiBase) {
 		return nil
 	}
-	sent := sha256.Sum256([]byte(token))
-	look := func(c *Claim) {
-		for _, one := range c.Tokens {
-			known := sha256.Sum256([]byte(one))
-			if subtle.ConstantTimeCompare(known[:], sent[:]) == 1 && (!c.Leaving || r.URL.Path == settlePath) {
-				found = c
-			}
-		}
+	realm, ok := t.Tokens.RealmOf(r)
+	if !ok {
+		return nil
+	}
+	if realm == t.Otherwise.Realm {
+		return &t.Otherwise
 	}
 	for i := range t.Claims {
-		look(&t.Claims[i])
+		c := &t.Claims[i]
+		if c.Realm == realm && (!c.Leaving || strings.HasPrefix(r.URL.Path, settlePath)) {
+			return c
+		}
 	}
-	look(&t.Otherwise)
-	return found
+	return nil
 }
 
 // byHost is nil for a host that nobody claims. Whoever asks for another's site, by

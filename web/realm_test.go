@@ -27,14 +27,20 @@ func threeRealms(t testing.TB) *Realms {
 	}
 	edge := new(Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, client.XForwardedFor)
+	tokens := new(Tokens)
+	tokens.SetConfigured([]Token{
+		{SumToken("token-of-default"), "default"}, {SumToken("token-of-gone"), "gone"}, {SumToken("token-of-shop"), "shop"},
+		{SumToken("another"), "shop"}, {SumToken("token-of-nowhere"), "nowhere"},
+	})
+	tokens.SetIssued([]Token{{SumToken("token-of-blog"), "blog"}})
 	return &Realms{
-		Edge:      edge,
-		Otherwise: Claim{Tokens: []string{"token-of-default"}, Handler: named("default")},
+		Edge: edge, Tokens: tokens,
+		Otherwise: Claim{Realm: "default", Handler: named("default")},
 		Claims: []Claim{
-			{Tokens: []string{"token-of-gone"}, Handler: named("gone"), Leaving: true},
-			{Hosts: []string{"Shop.example.org", "*.example.org", "192.0.2.1", "2001:db8::1"}, Tokens: []string{"token-of-shop", "another"}, Handler: named("shop")},
-			{Hosts: []string{"*.blog.example.org"}, Paths: paths("/app/*"), Tokens: []string{"token-of-blog"}, Handler: named("blog")},
-			{Paths: paths("/app/wiki/*", "/wiki"), Handler: named("wiki")},
+			{Realm: "gone", Handler: named("gone"), Leaving: true},
+			{Realm: "shop", Hosts: []string{"Shop.example.org", "*.example.org", "192.0.2.1", "2001:db8::1"}, Handler: named("shop")},
+			{Realm: "blog", Hosts: []string{"*.blog.example.org"}, Paths: paths("/app/*"), Handler: named("blog")},
+			{Realm: "wiki", Paths: paths("/app/wiki/*", "/wiki"), Handler: named("wiki")},
 		},
 	}
 }
@@ -82,6 +88,9 @@ func TestARequestGoesToTheRealmOfItsTokenItsHostOrItsPath(t *testing.T) {
 		{"shop.example.org", "/login", "token-of-blog", "shop"}, // which is no question for a decision
 		{"", "/v1/attempts", "token-of-gone", "default"},
 		{"", "/v1/attempts/settle", "token-of-gone", "gone"},
+		{"", "/v1/attempts/settle/batch", "token-of-gone", "gone"},
+		{"", "/v1/attempts", "token-of-nowhere", "default"},
+		{"", "/v1/openapi.json", "token-of-blog", "blog"},
 		{"", "/v1/attempts", "", "default"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://x"+one.path, nil)

@@ -12,6 +12,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/apitest"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/trusted"
@@ -31,8 +32,9 @@ func (h *house) doors(t *testing.T) map[string]func(account, address, password s
 	}
 	administration := h.login("admin", h.gate, h.checker)
 	administration.Admin = true
-	api := &backEnd{World: h.World, doors: web.NewEcho("", nil, quiet)}
-	h.api.Routes(api.doors)
+	api := &backEnd{World: h.World, echo: web.NewEcho("", nil, quiet)}
+	h.api.Routes(api.echo)
+	api.doors = apitest.Handler(t, api.echo)
 	return map[string]func(account, address, password string) bool{
 		"login":   form(h),
 		"admin":   form((&web.Public{Login: administration, API: h.api, Log: quiet}).Handler()),

@@ -252,6 +252,7 @@ func TestEveryCommandAnswersJSON(t *testing.T) {
 		{"user", "import", file, "--format", "csv"},
 		{"allow", "192.0.2.7"}, {"block", "192.0.2.8"}, {"unlist", "192.0.2.8"},
 		{"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
+		{"token", "add", "shop"}, {"token", "list"}, {"token", "revoke", "shop"},
 		{"config", "check"}, {"config", "show"}, {"migrate"},
 	} {
 		if out := s.must(append(args, "--json")...); !json.Valid([]byte(out)) {

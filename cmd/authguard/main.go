@@ -29,6 +29,7 @@ type commandLine struct {
 	Serve   serveCmd   `cmd:"" help:"Serve the login page, the API and the administration."`
 	Captcha captchaCmd `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
 	User    userCmd    `cmd:"" help:"Add, change and list accounts."`
+	Token   tokenCmd   `cmd:"" help:"Make and revoke tokens for the decision API."`
 	Allow   listCmd    `cmd:"" help:"Lift the limits of an address or range."`
 	Block   listCmd    `cmd:"" help:"Refuse every attempt from an address or range."`
 	Unlist  unlistCmd  `cmd:"" help:"Take an address or range off the lists."`

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"authguard/captchamode/challenge"
+	"authguard/internal/apitest"
 	"authguard/internal/postgrestest"
 	"authguard/internal/redistest"
 	"authguard/internal/secrets"
@@ -199,6 +200,7 @@ func TestNodesActAsOne(t *testing.T) {
 			t.Errorf("%v, want 1 × 204 and 29 × 409", counts)
 		}
 	})
+	t.Run("a token of the API that one makes and another revokes", func(t *testing.T) { asEveryNodeHears(t, nodes) })
 	t.Run("one solved challenge is one attempt", func(t *testing.T) {
 		nodes[0].do(t, "captcha", "on", "--for", "10m", "--reason", "test")
 		redistest.Until(t, "every node to be on", func() bool {
@@ -260,7 +262,7 @@ func (s *server) ask(t *testing.T, token, path string, in, out any) int {
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
+	response, err := (&http.Client{Transport: apitest.Transport{T: t}}).Do(r)
 	if err != nil {
 		t.Error(err)
 		return 0

@@ -78,7 +78,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if err = r.openControl(); err != nil {
 		return nil, err
 	}
-	r.api.Guard, r.api.Settled = r.guard, s.counting.settled
+	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name, Media: r.mode.challenges.Media}
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.passes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
@@ -95,7 +95,7 @@ func (r *realm) openControl() (err error) {
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
+		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Tops: s.watch.tops, Changes: s.storage.changes,
 		Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 	})
 	return err
@@ -206,14 +206,14 @@ func (r *realm) reload(c config.Config) error {
 
 // adopt takes over what cannot fail.
 func (r *realm) adopt(c config.Config) {
-	r.api.SetTokens(tokensOf(c))
 	r.hold.Store(int64(c.Limits.Hold))
 	r.config = c
 }
 
-func tokensOf(c config.Config) (all []string) {
+// tokensOf are a realm's tokens in its configuration.
+func tokensOf(realm string, c config.Config) (all []web.Token) {
 	for _, t := range c.API.Tokens {
-		all = append(all, t.Reveal())
+		all = append(all, web.Token{Sum: web.SumToken(t.Reveal()), Realm: realm})
 	}
 	return all
 }

@@ -155,9 +155,11 @@ const leaveEvery = time.Second
 // dispatch has the doors bring requests to the realms there are. The hosts, paths and
 // tokens of one that could not be opened are nobody else's.
 func (s *site) dispatch(loaded *config.Loaded) {
-	t := &web.Realms{Edge: &s.doors.edge, Otherwise: web.Claim{Tokens: tokensOf(loaded.Config), Handler: s.main()}}
+	t := &web.Realms{Edge: &s.doors.edge, Tokens: &s.tokens, Otherwise: web.Claim{Realm: guard.DefaultRealm, Handler: s.main()}}
+	tokens := tokensOf(guard.DefaultRealm, loaded.Config)
 	for _, l := range s.leaving {
-		t.Claims = append(t.Claims, web.Claim{Tokens: tokensOf(l.config), Handler: l, Leaving: true})
+		tokens = append(tokens, tokensOf(l.name, l.config)...)
+		t.Claims = append(t.Claims, web.Claim{Realm: l.name, Handler: l, Leaving: true})
 	}
 	for _, c := range loaded.Realms {
 		written := c.Paths
@@ -165,16 +167,40 @@ func (s *site) dispatch(loaded *config.Loaded) {
 			written = append(slices.Clone(written), proxy.BaseOf(c.Name)+"/*")
 		}
 		paths, _ := route.ParsePaths(written) // which the configuration has checked
-		claim := web.Claim{Hosts: c.Hosts, Tokens: tokensOf(loaded.In(c)), Paths: paths, Handler: http.HandlerFunc(unopened)}
+		tokens = append(tokens, tokensOf(c.Name, loaded.In(c))...)
+		claim := web.Claim{Realm: c.Name, Hosts: c.Hosts, Paths: paths, Handler: http.HandlerFunc(unopened)}
 		if r := s.realm(c.Name); r != nil {
 			claim.Handler = r
 		}
 		t.Claims = append(t.Claims, claim)
 	}
+	s.tokens.SetConfigured(tokens)
 	s.doors.realms.Store(t)
 }
 
-func unopened(w http.ResponseWriter, _ *http.Request) {
+// readTokens puts the tokens in force that were made by command.
+func (s *site) readTokens(ctx context.Context) error {
+	issued, err := s.issued.All(ctx)
+	if err != nil {
+		return err
+	}
+	all := make([]web.Token, 0, len(issued))
+	for _, t := range issued {
+		all = append(all, web.Token{Sum: t.Sum, Realm: t.Realm})
+	}
+	s.tokens.SetIssued(all)
+	return nil
+}
+
+func unopened(w http.ResponseWriter, r *http.Request) {
+	if web.WantsJSON(r) {
+		w.Header().Set("Retry-After", "10")
+		_ = web.Problem{
+			Type: web.OverloadedProblem, Title: "This site could not be opened", Status: http.StatusServiceUnavailable,
+			Detail: "The server's log says why.", RetryAfter: 10,
+		}.Write(w)
+		return
+	}
 	http.Error(w, "This site could not be opened. The server's log says why.", http.StatusServiceUnavailable)
 }
 

@@ -24,6 +24,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/apitest"
 	"authguard/internal/database"
 	"authguard/internal/postgrestest"
 )
@@ -287,7 +288,9 @@ func (p *person) do(t *testing.T, r *http.Request) answer {
 	if p.host != "" {
 		r.Host = p.host
 	}
-	response, err := p.http.Do(r)
+	client := p.http
+	client.Transport = apitest.Transport{T: t, By: p.http.Transport}
+	response, err := client.Do(r)
 	if err != nil {
 		if !p.daring {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)

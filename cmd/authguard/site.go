@@ -13,11 +13,14 @@ import (
 	"authguard/captchamode/challenge/image"
 	"authguard/guard"
 	"authguard/internal/background"
+	"authguard/internal/changes"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
+	"authguard/internal/tokens"
+	"authguard/web"
 )
 
 // A site is everything that one process serves: what all realms share, and the
@@ -40,6 +43,8 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	lists    *guard.Lists
 	listings *lists.Table
+	tokens   web.Tokens // of the decision API
+	issued   *tokens.Table
 	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving  []*leaver
 	doors    *doors
@@ -90,6 +95,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
 	s.listings = lists.New(s.storage.db)
+	s.issued = tokens.New(s.storage.db)
+	s.storage.changes.On(changes.Tokens, s.readTokens)
 	s.doors = openDoors(s)
 	if err := s.openRealms(ctx); err != nil {
 		return err

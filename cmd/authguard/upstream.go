@@ -117,7 +117,7 @@ func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 func (r *realm) before(doors http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
-		case !r.proxy.On(), strings.HasPrefix(req.URL.Path, "/v1/attempts") && r.api.On():
+		case !r.proxy.On(), r.api.Owns(req.URL.Path) && r.api.On():
 			doors.ServeHTTP(w, req)
 		case r.site.doors.edge.Probed(&r.site.doors.probes, req):
 			w.WriteHeader(http.StatusNoContent)

@@ -1,0 +1,129 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/guard"
+)
+
+// A settlement says how the attempt of a ticket ended.
+type settlement struct {
+	Ticket  string `json:"ticket"`
+	Outcome string `json:"outcome"`
+}
+
+var outcomes = map[string]guard.Outcome{
+	"failed": guard.Failed, "succeeded": guard.Succeeded, "abandoned": guard.Abandoned,
+}
+
+// settle is POST /v1/attempts/settle.
+func (a *API) settle(c echo.Context) error {
+	var in settlement
+	if err := ReadJSON(c, MaxBody, &in); err != nil {
+		return err
+	}
+	device, err := a.settleOne(c.Request().Context(), in)
+	if err != nil {
+		return err
+	}
+	if device != "" {
+		c.Response().Header().Set("Authguard-Device", device)
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// maxBatch is how many tickets may be settled in one request, and maxBatchBody its
+// largest body, in bytes: the longest tickets there are fit.
+const (
+	maxBatch     = 100
+	maxBatchBody = 128 << 10
+)
+
+// A settled is one answer of many: what the status and the header would say, or the
+// problem.
+type settled struct {
+	Status int    `json:"status"`
+	Device string `json:"device,omitempty"`
+}
+
+// settleBatch is POST /v1/attempts/settle/batch. The first store that fails ends it: a
+// hundred time limits one after the other would help nobody.
+func (a *API) settleBatch(c echo.Context) error {
+	var in struct {
+		Attempts []settlement `json:"attempts"`
+	}
+	if err := ReadJSON(c, maxBatchBody, &in); err != nil {
+		return err
+	}
+	if len(in.Attempts) == 0 || len(in.Attempts) > maxBatch {
+		return Invalid("attempts: send 1 to %d of them.", maxBatch)
+	}
+	for i, one := range in.Attempts { // a program's mistake: nothing is settled
+		if _, ok := outcomes[one.Outcome]; !ok {
+			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. Nothing was settled.", i)
+		}
+	}
+	results, failed := make([]any, len(in.Attempts)), error(nil)
+	for i, one := range in.Attempts {
+		device, err := "", failed
+		if err == nil {
+			device, err = a.settleOne(c.Request().Context(), one)
+		}
+		results[i] = settled{http.StatusNoContent, device}
+		if err != nil {
+			p, known := problemOf(err)
+			if results[i] = p; !known || p.Status == http.StatusServiceUnavailable {
+				failed = err
+			}
+		}
+	}
+	return c.JSON(http.StatusOK, map[string][]any{"results": results})
+}
+
+// settleOne settles one ticket. The device cookie is empty if there is none to be set.
+func (a *API) settleOne(ctx context.Context, in settlement) (device string, err error) {
+	outcome, ok := outcomes[in.Outcome]
+	if !ok {
+		return "", Invalid("outcome: send failed, succeeded or abandoned.")
+	}
+	ticket, err := a.Guard.Open(in.Ticket)
+	switch {
+	case errors.Is(err, guard.ErrTicketExpired):
+		return "", Problem{
+			Type: "expired", Title: "The ticket has expired", Status: http.StatusGone,
+			Detail: "Nobody said in time how the attempt ended, so it counts as failed.",
+		}
+	case err != nil:
+		return "", Invalid("ticket: send the ticket that the attempt was answered with.")
+	}
+	// A back end that hangs up must find, when it asks again, all done or nothing.
+	ctx = context.WithoutCancel(ctx)
+	first, err := a.Settled.Spend(ctx, ticket.ID(), ticket.Expires())
+	if err != nil {
+		return "", unavailable()
+	}
+	if !first {
+		return "", Problem{
+			Type: "already-settled", Title: "The attempt was settled already", Status: http.StatusConflict,
+			Detail: "The first outcome stands.",
+		}
+	}
+	err = a.Guard.Settle(ctx, ticket, outcome)
+	if errors.Is(err, guard.ErrInsufficient) {
+		return "", Problem{
+			Type: "insufficient", Title: "The password is right, and is not enough", Status: http.StatusForbidden,
+			Detail: "It is being tried on many accounts. Let nobody in, and answer as for a wrong password. The attempt has failed.",
+		}
+	}
+	if err != nil {
+		return "", unavailable()
+	}
+	if outcome == guard.Succeeded {
+		device, _, _ = a.Guard.Device(ticket)
+	}
+	return device, nil
+}
