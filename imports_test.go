@@ -29,6 +29,7 @@ var mayImport = map[string]string{
 	"guard": counted,
 
 	// What no other program imports: stores, accounts, lists, alerts.
+	"internal/access":     below,
 	"internal/accounts":   below,
 	"internal/alerts":     below,
 	"internal/audit":      below,

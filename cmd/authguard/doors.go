@@ -127,7 +127,7 @@ func (d *doors) public() http.Handler {
 
 // public is what a realm has on the public listener.
 func (r *realm) public(d *doors) http.Handler {
-	login := r.login(d, "login", &d.edge, d.at.Session, r.people.source)
+	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	login.Look = r.look
 	public := &web.Public{
 		Login: login, API: &r.api,

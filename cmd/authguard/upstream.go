@@ -18,7 +18,7 @@ import (
 // openProxy makes the realm's reverse proxy, with or without an app behind it.
 func (r *realm) openProxy(ctx context.Context) (err error) {
 	d := r.site.doors
-	login := r.login(d, "login", &d.edge, d.at.Session, r.people.source)
+	login := r.login(d, "login", &d.edge, r.config.Session.Lifetime, r.people.source)
 	base := proxy.Base
 	if r.name != guard.DefaultRealm {
 		base = proxy.BaseOf(r.name)

@@ -34,6 +34,7 @@ import (
 	"authguard/captchamode"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
+	"authguard/internal/access"
 	"authguard/internal/route"
 	"authguard/trusted"
 )
@@ -44,8 +45,9 @@ type Config struct {
 	Listen        string        // host:port of the doors
 	Data          string        // folder of the database, the snapshot, the secrets and the socket
 	SecureCookies SecureCookies `words:"auto always never"`
-	Session       time.Duration `within:"1m 366d"` // how long a login lasts
+	Session       Session
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
+	Access        []access.Rule `reload:"live"` // who may what behind a gateway; see package access
 
 	Admin   Admin
 	Proxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
@@ -78,6 +80,14 @@ type Config struct {
 	Proxy     Proxy    `reload:"live"`
 	Realms    []Realm  `reload:"live"` // beside this one
 	Shutdown  Shutdown `reload:"live"`
+}
+
+// Session is a login.
+type Session struct {
+	Lifetime time.Duration `within:"1m 366d"` // used or not
+	// Domain is where it is good beside the host of the origin: there and at every name
+	// below; empty: nowhere.
+	Domain string
 }
 
 // Proxy stands before the login of an app that cannot be changed.
@@ -287,7 +297,7 @@ func Default() Config {
 		Listen:        "127.0.0.1:8080",
 		Data:          "./authguard-data",
 		SecureCookies: SecureAuto,
-		Session:       12 * time.Hour,
+		Session:       Session{Lifetime: 12 * time.Hour},
 		Admin:         Admin{Listen: "127.0.0.1:8081", Session: time.Hour},
 		Forwarded:     XForwardedFor,
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},

@@ -8,12 +8,12 @@ import (
 
 func ExampleParse() {
 	file := "listn: ':8080'\nlimits:\n  account: [0/1h refuse]\n"
-	_, err := config.Parse("authguard.yaml", []byte(file), []string{"AUTHGUARD_SESSION=soon"})
+	_, err := config.Parse("authguard.yaml", []byte(file), []string{"AUTHGUARD_SESSION_LIFETIME=soon"})
 	fmt.Println(err)
 	// Output:
 	// authguard.yaml:1: listn: unknown key; did you mean listen?
 	// authguard.yaml:3: limits.account[0].failures: must be from 1 to 4000, not 0
-	// AUTHGUARD_SESSION: session: must be a duration such as 30s, 5m, 12h, 7d or 2w, not "soon"
+	// AUTHGUARD_SESSION_LIFETIME: session.lifetime: must be a duration such as 30s, 5m, 12h, 7d or 2w, not "soon"
 }
 
 func ExampleDiff() {

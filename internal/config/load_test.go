@@ -39,9 +39,9 @@ func TestDefaultsAreThePolicyOutOfTheBox(t *testing.T) {
 
 func TestTheFileGoesOverTheDefaults(t *testing.T) {
 	t.Parallel()
-	l := load(t, "session: 1d\nlimits:\n  account: [7/1h refuse monitor]\nproxies: [10.0.0.1, '::ffff:10.0.0.2']\ncounters: {memory: 1GiB}\n", nil)
+	l := load(t, "session: {lifetime: 1d}\nlimits:\n  account: [7/1h refuse monitor]\nproxies: [10.0.0.1, '::ffff:10.0.0.2']\ncounters: {memory: 1GiB}\n", nil)
 	want := config.Default()
-	want.Session = 24 * time.Hour
+	want.Session.Lifetime = 24 * time.Hour
 	want.Limits.Account = []guard.Limit{{Failures: 7, Window: time.Hour, Then: guard.Refuse, Monitor: true}}
 	want.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")}
 	want.Counters.Memory = config.GiB

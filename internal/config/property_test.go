@@ -130,7 +130,7 @@ func anyConfig(t *rapid.T) Config {
 	c.Listen = rapid.SampledFrom([]string{":0", "[::1]:8080", "localhost:80"}).Draw(t, "listen")
 	c.Data = "d" + anyText.Draw(t, "data")
 	c.SecureCookies = rapid.SampledFrom([]SecureCookies{"auto", "always", "never"}).Draw(t, "secure")
-	c.Session = anySpan(time.Minute, 366*24*time.Hour).Draw(t, "session")
+	c.Session.Lifetime = anySpan(time.Minute, 366*24*time.Hour).Draw(t, "session")
 	c.Origin = rapid.SampledFrom([]string{"", "https://a.example:444"}).Draw(t, "origin")
 	c.Admin.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:8081"}).Draw(t, "admin")
 	c.Proxies = rapid.SliceOfN(rapid.Custom(anyPrefix), 1, 5).Draw(t, "proxies")

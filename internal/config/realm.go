@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"authguard/guard"
+	"authguard/internal/access"
 	"authguard/internal/route"
 )
 
@@ -35,6 +36,8 @@ type Realm struct {
 	// Origin is the public base URL; empty: that of the settings around it, with the
 	// first of Hosts. See [Config.In].
 	Origin    string
+	Session   Session
+	Access    []access.Rule `reload:"live"`
 	Accounts  Accounts
 	Limits    Limits    `reload:"live"`
 	Site      Site      `reload:"live"`
@@ -47,6 +50,7 @@ type Realm struct {
 // In is the settings as they are in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
+	c.Session, c.Access = r.Session, r.Access
 	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
@@ -65,7 +69,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events}
 }
 
 // A postponed list of realms is read when all else is known.

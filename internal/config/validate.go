@@ -14,8 +14,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/net/publicsuffix"
+
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
+	"authguard/internal/access"
 	"authguard/internal/alerts"
 	"authguard/internal/passes"
 	"authguard/internal/route"
@@ -197,6 +200,7 @@ func (l *loader) conflicts() {
 	l.redisConflicts(&c.Redis)
 	l.challengeConflicts(&c.Challenge)
 	l.proxyConflicts(&c.Proxy)
+	l.forwardAuthConflicts(c)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
 		"must say who sends, such as login@example.org, because mail.server is set")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
@@ -256,6 +260,34 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	l.unless(c.SiteKey == "", "challenge.site_key", kind, unused, c.Kind)
 	l.unless(c.Secret == "", "challenge.secret", kind, unused, c.Kind)
 	l.unless(c.Verify == "", "challenge.verify", kind, unused, c.Kind)
+}
+
+// forwardAuthConflicts checks where sessions are good, and the rules.
+func (l *loader) forwardAuthConflicts(c *Config) {
+	const path, because = "session.domain", "origin"
+	if d := c.Session.Domain; d != "" {
+		_, literal := netip.ParseAddr(d)
+		plain := literal != nil && hostPattern.MatchString(d) && d == strings.ToLower(d) && strings.Contains(d, ".")
+		suffix, _ := publicsuffix.PublicSuffix(d)
+		origin, _ := url.Parse(c.Origin)
+		switch {
+		case !plain:
+			l.unless(false, path, "", "must be a name in small letters such as example.org, without a dot in front and without a port, not %.60q", d)
+		case suffix == d:
+			l.unless(false, path, "", "is no site's own: everybody can have a name below %s, and would be sent these cookies", d)
+		case c.Origin == "":
+			l.unless(false, path, because, "needs origin, the address of the login page, such as https://login.%s", d)
+		case origin != nil:
+			host := strings.ToLower(origin.Hostname())
+			l.unless(host == d || strings.HasSuffix(host, "."+d), path, because, "must be the end of the host of origin (%s), or no browser takes the cookie", host)
+		}
+	}
+	_, err := access.Compile(c.Access)
+	for line := range strings.Lines(fmt.Sprint(err)) {
+		if at, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			l.unless(false, "access"+at, "", "%s", text)
+		}
+	}
 }
 
 // proxyConflicts checks the routes too, which know best what is wrong with them.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 )
@@ -15,9 +16,10 @@ var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
 // A path is where a route is: one path, or a folder.
 type path struct {
-	folded string // see fold; empty for the folder of everything
-	folder bool
-	page   string // of one path: see pageOf
+	written string // without the /* of a folder
+	folded  string // see fold; empty for the folder of everything
+	folder  bool
+	page    string // of one path: see pageOf
 }
 
 func parsePath(written string) (p path, err error) {
@@ -30,7 +32,7 @@ func parsePath(written string) (p path, err error) {
 	case len(readings) > 0:
 		return p, errors.New("path: must be written without //, /./, /../ and \\")
 	default:
-		return path{plain, folder, pageOf(known.ReplaceAllString(plain, ""))}, nil
+		return path{rest, plain, folder, pageOf(known.ReplaceAllString(plain, ""))}, nil
 	}
 }
 
@@ -47,6 +49,36 @@ func ParsePaths(written []string) (all Paths, err error) {
 		all, err = append(all, p), errors.Join(err, failed)
 	}
 	return all, err
+}
+
+// ParseFolders is ParsePaths where /* may stand for everything.
+func ParseFolders(written []string) (all Paths, err error) {
+	for _, one := range written {
+		p, failed := parsePath(one)
+		all, err = append(all, p), errors.Join(err, failed)
+	}
+	return all, err
+}
+
+// Surely reports whether every server takes a request with this path, as it was sent,
+// for one of these and nothing else: what is decoded, cut off, merged or resolved by
+// somebody, or written in other letters, is not.
+func (all Paths) Surely(escaped string) bool {
+	once := decode(escaped)
+	if strings.ContainsAny(once, "%;") || !utf8.ValidString(once) || odd.MatchString(once) || strings.Count(once, "/") != strings.Count(escaped, "/") {
+		return false
+	}
+	return slices.ContainsFunc(all, func(p path) bool {
+		rest, ok := strings.CutPrefix(once, p.written)
+		return ok && (rest == "" || p.folder && rest[0] == '/')
+	})
+}
+
+// Perhaps reports whether some server may take a request with this path for one of
+// these.
+func (all Paths) Perhaps(escaped string) bool {
+	_, where := all.At(escaped)
+	return where != Elsewhere
 }
 
 // At says whether a request with this path, as it was sent, goes to one of them, and

@@ -1,0 +1,184 @@
+package access_test
+
+import (
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"authguard/internal/access"
+)
+
+func compile(t testing.TB, rules ...access.Rule) access.Rules {
+	t.Helper()
+	all, err := access.Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// sites is what docs/forward-auth.md tells about.
+func sites(t testing.TB) access.Rules {
+	return compile(t,
+		access.Rule{Paths: []string{"/public/*", "/health"}, Allow: access.Anyone},
+		access.Rule{Paths: []string{"/api/*"}, Methods: []string{"GET", "OPTIONS"}, Allow: access.Anyone},
+		access.Rule{Paths: []string{"/admin/help"}, Allow: access.Login},
+		access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins", "Domain Admins"}},
+		access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody},
+		access.Rule{Hosts: []string{"files.example.org", "*.files.example.org"}, Groups: []string{"staff"}},
+	)
+}
+
+func TestTheFirstRuleThatFitsDecides(t *testing.T) {
+	t.Parallel()
+	rules := sites(t)
+	words := map[access.Verdict]string{access.Refused: "refused", access.Unknown: "login", access.Granted: "granted"}
+	for _, one := range []struct{ host, method, path, nobody, ann, staff, admin string }{
+		{"", "GET", "/", "login", "refused", "granted", "refused"}, // it may be files.example.org
+		{"app.example.org", "GET", "/", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/x", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "POST", "/public/f%C3%BC%20r", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/publicity", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/health", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/health/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/health.json", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/api/x", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "HEAD", "/api/x", "granted", "granted", "granted", "granted"},
+		{"app.example.org", "POST", "/api/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "", "/api/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "get", "/api/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "DELETE", "/admin/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/administration", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/admin/help", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/admin/HELP", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin/help/../x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/old/x", "refused", "refused", "refused", "refused"},
+		{"files.example.org", "GET", "/", "login", "refused", "granted", "refused"},
+		{"a.files.example.org", "GET", "/", "login", "refused", "granted", "refused"},
+		{"xfiles.example.org", "GET", "/", "login", "granted", "granted", "granted"},
+		{"files.example.org", "GET", "/public/x", "granted", "granted", "granted", "granted"},
+		// Somebody does not read these as they stand.
+		{"app.example.org", "GET", "//admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/%61dmin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/%2561dmin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/x/../admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/x/%2e%2e/admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/x%2f..%2fadmin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", `/x/..\admin`, "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/ADMIN", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin/", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin;x=1", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin%00", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/./admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public/../admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public/%2e%2e/admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public/..;/admin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public/..%5cadmin", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public//../x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/PUBLIC/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/x.php/public/x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/public/%ff", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/x/../old", "refused", "refused", "refused", "refused"},
+		{"app.example.org", "GET", "", "refused", "refused", "refused", "refused"}, // it may be /old
+	} {
+		need := rules.Of(access.Request{Host: one.host, Method: one.method, Path: one.path})
+		for _, who := range []struct {
+			in     bool
+			groups []string
+			want   string
+		}{{false, nil, one.nobody}, {true, nil, one.ann}, {true, []string{"staff"}, one.staff}, {true, []string{"x", "Domain Admins"}, one.admin}} {
+			if got := words[need.Meets(who.in, who.groups)]; got != who.want {
+				t.Errorf("%s %s%s, logged in: %t %q: %s, want %s", one.method, one.host, one.path, who.in, who.groups, got, who.want)
+			}
+		}
+	}
+	if n := rules.Of(access.Request{Host: "a", Method: "GET", Path: "/api/x", Overridden: true}); n.Nothing() {
+		t.Error("a GET that may be something else is open")
+	}
+	if n := access.Rules(nil).Of(access.Request{}); n.Meets(false, nil) != access.Unknown || n.Meets(true, nil) != access.Granted {
+		t.Error("without rules a login is not what is needed")
+	}
+	if new(access.Verdict) == nil || access.Verdict(0) != access.Refused {
+		t.Error("the zero verdict does not refuse")
+	}
+}
+
+func TestRulesThatCannotBeRightAreToldAllAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := access.Compile([]access.Rule{
+		{Paths: []string{"/x"}, Allow: access.Anyone},
+		{Paths: []string{"x", "/a?b"}, Allow: "everybody"},
+		{Hosts: []string{"https://x", "a.*"}, Methods: []string{"get"}, Groups: []string{"a,b", " x", ""}},
+		{Groups: []string{"staff"}, Allow: access.Anyone},
+		{Paths: []string{"/x"}},
+	})
+	for _, want := range []string{
+		"[1].allow: must be anyone, login or nobody, not \"everybody\"", "[1].paths: must begin with /",
+		"[2].hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not \"https://x\"", `[2].hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not "a.*"`,
+		"[2].methods: must be names such as GET", "[2].groups: must be names of groups, not \"a,b\"", "[2].groups: must be names of groups, not \" x\"",
+		"[3].groups: go with login only", "[4].allow: must be anyone, login or nobody, unless groups are named",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "[0]") {
+		t.Error(err)
+	}
+}
+
+// FuzzNoSpellingOpensWhatIsClosed holds that whatever an app, a gateway or both make of a
+// path, nobody gets to /admin by way of the rule that opens /public.
+func FuzzNoSpellingOpensWhatIsClosed(f *testing.F) {
+	for _, seed := range []string{"/public/../admin", "/public/%2e%2e/admin", "/public/..;/admin", `/public/..\admin`, "/public/%252e%252e/admin", "/%70ublic/x", "/public/x?y", "/public/\x00/../admin", "/admin", "//admin"} {
+		f.Add(seed)
+	}
+	rules := compile(f, access.Rule{Paths: []string{"/public/*"}, Allow: access.Anyone}, access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins"}})
+	f.Fuzz(func(t *testing.T, sent string) {
+		if !strings.HasPrefix(sent, "/") {
+			return
+		}
+		need := rules.Of(access.Request{Host: "a", Method: "GET", Path: sent})
+		if need.Meets(true, nil) != access.Granted {
+			return
+		}
+		for _, read := range readings(sent) {
+			switch first, _, _ := strings.Cut(strings.TrimPrefix(read, "/"), "/"); {
+			case strings.EqualFold(first, "admin"):
+				t.Errorf("%q may be %q, and needs no group", sent, read)
+			case need.Nothing() && decode(first) != "public":
+				t.Errorf("%q may be %q, and needs no login", sent, read)
+			}
+		}
+	})
+}
+
+// readings are what servers make of a path: as it is, decoded once or twice, without
+// parameters, with / for \, merged and cleaned.
+func readings(sent string) (all []string) {
+	slash := func(s string) string { return strings.ReplaceAll(s, `\`, "/") }
+	bare := func(s string) string {
+		parts := strings.Split(s, "/")
+		for i, p := range parts {
+			parts[i], _, _ = strings.Cut(p, ";")
+		}
+		return strings.Join(parts, "/")
+	}
+	all = []string{sent, decode(sent), decode(decode(sent))}
+	for _, step := range []func(string) string{slash, bare, path.Clean} {
+		for _, s := range all {
+			all = append(all, step(s))
+		}
+	}
+	return all
+}
+
+func decode(s string) string {
+	if d, err := url.PathUnescape(s); err == nil {
+		return d
+	}
+	return s
+}
