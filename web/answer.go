@@ -29,6 +29,8 @@ type Problem struct {
 	Challenge *challenge.Challenge `json:"challenge,omitempty"`
 	// RetryAfter is in whole seconds, as in the header.
 	RetryAfter int `json:"retry_after,omitempty"`
+	// Login is the login page that leads back to what was asked for.
+	Login string `json:"login,omitempty"`
 
 	key    string // of the text that Detail is the English of; empty: it has no other
 	values []string

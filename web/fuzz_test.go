@@ -56,3 +56,58 @@ func FuzzNextStaysOnThisSite(f *testing.F) {
 		}
 	})
 }
+
+// FuzzNextStaysOnTheSitesHosts holds that however a browser reads where a login leads, it
+// is the login's own host, that of the origin, or one below the domain.
+func FuzzNextStaysOnTheSitesHosts(f *testing.F) {
+	for _, seed := range []string{
+		"/", "https://app.example.org/x", "https://example.org", "https://evil.example/", "https://example.org.evil.example/", "https://app.example.org@evil.example/",
+		`https://evil.example\.example.org/`, "https:evil.example", "https:///evil.example/", "https://app.example.org:444/", "http://app.example.org/", "https://evilexample.org/",
+		"https://app.example.org\t.evil.example/", "HTTPS://app.example.org/", "https://.example.org/", "https://[::1].example.org/", "https://app.example.org//evil.example", "https://evil%2eexample.org/", "https://app.example.org?@evil.example/", "https://app.example.org#@evil.example/",
+	} {
+		f.Add(seed)
+	}
+	l := &Login{Origin: "https://login.example.org", Sessions: NewSessions(SessionConfig{Domain: "example.org"})}
+	f.Fuzz(func(t *testing.T, next string) {
+		got := l.next(next)
+		scheme, host := asABrowser(got, "https", "login.example.org")
+		if scheme != "https" || host != "login.example.org" && host != "example.org" && !strings.HasSuffix(host, ".example.org") || strings.Contains(host, ":") {
+			t.Fatalf("%q leads to %q: %s %q", next, got, scheme, host)
+		}
+		if strings.ContainsFunc(host, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-.", r) }) {
+			t.Fatalf("%q leads to the host %q", next, host)
+		}
+		alone := (&Login{Sessions: NewSessions(SessionConfig{})}).next(next)
+		if _, host := asABrowser(alone, "https", "here"); host != "here" || !strings.HasPrefix(alone, "/") {
+			t.Fatalf("without an origin %q leads to %q", next, alone)
+		}
+	})
+}
+
+// asABrowser reads an address as the URL Standard has it, as far as its host goes, and
+// loosely: spaces and control characters are dropped, \ is /, any number of slashes may
+// stand before a host.
+func asABrowser(address, scheme, host string) (string, string) {
+	address = strings.Map(func(r rune) rune {
+		switch {
+		case r <= ' ':
+			return -1
+		case r == '\\':
+			return '/'
+		}
+		return r
+	}, address)
+	rest := address
+	if before, after, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(before, "/?#") {
+		scheme, rest = strings.ToLower(before), after
+		rest = "//" + strings.TrimLeft(rest, "/")
+	}
+	if !strings.HasPrefix(rest, "//") {
+		return scheme, host
+	}
+	rest = strings.TrimLeft(rest, "/")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return scheme, strings.ToLower(rest[strings.LastIndex(rest, "@")+1:])
+}

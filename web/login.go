@@ -17,6 +17,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
+	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/web/client"
@@ -41,6 +42,10 @@ type Login struct {
 	Secure CookieSecurity // of device cookies
 	// Storage is where sessions are written; nil: they cannot fail to be.
 	Storage Storage
+	// Origin is where browsers find the login page; empty: at any host that they ask.
+	Origin string
+	// Access are the rules of forward-auth; nil: there are none.
+	Access *atomic.Pointer[access.Rules]
 	// AskCode has a one-time code sent to the owner of an account, if there is
 	// one, and never waits; nil: no mail is set up.
 	AskCode func(guard.Pass)
@@ -227,7 +232,7 @@ func (l *Login) recheck(ctx context.Context, t *try) error {
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
 	l.Remember(t, t.client, t.decision.Ticket)
-	next := LocalPath(t.form["next"])
+	next := l.next(t.form["next"])
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}
@@ -407,7 +412,7 @@ func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
 	if err != nil {
 		return err
 	}
-	p.Challenge = &issued
+	p.Challenge = below(t.Request(), &issued)
 	return l.answer(t, p, m)
 }
 
@@ -476,7 +481,7 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 			m.Detail = p.Words(view.Page)
 		}
 		view.Username, view.Message, view.Challenge = t.form["username"], m, l.shown(t, p.Challenge)
-		return l.pages.Render(view)
+		return l.draw(t, view)
 	})
 }
 

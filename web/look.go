@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -44,7 +45,7 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 			page = now.For(r.Header.Get("Accept-Language"))
 			h.Add("Vary", "Accept-Language")
 		}
-		page.Base = l.base
+		page.Base = cmp.Or(l.base, baseOf(r))
 	}
 	h.Set("Content-Language", page.Lang())
 	return page

@@ -76,7 +76,17 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 		}
 	}
 	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Door: l.Door}, guard.Decision{})
-	return &issued, err
+	return below(r, &issued), err
+}
+
+// below is a challenge whose picture and sound are asked for where our paths begin.
+func below(r *http.Request, c *challenge.Challenge) *challenge.Challenge {
+	for _, path := range []*string{&c.Image, &c.Audio} {
+		if *path != "" {
+			*path = baseOf(r) + *path
+		}
+	}
+	return c
 }
 
 // codePage is GET /login/code: how to get a one-time code.
@@ -84,8 +94,17 @@ func (l *Login) codePage(c echo.Context) error { return l.showCode(c, http.Statu
 
 func (l *Login) showCode(c echo.Context, status int, view pages.CodeView) error {
 	view.Page, view.Admin, view.Mail = l.Look.Page(c.Response().Header(), c.Request()), l.Admin, l.AskCode != nil
+	view.Back = l.back(c)
 	page, err := pages.RenderCode(view)
 	return WritePage(c, status, page, err)
+}
+
+// back is the sign-in page; empty where that is an app's.
+func (l *Login) back(c echo.Context) string {
+	if l.Look != nil && l.Look.base != "" {
+		return ""
+	}
+	return baseOf(c.Request()) + "/login"
 }
 
 // askCode is POST /login/code: a code is sent to the account's owner. The answer
@@ -104,7 +123,7 @@ func (l *Login) askCode(c echo.Context) error {
 		p := Unusable(http.StatusBadRequest, "problem.no-name")
 		return answer(c, p, func() ([]byte, error) {
 			page := l.Look.Page(c.Response().Header(), c.Request())
-			return pages.RenderCode(pages.CodeView{Page: page, Admin: l.Admin, Mail: true, Problem: p.Words(page)})
+			return pages.RenderCode(pages.CodeView{Page: page, Admin: l.Admin, Mail: true, Problem: p.Words(page), Back: l.back(c)})
 		})
 	}
 	l.AskCode(asked)
@@ -117,15 +136,21 @@ func (l *Login) askCode(c echo.Context) error {
 // view is the page for whoever asks, leading to next.
 func (l *Login) view(c echo.Context, next string) pages.LoginView {
 	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
-	if next = LocalPath(next); next != "/" {
+	if next = l.next(next); next != "/" {
 		view.Next = next
 	}
 	return view
 }
 
 func (l *Login) show(c echo.Context, view pages.LoginView) error {
-	page, err := l.pages.Render(view)
+	page, err := l.draw(c, view)
 	return WritePage(c, http.StatusOK, page, err)
+}
+
+// draw is the page. Its form may lead to another host of the site.
+func (l *Login) draw(c echo.Context, view pages.LoginView) ([]byte, error) {
+	l.opens(c.Response().Header(), view.Next)
+	return l.pages.Render(view)
 }
 
 // leave is POST /logout.
@@ -133,23 +158,5 @@ func (l *Login) leave(c echo.Context) error {
 	if err := l.Sessions.End(c, l.Edge.Client(c.Request())); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, "/login?signed-out=1")
-}
-
-// verifyPath is where proxies ask whether somebody is logged in.
-const verifyPath = "/auth/verify"
-
-// verify is GET /auth/verify, which nginx's auth_request and the forward_auth
-// of Caddy and Traefik ask: 200 with the account's name for a request with a
-// session, 401 otherwise.
-func (l *Login) verify(c echo.Context) error {
-	session, err := l.Sessions.Get(c)
-	if err != nil {
-		return err
-	}
-	if session == nil {
-		return c.NoContent(http.StatusUnauthorized)
-	}
-	c.Response().Header().Set("Remote-User", session.Account.Account)
-	return c.NoContent(http.StatusOK)
+	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/login?signed-out=1")
 }

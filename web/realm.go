@@ -84,16 +84,21 @@ func (t *Realms) byToken(r *http.Request) *Claim {
 }
 
 // byHost is nil for a host that nobody claims. Whoever asks for another's site, by
-// forward-auth, is a proxy that we believe, and says for which in X-Forwarded-Host. A
-// proxy may pass on what its client sent in that header: where the request's own host
-// is a realm's, the two must agree, or a session of one site would open another.
+// forward-auth, is a proxy that we believe, and says for which. A proxy may pass on what
+// its client sent in those headers: where the request's own host is a realm's, all must
+// agree, or a session of one site would open another.
 func (t *Realms) byHost(r *http.Request) (*Claim, bool) {
 	own := t.at(r.Host)
-	if r.URL.Path != verifyPath || !t.Edge.Believes(r) {
+	if !asksForAnother(r.URL.Path) || !t.Edge.Believes(r) {
 		return own, true
 	}
-	var asked *Claim
 	hosts := client.Hops(r.Header, "X-Forwarded-Host")
+	for _, original := range r.Header["X-Original-Url"] {
+		if _, host, _ := cutURL(original); host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	var asked *Claim
 	for i, host := range hosts {
 		c := t.at(host)
 		if i > 0 && c != asked {

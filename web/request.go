@@ -214,7 +214,7 @@ func readJSONForm(c echo.Context, fields []string) (Form, error) {
 // site, and "/" otherwise. Browsers take "//host", "/\host" and paths with
 // control characters in front for other sites.
 func LocalPath(next string) string {
-	if len(next) > 2048 || !strings.HasPrefix(next, "/") || strings.ContainsFunc(next, unicode.IsControl) ||
+	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.ContainsFunc(next, unicode.IsControl) ||
 		strings.Contains(next, `\`) || strings.HasPrefix(next, "//") {
 		return "/"
 	}

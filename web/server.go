@@ -34,12 +34,12 @@ type Public struct {
 func (p *Public) Handler() http.Handler {
 	e := NewEcho(p.Origin, p.Look, p.Log)
 	e.Pre(p.Login.Edge.probes(p.Probes))
-	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/login") })
+	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/login") })
 	p.Login.Routes(e)
-	e.GET(verifyPath, p.Login.verify)
+	p.Login.forwardRoutes(e)
 	Media(e, p.Challenges)
 	p.API.Routes(e)
-	return e
+	return alsoBelow(e)
 }
 
 // NewEcho returns an echo with what all our listeners share: headers, static

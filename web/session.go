@@ -31,7 +31,10 @@ type SessionConfig struct {
 	Door string
 	// Lifetime is how long a session lasts, used or not.
 	Lifetime time.Duration
-	Secure   CookieSecurity
+	// Domain is where a session is good beside the host that it began at: at every name
+	// below, and so to be seen by all of them; empty: nowhere.
+	Domain string
+	Secure CookieSecurity
 	// Changed, if set, is told of an account whose password has changed since
 	// one of its sessions began. That session has ended.
 	Changed func(ctx context.Context, account string)
@@ -59,8 +62,12 @@ func NewSessions(c SessionConfig) *Sessions {
 	return &Sessions{c, m}
 }
 
-// cookie is the name of the door's cookie.
+// cookie is the name of the door's cookie. One that is for several hosts cannot be
+// __Host-; __Secure- still keeps out what was planted on a plain connection.
 func (s *Sessions) cookie(secure bool) string {
+	if secure && s.Domain != "" {
+		return client.SecureOnly + "authguard_" + s.Door
+	}
 	if secure {
 		return client.HostOnly + "authguard_" + s.Door
 	}
@@ -199,7 +206,7 @@ func (s *Sessions) load(c echo.Context) (context.Context, error) {
 
 func (s *Sessions) newCookie(client Client, value string, expires time.Time) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie(s.Secure.Of(client)), Value: value, Path: "/", Expires: expires,
+		Name: s.cookie(s.Secure.Of(client)), Value: value, Path: "/", Domain: s.Domain, Expires: expires,
 		HttpOnly: true, Secure: s.Secure.Of(client), SameSite: http.SameSiteLaxMode,
 	}
 }

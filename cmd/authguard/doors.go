@@ -167,12 +167,16 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed = p.forget
 	}
+	origin := ""
+	if door != admin.Door {
+		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
+	}
 	var ask func(guard.Pass)
 	if p.mailer != nil && (door == admin.Door || p.source == accounts.Source(p.accounts)) {
 		ask = p.mailer.Ask
 	}
 	return &web.Login{
-		Guard: r.guard, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Log: r.log,
+		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Log: r.log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"authguard/guard"
+	"authguard/internal/access"
 	"authguard/internal/alerts"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -45,8 +46,9 @@ type realm struct {
 	control *control.Control
 	api     web.API
 	look    *web.Look
-	hold    atomic.Int64 // nanoseconds for which an attempt may be held
-	door    http.Handler // on the public listener
+	access  atomic.Pointer[access.Rules] // of forward-auth
+	hold    atomic.Int64                 // nanoseconds for which an attempt may be held
+	door    http.Handler                 // on the public listener
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
@@ -207,6 +209,8 @@ func (r *realm) reload(c config.Config) error {
 // adopt takes over what cannot fail.
 func (r *realm) adopt(c config.Config) {
 	r.hold.Store(int64(c.Limits.Hold))
+	rules, _ := access.Compile(c.Access) // which was checked
+	r.access.Store(&rules)
 	r.config = c
 }
 

@@ -13,6 +13,9 @@ import (
 // plant one (RFC 6265bis, section 4.1.3.2).
 const HostOnly = "__Host-"
 
+// SecureOnly begins the names of cookies that are for TLS and for several hosts.
+const SecureOnly = "__Secure-"
+
 // deviceCookie begins the names of device cookies; the account's tag follows,
 // since several people may use one browser.
 const deviceCookie = "authguard_device_"
@@ -60,5 +63,5 @@ func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Durat
 
 // Ours reports whether a cookie is one of ours, and no business of an app behind us.
 func Ours(cookie string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(cookie, HostOnly), "authguard_")
+	return strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(cookie, SecureOnly), HostOnly), "authguard_")
 }

@@ -14,6 +14,8 @@ type ErrorView struct {
 	// Detail is one sentence of the handler's own in the page's language, instead
 	// of the usual one.
 	Detail string
+	// Login is where somebody can sign in, or out and in again; empty: nobody needs to.
+	Login string
 }
 
 // RenderError draws an error page.

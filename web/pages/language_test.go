@@ -82,8 +82,8 @@ func more(p Page, do func(name string, draw func() ([]byte, error))) {
 	for _, wait := range []time.Duration{time.Second, time.Minute, time.Hour, 50 * time.Hour} {
 		message(Message{Kind: SlowDown, RetryAfter: wait})
 	}
-	for _, status := range []int{0, 400, 403, 404, 405, 413, 415, 418, 421, 429, 500, 503} {
-		do(fmt.Sprint(status), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status}) })
+	for _, status := range []int{0, 400, 401, 403, 404, 405, 413, 415, 418, 421, 429, 500, 503} {
+		do(fmt.Sprint(status), func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: status, Login: "/login"}) })
 	}
 }
 

@@ -119,7 +119,7 @@ func (v LoginView) TypeMeanwhile() string {
 }
 
 // Again is the link to another picture.
-func (v LoginView) Again() string { return loginPath(v.Next) }
+func (v LoginView) Again() string { return v.Base + loginPath(v.Next) }
 
 // CodeView is the page that says how to get a one-time code.
 type CodeView struct {
@@ -134,18 +134,12 @@ type CodeView struct {
 	// Problem is a sentence of the handler's own in the page's language, for a form
 	// that was incomplete.
 	Problem string
+	// Back is the sign-in page; empty where that is an application's.
+	Back string
 }
 
 // RenderCode draws the page.
 func RenderCode(v CodeView) ([]byte, error) { return render("code", v) }
-
-// Back is the sign-in page; empty where that is an application's.
-func (v CodeView) Back() string {
-	if v.Base != "" {
-		return ""
-	}
-	return "/login"
-}
 
 // Frame is what surrounds the page.
 func (v CodeView) Frame() frame {

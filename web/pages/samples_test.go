@@ -61,9 +61,9 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"login code":   login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
 		"login busy":   login(LoginView{Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
 		"signed in":    login(LoginView{SignedInAs: hostile, Next: "/account"}),
-		"code":         code(CodeView{}),
+		"code":         code(CodeView{Back: "/login"}),
 		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
-		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile}),
+		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile, Back: "/login"}),
 		"gate":         gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
 		"gate form":    gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
 		"gate widget":  gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
@@ -71,6 +71,8 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"down":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },
 		"late":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
 		"error":        func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
+		"stranger":     func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 401, Login: "/login?next=%2Fx"}) },
+		"no group":     func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login"}) },
 	}
 }
 

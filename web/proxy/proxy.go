@@ -30,7 +30,7 @@ import (
 )
 
 // Base begins the paths that are ours, and not the app's.
-const Base = "/.authguard"
+const Base = web.Base
 
 // BaseOf begins those of a realm that shares its host with others.
 func BaseOf(realm string) string { return Base + "/~" + realm }
