@@ -26,7 +26,8 @@ var mayImport = map[string]string{
 	"captchamode/challenge/remote": "captchamode captchamode/challenge",
 
 	// The policy and the order of things.
-	"guard": counted,
+	"guard":            counted,
+	"guard/redisguard": below,
 
 	// What no other program imports: stores, accounts, lists, alerts.
 	"internal/access":     below,

@@ -29,6 +29,9 @@ type Defaults struct {
 	// it is not there, and belongs to one process. Empty: a restart forgets who has
 	// failed. Known places are not in it: device cookies are good over restarts.
 	Folder string
+	// Background is what else runs until Close, which waits for it: it has to return
+	// when its context ends.
+	Background []func(context.Context)
 	// Spent remembers for the challenges that Default makes which were used up; nil:
 	// this process does. See package redisguard for several.
 	Spent challenge.Spent
@@ -59,7 +62,7 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 	if err := d.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	var made background
+	made := background{run: d.Background}
 	if err := errors.Join(d.count(&made), d.judge(&made), d.ask()); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,6 +60,17 @@ func (m *Memory) Status(_ context.Context, account, place Key, now time.Time) (S
 		return of.Status(place, now, m.limits), nil
 	}
 	return Stranger, nil
+}
+
+// Peek returns a copy of what is remembered of an account; false if that is nothing.
+func (m *Memory) Peek(account Key) (Record, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	of, ok := m.accounts.Peek(account)
+	if !ok {
+		return Record{}, false
+	}
+	return Record{Entries: slices.Clone(of.Entries), Reset: of.Reset}, true
 }
 
 // Remember implements Store.
