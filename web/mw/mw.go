@@ -95,7 +95,7 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	d := &door{
 		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
 		body: MaxBody, judge: told, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
-		sameSite: http.NewCrossOriginProtection(), log: slog.Default(),
+		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
 	if g == nil {
 		return nil, errors.New("there is no guard")
@@ -110,9 +110,8 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	if d.forms, err = route.NewForms(key, time.Now); err != nil {
 		errs = append(errs, err)
 	}
-	d.languages, err = texts.New(nil)
-	pictures, err2 := image.New(image.Config{})
-	if err := errors.Join(append(errs, err, err2)...); err != nil {
+	pictures, err := image.New(image.Config{})
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	g.Illustrate(pictures)

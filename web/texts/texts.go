@@ -29,17 +29,19 @@ import (
 //go:embed *.yaml
 var builtIn embed.FS
 
-// english is the language of last resort, and says which texts there are.
-var english = func() *Language {
+var standard = func() *Set {
 	set, err := New(nil)
 	if err != nil {
 		panic(err) // a mistake in this package
 	}
-	return set.languages[0]
+	return set
 }()
 
-// English is the language of those who ask for none.
-func English() *Language { return english }
+// Standard is the built-in languages alone.
+func Standard() *Set { return standard }
+
+// English is the language of those who ask for none, and says which texts there are.
+func English() *Language { return standard.languages[0] }
 
 // A Set is the languages that a site speaks. It is safe for concurrent use.
 type Set struct {
