@@ -32,8 +32,8 @@ var runs = map[string]string{
 	"yaml":    "TestTheDocsConfigurationsLoad",
 }
 
-// later are blocks whose tests are being written.
-var later = map[string]bool{}
+// placeholder is an … outside of a comment: no program takes it.
+var placeholder = regexp.MustCompile(`(?m)^[^#\n]*?…`)
 
 // Whatever a document gives people to paste is read out of it and run by a test.
 func TestReadmeAndDocsHoldNothingThatNobodyRuns(t *testing.T) {
@@ -49,11 +49,13 @@ func TestReadmeAndDocsHoldNothingThatNobodyRuns(t *testing.T) {
 		for _, b := range d.Blocks {
 			at := fmt.Sprintf("%s:%d", b.Doc, b.Line)
 			switch {
-			case later[b.Doc+" "+b.Language]:
 			case b.Language == "":
 				t.Errorf("%s: a block without a language: put ``` and its name around it", at)
 			case len(b.Tests) == 0 && runs[b.Language] == "":
 				t.Errorf("%s: nobody runs this %s: write a test and <!-- test: TestName --> above the block", at, b.Language)
+			}
+			if b.Language != "text" && b.Language != "console" && b.Language != "json" && placeholder.MatchString(b.Text) {
+				t.Errorf("%s: what the reader puts in is in capitals, and no …", at)
 			}
 			claims += min(1, len(b.Tests))
 			for _, name := range b.Tests {
@@ -97,8 +99,8 @@ func testsHere(t *testing.T) map[string]string {
 	return found
 }
 
-// names tells whether a test, or what it calls in its own package, has a document's
-// path written in it, or that of its folder.
+// names tells whether a test, or what it calls in its own package, reads by doctest,
+// and has a document's path written in it, or that of its folder.
 func names(t *testing.T, dir, test, doc string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -117,7 +119,7 @@ func names(t *testing.T, dir, test, doc string) bool {
 			}
 		}
 	}
-	seen, found := map[string]bool{}, false
+	seen, found, reads := map[string]bool{}, false, false
 	var look func(name string)
 	look = func(name string) {
 		if seen[name] {
@@ -128,6 +130,7 @@ func names(t *testing.T, dir, test, doc string) bool {
 			ast.Inspect(body, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.Ident:
+					reads = reads || n.Name == "doctest"
 					look(n.Name)
 				case *ast.BasicLit:
 					found = found || n.Value == `"`+doc+`"` || n.Value == `"`+path.Dir(doc)+`/"`
@@ -137,7 +140,7 @@ func names(t *testing.T, dir, test, doc string) bool {
 		}
 	}
 	look(test)
-	return found
+	return found && reads
 }
 
 // What takes minutes and rivals' code to run is there, flags and all.
