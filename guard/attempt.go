@@ -33,6 +33,9 @@ type view struct {
 	passed     bool   // and it is good: known once the attempt is charged
 	badPass    bool   // or it was not, and counts no more
 	guess      uint32 // stands for the password; see Charge
+	// Of an attempt that is pretended to: what was counted before, and why it is.
+	before    [subjectCount]failures.Usage
+	pretended Reasons
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -58,7 +61,11 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	if d.Passed = v.passed; v.badPass {
 		d.Reasons.first(Reason{Cause: PassFailed})
 	}
-	if d.Action == Proceed {
+	if d.Action == Proceed && v.Apart {
+		d.Action, d.RetryAfter, d.Reasons = Pretend, 0, v.pretended
+		g.config.Mode.Failed(ofPair(v.Account, v.Address), v.Address, v.Now)
+		d.Ticket.fill(&a, &v, &d)
+	} else if d.Action == Proceed {
 		d.Insufficient = v.insufficient()
 		d.Ticket.fill(&a, &v, &d)
 		return d, nil
@@ -133,6 +140,9 @@ func (v *view) lifts() (l lift) {
 	if v.listed == Allowed {
 		l |= allowedAddress
 	}
+	if v.Apart {
+		l |= pretending
+	}
 	return l
 }
 
@@ -154,7 +164,7 @@ func (v *view) modeAsks() bool {
 func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 	d.refuse(Reason{Cause: BadAccountName}, 0)
 	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.config.Store.Settle(afterwards(ctx), v.Charge, Failed); err != nil {
+	if err := g.settle(afterwards(ctx), v.Charge, Failed); err != nil {
 		return d, fmt.Errorf("guard: settling an attempt without a name: %w", err)
 	}
 	return d, nil
@@ -175,12 +185,15 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		}
 		if decide(v, patient, d) {
 			waiting = g.waiting.waiter(waiting, v)
-			patient = waiting.wait(ctx, v.blockedBy(), 2*v.rules.policy.PendingFor)
+			patient = waiting.wait(ctx, v.blockedBy(&g.digests), 2*v.rules.policy.PendingFor)
 			v.gone = !patient && ctx.Err() != nil
 			v.Now = g.config.Now()
 			continue
 		}
 		switch {
+		case d.Action == Pretend:
+			v.pretend(d)
+			continue
 		case d.Action == Proceed && v.showed && !d.Privileged:
 			if err := g.checkPass(ctx, a, v); err != nil {
 				return err
@@ -212,8 +225,11 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	}
 	var err error
 	v.ID = failures.ChargeID{}
-	if v.Charge, err = g.config.Store.Begin(ctx, v.Charge); err != nil {
+	if v.Charge, err = g.begin(ctx, v.Charge); err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
+	}
+	if v.Apart {
+		v.alsoBefore()
 	}
 	if v.PlaceErr != nil {
 		if ctx.Err() == nil { // a client that hangs up is no failure of the store
@@ -225,11 +241,12 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 }
 
 // blockedBy is the key of the first subject without room.
-func (v *view) blockedBy() failures.Key {
+func (v *view) blockedBy(digests *digester) failures.Key {
 	first, last := v.Counted()
+	really := digests.apart(v.Charge)
 	for i := first; i < last; i++ {
 		if v.Usage[i].Over&v.Bind(i) != 0 {
-			return v.Subjects()[i].Key
+			return really.Subjects()[i].Key
 		}
 	}
 	return failures.Key{}
@@ -238,7 +255,7 @@ func (v *view) blockedBy() failures.Key {
 // withdraw takes back every charge of an attempt whose password was not looked
 // at.
 func (g *Guard) withdraw(ctx context.Context, c *Charge) error {
-	err := g.config.Store.Settle(afterwards(ctx), *c, Withdrawn)
+	err := g.settle(afterwards(ctx), *c, Withdrawn)
 	g.wake(c)
 	if err != nil {
 		return fmt.Errorf("guard: taking back a charge: %w", err)
@@ -260,7 +277,8 @@ func afterwards(ctx context.Context) context.Context {
 func (g *Guard) wake(c *Charge) {
 	if g.waiting.waiting.Load() > 0 {
 		first, last := c.Counted()
-		subjects := c.Subjects()
+		really := g.digests.apart(*c)
+		subjects := really.Subjects()
 		g.waiting.wake(subjects[first:last])
 	}
 }
@@ -302,6 +320,7 @@ type Ticket struct {
 
 	// For the event.
 	passed    bool // a one-time code was good
+	pretended bool // nobody looks at the password
 	name      string
 	directory string
 	door      string
@@ -323,14 +342,14 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Door, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed = d.Reasons, int32(v.accountFailures()), v.passed
+	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart
 }
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds = &t.rules.calm.ladders, &t.rules.binds[0]
+	c.Ladders, c.Binds, c.Apart = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
 		c.Device, c.AtDevice = t.place, true
@@ -395,8 +414,14 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if insufficient {
 		o = Insufficient
 	}
+	if t.pretended && o == Succeeded { // whatever its door says
+		insufficient, o = true, Insufficient
+	}
 	if err := t.end(o); err != nil {
 		return err
+	}
+	if t.pretended {
+		return g.endPretended(ctx, &t, o)
 	}
 	c := t.charge()
 	c.Now = g.settledAt(&t, o)
@@ -483,7 +508,7 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 // challenge: the password must not be looked at. The error means that a charge
 // could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed || d.Privileged || d.Solve.Solved || d.Passed || !g.config.Mode.On() {
+	if d.Action != Proceed && d.Action != Pretend || d.Privileged || d.Solve.Solved || d.Passed || !g.config.Mode.On() {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
@@ -522,13 +547,20 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 // cancelled by then, the attempt has failed: nobody can say how far the check had
 // come, and whoever hangs up has still guessed. A deadline abandons it.
 //
+// Where the decision is Pretend, verify is not called, and Login takes as long as the
+// newest wrong passwords did.
+//
 // The attempt succeeded if and only if ok is true.
 func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
 	d, err = g.Begin(ctx, a)
+	if err == nil && d.Action == Pretend {
+		g.pace.keep(ctx)
+		return d, false, g.Settle(ctx, d.Ticket, Failed)
+	}
 	if err != nil || d.Action != Proceed {
 		return d, false, err
 	}
-	outcome := Abandoned
+	outcome, began := Abandoned, time.Now()
 	defer func() {
 		if outcome == Abandoned && errors.Is(ctx.Err(), context.Canceled) {
 			outcome = Failed
@@ -546,6 +578,8 @@ func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Contex
 	if err != nil {
 		return d, false, fmt.Errorf("guard: checking the password: %w", err)
 	}
-	outcome = OutcomeOf(ok)
+	if outcome = OutcomeOf(ok); !ok {
+		g.pace.note(time.Since(began))
+	}
 	return d, ok, nil
 }

@@ -51,7 +51,7 @@ func (v *view) worthWaiting() bool {
 // it may be patient, what only undecided attempts fill does not count.
 func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
-	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait} {
+	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait, Pretend} {
 		first, last := v.Counted()
 		for i := first; i < last; i++ {
 			over := v.Usage[i].Over

@@ -53,6 +53,8 @@ func (e *Explanation) Summary() string {
 		return "The next attempt would be asked to solve a CAPTCHA before its password is looked at."
 	case Wait:
 		return "The next attempt would have to wait " + Spell(d.RetryAfter) + "."
+	case Pretend:
+		return "The next attempt would be answered like one with a wrong password, without looking at its password."
 	case Forget:
 		return "The place has used up its budget: the next attempt from there would be decided like a stranger's."
 	}

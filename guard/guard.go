@@ -85,6 +85,7 @@ type Guard struct {
 	stop    func()        // of what Default has started
 	tallies sync.Map      // of events, by name
 	edges   edges
+	pace    pace
 }
 
 // New returns a guard, or every problem with the config.
@@ -193,9 +194,25 @@ type Attempt struct {
 // MaxDevices is how many device cookies of one attempt are looked at.
 const MaxDevices = 8
 
+// Checks reports whether a password check is to be made for the attempt: of the
+// password, or for Pretend of a Decoy.
+func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == Pretend }
+
+// Offered is what to check in the password's place: the password itself where that may
+// be looked at, and else a Decoy.
+func (d *Decision) Offered(password string) string {
+	if d.Action == Proceed {
+		return password
+	}
+	return Decoy(password)
+}
+
 // A Decision is the answer to an attempt. The zero Decision refuses.
 type Decision struct {
-	// Action is Proceed, Wait, Challenge or Refuse.
+	// Action is Proceed, Wait, Challenge or Refuse; or Pretend: whoever asked is to be
+	// answered as for a wrong password, after as long a check, by a text that is no
+	// password (Decoy), and the ticket settled. Only who has made a limit with that
+	// action meets it.
 	Action Action
 	// RetryAfter is how long to wait before the next try: for Wait until the
 	// attempt is due, for Refuse until there may be room again.
@@ -221,7 +238,8 @@ type Decision struct {
 	counted bool
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
-	// Ticket is what Settle wants; it is of use only for Proceed.
+	// Ticket is what Settle wants; it is of use only for Proceed and
+	// Pretend.
 	Ticket Ticket
 }
 

@@ -69,7 +69,7 @@ func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 	v.showed, v.badPass = false, true
 	v.bindAll()
 	g.config.Mode.Observe(captchamode.Failure, v.Address)
-	if err := g.config.Store.Settle(afterwards(ctx), address, Failed); err != nil {
+	if err := g.settle(afterwards(ctx), address, Failed); err != nil {
 		return fmt.Errorf("guard: charging a wrong code: %w", err)
 	}
 	return g.withdraw(ctx, &account)

@@ -18,6 +18,8 @@ const (
 	Forget
 	Challenge
 	Wait
+	// Pretend answers as for a wrong password, without looking at it.
+	Pretend
 	// Alert stops nothing (limits on events only): somebody is told.
 	Alert
 	Proceed
@@ -128,7 +130,7 @@ func WorkLevel(failures int) uint8 {
 	return uint8(min((failures-WorkFrom)/WorkEvery+1, 255))
 }
 
-var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Alert: "alert", Proceed: "proceed"}
+var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Pretend: "pretend", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.
 func (a Action) String() string {

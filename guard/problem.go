@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"authguard/failures"
@@ -30,9 +31,9 @@ func (p Policy) Validate() error {
 // Problems is everything that is wrong with the policy.
 func (p Policy) Problems() []Problem {
 	var c checker
-	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse)
-	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse)
-	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse)
+	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse, Pretend)
+	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse, Pretend)
+	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse, Pretend)
 	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",
@@ -64,8 +65,7 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
-		ok = c.check(l.Then == allowed[0] || l.Then == allowed[1], at+".then",
-			"must be %s or %s, not %s", allowed[0], allowed[1], l.Then) && ok
+		ok = c.check(slices.Contains(allowed, l.Then), at+".then", "must be %s, not %s", oneOf(allowed), l.Then) && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
@@ -126,9 +126,23 @@ func (c *checker) reachable(at, what string, limits []Limit, this int) {
 
 // bars reports whether nothing gets by a full rung of this action that could fill
 // one of the other: a solved challenge gets by one that asks for it, nothing by
-// Wait, everything by Alert.
+// Wait and Pretend, which charge nothing, and everything by Alert.
 func (a Action) bars(other Action) bool {
-	return a == Wait || a <= other && a != Alert
+	return a == Wait || a == Pretend || a <= other && a != Alert
+}
+
+// oneOf lists actions as a sentence does.
+func oneOf(all []Action) (text string) {
+	for i, a := range all {
+		switch {
+		case i > 0 && i == len(all)-1:
+			text += " or "
+		case i > 0:
+			text += ", "
+		}
+		text += a.String()
+	}
+	return text
 }
 
 // reachableAtPace says so if the delays between two tries are too long for the

@@ -41,7 +41,8 @@ const (
 	likelyProxy                     // the address may be a proxy that nobody configured (R9)
 	allowedAddress                  // an administrator said so
 	shownPass                       // a one-time code came along
-	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass
+	pretending                      // it is counted where those are that are pretended to
+	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending
 )
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -89,7 +90,10 @@ func compile(p Policy) (*rules, error) {
 func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
 	bind := r.enforce
 	if l&shownPass != 0 && r.kind == OnAccount {
-		bind &^= r.then[Refuse]
+		bind &^= r.then[Refuse] | r.then[Pretend]
+	}
+	if l&pretending != 0 {
+		bind &^= r.then[Pretend]
 	}
 	if l&(claimedSolve|shownPass) != 0 { // whoever has a code is known to be a person
 		bind &^= r.challenged(status, l&likelyProxy != 0)
@@ -109,7 +113,7 @@ func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
 func (r *rule) challenged(status trusted.Status, proxy bool) failures.Mask {
 	m := r.then[Challenge]
 	if r.ofAddress() && (status == trusted.Spent || proxy) {
-		m |= r.then[Refuse]
+		m |= r.then[Refuse] | r.then[Pretend]
 	}
 	return m
 }

@@ -84,6 +84,9 @@ type Charge struct {
 	// Nobodys says that the address is nobody's own: it is no place, whatever is
 	// known of it, and a success makes it none. A device may be one there.
 	Nobodys bool
+	// Apart is the guard's: the charge is one of those that are pretended to, which
+	// have keys of their own. Stores need not know.
+	Apart bool
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool

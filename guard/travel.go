@@ -43,6 +43,7 @@ const (
 	repeatFlag     = 8
 	lackingFlag    = 16
 	sprayedFlag    = 32
+	pretendedFlag  = 64
 )
 
 // A travelling ticket is this, big endian, then directory, 0, name.
@@ -109,6 +110,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	if t.passed {
 		fixed.Flags |= passedFlag
 	}
+	if t.pretended {
+		fixed.Flags |= pretendedFlag
+	}
 	b, _ := binary.Append(nil, binary.BigEndian, &fixed) // fails only for a type without a size
 	b = append(b, t.directory+"\x00"+t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(nil, nil, b, nil))
@@ -140,7 +144,7 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
 		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray,
-		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
+		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, pretended: fixed.Flags&pretendedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged

@@ -138,6 +138,8 @@ func (a *API) begin(c echo.Context) error {
 		out.Words = append(out.Words, r.String())
 	}
 	switch d.Action {
+	case guard.Pretend:
+		out.Ticket, out.PasswordSuffices = a.Guard.Seal(&d.Ticket), new(bool)
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
 		suffices := !d.Insufficient

@@ -106,7 +106,7 @@ func (l *Login) attempt(c echo.Context) (err error) {
 		}
 		return l.overloaded(t, time.Second)
 	}
-	if t.decision.Action != guard.Proceed {
+	if !t.decision.Checks() {
 		return l.stopped(t)
 	}
 	if failed := l.failed(); failed != nil {
@@ -141,14 +141,14 @@ func noPassword(password string) string {
 // check looks at the password and settles.
 func (l *Login) check(t *try) error {
 	ctx := t.Request().Context()
-	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.form["password"], l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
-	if t.decision.Action != guard.Proceed {
+	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.decision.Offered(t.form["password"]), l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
+	if !t.decision.Checks() {
 		if !errors.Is(err, errRechecked) {
 			l.Log.Error("attempt could not be withdrawn", "error", err)
 		}
 		return l.stopped(t)
 	}
-	right := ok && l.opensTo(login)
+	right := ok && l.opensTo(login) && t.decision.Action == guard.Proceed
 	ok = right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
 	if err == nil {
 		err = l.write(t, login, ok)
@@ -224,7 +224,7 @@ var errRechecked = errors.New("web: the attempt has to solve a challenge first")
 // recheck asks the guard again once the password's turn has come.
 func (l *Login) recheck(ctx context.Context, t *try) error {
 	err := l.Guard.Recheck(ctx, &t.decision)
-	if err == nil && t.decision.Action != guard.Proceed {
+	if err == nil && !t.decision.Checks() {
 		err = errRechecked
 	}
 	return err

@@ -44,7 +44,7 @@ var (
 	eventsType     = reflect.TypeFor[[]Event]()
 	eventLimitType = reflect.TypeFor[guard.EventLimit]()
 	eventPattern   = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
-	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "forget": guard.Forget}
+	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend, "forget": guard.Forget}
 	eventActions   = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
 	eventSubjects  = map[string]guard.SubjectKind{
 		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,

@@ -52,7 +52,7 @@ func (t *Tops) Handle(batch []guard.Event) {
 		switch events.EndingOf(e) {
 		case events.Failed:
 			one.Failures = 1
-		case events.Refused, events.Challenged, events.Waited:
+		case events.Refused, events.Challenged, events.Waited, events.Pretended:
 			one.Stopped = 1
 		default:
 			continue

@@ -15,12 +15,13 @@ const (
 	Refused
 	Challenged
 	Waited
+	Pretended
 	endings int = iota
 )
 
 var endingNames = [...]string{
 	Undecided: "undecided", Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned",
-	Refused: "refused", Challenged: "challenged", Waited: "waited",
+	Refused: "refused", Challenged: "challenged", Waited: "waited", Pretended: "pretended",
 }
 
 // String is the ending's stable name.
@@ -44,6 +45,8 @@ func EndingOf(e *guard.Event) Ending {
 		return Challenged
 	case e.Action == guard.Wait:
 		return Waited
+	case e.Action == guard.Pretend:
+		return Pretended
 	default:
 		return Refused
 	}

@@ -29,7 +29,7 @@ var _ Sink = (*Log)(nil)
 
 var messages = [endings]string{
 	Failed: "attempt failed", Succeeded: "attempt succeeded", Abandoned: "attempt abandoned",
-	Refused: "attempt refused", Challenged: "attempt challenged", Waited: "attempt told to wait",
+	Refused: "attempt refused", Challenged: "attempt challenged", Waited: "attempt told to wait", Pretended: "attempt pretended to",
 }
 
 // NewLog returns a sink that writes to the logger.

@@ -86,17 +86,17 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	case d.Action == guard.Challenge:
 		return nil, echo.NewHTTPError(http.StatusForbidden,
 			"A CAPTCHA is needed first. Sign out and sign in again, where you can solve it, and change the password then.")
-	case d.Action != guard.Proceed:
+	case !d.Checks():
 		return nil, echo.NewHTTPError(http.StatusTooManyRequests,
 			"There were too many wrong passwords. Try again in "+guard.Spell(max(d.RetryAfter, time.Second))+". The password is as it was.")
 	}
-	login, right, err := s.Login.Passwords.Check(ctx, name, password, s.Login.Asker(&d), nil)
+	login, right, err := s.Login.Passwords.Check(ctx, name, d.Offered(password), s.Login.Asker(&d), nil)
 	switch {
 	case err != nil:
 		s.settle(ctx, d.Ticket, guard.Abandoned)
 		s.Login.Unchecked(c, err)
 		return nil, echo.NewHTTPError(http.StatusServiceUnavailable, "The current password cannot be checked right now. Try again in a moment. The password is as it was.")
-	case !right || login.Account != name:
+	case !right || login.Account != name || d.Action != guard.Proceed:
 		s.settle(ctx, d.Ticket, guard.Failed)
 		return nil, nil
 	case d.Insufficient: // the guard makes a failure of it

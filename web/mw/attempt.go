@@ -133,11 +133,11 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 		a.answer(w, overloaded())
 		return
 	}
-	if a.decision.Action != guard.Proceed {
+	if !a.decision.Checks() {
 		a.stopped(w)
 		return
 	}
-	if a.decision.Insufficient { // what is sprayed is answered like a wrong one (R28)
+	if a.decision.Insufficient || a.decision.Action == guard.Pretend { // what is sprayed, or pretended to, is answered like a wrong one (R28)
 		a.sent.Body = offer.Spoil(r, a.sent.Body, rand.Text())
 		if len(a.sent.Body) > 0 {
 			a.sent.Restore(r)

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
@@ -564,3 +565,25 @@ func TestAWrongOptionIsSeenWhenTheProgramStarts(t *testing.T) {
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func TestAHandlerSeesNoPasswordOfWhoIsPretendedTo(t *testing.T) {
+	t.Parallel()
+	var got error
+	var saw string
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("username") == "alice" {
+			saw, got = r.FormValue("password"), mw.Succeeded(r)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	p := s.guard.Policy()
+	p.Address = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	if err := s.guard.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	s.try("203.0.113.9", "bob", "wrong")
+	s.try("203.0.113.9", "alice", "right")
+	if saw == "right" || !errors.Is(got, guard.ErrInsufficient) {
+		t.Errorf("the handler saw %q, and Succeeded said %v", saw, got)
+	}
+}

@@ -146,16 +146,16 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 			a.Solve, a.Pass = v.solve, v.code // one solve, one attempt (R17)
 		}
 		d, err := v.guard.Begin(r.Context(), a)
-		if err != nil || d.Action != guard.Proceed {
+		if err != nil || !d.Checks() {
 			v.settle(guard.Abandoned)
 			v.stopped(w, r, c, d, err)
 			return
 		}
 		v.attempts = append(v.attempts, d)
-		insufficient = insufficient || d.Insufficient
+		insufficient = insufficient || d.Insufficient || d.Action == guard.Pretend
 	}
 	if insufficient {
-		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // what is sprayed is answered like a wrong one (R28)
+		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // what is sprayed, or pretended to, is answered like a wrong one (R28)
 		v.sent.restore(r)
 	}
 	v.pass(w, r)

@@ -870,3 +870,27 @@ func TestR20AbandonedLoginsArePressure(t *testing.T) {
 		t.Errorf("a place where nobody logged in is %v", got)
 	}
 }
+
+// Who is pretended to gets the app's own answer to a wrong password.
+func TestAnAppAnswersWhoIsPretendedToAsAWrongPassword(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	p := d.Policy()
+	p.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	if err := d.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	d.app.answer = func(w http.ResponseWriter, _ bool) {
+		password, _ := d.app.lastSeen()
+		wordpress(w, password == "right")
+	}
+	wrong := d.send(t, "203.0.113.8", form("username=carol&password=wrong&remember=1"))
+	r := d.send(t, "203.0.113.9", form("username=carol&password=right&remember=1"))
+	password, last := d.app.lastSeen()
+	if r.StatusCode != wrong.StatusCode || text(t, r) != text(t, wrong) || len(r.Cookies()) != len(wrong.Cookies()) {
+		t.Errorf("%d %v, a wrong one %d %v", r.StatusCode, r.Header, wrong.StatusCode, wrong.Header)
+	}
+	if password == "right" || last.PostFormValue("remember") != "1" || last.PostFormValue("username") != "carol" {
+		t.Errorf("the app saw %q, %v", password, last.PostForm)
+	}
+}

@@ -1,0 +1,190 @@
+package authguard_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/world"
+)
+
+// pretending is a policy with one limit that pretends, and delays and challenges as
+// out of the box where with says so.
+func pretending(change func(p *guard.Policy)) world.Options {
+	p := guard.DefaultPolicy()
+	change(&p)
+	return world.Options{Policy: &p}
+}
+
+// black is a limit of five a day that pretends.
+var black = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Pretend}}
+
+// ladders put that limit on each subject.
+var ladders = map[string]func(p *guard.Policy){
+	"address": func(p *guard.Policy) { p.Address, p.Account = black, nil },
+	"network": func(p *guard.Policy) { p.Network, p.Account = black, nil },
+	"account": func(p *guard.Policy) { p.Account = black },
+}
+
+func TestR1AndR3ALimitThatPretendsLooksAtExactlySoManyPasswords(t *testing.T) {
+	t.Parallel()
+	for name, change := range ladders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := pretending(func(p *guard.Policy) { change(p); p.PairDelay = guard.Delay{} })
+				o.Running = true
+				w := world.New(t, o)
+				w.CheckTakes = 100 * time.Millisecond
+				burst(200, 50, func(int) { w.Wrong(t, "alice", nowhere) })
+				if got := w.Checked("alice"); got != 5 {
+					t.Errorf("%d passwords were looked at, want 5", got)
+				}
+				right := world.New(t, o) // R3: twenty right ones at once all get in
+				right.CheckTakes = 100 * time.Millisecond
+				var in atomic.Int64
+				burst(20, 20, func(i int) {
+					if right.Right(t, fmt.Sprint("user", i%20), nowhere) {
+						in.Add(1)
+					}
+				})
+				if in.Load() != 20 {
+					t.Errorf("%d of 20 right passwords at once got in", in.Load())
+				}
+			})
+		})
+	}
+}
+
+// Who is pretended to meets the delays that wrong passwords have, one after the other.
+func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
+	t.Parallel()
+	for name, change := range ladders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, pretending(change), func(t *testing.T, w *world.World) {
+				for i := range 5 { // the limit is full
+					w.Wrong(t, map[bool]string{true: "alice", false: fmt.Sprint("other", i)}[name == "account"], map[bool]string{true: address(i), false: nowhere}[name == "account"])
+				}
+				account, from := "victim", nowhere
+				if name == "account" {
+					account = "alice"
+				}
+				plain := world.New(t, world.Options{Policy: func() *guard.Policy {
+					p := guard.DefaultPolicy()
+					p.Account, p.Address = nil, nil
+					return &p
+				}()})
+				for i := range 12 {
+					d, p := w.Wrong(t, account, from), plain.Wrong(t, account, from)
+					if want := map[guard.Action]guard.Action{guard.Proceed: guard.Pretend}[p.Action]; d.Action != want && d.Action != p.Action || d.RetryAfter != p.RetryAfter {
+						t.Fatalf("%d: %v in %v, where a wrong password meets %v in %v", i, d.Action, d.RetryAfter, p.Action, p.RetryAfter)
+					}
+					step := max(p.RetryAfter, 300*time.Millisecond)
+					w.Clock.Advance(step)
+					plain.Clock.Advance(step)
+				}
+			})
+		})
+	}
+}
+
+func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
+	t.Parallel()
+	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.Delay{} }), func(t *testing.T, w *world.World) {
+		home := world.From("alice", home)
+		if _, ok := w.Try(t, home, world.Right); !ok {
+			t.Fatal("alice cannot log in")
+		}
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
+		}
+		before := w.Checked("alice")
+		w.Clock.Advance(time.Hour)
+		for i := range 50 { // knocking, with the right password too
+			d, ok := w.Try(t, world.From("alice", address(100+i)), []string{"wrong", world.Right}[i%2])
+			if ok || d.Action != guard.Pretend || d.RetryAfter != 0 || d.Privileged || !slices.Contains(d.Reasons.Codes(), "limit:account") {
+				t.Fatalf("%v %v %v", d.Action, d.Reasons.Codes(), ok)
+			}
+			w.Clock.Advance(time.Minute)
+		}
+		if got := w.Checked("alice"); got != before {
+			t.Errorf("%d passwords were looked at", got-before)
+		}
+		if _, ok := w.Try(t, home, world.Right); !ok { // R14
+			t.Error("the owner at home is pretended to")
+		}
+		w.Clock.Advance(23*time.Hour - 49*time.Minute)
+		if d, ok := w.Try(t, world.From("alice", address(500)), world.Right); !ok {
+			t.Errorf("a day after the last that was looked at: %v %v", d.Action, d.Reasons.Codes())
+		}
+	})
+}
+
+func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
+	t.Parallel()
+	for _, sealed := range []bool{false, true} {
+		w := world.New(t, pretending(ladders["account"]))
+		for i := range 5 {
+			w.Wrong(t, "alice", address(i))
+		}
+		begin := func() guard.Ticket {
+			d, err := w.Begin(t.Context(), world.From("alice", nowhere))
+			if err != nil || d.Action != guard.Pretend {
+				t.Fatalf("%v %v", d.Action, err)
+			}
+			if !sealed {
+				return d.Ticket
+			}
+			ticket, err := w.Open(w.Seal(&d.Ticket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ticket
+		}
+		ticket := begin()
+		if err := w.Settle(t.Context(), ticket, guard.Succeeded); !errors.Is(err, guard.ErrInsufficient) {
+			t.Errorf("settled as a success: %v", err)
+		}
+		if err := w.Settle(t.Context(), ticket, guard.Failed); !errors.Is(err, guard.ErrSettled) {
+			t.Errorf("settled again: %v", err)
+		}
+		if cookie, _, _ := w.Guard.Device(ticket); cookie != "" {
+			t.Error("it got a device cookie")
+		}
+		for range 9 { // what was not done counts nowhere: there is never a delay
+			if err := w.Settle(t.Context(), begin(), guard.Abandoned); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(w.Events()); n != 5+10 {
+			t.Errorf("%d events, want one for each", n)
+		}
+	}
+}
+
+func TestR20PretendingIsPressure(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, pretending(ladders["account"]))
+	for i := range 9 {
+		w.Wrong(t, "alice", address(i))
+	}
+	if got := w.Mode.State().Pressure.Total(); got != 9 {
+		t.Errorf("the pressure is %d, want 9", got)
+	}
+}
+
+func TestADecoyIsNeverThePassword(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 26, 27, 72, 1000} {
+		password := string(make([]byte, n))
+		if one := guard.Decoy(password); one == password || len(one) != max(n, 26) || one == guard.Decoy(password) {
+			t.Errorf("%d: %q", n, one)
+		}
+	}
+}
