@@ -157,6 +157,17 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	ask("bob", "192.0.2.1", "") // challenge
 	b.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("203.0.113.7/32"), Verdict: guard.Blocked}})
 	ask("dora", "203.0.113.7", "") // refuse
+	usual := b.Policy()
+	hole := usual
+	hole.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	if err := b.SetPolicy(hole); err != nil {
+		t.Fatal(err)
+	}
+	b.Wrong(t, "frank", "192.0.2.8")
+	ask("frank", "192.0.2.9", "") // pretend
+	if err := b.SetPolicy(usual); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"refuse", "wait", "challenge", "refuse", "wait", "challenge", "unknown"} {
 		send(b.doors, event+name, `{"subject":"room 12","inline":["image"]}`)
 	}

@@ -222,8 +222,8 @@ func (a *attack) summary(end time.Time) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("It lasted %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
-	line("Failed: %d, challenged: %d, told to wait: %d, refused: %d, answered as if wrong: %d.",
-		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused], a.counts[events.Pretended])
+	line("Failed: %d, challenged: %d, told to wait: %d, refused: %d.",
+		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+a.counts[events.Pretended])
 	line("From about %d addresses, for about %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
 	line("Busiest addresses (with at least this many each): %s.", a.addresses.first(func(s string) string { return s }))
 	line("Most attacked accounts (with at least this many each): %s.", a.accounts.first(Name))
