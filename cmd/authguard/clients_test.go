@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"authguard/internal/apitest"
+	"authguard/internal/doctest"
+)
+
+// A clientOf a language calls the documented login: of alice, whose password is
+// rightPassword; with a wrong one, often; and from an address that is blocked. Each
+// time it prints what login returns, as JSON.
+var clientOf = map[string]struct{ program, before, after string }{
+	"python": {"python3", "", `
+import json, sys
+def check(account, password):
+    return account.startswith("alice") and password == "correct horse"
+for account, password, address in json.load(open(sys.argv[1])):
+    print(json.dumps(login(account, password, address, check)))
+`},
+	"js": {"node", "", `
+import { readFileSync } from "node:fs"
+const check = async (account, password) => account.startsWith("alice") && password === "correct horse"
+for (const one of JSON.parse(readFileSync(process.argv[2]))) console.log(JSON.stringify(await login(...one, check)))
+`},
+	"php": {"php", "<?php\n", `
+$check = fn ($account, $password) => str_starts_with($account, 'alice') && $password === 'correct horse';
+foreach (json_decode(file_get_contents($argv[1])) as $one) {
+    echo json_encode(guard_login(...$one, check: $check)), "\n";
+}
+`},
+	"sh": {"bash", "", `
+check() { case $1 in alice*) [ "$2" = "correct horse" ] ;; *) false ;; esac; }
+jq -c '.[]' "$1" | while read -r one; do
+	echo "[$(login "$(jq -r '.[0]' <<<"$one")" "$(jq -r '.[1]' <<<"$one")" "$(jq -r '.[2]' <<<"$one")"), {}]"
+done
+`},
+}
+
+// runs the documented client and returns what its logins returned.
+func (c clientCall) run(t *testing.T, tries ...[3]string) (all []returned) {
+	t.Helper()
+	of, known := clientOf[c.block.Language]
+	if !known {
+		t.Fatalf("how is %s run?", c.block.Language)
+	}
+	dir := t.TempDir()
+	questions, _ := json.Marshal(tries)
+	program, input := filepath.Join(dir, "client."+map[string]string{"js": "mjs"}[c.block.Language]), filepath.Join(dir, "tries")
+	for path, text := range map[string]string{program: of.before + c.block.Text + of.after, input: string(questions)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(of.program, program, input)
+	cmd.Env = append(os.Environ(), "GUARD_URL="+c.url, "GUARD_TOKEN="+c.token)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", of.program, err, out, err.(*exec.ExitError).Stderr)
+	}
+	for line := range strings.Lines(string(out)) {
+		var one returned
+		if err := json.Unmarshal([]byte(line), &[]any{&one.status, &one.answer}); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+type clientCall struct {
+	block      doctest.Block
+	url, token string
+}
+
+// What a documented login returned.
+type returned struct {
+	status int
+	answer any
+}
+
+func (r returned) field(name string) (text string) {
+	fields, _ := r.answer.(map[string]any)
+	if fields[name] != nil {
+		text = fmt.Sprint(fields[name])
+	}
+	return text
+}
+
+// heldToTheDocument is where a program of somebody else's asks a server, so that its calls
+// are held against the API's document.
+func heldToTheDocument(t *testing.T, s *server) string {
+	t.Helper()
+	to, err := url.Parse(s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := httptest.NewServer(apitest.Handler(t, httputil.NewSingleHostReverseProxy(to)))
+	t.Cleanup(held.Close)
+	return held.URL
+}
+
+// TestTheDocsClientsAskAndFailClosed runs each client of docs/api.md against a server,
+// against one that takes the connection and says nothing, and against none.
+func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n")
+	s.must("block", "192.0.2.66")
+	token := strings.TrimSpace(s.must("token", "add", "docs"))
+	held := heldToTheDocument(t, s)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for i, block := range doctest.Claimed(t, "docs/api.md") {
+		t.Run(block.Language, func(t *testing.T) {
+			t.Parallel()
+			name, home, elsewhere := "alice-"+block.Language, fmt.Sprintf("198.51.%d.1", i), fmt.Sprintf("203.0.%d.1", i)
+			got := clientCall{block, held, token}.run(t, [3]string{name, "correct horse", home}, [3]string{name, "wrong 1", elsewhere},
+				[3]string{name, `wrong "2"`, elsewhere}, [3]string{name, "correct horse", elsewhere}, [3]string{name, "correct horse", "192.0.2.66"})
+			for j, want := range []int{200, 401, 401, 403, 429} {
+				if j >= len(got) || got[j].status != want {
+					t.Fatalf("login %d: %+v, want %d", j+1, got, want)
+				}
+			}
+			if challenge := got[3].field("challenge"); block.Language != "sh" && (got[0].field("device") == "" || !strings.Contains(challenge, "data:image/png;base64,") || got[4].field("retry_after") == "") {
+				t.Errorf("%+v", got)
+			}
+			if block.Language != "sh" {
+				if got := (clientCall{block, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 {
+					t.Errorf("no name: %+v", got)
+				}
+			}
+			for what, at := range map[string]clientCall{
+				"a server that is silent": {block, "http://" + silent.Addr().String(), token},
+				"no server":               {block, "http://" + gone.Addr().String(), token},
+				"a token that is none":    {block, held, "authguard_NONE"},
+			} {
+				if got := at.run(t, [3]string{name, "correct horse", home}); len(got) != 1 || got[0].status != 503 {
+					t.Errorf("%s: %+v", what, got)
+				}
+			}
+		})
+	}
+}
