@@ -35,7 +35,13 @@ type Defaults struct {
 	// Spent remembers for the challenges that Default makes which were used up; nil:
 	// this process does. See package redisguard for several.
 	Spent challenge.Spent
+
+	failed error
 }
+
+// Fail has Default make nothing and return this error, among others: for a change that
+// cannot be made. Nil is none.
+func (d *Defaults) Fail(err error) { d.failed = errors.Join(d.failed, err) }
 
 // Default returns a guard with everything made: DefaultPolicy, counters and places
 // in memory (at most 256 MiB and 100,000 accounts), CAPTCHA mode, device cookies,
@@ -57,10 +63,10 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 		f(d)
 	}
 	if len(d.Secret) < 16 {
-		return nil, fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d; openssl rand -hex 32 makes one to be kept in the environment", len(d.Secret))
+		d.Fail(fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d; openssl rand -hex 32 makes one to be kept in the environment", len(d.Secret)))
 	}
-	if err := d.Policy.Validate(); err != nil {
-		return nil, err
+	if d.Fail(d.Policy.Validate()); d.failed != nil {
+		return nil, d.failed
 	}
 	made := background{run: d.Background}
 	if err := errors.Join(d.count(&made), d.judge(&made), d.ask()); err != nil {

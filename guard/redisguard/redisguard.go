@@ -16,7 +16,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -62,44 +61,32 @@ var ErrSecret = errors.New("redisguard: other processes use this Redis with anot
 // Default is guard.Default for one of several processes that have the same secret and
 // the same policy. A Redis that is away is no error: the process begins alone. The
 // clocks of the machines must be right to a second or so. Close the guard to leave the
-// others; Folder is not for it, since Redis keeps what is counted.
+// others; Folder is not for it, since Redis keeps what is counted. A change that makes
+// challenges of its own finds Defaults.Spent set: it is to be theirs.
 func Default(secret []byte, c Config, change ...func(*guard.Defaults)) (*guard.Guard, error) {
-	var failed error
-	g, err := guard.Default(secret, append(slices.Clone(change), func(d *guard.Defaults) { failed = c.join(d) })...)
-	if err == nil && failed != nil {
-		g.Close()
+	if len(c.Addresses) == 0 {
+		return nil, errors.New(`redisguard: Addresses: must name a server, such as "127.0.0.1:6379"`)
 	}
-	if err := errors.Join(failed, err); err != nil {
-		return nil, err
+	c.Prefix, c.Timeout, c.Nodes = cmp.Or(c.Prefix, redisstore.DefaultPrefix), cmp.Or(c.Timeout, nodes.DefaultBudget), cmp.Or(c.Nodes, 2)
+	client := redisstore.Connect(c.Server, c.Timeout)
+	spent := func(d *guard.Defaults) { d.Spent = nodes.NewSpent(redisstore.NewSpent(client, c.Prefix+"c:"), nil) }
+	join := func(d *guard.Defaults) { d.Fail(c.join(d, client)) }
+	g, err := guard.Default(secret, slices.Concat([]func(*guard.Defaults){spent}, change, []func(*guard.Defaults){join})...)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
 	}
 	return g, nil
 }
 
 // join has the parts of a guard share what they know with the other nodes'.
-func (c Config) join(d *guard.Defaults) error {
-	if len(c.Addresses) == 0 {
-		return errors.New(`redisguard: Addresses: must name a server, such as "127.0.0.1:6379"`)
-	}
-	if d.Store != nil || d.Folder != "" {
+func (c Config) join(d *guard.Defaults, client redis.UniversalClient) error {
+	switch {
+	case d.Store != nil || d.Folder != "":
 		return errors.New("redisguard: Store and Folder: must not be set, since Redis keeps what is counted")
+	case len(d.Secret) < 16 || d.Policy.Validate() != nil:
+		return nil // which guard.Default says
 	}
-	if err := errors.Join(d.Policy.Validate(), secretLength(d.Secret)); err != nil {
-		return err
-	}
-	c.Prefix, c.Timeout, c.Nodes = cmp.Or(c.Prefix, redisstore.DefaultPrefix), cmp.Or(c.Timeout, nodes.DefaultBudget), cmp.Or(c.Nodes, 2)
-	client := redisstore.Connect(c.Server, c.Timeout)
-	err := c.share(d, client)
-	if err != nil {
-		err = errors.Join(err, client.Close())
-	}
-	return err
-}
-
-func secretLength(secret []byte) error {
-	if len(secret) < 16 {
-		return fmt.Errorf("redisguard: secret: must be at least 16 random bytes, not %d", len(secret))
-	}
-	return nil
+	return c.share(d, client)
 }
 
 func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err error) {
@@ -134,7 +121,7 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	if err != nil {
 		return err
 	}
-	d.Store, d.Spent = store, nodes.NewSpent(redisstore.NewSpent(client, c.Prefix+"c:"), d.Now)
+	d.Store = store
 	crowds := redisstore.NewCrowds(store.Redis(), d.Crowds)
 	d.Background = append(d.Background, func(ctx context.Context) {
 		var group background.Group

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,7 +153,10 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"Addresses: must name a server": func() error { _, err := redisguard.Default(secret, redisguard.Config{}); return err },
 		"at least 16 random bytes":      func() error { _, err := redisguard.Default(nil, at); return err },
 		"Store and Folder": func() error {
-			_, err := redisguard.Default(secret, at, func(d *guard.Defaults) { d.Folder = "x" })
+			_, err := redisguard.Default(secret, at, func(d *guard.Defaults) { d.Folder = "made" })
+			if _, made := os.Stat("made"); made == nil {
+				t.Error("it was made all the same")
+			}
 			return err
 		},
 		"limits.account[0].failures": func() error {
