@@ -83,6 +83,7 @@ var mayImport = map[string]string{
 	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,
 	"internal/doctest":                     helper,
+	"internal/ldaptest":                    helper,
 	"internal/postgrestest":                helper,
 	"internal/redistest":                   helper,
 	"internal/world":                       helper,

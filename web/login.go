@@ -259,6 +259,9 @@ type Passwords struct {
 	Source  accounts.Source
 	Gate    *passwords.Gate
 	Checker *passwords.Checker
+	// Away, if set, is why the source cannot be asked just now, as far as that is
+	// known; nil if it can.
+	Away func() error
 	// Unusable, if set, is told of an account whose hash cannot be checked, and why.
 	// It must not block.
 	Unusable func(account string, why error)
@@ -279,6 +282,11 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 	if err := passwords.Possible(password); err != nil {
 		return accounts.Login{}, false, err
 	}
+	if p.Away != nil {
+		if err := p.Away(); err != nil {
+			return accounts.Login{}, false, fmt.Errorf("web: looking the account up: %w", err)
+		}
+	}
 	leave, err := p.Gate.Enter(ctx, who)
 	if err != nil {
 		return accounts.Login{}, false, err
@@ -288,6 +296,13 @@ func (p *Passwords) Check(ctx context.Context, name, password string, who passwo
 		if err := still(); err != nil {
 			return accounts.Login{}, false, err
 		}
+	}
+	if itself, is := p.Source.(accounts.Verifier); is {
+		login, ok, err := itself.Verify(ctx, name, password)
+		if err != nil {
+			err = fmt.Errorf("web: having the password checked: %w", err)
+		}
+		return login, ok, err
 	}
 	login, _, err := p.Source.FindForLogin(ctx, name)
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 
 	"authguard/internal/database"
 	"authguard/internal/doctest"
+	"authguard/internal/ldaptest"
 	"authguard/internal/postgrestest"
+	"authguard/internal/redistest"
 )
 
 // recipe is the configuration below a heading of docs/accounts.md, with a setting of
@@ -233,5 +235,69 @@ func TestAnySQLTableLogsInAsTheDocsSay(t *testing.T) {
 	}
 	if said := s.must("doctor"); !strings.Contains(said, "accounts.database holds the passwords of 2 accounts: 1 with PBKDF2-SHA256, 1 with scrypt.") {
 		t.Errorf("doctor: %s", said)
+	}
+}
+
+// A directory by slapd, with hashes of its own and of others. It goes away and comes
+// back.
+func TestALDAPDirectoryLogsInAsTheDocsSay(t *testing.T) {
+	t.Parallel()
+	d := ldaptest.New(t)
+	kim := d.Person(t, "Kim", "{SSHA}B78Gg/25oeE+NpWLtzBhZIFYKJilVIqR", "mail: kim@example.org")
+	d.Person(t, "lee", "{CRYPT}"+foreignHashes(t, "openssl passwd -6")["openssl passwd -6"])
+	d.Person(t, "ann", rightPassword)
+	d.Add(t, "cn=editors,ou=groups,"+ldaptest.Base, "objectClass: groupOfNames", "cn: editors", "member: "+kim)
+	yaml := recipe(t, "LDAP", "  url", d.TLSURL)
+	for printed, mine := range map[string]string{"password: change-me": "password: " + ldaptest.Password + "\n    tls_ca: " + d.CA} {
+		if !strings.Contains(yaml, printed) {
+			t.Fatalf("the recipe has no %s:\n%s", printed, yaml)
+		}
+		yaml = strings.Replace(yaml, printed, mine, 1)
+	}
+	s := newServer(t, yaml)
+	allIn(t, s, 120, "kim", "KIM@Example.org", "lee", "ann")
+	if told := s.must("explain", "--account", "Kim@example.org"); !strings.Contains(told, "account: 2 of 5 failures") {
+		t.Errorf("two wrong passwords by two names are no two failures of one account:\n%s", told)
+	}
+	p := from("127.121.0.1")
+	p.login(t, s, "Kim@example.org", rightPassword)
+	if a := p.get(t, s.base+"/auth/verify"); a.status != http.StatusOK || a.header.Get("Remote-User") != "kim" || a.header.Get("Remote-Groups") != "editors" || a.header.Get("Remote-Email") != "kim@example.org" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	for i, name := range []string{"*", "kim)(uid=*", "nobody"} {
+		if a := from(loopback(122, i)).login(t, s, name, rightPassword); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The directory "+d.TLSURL+" answers a search.") {
+		t.Errorf("doctor: %+v", said)
+	}
+
+	d.Kill()
+	redistest.Until(t, "the directory to be missed", func() bool {
+		return from("127.123.0.1").login(t, s, "ann", "wrong").status == http.StatusServiceUnavailable && s.log.has("Accounts cannot be looked up")
+	})
+	before := s.must("explain", "--account", "lee", "--address", "127.123.0.2")
+	for name, password := range map[string]string{"lee": rightPassword, "ann": "wrong", "nobody": "x"} {
+		if a := from("127.123.0.2").login(t, s, name, password); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s while it is away: %d %v", name, a.status, a.header)
+		}
+	}
+	if after := s.must("explain", "--account", "lee", "--address", "127.123.0.2"); after != before {
+		t.Errorf("it is charged to somebody:\n%s\nand before\n%s", after, before)
+	}
+	if a := from("127.123.0.3").get(t, s.admin+"/readyz"); a.status != http.StatusServiceUnavailable {
+		t.Errorf("ready: %d", a.status)
+	}
+	if said := say(t, s.command("doctor"), ""); said.status != 1 || !strings.Contains(said.out, "does not answer a search: ") || !strings.Contains(said.out, "The running server warns: Accounts cannot be looked up") {
+		t.Errorf("doctor: %+v", said)
+	}
+	d.Start(t)
+	redistest.Until(t, "the directory to be found again", func() bool {
+		return from("127.123.0.4").login(t, s, "lee", rightPassword).status != http.StatusServiceUnavailable
+	})
+	allIn(t, s, 124, "lee")
+	if a := from("127.123.0.3").get(t, s.admin+"/readyz"); a.status != http.StatusOK || !s.log.has("Accounts can be looked up again") {
+		t.Errorf("ready again: %d", a.status)
 	}
 }

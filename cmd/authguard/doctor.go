@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 
+	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/doctor"
@@ -25,6 +27,7 @@ type doctorCmd struct {
 func (d doctorCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	c := doctor.Config{Invalid: err, RedisTLS: redisTLS}
+	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
 	}

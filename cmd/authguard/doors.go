@@ -164,8 +164,9 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
 	}
 	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d)}
+	var away func() error // of our own table Storage knows
 	if source != accounts.Source(p.accounts) {
-		sessions.Changed = p.forget
+		sessions.Changed, away = p.forget, p.away
 	}
 	origin := ""
 	if door != admin.Door {
@@ -177,7 +178,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	}
 	return &web.Login{
 		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Log: r.log,
-		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Unusable: r.unusable, Log: r.log},
+		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Away: away, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,
 		Storage:   r.site.health,

@@ -15,6 +15,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
+	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/passes"
@@ -37,7 +38,8 @@ type people struct {
 	// forget is told of an account whose password was changed elsewhere; nil: that
 	// cannot be.
 	forget func(context.Context, string)
-	mailer *passes.Mailer // sends them; nil if no mail server is set
+	health *database.Health // of the source; nil if it is ours, or a file
+	mailer *passes.Mailer   // sends them; nil if no mail server is set
 	// unusable counts the hashes that could not be checked; told is when an alert
 	// said so, in nanoseconds.
 	unusable atomic.Uint64
@@ -122,8 +124,66 @@ func (p *people) open(ctx context.Context) (accounts.Source, error) {
 			p.log.Warn("which kinds of password hash there are cannot be asked; it is learned from logins", "error", err)
 		}
 		return source, nil
+	case config.SourceLDAP:
+		return openLDAP(a.LDAP, p.normalise)
 	}
 	return p.accounts, nil
+}
+
+// openLDAP makes a directory of the settings. It does not connect.
+func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.LDAP, error) {
+	trusted, err := redisTLS(config.Redis{TLS: true, TLSCA: a.TLSCA})
+	if err != nil {
+		return nil, fmt.Errorf("accounts.ldap.%w", err)
+	}
+	return accounts.NewLDAP(accounts.LDAPConfig{
+		URL: a.URL, StartTLS: a.StartTLS, TLS: trusted, BindDN: a.BindDN, Password: a.Password.Reveal(), Base: a.Base, Filter: a.Filter, UserDN: a.UserDN,
+		Name: a.Name, Mail: a.Mail, Groups: a.Groups, GroupFilter: a.GroupFilter, Normalise: normalise,
+	})
+}
+
+// Kinds of alerts about where accounts are looked up.
+const (
+	accountsFailed alerts.Kind = "accounts-failed"
+	accountsBack   alerts.Kind = "accounts-back"
+)
+
+// watchSource looks after a source that is another program's (R27).
+func (r *realm) watchSource() {
+	source, elsewhere := r.people.source.(interface{ Try(context.Context) error })
+	if !elsewhere {
+		return
+	}
+	r.people.health = database.NewHealth(source.Try, func(failed error) {
+		if failed == nil {
+			r.log.Info("accounts can be looked up again")
+			r.raise(accountsBack, "Accounts can be looked up again", "People are let in again.")
+			return
+		}
+		r.log.Error("accounts cannot be looked up: nobody can log in", "source", r.people.kept.Source, "error", failed)
+		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until they can be.\n"+alerts.Name(failed.Error()))
+	})
+}
+
+// away is why nobody's password can be checked just now, as far as that is known.
+func (p *people) away() (why error) {
+	if p.health != nil {
+		why, _ = p.health.Failed()
+	}
+	return why
+}
+
+// warn is for the overview, and for doctor.
+func (r *realm) warn() []control.Warning {
+	if r.people.away() == nil {
+		return nil
+	}
+	why, since := r.people.health.Failed()
+	return []control.Warning{{
+		Code: string(accountsFailed), Title: "Accounts cannot be looked up",
+		Text: alerts.InRealm(r.name, fmt.Sprintf("Since %s nobody can log in: %v. See that the database or directory runs and lets authguard in. "+
+			"Logins work again a second after that.", since.UTC().Format(time.RFC3339), why)),
+	}}
 }
 
 // mailFailed is the kind of an alert: owners cannot be sent one-time codes.
@@ -201,12 +261,14 @@ func (p *people) canonical(ctx context.Context) func(directory, name string) str
 	if p.source == accounts.Source(p.accounts) {
 		return p.accounts.CanonicalIn
 	}
-	source, query := p.source.(*accounts.SQLSource)
+	source, asks := p.source.(interface {
+		CanonicalOf(ctx context.Context, name string) (string, error)
+	})
 	return func(directory, name string) string {
 		switch {
 		case directory == admin.Directory:
 			return p.accounts.Canonical(name)
-		case !query:
+		case !asks, p.away() != nil:
 			return name
 		}
 		canonical, err := source.CanonicalOf(ctx, name)
@@ -231,7 +293,7 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 				forget(context.Background(), name)
 			}
 		})
-	case *accounts.SQLSource:
+	case *accounts.SQLSource, *accounts.LDAP:
 		return forget
 	}
 	return nil

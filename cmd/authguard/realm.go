@@ -71,6 +71,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if r.people, err = openPeople(ctx, r); err != nil {
 		return nil, err
 	}
+	r.watchSource()
 	if r.guard, err = r.newGuard(ctx, name, c.Policy()); err != nil {
 		return nil, err
 	}
@@ -168,6 +169,9 @@ func (r *realm) start(ctx context.Context) {
 	r.mode.start(ctx, r.site.counting.shared, &r.running)
 	if r.people.mailer != nil {
 		r.running.Start(r.people.mailer.Run)
+	}
+	if r.people.health != nil {
+		r.running.Start(r.people.health.Run)
 	}
 }
 

@@ -111,7 +111,11 @@ func (s *site) open(ctx context.Context) (err error) {
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	return slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
+	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
+	for _, r := range *s.realms.Load() {
+		all = append(all, r.warn()...)
+	}
+	return all
 }
 
 // ready is why this node should get no requests; nil if it should.
@@ -121,6 +125,9 @@ func (s *site) ready(ctx context.Context) error {
 	}
 	if why, _ := s.health.Failed(); why != nil {
 		return why // at once: trying takes as long as the database does
+	}
+	if why := s.main().people.away(); why != nil {
+		return why
 	}
 	return s.health.Prove(ctx)
 }

@@ -136,6 +136,12 @@ func (s *SQLSource) Learn(ctx context.Context) error {
 // censusTime bounds the census of somebody else's table, at the start.
 const censusTime = 10 * time.Second
 
+// Try asks for an account that does not exist.
+func (s *SQLSource) Try(ctx context.Context) error {
+	_, _, err := s.row(ctx, s.query, "authguard-doctor")
+	return err
+}
+
 // row reads the first column of the only row, and those called email and groups.
 func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string, found bool, err error) {
 	if !sqltx.Holds(name) {

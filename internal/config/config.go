@@ -183,13 +183,30 @@ func (r *Redis) On() bool { return len(r.Addresses) > 0 }
 
 // Accounts says where passwords are looked up.
 type Accounts struct {
-	Source         AccountSource `words:"table htpasswd query"`
+	Source         AccountSource `words:"table htpasswd query ldap"`
 	Htpasswd       string        // path of the file, for SourceHtpasswd
 	Database       Secret        // DSN for the queries
 	Query          string        `text:"lines"` // SQL that finds an account's hash, for SourceQuery
 	CanonicalQuery string        `text:"lines"` // SQL that finds the one name of an account with several; optional
 	HashesQuery    string        `text:"lines"` // SQL that lists all hashes, for doctor and rule R12; optional
+	LDAP           LDAP          `key:"ldap"`
 	CaseSensitive  bool          // whether Ann and ann are two accounts
+}
+
+// LDAP is a directory that checks passwords by a bind, for SourceLDAP.
+type LDAP struct {
+	URL         string `key:"url"`       // ldap:// or ldaps://
+	StartTLS    bool   `key:"start_tls"` // encrypts ldap://
+	TLSCA       string `key:"tls_ca"`    // PEM file; empty: the system's authorities
+	BindDN      string `key:"bind_dn"`   // of the account that searches; empty: anonymous
+	Password    Secret // of that account
+	Base        string // DN below which people and groups are
+	Filter      string // that finds {name}
+	UserDN      string `key:"user_dn"` // of {name}, in place of a filter
+	Name        string // attribute of the canonical name
+	Mail        string // attribute of the e-mail address
+	Groups      string // attribute of the groups' DNs
+	GroupFilter string // that finds the groups of {dn}, in place of that attribute
 }
 
 // Passwords bounds the password check (rule R19).
@@ -301,7 +318,7 @@ func Default() Config {
 		Admin:         Admin{Listen: "127.0.0.1:8081", Session: time.Hour},
 		Forwarded:     XForwardedFor,
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
-		Accounts:      Accounts{Source: SourceTable},
+		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
 		Passwords:     Passwords{Cost: 12, Queue: 256, Wait: 3 * time.Second},
 		Limits: Limits{
 			PairDelay: policy.PairDelay,

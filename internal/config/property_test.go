@@ -163,6 +163,12 @@ func anyAccounts(t *rapid.T) Accounts {
 	if rapid.Bool().Draw(t, "htpasswd") {
 		return Accounts{Source: SourceHtpasswd, Htpasswd: "f" + anyText.Draw(t, "path")}
 	}
+	if rapid.Bool().Draw(t, "ldap") {
+		return Accounts{Source: SourceLDAP, LDAP: LDAP{
+			URL: "ldaps://x", BindDN: "d" + anyText.Draw(t, "bind"), Password: Secret("p" + anyText.Draw(t, "secret")), Base: "b" + anyText.Draw(t, "base"),
+			Filter: "{name}" + anyText.Draw(t, "filter"), Name: anyText.Draw(t, "name"), Mail: anyText.Draw(t, "mail"), Groups: anyText.Draw(t, "groups"),
+		}}
+	}
 	return Accounts{
 		Source:         SourceQuery,
 		Database:       Secret("d" + anyText.Draw(t, "dsn")),

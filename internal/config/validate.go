@@ -330,6 +330,7 @@ func (l *loader) accountConflicts(a *Accounts) {
 		"must be the SQL that finds an account's hash, because accounts.source is query")
 	l.unless(a.Source == SourceQuery || a.Query == "", "accounts.query", source, unused, a.Source)
 	l.unless(a.Source == SourceQuery || a.HashesQuery == "", "accounts.hashes_query", source, unused, a.Source)
+	l.ldapConflicts(a)
 	asks := "accounts.canonical_query" // the setting that needs a database
 	if a.Source == SourceQuery {
 		asks = source
@@ -337,4 +338,35 @@ func (l *loader) accountConflicts(a *Accounts) {
 	queries := a.Source == SourceQuery || a.CanonicalQuery != ""
 	l.unless(!queries || a.Database != "", "accounts.database", asks, "must be the database to ask, because %s asks one", asks)
 	l.unless(queries || a.Database == "", "accounts.database", source, unused, a.Source)
+}
+
+// ldapConflicts has the source check what it knows best. A password that crosses a
+// network in the clear is refused.
+func (l *loader) ldapConflicts(a *Accounts) {
+	const source, at = "accounts.source", "accounts.ldap."
+	if a.Source != SourceLDAP {
+		l.unless(a.LDAP.URL == "", at+"url", source, "is not used while accounts.source is %s: set that, or leave this out", a.Source)
+		return
+	}
+	l.unless(a.LDAP.URL != "", at+"url", source, "must say where the directory is, such as ldaps://ldap.example.org, because accounts.source is ldap")
+	if a.LDAP.URL == "" {
+		return
+	}
+	u, err := url.Parse(a.LDAP.URL)
+	good := err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && u.Host != "" && u.Path == ""
+	l.unless(good, at+"url", "", "must be ldaps://host, or ldap://host with start_tls, without a path, not %.60q", a.LDAP.URL)
+	if good {
+		ip, _ := netip.ParseAddr(u.Hostname())
+		l.unless(u.Scheme == "ldaps" || a.LDAP.StartTLS || u.Hostname() == "localhost" || ip.IsLoopback(), at+"url", at+"start_tls",
+			"would send passwords readably: write ldaps://, or set accounts.ldap.start_tls")
+		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url", "must be false: ldaps:// is encrypted from the start")
+	}
+	l.unless((a.LDAP.Filter == "") != (a.LDAP.UserDN == ""), at+"filter", at+"user_dn",
+		"must say how a name is found, such as (uid={name}), or else accounts.ldap.user_dn which entry it is; one of the two")
+	for key, text := range map[string]string{"filter": a.LDAP.Filter, "user_dn": a.LDAP.UserDN} {
+		l.unless(text == "" || strings.Contains(text, "{name}"), at+key, "", "needs {name} where the name goes")
+	}
+	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "", "needs {dn} where the DN of the person goes")
+	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter", "must be the DN below which people are, such as dc=example,dc=org")
+	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn", "must be set together with accounts.ldap.bind_dn")
 }

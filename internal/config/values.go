@@ -90,6 +90,7 @@ const (
 	SourceTable    AccountSource = "table" // authguard's own
 	SourceHtpasswd AccountSource = "htpasswd"
 	SourceQuery    AccountSource = "query" // another program's table
+	SourceLDAP     AccountSource = "ldap"  // a directory
 
 	KindImage ChallengeKind = "image"
 	KindPow   ChallengeKind = "pow"  // work that the browser does

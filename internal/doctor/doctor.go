@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/config"
 	"authguard/internal/control"
@@ -36,6 +37,8 @@ type Config struct {
 	// RedisTLS makes the TLS configuration that the settings ask for; nil:
 	// none.
 	RedisTLS func(config.Redis) (*tls.Config, error)
+	// Directory makes the source of the settings; needed for config.SourceLDAP.
+	Directory func(config.LDAP) (*accounts.LDAP, error)
 	// Ask asks the server that runs from the data folder what it warns of. Its error
 	// is ErrNotRunning if there is none. nil: nobody is asked.
 	Ask func(ctx context.Context) ([]control.Warning, error)
@@ -174,6 +177,8 @@ func (c Config) accountSubjects(whose string) []subject {
 	switch c.Settings.Accounts.Source {
 	case config.SourceHtpasswd:
 		return []subject{{"accounts.htpasswd", "", here(htpasswd), c.Within}}
+	case config.SourceLDAP:
+		return []subject{{"accounts.ldap", "The directory " + c.Settings.Accounts.LDAP.URL + whose, here(directory), c.Within}}
 	case config.SourceQuery:
 		return []subject{{"accounts.database", "accounts.database" + whose, here(queries), c.Within}}
 	}

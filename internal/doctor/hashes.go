@@ -15,6 +15,17 @@ import (
 // manyHashes bounds what is counted.
 const manyHashes = 1_000_000
 
+// directory looks a name up that nobody has.
+func directory(ctx context.Context, c Config, n *notes) {
+	source, err := c.Directory(c.Settings.Accounts.LDAP)
+	if err == nil {
+		err = source.Try(ctx)
+	}
+	n.check("accounts.ldap", "answers a search. Which kinds of password hash it has, it keeps to itself.",
+		problem(err != nil, "See that it runs, that accounts.ldap.tls_ca names who signed its certificate, and that accounts.ldap.bind_dn and password are an account that may search below accounts.ldap.base.",
+			"does not answer a search: %s. Nobody can log in.", why(err)))
+}
+
 // ownHashes counts the kinds of hash in our own table, realm by realm.
 func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	realms := []string{guard.DefaultRealm} // where administrators always are
