@@ -167,6 +167,8 @@ var realApps = map[string]realApp{
 			variant{"GET", "/lib/exe/xmlrpc.php", "basic", ""},
 			variant{"GET", "/doku.php?u=nobody&p=x", "basic", ""},
 			variant{"POST", "/lib/exe/xmlrpc.php", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
+			variant{"POST", "/dokuwiki/lib/exe/xmlrpc.php", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
+			variant{"POST", "/dokuwiki/doku.php?id=start", formType, "u={user}&p={password}"},
 			variant{"POST", "/lib/exe/xmlrpc.php/x", "text/xml", xmlCall("dokuwiki.login", "{user}", "{password}")},
 			variant{"POST", "/lib/exe/xmlrpc.php", "application/xml", strings.Replace(xmlCall("dokuwiki.login", "{user}", "{password}"), "dokuwiki.login", " dokuwiki.login\n", 1)},
 		),
