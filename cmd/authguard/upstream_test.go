@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"authguard/internal/doctest"
 	"authguard/internal/redistest"
 )
 
@@ -161,5 +166,70 @@ func TestTheProxyIsOneFlagAway(t *testing.T) {
 	s.stop()
 	if out, err := s.command("serve", "--upstream", app.URL).CombinedOutput(); err == nil || !strings.Contains(string(out), "proxy learn") {
 		t.Errorf("an upstream without routes: %v %s", err, out)
+	}
+}
+
+// The page's nginx ends TLS, and says who the client is: what the client says itself
+// counts for nothing.
+func TestBeforeAnAppHTTPSIsAsTheDocsSay(t *testing.T) {
+	t.Parallel()
+	if !doctest.Alone(t) {
+		return
+	}
+	socket, err := net.Listen("tcp", "127.0.0.1:8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, r.Host, " ", r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Forwarded-Proto"))
+	})}
+	t.Cleanup(func() { _ = app.Close() })
+	go func() { _ = app.Serve(socket) }()
+	s := doctest.NewShell(t, product)
+	page := doctest.Read(t, "docs/proxy.md").Blocks
+	said := func(language, holding string) string {
+		for _, b := range page {
+			if b.Language == language && strings.Contains(b.Text, holding) {
+				return b.Text
+			}
+		}
+		t.Fatalf("docs/proxy.md has no %s with %s", language, holding)
+		return ""
+	}
+	s.Write("authguard.yaml", "proxy: {upstream: 'http://127.0.0.1:8000', preset: json}\n"+said("yaml", "proxies:"))
+	s.Write("nginx.conf", "user root; pid /srv/pid; error_log stderr; events {} http { access_log off; client_body_temp_path /srv/a; "+
+		"proxy_temp_path /srv/b; fastcgi_temp_path /srv/c; uwsgi_temp_path /srv/d; scgi_temp_path /srv/e;\n"+said("nginx", "listen 443 ssl;")+"}\n")
+	types(t, s, said("sh", "openssl req")+`authguard serve
+		nginx -e stderr -c /srv/login/nginx.conf
+		trap 'nginx -e stderr -c /srv/login/nginx.conf -s stop; end' EXIT`)
+	certificate, err := os.ReadFile("/etc/ssl/site.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := x509.NewCertPool()
+	known.AppendCertsFromPEM(certificate)
+	for i := range 7 {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
+		client := http.Transport{TLSClientConfig: &tls.Config{RootCAs: known}, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return from.DialContext(ctx, network, "127.0.0.1:443")
+		}}
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://www.example.org/login", strings.NewReader(`{"username":"alice","password":"guess `+fmt.Sprint(i)+`"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Forwarded-For", "192.0.2.66")
+		answer, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		client.CloseIdleConnections()
+		want, body := http.StatusUnauthorized, fmt.Sprintf("www.example.org 127.0.1.%d https", i+1)
+		if i >= 5 {
+			want, body = http.StatusForbidden, string(text)
+		}
+		if answer.StatusCode != want || string(text) != body {
+			t.Errorf("guess %d: %s %s, want %d %s", i, answer.Status, text, want, body)
+		}
 	}
 }

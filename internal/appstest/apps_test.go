@@ -4,6 +4,7 @@ package appstest_test
 
 import (
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -45,5 +46,18 @@ func TestAppsStart(t *testing.T) {
 				t.Errorf("%s, after %d passwords", response.Status, a.Guesses(t))
 			}
 		})
+	}
+}
+
+// The page's lines for wp-config.php say where the site is, and that it is there by HTTPS.
+func TestAppsPHPOfThePages(t *testing.T) {
+	for _, b := range doctest.Claimed(t, "docs/presets/wordpress.md") {
+		code := b.Text + "echo WP_SITEURL, ' ', $_SERVER['HTTPS'] ?? 'no';"
+		for proto, want := range map[string]string{"http": "http://127.0.0.1:8080 no", "https": "http://127.0.0.1:8080 on"} {
+			out, err := exec.Command("/usr/bin/php", "-r", "$_SERVER['HTTP_X_FORWARDED_PROTO'] = '"+proto+"';\n"+code).CombinedOutput()
+			if err != nil || string(out) != want {
+				t.Errorf("%s: %s %v, want %s", proto, out, err, want)
+			}
+		}
 	}
 }
