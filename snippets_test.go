@@ -1,7 +1,6 @@
 package authguard_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -40,31 +39,17 @@ func TestReadmeAndDocsHoldNothingThatNobodyRuns(t *testing.T) {
 	t.Parallel()
 	tests := testsHere(t)
 	for language, test := range runs {
-		if tests[test] == "" {
+		if tests.dirs[test] == "" {
 			t.Errorf("%s, which runs %s, is not there", test, language)
 		}
 	}
 	for _, d := range doctest.All(t) {
 		claims := 0
 		for _, b := range d.Blocks {
-			at := fmt.Sprintf("%s:%d", b.Doc, b.Line)
-			switch {
-			case b.Language == "":
-				t.Errorf("%s: a block without a language: put ``` and its name around it", at)
-			case len(b.Tests) == 0 && runs[b.Language] == "":
-				t.Errorf("%s: nobody runs this %s: write a test and <!-- test: TestName --> above the block", at, b.Language)
-			}
-			if b.Language != "text" && b.Language != "console" && b.Language != "json" && placeholder.MatchString(b.Text) {
-				t.Errorf("%s: what the reader puts in is in capitals, and no …", at)
+			if problem := unrun(t, tests, b); problem != "" {
+				t.Errorf("%s:%d: %s", b.Doc, b.Line, problem)
 			}
 			claims += min(1, len(b.Tests))
-			for _, name := range b.Tests {
-				if dir := tests[name]; dir == "" {
-					t.Errorf("%s: there is no %s", at, name)
-				} else if !names(t, dir, name, b.Doc) {
-					t.Errorf("%s: %s in %s does not read %s", at, name, dir, b.Doc)
-				}
-			}
 		}
 		source, err := os.ReadFile(d.Path)
 		if err != nil {
@@ -76,8 +61,35 @@ func TestReadmeAndDocsHoldNothingThatNobodyRuns(t *testing.T) {
 	}
 }
 
-// testsHere is the folder of every test and example of the module, whatever its build tag.
-func testsHere(t *testing.T) map[string]string {
+// unrun is what is wrong with a block, "" if a test runs it as it is.
+func unrun(t *testing.T, tests testTree, b doctest.Block) string {
+	t.Helper()
+	shown := b.Language == "text" || b.Language == "console" || b.Language == "json"
+	switch {
+	case b.Language == "":
+		return "a block without a language: put ``` and its name around it"
+	case len(b.Tests) == 0 && runs[b.Language] == "":
+		return "nobody runs this " + b.Language + ": write a test and <!-- test: TestName --> above the block"
+	case !shown && placeholder.MatchString(b.Text):
+		return "what the reader puts in is in capitals, and no …"
+	}
+	for _, name := range b.Tests {
+		if dir := tests.dirs[name]; dir == "" {
+			return "there is no " + name
+		} else if !tests.reads(t, name, b.Doc) {
+			return name + " in " + dir + " does not read " + b.Doc
+		}
+	}
+	return ""
+}
+
+// A testTree is every test and example of the module, whatever its build tag.
+type testTree struct {
+	dirs   map[string]string                // of each test
+	bodies map[string]map[string][]ast.Node // of each folder's functions, once somebody asked
+}
+
+func testsHere(t *testing.T) testTree {
 	t.Helper()
 	found, name := map[string]string{}, regexp.MustCompile(`(?m)^func ((?:Test|Example)\w+)\(`)
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
@@ -96,29 +108,14 @@ func testsHere(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return testTree{found, map[string]map[string][]ast.Node{}}
 }
 
-// names tells whether a test, or what it calls in its own package, reads by doctest,
+// reads tells whether a test, or what it calls in its own package, reads by doctest,
 // and has a document's path written in it, or that of its folder.
-func names(t *testing.T, dir, test, doc string) bool {
+func (tests testTree) reads(t *testing.T, test, doc string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bodies := map[string][]ast.Node{}
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if one, ok := d.(*ast.FuncDecl); ok {
-				bodies[one.Name.Name] = append(bodies[one.Name.Name], one)
-			}
-		}
-	}
+	bodies := tests.parsed(t, tests.dirs[test])
 	seen, found, reads := map[string]bool{}, false, false
 	var look func(name string)
 	look = func(name string) {
@@ -141,6 +138,31 @@ func names(t *testing.T, dir, test, doc string) bool {
 	}
 	look(test)
 	return found && reads
+}
+
+func (tests testTree) parsed(t *testing.T, dir string) map[string][]ast.Node {
+	t.Helper()
+	if known := tests.bodies[dir]; known != nil {
+		return known
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies := map[string][]ast.Node{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if one, ok := d.(*ast.FuncDecl); ok {
+				bodies[one.Name.Name] = append(bodies[one.Name.Name], one)
+			}
+		}
+	}
+	tests.bodies[dir] = bodies
+	return bodies
 }
 
 // What takes minutes and rivals' code to run is there, flags and all.
@@ -192,76 +214,6 @@ func runsWith(t *testing.T, command, files, pattern string) {
 		}
 	}
 	t.Errorf("%s: nothing in %s is %s (%v)", command, files, pattern, err)
-}
-
-// What a sentence calls a make target or a test is one. `-run`, `-bench` and … stand for
-// the beginning or a part of a name.
-func TestReadmeAndDocsNameTargetsAndTestsThatAreThere(t *testing.T) {
-	t.Parallel()
-	var tests strings.Builder
-	err := fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(file, "_test.go") {
-			text, failed := os.ReadFile(file)
-			tests.Write(text)
-			err = failed
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := regexp.MustCompile(`^make ([a-z-]+)`)
-	test := regexp.MustCompile(`^(?:go test .*-(run|bench) '?)?((?:Test|Fuzz|Benchmark)?[A-Z]\w+)('? .*|…?)$`)
-	for _, d := range doctest.All(t) {
-		if d.Path == "CHANGELOG.md" {
-			continue // what was
-		}
-		for _, span := range d.Spans {
-			at := fmt.Sprintf("%s:%d: `%s`", d.Path, span.Line, span.Text)
-			if m := target.FindStringSubmatch(span.Text); m != nil {
-				runsWith(t, at, "Makefile", `(?m)^`+m[1]+`:`)
-			}
-			if m := test.FindStringSubmatch(span.Text); m != nil && (m[1] != "" || regexp.MustCompile(`^(Test|Fuzz|Benchmark)`).MatchString(m[2])) {
-				name := `\b(?:Test|Fuzz|Benchmark)\w*` + strings.TrimPrefix(m[2], "Test")
-				if m[1] == "" {
-					name = `func ` + m[2]
-				}
-				if m[1] == "" && m[3] == "" {
-					name += `\(`
-				}
-				if !regexp.MustCompile(name).MatchString(tests.String()) {
-					t.Errorf("%s: there is no such test", at)
-				}
-			}
-		}
-	}
-}
-
-// Links within the documents lead to a page and a heading that are there.
-func TestTheReadmesAndDocsLinksLeadSomewhere(t *testing.T) {
-	t.Parallel()
-	anchors := map[string][]string{}
-	all := doctest.All(t)
-	for _, d := range all {
-		anchors[d.Path] = d.Anchors
-	}
-	for _, d := range all {
-		for _, link := range d.Links {
-			file, anchor, _ := strings.Cut(link.Text, "#")
-			if strings.Contains(file, ":") {
-				continue
-			}
-			to := d.Path
-			if file != "" {
-				to = path.Join(path.Dir(d.Path), file)
-			}
-			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s:%d: %s is not there", d.Path, link.Line, link.Text)
-			} else if anchor != "" && !slices.Contains(anchors[to], anchor) {
-				t.Errorf("%s:%d: %s has no heading %s", d.Path, link.Line, to, anchor)
-			}
-		}
-	}
 }
 
 func TestTextInTheDocsIsNothingToPaste(t *testing.T) {
