@@ -2,13 +2,22 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-.PHONY: help run build test test-apps long faults bench lint lines need
+# What --version says. A release is a tag such as v1.2.3.
+VERSION ?= $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null | sed s/^v// | grep . || echo 0.0.0~git$$(TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h --abbrev=12 2>/dev/null)$$(git diff-index --quiet HEAD -- 2>/dev/null || echo +dirty))
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+LDFLAGS = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+.PHONY: help run build deb test test-apps long faults bench lint lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## Build bin/authguard
-	@mkdir -p bin && CGO_ENABLED=0 go build -trimpath -o bin/authguard ./cmd/authguard
+	@mkdir -p bin && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/authguard ./cmd/authguard
+
+deb: ## Build dist/authguard_….deb and SHA256SUMS, the same bytes each time
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build $(or $(ARCH),amd64) dist
 
 run: build ## Start the product: no server, no configuration needed
 	@bin/authguard serve
@@ -21,9 +30,9 @@ test: need ## Every test, with the race detector
 	go test -race -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 go test -count=1 -run TestR6FloodOfNamesPushesNoCounterOut ./failures
 
-test-apps: need ## The reverse proxy before Django, WordPress, phpMyAdmin and DokuWiki
+test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb
 	@./.ci/need-apps
-	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard
+	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard ./deploy
 
 long: need ## The long form: simulated weeks and every fuzz target for 30 s, after the tests
 	$(MAKE) test

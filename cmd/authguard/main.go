@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,18 +74,57 @@ type versionFlag bool
 
 // BeforeReset prints the version and ends the program: no command is needed.
 func (versionFlag) BeforeReset(app *kong.Kong, line *kong.Context) error {
-	version := "(devel)"
-	info, ok := debug.ReadBuildInfo()
-	if ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
+	b := builtFrom(debug.ReadBuildInfo())
 	if slices.Contains(line.Args, "--json") {
-		fmt.Fprintf(app.Stdout, "{\"version\":%q,\"go\":%q}\n", version, runtime.Version())
+		_ = json.NewEncoder(app.Stdout).Encode(b)
 	} else {
-		fmt.Fprintf(app.Stdout, "authguard %s, built with %s\n", version, runtime.Version())
+		fmt.Fprintf(app.Stdout, "authguard %s, %sbuilt with %s\n", b.Version, b.from(), b.Go)
 	}
 	app.Exit(0)
 	return nil
+}
+
+// version, commit and date are set by the linker where a release is built (Makefile,
+// deploy/Dockerfile).
+var version, commit, date string
+
+// A build is what `authguard --version` tells.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"` // of the commit
+	Go      string `json:"go"`
+}
+
+// builtFrom is what the linker was told and, where it was told nothing, what go build
+// has found out by itself.
+func builtFrom(info *debug.BuildInfo, ok bool) build {
+	b := build{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
+	if ok {
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = cmp.Or(b.Commit, s.Value)
+			case "vcs.time":
+				b.Date = cmp.Or(b.Date, s.Value)
+			}
+		}
+	}
+	b.Version = cmp.Or(b.Version, "(devel)")
+	return b
+}
+
+func (b build) from() string {
+	text := ""
+	if b.Commit != "" {
+		text += "commit " + b.Commit[:min(12, len(b.Commit))]
+		if b.Date != "" {
+			text += " of " + b.Date
+		}
+		text += ", "
+	}
+	return text
 }
 
 // defaultFile is read if no other is named and it is there.

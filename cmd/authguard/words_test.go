@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,12 +20,26 @@ import (
 func TestVersionIsTold(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--version"}, {"serve", "--version"}} {
-		if said := say(t, exec.Command(product, args...), ""); said.status != 0 || !regexp.MustCompile(`^authguard \S+, built with go1\.\S+\n$`).MatchString(said.out) {
+		if said := say(t, exec.Command(product, args...), ""); said.status != 0 || !regexp.MustCompile(`^authguard \S+, (commit [0-9a-f]{12} of \S+Z, )?built with go1\.\S+\n$`).MatchString(said.out) {
 			t.Errorf("%v: %+v", args, said)
 		}
 	}
 	if said := say(t, exec.Command(product, "--version", "--json"), ""); said.status != 0 || !strings.HasPrefix(said.out, `{"version":"`) {
 		t.Errorf("%+v", said)
+	}
+}
+
+// What the linker was told comes first; go build finds out the rest by itself.
+func TestABuildKnowsItsCommit(t *testing.T) {
+	t.Parallel()
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
+	}}
+	if b := builtFrom(info, true); b.Version != "v1.2.3" || b.from() != "commit 0123456789ab of 2026-01-02T03:04:05Z, " {
+		t.Errorf("%+v %q", b, b.from())
+	}
+	if b := builtFrom(nil, false); b.Version != "(devel)" || b.from() != "" || b.Go == "" {
+		t.Errorf("%+v %q", b, b.from())
 	}
 }
 
