@@ -74,6 +74,7 @@ var _ Verifier = (*LDAP)(nil)
 type sighting struct {
 	entry *entryOf // nil: nobody
 	at    time.Time
+	tried time.Time // when the directory was last asked for it
 }
 
 // An entryOf is one person in the directory.
@@ -87,6 +88,9 @@ const (
 	// seenFor is how long an entry is not asked for again by sessions, and for the one
 	// name of an account. A password is always checked by the directory.
 	seenFor = 15 * time.Second
+	// goOnFor is how long what was found counts while the directory is away: sessions
+	// that are open go on.
+	goOnFor = time.Hour
 	names   = 10_000
 )
 
@@ -209,15 +213,25 @@ func (l *LDAP) sample() time.Duration {
 	return l.lately[int(binary.BigEndian.Uint32(at[:]))%min(l.bound, len(l.lately))]
 }
 
-// find is look, or what it found some seconds ago.
+// find is look, or what it found some seconds ago; what it found within the hour, if
+// the directory is away now.
 func (l *LDAP) find(ctx context.Context, name string) (*entryOf, error) {
 	l.mu.Lock()
 	before, ok := l.seen.Get(name)
 	l.mu.Unlock()
-	if ok && l.config.Now().Sub(before.at) < seenFor {
+	now := l.config.Now()
+	if ok && now.Sub(before.tried) < seenFor {
 		return before.entry, nil
 	}
-	return l.look(ctx, name)
+	e, err := l.look(ctx, name)
+	if err == nil || !ok || before.entry == nil || now.Sub(before.at) >= goOnFor {
+		return e, err
+	}
+	before.tried = now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen.Add(name, before)
+	return before.entry, nil
 }
 
 // look asks the directory for a name; nil if nobody has it.
@@ -231,7 +245,8 @@ func (l *LDAP) look(ctx context.Context, name string) (e *entryOf, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen.Add(name, sighting{e, l.config.Now()})
+	now := l.config.Now()
+	l.seen.Add(name, sighting{e, now, now})
 	return e, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +152,36 @@ func TestADirectoryChecksPasswords(t *testing.T) {
 		if took := time.Since(began); took < 40*time.Millisecond {
 			t.Errorf("%v", took)
 		}
+	})
+	t.Run("open sessions go on for an hour", func(t *testing.T) {
+		var later atomic.Int64
+		l := directory(t, d, func(c *accounts.LDAPConfig) {
+			c.Now = func() time.Time { return noon.Add(time.Duration(later.Load())) }
+		})
+		at := func(after time.Duration, name string, found, fails bool) {
+			t.Helper()
+			later.Store(int64(after))
+			if _, ok, err := l.FindForLogin(t.Context(), name); ok != found || (err != nil) != fails {
+				t.Errorf("%s after %v: %v, %v", name, after, ok, err)
+			}
+		}
+		gone := d.Person(t, "gone", "secret")
+		at(0, "kim", true, false)
+		at(0, "gone", true, false)
+		at(0, "nobody", false, false)
+		d.Remove(t, gone)
+		at(14*time.Second, "gone", true, false)
+		at(16*time.Second, "gone", false, false)
+		d.Kill()
+		at(59*time.Minute, "kim", true, false)
+		at(59*time.Minute, "nobody", false, true)
+		at(59*time.Minute, "gone", false, true)
+		if _, ok, err := l.Verify(t.Context(), "kim", "correct horse"); ok || err == nil {
+			t.Errorf("a password while it is away: %v, %v", ok, err)
+		}
+		at(61*time.Minute, "kim", false, true)
+		d.Start(t)
+		at(62*time.Minute, "kim", true, false)
 	})
 	t.Run("R27 away, right and wrong are errors, and back it works", func(t *testing.T) {
 		for _, away := range []struct {
