@@ -147,22 +147,9 @@ func TestAWordPressTableLogsInAsTheDocsSay(t *testing.T) {
 		t.Fatalf("%q", users)
 	}
 	s := newServer(t, "")
-	bin := filepath.Join(s.dir, "bin")
-	if err := os.Mkdir(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, script := range map[string]string{
-		"mariadb":   "#!/bin/sh\ncase \"$*\" in *'CONCAT_WS('*user_login*user_email*user_pass*wp_users*) cat <<'END'\n" + strings.Join(rows, "\n") + "\nEND\n;; esac\n",
-		"authguard": "#!/bin/sh\nexec " + product + " --config " + filepath.Join(s.dir, "authguard.yaml") + " \"$@\"\n",
-	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	export := exec.Command("sh", "-ec", toRun(t, "WordPress"))
-	export.Dir, export.Env = s.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
-	if said := say(t, export, ""); said.status != 0 || !strings.Contains(said.out, "4 accounts imported") {
-		t.Fatalf("%+v", said)
+	said := export(t, s, "#!/bin/sh\ncase \"$*\" in *'CONCAT_WS('*user_login*user_email*user_pass*wp_users*) cat <<'END'\n"+strings.Join(rows, "\n")+"\nEND\n;; esac\n")
+	if !strings.Contains(said, "4 accounts imported") {
+		t.Fatal(said)
 	}
 	allIn(t, s, 112, users...)
 	// Each was upgraded by that login: the next one is as good, and doctor sees bcrypt alone.
@@ -170,6 +157,42 @@ func TestAWordPressTableLogsInAsTheDocsSay(t *testing.T) {
 		t.Errorf("doctor: %s", said)
 	}
 	allIn(t, s, 113, users...)
+}
+
+// export runs the document's export of WordPress's accounts, with a mariadb of the test's.
+func export(t *testing.T, s *server, mariadb string) string {
+	t.Helper()
+	bin := filepath.Join(s.dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"mariadb":   mariadb,
+		"authguard": "#!/bin/sh\nexec " + product + " --config " + filepath.Join(s.dir, "authguard.yaml") + " \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-ec", wordPressExport(t))
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	said := say(t, cmd, "")
+	if said.status != 0 {
+		t.Fatalf("%+v", said)
+	}
+	return said.out
+}
+
+// wordPressExport is the command of docs/accounts.md.
+func wordPressExport(t *testing.T) string {
+	t.Helper()
+	for _, b := range doctest.Read(t, "docs/accounts.md").Blocks {
+		if b.Heading == "WordPress" && b.Language == "sh" {
+			return b.Text
+		}
+	}
+	t.Fatal("docs/accounts.md does not export WordPress's accounts")
+	return ""
 }
 
 // Apache's htpasswd makes the file, with SHA-512 crypt.

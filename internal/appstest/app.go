@@ -78,6 +78,10 @@ func newApp(t testing.TB) *App {
 	return &App{folder: folder, guesses: filepath.Join(folder, "guesses")}
 }
 
+// Folder is where the application's files are: Django's db.sqlite3, and mysql/socket of
+// those with MariaDB.
+func (a *App) Folder() string { return a.folder }
+
 func (a *App) path(name string) string { return filepath.Join(a.folder, name) }
 
 // write puts one of our files where the application looks for it.
