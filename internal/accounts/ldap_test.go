@@ -94,13 +94,15 @@ func TestADirectoryChecksPasswords(t *testing.T) {
 		verify(t, l, "al*", "correct horse", false)
 	})
 	t.Run("by its DN", func(t *testing.T) {
+		d.Add(t, "ou=robots,ou=people,"+ldaptest.Base, "objectClass: organizationalUnit", "ou: robots")
+		d.Add(t, "uid=robot,ou=robots,ou=people,"+ldaptest.Base, "objectClass: inetOrgPerson", "uid: robot", "cn: robot", "sn: robot", "userPassword: correct horse")
 		l := directory(t, d, func(c *accounts.LDAPConfig) {
 			c.Filter, c.UserDN, c.GroupFilter = "", "uid={name},ou=people,"+ldaptest.Base, "(member={dn})"
 		})
 		if login := verify(t, l, "KIM", "correct horse", true); login.Account != "kim" || !slices.Equal(login.Groups, []string{"editors", "staff"}) {
 			t.Errorf("%+v", login)
 		}
-		for _, name := range []string{"kim,ou=people", "kim+cn=Kim", "nobody", "x,cn=reader", "*", `kim\`, "#6b"} {
+		for _, name := range []string{"kim,ou=people", "kim+cn=Kim", "nobody", "x,cn=reader", "robot,ou=robots", "*", `kim\`, "#6b"} {
 			verify(t, l, name, "correct horse", false)
 			verify(t, l, name, ldaptest.Password, false)
 		}
