@@ -37,7 +37,7 @@ func (l *Login) forwardRoutes(e *echo.Echo) {
 // asksForAnother reports whether a path is one of those, at which the site that is asked
 // for may be another than that of the host.
 func asksForAnother(path string) bool {
-	return slices.Contains([]string{verifyPath, deniedPath, addressPath}, strings.TrimPrefix(path, Base))
+	return slices.Contains([]string{verifyPath, deniedPath, addressPath}, path)
 }
 
 // A wanted request is what somebody asked a gateway for, as the gateway says. The zero
@@ -83,7 +83,7 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
 		return w, Invalid("The gateway sent no path of an address.")
 	}
-	w.elsewhere = hostName(w.host) != hostName(r.Host)
+	w.elsewhere = !strings.EqualFold(w.host, r.Host)
 	return w, nil
 }
 
@@ -378,14 +378,19 @@ func baseOf(r *http.Request) string {
 	return base
 }
 
-// alsoBelow serves a handler's paths below Base as well.
+// alsoBelow serves a handler's paths below Base as well, but for what gateways and back
+// ends ask: that is nothing for browsers.
 func alsoBelow(h http.Handler) http.Handler {
 	stripped := http.StripPrefix(Base, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, Base+"/") {
+		rest, ok := strings.CutPrefix(r.URL.Path, Base)
+		switch {
+		case !ok || !strings.HasPrefix(rest, "/"):
 			h.ServeHTTP(w, r)
-			return
+		case strings.HasPrefix(rest, "/auth/") || strings.HasPrefix(rest, "/v1/"):
+			http.NotFound(w, r)
+		default:
+			stripped.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baseKey{}, Base)))
 		}
-		stripped.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baseKey{}, Base)))
 	})
 }

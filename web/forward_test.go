@@ -345,6 +345,8 @@ func TestEverythingOfOursIsBelowTheAppsHostToo(t *testing.T) {
 	want(t, b.get("/.authguard/login/code"), http.StatusOK)
 	want(t, b.get("/.authguard/../x"), http.StatusNotFound)
 	want(t, b.get("/.authguardx/login"), http.StatusNotFound)
+	want(t, b.get("/.authguard/auth/verify"), http.StatusNotFound) // the gateways' and back ends' own are not
+	want(t, b.get("/.authguard/v1/attempts"), http.StatusNotFound)
 	if to := b.get("/.authguard/").Header().Get("Location"); to != "/.authguard/login" {
 		t.Errorf("its root leads to %q", to)
 	}

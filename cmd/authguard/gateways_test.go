@@ -1,0 +1,478 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"authguard/internal/doctest"
+	"authguard/internal/redistest"
+)
+
+// A toldApp is an app behind a gateway, which shows what it was told: every header that
+// some app takes for Remote-*, as those do for which _ and - are one.
+type toldApp struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string
+}
+
+func newToldApp(t *testing.T) *toldApp {
+	t.Helper()
+	a := new(toldApp)
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var told []string
+		for name, values := range r.Header {
+			if name = strings.ToLower(strings.ReplaceAll(name, "_", "-")); strings.HasPrefix(name, "remote-") && strings.Join(values, "") != "" {
+				told = append(told, name+"="+strings.Join(values, "+"))
+			}
+		}
+		slices.Sort(told)
+		body, _ := io.ReadAll(r.Body)
+		a.mu.Lock()
+		a.asked = append(a.asked, r.RequestURI)
+		a.mu.Unlock()
+		fmt.Fprintf(w, "%s %s %s %d", r.Method, r.RequestURI, strings.Join(told, " "), len(body))
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// saw are the requests that reached it and begin so.
+func (a *toldApp) saw(prefix string) (all []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, uri := range a.asked {
+		if strings.HasPrefix(uri, prefix) {
+			all = append(all, uri)
+		}
+	}
+	return all
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// runGateway starts one in its folder and waits until it listens.
+func runGateway(t *testing.T, dir, front, program string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		path = filepath.Join("/usr/sbin", program) // not in everybody's path
+	}
+	log := new(logBuffer)
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: .ci/need installs it", err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+		if t.Failed() {
+			t.Logf("%s said:\n%s", program, log)
+		}
+	})
+	redistest.Until(t, program+" to listen", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("%s has ended:\n%s", program, log)
+		default:
+		}
+		c, err := net.Dial("tcp", front)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+// gateways start what the documents say, at a test's addresses.
+var gateways = map[string]func(t *testing.T, dir, front string, blocks []string){
+	"nginx": func(t *testing.T, dir, front string, blocks []string) {
+		conf := fmt.Sprintf("pid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n", dir)
+		for _, one := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			conf += fmt.Sprintf("%s_temp_path %s/%[1]s;\n", one, dir)
+		}
+		write(t, dir, "nginx.conf", conf+blocks[0]+"}\n")
+		runGateway(t, dir, front, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-g", "daemon off;")
+	},
+	"caddy": func(t *testing.T, dir, front string, blocks []string) {
+		write(t, dir, "Caddyfile", "{\nadmin off\n}\n"+blocks[0])
+		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
+	},
+	"haproxy": func(t *testing.T, dir, front string, blocks []string) {
+		write(t, dir, "haproxy.cfg", blocks[0])
+		write(t, dir, "authguard.lua", blocks[1])
+		runGateway(t, dir, front, "haproxy", "-db", "-f", "haproxy.cfg")
+	},
+	"traefik": func(t *testing.T, dir, front string, blocks []string) { asTraefik(t, front, blocks) },
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startGateway starts one with what its page says, at the addresses of a server and an
+// app. It returns where it listens.
+func startGateway(t *testing.T, name, page string, s *server, app *toldApp) *server {
+	t.Helper()
+	front, dir := freeAddress(t), t.TempDir()
+	_, port, _ := net.SplitHostPort(front)
+	at := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(s.base, "http://"), "127.0.0.1:9000", strings.TrimPrefix(app.URL, "http://"),
+		":8000", ":"+port, "listen 8000", "listen "+port)
+	var blocks []string
+	for _, b := range doctest.Claimed(t, page) {
+		blocks = append(blocks, at.Replace(b.Text))
+	}
+	gateways[name](t, dir, front, blocks)
+	through := *s
+	through.base = "http://" + front
+	return &through
+}
+
+// send asks for an address with these headers, as a browser unless they say otherwise. The
+// target goes out as it is written.
+func (p *person) send(t *testing.T, at *server, method, target, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, at.base, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, query, _ := strings.Cut(target, "?")
+	if strings.HasPrefix(path, "//") {
+		path = "//" + r.URL.Host + path
+	}
+	r.URL.Opaque, r.URL.RawQuery = path, query
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+	}
+	if headers := r.Header["Accept"]; len(headers) > 1 {
+		r.Header["Accept"] = headers[1:]
+	}
+	return p.do(t, r)
+}
+
+// TestGatewaysLetPeopleInAfterLogin does with each gateway what docs/forward-auth.md
+// promises, with the configuration that is printed.
+func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
+	t.Parallel()
+	app := newToldApp(t)
+	s := newServer(t, quiet+doctest.Claimed(t, "docs/forward-auth.md")[0].Text)
+	for _, add := range [][]string{{"alice", "--email", "alice@example.org", "--groups", "staff"}, {"bob", "--groups", "staff,admins"}} {
+		if said := say(t, s.command(append([]string{"user", "add", "--password-stdin"}, add...)...), rightPassword+"\n"); said.status != 0 {
+			t.Fatalf("%+v", said)
+		}
+	}
+	i := 40
+	for name := range gateways {
+		i++
+		address := fmt.Sprintf("127.%d.0.", i)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := startGateway(t, name, "docs/gateways/"+name+".md", s, app)
+			alice, bob := from(address+"9"), from(address+"10")
+			for _, one := range []struct {
+				p       *person
+				account string
+			}{{alice, "alice"}, {bob, "bob"}} {
+				comesBack(t, one.p, at, one.account)
+			}
+			for _, who := range []string{"9", "10"} {
+				if !s.log.has("address=" + address + who + " door=login") {
+					t.Errorf("%s%s is not in the log", address, who)
+				}
+			}
+			if s.log.has("203.0.113.") {
+				t.Error("a made-up address is in the log")
+			}
+			toldByNobodyElse(t, alice, from(address+"11"), at)
+			scriptsAreTold(t, from(address+"12"), at)
+			rulesHold(t, alice, bob, at, app, "/"+name)
+			if want := alice.send(t, at, "POST", "/.authguard/logout", ""); want.status != http.StatusSeeOther {
+				t.Errorf("signing out: %d %s", want.status, want.body)
+			}
+			if got := alice.send(t, at, "GET", "/shop", ""); got.status != http.StatusSeeOther {
+				t.Errorf("signed out: %d", got.status)
+			}
+		})
+	}
+	t.Run("away", func(t *testing.T) { // nobody gets through to the app of an authguard that is not there
+		t.Parallel()
+		gone := &server{t: t, base: "http://" + freeAddress(t)}
+		for name := range gateways {
+			at := startGateway(t, name, "docs/gateways/"+name+".md", gone, app)
+			if got := from("127.0.0.1").send(t, at, "GET", "/away", ""); got.status < 500 || got.body == "" && name == "haproxy" {
+				t.Errorf("%s: %d %q", name, got.status, got.body)
+			}
+		}
+		if got := app.saw("/away"); len(got) > 0 {
+			t.Errorf("the app was asked for %v", got)
+		}
+	})
+}
+
+// comesBack follows a browser through the login to the whole address that it asked for.
+func comesBack(t *testing.T, p *person, at *server, account string) {
+	t.Helper()
+	const target = "/shop/a%26b/%C3%BC?x=1&y=%26&q=a+b&u=%C3%BC"
+	a := p.send(t, at, "GET", target, "", "X-Forwarded-For", "203.0.113.5", "X-Real-IP", "203.0.113.5")
+	way := a.header.Get("Location")
+	if a.status != http.StatusSeeOther || !strings.Contains(way, "/.authguard/login?next=") || a.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("a stranger gets %d to %q: %.300s", a.status, way, a.body)
+	}
+	_, path, _ := strings.Cut(strings.TrimPrefix(way, at.base), "/")
+	page := p.send(t, at, "GET", "/"+path, "")
+	next := regexp.MustCompile(`name="next" value="([^"]*)"`).FindStringSubmatch(page.body)
+	if page.status != http.StatusOK || next == nil {
+		t.Fatalf("the login page is %d: %.400s", page.status, page.body)
+	}
+	if css := p.send(t, at, "GET", "/.authguard/static/authguard.css", ""); css.status != http.StatusOK || !strings.Contains(css.header.Get("Content-Type"), "css") {
+		t.Errorf("its looks are %d", css.status)
+	}
+	form := url.Values{"username": {account}, "password": {rightPassword}, "next": {html.UnescapeString(next[1])}}
+	a = p.send(t, at, "POST", "/.authguard/login", form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "X-Forwarded-For", "203.0.113.6")
+	if back := strings.TrimPrefix(a.header.Get("Location"), at.base); a.status != http.StatusSeeOther || back != target {
+		t.Fatalf("the login of %s is %d to %q, want %q: %.300s", account, a.status, back, target, a.body)
+	}
+	told := map[string]string{"alice": "remote-email=alice@example.org remote-groups=staff remote-user=alice", "bob": "remote-groups=admins,staff remote-user=bob"}[account]
+	if a = p.send(t, at, "GET", target, ""); a.status != http.StatusOK || a.body != "GET "+target+" "+told+" 0" {
+		t.Errorf("signed in: %d %q", a.status, a.body)
+	}
+	const body = "a body that goes to the app, and not to authguard"
+	if a = p.send(t, at, "POST", "/shop", body, "Content-Type", "text/plain"); a.body != fmt.Sprint("POST /shop ", told, " ", len(body)) {
+		t.Errorf("a form: %d %q", a.status, a.body)
+	}
+}
+
+// toldByNobodyElse forges what authguard tells the app, in every spelling.
+func toldByNobodyElse(t *testing.T, alice, stranger *person, at *server) {
+	t.Helper()
+	var forged []string
+	for _, name := range []string{"Remote-User", "remote-user", "REMOTE_USER", "Remote_User", "remote_user", "Remote-Groups", "Remote_Groups", "Remote-Email", "Remote_Email"} {
+		forged = append(forged, name, "root")
+	}
+	if got := alice.send(t, at, "GET", "/shop", "", forged...); got.body != "GET /shop remote-email=alice@example.org remote-groups=staff remote-user=alice 0" {
+		t.Errorf("alice, who says that she is root: %d %q", got.status, got.body)
+	}
+	if got := stranger.send(t, at, "GET", "/public/x", "", forged...); got.body != "GET /public/x  0" {
+		t.Errorf("a stranger who says so at a public address: %d %q", got.status, got.body)
+	}
+	if got := stranger.send(t, at, "GET", "/shop", "", append(forged, "Cookie", "authguard_login=made-up")...); got.status != http.StatusSeeOther {
+		t.Errorf("a stranger who says so: %d %q", got.status, got.body)
+	}
+}
+
+func scriptsAreTold(t *testing.T, script *person, at *server) {
+	t.Helper()
+	for _, one := range []struct {
+		method, body string
+		headers      []string
+	}{
+		{"GET", "", []string{"Accept", "application/json"}},
+		{"GET", "", []string{"Accept", "*/*"}},
+		{"GET", "", []string{"X-Requested-With", "XMLHttpRequest"}},
+		{"GET", "", []string{"Sec-Fetch-Mode", "cors"}},
+		{"POST", `{"a":1}`, []string{"Accept", "application/json", "Content-Type", "application/json"}},
+		{"DELETE", "", []string{"Accept", "application/json"}},
+		{"GET", "", []string{"Accept", "*/*", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}},
+	} {
+		got := script.send(t, at, one.method, "/api/x", one.body, one.headers...)
+		if got.status != http.StatusUnauthorized || got.problem.Type != "login-required" || got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%+v: %d %v %q", one, got.status, got.header, got.body)
+		}
+	}
+	if got := script.send(t, at, "HEAD", "/api/x", "", "Accept", "*/*"); got.status != http.StatusUnauthorized || got.body != "" {
+		t.Errorf("HEAD: %d %q", got.status, got.body)
+	}
+}
+
+// rulesHold tries to get at /admin and past the login, in other spellings and with what a
+// gateway would say.
+func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark string) {
+	t.Helper()
+	if got := bob.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusOK {
+		t.Errorf("an administrator: %d %q", got.status, got.body)
+	}
+	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account may not open this page") || !strings.Contains(got.body, "/.authguard/static/") {
+		t.Errorf("alice: %d %.300q", got.status, got.body)
+	}
+	for _, path := range []string{"//admin", "/%61dmin", "/x/../admin", "/x/%2e%2e/admin", "/ADMIN", "/public/..%2fadmin", "/public/../admin", "/public/%2e%2e/admin", `/public/..%5cadmin`, "/admin;x", "/./admin", "/admin%2f", "/public//../admin"} {
+		got := alice.send(t, at, "GET", path+mark, "")
+		if got.status == http.StatusOK {
+			t.Errorf("alice at %s: %d %q", path, got.status, got.body)
+		}
+	}
+	for _, forged := range [][]string{
+		{"X-Forwarded-Uri", "/public/x"}, {"X-Original-URL", at.base + "/public/x"}, {"X-Original-Url", "/public/x"}, {"X-Original-URI", "/public/x"}, {"X_Forwarded_Uri", "/public/x"},
+		{"X-Rewrite-URL", "/public/x"}, {"X-Forwarded-Host", "other.example.org"}, {"X-Forwarded-Uri", "/public/x", "X-Original-URL", at.base + "/public/x"},
+	} {
+		if got := alice.send(t, at, "GET", "/admin"+mark+"/forged", "", forged...); got.status < 300 {
+			t.Errorf("alice with %v: %d %q", forged, got.status, got.body)
+		}
+		if got := from("127.0.0.1").send(t, at, "GET", "/shop"+mark+"/forged", "", append(forged, "Accept", "application/json")...); got.status < 300 {
+			t.Errorf("a stranger with %v: %d %q", forged, got.status, got.body)
+		}
+	}
+	for _, prefix := range []string{"/admin" + mark + "/forged", "/shop" + mark + "/forged"} {
+		if got := app.saw(prefix); len(got) > 0 {
+			t.Errorf("the app was asked for %v", got)
+		}
+	}
+}
+
+// asTraefik does what Traefik's forwardAuth and headers middlewares do with their
+// configuration, by its documentation and its source (3.3, pkg/middlewares/auth).
+func asTraefik(t *testing.T, front string, blocks []string) {
+	t.Helper()
+	var routes struct {
+		HTTP struct {
+			Routers map[string]struct {
+				Rule, Service string
+				EntryPoints   []string `yaml:"entryPoints"`
+				Middlewares   []string
+			}
+			Middlewares map[string]struct {
+				Headers *struct {
+					CustomRequestHeaders map[string]string `yaml:"customRequestHeaders"`
+				}
+				ForwardAuth *struct {
+					Address             string
+					AuthRequestHeaders  []string `yaml:"authRequestHeaders"`
+					AuthResponseHeaders []string `yaml:"authResponseHeaders"`
+				} `yaml:"forwardAuth"`
+			}
+			Services map[string]struct {
+				LoadBalancer struct{ Servers []struct{ URL string } } `yaml:"loadBalancer"`
+			}
+		}
+	}
+	var static struct {
+		EntryPoints map[string]struct{ Address string } `yaml:"entryPoints"`
+		Providers   struct{ File struct{ Filename string } }
+	}
+	if err := yaml.UnmarshalWithOptions([]byte(blocks[0]), &routes, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalWithOptions([]byte(blocks[1]), &static, yaml.Strict()); err != nil || static.EntryPoints["web"].Address == "" {
+		t.Fatalf("%v %+v", err, static)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	through := func(name string) http.Handler {
+		to, err := url.Parse(routes.HTTP.Services[name].LoadBalancer.Servers[0].URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			host := r.In.Host
+			r.SetURL(to)
+			r.Out.Host = host
+			r.SetXForwarded()
+		}, ErrorLog: nil}
+	}
+	forward := map[string]http.Handler{}
+	for name := range routes.HTTP.Services {
+		forward[name] = through(name)
+	}
+	passes := func(w http.ResponseWriter, r *http.Request, name string) bool {
+		m := routes.HTTP.Middlewares[name]
+		if m.Headers != nil {
+			for name := range m.Headers.CustomRequestHeaders { // all of them empty: removed
+				r.Header.Del(name)
+			}
+			return true
+		}
+		ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, m.ForwardAuth.Address, nil)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		for _, name := range m.ForwardAuth.AuthRequestHeaders {
+			if values := r.Header.Values(name); len(values) > 0 {
+				ask.Header[http.CanonicalHeaderKey(name)] = values
+			}
+		}
+		ip, _, _ := net.SplitHostPort(r.RemoteAddr)
+		for name, value := range map[string]string{"X-Forwarded-For": ip, "X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "http", "X-Forwarded-Host": r.Host, "X-Forwarded-Uri": r.URL.RequestURI()} {
+			ask.Header.Set(name, value)
+		}
+		said, err := client.Do(ask)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return false
+		}
+		defer said.Body.Close()
+		if said.StatusCode < 200 || said.StatusCode >= 300 {
+			for name, values := range said.Header {
+				w.Header()[name] = values
+			}
+			if to, err := said.Location(); err == nil { // a path is read against the address that was asked
+				w.Header().Set("Location", to.String())
+			}
+			w.WriteHeader(said.StatusCode)
+			_, _ = io.Copy(w, said.Body)
+			return false
+		}
+		for _, name := range m.ForwardAuth.AuthResponseHeaders {
+			r.Header.Del(name)
+			if values := said.Header.Values(name); len(values) > 0 {
+				r.Header[http.CanonicalHeaderKey(name)] = values
+			}
+		}
+		return true
+	}
+	l, err := net.Listen("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := regexp.MustCompile("^PathPrefix\\(`([^`]+)`\\)$")
+	gateway := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		chosen, longest := "", 0
+		for name, router := range routes.HTTP.Routers {
+			if p := prefix.FindStringSubmatch(router.Rule); len(router.Rule) > longest && p != nil && strings.HasPrefix(r.URL.Path, p[1]) {
+				chosen, longest = name, len(router.Rule) // a longer rule comes first
+			}
+		}
+		router := routes.HTTP.Routers[chosen]
+		for _, name := range router.Middlewares {
+			if !passes(w, r, name) {
+				return
+			}
+		}
+		forward[router.Service].ServeHTTP(w, r)
+	}))
+	_ = gateway.Listener.Close()
+	gateway.Listener = l
+	gateway.Start()
+	t.Cleanup(gateway.Close)
+}
