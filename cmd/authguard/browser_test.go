@@ -29,12 +29,12 @@ type tab struct {
 	scriptless bool // the pages run no JavaScript
 }
 
-func openTab(t *testing.T) *tab {
+func openTab(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(time.Hour))
-	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(options, more...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/goccy/go-yaml"
 
 	"authguard/internal/doctest"
@@ -127,6 +129,11 @@ var gateways = map[string]func(t *testing.T, dir, front string, blocks []string)
 		write(t, dir, "Caddyfile", "{\nadmin off\n}\n"+blocks[0])
 		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	},
+	"caddy by the README": func(t *testing.T, dir, front string, blocks []string) {
+		_, port, _ := net.SplitHostPort(front)
+		write(t, dir, "Caddyfile", "{\nadmin off\n}\n:"+port+" {\n"+blocks[0]+"}\n")
+		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
+	},
 	"haproxy": func(t *testing.T, dir, front string, blocks []string) {
 		write(t, dir, "haproxy.cfg", blocks[0])
 		write(t, dir, "authguard.lua", blocks[1])
@@ -142,16 +149,24 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
+// pageOf is where a gateway's configuration is printed.
+func pageOf(name string) string {
+	if name == "caddy by the README" {
+		return "README.md"
+	}
+	return "docs/gateways/" + name + ".md"
+}
+
 // startGateway starts one with what its page says, at the addresses of a server and an
 // app. It returns where it listens.
-func startGateway(t *testing.T, name, page string, s *server, app *toldApp) *server {
+func startGateway(t *testing.T, front, name string, s *server, app *toldApp) *server {
 	t.Helper()
-	front, dir := freeAddress(t), t.TempDir()
+	dir := t.TempDir()
 	_, port, _ := net.SplitHostPort(front)
 	at := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(s.base, "http://"), "127.0.0.1:9000", strings.TrimPrefix(app.URL, "http://"),
 		":8000", ":"+port, "listen 8000", "listen "+port)
 	var blocks []string
-	for _, b := range doctest.Claimed(t, page) {
+	for _, b := range doctest.Claimed(t, pageOf(name)) {
 		blocks = append(blocks, at.Replace(b.Text))
 	}
 	gateways[name](t, dir, front, blocks)
@@ -194,13 +209,11 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 			t.Fatalf("%+v", said)
 		}
 	}
-	i := 40
-	for name := range gateways {
-		i++
-		address := fmt.Sprintf("127.%d.0.", i)
+	for i, name := range slices.Sorted(maps.Keys(gateways)) {
+		address := fmt.Sprintf("127.%d.0.", 40+i)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := startGateway(t, name, "docs/gateways/"+name+".md", s, app)
+			at := startGateway(t, freeAddress(t), name, s, app)
 			alice, bob := from(address+"9"), from(address+"10")
 			for _, one := range []struct {
 				p       *person
@@ -218,7 +231,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 			}
 			toldByNobodyElse(t, alice, from(address+"11"), at)
 			scriptsAreTold(t, from(address+"12"), at)
-			rulesHold(t, alice, bob, at, app, "/"+name)
+			rulesHold(t, alice, bob, at, app, fmt.Sprint("/", i))
 			if want := alice.send(t, at, "POST", "/.authguard/logout", ""); want.status != http.StatusSeeOther {
 				t.Errorf("signing out: %d %s", want.status, want.body)
 			}
@@ -231,7 +244,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 		t.Parallel()
 		gone := &server{t: t, base: "http://" + freeAddress(t)}
 		for name := range gateways {
-			at := startGateway(t, name, "docs/gateways/"+name+".md", gone, app)
+			at := startGateway(t, freeAddress(t), name, gone, app)
 			if got := from("127.0.0.1").send(t, at, "GET", "/away", ""); got.status < 500 || got.body == "" && name == "haproxy" {
 				t.Errorf("%s: %d %q", name, got.status, got.body)
 			}
@@ -349,6 +362,36 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 			t.Errorf("the app was asked for %v", got)
 		}
 	}
+}
+
+// TestOneLoginIsGoodAtSeveralHostsInABrowser: the form of one host leads to another, which
+// Chromium holds to the page's form-action.
+func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
+	front := freeAddress(t)
+	_, port, _ := net.SplitHostPort(front)
+	app := newToldApp(t)
+	s := newServer(t, quiet+"proxies: [127.0.0.1]\norigin: http://login.example.test:"+port+
+		"\nsession: {domain: example.test}\naccess:\n  - {paths: [/admin/*], groups: [admins]}\n", "alice")
+	startGateway(t, front, "caddy by the README", s, app)
+	b := openTab(t, chromedp.Flag("host-resolver-rules", "MAP *.example.test 127.0.0.1"))
+	at := func(host, path string) string { return "http://" + host + ".example.test:" + port + path }
+	const path = "/shop?x=1&y=%26&q=%C3%BC"
+	b.goTo(at("app", path))
+	b.until("the login page of the origin", `location.host.startsWith("login.") && document.querySelector("#password")`)
+	b.picture("forward-login")
+	b.send("alice", rightPassword)
+	b.until("the app, at the whole address", `location.href == "`+at("app", path)+`" && document.body.innerText.includes("remote-user=alice")`)
+	b.goTo(at("other", path))
+	b.until("another app, with the same login", `location.href == "`+at("other", path)+`" && document.body.innerText.includes("remote-user=alice")`)
+	b.goTo(at("other", "/admin/x"))
+	b.until("a page for another group", `document.body.innerText.includes("Your account may not open this page")`)
+	b.picture("forward-no-group")
+	b.do("the other account", chromedp.Click("a.button"))
+	b.until("who is signed in", `document.body.innerText.includes("You are signed in")`)
+	b.do("signing out", chromedp.Click(`form[action$="/logout"] button`))
+	b.until("to be signed out", `document.body.innerText.includes("You are signed out")`)
+	b.goTo(at("app", path))
+	b.until("the login page again", `location.host.startsWith("login.") && document.querySelector("#password")`)
 }
 
 // asTraefik does what Traefik's forwardAuth and headers middlewares do with their
