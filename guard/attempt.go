@@ -35,6 +35,7 @@ type view struct {
 	guess      uint32 // stands for the password; see Charge
 	// Of an attempt that is pretended to: what was counted before, and why it is.
 	before    [subjectCount]failures.Usage
+	atSite    failures.Usage // before the charge
 	pretended Reasons
 }
 
@@ -224,8 +225,11 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 		return nil
 	}
 	var err error
-	v.ID = failures.ChargeID{}
-	if v.Charge, err = g.begin(ctx, v.Charge); err != nil {
+	v.ID, v.Site = failures.ChargeID{}, nil
+	usual, full := v.KnownOnly, g.knownSite(v)
+	v.KnownOnly = usual || full
+	v.Charge, err = g.begin(ctx, v.Charge)
+	if v.KnownOnly = usual; err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
 	}
 	if v.Apart {
@@ -237,7 +241,10 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 		}
 		v.PlaceErr = nil
 	}
-	return nil
+	if full {
+		return nil
+	}
+	return g.chargeSite(ctx, v)
 }
 
 // blockedBy is the key of the first subject without room.
@@ -248,6 +255,9 @@ func (v *view) blockedBy(digests *digester) failures.Key {
 		if v.Usage[i].Over&v.Bind(i) != 0 {
 			return really.Subjects()[i].Key
 		}
+	}
+	if over, _ := v.siteOver(); over != 0 {
+		return failures.Key(digests.ofQuota("site", digest{}))
 	}
 	return failures.Key{}
 }
@@ -280,6 +290,10 @@ func (g *Guard) wake(c *Charge) {
 		really := g.digests.apart(*c)
 		subjects := really.Subjects()
 		g.waiting.wake(subjects[first:last])
+		if c.Site != nil {
+			own := c.Site.Subjects()
+			g.waiting.wake(own[AddressSubject : AddressSubject+1])
+		}
 	}
 }
 
@@ -321,6 +335,7 @@ type Ticket struct {
 	// For the event.
 	passed    bool // a one-time code was good
 	pretended bool // nobody looks at the password
+	site      *Charge
 	name      string
 	directory string
 	door      string
@@ -342,14 +357,14 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Door, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart
+	t.reasons, t.failures, t.passed, t.pretended, t.site = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart, v.Site
 }
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds, c.Apart = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended
+	c.Ladders, c.Binds, c.Apart, c.Site = &t.rules.calm.ladders, &t.rules.binds[0], t.pretended, t.site
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
 		c.Device, c.AtDevice = t.place, true
@@ -441,7 +456,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	if insufficient {
 		stored = Failed
 	}
-	err := g.config.Store.Settle(afterwards(ctx), c, stored)
+	err := g.settle(afterwards(ctx), c, stored)
 	if errors.Is(err, ErrPlace) {
 		g.config.Failed(err)
 		err = nil

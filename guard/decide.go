@@ -44,7 +44,8 @@ func (v *view) worthWaiting() bool {
 			return false
 		}
 	}
-	return true
+	_, failed := v.siteOver()
+	return failed == 0
 }
 
 // stop says what stops an attempt that found no room, strongest first. While
@@ -60,6 +61,7 @@ func (v *view) stop(d *Decision, patient bool) {
 			}
 			v.stopAt(d, i, action, over&v.Bind(i))
 		}
+		v.stopAtSite(d, action, patient)
 	}
 	if d.Action == Proceed { // nothing was full, and yet nothing was charged
 		d.refuse(Reason{Cause: StoreFailed}, time.Second)

@@ -67,6 +67,11 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	}
 	e.Listed, e.Status = v.listed, v.Status
 	e.Lines = v.lines(&used)
+	site, err := g.siteLines(ctx, v)
+	if err != nil {
+		return e, err
+	}
+	e.Lines = append(e.Lines, site...)
 	e.Decision = v.foretell()
 	return e, nil
 }
@@ -129,6 +134,9 @@ func (v *view) foretell() (d Decision) {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		room = room && v.Usage[i].Over&v.Bind(i) == 0
+	}
+	if over, _ := v.siteOver(); over != 0 {
+		room = false
 	}
 	if room {
 		v.ID = failures.ChargeID{At: 1}

@@ -86,6 +86,8 @@ type Guard struct {
 	tallies sync.Map      // of events, by name
 	edges   edges
 	pace    pace
+	// siteFull is the newest that was found out about a site without room.
+	siteFull atomic.Pointer[siteFull]
 }
 
 // New returns a guard, or every problem with the config.

@@ -61,6 +61,10 @@ type Policy struct {
 	Network   []Limit
 	// Account binds strangers only.
 	Account []Limit
+	// Site binds strangers only, on the failures of all of them together: a rung of it
+	// refuses, or pretends to, every stranger without a one-time code. Empty: the site
+	// refuses nobody.
+	Site []Limit
 	// PrivilegedPair is the budget of an account at a privileged place.
 	PrivilegedPair []Limit
 	// Spray is when a password that strangers try on many accounts no longer

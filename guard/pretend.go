@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math/big"
 	"sync"
 	"time"
@@ -65,7 +66,15 @@ func (g *Guard) begin(ctx context.Context, c Charge) (Charge, error) {
 }
 
 func (g *Guard) settle(ctx context.Context, c Charge, o Outcome) error {
-	return g.config.Store.Settle(ctx, g.digests.apart(c), o)
+	var site error
+	if c.Site != nil {
+		end := o
+		if o == Succeeded {
+			end = Withdrawn // it has no place to remember
+		}
+		site = g.config.Store.Settle(ctx, *c.Site, end)
+	}
+	return errors.Join(g.config.Store.Settle(ctx, g.digests.apart(c), o), site)
 }
 
 // endPretended settles an attempt that was pretended to: it has failed, whatever its

@@ -34,6 +34,7 @@ func (p Policy) Problems() []Problem {
 	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse, Pretend)
 	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse, Pretend)
 	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse, Pretend)
+	c.ladder("limits.site", p.Site, failures.Backoff{}, Refuse, Pretend)
 	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",

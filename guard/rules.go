@@ -18,6 +18,7 @@ type rules struct {
 
 	answers, pictures quota
 	events            map[string]*eventRules
+	site              *siteRule
 }
 
 // A ruleSet is a rule for each subject, and their ladders as stores want them.
@@ -70,7 +71,7 @@ func compile(p Policy) (*rules, error) {
 	}
 	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
 	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events),
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), site: newSiteRule(p.Site),
 		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
 		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
 	}
@@ -143,7 +144,7 @@ func (d Delay) backoff() failures.Backoff {
 // failures must be told.
 func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
-	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair) {
+	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Site) {
 		longest = max(longest, l.Window)
 	}
 	for _, limits := range p.Events {

@@ -36,7 +36,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 5
+	ticketVersion  = 6
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -51,7 +51,7 @@ type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
 	Guess, Spray                 uint32
-	Charge                       failures.ChargeID
+	Charge, Site                 failures.ChargeID
 	Epoch, Nonce, Place, Address [16]byte
 }
 
@@ -91,6 +91,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	fixed := travelling{
 		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Spray: t.spray, Charge: t.id,
 		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16(),
+	}
+	if t.site != nil {
+		fixed.Site = t.site.ID
 	}
 	if t.status == trusted.Privileged {
 		fixed.Flags |= privilegedFlag
@@ -148,6 +151,9 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged
+	}
+	if r := t.rules.site; r != nil && fixed.Site.Charged() {
+		t.site = g.siteCharge(r, g.config.Now(), fixed.Site)
 	}
 	t.directory, t.name, _ = strings.Cut(string(b[n:]), "\x00")
 	g.digests.ofAddress(t.from, &t.address, &t.network)

@@ -224,6 +224,7 @@ type Limits struct {
 	Address        []guard.Limit `split:","`
 	Network        []guard.Limit `split:","`
 	Account        []guard.Limit `split:","` // strangers only
+	Site           []guard.Limit `split:","` // strangers only, all together
 	PrivilegedPair []guard.Limit `split:","`
 	Spray          guard.Spray   // recognises nothing if its Accounts is zero
 	LongestCheck   time.Duration // guard.Policy.PendingFor
@@ -363,6 +364,7 @@ func (c Config) Policy() guard.Policy {
 		Network:        l.Network,
 		Account:        l.Account,
 		PrivilegedPair: l.PrivilegedPair,
+		Site:           l.Site,
 		Spray:          l.Spray,
 		SiteSlow:       c.Site.Slow,
 		PendingFor:     l.LongestCheck,
