@@ -188,3 +188,47 @@ func TestADecoyIsNeverThePassword(t *testing.T) {
 		}
 	}
 }
+
+// A pair has a ladder for strangers beside its delay. It is no budget of a known place,
+// and that of a known place is nothing to a stranger.
+func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
+	t.Parallel()
+	for _, then := range []guard.Action{guard.Pretend, guard.Refuse, guard.Challenge} {
+		t.Run(then.String(), func(t *testing.T) {
+			t.Parallel()
+			o := pretending(func(p *guard.Policy) {
+				p.Account, p.Address, p.PairDelay = nil, nil, guard.Delay{}
+				p.Pair = []guard.Limit{{Failures: 5, Window: time.Hour, Then: then}}
+			})
+			each(t, o, func(t *testing.T, w *world.World) {
+				if !w.Right(t, "alice", home) {
+					t.Fatal("alice cannot log in")
+				}
+				for range 10 {
+					w.Wrong(t, "alice", nowhere)
+				}
+				d, ok := w.Try(t, world.From("alice", nowhere), world.Right)
+				if ok || d.Action != then || !slices.Contains(d.Reasons.Codes(), "limit:pair") || w.Checked("alice") != 6 {
+					t.Errorf("%v %v, %d checked", d.Action, d.Reasons.Codes(), w.Checked("alice"))
+				}
+				if !w.Right(t, "alice", address(1)) || !w.Right(t, "bob", nowhere) {
+					t.Error("another pair is stopped")
+				}
+				for range 10 { // at home it is the budget that counts
+					if d := w.Wrong(t, "alice", home); d.Action != guard.Proceed {
+						t.Fatalf("at home: %v %v", d.Action, d.Reasons.Codes())
+					}
+				}
+				w.Clock.Advance(time.Hour + time.Millisecond)
+				if !w.Right(t, "alice", nowhere) {
+					t.Error("after an hour there is no room (R5)")
+				}
+			})
+		})
+	}
+	p := guard.DefaultPolicy()
+	p.Pair = []guard.Limit{{Failures: 500, Window: time.Hour, Then: guard.Pretend}}
+	if err := p.Validate(); err == nil {
+		t.Error("a limit that the delay makes unreachable is taken (R8)")
+	}
+}

@@ -83,7 +83,7 @@ func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
 	}
 	for j := range r.limits {
 		if over.Has(j) && v.action(r, j) == action {
-			d.stop(action, Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Wait: free})
+			d.stop(action, Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j], Wait: free})
 		}
 	}
 	if action == Challenge && v.Status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
@@ -115,13 +115,13 @@ func (v *view) explain(d *Decision) {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]
-		over := v.Usage[i].Over &^ v.Bind(i)
+		over := v.Usage[i].Over &^ v.Bind(i) & r.of(v.Status)
 		if over == 0 {
 			continue
 		}
 		for j := range r.limits {
 			if over.Has(j) && r.limits[j].Monitor {
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j], Monitored: true})
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j], Monitored: true})
 			}
 		}
 		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair && v.rules.policy.PairDelay.Monitor {
@@ -147,14 +147,14 @@ func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]
-		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) || r.kind == OnPrivilegedPair && !v.privileged() {
+		if v.listed == Allowed && (r.kind == OnAddress || r.kind == OnNetwork) {
 			continue
 		}
-		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect)
+		lifted := v.Usage[i].Over & r.enforce & r.challenged(v.Status, v.suspect) & r.of(v.Status)
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed, ofAccount = true, ofAccount || !r.ofAddress()
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.kind, Limit: &r.limits[j]})
+				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j]})
 			}
 		}
 	}

@@ -116,12 +116,12 @@ func (v *view) lines(used *Used) (lines []Line) {
 			if r.ladder.Backoff().First > 0 {
 				lines = append(lines, Line{Subject: OnPair, Delay: true, Used: int(use.Count), Full: use.Over&failures.BackoffBit != 0, FreeIn: used[i][failures.MaxRungs].FreeIn})
 			}
-			if !v.privileged() {
-				continue
-			}
 		}
 		for j, l := range r.limits {
-			lines = append(lines, Line{Subject: r.kind, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
+			if !r.of(v.Status).Has(j) {
+				continue
+			}
+			lines = append(lines, Line{Subject: r.on(j), Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
 		}
 	}
 	return lines

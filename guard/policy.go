@@ -65,6 +65,8 @@ type Policy struct {
 	// refuses, or pretends to, every stranger without a one-time code. Empty: the site
 	// refuses nobody.
 	Site []Limit
+	// Pair binds strangers only: an account from one address. The delay comes first.
+	Pair []Limit
 	// PrivilegedPair is the budget of an account at a privileged place.
 	PrivilegedPair []Limit
 	// Spray is when a password that strangers try on many accounts no longer

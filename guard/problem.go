@@ -34,6 +34,9 @@ func (p Policy) Problems() []Problem {
 	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse, Pretend)
 	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse, Pretend)
 	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse, Pretend)
+	c.ladder("limits.pair", p.Pair, p.PairDelay.backoff(), Challenge, Refuse, Pretend)
+	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.PrivilegedPair) <= failures.MaxRungs, "limits.pair",
+		"at most %d limits together with limits.privileged_pair, not %d", failures.MaxRungs, len(p.Pair)+len(p.PrivilegedPair))
 	c.ladder("limits.site", p.Site, failures.Backoff{}, Refuse, Pretend)
 	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)

@@ -53,6 +53,27 @@ type rule struct {
 	ladder  *failures.Ladder
 	enforce failures.Mask // all that is not on monitor, BackoffBit included
 	then    [Proceed + 1]failures.Mask
+	// strangers are the rungs of a pair that are not a privileged place's budget.
+	strangers failures.Mask
+}
+
+// of are the rungs that are about a place of this status.
+func (r *rule) of(status trusted.Status) failures.Mask {
+	switch {
+	case r.kind != OnPrivilegedPair:
+		return failures.Every
+	case status == trusted.Privileged:
+		return failures.Every &^ r.strangers
+	}
+	return r.strangers | failures.BackoffBit
+}
+
+// on is what a rung is on.
+func (r *rule) on(rung int) SubjectKind {
+	if r.strangers.Has(rung) {
+		return OnPair
+	}
+	return r.kind
 }
 
 func compile(p Policy) (*rules, error) {
@@ -63,9 +84,12 @@ func compile(p Policy) (*rules, error) {
 	if p.SiteSlow > 0 {
 		slow = failures.Backoff{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
 	}
-	// The pair's rungs are the budget of a privileged place, its backoff the
-	// pair's delay.
-	pair := newRule(OnPrivilegedPair, p.PrivilegedPair, p.PairDelay.backoff())
+	// The pair's rungs are the budget of a privileged place, then those of strangers;
+	// its backoff is the pair's delay.
+	pair := newRule(OnPrivilegedPair, slices.Concat(p.PrivilegedPair, p.Pair), p.PairDelay.backoff())
+	for i := range p.Pair {
+		pair.strangers |= 1 << (len(p.PrivilegedPair) + i)
+	}
 	if p.PairDelay.Monitor {
 		pair.enforce &^= failures.BackoffBit
 	}
@@ -99,13 +123,10 @@ func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
 	if l&(claimedSolve|shownPass) != 0 { // whoever has a code is known to be a person
 		bind &^= r.challenged(status, l&likelyProxy != 0)
 	}
-	switch {
-	case l&allowedAddress != 0 && r.ofAddress():
+	if l&allowedAddress != 0 && r.ofAddress() {
 		return 0
-	case r.kind == OnPrivilegedPair && status != trusted.Privileged:
-		return bind & failures.BackoffBit
 	}
-	return bind
+	return bind & r.of(status)
 }
 
 // challenged is the set of the rule's rungs that ask for a challenge. An
@@ -144,7 +165,7 @@ func (d Delay) backoff() failures.Backoff {
 // failures must be told.
 func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
-	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Site) {
+	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Pair, p.Site) {
 		longest = max(longest, l.Window)
 	}
 	for _, limits := range p.Events {

@@ -112,6 +112,7 @@ type RouteLimits struct {
 	Address        []guard.Limit `split:","`
 	Network        []guard.Limit `split:","`
 	Account        []guard.Limit `split:","`
+	Pair           []guard.Limit `split:","`
 	PrivilegedPair []guard.Limit `split:","`
 }
 
@@ -129,7 +130,7 @@ func (c Config) PolicyOf(r Route) guard.Policy {
 		site *[]guard.Limit
 		own  []guard.Limit
 	}{
-		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.PrivilegedPair, own.PrivilegedPair},
+		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.Pair, own.Pair}, {&p.PrivilegedPair, own.PrivilegedPair},
 	} {
 		if len(one.own) > 0 {
 			*one.site = one.own
@@ -225,6 +226,7 @@ type Limits struct {
 	Network        []guard.Limit `split:","`
 	Account        []guard.Limit `split:","` // strangers only
 	Site           []guard.Limit `split:","` // strangers only, all together
+	Pair           []guard.Limit `split:","` // strangers only
 	PrivilegedPair []guard.Limit `split:","`
 	Spray          guard.Spray   // recognises nothing if its Accounts is zero
 	LongestCheck   time.Duration // guard.Policy.PendingFor
@@ -365,6 +367,7 @@ func (c Config) Policy() guard.Policy {
 		Account:        l.Account,
 		PrivilegedPair: l.PrivilegedPair,
 		Site:           l.Site,
+		Pair:           l.Pair,
 		Spray:          l.Spray,
 		SiteSlow:       c.Site.Slow,
 		PendingFor:     l.LongestCheck,

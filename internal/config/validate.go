@@ -224,7 +224,7 @@ func (l *loader) conflicts() {
 // up.
 func because(path string) string {
 	switch {
-	case partOf(path, "limits.pair_delay"), partOf(path, "limits.privileged_pair"):
+	case partOf(path, "limits.pair_delay"), partOf(path, "limits.pair"), partOf(path, "limits.privileged_pair"):
 		return "limits.pair_delay"
 	case path == "site.ceiling":
 		return "site.floor"
@@ -318,7 +318,7 @@ func (l *loader) proxyConflicts(p *Proxy) {
 }
 
 func (l RouteLimits) all() []guard.Limit {
-	return slices.Concat(l.Address, l.Network, l.Account, l.PrivilegedPair)
+	return slices.Concat(l.Address, l.Network, l.Account, l.Pair, l.PrivilegedPair)
 }
 
 func (l *loader) accountConflicts(a *Accounts) {
