@@ -51,6 +51,12 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	want(eventToken, "alice", "refuse")
 	s.kill()
 	s.start()
+	if said := s.do(t, "explain", "--event", "password-reset", "--account", "alice"); !strings.Contains(said, "account: 2 of 2 password-reset in any hour, then refuse; full") {
+		t.Error(said)
+	}
+	if out, err := s.command("explain", "--event", "reset").CombinedOutput(); err == nil || !strings.Contains(string(out), "those that are: password-reset") {
+		t.Errorf("%v %s", err, out)
+	}
 	want(eventToken, "alice", "refuse")
 	want(other, "alice", "wait")
 	want(eventToken, "bob", "proceed")
@@ -68,6 +74,8 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	}
 	want(eventToken, "alice", "proceed") // the third: the old ones count on
 	want(eventToken, "alice", "refuse")
+	s.do(t, "unlock", "--event", "password-reset", "--account", "alice")
+	want(eventToken, "alice", "proceed")
 }
 
 func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.T) {

@@ -8,18 +8,24 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/control"
 	"authguard/web"
 	"authguard/web/pages"
 )
 
-// explain is GET /api/explain?account=&address=.
+// explain is GET /api/explain?account=&address=, and with &event=&subject= about the
+// limits of an event.
 func (a *API) explain(c echo.Context) (any, error) {
 	from, err := address(c.QueryParam("address"))
 	if err != nil {
 		return nil, err
 	}
-	return a.of(c).Explain(c.Request().Context(), c.QueryParam("account"), from)
+	ctx, account := c.Request().Context(), c.QueryParam("account")
+	if event := c.QueryParam("event"); event != "" {
+		return a.of(c).ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from, Subject: c.QueryParam("subject")})
+	}
+	return a.of(c).Explain(ctx, account, from)
 }
 
 // lookUp is the answer to the page's ?account= and ?address=; nothing if neither
@@ -53,7 +59,9 @@ type subject struct {
 
 type unlockQuestion struct {
 	subject
-	Place bool `json:"place"`
+	Place bool   `json:"place"`
+	Event string `json:"event"` // whose limits; empty: the logins'
+	Text  string `json:"subject"`
 }
 
 // unlock is POST /api/unlock. With place, the account's place at the address is
@@ -67,6 +75,9 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, web.Invalid("place needs an account: places belong to one")
 	}
 	ctx := c.Request().Context()
+	if q.Event != "" {
+		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text})
+	}
 	if err := a.of(c).Unlock(ctx, sender(c), q.Account, from); err != nil {
 		return nil, err
 	}

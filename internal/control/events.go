@@ -1,0 +1,56 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"authguard/guard"
+)
+
+// An EventExplanation is what stands against the subjects of an event.
+type EventExplanation struct {
+	Event  string       `json:"event"`
+	Limits []guard.Line `json:"limits"`
+	Words  []string     `json:"words"`
+}
+
+// ExplainEvent tells what stands against an event for the subjects that are named. It
+// changes nothing. The error is ErrAsked for an event without limits.
+func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjects) (EventExplanation, error) {
+	lines, err := c.config.Guard.ExplainEvent(ctx, event, s)
+	e := EventExplanation{Event: event, Limits: append([]guard.Line{}, lines...), Words: []string{}}
+	for _, l := range lines {
+		e.Words = append(e.Words, l.String())
+	}
+	if len(lines) == 0 {
+		e.Words = append(e.Words, "None of its limits counts by what you named: name --account, --address or --subject.")
+	}
+	return e, c.noEvent(event, err)
+}
+
+// UnlockEvent forgets what was counted of an event for the subjects that are named. The
+// text of a subject is not recorded.
+func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects) error {
+	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
+		return fmt.Errorf("%w: name an account, an address or a subject of the event", ErrAsked)
+	}
+	if err := c.config.Guard.UnlockEvent(ctx, event, s); err != nil {
+		return c.noEvent(event, err)
+	}
+	a := actionOn(who, "unlock", s.Account, s.Address)
+	a.Detail = strings.TrimSpace("event " + event + " " + a.Detail)
+	return c.record(ctx, a)
+}
+
+func (c *Control) noEvent(event string, err error) error {
+	if !errors.Is(err, guard.ErrNoEvent) {
+		return err
+	}
+	there := "none is"
+	if names := c.config.Guard.Policy().EventNames(); len(names) > 0 {
+		there = strings.Join(names, ", ")
+	}
+	return fmt.Errorf("%w: no event called %.40q is limited; those that are: %s", ErrAsked, event, there)
+}
