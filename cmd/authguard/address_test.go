@@ -178,3 +178,34 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 		t.Errorf("behind a proxy that is not named: %d %s", got.status, got.out)
 	}
 }
+
+// What the page has people write into their proxy, the proxy takes.
+func TestProxiesTakeWhatTheDocsSay(t *testing.T) {
+	t.Parallel()
+	var nginx, http, tcp []string
+	for _, span := range doctest.Read(t, "docs/proxies.md").Spans {
+		switch word, _, _ := strings.Cut(span.Text, " "); word {
+		case "proxy_set_header":
+			nginx = append(nginx, span.Text)
+		case "option", "http-request":
+			http = append(http, "  "+span.Text)
+		case "mode", "server":
+			if !strings.HasSuffix(span.Text, "}") { // nginx's, for which Debian has a module of its own
+				tcp = append(tcp, "  "+span.Text)
+			}
+		}
+	}
+	if len(nginx) == 0 || len(http) < 2 || len(tcp) < 2 {
+		t.Fatalf("%q %q %q", nginx, http, tcp)
+	}
+	_ = front(t, "http://127.0.0.1:9", nginx...)
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	text := "defaults\n  timeout client 1s\n  timeout server 1s\n  timeout connect 1s\nlisten one\n  mode http\n  bind 127.0.0.1:1\n" +
+		strings.Join(http, "\n") + "\nlisten two\n  bind 127.0.0.1:2\n" + strings.Join(tcp, "\n") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := say(t, exec.Command("haproxy", "-c", "-f", file), ""); said.status != 0 {
+		t.Errorf("%+v\n%s", said, text)
+	}
+}

@@ -52,6 +52,35 @@ func TestTheDocsConfigurationsLoad(t *testing.T) {
 	}
 }
 
+// A setting that a sentence shows, as in `listen: 0.0.0.0:8080`, has a value that it takes.
+func TestTheDocsSentencesShowGoodValues(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for _, s := range load(t, "", nil).Effective() {
+		keys = append(keys, s.Path)
+	}
+	shown, shows := regexp.MustCompile(`^([a-z_]+(?:\.[a-z_]+)*): ([^…]+)$`), 0
+	for _, d := range doctest.All(t) {
+		if d.Path == "CHANGELOG.md" || strings.HasPrefix(d.Path, "docs/decisions/") {
+			continue // what was, and what is refused
+		}
+		for _, span := range d.Spans {
+			m := shown.FindStringSubmatch(span.Text)
+			if m == nil || !slices.ContainsFunc(keys, func(key string) bool { return key == m[1] || strings.HasPrefix(key, m[1]+".") }) {
+				continue
+			}
+			shows++
+			text := strings.ReplaceAll(m[1], ".", ": {") + ": " + m[2] + strings.Repeat("}", strings.Count(m[1], "."))
+			if _, err := config.Parse(d.Path, []byte(text), nil); err != nil && strings.Contains(err.Error(), ": "+m[1]) {
+				t.Errorf("%s:%d: `%s`: %v", d.Path, span.Line, span.Text, err)
+			}
+		}
+	}
+	if shows < 5 {
+		t.Errorf("%d settings in sentences", shows)
+	}
+}
+
 func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, b := range doctest.Claimed(t, "docs/realms.md") {
