@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,8 +154,26 @@ func (d *Directory) Kill() {
 	_ = d.cmd.Wait()
 }
 
-// Hang has it answer nothing, Continue again.
-func (d *Directory) Hang(t testing.TB)     { must(t, d.cmd.Process.Signal(syscall.SIGSTOP)) }
+// Hang has it answer nothing. It returns when every thread has stopped, which takes a
+// moment.
+func (d *Directory) Hang(t testing.TB) {
+	t.Helper()
+	must(t, d.cmd.Process.Signal(syscall.SIGSTOP))
+	for running := true; running; {
+		running = false
+		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", d.cmd.Process.Pid))
+		must(t, err)
+		for _, one := range all {
+			text, err := os.ReadFile(one)
+			must(t, err)
+			_, state, _ := strings.Cut(string(text), ") ")
+			running = running || !strings.HasPrefix(state, "T")
+		}
+		runtime.Gosched()
+	}
+}
+
+// Continue has it answer again.
 func (d *Directory) Continue(t testing.TB) { must(t, d.cmd.Process.Signal(syscall.SIGCONT)) }
 
 func program() string {
