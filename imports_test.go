@@ -168,3 +168,15 @@ func TestGuardWithMemoryStoresLinksNoServersLibraries(t *testing.T) {
 		}
 	}
 }
+
+// A Go program that protects its own handler links no framework of ours.
+func TestMiddlewareLinksNoServersLibraries(t *testing.T) {
+	t.Parallel()
+	for dep := range strings.FieldsSeq(string(goList(t, "-deps", "authguard/web/mw"))) {
+		for _, heavy := range []string{"redis", "labstack/echo", "database/sql", "sqlite", "pgx", "scs"} {
+			if strings.Contains(dep, heavy) {
+				t.Errorf("authguard/web/mw links %s", dep)
+			}
+		}
+	}
+}

@@ -26,6 +26,7 @@ type Force struct {
 // A Word is what a person said of the mode.
 type Word string
 
+// The words. Automatic is that nobody has said anything: the pressure decides.
 const (
 	Automatic Word = ""
 	ForcedOn  Word = "on"

@@ -28,11 +28,15 @@ type Config struct {
 	Owner Key
 }
 
+// The bound of a Memory's tables: by default, and at least, in bytes.
 const (
 	DefaultMaxBytes = 256 << 20
 	MinBytes        = 16 << 20
-	shardCount      = 256 // one for every value of a byte; snapshots name their shard in one
-	maxSubjects     = 8   // in one call
+)
+
+const (
+	shardCount  = 256 // one for every value of a byte; snapshots name their shard in one
+	maxSubjects = 8   // in one call
 )
 
 // Memory is a Store in this process's memory. [Memory.Run] sweeps it. It is

@@ -37,6 +37,20 @@ func newGuard() *guard.Guard {
 	return g
 }
 
+// Everything is made from a secret. What is changed is changed before that.
+func ExampleDefault() {
+	secret := []byte("sixteen random bytes, or more") // from the environment
+	g, err := guard.Default(secret, func(d *guard.Defaults) {
+		d.Policy.Account[0].Failures = 3
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	fmt.Println(g.Policy().Account[0].Failures)
+	// Output: 3
+}
+
 // One login from beginning to end. The password is looked at only if the guard
 // lets the attempt through.
 func Example() {

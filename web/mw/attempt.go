@@ -2,7 +2,6 @@ package mw
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
@@ -138,7 +137,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 		return
 	}
 	if a.decision.Insufficient || a.decision.Action == guard.Pretend { // what is sprayed, or pretended to, is answered like a wrong one (R28)
-		a.sent.Body = offer.Spoil(r, a.sent.Body, rand.Text())
+		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(one.Password))
 		if len(a.sent.Body) > 0 {
 			a.sent.Restore(r)
 		}

@@ -289,10 +289,12 @@ func TestR11WhatTwoReadersReadDifferentlyNeverReachesTheHandler(t *testing.T) {
 	if n := s.seen.Load(); n != 0 {
 		t.Errorf("%d of them reached the handler", n)
 	}
-	for i := range 11 { // they count for their address
-		a := s.send(http.MethodPost, "/", "192.0.2.8", formType, fmt.Sprint("password=", i))
-		if want := map[bool]int{true: 400, false: 403}[i < 10]; a.StatusCode != want {
-			t.Errorf("the %dth without a name: %d, want %d", i+1, a.StatusCode, want)
+	for j, body := range []string{"password=x", "username=alice&username=bob&password=x"} {
+		for i := range 11 { // they count for their address
+			a := s.send(http.MethodPost, "/", fmt.Sprint("192.0.3.", j), formType, body)
+			if want := map[bool]int{true: 400, false: 403}[i < 10]; a.StatusCode != want {
+				t.Errorf("%s, the %dth time: %d, want %d", body, i+1, a.StatusCode, want)
+			}
 		}
 	}
 }
