@@ -8,7 +8,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.PHONY: help run build deb test test-apps long faults bench lint lines need
+.PHONY: help run build deb image test test-apps long faults bench lint lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,7 +17,10 @@ build: ## Build bin/authguard
 	@mkdir -p bin && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/authguard ./cmd/authguard
 
 deb: ## Build dist/authguard_….deb and SHA256SUMS, the same bytes each time
-	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build $(or $(ARCH),amd64) dist
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build deb $(or $(ARCH),amd64) dist
+
+image: ## Build dist/authguard_….image.tar for docker load or podman load; no engine needed
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' DATE='$(DATE)' ./deploy/package/build image $(or $(ARCH),amd64) dist
 
 run: build ## Start the product: no server, no configuration needed
 	@bin/authguard serve

@@ -4,26 +4,35 @@ package deploy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"authguard/internal/doctest"
+	"authguard/internal/redistest"
 )
 
 // packaged is a package of this version, made from the sources in a folder.
 func packaged(t *testing.T, root, version, to string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(root, "deploy/package/build"), "amd64", to)
+	return made(t, root, "deb", version, to)
+}
+
+// made is a .deb, or an image.tar.
+func made(t *testing.T, root, kind, version, to string) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(root, "deploy/package/build"), kind, "amd64", to)
 	cmd.Env = append(os.Environ(), "VERSION="+version, "COMMIT=0123456789abcdef", "DATE=2026-01-02T03:04:05Z")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(to, "authguard_"+version+"_amd64.deb")
+	return filepath.Join(to, "authguard_"+version+"_amd64."+map[string]string{"deb": "deb", "image": "image.tar"}[kind])
 }
 
 // copied is what git knows of the sources, as they are now, in a new folder that is a
@@ -65,12 +74,12 @@ func TestAppsThePackageIsTheSameBytesWhoeverBuildsIt(t *testing.T) {
 
 // With the real apt and dpkg, on a machine that is gone afterwards.
 func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
-	const made = "TEST_PACKAGES"
-	if os.Getenv(made) == "" { // there is no network later
+	const where = "TEST_PACKAGES"
+	if os.Getenv(where) == "" { // there is no network later
 		dir := openFolder(t)
 		packaged(t, doctest.Root(t), "1.2.3", dir)
 		packaged(t, doctest.Root(t), "1.3.0~rc1", dir)
-		t.Setenv(made, dir)
+		t.Setenv(where, dir)
 	}
 	if !doctest.Alone(t) {
 		return
@@ -86,7 +95,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 	}
 	blocks := doctest.Claimed(t, "docs/install.md")
 	// A systemd that is this machine's is nobody to talk to.
-	run("mount -t tmpfs tmpfs /run; hash -r; mkdir dist; cp " + os.Getenv(made) + "/authguard_1.2.3_amd64.deb dist/")
+	run("mount -t tmpfs tmpfs /run; hash -r; mkdir dist; cp " + os.Getenv(where) + "/authguard_1.2.3_amd64.deb dist/")
 	if said := run("export DEBIAN_FRONTEND=noninteractive\n" + blocks[0].Text); !strings.Contains(said, "is installed and not started") {
 		t.Error(said)
 	}
@@ -130,7 +139,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 			t.Errorf("%q", line)
 		}
 	}
-	run("end; echo '# mine' >>/etc/authguard/authguard.yaml; echo AUTHGUARD_LOG_LEVEL=info >/etc/authguard/environment; dpkg -i " + os.Getenv(made) + "/authguard_1.3.0~rc1_amd64.deb")
+	run("end; echo '# mine' >>/etc/authguard/authguard.yaml; echo AUTHGUARD_LOG_LEVEL=info >/etc/authguard/environment; dpkg -i " + os.Getenv(where) + "/authguard_1.3.0~rc1_amd64.deb")
 	if said := run("tail -n 1 /etc/authguard/authguard.yaml; cat /etc/authguard/environment; command authguard --version | cut -c -20"); said != "# mine\nAUTHGUARD_LOG_LEVEL=info\nauthguard 1.3.0~rc1,\n" {
 		t.Error(said)
 	}
@@ -147,5 +156,75 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 	run("apt-get remove -y authguard; ls /var/lib/authguard/authguard.db /etc/authguard/authguard.yaml; ! ls /usr/bin/authguard 2>/dev/null")
 	if said := run("apt-get purge -y authguard >/dev/null; ls -d /var/lib/authguard /etc/authguard /usr/lib/systemd/system/authguard.service 2>/dev/null || true"); said != "" {
 		t.Errorf("left behind: %s", said)
+	}
+}
+
+// The image that is built without an engine has the files of the Dockerfile's steps, and
+// runs: as its user, with its environment and nothing else in its root. skopeo, which
+// reads archives as podman does, takes it apart.
+func TestAppsTheImageIsTheDockerfiles(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	archive, other := made(t, doctest.Root(t), "image", "1.2.3", t.TempDir()), made(t, doctest.Root(t), "image", "1.2.3", t.TempDir())
+	if err := exec.Command("cmp", archive, other).Run(); err != nil {
+		t.Errorf("built twice it is not the same bytes: %v", err)
+	}
+	load := exec.Command("bash", "-euc", `docker() { [ "$1 $2" = "load -i" ] && skopeo inspect docker-archive:"$3" >/dev/null; }`+"\n"+doctest.Claimed(t, "docs/install.md")[0].Text)
+	load.Dir, load.Env = copied(t), append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	root, apart := openFolder(t), t.TempDir()
+	script := `skopeo --insecure-policy copy -q docker-archive:"$1" dir:"$2"
+tar -xpf "$2/$(jq -er '.layers | if length == 1 then .[0].digest[7:] else error end' "$2/manifest.json")" -C "$3"
+skopeo inspect --config --raw docker-archive:"$1"`
+	out, err := exec.Command("bash", "-euc", script, "bash", archive, apart, root).Output()
+	if err != nil {
+		t.Fatalf("apt-get install skopeo jq: %v\n%s", err, out)
+	}
+	var said struct {
+		Config struct {
+			User, WorkingDir     string
+			Env, Entrypoint, Cmd []string
+			Volumes              map[string]any
+			Healthcheck          struct{ Test []string }
+		}
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		t.Fatal(err)
+	}
+	c, docker := said.Config, theImage(t)
+	list := func(dir string) string {
+		text, err := exec.Command("bash", "-euc", `cd "$1"; find . -mindepth 1 -printf '%P %y %m %U %G\n' | LC_ALL=C sort; sha256sum etc/passwd etc/ssl/certs/ca-certificates.crt`, "bash", dir).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if got, want := list(root), list(docker.root); got != want {
+		t.Errorf("the image has\n%s\nthe Dockerfile makes\n%s", got, want)
+	}
+	env := map[string]string{}
+	for _, pair := range c.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	for name, value := range docker.env {
+		if env[name] != value {
+			t.Errorf("%s is %q, not %q", name, env[name], value)
+		}
+	}
+	if c.User != "65532:65532" || c.WorkingDir != "/data" || c.Volumes["/data"] == nil || !slices.Equal(c.Healthcheck.Test, append([]string{"CMD"}, docker.check...)) ||
+		!slices.Equal(c.Entrypoint, []string{"/" + program}) || !slices.Equal(c.Cmd, []string{"serve"}) {
+		t.Errorf("%+v", c)
+	}
+	it := &image{root: root, user: docker.user}
+	env["AUTHGUARD_LISTEN"], env["AUTHGUARD_ADMIN_LISTEN"] = free(t), free(t)
+	log := new(output)
+	run(t, it.command(environ(env), c.Cmd...), log)
+	redistest.Until(t, "the health check", func() bool { return it.command(environ(env), c.Healthcheck.Test[2:]...).Run() == nil })
+	if out, err := it.command(environ(env), "--version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "authguard 1.2.3, commit 0123456789ab ") {
+		t.Errorf("%v %s", err, out)
 	}
 }
