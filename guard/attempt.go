@@ -482,14 +482,16 @@ func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
 	return g.config.Now()
 }
 
-// Unsettled tells the guard that nobody has settled a ticket that travels for
-// Policy.PendingFor. It counts as failed from then on, and so it is pressure
-// (R20). The door that sealed it calls this at most once. If it is settled as
-// failed later, that is no further pressure.
-func (g *Guard) Unsettled(t *Ticket) {
-	if !t.repeat && t.status != trusted.Privileged {
-		g.config.Mode.Observe(captchamode.Failure, t.address)
+// Unsettled is what the door that sealed a ticket does, at most once, if nobody has
+// settled it for Policy.PendingFor; nil for nothing. It counts as failed from then on,
+// and so it is pressure (R20). If it is settled as failed later, that is no further
+// pressure. It holds on to the ticket's address alone: a busy door keeps 100,000.
+func (g *Guard) Unsettled(t *Ticket) func() {
+	if t.repeat || t.status == trusted.Privileged {
+		return nil
 	}
+	address := t.address
+	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
 }
 
 // pair is the account from this address, for the pressure.

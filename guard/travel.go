@@ -116,9 +116,9 @@ func (g *Guard) Seal(t *Ticket) string {
 	if t.pretended {
 		fixed.Flags |= pretendedFlag
 	}
-	b, _ := binary.Append(nil, binary.BigEndian, &fixed) // fails only for a type without a size
-	b = append(b, t.directory+"\x00"+t.name...)
-	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(nil, nil, b, nil))
+	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
+	b = append(append(append(b, t.directory...), 0), t.name...)
+	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
 }
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the

@@ -144,7 +144,7 @@ func (a *API) begin(c echo.Context) error {
 		out.Ticket = a.Guard.Seal(&d.Ticket)
 		suffices := !d.Insufficient
 		out.PasswordSuffices = &suffices
-		a.expect(d.Ticket)
+		a.expect(&d.Ticket)
 	case guard.Challenge:
 		issued, err := a.Guard.Issue(ctx, attempt, d)
 		if err != nil {
@@ -199,12 +199,16 @@ func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string
 // expect counts a ticket as pressure if nobody settles it in time. If the store
 // of settled tickets does not answer, the ticket is taken for settled: pressure
 // must not rise because a store is down.
-func (a *API) expect(ticket guard.Ticket) {
+func (a *API) expect(ticket *guard.Ticket) {
+	unsettled := a.Guard.Unsettled(ticket)
+	if unsettled == nil {
+		return
+	}
 	id, expires := ticket.ID(), ticket.Expires()
 	check := func() {
 		settled, err := a.Settled.Seen(context.Background(), id, expires)
 		if err == nil && !settled {
-			a.Guard.Unsettled(&ticket)
+			unsettled()
 		}
 	}
 	later := a.Later
