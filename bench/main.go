@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"authguard/bench/api"
 	"authguard/bench/login"
 	"authguard/bench/proxy"
 	"authguard/bench/shared"
@@ -22,6 +23,7 @@ type plan struct {
 	times  int // attempts in one round
 	weigh  int // keys to weigh with
 	login  login.Plan
+	api    api.Plan
 	proxy  proxy.Plan
 	shared shared.Plan
 }
@@ -30,12 +32,14 @@ var (
 	whole = plan{
 		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
 		login:  login.Plan{Rounds: 5, Takes: 3 * time.Second},
+		api:    api.Plan{Rounds: 7, Takes: 2 * time.Second},
 		proxy:  proxy.Plan{Rounds: 9, Takes: time.Second},
 		shared: shared.Plan{Rounds: 5, Takes: time.Second},
 	}
 	short = plan{
 		sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000,
 		login:  login.Plan{Rounds: 3, Takes: time.Second},
+		api:    api.Plan{Rounds: 3, Takes: time.Second},
 		proxy:  proxy.Plan{Rounds: 3, Takes: time.Second},
 		shared: shared.Plan{Rounds: 3, Takes: time.Second / 2},
 	}
@@ -47,13 +51,17 @@ func main() {
 	}
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
 	attempts := flag.Bool("attempts", true, "measure attempts")
-	doors := flag.Bool("login", true, "measure the login door and the reverse proxy, with wrk and nginx")
+	doors := flag.Bool("login", true, "measure the login door, the decision API and the reverse proxy, with wrk and nginx")
 	onlyProxy := flag.Bool("proxy", false, "measure nothing but the reverse proxy")
+	onlyAPI := flag.Bool("api", false, "measure nothing but the decision API")
 	onlyRedis := flag.Bool("redis", false, "measure nothing but counting in Redis")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
+	}
+	if *onlyAPI {
+		end(measureAPI(p))
 	}
 	var err error
 	if *attempts && !*onlyProxy && !*onlyRedis {
@@ -61,6 +69,9 @@ func main() {
 	}
 	if err == nil && *doors && !*onlyProxy && !*onlyRedis {
 		err = measureDoors(p)
+	}
+	if err == nil && *doors && !*onlyProxy && !*onlyRedis {
+		err = measureAPI(p)
 	}
 	if err == nil && (*doors || *onlyProxy) && !*onlyRedis {
 		err = measureProxy(p)
@@ -97,6 +108,16 @@ func measureDoors(p plan) error {
 		return err
 	}
 	return printDoors(os.Stdout, results)
+}
+
+func measureAPI(p plan) error {
+	say("the decision API")
+	debug.FreeOSMemory()
+	results, err := api.Run(context.Background(), p.api)
+	if err != nil {
+		return err
+	}
+	return printAPI(os.Stdout, results)
 }
 
 func measureProxy(p plan) error {

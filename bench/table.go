@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"text/tabwriter"
 
+	"authguard/bench/api"
 	"authguard/bench/login"
 	"authguard/bench/proxy"
 	"authguard/bench/shared"
@@ -57,6 +58,19 @@ func printDoors(to io.Writer, results []login.Result) error {
 	t.row("---", "---:", "---:", "---:")
 	for _, r := range results {
 		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Ours/r.Bare))
+	}
+	return t.flush()
+}
+
+// printAPI writes how fast the decision API answers beside a bare handler.
+func printAPI(to io.Writer, results []api.Result) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("decision API, in memory", "authguard/s", "bare echo/s", "part of bare", "authguard CPU µs", "bare CPU µs", "part by CPU")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:")
+	for _, r := range results {
+		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Part),
+			fmt.Sprintf("%.1f", r.OursCPU), fmt.Sprintf("%.1f", r.BareCPU), fmt.Sprintf("%.2f", r.BareCPU/r.OursCPU))
 	}
 	return t.flush()
 }

@@ -2,6 +2,7 @@
 package wrk
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -43,6 +44,10 @@ type Request struct {
 	// Bodies are sent in turn, each as from an address of its own; with one, or none,
 	// all requests are the same.
 	Bodies []string
+	// Script is another one than the usual, with its environment; the fields above are
+	// nothing to it.
+	Script string
+	Env    []string
 	// Refused: answers of 400 and more are what is measured.
 	Refused bool
 }
@@ -59,8 +64,9 @@ func (d *Driver) Drive(ctx context.Context, url string, r Request) (float64, err
 	if err := os.WriteFile(bodies, []byte(strings.Join(r.Bodies, "\n")), 0o600); err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.takes.String(), "-s", d.folder+"/request.lua", url)
+	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.takes.String(), "-s", cmp.Or(r.Script, d.folder+"/request.lua"), url)
 	cmd.Env = append(os.Environ(), "BENCH_METHOD="+r.Method, "BENCH_HEADERS="+strings.Join(r.Headers, "\n"), "BENCH_BODIES="+bodies)
+	cmd.Env = append(cmd.Env, r.Env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("wrk: %w\n%s", err, out)

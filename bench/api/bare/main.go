@@ -1,0 +1,74 @@
+// Command bare reads and writes the JSON of the decision API and decides nothing. It
+// is what the API is measured against.
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+type attempt struct {
+	Account string `json:"account"`
+	Address string `json:"address"`
+}
+
+type decision struct {
+	Decision   string   `json:"decision"`
+	Reasons    []string `json:"reasons"`
+	Words      []string `json:"words"`
+	RetryAfter int      `json:"retry_after,omitempty"`
+	Suffices   *bool    `json:"password_suffices,omitempty"`
+	Ticket     string   `json:"ticket,omitempty"`
+}
+
+type settlement struct {
+	Ticket  string `json:"ticket"`
+	Outcome string `json:"outcome"`
+}
+
+// ticket is as long as one of authguard's.
+var ticket, yes = strings.Repeat("t", 214), true
+
+func main() {
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "bare:", err)
+		os.Exit(1)
+	}
+}
+
+func serve() error {
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	e := echo.New()
+	e.POST("/v1/attempts", begin)
+	e.POST("/v1/attempts/settle", settle)
+	fmt.Printf("login page http://%s/login\n", socket.Addr())
+	return http.Serve(socket, e)
+}
+
+func begin(c echo.Context) error {
+	var a attempt
+	if err := c.Bind(&a); err != nil {
+		return err
+	}
+	if a.Account == "nobody-in-particular" {
+		return c.JSON(http.StatusOK, decision{Decision: "wait", Reasons: []string{"pair-delay"}, RetryAfter: 3600, Words: []string{
+			"this account was tried with wrong passwords from this address just now, so the next try has to wait (for another 1 hour)"}})
+	}
+	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}, Suffices: &yes, Ticket: ticket})
+}
+
+func settle(c echo.Context) error {
+	var s settlement
+	if err := c.Bind(&s); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
