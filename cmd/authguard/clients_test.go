@@ -114,9 +114,10 @@ func heldToTheDocument(t *testing.T, s *server) string {
 // against one that takes the connection and says nothing, and against none.
 func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n")
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n"+
+		"realms: [{name: trap, tokens: [], limits: {address: [1/1h pretend]}}]\n")
 	s.must("block", "192.0.2.66")
-	token := strings.TrimSpace(s.must("token", "add", "docs"))
+	token, trap := strings.TrimSpace(s.must("token", "add", "docs")), strings.TrimSpace(s.must("token", "add", "docs", "--realm", "trap"))
 	held := heldToTheDocument(t, s)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does
 	if err != nil {
@@ -146,6 +147,9 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 				if got := (clientCall{block, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 {
 					t.Errorf("no name: %+v", got)
 				}
+			}
+			if got := (clientCall{block, held, trap}).run(t, [3]string{name, "wrong", home}, [3]string{name, "correct horse", home}); got[0].status != 401 || got[1].status != 401 {
+				t.Errorf("where it is to pretend: %+v", got)
 			}
 			for what, at := range map[string]clientCall{
 				"a server that is silent": {block, "http://" + silent.Addr().String(), token},
