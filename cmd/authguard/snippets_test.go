@@ -19,8 +19,17 @@ var prepared = map[string]func(*testing.T, *doctest.Shell){
 	"README.md":            anAppOfTheirs,
 	"docs/edge.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
 	"docs/proxy.md":        anAppOfTheirs,
-	"docs/presets/json.md": itsFirstConfiguration("docs/presets/json.md"),
-	"docs/realms.md":       itsFirstConfiguration("docs/realms.md"),
+	"docs/forward-auth.md": func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/forward-auth.md") },
+	"docs/presets/json.md": func(t *testing.T, s *doctest.Shell) {
+		anAppOfTheirs(t, s)
+		itsConfiguration(t, s, "docs/presets/json.md")
+		types(t, s, "authguard serve")
+	},
+	"docs/realms.md": func(t *testing.T, s *doctest.Shell) {
+		s.Write("/etc/intranet.htpasswd", "")
+		itsConfiguration(t, s, "docs/realms.md")
+		types(t, s, "authguard serve")
+	},
 }
 
 // What has happened before a command.
@@ -96,19 +105,14 @@ func anAppOfTheirs(t *testing.T, _ *doctest.Shell) {
 	t.Cleanup(app.Close)
 }
 
-// itsFirstConfiguration is that of the document, and a server has read it.
-func itsFirstConfiguration(path string) func(*testing.T, *doctest.Shell) {
-	return func(t *testing.T, s *doctest.Shell) {
-		t.Helper()
-		anAppOfTheirs(t, s)
-		for _, b := range doctest.Read(t, path).Blocks {
-			if b.Language == "yaml" {
-				s.Write("authguard.yaml", b.Text)
-				break
-			}
+// itsConfiguration is the first one of the document.
+func itsConfiguration(t *testing.T, s *doctest.Shell, path string) {
+	t.Helper()
+	for _, b := range doctest.Read(t, path).Blocks {
+		if b.Language == "yaml" {
+			s.Write("authguard.yaml", b.Text)
+			return
 		}
-		s.Write("/etc/intranet.htpasswd", "")
-		types(t, s, "authguard serve")
 	}
 }
 
