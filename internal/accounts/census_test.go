@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"authguard/internal/accounts"
 	"authguard/internal/database/databasetest"
@@ -49,6 +50,30 @@ func TestR12NamesThatNobodyHasAreCheckedLikeTheTable(t *testing.T) {
 		}
 		if l := mustFind(t, table, "ann"); l.Password.Usable || l.Password.Hash != djangoHash {
 			t.Errorf("disabled: %+v", l)
+		}
+	})
+}
+
+// When everybody is upgraded, so is nobody.
+func TestR12UpgradesAreCounted(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		mix, now := newMix(t), noon
+		table, err := accounts.New(t.Context(), accounts.Config{DB: open(t), Normalise: normalise, Hash: hash, Mix: mix, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := imported(t, table, accounts.CSV, "username,password_hash\nann,"+djangoHash+"\n"); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		for i, want := range []string{"PBKDF2-SHA256", "bcrypt"} {
+			now = noon.Add(time.Duration(i) * 10 * time.Minute)
+			if err := table.Upgrade(t.Context(), mustFind(t, table, "ann"), mustHash(t, "correct horse")); err != nil {
+				t.Fatal(err)
+			}
+			if got := mix.None("nobody").Instead; got.Kind() != want {
+				t.Errorf("%v later: %s, want %s", now.Sub(noon), got.Kind(), want)
+			}
 		}
 	})
 }

@@ -25,7 +25,7 @@ const (
 	// import of a large file takes that long.
 	overlap = time.Minute
 	// countOf is of how many accounts the kinds of hash are counted, and countEvery
-	// how often Refresh does it at most: a tenth of a second's work.
+	// how often Refresh and Upgrade do it at most: a tenth of a second's work.
 	countOf    = 50_000
 	countEvery = 10 * time.Minute
 )
@@ -135,7 +135,12 @@ func (t *Table) Refresh(ctx context.Context) error {
 		return fmt.Errorf("accounts: read names: %w", err)
 	}
 	t.seen.Store(now)
-	if counted := t.counted.Load(); counted != 0 && now-counted < countEvery.Milliseconds() {
+	return t.countAgain(ctx)
+}
+
+// countAgain counts if that was long ago.
+func (t *Table) countAgain(ctx context.Context) error {
+	if counted := t.counted.Load(); counted != 0 && t.config.Now().UnixMilli()-counted < countEvery.Milliseconds() {
 		return nil
 	}
 	return t.count(ctx)
