@@ -134,6 +134,18 @@ func TestForwardAuthIsAskedForASiteByWhomWeBelieveAlone(t *testing.T) {
 		if got := askedOf(realms, r); got != one.want {
 			t.Errorf("%+v: %s", one, got)
 		}
+		for _, path := range []string{"/auth/denied", "/auth/address"} {
+			if r.URL.Path = path; askedOf(realms, r) != one.want {
+				t.Errorf("%+v: at %s it is %s", one, path, askedOf(realms, r))
+			}
+		}
+		r.URL.Path = "/auth/verify"
+		for _, forwarded := range one.forwarded { // nginx says it so
+			r.Header["X-Forwarded-Host"] = nil
+			if r.Header["X-Original-Url"] = []string{"https://" + forwarded + "/x"}; !strings.Contains(forwarded, ",") && len(one.forwarded) == 1 && askedOf(realms, r) != one.want {
+				t.Errorf("%+v: by X-Original-URL it is %s", one, askedOf(realms, r))
+			}
+		}
 		r.URL.Path = "/login" // nobody logs in at another host than the one that is called
 		if got, want := askedOf(realms, r), realmOfHost(realms, one.host); got != want {
 			t.Errorf("%+v: a login goes to %s, want %s", one, got, want)
