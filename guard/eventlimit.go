@@ -116,13 +116,27 @@ func compileEvent(limits []EventLimit) *eventRules {
 			e.by[by] = newRule(by, ladder, failures.Backoff{})
 		}
 	}
-	// What stops an attacker first comes first: the rest is not charged for nothing.
 	for _, one := range [][2]*rule{{e.by[OnAddress], e.by[OnNetwork]}, {e.by[OnAccount]}, {e.by[OnSubject]}, {e.by[OnSite]}} {
 		if one != [2]*rule{} {
 			e.trips = append(e.trips, newEventTrip(one))
 		}
 	}
+	// What is full first is asked first: nothing else is charged for nothing then.
+	slices.SortStableFunc(e.trips, func(a, b eventTrip) int { return a.least() - b.least() })
 	return e
+}
+
+// least is the smallest count that stops an event at this trip.
+func (t *eventTrip) least() int {
+	n := failures.MaxFailures + 1
+	for _, r := range t.rules[t.first:t.last] {
+		for _, l := range r.limits {
+			if l.Then != Alert && !l.Monitor {
+				n = min(n, l.Failures)
+			}
+		}
+	}
+	return n
 }
 
 // newEventTrip is for rules in the place of the address and of the network.
