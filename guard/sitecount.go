@@ -13,7 +13,7 @@ import (
 // The site has a ladder of its own for strangers' failures, off unless the policy has
 // one. It is charged after the attempt's own subjects, since only those say whether the
 // place is privileged, and by a trip of its own: over nodes it is one key, exact and
-// busy (docs/decisions/0028). While it is found full a node asks again once a second.
+// busy (docs/decisions/0027). While it is found full a node asks again once a second.
 
 // siteBelieved is how long a node refuses strangers because the site was found full.
 const siteBelieved = time.Second
