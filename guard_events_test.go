@@ -236,7 +236,9 @@ func TestR24ALimitOnEventsIsToldOfTwice(t *testing.T) {
 		o.Running = true
 		w := world.New(t, o)
 		for i := range 10 {
-			count(t, w, "card", guard.Subjects{Subject: fmt.Sprint("4111 1111 1111 ", i)})
+			if d := count(t, w, "card", guard.Subjects{Subject: fmt.Sprint("4111 1111 1111 ", i)}); d.Action != guard.Proceed {
+				t.Errorf("%d: %v; an alert stops nothing", i, d.Action)
+			}
 			time.Sleep(time.Second)
 		}
 		for range 5 {

@@ -65,6 +65,7 @@ func TestR13AndR14TheSitesLimitRefusesStrangersAndNobodyElse(t *testing.T) {
 			}
 			w.Clock.Advance(6 * time.Second)
 		}
+		w.Wrong(t, "alice", home) // at a known place it is the budget that counts
 		e, err := w.Explain(t.Context(), "carol", world.From("", address(100)).Address)
 		if err != nil || e.Open() {
 			t.Errorf("explained as %s, %v", e.Summary(), err)
