@@ -3,6 +3,8 @@
 --   guess    the same of guesses, each for another account from another address
 --   begin    begin alone, each time another account from another address
 --   stopped  one account from one address, which is told to wait
+--   event    an event, each time of another account from another address
+--   exceeded an event of one account, beyond its limit
 local scene = os.getenv("BENCH_SCENE")
 local token = os.getenv("BENCH_TOKEN")
 wrk.method = "POST"
@@ -19,7 +21,7 @@ local tickets, n = {}, 0
 
 local function attempt()
    n = n + 1
-   if scene == "stopped" then
+   if scene == "stopped" or scene == "exceeded" then
       return '{"account":"nobody-in-particular","address":"198.18.0.1"}'
    end
    if scene == "login" then -- people come back: 2,500 of each thread
@@ -34,6 +36,9 @@ function request()
    local ticket = table.remove(tickets)
    if ticket then
       return wrk.format(nil, "/v1/attempts/settle", nil, '{"ticket":"' .. ticket .. '","outcome":"' .. (scene == "login" and "succeeded" or "failed") .. '"}')
+   end
+   if scene == "event" or scene == "exceeded" then
+      return wrk.format(nil, "/v1/events/password-reset", nil, attempt())
    end
    return wrk.format(nil, "/v1/attempts", nil, attempt())
 end

@@ -41,6 +41,8 @@ type scene struct{ name, key string }
 var scenes = []scene{
 	{"begin: proceed", "begin"},
 	{"begin: wait", "stopped"},
+	{"an event: proceed", "event"},
+	{"an event: refuse", "exceeded"},
 	{"begin, settle failed", "guess"},
 	{"begin, settle succeeded", "login"},
 }
@@ -58,6 +60,10 @@ site: {floor: 1000000, ceiling: 1000000}
 const slowDown = `limits:
   pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
   privileged_pair: [] # it could never be reached, which is an error
+`
+
+// events are limited as in the README.
+const events = `events: {password-reset: [5/1h refuse by account, 20/1d refuse by address]}
 `
 
 // Run measures every scene. The working folder is the bench module's.
@@ -89,8 +95,11 @@ func Run(ctx context.Context, p Plan) (results []Result, err error) {
 // measure drives both in turn, after a round that is not counted.
 func (s scene) measure(ctx context.Context, p Plan, d *wrk.Driver, folder, oursProgram, bareProgram string) (r Result, err error) {
 	path, settings := folder+"/"+s.key+".yaml", config+"data: "+folder+"/"+s.key+"\n"
-	if s.key == "stopped" {
+	switch s.key {
+	case "stopped":
 		settings += slowDown
+	case "event", "exceeded":
+		settings += events
 	}
 	if err := os.WriteFile(path, []byte(settings), 0o600); err != nil {
 		return r, err

@@ -49,6 +49,7 @@ func serve() error {
 	e := echo.New()
 	e.POST("/v1/attempts", begin)
 	e.POST("/v1/attempts/settle", settle)
+	e.POST("/v1/events/:name", event)
 	fmt.Printf("login page http://%s/login\n", socket.Addr())
 	return http.Serve(socket, e)
 }
@@ -63,6 +64,18 @@ func begin(c echo.Context) error {
 			"this account was tried with wrong passwords from this address just now, so the next try has to wait (for another 1 hour)"}})
 	}
 	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}, Suffices: &yes, Ticket: ticket})
+}
+
+func event(c echo.Context) error {
+	var a attempt
+	if err := c.Bind(&a); err != nil {
+		return err
+	}
+	if a.Account == "nobody-in-particular" {
+		return c.JSON(http.StatusOK, decision{Decision: "refuse", Reasons: []string{"limit:account"}, RetryAfter: 3600, Words: []string{
+			"the account had 5 of password-reset within 1 hour, which is its limit (for another 1 hour)"}})
+	}
+	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}})
 }
 
 func settle(c echo.Context) error {
