@@ -56,7 +56,8 @@ var happened = map[string]func(*testing.T, *doctest.Shell){
 	},
 	`authguard migrate`: func(t *testing.T, s *doctest.Shell) { types(t, s, "end") },
 	`authguard doctor`: func(t *testing.T, s *doctest.Shell) {
-		types(t, s, `redis-server --port 6379 --save "" --maxmemory 1gb --maxmemory-policy allkeys-lru >/dev/null &`)
+		types(t, s, `redis-server --port 6379 --save "" --maxmemory 1gb --maxmemory-policy allkeys-lru >/dev/null &
+until redis-cli ping >/dev/null 2>&1; do sleep 0.05; done`)
 		s.Write("authguard.yaml", "redis:\n  addresses: [127.0.0.1:6379]\n")
 	},
 	`curl --unix-socket authguard-data/authguard.sock http://authguard/api/mode`: func(t *testing.T, s *doctest.Shell) {
