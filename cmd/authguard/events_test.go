@@ -105,24 +105,20 @@ func TestTheDocsEventsAreAnswered(t *testing.T) {
 	t.Parallel()
 	blocks := doctest.Claimed(t, "docs/events.md")
 	var s *server
-	ran := 0
+	script := "authguard() { " + product + ` "$@"; }` + "\n"
 	for _, b := range blocks {
-		switch {
-		case b.Language == "yaml":
+		switch b.Language {
+		case "yaml":
 			s = newServer(t, quiet+b.Text)
-		case b.Language == "sh":
-			shell := exec.Command("bash", "-euo", "pipefail", "-c", strings.ReplaceAll(b.Text, "http://127.0.0.1:8080", s.base))
-			shell.Env = append(os.Environ(), "TOKEN=replace-this-with-openssl-rand-hex-32")
-			said, err := shell.CombinedOutput()
-			asked := strings.Count(b.Text, "curl ")
-			if err != nil || strings.Count(string(said), `"decision":"proceed"`)+strings.Count(string(said), "send the mail") != asked {
-				t.Errorf("%s:%d: %v\n%s", b.Doc, b.Line, err, said)
-			}
-			ran += asked
+		case "sh":
+			script += b.Text // in one terminal
 		}
 	}
-	if ran != 6 {
-		t.Errorf("%d requests, want 6", ran)
+	shell := exec.Command("bash", "-euo", "pipefail", "-c", strings.ReplaceAll(script, "http://127.0.0.1:8080", s.base))
+	shell.Dir, shell.Env = s.dir, s.command().Env
+	said, err := shell.CombinedOutput()
+	if answered := strings.Count(string(said), `"decision":"proceed"`) + strings.Count(string(said), "send the mail"); err != nil || answered != 6 {
+		t.Errorf("%d of 6 may: %v\n%s", answered, err, said)
 	}
 }
 

@@ -116,6 +116,8 @@ func (l *loader) validate() {
 	for i, t := range c.API.Tokens {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
 			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
+		l.unless(!strings.HasPrefix(strings.ToLower(t.Reveal()), "replace-this"), fmt.Sprintf("api.tokens[%d]", i), "",
+			"is a placeholder that everybody can read; `authguard token add NAME` makes a token without a word in any file")
 	}
 }
 
