@@ -116,7 +116,8 @@ func (h *HtpasswdSource) refresh() {
 }
 
 func (h *HtpasswdSource) fail(now stamp, err error) {
-	if h.broken == nil || now != h.seen {
+	// At the start there is no good content, and the error is returned.
+	if h.people != nil && (h.broken == nil || now != h.seen) {
 		h.log.Error("htpasswd file cannot be read; its last good content counts", "path", h.path, "err", err)
 	}
 	h.seen, h.broken = now, fmt.Errorf("accounts: htpasswd: %s: %w", h.path, err)

@@ -188,7 +188,11 @@ func TestABrokenHtpasswdFileIsAnErrorAtTheStart(t *testing.T) {
 		t.Error("no file, no error")
 	}
 	write(t, path, "ann\n", noon)
-	if _, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not of the form") {
+	var log bytes.Buffer
+	if _, err := accounts.NewHtpasswdSource(path, normalise, nil, slog.New(slog.NewTextHandler(&log, nil))); err == nil || !strings.Contains(err.Error(), "line 1: not of the form") {
 		t.Errorf("got %v", err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("there is no content that counts, nor anything to log but the error: %s", log.String())
 	}
 }

@@ -312,4 +312,6 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice, "accounts.htpasswd": good})
 	r.says(file + " holds password hashes that cannot be checked, so that 1 of 2 accounts cannot log in: 1 with DES crypt.")
+	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), insert("default", django)...)
+	examine(t, c).says("The database holds the passwords of 1 accounts of administrators (everybody else's are where accounts.source says): 1 with PBKDF2-SHA256.")
 }

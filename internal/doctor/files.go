@@ -80,10 +80,25 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 	}
 	source, err := accounts.NewHtpasswdSource(a.Htpasswd, normalise, nil, slog.New(slog.DiscardHandler))
 	if n.check("accounts.htpasswd", fmt.Sprintf("The accounts in %s can be read.", a.Htpasswd),
-		problem(err != nil, "Mend the file, or let the user who runs authguard serve read it: nobody can log in without it.",
-			"The accounts cannot be read: %s.", why(err))) {
+		problem(err != nil, "Mend the file, or let the user who runs authguard serve read it, before the next restart.",
+			"%s cannot be used: %s. A server that runs goes on with what it read before; a restart would fail.",
+			a.Htpasswd, badLines(err))) {
 		hashes(n, source.Census(), a.Htpasswd, "")
 	}
+}
+
+// badLines is why(err), or the first of the bad lines if that is what is wrong.
+func badLines(err error) string {
+	bad := new(accounts.ImportError)
+	if !errors.As(err, &bad) {
+		return why(err)
+	}
+	first, more := bad.Problems[0], len(bad.Problems)+bad.More-1
+	text := fmt.Sprintf("line %d: %s", first.Line, first.Text)
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more bad lines", more)
+	}
+	return text
 }
 
 // tlsFiles are the files that one setting names.

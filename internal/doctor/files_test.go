@@ -81,7 +81,13 @@ func TestAnHtpasswdFileIsRead(t *testing.T) {
 	write(t, file, "ann:$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy\n")
 	examine(t, c).wants(map[string]doctor.State{"accounts.htpasswd": good})
 	write(t, file, "ann\n")
-	examine(t, c).wants(map[string]doctor.State{"accounts.htpasswd": problem})
+	r := examine(t, c)
+	r.wants(map[string]doctor.State{"accounts.htpasswd": problem})
+	r.says(file + " cannot be used: line 1: not of the form name:hash (a CSV file needs the format csv). A server that runs goes on with what it read before; a restart would fail.")
+	write(t, file, "ann\n\nann\n")
+	if r := examine(t, c); !strings.Contains(r.String(), "format csv), and 1 more bad lines. A server") {
+		t.Error(r)
+	}
 }
 
 func TestCertificatesAreReadAndTheirDatesLookedAt(t *testing.T) {

@@ -37,8 +37,11 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	for _, realm := range realms {
 		census, err := accounts.CensusOfTable(ctx, db, realm, manyHashes)
 		whose := ""
-		if realm != guard.DefaultRealm {
+		switch {
+		case realm != guard.DefaultRealm:
 			whose = " of the realm " + realm
+		case c.Settings.Accounts.Source != config.SourceTable:
+			whose = " of administrators (everybody else's are where accounts.source says)"
 		}
 		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not say which kinds of password hash there are: %s.", why(err))) {
 			hashes(n, census, "", whose)
