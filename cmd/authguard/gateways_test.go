@@ -28,7 +28,8 @@ import (
 )
 
 // A toldApp is an app behind a gateway, which shows what it was told: every header that
-// some app takes for Remote-*, as those do for which _ and - are one.
+// some app takes for Remote-*, as those do for which _ and - are one. In Forged it names
+// the headers that hold "forged".
 type toldApp struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -41,6 +42,9 @@ func newToldApp(t *testing.T) *toldApp {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var told []string
 		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, ""), "forged") {
+				w.Header().Add("Forged", name)
+			}
 			if name = strings.ToLower(strings.ReplaceAll(name, "_", "-")); strings.HasPrefix(name, "remote-") && strings.Join(values, "") != "" {
 				told = append(told, name+"="+strings.Join(values, "+"))
 			}
@@ -135,9 +139,9 @@ var gateways = map[string]func(t *testing.T, dir, front string, blocks []string)
 		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	},
 	"haproxy": func(t *testing.T, dir, front string, blocks []string) {
-		write(t, dir, "haproxy.cfg", blocks[0])
+		write(t, dir, "haproxy.cfg", strings.ReplaceAll(blocks[0], "/etc/haproxy/", dir+"/"))
 		write(t, dir, "authguard.lua", blocks[1])
-		runGateway(t, dir, front, "haproxy", "-db", "-f", "haproxy.cfg")
+		runGateway(t, "/", front, "haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg")) // as systemd does
 	},
 	"traefik": func(t *testing.T, dir, front string, blocks []string) { asTraefik(t, front, blocks) },
 }
@@ -163,7 +167,7 @@ func startGateway(t *testing.T, front, name string, s *server, app *toldApp) *se
 	t.Helper()
 	dir := t.TempDir()
 	_, port, _ := net.SplitHostPort(front)
-	at := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(s.base, "http://"), "127.0.0.1:9000", strings.TrimPrefix(app.URL, "http://"),
+	at := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(s.base, "http://"), "127.0.0.1:9000", strings.TrimPrefix(app.URL, "http://"), "127.0.0.1:9001", strings.TrimPrefix(app.URL, "http://"),
 		":8000", ":"+port, "listen 8000", "listen "+port)
 	var blocks []string
 	for _, b := range doctest.Claimed(t, pageOf(name)) {
@@ -230,6 +234,8 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 				t.Error("a made-up address is in the log")
 			}
 			toldByNobodyElse(t, alice, from(address+"11"), at)
+			askedByNobodyElse(t, alice, at, name)
+			anyQueryIsTaken(t, from(address+"13"), at, name)
 			scriptsAreTold(t, from(address+"12"), at)
 			rulesHold(t, alice, bob, at, app, fmt.Sprint("/", i))
 			if want := alice.send(t, at, "POST", "/.authguard/logout", ""); want.status != http.StatusSeeOther {
@@ -292,8 +298,14 @@ func comesBack(t *testing.T, p *person, at *server, account string) {
 func toldByNobodyElse(t *testing.T, alice, stranger *person, at *server) {
 	t.Helper()
 	var forged []string
-	for _, name := range []string{"Remote-User", "remote-user", "REMOTE_USER", "Remote_User", "remote_user", "Remote-Groups", "Remote_Groups", "Remote-Email", "Remote_Email"} {
+	for _, name := range []string{"Remote-User", "remote-user", "REMOTE_USER", "Remote_User", "remote_user", "Remote-Groups", "Remote_Groups", "Remote-Email", "Remote_Email", "Remote-Name", "Remote_Name"} {
 		forged = append(forged, name, "root")
+	}
+	if got := alice.send(t, at, "GET", "/wiki/x", "", forged...); got.body != "GET /wiki/x remote-email=alice@example.org remote-groups=staff remote-user=alice 0" {
+		t.Errorf("alice, who says that she is root, at another app: %d %q", got.status, got.body)
+	}
+	if got := stranger.send(t, at, "GET", "/wiki/x", "", forged...); got.status != http.StatusSeeOther {
+		t.Errorf("a stranger who says so at another app: %d %q", got.status, got.body)
 	}
 	if got := alice.send(t, at, "GET", "/shop", "", forged...); got.body != "GET /shop remote-email=alice@example.org remote-groups=staff remote-user=alice 0" {
 		t.Errorf("alice, who says that she is root: %d %q", got.status, got.body)
@@ -303,6 +315,42 @@ func toldByNobodyElse(t *testing.T, alice, stranger *person, at *server) {
 	}
 	if got := stranger.send(t, at, "GET", "/shop", "", append(forged, "Cookie", "authguard_login=made-up")...); got.status != http.StatusSeeOther {
 		t.Errorf("a stranger who says so: %d %q", got.status, got.body)
+	}
+}
+
+// askedByNobodyElse forges what apps take for the address that was asked for: one that
+// goes by X-Original-URL would show /admin to whoever may open /shop.
+func askedByNobodyElse(t *testing.T, alice *person, at *server, name string) {
+	t.Helper()
+	for _, header := range []string{
+		"X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Forwarded-Uri", "X_Original_URL", "X_Rewrite_Url", "X_Forwarded_Uri",
+		"X-Original-Method", "X-Forwarded-Method", "X-Forwarded-Host", "X-Forwarded-Prefix", "X_Forwarded_Prefix", "Forwarded",
+	} {
+		if name == "caddy by the README" && !strings.Contains(header, "-U") {
+			continue // the README has the worst of them, and its page all
+		}
+		for _, path := range []string{"/shop", "/wiki/x", "/public/x"} {
+			if got := alice.send(t, at, "GET", path, "", header, "/forged"); got.status < 400 && got.header["Forged"] != nil {
+				t.Errorf("the app at %s was told %v", path, got.header["Forged"])
+			}
+		}
+	}
+}
+
+// anyQueryIsTaken: some browsers and many scripts send letters beyond ASCII as they are.
+func anyQueryIsTaken(t *testing.T, stranger *person, at *server, name string) {
+	t.Helper()
+	got := stranger.send(t, at, "GET", "/shop?q=\u00fc&x=1", "")
+	if name == "haproxy" && got.status == http.StatusBadRequest && strings.Contains(got.body, "Your browser sent an invalid request") {
+		return // HAProxy itself takes none
+	}
+	way, err := url.Parse(got.header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := url.PathUnescape(way.Query().Get("next"))
+	if got.status != http.StatusSeeOther || !strings.HasSuffix(next, "/shop?q=\u00fc&x=1") {
+		t.Errorf("a query in UTF-8: %d, back to %q: %.300s", got.status, next, got.body)
 	}
 }
 
@@ -339,6 +387,9 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 	}
 	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account may not open this page") || !strings.Contains(got.body, "/.authguard/static/") {
 		t.Errorf("alice: %d %.300q", got.status, got.body)
+	}
+	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.header.Get("Cross-Origin-Opener-Policy") != "same-origin" || got.header.Get("Content-Security-Policy") == "" {
+		t.Errorf("the page for alice has not its headers: %v", got.header)
 	}
 	for _, path := range []string{"//admin", "/%61dmin", "/x/../admin", "/x/%2e%2e/admin", "/ADMIN", "/public/..%2fadmin", "/public/../admin", "/public/%2e%2e/admin", `/public/..%5cadmin`, "/admin;x", "/./admin", "/admin%2f", "/public//../admin"} {
 		got := alice.send(t, at, "GET", path+mark, "")
