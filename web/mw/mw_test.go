@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/world"
@@ -168,6 +170,31 @@ func TestR1OfAHundredParallelGuessesFiveReachTheHandler(t *testing.T) {
 	}
 	s.want(s.try("203.0.113.9", "alice", right), http.StatusForbidden, "challenge-required")
 	s.want(s.try("192.0.2.7", "alice", right), http.StatusOK, "welcome, alice")
+}
+
+// echo writes what a handler returns when the middleware is done, so that its status is
+// nobody's word: docs/go.md says so.
+func TestR27AnEchoHandlerThatReturns503SaysSo(t *testing.T) {
+	t.Parallel()
+	for want, say := range map[guard.Outcome]func(*http.Request){guard.Failed: func(*http.Request) {}, guard.Abandoned: mw.Abandoned} {
+		s := &site{t: t}
+		g, err := guard.Default([]byte("0123456789abcdef"), func(d *guard.Defaults) { d.Observer = s })
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := echo.New()
+		e.POST("/login", func(c echo.Context) error {
+			say(c.Request())
+			return echo.NewHTTPError(http.StatusServiceUnavailable)
+		}, echo.WrapMiddleware(mw.Middleware(g)))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/login", strings.NewReader("username=alice&password=pw"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		e.ServeHTTP(w, r)
+		if got := s.last(); w.Code != http.StatusServiceUnavailable || got.Outcome != want {
+			t.Errorf("%d, settled as %v, want %v", w.Code, got.Outcome, want)
+		}
+		g.Close()
+	}
 }
 
 // What the handler does, and what that was.
