@@ -126,6 +126,47 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	})
 }
 
+// A solved challenge reaches a limit that pretends as it reaches one that refuses (R8):
+// whoever solves has so many passwords looked at, and none beyond.
+func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
+	t.Parallel()
+	ladder := func(p *guard.Policy) {
+		p.PairDelay, p.Address, p.Network = guard.Delay{}, nil, nil
+		p.Account = slices.Clone(guard.DefaultPolicy().Account)
+		p.Account[len(p.Account)-1].Then = guard.Pretend
+	}
+	each(t, pretending(ladder), func(t *testing.T, w *world.World) {
+		if !w.Right(t, "alice", home) {
+			t.Fatal("alice cannot log in")
+		}
+		meets := func(i int, solves bool, password string, want guard.Action, checked int) {
+			t.Helper()
+			a := world.From("alice", address(i))
+			if solves {
+				a = w.Solved(t, "alice", address(i))
+			}
+			d, ok := w.Try(t, a, password)
+			if got := w.Checked("alice") - 1; ok || d.Action != want || d.RetryAfter != 0 || got != checked {
+				t.Fatalf("%d: %v %v in %v, in %v; %d looked at, want %v and %d", i, d.Action, d.Reasons.Codes(), d.RetryAfter, ok, got, want, checked)
+			}
+		}
+		for i := range 5 {
+			meets(i, false, "wrong", guard.Proceed, i+1)
+		}
+		meets(5, false, world.Right, guard.Challenge, 5)
+		for i := 5; i < 100; i++ {
+			meets(i, true, "wrong", guard.Proceed, i+1)
+		}
+		for i := 100; i < 120; i++ { // as a wrong one does: challenged, and then looked at by nobody
+			meets(i, false, world.Right, guard.Challenge, 100)
+			meets(i, true, world.Right, guard.Pretend, 100)
+		}
+		if !w.Right(t, "alice", home) { // R14
+			t.Error("the owner at home is stopped")
+		}
+	})
+}
+
 func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 	t.Parallel()
 	for _, sealed := range []bool{false, true} {

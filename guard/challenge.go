@@ -62,11 +62,13 @@ func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 // level is how much work a challenge for the account has to ask for, by what is
 // counted against it now: challenges that were issued while that was less cannot
 // be collected and spent later.
-func (v *view) level() uint8 {
+func (v *view) level() uint8 { return v.levelAt(v.accountFailures()) }
+
+func (v *view) levelAt(failures int) uint8 {
 	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
 		return 0
 	}
-	return WorkLevel(v.accountFailures())
+	return WorkLevel(failures)
 }
 
 // checkSolve uses up the challenge's answer if the attempt needs one at all.
@@ -79,6 +81,9 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 		return nil
 	}
 	bonds := []challenge.Bond{g.bond(a, v.Address, v.name, v.level())}
+	if v.Apart { // most are asked for where others are counted, who are fewer
+		bonds = append([]challenge.Bond{g.bond(a, v.Address, v.name, v.levelAt(int(v.before[AccountSubject].Count)))}, bonds...)
+	}
 	if !ofAccount {
 		bonds = append(bonds, g.bond(a, v.Address, "", 0))
 	}

@@ -86,7 +86,7 @@ func (p Policy) Notes() []Problem {
 		limits []Limit
 	}{{"limits.address", p.Address}, {"limits.network", p.Network}, {"limits.account", p.Account}} {
 		for i, l := range one.limits {
-			if l.Then == Refuse && l.Window > 0 {
+			if (l.Then == Refuse || l.Then == Pretend) && l.Window > 0 {
 				c.solved(fmt.Sprintf("%s[%d]", one.path, i), one.limits, l)
 			}
 		}
@@ -129,10 +129,17 @@ func (c *checker) reachable(at, what string, limits []Limit, this int) {
 }
 
 // bars reports whether nothing gets by a full rung of this action that could fill
-// one of the other: a solved challenge gets by one that asks for it, nothing by
-// Wait and Pretend, which charge nothing, and everything by Alert.
+// one of the other: a solved challenge gets by one that asks for it, and is stopped
+// by all others; nothing by Wait and Pretend, which charge nothing, and everything by
+// Alert.
 func (a Action) bars(other Action) bool {
-	return a == Wait || a == Pretend || a <= other && a != Alert
+	switch a {
+	case Challenge:
+		return other == Challenge
+	case Wait, Pretend:
+		return true
+	}
+	return a <= other && a != Alert
 }
 
 // oneOf lists actions as a sentence does.

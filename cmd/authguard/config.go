@@ -26,19 +26,9 @@ func (configCheckCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	notes := []string{}
 	if err == nil {
-		for _, note := range loaded.Policy().Notes() {
-			notes = append(notes, note.Error())
-		}
 		var missing []string
 		missing, err = checkLooks(loaded.Config)
-		notes = append(notes, missing...)
-		for _, r := range loaded.Realms {
-			for _, note := range loaded.In(r).Policy().Notes() {
-				if !slices.Contains(notes, note.Error()) { // it is inherited
-					notes = append(notes, "realms."+r.Name+"."+note.Error())
-				}
-			}
-		}
+		notes = slices.Concat(notes, loaded.Notes(), missing)
 	}
 	if g.JSON {
 		problems := append([]config.Problem{}, config.Problems(err)...)

@@ -43,16 +43,38 @@ func TestABuildKnowsItsCommit(t *testing.T) {
 	}
 }
 
+// It is told of the limits that were set: of the defaults nobody can mend anything.
 func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(file, []byte("limits: {address: [2/1m challenge, 300/1h refuse]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const want = "limits.address[1]: only solved challenges reach it: limit 0 asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
-	for _, args := range [][]string{{"config", "check"}, {"--json", "config", "check"}} {
-		if said := say(t, exec.Command(product, append(args, "-c", file)...), ""); said.status != 0 || !strings.Contains(said.out, want) {
-			t.Errorf("%v: %+v", args, said)
+	const address = "limits.address[1]: only solved challenges reach it: limit 0 asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
+	const account = "limits.account[1]: only solved challenges reach it: limit 0 asks for one beyond 5 per 24 hours, so at most 5 × 1 = 5 in 24 hours come without"
+	for _, one := range []struct {
+		file, variable string
+		notes          []string
+	}{
+		{file: ""},
+		{file: "limits: {pair_delay: {after: 4}}\nrealms: [{name: shop, hosts: [shop.example.org], limits: {spray: {accounts: 0}}}]\n"},
+		{file: "limits: {address: [2/1m challenge, 300/1h refuse]}\n", notes: []string{address}},
+		{file: "limits: {account: [5/24h challenge, 100/24h pretend]}\nrealms: [{name: shop, hosts: [shop.example.org]}]\n", notes: []string{account}},
+		{file: "realms: [{name: shop, hosts: [shop.example.org], limits: {account: [5/24h challenge, 100/24h pretend]}}]\n", notes: []string{"realms.shop." + account}},
+		{variable: "AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 100/24h refuse", notes: []string{account}},
+	} {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		if err := os.WriteFile(file, []byte(one.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"config", "check"}, {"--json", "config", "check"}} {
+			cmd := exec.Command(product, append(args, "-c", file)...)
+			cmd.Env = append(os.Environ(), one.variable)
+			said := say(t, cmd, "")
+			if said.status != 0 || strings.Count(said.out, "only solved challenges") != len(one.notes) {
+				t.Errorf("%q %q %v: %+v", one.file, one.variable, args, said)
+			}
+			for _, note := range one.notes {
+				if !regexp.MustCompile(`[" ]` + regexp.QuoteMeta(note)).MatchString(said.out) {
+					t.Errorf("%q %q %v: %+v does not say %s", one.file, one.variable, args, said, note)
+				}
+			}
 		}
 	}
 }

@@ -44,7 +44,9 @@ var (
 	eventsType     = reflect.TypeFor[[]Event]()
 	eventLimitType = reflect.TypeFor[guard.EventLimit]()
 	eventPattern   = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
-	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend, "forget": guard.Forget}
+	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend}
+	siteActions    = map[string]guard.Action{"refuse": guard.Refuse, "pretend": guard.Pretend}
+	placeActions   = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
 	eventActions   = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
 	eventSubjects  = map[string]guard.SubjectKind{
 		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
@@ -105,11 +107,16 @@ func (l *loader) eventLimit(from Origin, s setting, text string) {
 	s.at.FieldByName("Monitor").SetBool(m[5] != "")
 }
 
-// setAction reads the word of an action: an event's are others than a login's.
+// setAction reads the word of an action, of those that the limit at path may have.
 func setAction(to *guard.Action, text, path string) (err error) {
 	words := actions
-	if partOf(path[max(0, strings.Index(path, "events.")):], "events") {
+	switch {
+	case partOf(path[max(0, strings.Index(path, "events.")):], "events"):
 		words = eventActions
+	case strings.Contains(path, "limits.site["):
+		words = siteActions
+	case strings.Contains(path, "limits.privileged_pair["):
+		words = placeActions
 	}
 	*to, err = wordOf(text, words)
 	return err

@@ -213,6 +213,24 @@ func (l *Loaded) Effective() []Setting {
 	return all
 }
 
+// Notes is what is worth knowing about the limits that were set, those of each realm
+// after the others: see [guard.Policy.Notes]. The defaults are as they should be.
+func (l *Loaded) Notes() (notes []string) {
+	add := func(at, name string, policy guard.Policy) {
+		for _, note := range policy.Notes() {
+			ladder, _, _ := strings.Cut(note.Path, "[")
+			if _, set := l.origins[at+ladder]; set {
+				notes = append(notes, name+note.Error())
+			}
+		}
+	}
+	add("", "", l.Policy())
+	for i, r := range l.Realms {
+		add(fmt.Sprintf("realms[%d].", i), "realms."+r.Name+".", l.In(r).Policy())
+	}
+	return notes
+}
+
 // Diff lists the settings that differ, in the order of docs/configuration.md:
 // those that a running service can adopt on reload, and those that need a
 // restart. The former may be adopted even if there are some of the latter.
