@@ -43,6 +43,7 @@ const (
 	SlowDown          = "slow-down"
 	OverloadedProblem = "overloaded"
 	InvalidRequest    = "invalid-request"
+	BadAccount        = "bad-account"
 )
 
 // Error is the detail, or the title of a problem without one.

@@ -165,8 +165,11 @@ func badAddress() Problem {
 	return Invalid("address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.")
 }
 
+// A name that is none is the client's doing, not the calling program's mistake.
 func noAccount() Problem {
-	return Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+	p := Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+	p.Type = BadAccount
+	return p
 }
 
 func badInline(wanted []string) bool {

@@ -207,7 +207,11 @@ func TestR11AmbiguousJSONIsRefused(t *testing.T) {
 		`{"account":"alice","address":"nowhere"}`:                                                    "address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.",
 		`{"account":"","address":"192.0.2.1"}`:                                                       "account: send 1 to 256 bytes of UTF-8 without control characters and such as cannot be seen or stand for others.",
 	} {
-		if p := problem(t, b.ask("POST", "/v1/attempts", body), http.StatusBadRequest, web.InvalidRequest); p.Detail != says {
+		kind := web.InvalidRequest
+		if strings.HasPrefix(says, "account:") {
+			kind = web.BadAccount
+		}
+		if p := problem(t, b.ask("POST", "/v1/attempts", body), http.StatusBadRequest, kind); p.Detail != says {
 			t.Errorf("%s: %q, not %q", body, p.Detail, says)
 		}
 	}

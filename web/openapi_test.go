@@ -135,6 +135,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 		"refuse":    {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject}},
 		"wait":      {{Count: 1, Window: time.Hour, Then: guard.Wait, By: guard.OnSubject}},
 		"challenge": {{Count: 1, Window: time.Hour, Then: guard.Challenge, By: guard.OnSubject}},
+		"account":   {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount}},
 	}
 	b := newBackEndOf(t, world.Options{Policy: &policy})
 	attempt := func(account, address, more string) string {
@@ -171,6 +172,8 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	for _, name := range []string{"refuse", "wait", "challenge", "refuse", "wait", "challenge", "unknown"} {
 		send(b.doors, event+name, `{"subject":"room 12","inline":["image"]}`)
 	}
+	ask("", "192.0.2.2", "")
+	send(b.doors, event+"account", `{"account":"a\u0000b"}`)
 	once := ask("alice", "192.0.2.1", "")
 	send(b.doors, settle, outcome(once, "succeeded"))
 	send(b.doors, settle, outcome(once, "succeeded")) // settled already

@@ -64,12 +64,14 @@ func (c clientCall) run(t *testing.T, tries ...[3]string) (all []returned) {
 	}
 	cmd := exec.Command(of.program, program, input)
 	cmd.Env = append(os.Environ(), "GUARD_URL="+c.url, "GUARD_TOKEN="+c.token)
+	var log strings.Builder
+	cmd.Stderr = &log
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", of.program, err, out, err.(*exec.ExitError).Stderr)
+		t.Fatalf("%s: %v\n%s\n%s", of.program, err, out, log.String())
 	}
 	for line := range strings.Lines(string(out)) {
-		var one returned
+		one := returned{log: log.String()}
 		if err := json.Unmarshal([]byte(line), &[]any{&one.status, &one.answer}); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
@@ -87,6 +89,7 @@ type clientCall struct {
 type returned struct {
 	status int
 	answer any
+	log    string // of the whole program
 }
 
 func (r returned) field(name string) (text string) {
@@ -143,10 +146,11 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 			if challenge := got[3].field("challenge"); block.Language != "sh" && (got[0].field("device") == "" || !strings.Contains(challenge, "data:image/png;base64,") || got[4].field("retry_after") == "") {
 				t.Errorf("%+v", got)
 			}
-			if block.Language != "sh" {
-				if got := (clientCall{block, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 {
-					t.Errorf("no name: %+v", got)
-				}
+			if got := (clientCall{block, held, token}).run(t, [3]string{"", "x", home}); got[0].status != 401 || got[0].log != "" {
+				t.Errorf("no name: %+v", got)
+			}
+			if got := (clientCall{block, s.base, token}).run(t, [3]string{name, "correct horse", ""}, [3]string{name, "correct horse", home + ":4711"}); got[0].status != 503 || got[1].status != 503 || strings.Count(got[0].log, "authguard answers ") != 2 {
+				t.Errorf("no address, and one with a port: %+v", got)
 			}
 			if got := (clientCall{block, held, trap}).run(t, [3]string{name, "wrong", home}, [3]string{name, "correct horse", home}); got[0].status != 401 || got[1].status != 401 {
 				t.Errorf("where it is to pretend: %+v", got)
@@ -156,7 +160,7 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 				"no server":               {block, "http://" + gone.Addr().String(), token},
 				"a token that is none":    {block, held, "authguard_NONE"},
 			} {
-				if got := at.run(t, [3]string{name, "correct horse", home}); len(got) != 1 || got[0].status != 503 {
+				if got := at.run(t, [3]string{name, "correct horse", home}); len(got) != 1 || got[0].status != 503 || strings.Contains(got[0].log, "authguard answers ") != (at.token != token) {
 					t.Errorf("%s: %+v", what, got)
 				}
 			}
