@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -167,9 +168,11 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 	s := newServer(t, quiet+"shutdown: {delay: 1m}\n", "alice")
 	old := s.send(t)
 	reader := bufio.NewReader(old)
-	if response, err := http.ReadResponse(reader, nil); err != nil || response.Close {
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil || response.Close {
 		t.Fatalf("before: %+v, %v", response, err)
 	}
+	_, _ = io.Copy(io.Discard, response.Body)
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	redistest.Until(t, "the server to be not ready", func() bool {
 		return from("127.0.0.1").get(t, s.admin+"/readyz").status == http.StatusServiceUnavailable

@@ -1,6 +1,7 @@
 # What a Shell of doctest has beside bash: serve goes to the background when it is
 # ready, and a status of curl that no document can mean is an error.
 mkdir -p /mnt/bin /mnt/make
+unset MAKELEVEL MAKEFLAGS MFLAGS # of the make that runs the tests
 ln -sf "$PRODUCT" /mnt/bin/authguard
 printf '#!/bin/sh\ncp "$PRODUCT" bin/authguard\n' >/mnt/make/go # stands for go build in make build
 chmod +x /mnt/make/go
