@@ -120,7 +120,7 @@ func fields(b *strings.Builder, within string, s *openapi3.Schema, asked bool, b
 		of := s.Properties[name].Value
 		kind := among(of)
 		if kind == "" && of.Type != nil {
-			kind = strings.Join(slices.DeleteFunc(of.Type.Slice(), func(k string) bool { return k == "null" }), ", ")
+			kind = strings.Join(slices.DeleteFunc(slices.Clone(of.Type.Slice()), func(k string) bool { return k == "null" }), ", ")
 		}
 		if slices.Contains(s.Required, name) {
 			if asked {
