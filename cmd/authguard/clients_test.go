@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,6 +116,33 @@ func heldToTheDocument(t *testing.T, s *server) string {
 	return held.URL
 }
 
+// settlesAsItIsTold lets everybody proceed, and answers the settling of "alice 403" with
+// 403.
+func settlesAsItIsTold(t *testing.T) string {
+	t.Helper()
+	types := map[string]string{"403": "insufficient", "409": "already-settled", "410": "expired"}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Account, Ticket string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		if in.Account != "" {
+			fmt.Fprintf(w, `{"decision": "proceed", "reasons": [], "words": [], "password_suffices": true, "ticket": %q}`, in.Account)
+			return
+		}
+		_, status, _ := strings.Cut(in.Ticket, " ")
+		code, err := strconv.Atoi(status)
+		if err != nil {
+			t.Error(err)
+		}
+		if w.WriteHeader(code); code != http.StatusNoContent {
+			fmt.Fprintf(w, `{"type": %q, "title": "no", "status": %d, "detail": "no"}`, cmp.Or(types[status], "invalid-request"), code)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // TestTheDocsClientsAskAndFailClosed runs each client of docs/api.md against a server,
 // against one that takes the connection and says nothing, and against none.
 func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
@@ -132,6 +162,7 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = gone.Close()
+	settles := settlesAsItIsTold(t)
 	for i, block := range doctest.Claimed(t, "docs/api.md") {
 		t.Run(block.Language, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +185,14 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 			}
 			if got := (clientCall{block, held, trap}).run(t, [3]string{name, "wrong", home}, [3]string{name, "correct horse", home}); got[0].status != 401 || got[1].status != 401 {
 				t.Errorf("where it is to pretend: %+v", got)
+			}
+			settled := clientCall{block, settles, token}.run(t, [3]string{"alice 204", "correct horse", home}, [3]string{"alice 403", "correct horse", home},
+				[3]string{"alice 409", "correct horse", home}, [3]string{"alice 410", "correct horse", home},
+				[3]string{"alice 400", "correct horse", home}, [3]string{"alice 401", "wrong", home}, [3]string{"alice 503", "correct horse", home})
+			for j, want := range []int{200, 401, 401, 401, 503, 503, 503} {
+				if j >= len(settled) || settled[j].status != want || strings.Count(settled[j].log, "authguard answers ") != 3 {
+					t.Errorf("settling %d: %+v, want %d", j+1, settled, want)
+				}
 			}
 			for what, at := range map[string]clientCall{
 				"a server that is silent": {block, "http://" + silent.Addr().String(), token},
