@@ -78,9 +78,11 @@ func (r *realm) setProxy(ctx context.Context) error {
 func (r *realm) guardedPaths() string {
 	var paths []string
 	for _, one := range r.config.Proxy.Guarded() {
-		paths = append(paths, one.Path)
+		if !slices.Contains(paths, one.Path) { // several routes may look at one
+			paths = append(paths, one.Path)
+		}
 	}
-	return strings.Join(slices.Compact(paths), ", ")
+	return strings.Join(paths, ", ")
 }
 
 // loginRoute is the name of the route that counts with the site's own login.
