@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -187,4 +188,105 @@ func TestASmallBodyEndsWithItsTimeOrItsClient(t *testing.T) {
 		t.Error(answer.Status)
 	}
 	<-gone
+}
+
+// What ends the connection of a small body, on a clock and a wire of the test's own: one
+// that nothing ends is a deadlock, and seen at once.
+func TestAConnectionOfASmallBodyEndsWhenItMust(t *testing.T) {
+	t.Parallel()
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	open := context.Background()
+	for name, one := range map[string]struct {
+		ctx  func() (context.Context, context.CancelFunc)
+		say  []string // a minute apart
+		want string   // the status, the body, an error's words and how long it took
+	}{
+		"a silent app has its time":      {want: "i/o timeout 2m0s"},
+		"an app has no more in pieces":   {say: []string{"HTTP/1.1 200 OK\r\n", "A: b\r\n", "C: d\r\n", "\r\n"}, want: "i/o timeout 2m0s"},
+		"what begins in time goes on":    {say: []string{"HTTP/1.1 200 OK\r\n\r\n", "a", "b", "c", "d"}, want: "200 abcd 5m0s"},
+		"a long body is whole":           {say: []string{"HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("x", maxHead+1)}, want: fmt.Sprint("200 ", maxHead+1, " bytes 1m0s")},
+		"nobody switches unasked":        {say: []string{"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n" + ok}, want: errSwitched.Error() + " 0s"},
+		"a head has its bounds":          {say: []string{"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHead) + "\r\n\r\n"}, want: "unexpected EOF 0s"},
+		"hints have the same":            {say: []string{strings.Repeat("HTTP/1.1 103 Early Hints\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n", 11) + ok}, want: "unexpected EOF 0s"},
+		"a client that goes ends it":     {ctx: func() (context.Context, context.CancelFunc) { return context.WithTimeout(open, time.Second) }, want: "context deadline exceeded 1s"},
+		"a client that goes ends a body": {ctx: func() (context.Context, context.CancelFunc) { return context.WithTimeout(open, 90*time.Second) }, say: []string{"HTTP/1.1 200 OK\r\n\r\na", "b", "c"}, want: "200 ab: io: read/write on closed pipe 1m30s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := open, context.CancelFunc(func() {})
+			if one.ctx != nil {
+				ctx, cancel = one.ctx()
+			}
+			defer cancel()
+			ours, app := net.Pipe()
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				if r, err := http.ReadRequest(bufio.NewReader(app)); err == nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				for _, piece := range one.say {
+					if _, err := io.WriteString(app, piece); err != nil {
+						return
+					}
+					time.Sleep(time.Minute)
+				}
+				if strings.HasSuffix(one.want, "5m0s") || strings.Contains(one.want, "bytes") {
+					_ = app.Close() // the end of such a body
+				}
+				_, _ = io.Copy(io.Discard, app)
+			}()
+			transport := newTransport(2 * time.Minute)
+			transport.dial = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://app.example/", strings.NewReader("a body"))
+			r.Close = true
+			begun, got := time.Now(), ""
+			answer, err := transport.RoundTrip(r)
+			if err != nil {
+				got = err.Error()
+			} else {
+				body, err := io.ReadAll(answer.Body)
+				if got = fmt.Sprint(answer.StatusCode, " ", string(body)); len(body) > 100 {
+					got = fmt.Sprint(answer.StatusCode, " ", len(body), " bytes")
+				}
+				if err != nil {
+					got += ": " + err.Error()
+				}
+				_ = answer.Body.Close()
+			}
+			if got += fmt.Sprint(" ", time.Since(begun)); !strings.HasSuffix(got, one.want) {
+				t.Errorf("%s: %q, want %q", name, got, one.want)
+			}
+			<-closed // and the app is told
+		})
+	}
+}
+
+// The app whose answer's length is known keeps its own end open.
+func TestNoConnectionOfASmallBodyIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, app := net.Pipe()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			if r, err := http.ReadRequest(bufio.NewReader(app)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			_, _ = io.WriteString(app, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			_, _ = io.Copy(io.Discard, app)
+		}()
+		transport := newTransport(0)
+		transport.dial = func(context.Context, string, string) (net.Conn, error) { return ours, nil }
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://app.example/", strings.NewReader("a body"))
+		r.Close = true
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(answer.Body); string(body) != "ok" || err != nil {
+			t.Errorf("%q %v", body, err)
+		}
+		_ = answer.Body.Close()
+		<-closed
+	})
 }
