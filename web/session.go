@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/sessions"
 	"authguard/web/client"
 )
 
@@ -31,6 +32,10 @@ type SessionConfig struct {
 	Door string
 	// Lifetime is how long a session lasts, used or not.
 	Lifetime time.Duration
+	// Idle is after how long unused it ends; 0: never. Used is told of each use then.
+	Idle time.Duration
+	Used func(ctx context.Context, token string) error
+	Now  func() time.Time // default time.Now
 	// Domain is where a session is good beside the host that it began at: at every name
 	// below, and so to be seen by all of them; empty: nowhere.
 	Domain string
@@ -59,6 +64,9 @@ func (s CookieSecurity) Of(c Client) bool {
 func NewSessions(c SessionConfig) *Sessions {
 	m := scs.New()
 	m.Store, m.Lifetime = c.Store, c.Lifetime
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return &Sessions{c, m}
 }
 
@@ -90,7 +98,13 @@ type Session struct {
 	Account accounts.Login
 	// CSRF is the token that forms of this session carry.
 	CSRF string
-	ctx  context.Context
+	// ID is its own among sessions.Store.Of.
+	ID string
+	// Proved is when its person last showed all that a login asks for, and Second
+	// whether that was more than a password.
+	Proved time.Time
+	Second bool
+	ctx    context.Context
 }
 
 // ValidCSRF reports whether a form carried the session's token.
@@ -99,8 +113,20 @@ func (s *Session) ValidCSRF(token string) bool {
 }
 
 // Start begins a session for an account that has just logged in, and ends the
-// one that the client came with.
+// one that the client came with: a token that somebody planted is good for nothing.
 func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) error {
+	return s.start(c, client, login, false)
+}
+
+// StartProved is Start after a second factor.
+func (s *Sessions) StartProved(c echo.Context, client Client, login accounts.Login) error {
+	return s.start(c, client, login, true)
+}
+
+// maxAgent is how much is kept of what a browser calls itself, in bytes.
+const maxAgent = 300
+
+func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) error {
 	ctx, err := s.load(c)
 	if err != nil {
 		return err
@@ -108,9 +134,15 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	if err := s.manager.RenewToken(ctx); err != nil {
 		return fmt.Errorf("%w: renewing one: %w", ErrSessions, err)
 	}
-	s.manager.Put(ctx, "account", login.Account)
+	agent := c.Request().UserAgent()
+	for key, value := range map[string]any{
+		sessions.AccountKey: login.Account, sessions.DoorKey: s.Door, sessions.AddressKey: client.Address.String(),
+		sessions.AgentKey: agent[:min(len(agent), maxAgent)], sessions.IdleKey: s.Idle.Milliseconds(),
+		provedKey: s.Now().UnixMilli(), secondKey: second,
+	} {
+		s.manager.Put(ctx, key, value)
+	}
 	s.manager.Put(ctx, "version", login.Version)
-	s.manager.Put(ctx, "door", s.Door)
 	s.manager.Put(ctx, "host", s.Secure.Of(client))
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
@@ -119,6 +151,20 @@ func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) er
 	}
 	c.SetCookie(s.newCookie(client, token, expires))
 	return nil
+}
+
+const (
+	provedKey = "proved"
+	secondKey = "second"
+)
+
+// Prove notes that the session's person has just shown all that a login asks for;
+// second: more than a password.
+func (s *Sessions) Prove(session *Session, second bool) error {
+	s.manager.Put(session.ctx, provedKey, s.Now().UnixMilli())
+	s.manager.Put(session.ctx, secondKey, second)
+	_, _, err := s.manager.Commit(session.ctx)
+	return err
 }
 
 // ErrSessions says that the database cannot say whether somebody is logged in, or
@@ -135,8 +181,8 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := s.manager.GetString(ctx, "account")
-	if name == "" || s.manager.GetString(ctx, "door") != s.Door {
+	name := s.manager.GetString(ctx, sessions.AccountKey)
+	if name == "" || s.manager.GetString(ctx, sessions.DoorKey) != s.Door {
 		return nil, nil
 	}
 	if s.manager.GetBool(ctx, "host") && !secure {
@@ -156,7 +202,15 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 		}
 		return nil, nil
 	}
-	return &Session{Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ctx: ctx}, nil
+	if s.Idle > 0 {
+		if err := s.Used(ctx, token); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSessions, err)
+		}
+	}
+	return &Session{
+		Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ID: sessions.ID(token), ctx: ctx,
+		Proved: time.UnixMilli(s.manager.GetInt64(ctx, provedKey)), Second: s.manager.GetBool(ctx, secondKey),
+	}, nil
 }
 
 // Put keeps a value in a session until Pop takes it out.

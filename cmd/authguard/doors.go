@@ -163,13 +163,15 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 	if r.name != guard.DefaultRealm {
 		entrance += "_" + r.name // a realm at a path shares its host, and so the cookies
 	}
-	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d)}
+	sessions := web.SessionConfig{Store: p.sessions, Source: source, Door: entrance, Lifetime: session, Secure: r.secure(d), Now: r.site.storage.clock.Now}
 	var away func() error // of our own table Storage knows
 	if source != accounts.Source(p.accounts) {
 		sessions.Changed, away = p.forget, p.away
 	}
 	origin := ""
-	if door != admin.Door {
+	if door == admin.Door {
+		sessions.Idle, sessions.Used = d.at.Admin.Idle, p.sessions.Touch
+	} else {
 		sessions.Domain, origin = r.config.Session.Domain, r.config.Origin
 	}
 	var ask func(guard.Pass)

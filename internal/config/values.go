@@ -72,6 +72,7 @@ type (
 	ChallengeKind   string // what a stranger has to solve
 	LogFormat       string // of the program's log
 	LogLevel        string // the least important level that is logged
+	SecondFactor    string // whether administrators need more than a password
 )
 
 // The words.
@@ -79,6 +80,9 @@ const (
 	SecureAuto   SecureCookies = "auto" // if the request came over TLS, here or at a proxy, or the origin is https
 	SecureAlways SecureCookies = "always"
 	SecureNever  SecureCookies = "never"
+
+	SecondFactorOptional SecondFactor = "optional" // those who have set one up
+	SecondFactorRequired SecondFactor = "required" // all: nothing else opens before they have
 
 	XForwardedFor ForwardedHeader = "x-forwarded-for"
 	Forwarded     ForwardedHeader = "forwarded" // RFC 7239

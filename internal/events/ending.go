@@ -33,6 +33,8 @@ func EndingOf(e *guard.Event) Ending {
 	switch {
 	case e.Limited != "":
 		return Undecided // it is no attempt: see guard.Event
+	case e.Settled && e.Outcome == guard.Withdrawn:
+		return Undecided // another attempt goes on with it: web.Login's second step
 	case e.Settled && e.Outcome == guard.Succeeded:
 		return Succeeded
 	case e.Settled && e.Outcome == guard.Abandoned:

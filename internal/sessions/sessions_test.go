@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,99 @@ func TestAProofIsPurgedAndIsNoSession(t *testing.T) {
 		var left int
 		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions`).Scan(&left); left != 0 || err != nil {
 			t.Errorf("%d rows are left, %v", left, err)
+		}
+	})
+}
+
+// commit writes a session with these values, as scs does.
+func (f *fixture) commit(t *testing.T, token string, values map[string]any) {
+	t.Helper()
+	data, err := scs.GobCodec{}.Encode(begin, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.Commit(token, data, begin.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnAccountsSessionsAreListedAndEndedOneByOne(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		ann := func(token, door string) {
+			f.commit(t, token, map[string]any{sessions.AccountKey: "ann", sessions.DoorKey: door, sessions.AddressKey: "192.0.2.7", sessions.AgentKey: "Brow\x00ser"})
+			f.now = f.now.Add(time.Second)
+		}
+		ann("first", "admin")
+		ann("second", "admin")
+		ann("elsewhere", "login")
+		f.commit(t, "bob's", map[string]any{sessions.AccountKey: "bob", sessions.DoorKey: "admin"})
+		list := func() (all []string) {
+			t.Helper()
+			of, err := f.store.Of(t.Context(), "ann", "admin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range of {
+				all = append(all, one.ID)
+			}
+			return all
+		}
+		of, err := f.store.Of(t.Context(), "ann", "admin")
+		want := sessions.Session{
+			ID: sessions.ID("second"), Door: "admin", Address: "192.0.2.7", Agent: "Brow\uFFFDser",
+			Started: begin.Add(time.Second), Seen: begin.Add(time.Second), Ends: begin.Add(time.Hour),
+		}
+		if err != nil || len(of) != 2 || of[0] != want {
+			t.Fatalf("%+v, %v, want first %+v", of, err, want)
+		}
+		if err := f.store.End(t.Context(), "bob", sessions.ID("first")); !errors.Is(err, sessions.ErrUnknown) {
+			t.Errorf("bob ended ann's session: %v", err)
+		}
+		if err := f.store.End(t.Context(), "ann", sessions.ID("first")); err != nil {
+			t.Error(err)
+		}
+		f.commit(t, "first", map[string]any{sessions.AccountKey: "ann"}) // a request that was still running
+		if _, found, _ := f.store.Find("first"); found {
+			t.Error("a session that was ended goes on")
+		}
+		if got := list(); len(got) != 1 || got[0] != sessions.ID("second") {
+			t.Errorf("left: %v", got)
+		}
+		ann("third", "admin")
+		if n, err := f.store.EndOthers(t.Context(), "ann", "admin", sessions.ID("third")); n != 1 || err != nil {
+			t.Errorf("ended %d others, %v", n, err)
+		}
+		if got := list(); len(got) != 1 || got[0] != sessions.ID("third") {
+			t.Errorf("left: %v", got)
+		}
+		if _, found, _ := f.store.Find("elsewhere"); !found {
+			t.Error("a session at another door was ended")
+		}
+	})
+}
+
+func TestAnUnusedSessionEnds(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		f.commit(t, "idle", map[string]any{sessions.AccountKey: "ann", sessions.IdleKey: (10 * time.Minute).Milliseconds()})
+		at := func(after time.Duration, want bool) {
+			t.Helper()
+			f.now = begin.Add(after)
+			if _, found, err := f.store.Find("idle"); found != want || err != nil {
+				t.Errorf("after %s: found %t, %v", after, found, err)
+			}
+		}
+		at(10*time.Minute-time.Millisecond, true)
+		if err := f.store.Touch(t.Context(), "idle"); err != nil {
+			t.Fatal(err)
+		}
+		at(20*time.Minute-2*time.Millisecond, true)
+		at(20*time.Minute-time.Millisecond, false)
+		if err := f.store.Touch(t.Context(), "nobody's"); err != nil {
+			t.Error(err)
 		}
 	})
 }
