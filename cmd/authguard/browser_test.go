@@ -186,7 +186,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		return from("127.61.0.3").login(t, s, "nobody at all", "wrong").status != http.StatusForbidden
 	})
 	b.picture("cleared")
-	b.goTo(s.admin + "/?account=someone1&address=127.60.1.1")
+	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"))
 	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("unlocked")`)

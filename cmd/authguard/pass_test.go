@@ -273,7 +273,7 @@ func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
 	s := newServer(t, closed, "alice", "admin")
 	closeToStrangers(t, s, "alice")
 	b := openTab(t)
-	b.goTo(s.admin + "/?account=alice")
+	b.goTo(s.admin + "/lookup?account=alice")
 	b.send("admin", rightPassword)
 	b.do("the look-up", chromedp.WaitVisible("form[action='/pass'] button"))
 	b.picture("admin-lookup")
@@ -283,7 +283,7 @@ func TestTheAdministratorMakesACodeInABrowser(t *testing.T) {
 	if a := from("127.94.0.1").login(t, s, "alice", rightPassword, "code", code); a.status != http.StatusOK {
 		t.Errorf("with the code %q: %d", code, a.status)
 	}
-	b.goTo(s.admin + "/?account=alice")
+	b.goTo(s.admin + "/lookup?account=alice")
 	if strings.Contains(b.text(), code) {
 		t.Error("the code is shown again")
 	}

@@ -406,11 +406,11 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 	b.goTo(s.admin + "/")
 	b.send("adminann", rightPassword)
 	b.do("the shop", chromedp.WaitVisible("#live"), chromedp.Click(`nav[aria-label=Realms] a[href="/?realm=shop"]`))
-	b.until("the shop's numbers", `document.querySelector('a[aria-current=page]')?.innerText === "shop" && document.querySelector("#live")?.innerText.includes("ann")`)
+	b.until("the shop's numbers", `document.querySelector('nav[aria-label=Realms] a[aria-current]')?.innerText === "shop" && document.querySelector("#live")?.innerText.includes("ann")`)
 	b.do("switching", chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
 	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is switched on")`)
 	b.picture("realms")
-	b.do("looking up", chromedp.SetValue("#account", "ann"), chromedp.Click(".lookup-form button"))
+	b.do("looking up", chromedp.SetValue(".find input[type=search]", "ann"), chromedp.Click(".find button"))
 	b.until("the answer about the shop's ann", `location.search.includes("realm=shop") && document.querySelector("#lookup")?.innerText.includes("ann")`)
 	if shop, ours := s.gaugeOf(t, "shop", "authguard_captcha_mode"), s.gauge(t, "authguard_captcha_mode"); shop != 1 || ours != 0 {
 		t.Errorf("CAPTCHA mode: shop %d, default %d", shop, ours)

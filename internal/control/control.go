@@ -96,6 +96,9 @@ func (c *Control) Beside(other Config) (*Control, error) { return newControl(oth
 // Realm is the name of the realm that is steered.
 func (c *Control) Realm() string { return c.config.Realm }
 
+// Now is the realm's clock.
+func (c *Control) Now() time.Time { return c.config.Now() }
+
 // Follow reads what other nodes have changed of the realm, now: for one that is added
 // while the others are running.
 func (c *Control) Follow(ctx context.Context) error { return c.config.Changes.Poll(ctx) }

@@ -110,7 +110,7 @@ func who(s *web.Session) string { return "admin:" + s.Account.Account }
 
 // readForm reads the named fields of a form that carries the session's token.
 func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error) {
-	f, err := web.ReadForm(c, append(names, "csrf")...)
+	f, err := web.ReadForm(c, append(names, "csrf", "back")...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 // A change does what a form asks for and says so.
 type change func(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error)
 
-// form carries a change out and shows its outcome on the overview, once.
+// form carries a change out and shows its outcome, once, on the page that it came from.
 func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 	return s.page(func(c echo.Context, session *web.Session) error {
 		f, err := readForm(c, session, names...)
@@ -143,12 +143,42 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 		if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
 			return err
 		}
-		return c.Redirect(http.StatusSeeOther, pages.At("/", s.of(c).Realm()))
+		return c.Redirect(http.StatusSeeOther, s.back(c, f))
 	})
 }
 
-// noticeKey is where a session keeps the notice for its next overview.
+// back is the page that a form came from, and the first one if the form does not
+// say or names another site (CWE-601).
+func (s *Site) back(c echo.Context, f web.Form) string {
+	if to := web.LocalPath(f["back"]); to != "/" {
+		return to
+	}
+	return pages.At("/", s.of(c).Realm())
+}
+
+// noticeKey is where a session keeps the notice for its next page.
 const noticeKey = "notice"
+
+// chrome is what surrounds a page that was asked for by GET. It takes out the notice
+// that is to be shown there.
+func (s *Site) chrome(c echo.Context, session *web.Session) (a pages.Admin, err error) {
+	a = s.around(c, session, c.Path())
+	a.Back = c.Request().URL.RequestURI()
+	notice, err := s.Login.Sessions.Pop(session, noticeKey)
+	if err == nil && notice != "" {
+		err = json.Unmarshal([]byte(notice), &a.Notice)
+	}
+	return a, err
+}
+
+// around is what surrounds a page, without a notice.
+func (s *Site) around(c echo.Context, session *web.Session, path string) pages.Admin {
+	of := s.of(c)
+	return pages.Admin{
+		CSRF: session.CSRF, Path: path, Back: pages.At(path, of.Realm()), Realm: of.Realm(), Realms: s.realmNames(),
+		User: session.Account.Account, Now: of.Now(),
+	}
+}
 
 // failed turns an error that the sender can do something about into a notice.
 func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {

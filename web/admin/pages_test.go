@@ -19,7 +19,7 @@ func TestWithoutALoginThereIsNothingButTheLoginPage(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	for path, want := range map[string]string{
-		"/": "/login?next=%2F", "/?account=ann": "/login?next=%2F%3Faccount%3Dann", "/password": "/login?next=%2Fpassword", "/fragment": "/login",
+		"/": "/login?next=%2F", "/lookup?account=ann": "/login?next=%2Flookup%3Faccount%3Dann", "/security": "/login?next=%2Fsecurity", "/password": "/login?next=%2Fpassword", "/fragment": "/login",
 	} {
 		if status, to, body := c.get(t, path); status != http.StatusSeeOther || to != want || body != "" {
 			t.Errorf("GET %s: %d to %q", path, status, to)
@@ -199,15 +199,17 @@ func TestALookUpSaysWhyAndChangesNothing(t *testing.T) {
 		"account=vic&address=192.0.2.66":  {"nobody has logged in", "5 of 5"},
 		"account=%3Cb%3E&address=nowhere": {"is no IP address", "&lt;b&gt;"},
 		"account=%00":                     {"is no account name"},
+		"q=Vic":                           {"solve a CAPTCHA", `value="Vic"`},
+		"q=192.0.2.66":                    {"let through", `name="address" type="text" value="192.0.2.66"`},
 	} {
-		status, _, page := c.get(t, "/?"+query)
+		status, _, page := c.get(t, "/lookup?"+query)
 		for _, part := range parts {
 			if status != http.StatusOK || !strings.Contains(strings.ToLower(page), strings.ToLower(part)) {
 				t.Errorf("%s: %d, %q is missing", query, status, part)
 			}
 		}
 	}
-	if _, _, page := c.get(t, "/?address=192.0.2.66"); strings.Contains(page, "5 of 10 failures") {
+	if _, _, page := c.get(t, "/lookup?address=192.0.2.66"); strings.Contains(page, "5 of 10 failures") {
 		t.Error("a day's failures are shown as a minute's")
 	}
 }
@@ -218,13 +220,13 @@ func TestForgettingPlacesByForm(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	c.Right(t, "vic", "192.0.2.1")
 	c.Right(t, "vic", "192.0.2.2")
-	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget this place") || !strings.Contains(page, "is one of them") {
+	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget this place") || !strings.Contains(page, "is one of them") {
 		t.Error("the place is not offered to be forgotten")
 	}
-	if _, _, page := c.get(t, "/?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not one of them") {
+	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not one of them") {
 		t.Error("a strange place is not said to be one")
 	}
-	if _, _, page := c.get(t, "/?account=vic"); !strings.Contains(page, "Forget its places") {
+	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Forget its places") {
 		t.Error("the places are not offered to be forgotten")
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})
@@ -234,6 +236,31 @@ func TestForgettingPlacesByForm(t *testing.T) {
 	c.submit(t, "/forget", url.Values{"account": {"vic"}})
 	if got := c.Status(t, "vic", "192.0.2.2"); got != trusted.Stranger {
 		t.Errorf("all: %v", got)
+	}
+}
+
+func TestAFormGoesBackToThePageItCameFromAndNowhereElse(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.66"); !strings.Contains(page, `name="back" value="/lookup?account=vic&amp;address=192.0.2.66"`) {
+		t.Error("the page does not say where its forms come back to")
+	}
+	unlock := url.Values{"account": {"vic"}, "csrf": {c.csrf(t, "/")}}
+	for from, want := range map[string]string{
+		"/lookup?account=vic": "/lookup?account=vic", "": "/", "/": "/",
+		"//evil.test/": "/", "https://evil.test/": "/", `/\evil.test`: "/", "/\t/evil.test": "/", "lookup": "/", "/lookup\r\nX: y": "/", "javascript:alert(1)": "/",
+	} {
+		unlock.Set("back", from)
+		if status, to, _ := c.post(t, "/unlock", unlock); status != http.StatusSeeOther || to != want {
+			t.Errorf("from %q: %d to %q, want %q", from, status, to, want)
+		}
+	}
+	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Unlocked") {
+		t.Error("the page that it came from does not say what was done")
+	}
+	if _, _, page := c.get(t, "/"); strings.Contains(page, "Unlocked") {
+		t.Error("it is said twice")
 	}
 }
 

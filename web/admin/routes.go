@@ -43,12 +43,14 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/readyz", s.ready)
 	e.GET("/metrics", echo.WrapHandler(s.Metrics))
 
-	e.GET("/", s.page(s.overviewPage))
+	e.GET("/", s.page(s.nowPage))
 	e.GET("/fragment", s.page(s.fragment))
 	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
 	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
 	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
+	e.GET("/lookup", s.page(s.lookUpPage))
 	e.POST("/pass", s.page(s.passForm))
+	e.GET("/security", s.signedIn(func(c echo.Context, _ *web.Session) error { return c.Redirect(http.StatusSeeOther, "/password") }))
 	e.GET("/password", s.signedIn(s.passwordPage))
 	e.POST("/password", s.signedIn(s.changePassword))
 

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -26,29 +25,6 @@ func (a *API) explain(c echo.Context) (any, error) {
 		return a.of(c).ExplainEvent(ctx, event, guard.Subjects{Account: account, Address: from, Subject: c.QueryParam("subject")})
 	}
 	return a.of(c).Explain(ctx, account, from)
-}
-
-// lookUp is the answer to the page's ?account= and ?address=; nothing if neither
-// came.
-func (s *Site) lookUp(c echo.Context) pages.LookUp {
-	l := pages.LookUp{Account: strings.TrimSpace(c.QueryParam("account")), Address: strings.TrimSpace(c.QueryParam("address"))}
-	if l.Account == "" && l.Address == "" {
-		return l
-	}
-	from, err := address(l.Address)
-	if err == nil {
-		e, failed := s.of(c).Explain(c.Request().Context(), l.Account, from)
-		l.Result, err = &e, failed
-	}
-	if err != nil {
-		p := problemOf(err)
-		l.Result, l.Problem = nil, pages.Sentence(p.Detail)
-		if p.Status >= http.StatusInternalServerError {
-			s.Log.Error("look-up failed", "error", err)
-			l.Problem = "It could not be looked up. The server's log says why."
-		}
-	}
-	return l
 }
 
 // A subject is an account, an address or both, as it was sent.

@@ -6,9 +6,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
-	"authguard/internal/control"
-	"authguard/web"
-	"authguard/web/pages"
 )
 
 // usersPage is how many accounts one answer has by default.
@@ -96,28 +93,4 @@ func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 		return nil, err
 	}
 	return a.of(c).IssuePass(c.Request().Context(), sender(c), q.Username, life)
-}
-
-// passForm is POST /pass. The code is on the page that answers and is kept
-// nowhere, not even for the next page, as other notices are.
-func (s *Site) passForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "account", "for")
-	if err != nil {
-		return err
-	}
-	life, err := hold(f["for"])
-	var code control.Code
-	if err == nil {
-		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life)
-	}
-	view := s.view(c, session)
-	if err != nil {
-		if view.Notice, err = s.failed(c, err); err != nil {
-			return err
-		}
-	} else {
-		view.Pass = code
-	}
-	page, err := pages.RenderAdmin(view)
-	return web.WritePage(c, http.StatusOK, page, err)
 }

@@ -4,8 +4,24 @@ import (
 	"cmp"
 
 	"authguard/guard"
+	"authguard/internal/control"
 	"authguard/trusted"
 )
+
+// LookUpView is the page that says why somebody cannot sign in. It asks for itself
+// with account and address; its forms post to /unlock, /forget and /pass.
+type LookUpView struct {
+	Admin
+	LookUp LookUp
+	// Pass is a one-time code that was just made; zero for none.
+	Pass control.Code
+}
+
+// RenderLookUp draws the page.
+func RenderLookUp(v LookUpView) ([]byte, error) { return render("lookup", v) }
+
+// Frame is what surrounds the page.
+func (v LookUpView) Frame() frame { return frame{Title: "Look up · Administration", Wide: true} }
 
 // LookUp is the form that explains one account or address, and its answer.
 type LookUp struct {

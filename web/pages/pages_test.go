@@ -154,7 +154,9 @@ func TestWhatStrangersTypeStaysData(t *testing.T) {
 			}
 			for _, a := range elements(doc, "a") {
 				u, err := url.Parse(attr(a, "href"))
-				if err != nil || u.Query().Has("account") && len(u.Query()) != 1 || strings.Contains(u.Fragment, "gpj") {
+				asked := u.Query()
+				asked.Del("realm")
+				if err != nil || asked.Has("account") && len(asked) != 1 || strings.Contains(u.Fragment, "gpj") {
 					t.Errorf("a name got out of its parameter: %s", attr(a, "href"))
 				}
 			}
@@ -165,8 +167,8 @@ func TestWhatStrangersTypeStaysData(t *testing.T) {
 func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	v.Accounts = []control.Subject{{Top: control.Top{Name: "bob\u202e\"<>&"}}}
-	doc := parse(t, func() ([]byte, error) { return RenderAdmin(v) })
+	v.Overview.Accounts = []control.Subject{{Top: control.Top{Name: "bob\u202e\"<>&"}}}
+	doc := parse(t, func() ([]byte, error) { return RenderNow(v) })
 	for _, in := range elements(doc, "input") {
 		if attr(in, "name") == "account" && attr(in, "value") == "bob\u202e\"<>&" {
 			return
@@ -178,7 +180,7 @@ func TestTheUnlockFormSendsTheNameBack(t *testing.T) {
 func TestTheFragmentIsWhatThePageHasInside(t *testing.T) {
 	t.Parallel()
 	v := attacked()
-	page := text(t, func() ([]byte, error) { return RenderAdmin(v) })
+	page := text(t, func() ([]byte, error) { return RenderNow(v) })
 	fragment := text(t, func() ([]byte, error) { return RenderLive(v) })
 	if !strings.Contains(page, fragment) {
 		t.Error("the fragment is not a part of the page")
@@ -195,5 +197,22 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if v.Title() == "" || v.Text() == "" {
 			t.Errorf("%d: %q, %q", status, v.Title(), v.Text())
 		}
+	}
+}
+
+func TestThePageIsMarkedInTheNavigationAndKeptForAnotherRealm(t *testing.T) {
+	t.Parallel()
+	doc := parse(t, func() ([]byte, error) { return RenderNow(attacked()) })
+	current := map[string]string{}
+	for _, a := range elements(doc, "a") {
+		if where := attr(a, "aria-current"); where != "" {
+			current[where] = attr(a, "href") + " " + inner(a)
+		}
+	}
+	if current["page"] != "/?realm=shop Now" || current["true"] != "/?realm=shop shop" || len(current) != 2 {
+		t.Errorf("marked: %q", current)
+	}
+	if other := around("/lists").Of("blog"); other != "/lists?realm=blog" {
+		t.Errorf("the page of another realm is %s", other)
 	}
 }

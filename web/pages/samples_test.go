@@ -23,15 +23,17 @@ const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egp
 
 // samples are the pages in every state that changes their markup.
 func samples() map[string]func() ([]byte, error) {
-	admin := func(v AdminView) func() ([]byte, error) {
-		return func() ([]byte, error) { return RenderAdmin(v) }
+	now := func(v NowView) func() ([]byte, error) {
+		return func() ([]byte, error) { return RenderNow(v) }
 	}
 	all := public(Page{})
 	maps.Copy(all, map[string]func() ([]byte, error){
 		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
 		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
-		"admin":            admin(AdminView{Overview: control.Overview{Now: noon}, CSRF: "token"}),
-		"admin attacked":   admin(attacked()),
+		"now":              now(NowView{Admin: around("/"), Overview: control.Overview{Now: noon}}),
+		"now attacked":     now(attacked()),
+		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
+		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 	})
 	return all
 }
@@ -105,13 +107,13 @@ func refusedPassword() PasswordView {
 
 // attacked is the overview with everything in it, and strangers' words
 // wherever they can appear.
-func attacked() AdminView {
+func attacked() NowView {
 	subjects := []control.Subject{
 		{Top: control.Top{Name: hostile, Failures: 1234, LastSeen: noon}, Next: "challenge"}, {Top: control.Top{Name: "198.51.100.7"}, Next: "proceed"},
 	}
 	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
-	return AdminView{
-		CSRF: "token", User: hostile, Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)}, Notice: Notice{Text: "Unlocked:", Subject: hostile},
+	return NowView{
+		Admin: around("/"),
 		Overview: control.Overview{
 			Now: noon, Minutes: hour(40),
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
@@ -121,6 +123,19 @@ func attacked() AdminView {
 			Addresses: subjects, Accounts: subjects,
 			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Force: forced}},
 		},
+	}
+}
+
+// around is what surrounds a page, for somebody and a realm with strangers' names.
+func around(path string) Admin {
+	return Admin{CSRF: "token", Path: path, Back: path, Now: noon, User: hostile, Realm: "shop", Realms: []string{"default", "shop"},
+		Notice: Notice{Text: "Unlocked:", Subject: hostile}}
+}
+
+// locked is the look-up of an account that is closed to strangers.
+func locked() LookUpView {
+	return LookUpView{
+		Admin: around("/lookup"), Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)},
 		LookUp: LookUp{Account: hostile, Address: hostile, Result: &guard.Explanation{
 			Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
 			Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -20,34 +19,30 @@ func (a *API) overview(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()), nil
 }
 
-// overviewPage is GET /, with ?account= and ?address= also the look-up.
-func (s *Site) overviewPage(c echo.Context, session *web.Session) error {
-	view := s.view(c, session)
-	view.LookUp = s.lookUp(c)
-	notice, err := s.Login.Sessions.Pop(session, noticeKey)
+// nowPage is GET /.
+func (s *Site) nowPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
 	if err != nil {
 		return err
 	}
-	if notice != "" {
-		if err := json.Unmarshal([]byte(notice), &view.Notice); err != nil {
-			return err
-		}
-	} else if c.QueryParam("password") == "changed" {
+	view := s.now(c, around)
+	if view.Notice.Text == "" && c.QueryParam("password") == "changed" {
 		view.Notice.Text = "Your password is changed. Every other session of yours has ended."
 	}
-	page, err := pages.RenderAdmin(view)
+	page, err := pages.RenderNow(view)
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// fragment is GET /fragment: the part of the overview that changes by itself.
+// fragment is GET /fragment: the part of the page that changes by itself.
 func (s *Site) fragment(c echo.Context, session *web.Session) error {
-	part, err := pages.RenderLive(s.view(c, session))
+	part, err := pages.RenderLive(s.now(c, s.around(c, session, "/")))
 	return web.WritePage(c, http.StatusOK, part, err)
 }
 
-func (s *Site) view(c echo.Context, session *web.Session) pages.AdminView {
-	return pages.AdminView{CSRF: session.CSRF, User: session.Account.Account, Overview: s.of(c).Overview(c.Request().Context()),
-		Realm: s.of(c).Realm(), Realms: s.realmNames()}
+func (s *Site) now(c echo.Context, around pages.Admin) pages.NowView {
+	v := pages.NowView{Admin: around, Overview: s.of(c).Overview(c.Request().Context())}
+	v.Now, v.Back = v.Overview.Now, v.At("/")
+	return v
 }
 
 // mode is GET /api/mode.

@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// lookUpPage is GET /lookup?account=&address=, and ?q= for either of them.
+func (s *Site) lookUpPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	return showLookUp(c, pages.LookUpView{Admin: around, LookUp: s.lookUp(c, asksAbout(c))})
+}
+
+func showLookUp(c echo.Context, v pages.LookUpView) error {
+	page, err := pages.RenderLookUp(v)
+	return web.WritePage(c, http.StatusOK, page, err)
+}
+
+// asksAbout is the account and the address that a request names. What was typed into
+// the field of every page is an address if it can be one.
+func asksAbout(c echo.Context) (l pages.LookUp) {
+	l.Account, l.Address = strings.TrimSpace(c.QueryParam("account")), strings.TrimSpace(c.QueryParam("address"))
+	q := strings.TrimSpace(c.QueryParam("q"))
+	if _, err := netip.ParseAddr(q); err == nil {
+		l.Address = cmp.Or(l.Address, q)
+	} else {
+		l.Account = cmp.Or(l.Account, q)
+	}
+	return l
+}
+
+// lookUp answers what was asked; nothing if neither account nor address is named.
+func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
+	if l.Account == "" && l.Address == "" {
+		return l
+	}
+	from, err := address(l.Address)
+	if err == nil {
+		e, failed := s.of(c).Explain(c.Request().Context(), l.Account, from)
+		l.Result, err = &e, failed
+	}
+	if err != nil {
+		p := problemOf(err)
+		l.Result, l.Problem = nil, pages.Sentence(p.Detail)
+		if p.Status >= http.StatusInternalServerError {
+			s.Log.Error("look-up failed", "error", err)
+			l.Problem = "It could not be looked up. The server's log says why."
+		}
+	}
+	return l
+}
+
+// passForm is POST /pass. The code is on the page that answers and is kept
+// nowhere, not even for the next page, as other notices are.
+func (s *Site) passForm(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session, "account", "address", "for")
+	if err != nil {
+		return err
+	}
+	life, err := hold(f["for"])
+	var code control.Code
+	if err == nil {
+		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life)
+	}
+	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}
+	view.Back = s.back(c, f)
+	if err != nil {
+		if view.Notice, err = s.failed(c, err); err != nil {
+			return err
+		}
+	}
+	view.LookUp = s.lookUp(c, pages.LookUp{Account: f["account"], Address: f["address"]})
+	return showLookUp(c, view)
+}
