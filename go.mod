@@ -6,14 +6,15 @@ require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/alexedwards/scs/v2 v2.9.0
 	github.com/axiomhq/hyperloglog v0.3.0
+	github.com/cactus/go-statsd-client/v5 v5.1.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/dchest/captcha v1.1.0
 	github.com/dchest/siphash v1.2.3
 	github.com/dustin/go-humanize v1.1.0
 	github.com/gaissmai/bart v0.30.0
-	github.com/go-crypt/x v0.4.17
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/go-crypt/x v0.4.17
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875
 	github.com/go-ldap/ldap/v3 v3.4.15
 	github.com/goccy/go-yaml v1.19.2

@@ -37,6 +37,7 @@ type view struct {
 	before    [subjectCount]failures.Usage
 	atSite    failures.Usage // before the charge
 	pretended Reasons
+	waited    time.Duration
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -48,6 +49,9 @@ type view struct {
 func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	var v view
 	g.look(&a, &v)
+	if g.config.Timed != nil {
+		defer g.timed(&v, v.Now)
+	}
 	if err = g.decide(ctx, &a, &v, &d); err != nil {
 		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
 		d = Decision{}
@@ -86,6 +90,10 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		Privileged: d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, AccountFailures: v.accountFailures(),
 	})
 	return d, err
+}
+
+func (g *Guard) timed(v *view, began time.Time) {
+	g.config.Timed(g.config.Now().Sub(began), v.waited)
 }
 
 // look fills in what is known before anything is counted.
@@ -175,6 +183,7 @@ func (g *Guard) nameless(ctx context.Context, v *view) (d Decision, err error) {
 // long as that is of use.
 func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) error {
 	var waiting *waiter
+	var since time.Time
 	defer func() {
 		if waiting != nil {
 			waiting.leave()
@@ -185,10 +194,10 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			return err
 		}
 		if decide(v, patient, d) {
-			waiting = g.waiting.waiter(waiting, v)
+			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
 			patient = waiting.wait(ctx, v.blockedBy(&g.digests), 2*v.rules.policy.PendingFor)
 			v.gone = !patient && ctx.Err() != nil
-			v.Now = g.config.Now()
+			g.again(v, since)
 			continue
 		}
 		switch {
@@ -208,15 +217,21 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		case d.Action == Forget: // undecided attempts alone fill the budget
 			d.Action, d.RetryAfter = Wait, time.Second
 		case d.Action == Wait && d.RetryAfter <= a.Hold:
-			waiting = g.waiting.waiter(waiting, v)
+			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
 			if waiting.hold(ctx, d.RetryAfter) {
-				v.Now = g.config.Now()
+				g.again(v, since)
 				continue
 			}
 			v.gone = v.gone || ctx.Err() != nil
 		}
 		return nil
 	}
+}
+
+// again is for an attempt that has waited since then.
+func (g *Guard) again(v *view, since time.Time) {
+	v.Now = g.config.Now()
+	v.waited += v.Now.Sub(since)
 }
 
 // charge charges the attempt as if it had failed (R1), unless it is blocked.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/go-json-experiment/json"
@@ -50,6 +51,18 @@ func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		SetHeaders(c.Response().Header())
 		return next(c)
+	}
+}
+
+// Timed tells how long it took until a request's answer began: what is streamed after
+// that is the client's pace. The route is a pattern such as /login, "" for none of ours.
+func Timed(tell func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			began := time.Now()
+			c.Response().Before(func() { tell(c.Path(), c.Response().Status, time.Since(began)) })
+			return next(c)
+		}
 	}
 }
 

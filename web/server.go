@@ -12,6 +12,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,12 +29,17 @@ type Public struct {
 	Origin     string          // where browsers find us; empty: the request's own host
 	Look       *Look
 	Log        *slog.Logger
+	// Timed is told of every answer; see the function Timed. Nil: nobody is.
+	Timed func(route string, status int, took time.Duration)
 }
 
 // Handler returns the public listener's handler.
 func (p *Public) Handler() http.Handler {
 	e := NewEcho(p.Origin, p.Look, p.Log)
 	e.Pre(p.Login.Edge.probes(p.Probes))
+	if p.Timed != nil {
+		e.Use(Timed(p.Timed))
+	}
 	e.GET("/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/login") })
 	p.Login.Routes(e)
 	p.Login.forwardRoutes(e)

@@ -40,10 +40,10 @@ type counting struct {
 	log       *slog.Logger
 }
 
-func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, told *alerts.Alerter, log *slog.Logger) (c *counting, err error) {
+func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
 	retain, pendingFor := longestOf(loaded.Config)
-	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: told, log: log}
+	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: watch.alerts, log: log}
 	c.counters, err = failures.NewMemory(failures.Config{
 		MaxBytes: int64(loaded.Counters.Memory), Retain: retain, PendingFor: pendingFor, Owner: on.keys.Counted(), Now: on.clock.counting(),
 	})
@@ -67,14 +67,14 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 		on.changes.On(changes.Places, c.places.Refresh)
 	}
 	if loaded.Redis.On() {
-		if c.shared, err = openShared(ctx, loaded, on, c, told); err != nil {
+		if c.shared, err = openShared(ctx, loaded, on, c, watch); err != nil {
 			return nil, fmt.Errorf("redis: %w", err)
 		}
 		c.store, c.spent, c.settled = c.shared.store, c.shared.used, c.shared.settled
 		return c, nil
 	}
 	local := guard.NewLocal(c.counters, c.places)
-	local.Sprays = failures.NewSprays(told.Spray)
+	local.Sprays = failures.NewSprays(watch.alerts.Spray)
 	c.store, c.spent, c.settled = local, challenge.NewMemorySpent(0, nil), challenge.NewMemorySpent(0, nil)
 	return c, nil
 }

@@ -132,6 +132,7 @@ func (r *realm) public(d *doors) http.Handler {
 	public := &web.Public{
 		Login: login, API: &r.api,
 		Challenges: r.mode.challenges, Origin: r.config.Origin, Probes: &d.probes, Look: r.look, Log: r.log,
+		Timed: d.site.watch.metrics.Answered("public"),
 	}
 	return r.before(public.Handler())
 }
@@ -148,7 +149,7 @@ func (d *doors) administration() http.Handler {
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Admin, login.Directory = true, admin.Directory
 	e := web.NewEcho("", nil, d.site.log)
-	e.Use(d.inside.Local)
+	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Door)), d.inside.Local)
 	web.Media(e, r.mode.challenges)
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -216,34 +217,57 @@ func TestIptablesDropsWhatIsBlocked(t *testing.T) {
 	}
 }
 
-// Every metric that an alert asks for is one that there is.
-func TestAlertRulesAskForMetricsThatThereAre(t *testing.T) {
+// Every metric that an alert, the dashboard or the document names is one that there is, and
+// the document names each.
+func TestAlertsAndDashboardAskForMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
-	rules, err := os.ReadFile("../../deploy/prometheus/authguard.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newServer(t, quiet, "ann")
+	s := newServer(t, quiet+"events: {reset: [1/1h refuse by account]}\nredis: {addresses: ['"+redistest.Standalone(t).Addr+"']}\n", "ann")
 	from("127.0.6.1").login(t, s, "ann", rightPassword)
 	metrics := ""
 	redistest.Until(t, "the login to be counted", func() bool {
 		metrics = from("127.0.0.1").get(t, s.admin+"/metrics").body
 		return strings.Contains(metrics, "\nauthguard_attempts_total{")
 	})
-	metrics += "\nauthguard_redis_up 1\n" // there with Redis only
-	names := regexp.MustCompile(`authguard_\w+`).FindAllString(string(rules), -1)
-	for _, name := range names {
-		if !regexp.MustCompile(`\n` + name + `[{ ]`).MatchString(metrics) {
-			t.Errorf("there is no %s", name)
+	there := make(map[string]bool)
+	for _, help := range regexp.MustCompile(`(?m)^# HELP (\w+)`).FindAllStringSubmatch(metrics, -1) {
+		there[help[1]] = true
+	}
+	// What nothing has brought about here.
+	there["authguard_events_total"], there["authguard_captcha_mode_switches_total"] = true, true
+	for _, file := range []string{"deploy/prometheus/authguard.rules.yml", "deploy/grafana/authguard.json", "docs/metrics.md"} {
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`\bauthguard_[a-z_]*[a-z]`).FindAllString(string(text), -1)
+		for i, name := range names {
+			names[i] = strings.TrimSuffix(name, "_bucket")
+			if !there[names[i]] && names[i] != "authguard_redis" {
+				t.Errorf("%s: there is no %s", file, name)
+			}
+		}
+		if len(names) < 8 {
+			t.Errorf("%s names %d metrics", file, len(names))
+		}
+		for name := range there {
+			short := strings.TrimPrefix(name, "authguard_checks_waiting") // which are listed together
+			if strings.HasPrefix(name, "authguard_") && file != "deploy/prometheus/authguard.rules.yml" && !slices.Contains(names, name) && !strings.Contains(string(text), "`"+short+"`") {
+				t.Errorf("%s does not name %s", file, name)
+			}
+		}
+		for _, label := range regexp.MustCompile(`(?:ending|cause)="[\w-]+"`).FindAllString(string(text), -1) {
+			if !strings.Contains(metrics, label) && !slices.Contains([]string{`cause="store-failed"`, `ending="failed"`}, label) {
+				t.Errorf("%s: no attempt has %s", file, label)
+			}
 		}
 	}
-	for _, label := range regexp.MustCompile(`(?:ending|cause)="[\w-]+"`).FindAllString(string(rules), -1) {
-		if label != `cause="store-failed"` && !strings.Contains(metrics, label) { // which nothing has brought about here
-			t.Errorf("no attempt has %s", label)
+	for _, name := range []string{"authguard_decision_seconds", "authguard_check_seconds", "authguard_redis_trip_seconds"} {
+		if n := regexp.MustCompile(`(?m)^` + name + `_count ([1-9]\d*)$`); !n.MatchString(metrics) {
+			t.Errorf("nothing took any %s", name)
 		}
 	}
-	if len(names) < 8 {
-		t.Errorf("%d metrics: are these the alerts?", len(names))
+	if !strings.Contains(metrics, `authguard_answer_seconds_count{code="200",listener="public",route="/login"} 1`) {
+		t.Error("the login's answer is not timed")
 	}
 }
 

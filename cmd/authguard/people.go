@@ -54,7 +54,7 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 		p.normalise = guard.NormaliseExact
 	}
 	checks := r.config.Passwords
-	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.AtOnce, Queue: checks.Queue, MaxWait: checks.Wait, Hogged: r.hogged})
+	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.AtOnce, Queue: checks.Queue, MaxWait: checks.Wait, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,7 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
+		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.Held, HeldPerAddress: r.config.Limits.HeldPerAddress,
 		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
 			r.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)

@@ -44,19 +44,19 @@ type shared struct {
 
 // openShared connects the node to the others. A Redis that is away is no error:
 // the node begins alone.
-func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, told *alerts.Alerter) (*shared, error) {
+func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *counting, watch *watch) (*shared, error) {
 	r := loaded.Redis
 	encryption, err := redisTLS(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{clock: on.clock, prefix: r.Prefix, keys: on.keys, alerts: told, file: on.path(nodesFile)}
+	s := &shared{clock: on.clock, prefix: r.Prefix, keys: on.keys, alerts: watch.alerts, file: on.path(nodesFile)}
 	s.before.Store(readNodes(s.file))
 	s.client = redisstore.Connect(redisstore.Server{
 		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
 		Username: r.Username, Password: r.Password.Reveal(),
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
-		TLS: encryption, Database: r.Database,
+		TLS: encryption, Database: r.Database, Timed: watch.metrics.Redis,
 	}, r.Timeout)
 	on.clock.sources = append([]timeSource{{"Redis", func(ctx context.Context) (time.Time, error) { return s.client.Time(ctx).Result() }}}, on.clock.sources...)
 	on.clock.look(ctx) // Redis's counts: tickets carry it
@@ -65,7 +65,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: told.Spray},
+		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: watch.alerts.Spray},
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -83,7 +84,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	if s.watch, err = openWatch(s.loaded, s.storage, s.log); err != nil {
 		return err
 	}
-	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch.alerts, s.log); err != nil {
+	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch, s.log); err != nil {
 		return err
 	}
 	if s.checker, err = passwords.NewChecker(s.loaded.Passwords.Cost, nil); err != nil {
@@ -101,9 +102,12 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err := s.openRealms(ctx); err != nil {
 		return err
 	}
+	s.watch.statsd.Realms = s.gauges
+	ours := builtFrom(debug.ReadBuildInfo())
 	s.watch.metrics.Watch(control.Gauges{
 		Realms: s.gauges, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
+		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: control.Build{Version: ours.Version, Commit: ours.Commit, Go: ours.Go},
 		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})
 	return nil

@@ -23,6 +23,7 @@ type watch struct {
 	alerts  *alerts.Alerter
 	tops    *control.Tops
 	metrics *control.Metrics
+	statsd  *control.StatsD
 	log     *slog.Logger
 
 	keep atomic.Pointer[config.Audit] // how much of the audit log
@@ -34,7 +35,8 @@ func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, 
 	if w.alerts, err = alerts.New(alertConfig(loaded.Config), log); err != nil {
 		return nil, err
 	}
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.tops, w.metrics)
+	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.tops, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 
@@ -51,6 +53,7 @@ func alertConfig(c config.Config) alerts.Config {
 func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
+	group.Start(w.statsd.Run)
 	group.Start(w.bus.Run)
 }
 

@@ -73,6 +73,7 @@ type Config struct {
 	Counters  Counters
 	Audit     Audit `reload:"live"`
 	Log       Log
+	Metrics   Metrics
 	Alerts    Alerts `reload:"live"`
 	Mail      Mail
 	API       API      `reload:"live"`
@@ -293,6 +294,12 @@ type Log struct {
 	Level  LogLevel  `words:"debug info warn error" reload:"live"`
 }
 
+// Metrics are where numbers are sent, beside /metrics of the administration.
+type Metrics struct {
+	StatsD string `key:"statsd"` // host:port; empty: nowhere
+	Prefix string // of the names there
+}
+
 // Alerts says whom to notify of an attack.
 type Alerts struct {
 	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
@@ -337,6 +344,7 @@ func Default() Config {
 		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
+		Metrics:   Metrics{Prefix: "authguard"},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
 		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},

@@ -91,10 +91,12 @@ func (l *loader) validate() {
 	}
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
-		host, port, _ := net.SplitHostPort(address)
-		l.unless(listenable(address) == nil && host != "" && port != "0", fmt.Sprintf("redis.addresses[%d]", i), "",
+		l.unless(reachable(address), fmt.Sprintf("redis.addresses[%d]", i), "",
 			"must be a host and a port such as redis.internal:6379, not %.60q", address)
 	}
+	l.unless(c.Metrics.StatsD == "" || reachable(c.Metrics.StatsD), "metrics.statsd", "",
+		"must be a host and a port such as 127.0.0.1:8125, not %.60q", c.Metrics.StatsD)
+	l.unless(prefixPattern.MatchString(c.Metrics.Prefix), "metrics.prefix", "", "must be 1 to 100 letters, digits and ._-, not %.60q", c.Metrics.Prefix)
 	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
 	l.unless(c.Site.Mode.CoolDown >= time.Second, "site.cool_down", "", "must be at least 1s")
@@ -125,8 +127,15 @@ var (
 	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
 	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
 	colourPattern  = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+	prefixPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )
+
+// reachable reports whether it is a host and a port to connect to.
+func reachable(s string) bool {
+	host, port, _ := net.SplitHostPort(s)
+	return listenable(s) == nil && host != "" && port != "0"
+}
 
 // listenable checks a host and port to listen on.
 func listenable(s string) error {

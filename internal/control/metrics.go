@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"database/sql"
 	"net/http"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // Metrics are the numbers for Prometheus: a sink of the event bus, and gauges
 // that are read when somebody asks. No label holds anything that was typed.
 type Metrics struct {
+	*Timings
 	registry *prometheus.Registry
 	attempts *prometheus.CounterVec
 	switches *prometheus.CounterVec
@@ -37,9 +39,16 @@ type Gauges struct {
 	Refused func() uint64
 	// Unintroduced is how many connections of balancers were closed: wire.Listener.Unintroduced.
 	Unintroduced func() uint64
+	// DatabaseUp reports whether sessions could be written when it was last tried.
+	DatabaseUp func() bool
+	Database   *sql.DB
+	Build      Build
 	// Redis is where the nodes count together; nil with one node.
 	Redis *RedisGauges
 }
+
+// A Build is what runs.
+type Build struct{ Version, Commit, Go string }
 
 // RealmGauges are what is read of one realm. All are required.
 type RealmGauges struct {
@@ -76,6 +85,7 @@ func NewMetrics() *Metrics {
 			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by what it changed to: off, slow or on.",
 		}, []string{"realm", "to"}),
 	}
+	m.Timings = newTimings(m.registry)
 	m.registry.MustRegister(m.attempts, m.switches, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -99,14 +109,26 @@ func (m *Metrics) Watch(g Gauges) {
 		func() float64 { return float64(g.Refused()) })
 	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol that were closed, since they began without a good PROXY header.",
 		func() float64 { return float64(g.Unintroduced()) })
+	gauge("authguard_database_up", "0 while the database cannot be written.", func() float64 { return truth(g.DatabaseUp()) })
+	m.registry.MustRegister(collectors.NewDBStatsCollector(g.Database, "authguard"), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "authguard_build_info", Help: "Always 1: what runs.",
+		ConstLabels: prometheus.Labels{"version": g.Build.Version, "commit": g.Build.Commit, "go": g.Build.Go},
+	}, func() float64 { return 1 }))
 	if r := g.Redis; r != nil {
-		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return map[bool]float64{true: 1}[r.Up()] })
+		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth(r.Up()) })
 		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })
 		gauge("authguard_redis_unheard", "What this node did alone and Redis has yet to be told.", func() float64 { return float64(r.Unheard()) })
 		counter("authguard_redis_failures_total", "Trips to Redis that failed.", func() float64 { return float64(r.Failures()) })
 		counter("authguard_redis_spared_total", "Decisions about keys known to be closed, made without a trip to Redis.",
 			func() float64 { return float64(r.Closed()) })
 	}
+}
+
+func truth(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // A realmsCollector reads the numbers of every realm that there is when it is asked:
@@ -118,7 +140,6 @@ func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the numbers of each realm.
 func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
-	truth := map[bool]float64{true: 1}
 	limited := prometheus.NewDesc("authguard_events_total", "Events that are limited, by what was decided.", []string{"realm", "event", "decision"}, nil)
 	for _, r := range c.realms() {
 		for name, counts := range r.Events() {
@@ -131,8 +152,8 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 		state, checks := r.Mode.State(), r.Checks()
-		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth[r.Mode.On()])
-		send(gauge, "authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", truth[r.Mode.Slowing()])
+		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth(r.Mode.On()))
+		send(gauge, "authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
 		send(gauge, "authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.", float64(state.Pressure.Total()))
 		send(gauge, "authguard_threshold", "The pressure above which CAPTCHA mode goes on.", state.Threshold)
 		send(gauge, "authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", float64(r.Held()))
@@ -141,7 +162,7 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		send(gauge, "authguard_checks_waiting_strangers", "Strangers who wait for a password check.", float64(checks.Strangers))
 		send(gauge, "authguard_checks_waiting_known", "People at known places who wait for a password check.", float64(checks.Known))
 		send(gauge, "authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.", float64(checks.Administrators))
-		send(gauge, "authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", truth[checks.Hogged])
+		send(gauge, "authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", truth(checks.Hogged))
 		send(counter, "authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.", float64(checks.Shed))
 		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
 	}

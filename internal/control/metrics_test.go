@@ -6,6 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"authguard/guard"
 	"authguard/internal/control"
@@ -37,7 +40,17 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			Realms: func() []control.RealmGauges { return realms },
 			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
+			Database: db, DatabaseUp: func() bool { return true }, Build: control.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
+			Redis: &control.RedisGauges{
+				Up: func() bool { return true }, Failures: func() int64 { return 0 }, Unheard: func() int { return 0 },
+				Closed: func() uint64 { return 0 }, Nodes: func() int { return 3 },
+			},
 		})
+		m.Decided(3*time.Second+40*time.Microsecond, 3*time.Second)
+		m.Decided(20*time.Microsecond, 0)
+		m.Checked(30*time.Millisecond, 70*time.Millisecond)
+		m.Redis(2 * time.Millisecond)
+		m.Answered("public")("/login", http.StatusForbidden, 80*time.Millisecond)
 		d.w.HangUp()
 		for range 6 {
 			d.w.Wrong(t, "mallory-typed-this", "192.0.2.66")
@@ -60,11 +73,22 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_checks_running{realm="default"} 2`, `authguard_checks_waiting_strangers{realm="default"} 3`,
 			`authguard_checks_waiting_known{realm="default"} 4`, `authguard_checks_waiting_administrators{realm="default"} 5`,
 			`authguard_checks_shed_total{realm="default"} 6`, `authguard_hashes_unusable_total{realm="default"} 3`, `authguard_checks_crowded{realm="default"} 1`,
+			`authguard_decision_seconds_bucket{le="2.5e-05"} 1`, `authguard_decision_seconds_bucket{le="0.0001"} 2`, `authguard_decision_seconds_count 2`,
+			`authguard_held_seconds_bucket{le="2.5"} 0`, `authguard_held_seconds_bucket{le="5"} 1`, `authguard_held_seconds_count 1`,
+			`authguard_check_seconds_bucket{le="0.05"} 0`, `authguard_check_seconds_bucket{le="0.1"} 1`, `authguard_check_queue_seconds_bucket{le="0.05"} 1`,
+			`authguard_redis_trip_seconds_bucket{le="0.001"} 0`, `authguard_redis_trip_seconds_bucket{le="0.0025"} 1`,
+			`authguard_answer_seconds_bucket{code="403",listener="public",route="/login",le="0.1"} 1`,
+			`authguard_build_info{commit="abc",go="go1",version="v1.2.3"} 1`, "authguard_database_up 1", "authguard_redis_up 1", "authguard_nodes 3",
+			`go_sql_open_connections{db_name="authguard"} `,
 			"authguard_counter_keys ", "authguard_counter_bytes ", `authguard_pressure{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)
 			}
+		}
+		complaints, err := promlint.New(strings.NewReader(got)).Lint() // what promtool check metrics says
+		if err != nil || len(complaints) > 0 {
+			t.Errorf("%v %v", complaints, err)
 		}
 		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }})
 		m.HandleSwitch(events.ModeSwitch{Realm: "shop", To: events.ModeOn})

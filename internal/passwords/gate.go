@@ -24,6 +24,9 @@ type GateConfig struct {
 	Queue   int              // how many may wait; default DefaultQueue
 	MaxWait time.Duration    // how long; default DefaultMaxWait
 	Now     func() time.Time // the clock of everything but timers; default time.Now
+	// Timed is told of each check how long it waited for its turn and how long it took,
+	// and must not block. Nil: nobody is told.
+	Timed func(waited, took time.Duration)
 	// Hogged is told once when one account or address begins to fill the
 	// queue, and must not block. Nil: nobody is told.
 	Hogged func(Hog)
@@ -92,6 +95,7 @@ func (a *Asker) class() int {
 type waiter struct {
 	Asker
 	rank   int // how often it has asked lately: lower goes first
+	came   time.Time
 	inLine bool
 	ready  chan error
 }
@@ -154,7 +158,7 @@ func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := &waiter{Asker: a, ready: make(chan error, 1)}
+	w := &waiter{Asker: a, came: g.config.Now(), ready: make(chan error, 1)}
 	g.tell(g.queue(w))
 	if err := g.wait(ctx, w); err != nil {
 		return nil, err
@@ -263,13 +267,17 @@ func (g *Gate) giveUp(w *waiter, reason error) error {
 func (g *Gate) leave(w *waiter) func() {
 	entered := g.config.Now()
 	return sync.OnceFunc(func() {
+		took := g.config.Now().Sub(entered)
 		g.mu.Lock()
-		g.typical += (g.config.Now().Sub(entered) - g.typical) / 16
+		g.typical += (took - g.typical) / 16
 		g.count(w, -1)
 		g.next()
 		hog := g.hogged()
 		g.mu.Unlock()
 		g.tell(hog)
+		if g.config.Timed != nil {
+			g.config.Timed(entered.Sub(w.came), took)
+		}
 	})
 }
 

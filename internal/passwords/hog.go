@@ -83,6 +83,9 @@ type GateState struct {
 	Hogged                           bool   // one account or address has filled the queue in the last seconds
 }
 
+// Waiting is how many wait for their turn.
+func (s GateState) Waiting() int { return s.Strangers + s.Known + s.Administrators }
+
 // State is for the metrics.
 func (g *Gate) State() GateState {
 	g.mu.Lock()

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/tls"
 	"time"
 
@@ -25,6 +26,8 @@ type Server struct {
 	TLS *tls.Config
 	// Database is a number; a Cluster has only 0.
 	Database int
+	// Timed is told how long each trip took, and must not block. Nil: nobody is told.
+	Timed func(took time.Duration)
 }
 
 // connections to each server at most: every one of them waits for one answer,
@@ -35,7 +38,7 @@ const connections = 64
 // for an answer. It sends nothing yet, and is the caller's to close. No command
 // is ever sent twice: a charge would count twice.
 func Connect(s Server, patience time.Duration) redis.UniversalClient {
-	return redis.NewUniversalClient(&redis.UniversalOptions{
+	client := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: s.Addresses, IsClusterMode: s.Cluster, MasterName: s.Master, DB: s.Database,
 		Username: s.Username, Password: s.Password,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, TLSConfig: s.TLS,
@@ -43,4 +46,32 @@ func Connect(s Server, patience time.Duration) redis.UniversalClient {
 		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 		DialerRetries: 1, DisableIdentity: true,
 	})
+	if s.Timed != nil {
+		client.AddHook(timed(s.Timed))
+	}
+	return client
 }
+
+// timed is a hook around every command and pipeline.
+type timed func(took time.Duration)
+
+// DialHook leaves dialling alone: it is part of the trip that needs it.
+func (timed) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (t timed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer t.since(time.Now())
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (t timed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		defer t.since(time.Now())
+		return next(ctx, cmds)
+	}
+}
+
+func (t timed) since(began time.Time) { t(time.Since(began)) }

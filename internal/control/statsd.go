@@ -1,0 +1,143 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cactus/go-statsd-client/v5/statsd"
+
+	"authguard/guard"
+	"authguard/internal/events"
+)
+
+// StatsD sends what happens to a StatsD server: counts of each second, and gauges. It is a
+// sink of the event bus, and sends from a goroutine of its own. What cannot be sent is
+// lost, as is the way of UDP. The zero StatsD sends nothing.
+type StatsD struct {
+	// Address is host:port of the server; empty: nothing is counted or sent.
+	Address string
+	// Prefix is in front of every name, such as "authguard".
+	Prefix string
+	// Realms are read each second.
+	Realms func() []RealmGauges
+	Log    *slog.Logger
+
+	mu     sync.Mutex
+	counts map[string]int64
+}
+
+var _ events.Sink = (*StatsD)(nil)
+
+// Handle counts events.
+func (s *StatsD) Handle(batch []guard.Event) {
+	if s.Address == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range batch {
+		e := &batch[i]
+		ending := events.EndingOf(e)
+		if ending == events.Undecided {
+			continue
+		}
+		s.add(e.Realm, "attempts."+ending.String())
+		if cause := causeOf(e); !e.Settled && cause != guard.NoCause {
+			s.add(e.Realm, "stopped."+cause.String())
+		}
+	}
+}
+
+// HandleSwitch counts a switch.
+func (s *StatsD) HandleSwitch(m events.ModeSwitch) {
+	if s.Address == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(m.Realm, "captcha_mode_switches."+m.To)
+}
+
+// Tick does nothing: Run has a clock of its own.
+func (s *StatsD) Tick(time.Time) {}
+
+func (s *StatsD) add(realm, name string) {
+	if s.counts == nil {
+		s.counts = make(map[string]int64)
+	}
+	s.counts[of(realm)+name]++
+}
+
+// of is the part of a name that says which realm's it is. A realm's own name may have dots,
+// which would make folders of it.
+func of(realm string) string {
+	if realm = events.RealmName(cmp.Or(realm, guard.DefaultRealm)); realm == "" {
+		return ""
+	}
+	return "realms." + strings.ReplaceAll(realm, ".", "_") + "."
+}
+
+// Run sends each second until ctx ends, and then a last time.
+func (s *StatsD) Run(ctx context.Context) {
+	if s.Address == "" {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var to statsd.Statter
+	var tried time.Time
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		if to == nil && time.Since(tried) > time.Minute {
+			tried = time.Now()
+			to = s.dial()
+		}
+		if to != nil {
+			s.send(to)
+		}
+	}
+	if to != nil {
+		_ = to.Close()
+	}
+}
+
+// dial is nil if the server's name is not known; the name is asked for again each minute.
+func (s *StatsD) dial() statsd.Statter {
+	to, err := statsd.NewClientWithConfig(&statsd.ClientConfig{
+		Address: s.Address, Prefix: s.Prefix, ResInterval: time.Minute, UseBuffered: true,
+	})
+	if err != nil {
+		s.Log.Warn("StatsD cannot be reached; what is counted meanwhile is lost", "address", s.Address, "error", err)
+		return nil
+	}
+	return to
+}
+
+// send sends the counts since the last time, and the gauges. Errors are those of a
+// datagram: the next one may arrive.
+func (s *StatsD) send(to statsd.Statter) {
+	s.mu.Lock()
+	counts := maps.Clone(s.counts)
+	clear(s.counts)
+	s.mu.Unlock()
+	for name, n := range counts {
+		_ = to.Inc(name, n, 1)
+	}
+	for _, r := range s.Realms() {
+		state, at := r.Mode.State(), of(r.Realm)
+		for name, value := range map[string]float64{
+			"captcha_mode": truth(r.Mode.On()), "pressure": float64(state.Pressure.Total()), "threshold": state.Threshold,
+			"held": float64(r.Held()), "checks_waiting": float64(r.Checks().Waiting()),
+		} {
+			_ = to.Gauge(at+name, int64(value), 1)
+		}
+	}
+}
