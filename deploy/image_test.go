@@ -1,11 +1,14 @@
 package deploy_test
 
 import (
+	"debug/buildinfo"
 	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -170,6 +173,7 @@ func TestTheImageHasOneStaticProgramAndNobodysUser(t *testing.T) {
 			t.Errorf("the program is not static: it has %v", p.Type)
 		}
 	}
+	builtAnywhere(t, filepath.Join(i.root, program))
 	if os.Getuid() != 0 {
 		return
 	}
@@ -178,6 +182,19 @@ func TestTheImageHasOneStaticProgramAndNobodysUser(t *testing.T) {
 	}
 	if out, err := i.command(environ(i.env), "config", "check").CombinedOutput(); err != nil {
 		t.Errorf("in an empty root: %v\n%s", err, out)
+	}
+}
+
+// builtAnywhere holds that a program says nothing of the folder that it was built in:
+// elsewhere it would be other bytes.
+func builtAnywhere(t *testing.T, program string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-trimpath", Value: "true"}) {
+		t.Errorf("built without -trimpath: %v", info.Settings)
 	}
 }
 

@@ -67,6 +67,7 @@ func TestAppsThePackageIsTheSameBytesWhoeverBuildsIt(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`authguard_0\.0\.0~git\d{14}\.[0-9a-f]{12}_amd64\.deb: OK\nauthguard 0\.0\.0~git\S+, commit [0-9a-f]{12} of \d{4}-\S+Z, built with go1\.\S+\n$`).Match(out) {
 		t.Errorf("%v\n%s", err, out)
 	}
+	builtAnywhere(t, filepath.Join(root, "dist/root-amd64/authguard"))
 	if out, err := exec.Command("lintian", here).CombinedOutput(); err != nil || regexp.MustCompile(`(?m)^[EW]: `).Match(out) {
 		t.Errorf("lintian: %v\n%s", err, out)
 	}

@@ -2,13 +2,17 @@ package web
 
 import (
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/labstack/echo/v4"
+
 	"authguard/captchamode/challenge"
+	"authguard/internal/doctest"
 )
 
 // A schema is as much of a JSON Schema as names fields.
@@ -79,6 +83,18 @@ func TestTheDocumentHasEveryFieldThatIsReadOrWritten(t *testing.T) {
 		written, in := slices.Sorted(maps.Keys(one.written)), slices.Sorted(slices.Values(fieldsOf(one.in)))
 		if !slices.Equal(written, in) {
 			t.Errorf("%s has the fields %v in the document, and %v in the code", name, written, in)
+		}
+	}
+}
+
+// Every path that there is stands in a document.
+func TestEveryPathIsInTheDocuments(t *testing.T) {
+	t.Parallel()
+	documents := doctest.All(t)
+	for _, r := range (&Public{Login: new(Login), API: new(API), Log: slog.New(slog.DiscardHandler)}).routes().Routes() {
+		path, _, _ := strings.Cut(r.Path, ":")
+		if path != "/" && r.Method != echo.RouteNotFound && !doctest.Tells(documents, "", path) {
+			t.Errorf("%s %s is in no document", r.Method, r.Path)
 		}
 	}
 }

@@ -34,7 +34,9 @@ type Public struct {
 }
 
 // Handler returns the public listener's handler.
-func (p *Public) Handler() http.Handler {
+func (p *Public) Handler() http.Handler { return alsoBelow(p.routes()) }
+
+func (p *Public) routes() *echo.Echo {
 	e := NewEcho(p.Origin, p.Look, p.Log)
 	e.Pre(p.Login.Edge.probes(p.Probes))
 	if p.Timed != nil {
@@ -45,7 +47,7 @@ func (p *Public) Handler() http.Handler {
 	p.Login.forwardRoutes(e)
 	Media(e, p.Challenges)
 	p.API.Routes(e)
-	return alsoBelow(e)
+	return e
 }
 
 // NewEcho returns an echo with what all our listeners share: headers, static

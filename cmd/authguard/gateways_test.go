@@ -245,6 +245,9 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 			anyQueryIsTaken(t, from(address+"13"), at, name)
 			scriptsAreTold(t, from(address+"12"), at)
 			rulesHold(t, alice, bob, at, app, fmt.Sprint("/", i))
+			if name == "nginx" { // what nobody signs in for, and nobody is asked about
+				toldWhereNobodyIsAsked(t, alice, at)
+			}
 			if want := alice.send(t, at, "POST", "/.authguard/logout", ""); want.status != http.StatusSeeOther {
 				t.Errorf("signing out: %d %s", want.status, want.body)
 			}
@@ -253,6 +256,10 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 			}
 		})
 	}
+	t.Run("not named", func(t *testing.T) {
+		t.Parallel()
+		doctorFindsAGatewayThatIsNotNamed(t, app)
+	})
 	t.Run("away", func(t *testing.T) { // nobody gets through to the app of an authguard that is not there
 		t.Parallel()
 		gone := &server{t: t, base: "http://" + freeAddress(t)}
@@ -266,6 +273,30 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 			t.Errorf("the app was asked for %v", got)
 		}
 	})
+}
+
+// doctorFindsAGatewayThatIsNotNamed: where everybody is the gateway's address, it says so through every gateway, as
+// docs/forward-auth.md has it.
+func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
+	t.Helper()
+	s := newServer(t, quiet, "alice")
+	var typed []string
+	for _, span := range doctest.Read(t, "docs/forward-auth.md").Spans {
+		if strings.Contains(span.Text, "doctor --through http") {
+			typed = append(typed, span.Text)
+		}
+	}
+	if len(typed) != 1 {
+		t.Fatalf("%q", typed)
+	}
+	for name := range gateways {
+		at := startGateway(t, freeAddress(t), name, s, app)
+		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
+		got := say(t, s.command(words[1:]...), "")
+		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in proxies") || !strings.Contains(got.out, "proxies: [127.0.0.1]") {
+			t.Errorf("%s: %d\n%s", name, got.status, got.out)
+		}
+	}
 }
 
 // comesBack follows a browser through the login to the whole address that it asked for.
@@ -325,6 +356,20 @@ func toldByNobodyElse(t *testing.T, alice, stranger *person, at *server) {
 	}
 }
 
+// toldWhereNobodyIsAsked forges the same at an address with auth_request off.
+func toldWhereNobodyIsAsked(t *testing.T, alice *person, at *server) {
+	t.Helper()
+	const path = "/.well-known/acme-challenge/x"
+	if got := alice.send(t, at, "GET", path, "", "Remote-User", "root", "Remote_User", "root", "Remote-Groups", "admins", "Remote-Email", "root@example.org", "Remote-Name", "root"); got.body != "GET "+path+"  0" {
+		t.Errorf("where nobody is asked: %d %q", got.status, got.body)
+	}
+	for _, header := range []string{"X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Forwarded-Uri", "X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Method", "X-Original-Method", "X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
+		if got := alice.send(t, at, "GET", path, "", header, "/forged"); got.status != http.StatusOK || got.header["Forged"] != nil {
+			t.Errorf("where nobody is asked: %d, the app was told %v", got.status, got.header["Forged"])
+		}
+	}
+}
+
 // askedByNobodyElse forges what apps take for the address that was asked for: one that
 // goes by X-Original-URL would show /admin to whoever may open /shop.
 func askedByNobodyElse(t *testing.T, alice *person, at *server, name string) {
@@ -333,7 +378,7 @@ func askedByNobodyElse(t *testing.T, alice *person, at *server, name string) {
 		"X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Forwarded-Uri", "X_Original_URL", "X_Rewrite_Url", "X_Forwarded_Uri",
 		"X-Original-Method", "X-Forwarded-Method", "X-Forwarded-Host", "X-Forwarded-Prefix", "X_Forwarded_Prefix", "Forwarded",
 	} {
-		if name == "caddy by the README" && !strings.Contains(header, "-U") {
+		if name == "caddy by the README" && !strings.Contains(header, "-U") && !strings.Contains(header, "_") && header != "Forwarded" {
 			continue // the README has the worst of them, and its page all
 		}
 		for _, path := range []string{"/shop", "/wiki/x", "/public/x"} {

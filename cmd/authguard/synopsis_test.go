@@ -107,12 +107,30 @@ func words(line string) (all []string) {
 
 func TestTheSynopsisIsWhatThereIs(t *testing.T) {
 	t.Parallel()
+	named := map[string]bool{}
 	for _, b := range doctest.Claimed(t, "docs/commands.md") {
 		for line := range strings.Lines(b.Text) {
 			rest, ours := strings.CutPrefix(line, "authguard ")
 			if err := understood(rest); !ours || err != nil {
 				t.Errorf("%s:%d: %s: %v", b.Doc, b.Line, line, err)
 			}
+			first, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			second, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			for name := range strings.SplitSeq(first, "|") {
+				named[name] = true
+				for also := range strings.SplitSeq(second, "|") {
+					named[name+" "+also] = true
+				}
+			}
+		}
+	}
+	parser, err := kong.New(&commandLine{}, kong.Name("authguard"), variables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		if path := strings.TrimPrefix(leaf.FullPath(), "authguard "); !named[path] {
+			t.Errorf("docs/commands.md does not name %s among the commands", path)
 		}
 	}
 }

@@ -88,6 +88,22 @@ func All(t testing.TB) (all []*Document) {
 	return all
 }
 
+// Tells reports whether a document names a path of ours, or what follows a folder, with
+// what it is asked with if method is not empty: `GET /api/lists`.
+func Tells(all []*Document, method, path string) bool {
+	if method != "" {
+		method += " "
+	}
+	end := `($|[^\w/-])`
+	if strings.HasSuffix(path, "/") {
+		end = `\w`
+	}
+	named := regexp.MustCompile(regexp.QuoteMeta(method+path) + end)
+	return slices.ContainsFunc(all, func(d *Document) bool {
+		return slices.ContainsFunc(d.Spans, func(s Span) bool { return named.MatchString(s.Text) })
+	})
+}
+
 // Claimed are the blocks of a document that say they are run by this test: at least one.
 func Claimed(t testing.TB, path string) (mine []Block) {
 	t.Helper()

@@ -10,7 +10,10 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/doctest"
 	"authguard/trusted"
+	"authguard/web"
+	"authguard/web/admin"
 )
 
 func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
@@ -312,5 +315,24 @@ func TestTheAuditIsFoundByAnyNameOfAnAccount(t *testing.T) {
 	o.mustAsk(t, "GET", "/api/audit?account=Ann@Example.org&kind=admin&limit=5", "", &a)
 	if len(a.Audit) != 1 || a.Audit[0].Account != "ann" || a.Audit[0].Decision != "user-add" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// Every path of the API, and what monitoring asks, stands in a document.
+func TestEveryPathOfTheAPIIsInTheDocuments(t *testing.T) {
+	t.Parallel()
+	documents, e := doctest.All(t), web.NewEcho("", nil, quiet)
+	(&admin.Site{API: new(admin.API), Login: new(web.Login), Metrics: http.NotFoundHandler()}).Routes(e)
+	n := 0
+	for _, r := range e.Routes() {
+		if api := strings.HasPrefix(r.Path, "/api/"); api || strings.HasSuffix(r.Path, "z") || r.Path == "/metrics" {
+			n++
+			if !doctest.Tells(documents, r.Method, r.Path) {
+				t.Errorf("%s %s is in no document", r.Method, r.Path)
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d paths", n)
 	}
 }

@@ -30,6 +30,7 @@ import (
 type counter struct {
 	*office
 	gate     *passwords.Gate
+	check    *web.Passwords
 	base     string
 	browser  *http.Client
 	notReady error
@@ -69,7 +70,7 @@ func newCounter(t *testing.T) *counter {
 	site.Routes(e)
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	c.base, c.browser, c.gate = server.URL, newBrowser(t), gate
+	c.base, c.browser, c.gate, c.check = server.URL, newBrowser(t), gate, check
 	return c
 }
 

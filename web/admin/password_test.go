@@ -5,12 +5,15 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"authguard/captchamode"
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
@@ -168,6 +171,54 @@ func TestAnOpenSessionIsNoPlaceToGuessAt(t *testing.T) {
 	}
 	if status, _, _ := c.change(t, rightPassword, newPassword, newPassword); status == http.StatusSeeOther {
 		t.Error("the right password passes when no password is looked at")
+	}
+}
+
+// An offered table keeps the passwords that it is asked to check, right or wrong.
+type offered struct {
+	*accounts.Table
+	passwords chan string
+}
+
+func (o offered) Verify(ctx context.Context, name, password string) (accounts.Login, bool, error) {
+	o.passwords <- password
+	login, _, err := o.FindForLogin(ctx, name)
+	return login, password == rightPassword, err
+}
+
+// Whoever is pretended to has nobody look at the password, right or wrong, and cannot
+// tell.
+func TestTheFormForANewPasswordPretendsToo(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	if err := c.Guard.ForgetPlaces(t.Context(), "ann", netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	p := guard.DefaultPolicy()
+	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Then: guard.Pretend}}
+	if err := c.Guard.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	table := offered{c.accounts, make(chan string, 1)}
+	c.check.Source = table
+	var pages []string
+	for i, one := range []struct {
+		current string
+		looked  bool
+	}{{"wrong", true}, {rightPassword, false}, {"wrong again", false}} {
+		status, _, body := c.change(t, one.current, newPassword, newPassword)
+		got := <-table.passwords
+		if status != http.StatusUnprocessableEntity || (got == one.current) != one.looked || len(got) < len(one.current) {
+			t.Errorf("try %d: %d, and %q was looked at", i, status, got)
+		}
+		pages = append(pages, body)
+	}
+	if pages[1] != pages[0] || pages[1] != pages[2] {
+		t.Errorf("the pages differ:\n%s", strings.Join(pages, "\n"))
+	}
+	if status, to, _ := c.get(t, "/"); status != http.StatusOK {
+		t.Errorf("the session: %d to %q", status, to)
 	}
 }
 
