@@ -61,7 +61,7 @@ var mayImport = map[string]string{
 	"migrations":          "",
 
 	// The doors.
-	"web/texts":  "",
+	"web/texts":  "guard",
 	"web/pages":  below + " web/texts",
 	"web/static": "",
 	"web/client": "guard",

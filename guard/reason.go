@@ -123,30 +123,53 @@ func (r Reason) words() string {
 	return causes[r.Cause].words
 }
 
-// Spell says a duration in at most two units, rounded up: after waiting for as
-// long as it says, one has waited long enough. Zero and less is "a moment".
-func Spell(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "a moment"
-	case d <= 90*time.Second && d != time.Minute:
-		return units(d, time.Second, 1, "second", "")
-	case d < time.Hour:
-		return units(d, time.Minute, 1, "minute", "")
-	case d < 48*time.Hour:
-		return units(d, time.Minute, 60, "hour", "minute")
-	}
-	return units(d, time.Hour, 24, "day", "hour")
+// A Part of a length of time: so many of "day", "hour", "minute" or "second".
+type Part struct {
+	N    int
+	Unit string
 }
 
-// units is so many of the smallest unit, per of which make a large one.
-func units(d, smallest time.Duration, per int, large, small string) string {
-	n := int((d + smallest - 1) / smallest)
-	words := plural(n/per, large)
-	if rest := n % per; rest > 0 {
-		words += " " + plural(rest, small)
+// Parts is a length of time as people say it, in at most two units and the larger
+// first: seconds up to 90, minutes up to an hour, hours and minutes up to two days,
+// days and hours. It is rounded up: after waiting for so long, one has waited long
+// enough, to the second. Zero and less has no parts.
+func Parts(d time.Duration) []Part {
+	seconds := int((d + time.Second - 1) / time.Second)
+	if seconds <= 90 && seconds != 60 {
+		return parts(seconds, 1, "second", "")
 	}
-	return words
+	// A store rounds up to its millisecond, which must not make an hour "1 hour 1 minute".
+	minutes := (int(d/time.Second) + 59) / 60
+	switch {
+	case minutes < 60:
+		return parts(minutes, 1, "minute", "")
+	case minutes < 48*60:
+		return parts(minutes, 60, "hour", "minute")
+	}
+	return parts((minutes+59)/60, 24, "day", "hour")
+}
+
+// parts is n of the smallest unit, per of which make a large one.
+func parts(n, per int, large, small string) (all []Part) {
+	if n >= per {
+		all = append(all, Part{n / per, large})
+	}
+	if rest := n % per; rest > 0 {
+		all = append(all, Part{rest, small})
+	}
+	return all
+}
+
+// Spell says Parts in English; none are "a moment".
+func Spell(d time.Duration) string {
+	var words []string
+	for _, p := range Parts(d) {
+		words = append(words, plural(p.N, p.Unit))
+	}
+	if len(words) == 0 {
+		return "a moment"
+	}
+	return strings.Join(words, " ")
 }
 
 func plural(n int, noun string) string {

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
+
+	"authguard/guard"
 )
 
 // A Language is all texts in one language. The texts of a form of a number are
@@ -168,28 +170,14 @@ func (t text) fill(values []string) string {
 	return b.String()
 }
 
-// Spell writes a length of time as guard.Spell does in English: seconds up to 90,
-// minutes to the hour, then with the next smaller unit; rounded up.
+// Spell writes a length of time as guard.Spell does in English.
 func (l *Language) Spell(d time.Duration) string {
-	switch {
-	case d <= 0:
+	var words []string
+	for _, p := range guard.Parts(d) {
+		words = append(words, l.Count("unit."+p.Unit, p.N))
+	}
+	if len(words) == 0 {
 		return l.Say("unit.moment")
-	case d <= 90*time.Second && d != time.Minute:
-		return l.units(d, time.Second, 1, "unit.second", "")
-	case d < time.Hour:
-		return l.units(d, time.Minute, 1, "unit.minute", "")
-	case d < 48*time.Hour:
-		return l.units(d, time.Minute, 60, "unit.hour", "unit.minute")
 	}
-	return l.units(d, time.Hour, 24, "unit.day", "unit.hour")
-}
-
-// units is so many of the smallest unit, per of which make a large one.
-func (l *Language) units(d, smallest time.Duration, per int, large, small string) string {
-	n := int((d + smallest - 1) / smallest)
-	words := l.Count(large, n/per)
-	if rest := n % per; rest > 0 {
-		words += " " + l.Count(small, rest)
-	}
-	return words
+	return strings.Join(words, " ")
 }
