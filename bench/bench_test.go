@@ -4,7 +4,43 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"authguard/bench/doors"
+	"authguard/bench/proxy"
+	"authguard/bench/wrk"
 )
+
+// Every scene is measured, in short.
+func TestEveryDoorIsMeasured(t *testing.T) {
+	p := wrk.Plan{Rounds: 1, Takes: time.Second}
+	measured := func(what string, figures ...wrk.Figures) {
+		t.Logf("%s: %.1f", what, figures)
+		for _, f := range figures {
+			if f.Rate <= 0 || f.Part <= 0 || f.CPU <= 0 {
+				t.Errorf("%s: %+v", what, f)
+			}
+		}
+	}
+	login, err := doors.Login(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := doors.API(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range append(login, api...) {
+		measured(r.Scene, r.Ours, r.Bare)
+	}
+	rows, err := proxy.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		measured(r.Scene, r.Ways...)
+	}
+}
 
 // BenchmarkAttempt is the table's first part one by one, for profiles: -bench
 // '/authguard/1000$'.

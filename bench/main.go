@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"authguard/bench/api"
-	"authguard/bench/login"
+	"authguard/bench/doors"
 	"authguard/bench/proxy"
 	"authguard/bench/shared"
+	"authguard/bench/wrk"
 )
 
 // plan is how much is measured.
@@ -22,25 +22,25 @@ type plan struct {
 	rounds int
 	times  int // attempts in one round
 	weigh  int // keys to weigh with
-	login  login.Plan
-	api    api.Plan
-	proxy  proxy.Plan
+	login  wrk.Plan
+	api    wrk.Plan
+	proxy  wrk.Plan
 	shared shared.Plan
 }
 
 var (
 	whole = plan{
 		sizes: []int{1_000, 1_000_000, 10_000_000}, rounds: 5, times: 250_000, weigh: 1_000_000,
-		login:  login.Plan{Rounds: 5, Takes: 3 * time.Second},
-		api:    api.Plan{Rounds: 7, Takes: 2 * time.Second},
-		proxy:  proxy.Plan{Rounds: 9, Takes: time.Second},
+		login:  wrk.Plan{Rounds: 5, Takes: 3 * time.Second},
+		api:    wrk.Plan{Rounds: 7, Takes: 2 * time.Second},
+		proxy:  wrk.Plan{Rounds: 9, Takes: time.Second},
 		shared: shared.Plan{Rounds: 5, Takes: time.Second},
 	}
 	short = plan{
 		sizes: []int{1_000, 1_000_000}, rounds: 3, times: 200_000, weigh: 200_000,
-		login:  login.Plan{Rounds: 3, Takes: time.Second},
-		api:    api.Plan{Rounds: 3, Takes: time.Second},
-		proxy:  proxy.Plan{Rounds: 3, Takes: time.Second},
+		login:  wrk.Plan{Rounds: 3, Takes: time.Second},
+		api:    wrk.Plan{Rounds: 3, Takes: time.Second},
+		proxy:  wrk.Plan{Rounds: 3, Takes: time.Second},
 		shared: shared.Plan{Rounds: 3, Takes: time.Second / 2},
 	}
 )
@@ -103,7 +103,7 @@ func measureShared(p plan) error {
 func measureDoors(p plan) error {
 	say("the login door")
 	debug.FreeOSMemory() // the servers need room
-	results, err := login.Run(context.Background(), p.login)
+	results, err := doors.Login(context.Background(), p.login)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func measureDoors(p plan) error {
 func measureAPI(p plan) error {
 	say("the decision API")
 	debug.FreeOSMemory()
-	results, err := api.Run(context.Background(), p.api)
+	results, err := doors.API(context.Background(), p.api)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,7 @@ import (
 	"runtime"
 	"text/tabwriter"
 
-	"authguard/bench/api"
-	"authguard/bench/login"
+	"authguard/bench/doors"
 	"authguard/bench/proxy"
 	"authguard/bench/shared"
 )
@@ -51,26 +50,26 @@ func (t *table) add(size int, results []round, weights map[string]footprint) {
 func (t *table) flush() error { return t.w.Flush() }
 
 // printDoors writes how fast the login door refuses beside a bare handler.
-func printDoors(to io.Writer, results []login.Result) error {
+func printDoors(to io.Writer, results []doors.Result) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
 	t.row("POST /login, refused early", "authguard/s", "bare echo/s", "part of bare")
 	t.row("---", "---:", "---:", "---:")
 	for _, r := range results {
-		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Ours/r.Bare))
+		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part))
 	}
 	return t.flush()
 }
 
 // printAPI writes how fast the decision API answers beside a bare handler.
-func printAPI(to io.Writer, results []api.Result) error {
+func printAPI(to io.Writer, results []doors.Result) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
 	t.row("decision API, in memory", "authguard/s", "bare echo/s", "part of bare", "authguard CPU µs", "bare CPU µs", "part by CPU")
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range results {
-		t.row(r.Scene, thousands(int(r.Ours)), thousands(int(r.Bare)), fmt.Sprintf("%.2f", r.Part),
-			fmt.Sprintf("%.1f", r.OursCPU), fmt.Sprintf("%.1f", r.BareCPU), fmt.Sprintf("%.2f", r.BareCPU/r.OursCPU))
+		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part),
+			fmt.Sprintf("%.1f", r.Ours.CPU), fmt.Sprintf("%.1f", r.Bare.CPU), fmt.Sprintf("%.2f", r.Bare.CPU/r.Ours.CPU))
 	}
 	return t.flush()
 }
@@ -84,11 +83,11 @@ func printProxy(to io.Writer, rows []proxy.Row) error {
 	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
 		cells := []string{r.Scene}
-		for _, rate := range r.Rate {
-			cells = append(cells, thousands(int(rate)))
+		for _, way := range r.Ways {
+			cells = append(cells, thousands(int(way.Rate)))
 		}
-		for _, part := range r.Part[1 : len(r.Part)-1] {
-			cells = append(cells, fmt.Sprintf("%.2f", part))
+		for _, way := range r.Ways[1 : len(r.Ways)-1] {
+			cells = append(cells, fmt.Sprintf("%.2f", way.Part))
 		}
 		t.row(cells...)
 	}
@@ -101,8 +100,8 @@ func printProxy(to io.Writer, rows []proxy.Row) error {
 	t.row("---", "---:", "---:", "---:", "---:")
 	for _, r := range rows {
 		cells := []string{r.Scene}
-		for _, cpu := range r.CPU[1:] {
-			cells = append(cells, fmt.Sprintf("%.0f", cpu))
+		for _, way := range r.Ways[1:] {
+			cells = append(cells, fmt.Sprintf("%.0f", way.CPU))
 		}
 		t.row(cells...)
 	}

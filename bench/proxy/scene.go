@@ -11,23 +11,24 @@ import (
 // A scene is one kind of request.
 type scene struct {
 	name string
-	path string
 	wrk.Request
 }
 
 func scenes() []scene {
-	get := wrk.Request{Method: http.MethodGet, Headers: browser}
+	get := func(path string) wrk.Request {
+		return wrk.Request{Path: path, Method: http.MethodGet, Headers: browser}
+	}
 	upload := wrk.Request{
-		Method: http.MethodPost, Headers: append([]string{"Content-Type: application/octet-stream"}, browser...),
+		Path: "upload", Method: http.MethodPost, Headers: append([]string{"Content-Type: application/octet-stream"}, browser...),
 		Bodies: []string{strings.Repeat("x", 64<<10)},
 	}
-	login := wrk.Request{Method: http.MethodPost, Headers: append([]string{"Content-Type: application/x-www-form-urlencoded"}, browser...)}
+	login := wrk.Request{Path: "login", Method: http.MethodPost, Headers: append([]string{"Content-Type: application/x-www-form-urlencoded"}, browser...)}
 	for i := range 200 {
 		login.Bodies = append(login.Bodies, fmt.Sprintf("username=person-%d&password=the-right-password-%d&next=%%2Fhome", i, i))
 	}
 	return []scene{
-		{"GET, 2 KiB", "page", get}, {"GET, 256 KiB", "file", get}, {"POST, 64 KiB", "upload", upload},
-		{"a guarded login that succeeds", "login", login},
+		{"GET, 2 KiB", get("page")}, {"GET, 256 KiB", get("file")}, {"POST, 64 KiB", upload},
+		{"a guarded login that succeeds", login},
 	}
 }
 

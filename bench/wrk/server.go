@@ -18,11 +18,11 @@ import (
 
 // A Server is a program that listens and said where.
 type Server struct {
-	URL string
+	URL string // such as http://127.0.0.1:8080/
 	cmd *exec.Cmd
 }
 
-var saysWhere = regexp.MustCompile(`(?:login page|the app)\s+(http://\S+)`)
+var saysWhere = regexp.MustCompile(`(?:login page|the app)\s+(http://[^/]+/)`)
 
 // Build builds a program of a module.
 func Build(ctx context.Context, module, program, what string) error {

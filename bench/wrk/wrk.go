@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed request.lua
@@ -25,20 +24,21 @@ var errNoWrk = errors.New("wrk is missing; install it (Debian and Ubuntu: apt-ge
 type Driver struct {
 	wrk    string
 	folder string
-	takes  time.Duration // one round
+	plan   Plan
 }
 
 // NewDriver keeps its files in a folder.
-func NewDriver(folder string, takes time.Duration) (*Driver, error) {
+func NewDriver(folder string, p Plan) (*Driver, error) {
 	wrk, err := exec.LookPath("wrk")
 	if err != nil {
 		return nil, errNoWrk
 	}
-	return &Driver{wrk, folder, takes}, os.WriteFile(folder+"/request.lua", script, 0o600)
+	return &Driver{wrk, folder, p}, os.WriteFile(folder+"/request.lua", script, 0o600)
 }
 
 // A Request is what wrk sends.
 type Request struct {
+	Path    string // below the server's URL, without a slash before it
 	Method  string
 	Headers []string // such as "Accept: text/html"
 	// Bodies are sent in turn, each as from an address of its own; with one, or none,
@@ -64,7 +64,7 @@ func (d *Driver) Drive(ctx context.Context, url string, r Request) (float64, err
 	if err := os.WriteFile(bodies, []byte(strings.Join(r.Bodies, "\n")), 0o600); err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.takes.String(), "-s", cmp.Or(r.Script, d.folder+"/request.lua"), url)
+	cmd := exec.CommandContext(ctx, d.wrk, "-t2", "-c32", "-d"+d.plan.Takes.String(), "-s", cmp.Or(r.Script, d.folder+"/request.lua"), url)
 	cmd.Env = append(os.Environ(), "BENCH_METHOD="+r.Method, "BENCH_HEADERS="+strings.Join(r.Headers, "\n"), "BENCH_BODIES="+bodies)
 	cmd.Env = append(cmd.Env, r.Env...)
 	out, err := cmd.CombinedOutput()

@@ -1,5 +1,6 @@
-// Command bare reads and writes the JSON of the decision API and decides nothing. It
-// is what the API is measured against.
+// Command bare is the least that a login page and the decision API can be: it binds the
+// form and says no, and reads and writes the API's JSON and decides nothing. It is what
+// both are measured against.
 package main
 
 import (
@@ -11,6 +12,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 )
+
+type form struct {
+	Username string `form:"username"`
+	Password string `form:"password"`
+}
 
 type attempt struct {
 	Account string `json:"account"`
@@ -47,11 +53,20 @@ func serve() error {
 		return err
 	}
 	e := echo.New()
+	e.POST("/login", refuse)
 	e.POST("/v1/attempts", begin)
 	e.POST("/v1/attempts/settle", settle)
 	e.POST("/v1/events/:name", event)
 	fmt.Printf("login page http://%s/login\n", socket.Addr())
 	return http.Serve(socket, e)
+}
+
+func refuse(c echo.Context) error {
+	var f form
+	if err := c.Bind(&f); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusTooManyRequests, map[string]string{"title": "Too many attempts"})
 }
 
 func begin(c echo.Context) error {

@@ -1,0 +1,54 @@
+package doors
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"strings"
+	"time"
+
+	"authguard/bench/wrk"
+)
+
+//go:embed api.lua
+var script []byte
+
+const token = "a-token-of-the-benchmark-of-32-characters"
+
+const tokens = "api: {tokens: [" + token + "]}\n"
+
+// events are limited as in the README.
+const events = `events: {password-reset: [5/1h refuse by account, 20/1d refuse by address]}
+`
+
+// api are the decision API's scenes. A login that succeeds is written to the database,
+// with the place that it makes known; the others are counted in memory.
+func api(folder string) []scene {
+	asked := func(name, key, config string, ready func(context.Context, *wrk.Server) error) scene {
+		return scene{name, tokens + config, wrk.Request{Script: folder + "/api.lua", Env: []string{"BENCH_SCENE=" + key, "BENCH_TOKEN=" + token}}, ready}
+	}
+	return []scene{
+		asked("begin: proceed", "begin", "", nil),
+		asked("begin: wait", "stopped", slowDown, fail),
+		asked("an event: proceed", "event", events, nil),
+		asked("an event: refuse", "exceeded", events, nil),
+		asked("begin, settle failed", "guess", "", nil),
+		asked("begin, settle succeeded", "login", "", nil),
+	}
+}
+
+// fail begins one attempt that nobody settles.
+func fail(ctx context.Context, ours *wrk.Server) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ours.URL+"v1/attempts", strings.NewReader(`{"account":"nobody-in-particular","address":"198.18.0.1"}`))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	time.Sleep(6 * time.Second) // until it is no longer undecided, and nobody waits for it
+	return err
+}

@@ -1,0 +1,96 @@
+// Package doors measures two of authguard's doors beside a bare echo handler that binds
+// the same input and decides nothing: the login page, refusing early, before any password
+// is looked at, and the decision API in memory. Each is a server of its own, driven by
+// wrk.
+package doors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"authguard/bench/wrk"
+)
+
+// A Result is one scene: authguard and the bare handler.
+type Result struct {
+	Scene      string
+	Ours, Bare wrk.Figures
+}
+
+// A scene is one kind of request to a server that is configured for it.
+type scene struct {
+	name, config string // on top of common
+	request      wrk.Request
+	// ready brings a server that has just started to where every further request is
+	// answered alike; nil: it is there.
+	ready func(ctx context.Context, ours *wrk.Server) error
+}
+
+// common keeps the site's mode off.
+const common = `listen: 127.0.0.1:0
+admin: {listen: ""}
+passwords: {cost: 10}
+site: {floor: 1000000, ceiling: 1000000}
+`
+
+// slowDown stops an account's second attempt from the same address.
+const slowDown = `limits:
+  pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
+  privileged_pair: [] # it could never be reached, which is an error
+`
+
+// Login measures the login page. The working folder is the bench module's.
+func Login(ctx context.Context, p wrk.Plan) ([]Result, error) { return run(ctx, p, login) }
+
+// API measures the decision API. The working folder is the bench module's.
+func API(ctx context.Context, p wrk.Plan) ([]Result, error) { return run(ctx, p, api) }
+
+func run(ctx context.Context, p wrk.Plan, scenes func(folder string) []scene) (results []Result, err error) {
+	folder, err := os.MkdirTemp("", "authguard-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	d, err := wrk.NewDriver(folder, p)
+	if err := errors.Join(err, wrk.Build(ctx, "..", folder+"/authguard", "./cmd/authguard"), wrk.Build(ctx, ".", folder+"/bare", "./bare"),
+		os.WriteFile(folder+"/api.lua", script, 0o600)); err != nil {
+		return nil, err
+	}
+	for i, s := range scenes(folder) {
+		r, err := s.measure(ctx, d, folder, fmt.Sprintf("%s/scene-%d", folder, i))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// measure starts both servers and drives them in turn.
+func (s scene) measure(ctx context.Context, d *wrk.Driver, programs, data string) (r Result, err error) {
+	if err := os.WriteFile(data+".yaml", []byte(common+"data: "+data+"\n"+s.config), 0o600); err != nil {
+		return r, err
+	}
+	ours, err := wrk.Start(ctx, []string{"AUTHGUARD_CONFIG=" + data + ".yaml"}, programs+"/authguard", "serve")
+	if err != nil {
+		return r, err
+	}
+	defer ours.Stop()
+	bare, err := wrk.Start(ctx, nil, programs+"/bare")
+	if err != nil {
+		return r, err
+	}
+	defer bare.Stop()
+	if s.ready != nil {
+		if err := s.ready(ctx, ours); err != nil {
+			return r, err
+		}
+	}
+	figures, err := d.Turns(ctx, []*wrk.Server{bare, ours}, s.request)
+	if err != nil {
+		return r, err
+	}
+	return Result{s.name, figures[1], figures[0]}, nil
+}
