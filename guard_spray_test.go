@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -179,49 +178,6 @@ func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
 			t.Error("a day later it does not suffice yet")
 		}
 	})
-}
-
-// A week of 5,000 people who share words as people do, and of whom some forget
-// which one it was: how many are asked for more than their right password.
-func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
-	t.Parallel()
-	const people, logins = 5000, 21_000 // from places that are new, in a week
-	w := world.New(t, world.Options{})
-	r := rand.New(rand.NewPCG(1, 2))
-	words := rand.NewZipf(r, 1.1, 20, 2_000_000) // the commonest word is that of about 1 in 100
-	word := make([]string, people)
-	for i := range word {
-		word[i] = fmt.Sprint("word", words.Uint64())
-	}
-	asked := map[int]bool{}
-	for n := range logins {
-		person := r.IntN(people)
-		from := address(r.IntN(100_000))
-		try := func(password string, right bool) {
-			a := world.From(fmt.Sprint("person", person), from)
-			a.Fingerprint = w.Fingerprint(password)
-			d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			if right && d.Insufficient {
-				asked[person] = true
-			}
-		}
-		if r.IntN(10) < 3 { // another word of theirs; one in five gives up
-			try(fmt.Sprint("word", words.Uint64()), false)
-			if r.IntN(5) == 0 {
-				continue
-			}
-		}
-		try(word[person], true)
-		w.Clock.Advance(7 * 24 * time.Hour / logins)
-		_ = n
-	}
-	t.Logf("%d of %d people were asked; %d words were taken for sprayed", len(asked), people, len(w.Sprays()))
-	if len(asked)*1000 > people {
-		t.Errorf("%d of %d people were asked: more than one in a thousand", len(asked), people)
-	}
 }
 
 // A one-time code and the password let one place in, although strangers try the

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -1929,35 +1928,6 @@ func TestR29ATicketThatTravelsKeepsItsCode(t *testing.T) {
 			t.Errorf("%v, used %v", err, c.used["alice's"])
 		}
 	})
-}
-
-// A carrier's pool: 1,000 people log in for a week, each time from another of its
-// addresses; then somebody in it guesses at them all.
-func TestR30APoolsAddressesAreNobodysPlaces(t *testing.T) {
-	t.Parallel()
-	w := world.New(t, world.Options{})
-	random, pool := rand.New(rand.NewPCG(1, 2)), func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }
-	name := func(i int) string { return fmt.Sprintf("person%d", i) }
-	for range 29_000 {
-		w.Clock.Advance(20 * time.Second)
-		w.Right(t, name(random.IntN(1000)), pool(random.IntN(256)))
-	}
-	cookie, through := w.Device(t, "owner", pool(7)), 0
-	for i := range 256 {
-		for range 100 {
-			w.Clock.Advance(time.Second)
-			if d := w.Wrong(t, name(random.IntN(1000)), pool(i)); d.Privileged {
-				through++
-			}
-		}
-	}
-	if through != 0 {
-		t.Errorf("%d of 25600 guesses came in through people's places", through)
-	}
-	a := world.From("owner", pool(8))
-	if a.Devices = []string{cookie}; !mustPass(t, w, a) {
-		t.Error("the owner's cookie is nothing there")
-	}
 }
 
 func mustPass(t *testing.T, w *world.World, a guard.Attempt) bool {

@@ -1,3 +1,5 @@
+//go:build !race
+
 package authguard_test
 
 import (
@@ -195,5 +197,112 @@ func TestR28FiftyStaleProgramsPutNobodyBeforeAChallenge(t *testing.T) {
 	}
 	if none+after+stillOn > 0 {
 		t.Errorf("challenged with the rule: %d, without such programs %d; the mode went on %d times", after, none, stillOn)
+	}
+}
+
+// A carrier's pool: 1,000 people log in for a week, each time from another of its
+// addresses; then somebody in it guesses at them all.
+func TestR30APoolsAddressesAreNobodysPlaces(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	random, pool := rand.New(rand.NewPCG(1, 2)), func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }
+	name := func(i int) string { return fmt.Sprintf("person%d", i) }
+	for range 29_000 {
+		w.Clock.Advance(20 * time.Second)
+		w.Right(t, name(random.IntN(1000)), pool(random.IntN(256)))
+	}
+	cookie, through := w.Device(t, "owner", pool(7)), 0
+	for i := range 256 {
+		for range 100 {
+			w.Clock.Advance(time.Second)
+			if d := w.Wrong(t, name(random.IntN(1000)), pool(i)); d.Privileged {
+				through++
+			}
+		}
+	}
+	if through != 0 {
+		t.Errorf("%d of 25600 guesses came in through people's places", through)
+	}
+	a := world.From("owner", pool(8))
+	if a.Devices = []string{cookie}; !mustPass(t, w, a) {
+		t.Error("the owner's cookie is nothing there")
+	}
+}
+
+// A week of 5,000 people who share words as people do, and of whom some forget
+// which one it was: how many are asked for more than their right password.
+func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
+	t.Parallel()
+	const people, logins = 5000, 21_000 // from places that are new, in a week
+	w := world.New(t, world.Options{})
+	r := rand.New(rand.NewPCG(1, 2))
+	words := rand.NewZipf(r, 1.1, 20, 2_000_000) // the commonest word is that of about 1 in 100
+	word := make([]string, people)
+	for i := range word {
+		word[i] = fmt.Sprint("word", words.Uint64())
+	}
+	asked := map[int]bool{}
+	for n := range logins {
+		person := r.IntN(people)
+		from := address(r.IntN(100_000))
+		try := func(password string, right bool) {
+			a := world.From(fmt.Sprint("person", person), from)
+			a.Fingerprint = w.Fingerprint(password)
+			d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if right && d.Insufficient {
+				asked[person] = true
+			}
+		}
+		if r.IntN(10) < 3 { // another word of theirs; one in five gives up
+			try(fmt.Sprint("word", words.Uint64()), false)
+			if r.IntN(5) == 0 {
+				continue
+			}
+		}
+		try(word[person], true)
+		w.Clock.Advance(7 * 24 * time.Hour / logins)
+		_ = n
+	}
+	t.Logf("%d of %d people were asked; %d words were taken for sprayed", len(asked), people, len(w.Sprays()))
+	if len(asked)*1000 > people {
+		t.Errorf("%d of %d people were asked: more than one in a thousand", len(asked), people)
+	}
+}
+
+// Real sites have 24 logins beside 34 failures a minute: here by people who mistype,
+// some of whom give up, some at places where they have been before.
+func TestR25ABusyMorningIsNoAttack(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{})
+	in, asked := 0, 0
+	try := func(person int, where, password string) {
+		d, ok := w.Try(t, world.From(fmt.Sprint("person", person), where), password)
+		if d.Action == guard.Challenge {
+			asked++
+			_, ok = w.Try(t, w.Solved(t, fmt.Sprint("person", person), where), password)
+		}
+		if ok {
+			in++
+		}
+	}
+	for minute := range 3 * 60 {
+		for i := range 24 {
+			person := (minute*24 + i) * 7919 % 5000
+			for range 1 + i%2 {
+				try(person, address(person), "wrong")
+			}
+			w.Clock.Advance(2 * time.Second)
+			if i%6 != 0 {
+				try(person, address(person), world.Right)
+			}
+			w.Clock.Advance(500 * time.Millisecond)
+			w.Mode.Tick()
+		}
+	}
+	if on, _ := w.Switched(); on > 0 || asked > in/100 {
+		t.Errorf("the mode went on %d times; %d of %d were challenged", on, asked, in)
 	}
 }

@@ -1,7 +1,6 @@
 package authguard_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -9,41 +8,6 @@ import (
 	"authguard/guard"
 	"authguard/internal/world"
 )
-
-// Real sites have 24 logins beside 34 failures a minute: here by people who mistype,
-// some of whom give up, some at places where they have been before.
-func TestR25ABusyMorningIsNoAttack(t *testing.T) {
-	t.Parallel()
-	w := world.New(t, world.Options{})
-	in, asked := 0, 0
-	try := func(person int, where, password string) {
-		d, ok := w.Try(t, world.From(fmt.Sprint("person", person), where), password)
-		if d.Action == guard.Challenge {
-			asked++
-			_, ok = w.Try(t, w.Solved(t, fmt.Sprint("person", person), where), password)
-		}
-		if ok {
-			in++
-		}
-	}
-	for minute := range 3 * 60 {
-		for i := range 24 {
-			person := (minute*24 + i) * 7919 % 5000
-			for range 1 + i%2 {
-				try(person, address(person), "wrong")
-			}
-			w.Clock.Advance(2 * time.Second)
-			if i%6 != 0 {
-				try(person, address(person), world.Right)
-			}
-			w.Clock.Advance(500 * time.Millisecond)
-			w.Mode.Tick()
-		}
-	}
-	if on, _ := w.Switched(); on > 0 || asked > in/100 {
-		t.Errorf("the mode went on %d times; %d of %d were challenged", on, asked, in)
-	}
-}
 
 func TestR25KnownPlacesAndWhatIsMadeGoodAreNoPressure(t *testing.T) {
 	t.Parallel()

@@ -133,35 +133,6 @@ func TestR25ClearingLeavesAPersonsWord(t *testing.T) {
 	}
 }
 
-// A person who clears forgets all of an attack: the next one earns its own cool-down
-// and is not steady at once.
-func TestR25AfterClearingTheNextAttackIsANewOne(t *testing.T) {
-	t.Parallel()
-	w := newTown(t, captchamode.DefaultConfig())
-	hug(w, 0)
-	for range 60 {
-		w.minute(func(step int) { w.fail(due(300, step)) })
-	}
-	if s := w.State(); s.CoolDown != 2*time.Hour || !s.Steady {
-		t.Fatalf("before: %+v", s)
-	}
-	w.Clear("ann", "it was us")
-	if s := w.State(); s.Steady {
-		t.Error("still steady after clearing")
-	}
-	for range 90 {
-		w.minute(func(step int) { w.fail(due(24, step)) })
-	}
-	if w.State().Steady {
-		t.Error("steady again after an hour and a half")
-	}
-	w.now = w.now.Add(2 * time.Minute)
-	w.fail(31)
-	if s := w.State(); !s.On || s.CoolDown != 10*time.Minute {
-		t.Errorf("a small attack after clearing: on %v with a cool-down of %v, want on and 10 m", s.On, s.CoolDown)
-	}
-}
-
 // Accounts that logged in before a person cleared say how busy the site is for the rest
 // of their minute, and no longer.
 func TestClearingLeavesTheLoginsTheirMinute(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build !race
+
 package captchamode_test
 
 import (
@@ -8,71 +10,6 @@ import (
 
 	"authguard/captchamode"
 )
-
-// A town is a mode, its clock, and people and attackers with places of their own.
-type town struct {
-	*captchamode.Mode
-	now      time.Time
-	dice     *rand.Rand
-	serial   int
-	switches []captchamode.Switch
-	on       int // minutes in which the mode was on
-	lastOn   int // the newest of them
-	minutes  int
-}
-
-func newTown(t *testing.T, c captchamode.Config) *town {
-	t.Helper()
-	w := &town{now: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), dice: rand.New(rand.NewPCG(1, 2))}
-	var err error
-	w.Mode, err = captchamode.NewMode(c, func() time.Time { return w.now }, func(s captchamode.Switch) { w.switches = append(w.switches, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-// key is the digest of the nth of something.
-func key(n int) (k [16]byte) { return from(n*2654435761, uint64(n)) }
-
-// stranger is a pair at an address that nobody has seen before.
-func (w *town) stranger() (pair, address [16]byte) {
-	w.serial++
-	return key(1<<40 + w.serial), key(w.serial)
-}
-
-// fail has n strangers fail once each.
-func (w *town) fail(n int) {
-	for range n {
-		pair, address := w.stranger()
-		w.Failed(pair, address, w.now)
-	}
-}
-
-// login has one of so many people log in.
-func (w *town) login(people int) {
-	pair, _ := w.stranger()
-	w.LoggedIn(key(w.dice.IntN(people)), pair, true, w.now)
-}
-
-// minute lets a minute pass in steps. Of each step now happens first.
-func (w *town) minute(now func(step int)) {
-	for step := range steps {
-		now(step)
-		w.now = w.now.Add(time.Minute / steps)
-		w.Tick()
-	}
-	if w.On() {
-		w.on++
-		w.lastOn = w.minutes
-	}
-	w.minutes++
-}
-
-const steps = 12 // of a minute
-
-// due is how many of n a minute come in a step, spread evenly.
-func due(n, step int) int { return n*(step+1)/steps - n*step/steps }
 
 // From a fresh start 57 % of all attempts fail, and nobody makes good a failure of
 // his own: the worst that can be natural.
@@ -163,28 +100,6 @@ func TestR25AnAttackOnABusySiteIsStillSeen(t *testing.T) {
 	if w.on == 0 || w.lastOn < 24*60 {
 		t.Errorf("200 guesses a minute beside 34 failures are not seen: %+v", w.State())
 	}
-}
-
-// hug attacks at 0.95 of the threshold for a week, and beside that lets so many more
-// accounts of the attacker's log in each minute.
-func hug(w *town, accounts int) (told []captchamode.Switch) {
-	before := len(w.switches)
-	for range 7 * 24 * 60 {
-		w.minute(func(step int) {
-			for i := range due(accounts, step) {
-				w.LoggedIn(key(w.minutes*accounts+step*accounts/steps+i), key(1), true, w.now)
-			}
-			if room := int(0.95*w.State().Threshold) - w.State().Pressure.Total(); room > 0 {
-				w.fail(room)
-			}
-		})
-	}
-	for _, s := range w.switches[before:] {
-		if s.Cause == captchamode.BySteadiness {
-			told = append(told, s)
-		}
-	}
-	return told
 }
 
 func TestR25HuggingTheThresholdDoesNotRaiseIt(t *testing.T) {
@@ -451,5 +366,84 @@ func TestR25TheMostThatIsNormalFadesAgain(t *testing.T) {
 	}
 	if most := w.Save().Most; most < 758 || most > 759 {
 		t.Errorf("after a week 800 are %.1f, want 758.4: half of it after thirteen", most)
+	}
+}
+
+// hug attacks at 0.95 of the threshold for a week, and beside that lets so many more
+// accounts of the attacker's log in each minute.
+func hug(w *town, accounts int) (told []captchamode.Switch) {
+	before := len(w.switches)
+	for range 7 * 24 * 60 {
+		w.minute(func(step int) {
+			for i := range due(accounts, step) {
+				w.LoggedIn(key(w.minutes*accounts+step*accounts/steps+i), key(1), true, w.now)
+			}
+			if room := int(0.95*w.State().Threshold) - w.State().Pressure.Total(); room > 0 {
+				w.fail(room)
+			}
+		})
+	}
+	for _, s := range w.switches[before:] {
+		if s.Cause == captchamode.BySteadiness {
+			told = append(told, s)
+		}
+	}
+	return told
+}
+
+// A person who clears forgets all of an attack: the next one earns its own cool-down
+// and is not steady at once.
+func TestR25AfterClearingTheNextAttackIsANewOne(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, captchamode.DefaultConfig())
+	hug(w, 0)
+	for range 60 {
+		w.minute(func(step int) { w.fail(due(300, step)) })
+	}
+	if s := w.State(); s.CoolDown != 2*time.Hour || !s.Steady {
+		t.Fatalf("before: %+v", s)
+	}
+	w.Clear("ann", "it was us")
+	if s := w.State(); s.Steady {
+		t.Error("still steady after clearing")
+	}
+	for range 90 {
+		w.minute(func(step int) { w.fail(due(24, step)) })
+	}
+	if w.State().Steady {
+		t.Error("steady again after an hour and a half")
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	w.fail(31)
+	if s := w.State(); !s.On || s.CoolDown != 10*time.Minute {
+		t.Errorf("a small attack after clearing: on %v with a cool-down of %v, want on and 10 m", s.On, s.CoolDown)
+	}
+}
+
+// Whoever has an account of his own takes back his own failures, in the seconds in
+// which they counted, and so hides nobody else's.
+func TestR25NobodyLaundersOthersFailures(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		dice := rand.New(rand.NewPCG(seed, 0))
+		w, other := newTown(t, captchamode.DefaultConfig()), newTown(t, captchamode.DefaultConfig())
+		for range 400 {
+			if n := dice.IntN(3); n == 0 { // the attacker's own: one of three pairs, at one address each
+				i := dice.IntN(3)
+				if dice.IntN(2) == 0 {
+					w.Failed(key(100+i), key(200+i), w.now)
+				} else {
+					w.LoggedIn(key(100+i), key(100+i), true, w.now)
+				}
+			} else if n == 1 {
+				w.fail(1)
+				other.fail(1)
+			}
+			d := time.Duration(dice.IntN(8)) * time.Second
+			w.now, other.now = w.now.Add(d), other.now.Add(d)
+			if got, want := w.State().Pressure.Total(), other.State().Pressure.Total(); got < want {
+				t.Fatalf("seed %d: the pressure is %d, and %d without the attacker's own accounts", seed, got, want)
+			}
+		}
 	}
 }

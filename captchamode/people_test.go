@@ -1,7 +1,6 @@
 package captchamode_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -42,34 +41,6 @@ func TestR25AFailureThatIsMadeGoodIsNoPressure(t *testing.T) {
 	want(3)
 	w.now = w.now.Add(30 * time.Second)
 	want(3)
-}
-
-// Whoever has an account of his own takes back his own failures, in the seconds in
-// which they counted, and so hides nobody else's.
-func TestR25NobodyLaundersOthersFailures(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(200) {
-		dice := rand.New(rand.NewPCG(seed, 0))
-		w, other := newTown(t, captchamode.DefaultConfig()), newTown(t, captchamode.DefaultConfig())
-		for range 400 {
-			if n := dice.IntN(3); n == 0 { // the attacker's own: one of three pairs, at one address each
-				i := dice.IntN(3)
-				if dice.IntN(2) == 0 {
-					w.Failed(key(100+i), key(200+i), w.now)
-				} else {
-					w.LoggedIn(key(100+i), key(100+i), true, w.now)
-				}
-			} else if n == 1 {
-				w.fail(1)
-				other.fail(1)
-			}
-			d := time.Duration(dice.IntN(8)) * time.Second
-			w.now, other.now = w.now.Add(d), other.now.Add(d)
-			if got, want := w.State().Pressure.Total(), other.State().Pressure.Total(); got < want {
-				t.Fatalf("seed %d: the pressure is %d, and %d without the attacker's own accounts", seed, got, want)
-			}
-		}
-	}
 }
 
 func TestR25MakingGoodGivesNoAddressMoreThanItsShare(t *testing.T) {
