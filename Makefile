@@ -36,7 +36,7 @@ test: need ## Every test, with the race detector
 	go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 ./.ci/alone
 
-test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb
+test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps
 	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard ./deploy
 
@@ -46,7 +46,7 @@ long: need ## The long form: simulated weeks and every fuzz target for 30 s, aft
 	./.ci/fuzz 30s
 
 faults: need ## Break Redis and nodes under load, and print what that cost
-	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -v -count=1 -timeout 20m -run 'TestFaultsUnderLoad|TestR26EverybodyElseGetsIn' ./cmd/authguard
+	FAULT_GUESSES=$(or $(FAULT_GUESSES),300) go test -tags apps -v -count=1 -timeout 20m -run 'TestAppsFaultsUnderLoad|TestR26EverybodyElseGetsIn' ./cmd/authguard
 
 bench: ## One table of speeds beside rivals and a floor (needs wrk and nginx)
 	cd bench && go run .

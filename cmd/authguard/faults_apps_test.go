@@ -1,3 +1,5 @@
+//go:build apps
+
 package main
 
 import (
@@ -60,11 +62,6 @@ func scale() int64 {
 	return n
 }
 
-// measuring reports whether times are looked at: then Redis has the product's own
-// timeout, and else the longest there is, since a busy machine must not look like
-// a lost Redis.
-func measuring() bool { return os.Getenv("FAULT_GUESSES") != "" }
-
 func patience() string {
 	if measuring() {
 		return ""
@@ -105,9 +102,9 @@ func losses() []loss {
 	}
 }
 
-// TestFaultsUnderLoad measures what docs/operations.md promises. What it asserts
+// TestAppsFaultsUnderLoad measures what docs/operations.md promises. What it asserts
 // are the counts; times are for `make faults`, which prints the table.
-func TestFaultsUnderLoad(t *testing.T) {
+func TestAppsFaultsUnderLoad(t *testing.T) {
 	table := []string{"| fault | checked of one account, at most | known people locked out | longest wait to be refused | longest added to a login | noticed after | back after |", "|---|---|---|---|---|---|---|"}
 	for _, one := range losses() {
 		t.Run(one.name, func(t *testing.T) { table = append(table, one.run(t)) })
