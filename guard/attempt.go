@@ -50,7 +50,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	var v view
 	g.look(&a, &v)
 	if g.config.Timed != nil {
-		defer g.timed(&v, v.Now)
+		defer g.timed(ctx, &v, v.Now)
 	}
 	if err = g.decide(ctx, &a, &v, &d); err != nil {
 		v.Usage = [subjectCount]failures.Usage{} // whatever it was before
@@ -92,8 +92,8 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	return d, err
 }
 
-func (g *Guard) timed(v *view, began time.Time) {
-	g.config.Timed(g.config.Now().Sub(began), v.waited)
+func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
+	g.config.Timed(ctx, g.config.Now().Sub(began), v.waited)
 }
 
 // look fills in what is known before anything is counted.

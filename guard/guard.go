@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"context"
 	"crypto/cipher"
 	"errors"
 	"net/netip"
@@ -62,9 +63,10 @@ type Config struct {
 	// not wrong, such as a place that could not be asked for. It must not
 	// block. Nil: nobody is told.
 	Failed func(error)
-	// Timed is told of each Begin how long it took, and how much of that the attempt
-	// waited for its turn or until it was due. It must not block. Nil: nobody is told.
-	Timed func(took, waited time.Duration)
+	// Timed is told of each Begin, when it ends, how long it took and how much of that the
+	// attempt waited for its turn or until it was due. It must not block. Nil: nobody is
+	// told.
+	Timed func(ctx context.Context, took, waited time.Duration)
 	// Held and HeldPerAddress bound the attempts that wait for their turn or
 	// for a delay, in all and from one address; default 20,000 and 100.
 	Held           int

@@ -56,11 +56,11 @@ func secureHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 
 // Timed tells how long it took until a request's answer began: what is streamed after
 // that is the client's pace. The route is a pattern such as /login, "" for none of ours.
-func Timed(tell func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
+func Timed(tell func(r *http.Request, route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			began := time.Now()
-			c.Response().Before(func() { tell(c.Path(), c.Response().Status, time.Since(began)) })
+			c.Response().Before(func() { tell(c.Request(), c.Path(), c.Response().Status, time.Since(began)) })
 			return next(c)
 		}
 	}

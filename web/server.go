@@ -30,7 +30,7 @@ type Public struct {
 	Look       *Look
 	Log        *slog.Logger
 	// Timed is told of every answer; see the function Timed. Nil: nobody is.
-	Timed func(route string, status int, took time.Duration)
+	Timed func(r *http.Request, route string, status int, took time.Duration)
 }
 
 // Handler returns the public listener's handler.

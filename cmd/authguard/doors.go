@@ -86,12 +86,12 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		all = append(all, listener{name, front, last, server})
 		return nil
 	}
-	if err := tcp("listen", d.at.Listen, &d.front, d.public()); err != nil {
+	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes, d.public())); err != nil {
 		return all, err
 	}
 	d.front.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
-		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.administration()); err != nil {
+		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door, d.inside.Believes, d.administration())); err != nil {
 			return all, err
 		}
 	}

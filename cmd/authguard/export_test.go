@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -268,6 +271,25 @@ func TestAlertsAndDashboardAskForMetricsThatThereAre(t *testing.T) {
 	}
 	if !strings.Contains(metrics, `authguard_answer_seconds_count{code="200",listener="public",route="/login"} 1`) {
 		t.Error("the login's answer is not timed")
+	}
+}
+
+// The last traces are sent when the server is told to stop.
+func TestTheTraceOfALoginReachesTheCollector(t *testing.T) {
+	t.Parallel()
+	var sent bytes.Buffer
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&sent, r.Body) }))
+	s := newServer(t, quiet+"tracing: {endpoint: '"+collector.URL+"'}\n", "ann")
+	from("127.0.6.1").login(t, s, "ann", rightPassword)
+	s.stop()
+	collector.Close() // all requests have ended
+	for _, part := range []string{"POST /login", "decide", "check the password", "service.version"} {
+		if !bytes.Contains(sent.Bytes(), []byte(part)) {
+			t.Errorf("no %q in what the collector got", part)
+		}
+	}
+	if bytes.Contains(sent.Bytes(), []byte("127.0.6.1")) {
+		t.Error("the traces have the client's address")
 	}
 }
 

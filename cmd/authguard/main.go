@@ -18,6 +18,8 @@ import (
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"authguard/internal/control"
 	"github.com/redis/go-redis/v9/logging"
 )
 
@@ -113,6 +115,12 @@ func builtFrom(info *debug.BuildInfo, ok bool) build {
 	}
 	b.Version = cmp.Or(b.Version, "(devel)")
 	return b
+}
+
+// runs is what runs, for metrics and traces.
+func runs() control.Build {
+	b := builtFrom(debug.ReadBuildInfo())
+	return control.Build{Version: b.Version, Commit: b.Commit, Go: b.Go}
 }
 
 func (b build) from() string {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -103,11 +102,10 @@ func (s *site) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.watch.statsd.Realms = s.gauges
-	ours := builtFrom(debug.ReadBuildInfo())
 	s.watch.metrics.Watch(control.Gauges{
 		Realms: s.gauges, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
 		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
-		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: control.Build{Version: ours.Version, Commit: ours.Commit, Go: ours.Go},
+		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
 		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})
 	return nil
@@ -157,6 +155,7 @@ func (s *site) start(ctx context.Context) error {
 // stop ends what start began, saves, and closes what was opened.
 func (s *site) stop() error {
 	s.running.Stop()
+	s.watch.traces.Close()
 	return s.close()
 }
 

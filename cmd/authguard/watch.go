@@ -24,6 +24,7 @@ type watch struct {
 	tops    *control.Tops
 	metrics *control.Metrics
 	statsd  *control.StatsD
+	traces  *control.Traces
 	log     *slog.Logger
 
 	keep atomic.Pointer[config.Audit] // how much of the audit log
@@ -36,6 +37,9 @@ func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, 
 		return nil, err
 	}
 	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
+	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.OneIn, runs(), log); err != nil {
+		return nil, err
+	}
 	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.tops, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }

@@ -74,6 +74,7 @@ type Config struct {
 	Audit     Audit `reload:"live"`
 	Log       Log
 	Metrics   Metrics
+	Tracing   Tracing
 	Alerts    Alerts `reload:"live"`
 	Mail      Mail
 	API       API      `reload:"live"`
@@ -300,6 +301,12 @@ type Metrics struct {
 	Prefix string // of the names there
 }
 
+// Tracing is where OpenTelemetry's traces are sent.
+type Tracing struct {
+	Endpoint string // base URL of a collector; empty: nowhere
+	OneIn    int    `within:"1 1000000"` // requests of which one is kept
+}
+
 // Alerts says whom to notify of an attack.
 type Alerts struct {
 	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
@@ -345,6 +352,7 @@ func Default() Config {
 		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Metrics:   Metrics{Prefix: "authguard"},
+		Tracing:   Tracing{OneIn: 1},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
 		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},

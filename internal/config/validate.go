@@ -84,6 +84,7 @@ func (l *loader) validate() {
 	l.check("listen", c.Listen, listenable)
 	l.check("origin", c.Origin, baseURL)
 	l.check("proxy.upstream", c.Proxy.Upstream, baseURL)
+	l.check("tracing.endpoint", c.Tracing.Endpoint, baseURL)
 	l.check("admin.listen", c.Admin.Listen, listenable)
 	for i, host := range c.Admin.Hosts {
 		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",

@@ -46,11 +46,11 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 				Closed: func() uint64 { return 0 }, Nodes: func() int { return 3 },
 			},
 		})
-		m.Decided(3*time.Second+40*time.Microsecond, 3*time.Second)
-		m.Decided(20*time.Microsecond, 0)
-		m.Checked(30*time.Millisecond, 70*time.Millisecond)
-		m.Redis(2 * time.Millisecond)
-		m.Answered("public")("/login", http.StatusForbidden, 80*time.Millisecond)
+		m.Decided(t.Context(), 3*time.Second+40*time.Microsecond, 3*time.Second)
+		m.Decided(t.Context(), 20*time.Microsecond, 0)
+		m.Checked(t.Context(), 30*time.Millisecond, 70*time.Millisecond)
+		m.Redis(t.Context(), 2*time.Millisecond)
+		m.Answered("public")(httptest.NewRequest(http.MethodPost, "/login", nil), "/login", http.StatusForbidden, 80*time.Millisecond)
 		d.w.HangUp()
 		for range 6 {
 			d.w.Wrong(t, "mallory-typed-this", "192.0.2.66")

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -42,7 +44,8 @@ func newTimings(r prometheus.Registerer) *Timings {
 }
 
 // Decided is for guard.Config.Timed.
-func (t *Timings) Decided(took, waited time.Duration) {
+func (t *Timings) Decided(ctx context.Context, took, waited time.Duration) {
+	step(ctx, "decide", took)
 	t.decision.Observe((took - waited).Seconds())
 	if waited > 0 {
 		t.held.Observe(waited.Seconds())
@@ -50,18 +53,23 @@ func (t *Timings) Decided(took, waited time.Duration) {
 }
 
 // Checked is for passwords.GateConfig.Timed.
-func (t *Timings) Checked(waited, took time.Duration) {
+func (t *Timings) Checked(ctx context.Context, waited, took time.Duration) {
+	step(ctx, "check the password", took)
 	t.queued.Observe(waited.Seconds())
 	t.check.Observe(took.Seconds())
 }
 
 // Redis is for redisstore.Server.Timed.
-func (t *Timings) Redis(took time.Duration) { t.redis.Observe(took.Seconds()) }
+func (t *Timings) Redis(ctx context.Context, took time.Duration) {
+	step(ctx, "Redis", took)
+	t.redis.Observe(took.Seconds())
+}
 
 // Answered returns what is told of a listener's answers. Routes are patterns such as
 // /login, never what was asked for.
-func (t *Timings) Answered(listener string) func(route string, status int, took time.Duration) {
-	return func(route string, status int, took time.Duration) {
+func (t *Timings) Answered(listener string) func(r *http.Request, route string, status int, took time.Duration) {
+	return func(r *http.Request, route string, status int, took time.Duration) {
+		answered(r.Context(), method(r.Method), route, status)
 		t.answers.WithLabelValues(listener, route, strconv.Itoa(status)).Observe(took.Seconds())
 	}
 }

@@ -24,9 +24,9 @@ type GateConfig struct {
 	Queue   int              // how many may wait; default DefaultQueue
 	MaxWait time.Duration    // how long; default DefaultMaxWait
 	Now     func() time.Time // the clock of everything but timers; default time.Now
-	// Timed is told of each check how long it waited for its turn and how long it took,
-	// and must not block. Nil: nobody is told.
-	Timed func(waited, took time.Duration)
+	// Timed is told of each check, when it ends, how long it waited for its turn and how
+	// long it took then. It must not block. Nil: nobody is told.
+	Timed func(ctx context.Context, waited, took time.Duration)
 	// Hogged is told once when one account or address begins to fill the
 	// queue, and must not block. Nil: nobody is told.
 	Hogged func(Hog)
@@ -163,7 +163,7 @@ func (g *Gate) Enter(ctx context.Context, a Asker) (leave func(), err error) {
 	if err := g.wait(ctx, w); err != nil {
 		return nil, err
 	}
-	return g.leave(w), nil
+	return g.leave(ctx, w), nil
 }
 
 // queue lets w in at once if there is room, which means that nobody waits.
@@ -264,7 +264,7 @@ func (g *Gate) giveUp(w *waiter, reason error) error {
 }
 
 // leave gives the caller's turn back, once.
-func (g *Gate) leave(w *waiter) func() {
+func (g *Gate) leave(ctx context.Context, w *waiter) func() {
 	entered := g.config.Now()
 	return sync.OnceFunc(func() {
 		took := g.config.Now().Sub(entered)
@@ -276,7 +276,7 @@ func (g *Gate) leave(w *waiter) func() {
 		g.mu.Unlock()
 		g.tell(hog)
 		if g.config.Timed != nil {
-			g.config.Timed(entered.Sub(w.came), took)
+			g.config.Timed(ctx, entered.Sub(w.came), took)
 		}
 	})
 }

@@ -26,8 +26,9 @@ type Server struct {
 	TLS *tls.Config
 	// Database is a number; a Cluster has only 0.
 	Database int
-	// Timed is told how long each trip took, and must not block. Nil: nobody is told.
-	Timed func(took time.Duration)
+	// Timed is told of each trip, when it ends, how long it took. It must not block. Nil:
+	// nobody is told.
+	Timed func(ctx context.Context, took time.Duration)
 }
 
 // connections to each server at most: every one of them waits for one answer,
@@ -53,7 +54,7 @@ func Connect(s Server, patience time.Duration) redis.UniversalClient {
 }
 
 // timed is a hook around every command and pipeline.
-type timed func(took time.Duration)
+type timed func(ctx context.Context, took time.Duration)
 
 // DialHook leaves dialling alone: it is part of the trip that needs it.
 func (timed) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -61,7 +62,7 @@ func (timed) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (t timed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		defer t.since(time.Now())
+		defer t.since(ctx, time.Now())
 		return next(ctx, cmd)
 	}
 }
@@ -69,9 +70,9 @@ func (t timed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook implements redis.Hook.
 func (t timed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		defer t.since(time.Now())
+		defer t.since(ctx, time.Now())
 		return next(ctx, cmds)
 	}
 }
 
-func (t timed) since(began time.Time) { t(time.Since(began)) }
+func (t timed) since(ctx context.Context, began time.Time) { t(ctx, time.Since(began)) }
