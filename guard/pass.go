@@ -37,6 +37,9 @@ type Pass struct {
 	Now       time.Time   // the guard's clock
 }
 
+// TakesPasses reports whether there are any: a page asks for a code only then.
+func (g *Guard) TakesPasses() bool { return g.config.Passes != nil }
+
 // PassFor is a pass without a code, for whoever makes codes: the account that a
 // name as it was typed stands for, and the place. The error is ErrAccountName.
 func (g *Guard) PassFor(directory, account string, address netip.Addr) (Pass, error) {

@@ -80,10 +80,15 @@ func newSite(t *testing.T, login http.HandlerFunc, options ...mw.Option) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.guard, err = guard.Default([]byte("sixteen bytes or more"), func(d *guard.Defaults) {
-		d.Challenges, d.Observer = desk, s
-	})
-	if err != nil {
+	return s.protect(login, func(d *guard.Defaults) { d.Challenges, d.Observer = desk, s }, options...)
+}
+
+// protect starts the site with a guard of its own.
+func (s *site) protect(login http.HandlerFunc, own func(*guard.Defaults), options ...mw.Option) *site {
+	t := s.t
+	t.Helper()
+	var err error
+	if s.guard, err = guard.Default([]byte("sixteen bytes or more"), own); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.guard.Close)
@@ -412,6 +417,55 @@ func TestThePageInBetweenKeepsTheFormAndNeedsNoJavaScript(t *testing.T) {
 	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, form), http.StatusOK, "welcome, alice")
 	if n := s.seen.Load(); n != 1 {
 		t.Errorf("the handler has seen %d passwords, want 1", n)
+	}
+}
+
+// passes know one code of alice's.
+type passes struct{ settled chan guard.Outcome }
+
+func (passes) Show(_ context.Context, p guard.Pass) (bool, error) {
+	return p.Account == "alice" && p.Code == "abcd-efgh", nil
+}
+
+func (p passes) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) error {
+	p.settled <- o
+	return nil
+}
+
+// R29: whoever runs the program makes codes, and the page asks for them; without any it
+// does not.
+func TestR29ThePageTakesAOneTimeCode(t *testing.T) {
+	t.Parallel()
+	codes := passes{make(chan guard.Outcome, 1)}
+	for _, closed := range []guard.Action{guard.Challenge, guard.Refuse} {
+		s := &site{t: t}
+		s.protect(s.login, func(d *guard.Defaults) {
+			d.Passes, d.Policy.PairDelay = codes, guard.Delay{}
+			d.Policy.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Then: closed}}
+		})
+		s.guesses("alice", 2)
+		s.seen.Store(0)
+		page := s.try("203.0.113.9", "alice", right, "Accept", "text/html")
+		if !strings.Contains(page.body, `name="code"`) || strings.Contains(page.body, "required>") || strings.Contains(page.body, "did not count") {
+			t.Fatalf("%v: no field for a code: %s", closed, page.body)
+		}
+		form := filled(page.body, "")
+		form.Set("code", "made-up")
+		page = s.send(http.MethodPost, "/login", "203.0.113.9", formType, form.Encode(), "Accept", "text/html")
+		if page.StatusCode < 400 || !strings.Contains(page.body, "The one-time code did not count") || s.seen.Load() != 0 {
+			t.Errorf("%v: a code that is made up: %d %s", closed, page.StatusCode, page.body)
+		}
+		form = filled(page.body, "")
+		form.Set("code", " abcd-efgh ")
+		s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, form.Encode()), http.StatusOK, "welcome, alice")
+		if o := <-codes.settled; o != guard.Succeeded || s.seen.Load() != 1 {
+			t.Errorf("%v: settled as %v, %d passwords seen", closed, o, s.seen.Load())
+		}
+	}
+	s := newSite(t, nil)
+	s.guesses("alice", 5)
+	if page := s.try("203.0.113.9", "alice", right, "Accept", "text/html"); strings.Contains(page.body, `name="code"`) || !strings.Contains(page.body, " required>") {
+		t.Errorf("a field for a code where there are none: %s", page.body)
 	}
 }
 

@@ -37,10 +37,11 @@ type view struct {
 	Script  template.JS
 	Picture template.URL // empty: there is none, or there are too many just now
 	Work    string       // of the challenge, for the script
+	Code    bool         // a one-time code is asked for
 }
 
 func (f *Refusal) page(r *http.Request) (page []byte, policy string, err error) {
-	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS)}
+	v := view{Language: f.of.languages.For(r.Header.Get("Accept-Language")), Refusal: f, Style: template.CSS(pageCSS), Code: f.Form != "" && f.of.guard.TakesPasses()}
 	if f.Challenge != nil {
 		v.Picture = f.picture(r.Context())
 		if f.Challenge.PoW != nil {
@@ -87,6 +88,9 @@ func (v view) Lines() (lines []string) {
 		return []string{v.Say("gate.busy-text")}
 	case "required":
 		lines = append(lines, v.Say(v.why()))
+	}
+	if v.Decision.Reasons.Has(guard.PassFailed) {
+		lines = append(lines, v.Say("message.code-failed"))
 	}
 	return append(lines, v.Say("gate."+v.says))
 }
