@@ -106,20 +106,36 @@ func cutURL(text string) (scheme, host, uri string) {
 
 // need is what the rules say about it.
 func (l *Login) need(r *http.Request, w wanted) access.Need {
-	path, _, _ := strings.Cut(w.uri, "?")
+	path, query, _ := strings.Cut(w.uri, "?")
 	var rules access.Rules
 	if l.Access != nil && l.Access.Load() != nil {
 		rules = *l.Access.Load()
 	}
 	return rules.Of(access.Request{
 		Host: hostName(w.host), Path: path, Method: w.method,
-		Overridden: slices.ContainsFunc(overrides, func(h string) bool { return r.Header.Get(h) != "" }),
+		Overridden: slices.ContainsFunc(overrides, func(h string) bool { return r.Header.Get(h) != "" }) || overridden(query),
 	})
 }
 
 // overrides are headers that make another method of a request in Rails, Laravel,
 // Symfony, Spring and Express.
 var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
+
+// overridden reports whether a query makes another method of a POST in Symfony and
+// Laravel: by _method, which PHP also reads in " .method" and "_method[]".
+func overridden(query string) bool {
+	for part := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		key, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(key); err == nil {
+			key = plain
+		}
+		key, _, _ = strings.Cut(strings.NewReplacer(".", "_", " ", "_").Replace(strings.TrimLeft(key, " ")), "[")
+		if strings.EqualFold(key, "_method") {
+			return true
+		}
+	}
+	return false
+}
 
 // admit is what becomes of what a gateway was asked for. A public address stays one while
 // sessions cannot be looked up.

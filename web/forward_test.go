@@ -241,6 +241,32 @@ func TestR9WhatIsAskedForIsSaidByConfiguredProxiesAlone(t *testing.T) {
 	}
 }
 
+// What makes another method of a request in some framework makes one of any method.
+func TestARequestThatMayBeOfAnotherMethodOpensNothing(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, "", "", access.Rule{Methods: []string{"DELETE"}, Groups: []string{"admins"}}, access.Rule{Methods: []string{"GET", "POST"}, Allow: access.Anyone})
+	ask := func(method, uri string, headers ...string) int {
+		return g.ask("/auth/verify", nil, append(headers, "Accept", "*/*", "X-Forwarded-Uri", uri, "X-Forwarded-Method", method)...).Code
+	}
+	for _, header := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		if got := ask("POST", "/x", header, "DELETE"); got != http.StatusUnauthorized {
+			t.Errorf("%s: %d", header, got)
+		}
+	}
+	for uri, want := range map[string]int{
+		"/x": 200, "/x?method=DELETE&payment_method=card&a=_method": 200, "/x?_methods=1": 200,
+		"/x?_method=DELETE": 401, "/x?a&_METHOD=DELETE": 401, "/x?%5fmethod=delete": 401, "/x?+.method=DELETE": 401, "/x?a=%zz&_method=DELETE": 401, "/x?a;_method=DELETE": 401,
+		"/x?_method[]=DELETE": 401,
+	} {
+		if got := ask("POST", uri); got != want {
+			t.Errorf("%s: %d, want %d", uri, got, want)
+		}
+	}
+	if got := ask("delete", "/x"); got != http.StatusUnauthorized {
+		t.Errorf("delete: %d", got)
+	}
+}
+
 func TestTheAppIsToldWhoItIsAndNothingThatBreaksAHeader(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, "", "", access.Rule{Paths: []string{"/public/*"}, Allow: access.Anyone})

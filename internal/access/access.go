@@ -96,7 +96,7 @@ type Request struct {
 	Host   string // as names are compared: small letters, no port; empty: not known
 	Path   string // as it was sent: escaped, without the query; empty: not known
 	Method string // empty: not known
-	// Overridden: a header says that the method is another one.
+	// Overridden: a header or the query says that the method is another one.
 	Overridden bool
 }
 
@@ -172,10 +172,15 @@ func (c *compiled) fits(r Request) (surely, perhaps bool) {
 		and(r.Path != "" && c.paths.Surely(r.Path), r.Path == "" || c.paths.Perhaps(r.Path))
 	}
 	if len(c.Methods) > 0 {
-		is := slices.Contains(c.Methods, r.Method) || r.Method == http.MethodHead && slices.Contains(c.Methods, http.MethodGet)
-		and(is && !r.Overridden, is || r.Method == "" || r.Overridden)
+		// Django, Werkzeug and others make POST of post, and gateways hand it on.
+		is, reads := c.names(r.Method), c.names(strings.ToUpper(r.Method))
+		and(is && !r.Overridden, reads || r.Method == "" || r.Overridden)
 	}
 	return surely, perhaps
+}
+
+func (c *compiled) names(method string) bool {
+	return slices.Contains(c.Methods, method) || method == http.MethodHead && slices.Contains(c.Methods, http.MethodGet)
 }
 
 // isHost reports whether a host has a name, or one below it for a pattern.

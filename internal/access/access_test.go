@@ -106,6 +106,29 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 	}
 }
 
+// Django and others make capital letters of a method, and gateways hand on what they get.
+func TestAMethodInOtherLettersIsClosedAndOpensNothing(t *testing.T) {
+	t.Parallel()
+	rules := compile(t,
+		access.Rule{Paths: []string{"/api/*"}, Methods: []string{"POST", "GET"}, Groups: []string{"admins"}},
+		access.Rule{Methods: []string{"PROPFIND"}, Allow: access.Anyone},
+		access.Rule{Paths: []string{"/api/*"}, Allow: access.Anyone},
+	)
+	for method, want := range map[string]access.Verdict{
+		"POST": access.Refused, "post": access.Refused, "Post": access.Refused, "pOST": access.Refused, "get": access.Refused, "HEAD": access.Refused, "head": access.Refused,
+		"PUT": access.Granted, "put": access.Granted, "POSTS": access.Granted, "": access.Refused,
+	} {
+		if got := rules.Of(access.Request{Host: "a", Method: method, Path: "/api/x"}).Meets(true, nil); got != want {
+			t.Errorf("%q: %v, want %v", method, got, want)
+		}
+	}
+	for method, want := range map[string]bool{"PROPFIND": true, "propfind": false} {
+		if got := rules.Of(access.Request{Host: "a", Method: method, Path: "/x"}).Nothing(); got != want {
+			t.Errorf("%q opens: %t", method, got)
+		}
+	}
+}
+
 func TestRulesThatCannotBeRightAreToldAllAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := access.Compile([]access.Rule{
