@@ -26,6 +26,8 @@ type Event struct {
 	Reasons Reasons
 	// Privileged: the place was privileged when the attempt began.
 	Privileged bool
+	// AtDevice: it was privileged by a device cookie, and not by its address.
+	AtDevice bool
 	// Repeat: the password is one of the account's last wrong ones, and so the
 	// attempt counts nowhere (R28).
 	Repeat bool

@@ -214,3 +214,70 @@ func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.
 		return nil
 	})
 }
+
+// Remembered is what is known of the places and devices of an account.
+type Remembered struct {
+	// Places are the addresses that are or were privileged, last used first.
+	Places []Place
+	// Reset is when all were last forgotten: a device cookie that was issued at or before
+	// it vouches for nothing. Zero: never.
+	Reset time.Time
+	// Device is when the cookie was issued that vouches for the browser; zero: none does.
+	Device time.Time
+}
+
+// A Place is one from which somebody has logged in.
+type Place struct {
+	Address netip.Addr     // the zero Addr: it is none of those that were asked about
+	Status  trusted.Status // Privileged or Spent
+	// Shared says that the address is nobody's own, and no place while that is so.
+	Shared      bool
+	First, Last time.Time // logins; of a spent place Last is when it was spent
+}
+
+// Places tells what is remembered of an account, of Attempt's Account and Directory, and
+// whether one of its Devices vouches. Places are kept as keyed digests (R23), so an
+// address has a name only if it is among those given. It changes nothing. Without
+// Config.Places nothing is known.
+func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (known Remembered, err error) {
+	v := new(view)
+	v.rules, v.Now = g.rules.Load(), g.config.Now()
+	if g.name(v, &a) != nil {
+		return known, ErrAccountName
+	}
+	if g.config.Places == nil {
+		return known, nil
+	}
+	record, err := g.config.Places(ctx, v.Account)
+	if err != nil {
+		return known, fmt.Errorf("guard: reading places: %w", err)
+	}
+	limits := v.rules.policy.Places.WithDefaults()
+	if record.Reset > 0 {
+		known.Reset = time.UnixMilli(record.Reset)
+	}
+	if g.device(v, a.Devices); v.Device != (digest{}) && v.Issued.After(known.Reset) && record.Status(v.Device, v.Now, limits) != trusted.Spent {
+		known.Device = v.Issued
+	}
+	known.Places = g.named(record, a.Directory, addresses, v.Now, limits)
+	return known, nil
+}
+
+// named are the places of a record, with the addresses that they are digests of.
+func (g *Guard) named(record trusted.Record, directory string, addresses []netip.Addr, now time.Time, limits trusted.Limits) (all []Place) {
+	names := map[digest]netip.Addr{}
+	for _, address := range addresses {
+		if key := g.digests.addressKey(address); !names[key].IsValid() {
+			names[key] = address
+		}
+	}
+	record = record.Clone()
+	record.Expire(now, limits)
+	for _, e := range record.Entries {
+		p := Place{Address: names[e.Place], Status: e.Status, First: time.UnixMilli(e.First), Last: time.UnixMilli(e.Last)}
+		p.Shared = p.Address.IsValid() && g.nobodys(p.Address, e.Place, directory, now)
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Place) int { return b.Last.Compare(a.Last) })
+	return all
+}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -121,6 +122,26 @@ func (r Reason) words() string {
 		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
 	}
 	return causes[r.Cause].words
+}
+
+// CodeWords are the words for a reason of which only the code was kept; the code itself
+// if it is none of ours.
+func CodeWords(code string) string {
+	what, monitored := strings.CutSuffix(code, ":monitored")
+	name, subject, _ := strings.Cut(what, ":")
+	words := code
+	for cause := range causes {
+		if causes[cause].code == name {
+			words = causes[cause].words
+		}
+	}
+	if name == causes[LimitReached].code {
+		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " had as many failed logins as its limit"
+	}
+	if monitored {
+		words += "; only recorded, since this limit is on monitor"
+	}
+	return words
 }
 
 // A Part of a length of time: so many of "day", "hour", "minute" or "second".

@@ -116,7 +116,7 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 		return nil, err
 	}
 	g, err := guard.New(guard.Config{
-		Now: on.clock.Now, Policy: policy, Secret: on.keys.Counters, Realm: name, Store: counting.store,
+		Now: on.clock.Now, Policy: policy, Secret: on.keys.Counters, Realm: name, Store: counting.store, Places: counting.places.Record,
 		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },

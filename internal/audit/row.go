@@ -46,14 +46,16 @@ type likeness struct {
 	door    string
 	reasons string
 	known   bool
+	device  bool
 	novel   bool
+	sprayed bool
 	limited string // of a limit on events: which, and the subject
 }
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
 		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
-		reasons: strings.Join(e.Reasons.Codes(), ","), known: e.Privileged, novel: e.NewPlace,
+		reasons: strings.Join(e.Reasons.Codes(), ","), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed,
 	}
 }
 
@@ -90,14 +92,28 @@ func limitRow(e *guard.Event, l likeness) Row {
 	return row
 }
 
+// What ends the detail of an attempt from where the account was logged in before: with
+// a device cookie, or at that address.
+const (
+	knownDevice = ", privileged device"
+	knownPlace  = ", privileged place"
+	// sprayedPassword is of a wrong password that strangers try on many accounts, and of a
+	// right one that is not enough for that (R28): which of the two is told to nobody.
+	sprayedPassword = ", sprayed password"
+)
+
 func (l likeness) detail() string {
 	switch {
 	case l.limited != "":
 		return l.limited
+	case l.device:
+		return l.door + knownDevice
 	case l.known:
-		return l.door + ", privileged place"
+		return l.door + knownPlace
 	case l.novel:
 		return l.door + ", new place"
+	case l.sprayed:
+		return l.door + sprayedPassword
 	default:
 		return l.door
 	}

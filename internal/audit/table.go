@@ -116,8 +116,12 @@ type Filter struct {
 // have yet to be written, about a second's worth, are not among them.
 func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	query, args := f.query()
-	var list []Row
-	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+	return l.rows(ctx, query, args...)
+}
+
+// rows reads the rows of a query.
+func (l *Log) rows(ctx context.Context, query string, args ...any) (list []Row, err error) {
+	err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
 		var r Row
 		var at, last int64
 		err := rows.Scan(&r.ID, &at, &last, &r.Realm, &r.Kind, &r.Decision, &r.Account, &r.Address, &r.Reasons, &r.Count, &r.Who, &r.Detail)

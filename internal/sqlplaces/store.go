@@ -106,6 +106,15 @@ func (s *Store) ResetAt(ctx context.Context, account trusted.Key) (time.Time, er
 	return time.UnixMilli(record.Reset), nil
 }
 
+// Record is all that is known of an account's places.
+func (s *Store) Record(ctx context.Context, account trusted.Key) (trusted.Record, error) {
+	record, err := s.look(ctx, account)
+	if record == nil {
+		return trusted.Record{}, err
+	}
+	return record.Clone(), nil
+}
+
 // Peek returns an account's record if it is in memory. It never asks the
 // database and does not allocate. The record's entries are shared and must not
 // be changed.

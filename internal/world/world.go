@@ -105,6 +105,7 @@ func New(t testing.TB, o Options) *World {
 		}
 	}
 	var store guard.Store
+	var remembered func(context.Context, trusted.Key) (trusted.Record, error)
 	if o.Redis == nil {
 		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
 		must(err)
@@ -113,6 +114,10 @@ func New(t testing.TB, o Options) *World {
 		local := guard.NewLocal(w.Counts, places)
 		local.Sprays = failures.NewSprays(w.sprayed)
 		store = local
+		remembered = func(_ context.Context, account trusted.Key) (trusted.Record, error) {
+			record, _ := places.Peek(account)
+			return record, nil
+		}
 	} else {
 		shared, err := redisstore.New(o.Redis, redisstore.Options{
 			OnSpray:    w.sprayed,
@@ -136,7 +141,7 @@ func New(t testing.TB, o Options) *World {
 	w.Desk, err = challenge.New(desk)
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, Places: remembered,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Desk, Lists: w.Lists, Canonical: o.Canonical,
 		Observer: w, Held: o.Held, Passes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
 	})
