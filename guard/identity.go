@@ -201,6 +201,11 @@ func (g *Guard) device(v *view, cookies []string) {
 // up. The error is ErrAccountName.
 func (g *Guard) Normalise(typed string) (string, error) { return g.config.Normalise(typed) }
 
+// Listed tells what the allow and block lists say of an address now.
+func (g *Guard) Listed(address netip.Addr) Verdict {
+	return g.config.Lists.Look(address, g.config.Now())
+}
+
 // RecognisesDevice reports whether a device cookie was issued here and is not
 // too old. For which account, and whether it still vouches, is for Begin.
 func (g *Guard) RecognisesDevice(cookie string) bool {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"text/tabwriter"
+	"time"
 )
 
 // explainCmd is `authguard explain`.
@@ -15,12 +18,16 @@ type explainCmd struct {
 	Address string `help:"A client's IP address."`
 	Event   string `help:"Limits on this event in the place of those on logins."`
 	Subject string `help:"With --event: the text that it counts by."`
+	All     bool   `help:"Everything that is known: what to tell a caller, known places and devices, recent attempts."`
 }
 
 // Run says what stands against an account, an address or both, in words.
 func (c explainCmd) Run(g *globals) error {
 	if c.Account == "" && c.Address == "" && c.Event == "" {
 		return errors.New("name what to explain: --account NAME, --address IP or both")
+	}
+	if c.All {
+		return c.all(g)
 	}
 	var answer struct {
 		Words []string `json:"words"`
@@ -30,6 +37,82 @@ func (c explainCmd) Run(g *globals) error {
 		return err
 	})
 }
+
+// A found is what is printed of GET /api/lookup.
+type found struct {
+	Said        string `json:"said"`
+	Next        string `json:"next"`
+	Explanation struct {
+		Words []string `json:"words"`
+	} `json:"explanation"`
+	Places []struct {
+		Address string    `json:"address"`
+		Last    time.Time `json:"last"`
+		Spent   bool      `json:"spent"`
+		Shared  bool      `json:"shared"`
+	} `json:"places"`
+	Unnamed int `json:"unnamed_places"`
+	Devices []struct {
+		Address string    `json:"address"`
+		Last    time.Time `json:"last"`
+	} `json:"devices"`
+	Sessions int `json:"sessions"`
+	Recent   []struct {
+		At      time.Time `json:"at"`
+		What    string    `json:"what"`
+		Account string    `json:"account"`
+		Address string    `json:"address"`
+		Who     string    `json:"who"`
+		Count   int       `json:"count"`
+		Why     []string  `json:"why"`
+	} `json:"recent"`
+}
+
+// all says everything that is known.
+func (c explainCmd) all(g *globals) error {
+	if c.Event != "" {
+		return errors.New("--all is about logins: leave --event out")
+	}
+	var f found
+	return g.show(http.MethodGet, "/api/lookup", c.query("account", c.Account, "address", c.Address), nil, &f, func() error {
+		fmt.Fprintf(g.out, "To tell the caller: %s\nTo do: %s\n\n%s\n", f.Said, f.Next, strings.Join(f.Explanation.Words, "\n"))
+		if c.Account != "" {
+			f.printPlaces(g)
+		}
+		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+		if len(f.Recent) > 0 {
+			fmt.Fprintln(w, "\nWHEN\tWHAT\tACCOUNT\tADDRESS\tTIMES\tWHY")
+		}
+		for _, e := range f.Recent {
+			why := strings.Join(e.Why, "; ")
+			if e.Who != "" {
+				why = "by " + strconv.Quote(e.Who)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%d\t%s\n", stamp(e.At), e.What, e.Account, e.Address, e.Count, why)
+		}
+		return w.Flush()
+	})
+}
+
+func (f *found) printPlaces(g *globals) {
+	fmt.Fprintln(g.out, "\nKnown places:")
+	for _, p := range f.Places {
+		note := map[bool]string{true: ", spent by wrong passwords"}[p.Spent] + map[bool]string{true: ", shared by many accounts"}[p.Shared]
+		fmt.Fprintf(g.out, "  %s, last %s%s\n", p.Address, stamp(p.Last), note)
+	}
+	if f.Unnamed > 0 {
+		fmt.Fprintf(g.out, "  %d whose address is not in the audit log any more\n", f.Unnamed)
+	}
+	for _, d := range f.Devices {
+		fmt.Fprintf(g.out, "  a known device, last %s from %s\n", stamp(d.Last), d.Address)
+	}
+	if len(f.Places)+f.Unnamed+len(f.Devices) == 0 {
+		fmt.Fprintln(g.out, "  none: the owner is a stranger everywhere")
+	}
+	fmt.Fprintf(g.out, "Sessions: %d\n", f.Sessions)
+}
+
+func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 // unlockCmd is `authguard unlock`.
 type unlockCmd struct {

@@ -114,6 +114,16 @@ func (r *realm) directoryOf(ctx context.Context, name string) (string, error) {
 	return directory, err
 }
 
+// inApp reports whether an app keeps the accounts: one behind the proxy, or a back end
+// that asks the decision API and has none of them here.
+func (r *realm) inApp(ctx context.Context) (bool, error) {
+	if r.proxy.On() || !r.api.On() || r.people.elsewhere() != "" {
+		return r.proxy.On(), nil
+	}
+	own, err := r.people.accounts.HasUsers(ctx)
+	return !own, err
+}
+
 // before is the proxy where there is an app, and the doors of our own where there is
 // none. The decision API is there beside an app if anybody has a token for it.
 func (r *realm) before(doors http.Handler) http.Handler {

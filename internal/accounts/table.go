@@ -190,6 +190,15 @@ func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, e
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
 }
 
+// HasUsers reports whether there is an account that is no administrator's.
+func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
+	err = t.config.DB.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE realm = $1 AND role = 'user')`, t.config.Realm).Scan(&any)
+	if err != nil {
+		return false, fmt.Errorf("accounts: read: %w", err)
+	}
+	return any, nil
+}
+
 func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {
 	var all []Account
 	err := sqltx.Each(ctx, t.config.DB, func(rows *sql.Rows) error {

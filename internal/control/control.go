@@ -59,6 +59,11 @@ type Config struct {
 	// Elsewhere says where the other doors look accounts up, such as "query", if
 	// that is not in Accounts: only administrators can be added then.
 	Elsewhere string
+	// Source is where they look them up then.
+	Source accounts.Source
+	// App reports whether an app keeps the accounts and checks their passwords, behind the
+	// proxy or with the decision API. Nil: it does not.
+	App func(ctx context.Context) (bool, error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
 	// Changes has the lists, account names and tokens read again when another node has
@@ -115,6 +120,9 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))
 		}
+	}
+	if c.Elsewhere != "" && c.Source == nil {
+		problems = append(problems, errors.New("control: Source: must be set with Elsewhere"))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err

@@ -43,6 +43,12 @@ type desk struct {
 
 func newDesk(t *testing.T, db *sql.DB) *desk {
 	t.Helper()
+	return newDeskWith(t, db, func(*control.Config) {})
+}
+
+// newDeskWith is newDesk with another configuration.
+func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -65,11 +71,13 @@ func newDesk(t *testing.T, db *sql.DB) *desk {
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
-	d.Control, err = control.New(control.Config{
+	c := control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
 		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Tops: d.tops, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
-	})
+	}
+	change(&c)
+	d.Control, err = control.New(c)
 	must(err)
 	return d
 }

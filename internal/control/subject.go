@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"authguard/guard"
-	"authguard/internal/accounts"
 	"authguard/internal/audit"
 )
 
@@ -22,24 +21,15 @@ func (c *Control) Explain(ctx context.Context, account string, address netip.Add
 	if err != nil || e.Account == "" {
 		return e, err
 	}
-	known, err := c.config.Accounts.Get(ctx, e.Account)
-	switch {
-	case errors.Is(err, accounts.ErrUnknown):
-		e.Notes = append(e.Notes, unknown)
-		err = nil
-	case err != nil:
-	case known.Disabled:
-		e.Notes = append(e.Notes, "the account is disabled, so even its right password looks wrong")
-	case known.MustChange:
-		e.Notes = append(e.Notes, "the account's password is good for choosing another one only")
+	standing, err := c.Standing(ctx, e.Account)
+	if note := standing.note(); note != "" {
+		e.Notes = append(e.Notes, note)
 	}
 	return e, err
 }
 
-const unknown = "authguard's own account table has no account of this name"
-
-// Unknown says so if authguard's own table has no account of this name: a typing
-// mistake, or an account that is kept elsewhere. It says nothing of no name.
+// Unknown says so if there is no account of this name: a typing mistake. It says nothing
+// of no name, and nothing where only an app knows.
 func (c *Control) Unknown(ctx context.Context, account string) (note string, err error) {
 	if account == "" {
 		return "", nil
@@ -48,10 +38,11 @@ func (c *Control) Unknown(ctx context.Context, account string) (note string, err
 	if err != nil {
 		return "", err
 	}
-	if _, err = c.config.Accounts.Get(ctx, name); errors.Is(err, accounts.ErrUnknown) {
-		return unknown, nil
+	standing, err := c.Standing(ctx, name)
+	if standing.State == NoAccount {
+		note = standing.note()
 	}
-	return "", err
+	return note, err
 }
 
 // Unlock forgets the failures of an account, an address or, with both, also of

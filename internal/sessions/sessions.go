@@ -169,7 +169,8 @@ type Session struct {
 	Ends    time.Time `json:"ends"` // used or not
 }
 
-// Of are the sessions of an account of the realm at a door that go on, the newest first.
+// Of are the sessions of an account of the realm at a door that go on, the newest first;
+// of all doors if none is named.
 func (s *Store) Of(ctx context.Context, account, door string) (all []Session, err error) {
 	err = sqltx.Each(ctx, s.config.DB, func(rows *sql.Rows) error {
 		var one Session
@@ -179,7 +180,7 @@ func (s *Store) Of(ctx context.Context, account, door string) (all []Session, er
 		all = append(all, one)
 		return err
 	}, `SELECT token_hash, door, address, agent, started_at, seen_at, expires_at FROM sessions
-		WHERE account = $1 AND door = $2 AND realm = $3 AND `+running(4)+` ORDER BY started_at DESC, token_hash`,
+		WHERE account = $1 AND (door = $2 OR $2 = '') AND realm = $3 AND `+running(4)+` ORDER BY started_at DESC, token_hash`,
 		account, door, s.config.Realm, s.config.Now().UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("sessions: list: %w", err)

@@ -267,6 +267,13 @@ func (w *World) Events() []guard.Event {
 	return append([]guard.Event(nil), w.events...)
 }
 
+// ForgetEvents begins anew what Events returns.
+func (w *World) ForgetEvents() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = nil
+}
+
 func (w *World) switched(s captchamode.Switch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

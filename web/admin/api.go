@@ -47,6 +47,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/mode", a.mode)
 	add(http.MethodPut, "/mode", asking(a.setMode))
 	add(http.MethodGet, "/explain", a.explain)
+	add(http.MethodGet, "/lookup", a.lookUpAll)
 	add(http.MethodPost, "/unlock", asking(a.unlock))
 	add(http.MethodPost, "/forget", asking(a.forget))
 	add(http.MethodGet, "/lists", a.lists)

@@ -13,6 +13,15 @@ import (
 	"authguard/web/pages"
 )
 
+// lookUpAll is GET /api/lookup?account=&address=.
+func (a *API) lookUpAll(c echo.Context) (any, error) {
+	from, err := address(c.QueryParam("address"))
+	if err != nil {
+		return nil, err
+	}
+	return a.of(c).LookUp(c.Request().Context(), c.QueryParam("account"), from)
+}
+
 // lookUpPage is GET /lookup?account=&address=, and ?q= for either of them.
 func (s *Site) lookUpPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)

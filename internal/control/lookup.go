@@ -1,0 +1,223 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/audit"
+	"authguard/internal/lists"
+	"authguard/trusted"
+)
+
+// A LookUp is all that is known of an account, an address, or the two together. Its JSON
+// is the answer of GET /api/lookup.
+type LookUp struct {
+	Now time.Time `json:"now"`
+	// Said is why they cannot log in, or that they can, to be read aloud to them; Next is
+	// what whoever reads it does then.
+	Said string `json:"said"`
+	Next string `json:"next"`
+
+	Explanation guard.Explanation `json:"explanation"`
+	Account     *Standing         `json:"account,omitempty"`
+	Entry       *lists.Entry      `json:"listed,omitempty"` // what decides about the address
+	audit.Outcome
+	// Places are those of the account that could be named; Unnamed is how many could not:
+	// only digests of them are kept, and the audit log no longer has their addresses.
+	Places  []KnownPlace `json:"places"`
+	Unnamed int          `json:"unnamed_places"`
+	// Devices are where browsers with a device cookie of the account were, newest first.
+	// What is known is that they logged in: the cookies are with the browsers alone.
+	Devices []Use `json:"devices"`
+	// Forgotten is when the places were last forgotten; cookies from before it are void.
+	Forgotten time.Time `json:"forgotten,omitzero"`
+	Sessions  int       `json:"sessions"` // that go on, at any door
+	Recent    []Event   `json:"recent"`   // newest first
+}
+
+// A KnownPlace is an address from which an account was logged in to.
+type KnownPlace struct {
+	Address netip.Addr `json:"address"`
+	// Spent says that too many wrong passwords came from there; Shared that so many
+	// accounts use it that it is nobody's own. Neither counts as known.
+	Spent  bool      `json:"spent,omitempty"`
+	Shared bool      `json:"shared,omitempty"`
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+}
+
+// A Use is a login from an address.
+type Use struct {
+	Address string    `json:"address"`
+	Last    time.Time `json:"last"`
+}
+
+// An Event is a row of the audit log, with its words.
+type Event struct {
+	audit.Row
+	What string   `json:"what"`
+	Why  []string `json:"why"`
+}
+
+// recentRows is how many events a look-up has.
+const recentRows = 30
+
+// aDay is how far back failures of an account are counted for people.
+const aDay = 24 * time.Hour
+
+// LookUp finds out all that is known. It changes nothing. Errors are those of Explain.
+func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr) (*LookUp, error) {
+	e, err := c.Explain(ctx, account, address)
+	if err != nil {
+		return nil, err
+	}
+	l := &LookUp{Now: c.config.Now(), Explanation: e, Places: []KnownPlace{}, Devices: []Use{}, Recent: []Event{}}
+	if e.Account != "" {
+		if err := c.lookUpAccount(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if address.IsValid() {
+		if l.Entry, err = c.entryOf(ctx, address); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := c.config.Audit.About(ctx, c.config.Realm, e.Account, address, recentRows)
+	for _, row := range rows {
+		l.Recent = append(l.Recent, eventOf(row))
+	}
+	l.answer()
+	return l, err
+}
+
+func (c *Control) lookUpAccount(ctx context.Context, l *LookUp) error {
+	name := l.Explanation.Account
+	standing, err := c.Standing(ctx, name)
+	if err != nil {
+		return err
+	}
+	l.Account = &standing
+	if l.Outcome, err = c.config.Audit.Outcome(ctx, c.config.Realm, name, l.Now.Add(-aDay)); err != nil {
+		return err
+	}
+	running, err := c.config.Sessions.Of(ctx, name, "")
+	if err != nil {
+		return err
+	}
+	l.Sessions = len(running)
+	known, err := c.Known(ctx, guard.Attempt{Account: name, Directory: l.Explanation.Directory, Address: l.Explanation.Address})
+	l.Places, l.Unnamed, l.Devices, l.Forgotten = known.Places, known.Unnamed, known.Devices, known.Forgotten
+	return err
+}
+
+// Known is what is known of the places and devices of an account.
+type Known struct {
+	Places    []KnownPlace
+	Unnamed   int
+	Devices   []Use
+	Forgotten time.Time
+	// Here is when the device cookie of who asks was issued; zero: they have none that
+	// vouches.
+	Here time.Time
+}
+
+// Known names the places of an account, of which only digests are kept (R23), by the
+// addresses of its newest successes in the audit log and that of who asks.
+func (c *Control) Known(ctx context.Context, a guard.Attempt) (k Known, err error) {
+	rows, err := c.config.Audit.Successes(ctx, c.config.Realm, a.Account)
+	if err != nil {
+		return k, err
+	}
+	addresses, devices := []netip.Addr{}, []Use{}
+	if a.Address.IsValid() {
+		addresses = append(addresses, a.Address)
+	}
+	for _, row := range rows {
+		if address, err := netip.ParseAddr(row.Address); err == nil && !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
+		if row.AtDevice() && !slices.ContainsFunc(devices, func(u Use) bool { return u.Address == row.Address }) {
+			devices = append(devices, Use{row.Address, later(row.At, row.Last)})
+		}
+	}
+	known, err := c.config.Guard.Places(ctx, a, addresses)
+	if err != nil {
+		return k, err
+	}
+	k = Known{Places: []KnownPlace{}, Forgotten: known.Reset, Here: known.Device}
+	for _, p := range known.Places {
+		if !p.Address.IsValid() {
+			k.Unnamed++
+			continue
+		}
+		k.Places = append(k.Places, KnownPlace{p.Address, p.Status == trusted.Spent, p.Shared, p.First, p.Last})
+	}
+	expired := c.config.Now().Add(-c.config.Guard.Policy().Places.WithDefaults().TTL)
+	k.Devices = slices.DeleteFunc(devices, func(u Use) bool { return !u.Last.After(known.Reset) || u.Last.Before(expired) })
+	return k, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// entryOf is the entry of the lists that decides about an address; nil if none does.
+func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists.Entry, err error) {
+	if c.config.Guard.Listed(address) == guard.NotListed {
+		return nil, nil
+	}
+	all, err := c.Listings(ctx)
+	address = address.Unmap().WithZone("")
+	for _, e := range all {
+		if !e.Prefix.Contains(address) {
+			continue
+		}
+		if found == nil || e.Prefix.Bits() > found.Prefix.Bits() || e.Prefix.Bits() == found.Prefix.Bits() && e.Verdict == lists.Block {
+			found = &e
+		}
+	}
+	return found, err
+}
+
+// eventOf puts a row into words.
+func eventOf(row audit.Row) Event {
+	e := Event{Row: row, What: row.Decision, Why: []string{}}
+	words := map[string]string{
+		"succeeded": "signed in", "failed": "wrong password", "refused": "refused", "challenged": "asked for a CAPTCHA",
+		"waited": "told to wait", "abandoned": "given up before the password was looked at", "pretended": "answered as wrong, unlooked at",
+	}
+	if row.Kind != audit.KindAttempt {
+		e.What = cmp.Or(adminWords(row.Decision), row.Decision)
+		return e
+	}
+	e.What = words[row.Decision]
+	for code := range strings.SplitSeq(row.Reasons, ",") {
+		if code != "" {
+			e.Why = append(e.Why, guard.CodeWords(code))
+		}
+	}
+	switch {
+	case row.Sprayed():
+		e.Why = append(e.Why, "strangers try this password on many accounts")
+	case row.AtDevice():
+		e.Why = append(e.Why, "from a known device")
+	}
+	return e
+}
+
+// adminWords is what an administrator did, in words; empty for what needs none.
+func adminWords(code string) string {
+	return map[string]string{
+		"unlock": "unlocked", "forget-places": "places forgotten", "user-add": "account added", "user-passwd": "new password", "user-pass": "one-time code made",
+		"user-disable": "disabled", "user-enable": "enabled", "user-groups": "groups changed", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
+		"unlist": "taken off the lists", "not-me": "the owner said that it was not them",
+	}[code]
+}

@@ -1,0 +1,190 @@
+package control_test
+
+import (
+	"context"
+	"database/sql"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
+	"authguard/internal/lists"
+)
+
+// told writes what the world has seen into the audit log.
+func (d *desk) told(t *testing.T) {
+	t.Helper()
+	d.audit.Handle(d.w.Events())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.audit.Run(ctx)
+	d.w.ForgetEvents()
+}
+
+func (d *desk) lookUp(t *testing.T, account, address string) *control.LookUp {
+	t.Helper()
+	d.told(t)
+	from, _ := netip.ParseAddr(address)
+	l, err := d.LookUp(t.Context(), account, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Ensure that the sentence for the caller says what stands in their way, and the next one
+// what to do about it: for each way in which somebody cannot log in.
+func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		for _, name := range []string{"ann", "bob", "off", "must", "quiet", "hit"} {
+			d.user(t, name, "")
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(d.Disable(t.Context(), "admin:eve", "off"))
+		must(d.SetPassword(t.Context(), "admin:eve", "must", "long enough too", true))
+		const home, cafe = "192.0.2.1", "198.51.100.7"
+		d.w.Right(t, "bob", home)
+		says := func(account, address, said, next string) {
+			t.Helper()
+			l := d.lookUp(t, account, address)
+			if !strings.Contains(l.Said, said) || !strings.Contains(l.Next, next) {
+				t.Errorf("%q at %q:\n said %s\n want %s\n next %s\n want %s", account, address, l.Said, said, l.Next, next)
+			}
+			if strings.Contains(l.Said, "\n") || strings.Contains(l.Said, "  ") || !strings.HasSuffix(l.Said, ".") {
+				t.Errorf("that cannot be read aloud: %q", l.Said)
+			}
+		}
+		says("nobody", "", "There is no account with this name.", "how the name is spelt")
+		says("off", "", "has been disabled", "enable it under Accounts")
+		says("must", "", "one-time one", "new one under Accounts")
+		says("quiet", "", "Nothing stands in your way now: the next try", "try now")
+		says("bob", "", "the last try, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
+		says("", cafe, "Nothing stands against your address", "Ask for the user name")
+		d.w.Wrong(t, "ann", cafe)
+		d.w.Clock.Advance(2 * time.Minute)
+		says("ann", "", "the last try, 2 minutes ago from 198.51.100.7, had a wrong password", "Caps Lock")
+		for range 4 {
+			d.w.Wrong(t, "ann", cafe)
+			d.w.Clock.Advance(30 * time.Second)
+		}
+		says("ann", cafe, "so you solve a CAPTCHA first", "one-time code")
+		says("ann", "", "at your account, not necessarily yours", "one-time code")
+		p := d.w.Policy()
+		p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Refuse}}
+		must(d.w.SetPolicy(p))
+		says("ann", "", "so nothing is let in for another 23 hours 57 minutes", "Make sure that it is the owner; then make a one-time code")
+		for i := range 5 {
+			d.w.Wrong(t, "bob", netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}).String())
+		}
+		says("bob", "", "Where you have signed in before it works as ever.", "one-time code")
+		says("bob", home, "Nothing stands in your way now", "")
+		_, err := d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: lists.Block, For: 2 * time.Hour})
+		must(err)
+		says("ann", cafe, "blocked the address that you come from for another 2 hours", "take the block off")
+		if l := d.lookUp(t, "", cafe); l.Entry == nil || l.Entry.Prefix.String() != "198.51.100.0/24" {
+			t.Errorf("what blocks it: %+v", l.Entry)
+		}
+	})
+}
+
+// R23: ensure that places are listed although only digests of them are kept: by the
+// addresses that the audit log has, and the others as a number.
+func TestR23PlacesAreNamedByTheAuditLog(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.user(t, "ann", "ann@example.org")
+		d.w.Right(t, "ann", "192.0.2.9")
+		d.w.ForgetEvents() // no row was kept of it
+		d.w.Clock.Advance(time.Hour)
+		d.w.Right(t, "ann", "192.0.2.1")
+		d.w.Clock.Advance(time.Hour)
+		d.w.Right(t, "ann", "2001:db8::7")
+		d.w.Clock.Advance(time.Hour)
+		d.w.Wrong(t, "ann", "203.0.113.5")
+		l := d.lookUp(t, "Ann@Example.org", "")
+		if len(l.Places) != 2 || l.Unnamed != 1 || l.Places[0].Address.String() != "2001:db8::7" || l.Places[1].Address.String() != "192.0.2.1" {
+			t.Fatalf("%+v, %d without a name", l.Places, l.Unnamed)
+		}
+		if ago := l.Now.Sub(l.Places[1].Last); ago != 2*time.Hour {
+			t.Errorf("last used %v ago", ago)
+		}
+		if l.Failures != 1 || l.LastLogin.IsZero() || len(l.Recent) != 4 || l.Recent[0].What != "wrong password" || l.Recent[1].What != "signed in" {
+			t.Errorf("%+v, %+v", l.Outcome, l.Recent)
+		}
+		if l := d.lookUp(t, "ann", "192.0.2.9"); l.Unnamed != 0 || len(l.Places) != 3 {
+			t.Errorf("the address that is asked about has a name: %+v, %d", l.Places, l.Unnamed)
+		}
+		if err := d.ForgetPlaces(t.Context(), "admin:eve", "ann", netip.MustParseAddr("2001:db8::7")); err != nil {
+			t.Fatal(err)
+		}
+		if l := d.lookUp(t, "ann", ""); len(l.Places) != 1 || l.Unnamed != 1 {
+			t.Errorf("one was forgotten: %+v, %d", l.Places, l.Unnamed)
+		}
+		if err := d.ForgetPlaces(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		if l := d.lookUp(t, "ann", ""); len(l.Places)+l.Unnamed != 0 || l.Forgotten.IsZero() {
+			t.Errorf("all were forgotten: %+v, %d", l.Places, l.Unnamed)
+		}
+	})
+}
+
+// A directory stands in for another program's accounts.
+type directory map[string]accounts.Login
+
+func (d directory) FindForLogin(_ context.Context, name string) (accounts.Login, bool, error) {
+	login, found := d[name]
+	if login.Account == "broken" {
+		return login, false, context.DeadlineExceeded
+	}
+	return login, found, nil
+}
+
+// Ensure that nobody is told "no such account" of one that is kept elsewhere.
+func TestAnAccountThatIsKeptElsewhereIsLookedUpThere(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	people := directory{"ann": {Account: "ann"}, "off": {Account: "off"}, "broken": {Account: "broken"}}
+	usable := people["ann"]
+	usable.Password.Usable = true
+	people["ann"] = usable
+	app := false
+	d := newDeskWith(t, db, func(c *control.Config) {
+		c.Elsewhere, c.Source = "ldap", people
+		c.App = func(context.Context) (bool, error) { return app, nil }
+	})
+	notes := func(name string) (string, *control.Standing) {
+		t.Helper()
+		l := d.lookUp(t, name, "")
+		return strings.Join(l.Explanation.Notes, "; "), l.Account
+	}
+	for name, want := range map[string]struct{ state, note string }{
+		"ann":    {control.Active, ""},
+		"off":    {control.Disabled, "disabled where it is kept (accounts.source is ldap)"},
+		"nobody": {control.NoAccount, "(accounts.source is ldap) there is none of this name"},
+		"broken": {control.NotKnown, "cannot be asked just now"},
+	} {
+		if note, is := notes(name); is.State != want.state || is.Kept != "ldap" || !strings.Contains(note, want.note) || (note == "") != (want.note == "") {
+			t.Errorf("%s: %+v, %q", name, is, note)
+		}
+	}
+	app = true
+	if note, is := notes("nobody"); is.State != control.NotKnown || is.Kept != control.InApp || !strings.Contains(note, "it alone knows") {
+		t.Errorf("behind an app: %+v, %q", is, note)
+	}
+	if note, err := d.Unknown(t.Context(), "nobody"); note != "" || err != nil {
+		t.Errorf("unlocking warns of %q, %v", note, err)
+	}
+}

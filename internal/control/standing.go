@@ -1,0 +1,105 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"authguard/internal/accounts"
+)
+
+// States of an account.
+const (
+	Active     = "active"
+	Disabled   = "disabled"
+	MustChange = "must-change" // its password is good for choosing another one only
+	NoAccount  = "none"
+	NotKnown   = "not-known" // who keeps the accounts cannot be asked
+)
+
+// A Standing is what is known of an account beside its counters.
+type Standing struct {
+	State string `json:"state"`
+	// Kept says where: "authguard", what accounts.source says, or "app" for what is kept
+	// behind the proxy or the decision API, which only the app can look into.
+	Kept  string        `json:"kept"`
+	Email string        `json:"email,omitempty"`
+	Role  accounts.Role `json:"role,omitempty"`
+}
+
+// InApp is where accounts are that authguard cannot look up.
+const InApp = "app"
+
+// Kept is where the accounts of the realm's people are: see Standing.
+func (c *Control) Kept(ctx context.Context) (string, error) {
+	if c.config.App != nil {
+		if app, err := c.config.App(ctx); app || err != nil {
+			return InApp, err
+		}
+	}
+	return cmp.Or(c.config.Elsewhere, ours), nil
+}
+
+const ours = "authguard"
+
+// Standing is that of a canonical name.
+func (c *Control) Standing(ctx context.Context, name string) (Standing, error) {
+	kept, err := c.Kept(ctx)
+	if err != nil {
+		return Standing{}, err
+	}
+	own, err := c.config.Accounts.Get(ctx, name)
+	switch {
+	case err == nil && (c.config.Elsewhere == "" || own.Role == accounts.Admin):
+		return Standing{State: stateOf(own), Kept: ours, Email: own.Email, Role: own.Role}, nil
+	case err != nil && !errors.Is(err, accounts.ErrUnknown):
+		return Standing{}, err
+	case kept == InApp:
+		return Standing{State: NotKnown, Kept: kept}, nil
+	case c.config.Elsewhere == "":
+		return Standing{State: NoAccount, Kept: kept}, nil
+	}
+	login, found, err := c.config.Source.FindForLogin(ctx, name)
+	switch {
+	case err != nil:
+		c.config.Log.Warn("where an account is kept could not be asked", "source", kept, "error", err)
+		return Standing{State: NotKnown, Kept: kept}, nil
+	case !found:
+		return Standing{State: NoAccount, Kept: kept}, nil
+	case !login.Password.Usable:
+		return Standing{State: Disabled, Kept: kept, Email: login.Email}, nil
+	}
+	return Standing{State: Active, Kept: kept, Email: login.Email, Role: accounts.User}, nil
+}
+
+func stateOf(a accounts.Account) string {
+	switch {
+	case a.Disabled:
+		return Disabled
+	case a.MustChange:
+		return MustChange
+	}
+	return Active
+}
+
+// note is what a standing adds to an explanation; empty for an account like any other.
+func (s Standing) note() string {
+	switch {
+	case s.State == MustChange:
+		return "the account's password is good for choosing another one only"
+	case s.State == Disabled && s.Kept == ours:
+		return "the account is disabled, so even its right password looks wrong"
+	case s.State == Disabled:
+		return fmt.Sprintf("the account is disabled where it is kept (accounts.source is %s), so even its right password looks wrong", s.Kept)
+	case s.State == NoAccount && s.Kept == ours:
+		return "authguard's own account table has no account of this name"
+	case s.State == NoAccount:
+		return fmt.Sprintf("where accounts are kept (accounts.source is %s) there is none of this name", s.Kept)
+	case s.State == NotKnown && s.Kept == InApp:
+		return "the app keeps the accounts: it alone knows whether there is one of this name"
+	case s.State == NotKnown:
+		return fmt.Sprintf("where accounts are kept (accounts.source is %s) cannot be asked just now", s.Kept)
+	}
+	return ""
+}
