@@ -128,6 +128,10 @@ func TestBrowsersComeBackToTheWholeAddress(t *testing.T) {
 			}
 		}
 	}
+	// nginx' X-Original-URL alone says that the client came over TLS.
+	if got := shared.ask("/auth/denied", nil, "X-Original-URL", "https://app.example.org/x").Header().Get("Location"); got != "https://login.example.org/.authguard/login?next=https%3A%2F%2Fapp.example.org%2Fx" {
+		t.Errorf("nginx' client is sent to %q", got)
+	}
 	// Traefik asks at our own address, against which it reads a path.
 	w := alone.ask("/auth/verify", nil, "Host", "127.0.0.1:8080", "X-Forwarded-Host", "app.example.org", "X-Forwarded-Uri", "/x", "X-Forwarded-Proto", "https")
 	if got := w.Header().Get("Location"); got != "https://app.example.org/.authguard/login?next=%2Fx" {
@@ -230,6 +234,8 @@ func TestR9WhatIsAskedForIsSaidByConfiguredProxiesAlone(t *testing.T) {
 		{"two methods", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET", "X-Original-Method", "POST"}, 400},
 		{"no path", in, []string{"X-Forwarded-Uri", "https://app.example.org/public/x"}, 400},
 		{"a line end", in, []string{"X-Forwarded-Uri", "/public/x\r\nSet-Cookie: a=b"}, 400},
+		{"a line end in the method", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Method", "GET\r\nX: y"}, 400},
+		{"a line end in the host", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Host", "a\r\nX: y"}, 400},
 		{"too long", in, []string{"X-Forwarded-Uri", "/" + strings.Repeat("x", 17<<10)}, 400},
 		{"the group's path", in, []string{"X-Forwarded-Uri", "/admin/x"}, 403},
 		{"the group's path, spelt", in, []string{"X-Forwarded-Uri", "/public/..%2fadmin/x"}, 403},

@@ -187,7 +187,7 @@ func (c *compiled) names(method string) bool {
 func isHost(pattern, host string) bool {
 	pattern = strings.ToLower(pattern)
 	if suffix, below := strings.CutPrefix(pattern, "*"); below {
-		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+		return strings.HasSuffix(host, suffix)
 	}
 	return pattern == host
 }

@@ -122,6 +122,13 @@ func TestAMethodInOtherLettersIsClosedAndOpensNothing(t *testing.T) {
 			t.Errorf("%q: %v, want %v", method, got, want)
 		}
 	}
+	if got := rules.Of(access.Request{Host: "a", Method: "PUT", Path: "/api/x", Overridden: true}).Meets(true, nil); got != access.Refused {
+		t.Errorf("a PUT that may be a POST: %v", got)
+	}
+	never := compile(t, access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody}, access.Rule{Paths: []string{"/x/*"}, Groups: []string{"staff"}})
+	if got := never.Of(access.Request{Host: "a", Method: "GET"}).Meets(true, []string{"staff"}); got != access.Refused {
+		t.Errorf("what may be for nobody, and may be for staff: %v", got)
+	}
 	for method, want := range map[string]bool{"PROPFIND": true, "propfind": false} {
 		if got := rules.Of(access.Request{Host: "a", Method: method, Path: "/x"}).Nothing(); got != want {
 			t.Errorf("%q opens: %t", method, got)
