@@ -39,6 +39,7 @@ test: need ## Every test, with the race detector
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps
 	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard ./deploy
+	FULL_SIZE=1 go test -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard
 
 long: need ## The long form: simulated weeks and every fuzz target for 30 s, after the tests
 	$(MAKE) test

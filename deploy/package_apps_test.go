@@ -165,7 +165,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 // reads archives as podman does, takes it apart.
 func TestAppsTheImageIsTheDockerfiles(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can give files away")
+		t.Fatal("only root can give files away: run make test-apps as root, in a container or on CI")
 	}
 	archive, other := made(t, doctest.Root(t), "image", "1.2.3", t.TempDir()), made(t, doctest.Root(t), "image", "1.2.3", t.TempDir())
 	if err := exec.Command("cmp", archive, other).Run(); err != nil {

@@ -168,9 +168,29 @@ func scalar(n ast.Node) (text string, quoted, ok bool) {
 		return t.Value, t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType, true
 	case ast.LiteralType:
 		return n.(*ast.LiteralNode).Value.Value, true, true
+	case ast.MappingType:
+		text, ok = unspaced(n.(*ast.MappingNode))
+		return text, false, ok
 	default:
 		return "", false, false
 	}
+}
+
+// unspaced is the plain text that the library takes for a mapping: in a list inside
+// braces, as in {addresses: [127.0.0.1:6379]}, it ends a key at any colon, where YAML
+// wants a space behind it.
+func unspaced(m *ast.MappingNode) (string, bool) {
+	if len(m.Values) != 1 || m.IsFlowStyle {
+		return "", false
+	}
+	pair := m.Values[0]
+	key, keyQuoted, keyOK := scalar(pair.Key)
+	value, valueQuoted, valueOK := scalar(pair.Value)
+	colon, begins := pair.Start.Position, pair.Value.GetToken().Position
+	if keyQuoted || valueQuoted || !keyOK || !valueOK || begins.Line != colon.Line || begins.Column != colon.Column+1 {
+		return "", false
+	}
+	return key + ":" + value, true
 }
 
 // kindOf names what a value is instead of what was wanted.

@@ -50,6 +50,27 @@ func TestTheFileGoesOverTheDefaults(t *testing.T) {
 	}
 }
 
+// The YAML library takes a colon in a list inside braces for the end of a key.
+func TestAddressesAreReadInEveryStyle(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"redis: {mode: cluster, addresses: [127.0.0.1:6379, redis:6379, '[::1]:6379']}",
+		"redis: {mode: cluster, addresses: ['127.0.0.1:6379', \"redis:6379\", \"[::1]:6379\"]}",
+		"redis:\n  mode: cluster\n  addresses: [127.0.0.1:6379, redis:6379, '[::1]:6379']",
+		"redis:\n  mode: cluster\n  addresses:\n    - 127.0.0.1:6379\n    - redis:6379\n    - '[::1]:6379'",
+	} {
+		c, err := config.Parse("test.yaml", []byte(text), nil)
+		if err != nil || !slices.Equal(c.Redis.Addresses, []string{"127.0.0.1:6379", "redis:6379", "[::1]:6379"}) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"{addresses: [redis: 6379]}", "{addresses: [{redis: 6379}]}", "{addresses: ['redis':6379]}", "{addresses: [redis:'6379']}"} {
+		if _, err := config.Parse("test.yaml", []byte("redis: "+text), nil); err == nil || !strings.Contains(err.Error(), "redis.addresses[0]: must be a single value, not a mapping") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestVariablesGoOverTheFile(t *testing.T) {
 	t.Parallel()
 	l := load(t, "listen: ':1'\nsite:\n  cool_down: 1h\n  floor: 40\n", []string{

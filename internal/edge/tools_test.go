@@ -30,7 +30,7 @@ func everything() map[string][]guard.Listing {
 func inNamespace(t *testing.T, script string) (string, error) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rn", "true").CombinedOutput(); err != nil {
-		t.Skipf("this machine gives no network namespace, so the kernel cannot be asked: %s", out)
+		t.Fatalf("this machine gives no network namespace, so the kernel cannot be asked; run the tests as root, or allow user namespaces: %s", out)
 	}
 	cmd := exec.Command("unshare", "-rn", "bash", "-eu", "-o", "pipefail", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
