@@ -41,9 +41,10 @@ test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; 
 	go test -tags apps -count=1 -timeout 30m -run 'Apps' ./internal/appstest ./cmd/authguard ./deploy
 	FULL_SIZE=1 go test -count=1 -timeout 30m -run 'LimitEveryTime' ./cmd/authguard
 
-long: need ## The long form: simulated weeks and every fuzz target for 30 s, after the tests
+long: need ## The long form: simulated weeks, random histories and every fuzz target for 30 s, after the tests
 	$(MAKE) test
 	FULL_SIZE=1 go test -v -count=1 -run 'TestR28ABotnet|TestR28FiftyStaleProgramsPut' .
+	go test -count=1 -timeout 60m -rapid.checks 1000 ./internal/redisstore
 	./.ci/fuzz 30s
 
 faults: need ## Break Redis and nodes under load, and print what that cost

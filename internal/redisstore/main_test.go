@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,16 @@ import (
 	"authguard/trusted"
 	"authguard/trusted/trustedtest"
 )
+
+// TestMain draws fewer random histories than rapid would by itself, since each goes
+// through Redis. `make long` asks for more.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks").Value; checks.String() == "100" { // rapid's own number
+		_ = checks.Set("25")
+	}
+	os.Exit(m.Run())
+}
 
 // claims are what holds on every kind of Redis.
 var claims = map[string]func(t *testing.T, on redisOf){
