@@ -22,9 +22,9 @@ import (
 
 const noDelay = "limits: {pair_delay: {first: 0s}}\n"
 
-// runs is how often a burst is tried: a race is lost now and then. The long suite tries
+// bursts is how often a burst is tried: a race is lost now and then. The long suite tries
 // twenty times.
-func runs() int {
+func bursts() int {
 	if os.Getenv("FULL_SIZE") != "" {
 		return 20
 	}
@@ -33,11 +33,11 @@ func runs() int {
 
 func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {
 	var users []string
-	for run := range 2 * runs() {
+	for run := range 2 * bursts() {
 		users = append(users, fmt.Sprintf("victim%d", run))
 	}
 	s := newServer(t, quiet+noDelay, users...)
-	for run := range runs() {
+	for run := range bursts() {
 		for kind, address := range []func(i int) string{
 			func(int) string { return loopback(10+run, 0) },
 			func(i int) string { return loopback(40+run, i%100) },

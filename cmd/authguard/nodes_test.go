@@ -84,7 +84,7 @@ func TestBurstOverThreeNodesGetsExactlyTheLimitEveryTime(t *testing.T) {
 	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
 		t.Run(name, func(t *testing.T) {
 			var users []string
-			for run := range runs() {
+			for run := range bursts() {
 				users = append(users, fmt.Sprintf("victim%d", run))
 			}
 			// A node waits this long for those that another one checks.
