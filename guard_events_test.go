@@ -206,6 +206,85 @@ func TestR17AnEventThatIsChallengedTakesOneSolve(t *testing.T) {
 	})
 }
 
+// Wrong answers to challenges are bounded by address. Of events that come without one
+// they are bounded by account or subject: with one bound for all, sixty wrong answers a
+// minute closed the event to everybody.
+func TestR26WrongAnswersOfOneSubjectCloseNothingToAnother(t *testing.T) {
+	t.Parallel()
+	for _, by := range []guard.SubjectKind{guard.OnSubject, guard.OnAccount} {
+		each(t, limited(map[string][]guard.EventLimit{"card": {{Count: 1, Window: time.Hour, Then: guard.Challenge, By: by}}}), func(t *testing.T, w *world.World) {
+			of := func(name string) guard.Subjects {
+				if by == guard.OnAccount {
+					return guard.Subjects{Account: name}
+				}
+				return guard.Subjects{Subject: name}
+			}
+			answer := func(name, answer string) guard.Decision {
+				s := of(name)
+				issued, err := w.IssueFor(t.Context(), "card", s, count(t, w, "card", s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Solve = challenge.Solve{ID: issued.ID, Answer: answer}
+				return count(t, w, "card", s)
+			}
+			count(t, w, "card", of("attacker"))
+			count(t, w, "card", of("victim"))
+			for i := range 60 {
+				if d := answer("attacker", "wrong"); d.Action != guard.Challenge {
+					t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
+				}
+			}
+			if d := answer("attacker", world.Answer); d.Action != guard.Wait || !d.Reasons.Has(guard.TooManyAnswers) {
+				t.Errorf("the attacker: %v %v", d.Action, d.Reasons.Codes())
+			}
+			if d := answer("victim", world.Answer); d.Action != guard.Proceed {
+				t.Errorf("the victim: %v %v", d.Action, d.Reasons.Codes())
+			}
+		})
+	}
+}
+
+// What is counted against an account's logins makes no event's challenge dearer, and
+// while the site is attacked events get no more pictures without work than logins.
+func TestAnEventsChallengeIsAsDearAsTheSiteAsksFor(t *testing.T) {
+	t.Parallel()
+	o := limited(map[string][]guard.EventLimit{"reset": {{Count: 1, Window: time.Hour, Then: guard.Challenge, By: guard.OnAccount}}})
+	o.Work = true
+	w := world.New(t, o)
+	for i := range 5 {
+		w.Wrong(t, "alice", address(i))
+	}
+	for i := 5; i < 45; i++ {
+		a := world.From("alice", address(i))
+		d := w.Wrong(t, "alice", address(i))
+		a.Solve = w.Works(t, a, d)
+		w.Try(t, a, "wrong")
+	}
+	picture := func(account string, i int) guard.Decision {
+		s := guard.Subjects{Account: account, Address: netip.MustParseAddr(address(i))}
+		count(t, w, "reset", s)
+		issued, err := w.IssueFor(t.Context(), "reset", s, count(t, w, "reset", s))
+		if err != nil || issued.PoW == nil || issued.PoW.Work != 100 {
+			t.Fatalf("%s: work %+v, %v", account, issued.PoW, err)
+		}
+		s.Solve = challenge.Solve{ID: issued.ID, Answer: world.Answer}
+		return count(t, w, "reset", s)
+	}
+	if d := picture("alice", 100); d.Action != guard.Proceed {
+		t.Errorf("alice: %v %v", d.Action, d.Reasons.Codes())
+	}
+	w.Force(t)
+	for i := range guard.PicturesPerMinute {
+		if d := picture(fmt.Sprint("user", i), 200+i); d.Action != guard.Proceed && i < guard.PicturesPerMinute-1 {
+			t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
+		}
+	}
+	if d := picture("another", 300); d.Action != guard.Wait || !d.Reasons.Has(guard.TooManyPictures) {
+		t.Errorf("one picture more in this minute: %v %v", d.Action, d.Reasons.Codes())
+	}
+}
+
 func TestListsAndMonitorHoldForEvents(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, limited(map[string][]guard.EventLimit{"call": {
