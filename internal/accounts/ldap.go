@@ -168,9 +168,6 @@ func (l *LDAP) Verify(ctx context.Context, name, password string) (Login, bool, 
 }
 
 func (l *LDAP) bind(ctx context.Context, dn, password string) (ok bool, err error) {
-	if dn == "" { // whatever the directory says: that is a bind as nobody, who is let in (RFC 4513, 5.1.1)
-		return false, nil
-	}
 	err = l.binds.do(ctx, func(c *ldap.Conn) error { return c.Bind(dn, password) })
 	switch {
 	case err == nil:
