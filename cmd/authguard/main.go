@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	_ "time/tzdata" // for quiet hours: not every machine has its own
 
 	"github.com/alecthomas/kong"
 

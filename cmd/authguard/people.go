@@ -18,6 +18,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/database"
 	"authguard/internal/events"
+	"authguard/internal/mail"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -196,12 +197,12 @@ func (r *realm) openMailer() error {
 	if m.Server == "" {
 		return nil
 	}
-	smtp, err := passes.NewSMTP(m.Server.Reveal(), m.From)
+	server, err := mail.New(m.Server.Reveal(), m.From)
 	if err != nil {
 		return fmt.Errorf("mail.server: %w", err)
 	}
 	p.mailer = passes.NewMailer(passes.MailerConfig{
-		Codes: p.passes, Find: p.mailbox, Send: smtp.Send, Origin: r.config.Origin, Log: r.log,
+		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
 			if err := r.control.PassIssued(ctx, "mail", account, expires); err != nil {
 				r.log.Error("a one-time code was sent and is not on record", "error", err)

@@ -154,7 +154,7 @@ func (r *realm) cookieKeys() ([][]byte, error) {
 
 // raise sends an alert of this realm.
 func (r *realm) raise(kind alerts.Kind, title, body string) {
-	r.site.watch.alerts.Raise(kind, title, alerts.InRealm(r.name, body))
+	r.site.watch.alerts.RaiseIn(r.name, kind, title, body)
 }
 
 // forgottenProxy is the kind of an alert.

@@ -29,6 +29,7 @@ func (s *site) tidy(ctx context.Context) {
 		purge func(context.Context) (rows int64, err error)
 	}{
 		{"audit", s.watch.purge},
+		{"alerts", s.watch.alerts.Purge},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"sessions", s.main().people.sessions.Purge},
 		{"passes", s.main().people.passes.Purge},

@@ -33,7 +33,8 @@ type watch struct {
 func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
-	if w.alerts, err = alerts.New(alertConfig(loaded.Config), log); err != nil {
+	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
+	if w.alerts, err = alerts.New(alertConfig(loaded.Config), kept, log); err != nil {
 		return nil, err
 	}
 	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
@@ -45,7 +46,8 @@ func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, 
 }
 
 func alertConfig(c config.Config) alerts.Config {
-	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour}
+	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio}
+	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.Quiet) // which was checked
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
@@ -84,8 +86,8 @@ func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{
-			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Channel + " is dead",
-			Text: fmt.Sprintf("Since %s %d tries have failed, and %d alerts wait: %v. They go out once it works; "+
+			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Name + " is dead",
+			Text: fmt.Sprintf("Since %s %d tries have failed, and %d alerts wait: %s. They go out once it works; "+
 				"authguard doctor --alerts sends a test.", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting, dead.Why),
 		})
 	}

@@ -2,23 +2,30 @@
 // CAPTCHA mode went on or off, an attack began or ended, an account is under
 // attack, a login succeeded after many wrong passwords.
 //
-// [Alerter] watches the event bus for these edges, logs each at once, and sends
-// it to every channel (any shoutrrr URL). Channels are independent: each
-// bundles alerts that come close together, keeps to a ceiling per hour, and
-// retries until it gets through. The backlog is bounded; beyond the bound
-// alerts are only counted. So a dead mail server delays no login and loses no
-// alert while the process lives. What is undelivered when the process ends is
-// in the log only.
+// [Alerter] watches the event bus for these edges, logs each at once, and puts it
+// into an outbox in the database, from where every channel delivers it at least once:
+// by mail, chat, ntfy or a signed webhook. Channels are independent: each
+// bundles alerts that come close together, keeps to quiet hours and to a ceiling per
+// hour, and retries until it gets through. Of several nodes one at a time sends. The
+// backlog is bounded; beyond the bound alerts are only counted. So a dead mail
+// server delays no login and loses no alert.
 //
 // Titles are constant text. A stranger's input appears only in bodies, escaped
 // by [Name].
 package alerts
 
 import (
+	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -28,64 +35,9 @@ import (
 	"authguard/internal/events"
 )
 
-// A Kind is a stable code for what an alert is about. Callers of
-// [Alerter.Raise] add their own, such as "redis-lost".
-type Kind string
-
-// The kinds that the Alerter finds in the events.
-const (
-	ModeOn            Kind = "captcha-mode-on"
-	ModeOff           Kind = "captcha-mode-off"
-	AttackBegan       Kind = "attack-began"
-	AttackEnded       Kind = "attack-ended"
-	AccountAttacked   Kind = "account-attacked"
-	SuspiciousSuccess Kind = "suspicious-success"
-	SprayedRight      Kind = "sprayed-password-right"
-	Sprayed           Kind = "password-sprayed"
-	ChannelDead       Kind = "alert-channel-dead"
-	ChannelBack       Kind = "alert-channel-back"
-	SteadyPressure    Kind = "steady-pressure"
-	EventLimit        Kind = "event-limit"
-	EventQuiet        Kind = "event-quiet"
-)
-
-var titles = map[Kind]string{
-	ModeOn:            "CAPTCHA mode is on",
-	ModeOff:           "CAPTCHA mode is off",
-	AttackBegan:       "An attack on the login began",
-	AttackEnded:       "The attack on the login ended",
-	AccountAttacked:   "Accounts are under attack",
-	ChannelDead:       "An alert channel is dead",
-	ChannelBack:       "An alert channel works again",
-	SprayedRight:      "A stranger has an account's right password, which is tried on many accounts",
-	Sprayed:           "One password is being tried on many accounts",
-	SuspiciousSuccess: "A suspicious login succeeded from a new place",
-	EventLimit:        "A limit on events was reached",
-	EventQuiet:        "A limit on events is quiet again",
-	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
-}
-
-// atOnce reports whether the kind does not wait for a bundle.
-func (k Kind) atOnce() bool { return k == ModeOn }
-
-// important reports whether the kind may use the part of the ceiling that is
-// reserved. Such alerts are also the last to be counted instead of kept.
-func (k Kind) important() bool {
-	return k == ModeOn || k == ModeOff || k == AttackBegan || k == AttackEnded
-}
-
-// An alert is one notification. IDs ascend.
-type alert struct {
-	id    uint64
-	at    time.Time
-	kind  Kind
-	title string
-	body  string
-}
-
 // Config says whom to notify and how often.
 type Config struct {
-	// To are shoutrrr addresses, one for each channel. They hold secrets and
+	// To are the addresses of channels; see docs/alerts.md. They hold secrets and
 	// are never printed. None: alerts go to the log only.
 	To []string
 	// Bundle is how long the first alert of a message waits for others; 0: not
@@ -93,35 +45,67 @@ type Config struct {
 	Bundle time.Duration
 	// PerHour is the most messages to one channel in any hour; at least 1.
 	PerHour int
+	// Quiet are hours in which only important alerts go out.
+	Quiet Quiet
+	// Private are the networks within which a web hook may be, beside the internet.
+	Private []netip.Prefix
+	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
+	// 0: nobody is told.
+	FailureRatio float64
+}
+
+// A Store is where alerts are kept. The zero one keeps them in memory.
+type Store struct {
+	DB *sql.DB // migrated
+	// Secret keys the names of channels in the database; all nodes have the same.
+	Secret []byte
+	// Alone says that no other process uses the database.
+	Alone bool
+	Now   func() time.Time // default time.Now
 }
 
 // An Alerter watches the event bus and notifies people. Make one with [New].
-// Its methods are safe for concurrent use, and only Run waits for the network.
+// Its methods are safe for concurrent use, and only Run, Test and Recent wait.
 type Alerter struct {
 	logger  *slog.Logger
-	dial    func(url string) (sender, error)
-	changed chan struct{} // some channels may not be running yet
+	store   Store
+	box     outbox
+	history *history
+	node    string
+	dial    func(t target, private []netip.Prefix) sender
+	changed chan struct{} // some channels may not be running yet, or are gone
 
 	mu       sync.Mutex
+	config   Config
 	watchers map[string]*watcher // by realm
 	channels []*channel
-	lastID   uint64
+	lastID   int64
 }
 
 var _ events.Sink = (*Alerter)(nil)
 
 // New returns an Alerter that logs to logger, which must not be nil.
-func New(cfg Config, logger *slog.Logger) (*Alerter, error) {
-	return newAlerter(cfg, logger, dial)
+func New(cfg Config, store Store, logger *slog.Logger) (*Alerter, error) {
+	return newAlerter(cfg, store, logger, dial)
 }
 
-func newAlerter(cfg Config, logger *slog.Logger, dial func(string) (sender, error)) (*Alerter, error) {
-	a := &Alerter{logger: logger, dial: dial, changed: make(chan struct{}, 1), watchers: map[string]*watcher{}}
-	if err := a.Reconfigure(cfg); err != nil {
-		return nil, err
+func newAlerter(cfg Config, store Store, logger *slog.Logger, dial func(target, []netip.Prefix) sender) (*Alerter, error) {
+	if store.Now == nil {
+		store.Now = time.Now
 	}
-	return a, nil
+	a := &Alerter{
+		logger: logger, store: store, box: &memoryBox{shelves: map[string]orphan{}}, history: &history{db: store.DB, log: logger},
+		node: rand.Text(), dial: dial, changed: make(chan struct{}, 1), watchers: map[string]*watcher{},
+	}
+	if store.DB != nil {
+		a.box = &sqlBox{store.DB, store.Now}
+	} else {
+		a.store.Alone = true
+	}
+	return a, a.Reconfigure(cfg)
 }
+
+func (a *Alerter) now() time.Time { return a.store.Now() }
 
 // Reconfigure adopts a configuration as a whole or, with an error, not at all.
 // Channels that stay keep their backlog and their ceiling. The backlog of a
@@ -130,77 +114,107 @@ func newAlerter(cfg Config, logger *slog.Logger, dial func(string) (sender, erro
 func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	channels, err := a.build(cfg)
+	if cfg.Bundle < 0 || cfg.PerHour < 1 {
+		return errors.New("alerts: bundle must not be negative, and per_hour must be at least 1")
+	}
+	targets, err := targets(cfg.To)
 	if err != nil {
 		return err
 	}
-	var rest digest
+	var channels []*channel
+	for _, t := range targets {
+		channels = append(channels, a.channel(t, cfg))
+	}
 	for _, c := range a.channels {
 		if !slices.Contains(channels, c) {
-			rest.merge(c.close())
+			c.close()
 		}
 	}
-	heirs := 0
-	for _, c := range channels {
-		c.configure(cfg)
-		if !slices.Contains(a.channels, c) {
-			c.digest = rest.snapshot()
-			heirs++
-		}
-	}
-	if n := rest.len(); n > 0 && heirs == 0 {
-		a.logger.Warn("alerts dropped with their channel", "count", n)
-	}
-	a.channels = channels
+	a.channels, a.config = channels, cfg
 	poke(a.changed)
 	return nil
 }
 
-// build returns the channels of a configuration and reuses present ones. It
-// changes nothing.
-func (a *Alerter) build(cfg Config) (channels []*channel, err error) {
-	if cfg.Bundle < 0 || cfg.PerHour < 1 {
-		return nil, errors.New("alerts: bundle must not be negative, and per_hour must be at least 1")
-	}
-	for i, address := range cfg.To {
-		for _, url := range expand(address) {
-			same := func(c *channel) bool { return c.url == url }
-			if slices.ContainsFunc(channels, same) {
-				continue
-			}
-			if at := slices.IndexFunc(a.channels, same); at >= 0 {
-				channels = append(channels, a.channels[at])
-				continue
-			}
-			s, err := a.dial(url)
-			if err != nil {
-				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
-			}
-			channels = append(channels, newChannel(url, label(i, url), s, a.logger, a.channelChanged))
+// channel is the present one of an address, or a new one. What it sends with is always
+// new: the networks that it may reach can have changed.
+func (a *Alerter) channel(t target, cfg Config) *channel {
+	id := a.idOf(t)
+	var c *channel
+	if at := slices.IndexFunc(a.channels, func(c *channel) bool { return c.id == id }); at >= 0 {
+		c = a.channels[at]
+	} else {
+		c = &channel{
+			id: id, node: a.node, box: a.box, now: a.now, logger: a.logger, wake: make(chan struct{}, 1), made: a.now(),
+			edge: a.channelChanged, gone: func() { poke(a.changed) },
 		}
+		c.life, c.cancel = context.WithCancel(context.Background())
 	}
-	return channels, nil
+	c.configure(rules{cfg.Bundle, cfg.PerHour, cfg.Quiet, a.store.Alone}, t, a.dial(t, cfg.Private))
+	return c
+}
+
+// idOf names a channel in the database. Whoever reads that can neither see an address
+// nor try what it may be.
+func (a *Alerter) idOf(t target) string {
+	sum := hmac.New(sha256.New, a.store.Secret)
+	sum.Write([]byte("alert channel " + t.raw))
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // Run sends until ctx ends, starting with what was raised before. Then each
-// channel tries once more, for a few seconds at most, and logs what it could
-// not deliver. Stop the bus first.
+// channel tries once more, for a few seconds at most. Stop the bus first.
 func (a *Alerter) Run(ctx context.Context) {
-	var sending sync.WaitGroup
-	defer sending.Wait()
+	var working sync.WaitGroup
+	defer working.Wait()
+	if a.history.db != nil {
+		working.Go(func() { a.history.run(ctx) })
+	}
 	for {
 		a.mu.Lock()
 		for _, c := range a.channels {
 			if !c.running {
 				c.running = true
-				sending.Go(func() { c.run(ctx) })
+				working.Go(func() { c.run(ctx) })
 			}
 		}
 		a.mu.Unlock()
+		a.adopt(ctx)
 		select {
 		case <-a.changed:
+		case <-time.After(leftAfter):
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// adopt hands what waits in channels that nobody has any more to those that came in
+// their place.
+func (a *Alerter) adopt(ctx context.Context) {
+	a.mu.Lock()
+	channels, since := slices.Clone(a.channels), a.now()
+	a.mu.Unlock()
+	if !a.store.Alone {
+		since = since.Add(-leftAfter) // another node may not have the new configuration yet
+	}
+	var mine []string
+	for _, c := range channels {
+		mine = append(mine, c.id)
+	}
+	orphans, err := a.box.abandoned(ctx, mine, since)
+	if err != nil && ctx.Err() == nil {
+		a.logger.Error("alerts of former channels cannot be looked for", "error", err)
+	}
+	for _, one := range orphans {
+		rest, heirs := shelf{Waiting: one.Waiting, Open: one.Open}, 0
+		for _, c := range channels {
+			if c.made.After(one.seen.Add(-leftAfter)) {
+				c.inherit(rest)
+				heirs++
+			}
+		}
+		if n := rest.len(); n > 0 && heirs == 0 {
+			a.logger.Warn("alerts dropped with their channel", "count", n)
 		}
 	}
 }
@@ -209,7 +223,7 @@ func (a *Alerter) Run(ctx context.Context) {
 func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
-		w = &watcher{attacked: make(map[string]time.Time), raise: func(at time.Time, kind Kind, body string) { a.raise(at, kind, InRealm(realm, body)) }}
+		w = newWatcher(func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
 		a.watchers[realm] = w
 	}
 	return w
@@ -236,7 +250,9 @@ func (a *Alerter) Handle(batch []guard.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range batch {
-		a.watcher(batch[i].Realm).event(&batch[i])
+		w := a.watcher(batch[i].Realm)
+		w.ratio.floor = a.config.FailureRatio
+		w.event(&batch[i])
 	}
 }
 
@@ -254,84 +270,119 @@ func (a *Alerter) Tick(time.Time) {}
 // Raise sends an alert of the caller's. The kind is a stable code and groups
 // alerts in a message; the title is constant text; the body may have several
 // lines and must pass a stranger's input through [Name].
-func (a *Alerter) Raise(kind Kind, title, body string) {
+func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, title, body) }
+
+// RaiseIn is Raise about a realm, which the body then names.
+func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tell(alert{at: time.Now(), kind: kind, title: titleText(title), body: bodyText(body)})
+	a.raise(a.now(), realm, kind, title, body)
 }
 
 // Spray raises the alert of a password that strangers try on many accounts.
 func (a *Alerter) Spray(s failures.Spray) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(time.Now(), Sprayed, fmt.Sprintf("it was wrong at %d accounts, from at least %d addresses, since %s. From strangers' places it is not enough any more, even where it is right",
+	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("it was wrong at %d accounts, from at least %d addresses, since %s. From strangers' places it is not enough any more, even where it is right",
 		s.Accounts, s.Addresses, clock(s.Since)))
 }
 
-// raise is the watcher's way to raise an alert; the caller holds the lock.
-func (a *Alerter) raise(at time.Time, kind Kind, body string) {
-	a.tell(alert{at: at, kind: kind, title: titles[kind], body: body})
+// raise tells everybody; the caller holds the lock.
+func (a *Alerter) raise(at time.Time, realm string, kind Kind, title, body string) {
+	a.tell(nil, Alert{At: at, Realm: events.RealmName(cmp.Or(realm, guard.DefaultRealm)), Kind: kind, Title: titleText(title), Body: bodyText(InRealm(cmp.Or(realm, guard.DefaultRealm), body))})
 }
 
-// A DeadChannel is one whose last message could not be sent.
-type DeadChannel struct {
-	Channel string // its position and kind, such as "to[0] (smtp)"
-	Since   time.Time
-	Tries   int
-	Waiting int   // alerts
-	Why     error // without secrets
-}
-
-// Dead are the channels that nobody hears from at the moment.
-func (a *Alerter) Dead() (all []DeadChannel) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// tell logs an alert and gives it to all channels but one; the caller holds the lock.
+func (a *Alerter) tell(except *channel, one Alert) {
+	var salt [3]byte
+	_, _ = rand.Read(salt[:])
+	// As in the audit log: it ascends here, and hardly ever meets another node's.
+	id := a.now().UnixMilli()<<20 | int64(salt[0])<<12 | int64(salt[1])<<4 | int64(salt[2])>>4
+	a.lastID = max(id, a.lastID+1)
+	one.ID = a.lastID
+	a.logger.Warn("alert raised", "kind", one.Kind, "title", one.Title, "body", one.Body)
+	a.history.add(one)
 	for _, c := range a.channels {
-		if state, dead := c.state(); dead {
-			all = append(all, state)
-		}
-	}
-	return all
-}
-
-// channelChanged tells the other channels that one is dead, or works again: who
-// reads only that one hears nothing, and takes it for peace.
-func (a *Alerter) channelChanged(of *channel, dead error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	one := alert{at: time.Now(), kind: ChannelBack, title: titles[ChannelBack], body: "channel " + of.label + " delivers again, what waited included"}
-	if dead != nil {
-		one.kind, one.title = ChannelDead, titles[ChannelDead]
-		one.body = fmt.Sprintf("channel %s has failed %d times in a row, and is tried on: %s", of.label, deadAfter, bodyText(dead.Error()))
-	}
-	a.lastID++
-	one.id = a.lastID
-	a.logger.Warn("alert raised", "kind", one.kind, "title", one.title, "body", one.body)
-	for _, c := range a.channels {
-		if c != of {
+		if c != except {
 			c.add(one)
 		}
 	}
 }
 
-// Try sends a test message to one address of a Config, and returns when it is
-// delivered or is not. The error reveals no secret.
-func Try(ctx context.Context, address string) (err error) {
-	for _, url := range expand(address) {
-		to, e := dial(url)
-		if e == nil {
-			e = to.send(ctx, message{title: "authguard: a test", body: "This is a test by authguard doctor --alerts. Nothing has happened.\n"})
-		}
-		err = errors.Join(err, e)
+// channelChanged tells the other channels that one is dead, or works again: who
+// reads only that one hears nothing, and takes it for peace.
+func (a *Alerter) channelChanged(of *channel, dead string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() + " delivers again, what waited included"}
+	if dead != "" {
+		one.Kind, one.Title = ChannelDead, titles[ChannelDead]
+		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is tried on: %s", of.name(), deadAfter, bodyText(dead))
 	}
-	return err
+	a.tell(of, one)
 }
 
-func (a *Alerter) tell(one alert) {
-	a.lastID++
-	one.id = a.lastID
-	a.logger.Warn("alert raised", "kind", one.kind, "title", one.title, "body", one.body)
-	for _, c := range a.channels {
-		c.add(one)
+// Channels are all channels, in the order of the configuration, as this node knows
+// them.
+func (a *Alerter) Channels() []Channel {
+	all := []Channel{}
+	for _, c := range a.all() {
+		all = append(all, c.state())
 	}
+	return all
+}
+
+func (a *Alerter) all() []*channel {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.channels)
+}
+
+// Dead are the channels whose last message could not be sent: nobody hears from them.
+func (a *Alerter) Dead() []Channel {
+	return slices.DeleteFunc(a.Channels(), func(c Channel) bool { return c.Tries == 0 })
+}
+
+// A Tested channel was sent a test message.
+type Tested struct {
+	Channel string `json:"channel"`
+	Problem string `json:"problem,omitempty"` // why it was not delivered, without secrets; empty: it was
+}
+
+// Test sends a test message to every channel, at once, and returns when all have
+// answered. by names who asks.
+func (a *Alerter) Test(ctx context.Context, by string) []Tested {
+	channels := a.all()
+	found := make([]Tested, len(channels))
+	var sending sync.WaitGroup
+	for i, c := range channels {
+		sending.Go(func() {
+			c.mu.Lock()
+			to := c.sender
+			found[i].Channel = c.label
+			c.mu.Unlock()
+			if err := test(ctx, to, "This is a test, asked for by "+Name(by)+". Nothing has happened.\n"); err != nil {
+				found[i].Problem = err.Error()
+			}
+		})
+	}
+	sending.Wait()
+	return found
+}
+
+func test(ctx context.Context, to sender, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	d := digest{Kept: []Alert{{At: time.Now(), Kind: "test", Title: "A test", Body: text}}}
+	return to.send(ctx, message{id: newID(), at: time.Now(), title: "authguard: a test", body: text, what: d})
+}
+
+// Try sends a test message to one address of a Config, and returns when it is
+// delivered or is not. The error reveals no secret.
+func Try(ctx context.Context, address string, private []netip.Prefix) (err error) {
+	all, err := targets([]string{address})
+	for _, t := range all {
+		err = errors.Join(err, test(ctx, dial(t, private), "This is a test by authguard doctor --alerts. Nothing has happened.\n"))
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func (p *post) send(ctx context.Context, m message) error {
 	p.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
-		return errTimeout
+		return ctx.Err()
 	}
 	if down {
 		return errors.New("connection refused")
@@ -70,7 +71,7 @@ func started(t *testing.T, cfg Config, log io.Writer) (a *Alerter, p, q *post, s
 	t.Helper()
 	p, q = new(post), new(post)
 	posts := map[string]*post{urlA: p, urlB: q}
-	a, err := newAlerter(config(cfg), slog.New(slog.NewTextHandler(log, nil)), func(url string) (sender, error) { return posts[url], Check(url) })
+	a, err := newAlerter(config(cfg), Store{}, slog.New(slog.NewTextHandler(log, nil)), func(to target, _ []netip.Prefix) sender { return posts[to.raw] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +82,8 @@ func started(t *testing.T, cfg Config, log io.Writer) (a *Alerter, p, q *post, s
 
 // waiting is how many alerts are not delivered yet, over all channels.
 func waiting(a *Alerter) (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, c := range a.channels {
-		c.mu.Lock()
-		n += c.digest.len()
-		c.mu.Unlock()
+	for _, c := range a.Channels() {
+		n += c.Waiting
 	}
 	return n
 }
@@ -215,7 +212,7 @@ func TestR24ADeadServerLosesNothingAndIsToldWhenItIsBack(t *testing.T) {
 		p.set(false, false)
 		time.Sleep(longestRetry)
 		got := p.got()
-		if len(got) != 1 || !strings.Contains(got[0].body, "number 0.") || !strings.Contains(got[0].body, "- and 30 more") {
+		if len(got) != 2 || !strings.Contains(got[0].body, "number 0.") || !strings.Contains(got[1].body, "number 1.") || !strings.Contains(got[1].body, "- and 29 more") {
 			t.Fatalf("%+v", got)
 		}
 		if n := waiting(a); n != 0 {
@@ -242,7 +239,7 @@ func TestR24ADeadChannelIsToldThroughTheOthersOnce(t *testing.T) {
 		if got := kinds(); len(got) != 2 || got[0] != "authguard: A test" || got[1] != "authguard: An alert channel is dead" {
 			t.Errorf("the other channel got %q", got)
 		}
-		if len(dead) != 1 || dead[0].Channel != "to[0] (generic)" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == nil {
+		if len(dead) != 1 || dead[0].Name != "to[0] (generic)" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == "" {
 			t.Errorf("dead: %+v", dead)
 		}
 		time.Sleep(24 * time.Hour) // it is tried all the time, and nobody hears of it again
@@ -318,7 +315,7 @@ func TestR24AServerThatHangsDelaysNobodyAndIsTriedAgain(t *testing.T) {
 		}
 		p.set(false, false)
 		time.Sleep(time.Minute)
-		if got := p.got(); len(got) != 1 || !strings.Contains(got[0].body, "CAPTCHA mode is off") {
+		if got := p.got(); len(got) != 2 || !strings.Contains(got[1].body, "CAPTCHA mode is off") || got[0].id == got[1].id {
 			t.Fatalf("%+v", got)
 		}
 	})
@@ -441,7 +438,7 @@ func TestAWrongConfigurationChangesNothing(t *testing.T) {
 func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	a, err := New(Config{PerHour: 1}, slog.New(slog.NewTextHandler(&log, nil)))
+	a, err := New(Config{PerHour: 1}, Store{}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +451,7 @@ func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 func TestR28TheAlertOfASprayHasItsShapeAndNothingOfThePassword(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	a, err := New(Config{PerHour: 1}, slog.New(slog.NewTextHandler(&log, nil)))
+	a, err := New(Config{PerHour: 1}, Store{}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package alerts
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	sendTimeout  = 15 * time.Second
-	firstRetry   = time.Second
-	longestRetry = 5 * time.Minute
+	sendTimeout = 15 * time.Second
 	// lastWords is how long a channel may still send when the process ends.
 	lastWords = 5 * time.Second
-	idle      = time.Hour
-
-	// deadAfter is how many tries in a row fail before the other channels are told:
-	// the third is seconds after the first.
-	deadAfter = 3
-	// deadQuiet keeps a channel that comes and goes from filling the others.
-	deadQuiet = time.Hour
+	// keepEvery is how often what was raised is put into the outbox: a flood costs one
+	// transaction a second. What goes out at once is put there at once.
+	keepEvery = time.Second
+	// lookEvery is how often the outbox is looked at for what another node left undone,
+	// touchEvery how often it is told that the channel is still in use, and
+	// leftAfter how long after that it is not.
+	lookEvery  = 10 * time.Second
+	touchEvery = 30 * time.Second
+	leftAfter  = 2 * time.Minute
 )
 
 // A sender sends one message. It returns when the context is done at the
@@ -30,66 +30,68 @@ type sender interface {
 	send(ctx context.Context, m message) error
 }
 
-// A channel sends to one address. While that fails, alerts wait in its digest
-// and go out together later.
+// A channel sends to one address what its shelf in the outbox has. Of several nodes
+// one at a time sends. While the outbox cannot be reached, what this node raises waits
+// in memory, bounded, and is sent from there: else nobody would hear that the database
+// is away.
 type channel struct {
-	url    string
-	label  string // stands for the URL in logs
-	sender sender
+	id     string // in the outbox
+	node   string
+	box    outbox
+	now    func() time.Time
 	logger *slog.Logger
 	wake   chan struct{}
 	life   context.Context // ends when the channel is closed
 	cancel context.CancelFunc
+	edge   func(c *channel, dead string)
+	gone   func() // after run, once what this node held is in the outbox
 
-	running bool // guarded by the Alerter's lock
+	running bool      // guarded by the Alerter's lock
+	made    time.Time // when this process began with it
 
 	mu      sync.Mutex
-	window  time.Duration
-	digest  digest
-	ceiling ceiling
-	heldTo  uint64        // the last alert that had to wait for the ceiling
-	backoff time.Duration // after the last try; 0 if it worked
-	retryAt time.Time
-	failing int       // tries in a row
-	since   time.Time // the first of them
-	why     error
-	told    bool      // the others know that it is dead
-	toldAt  time.Time // when they were last told so
-	edge    func(c *channel, dead error)
-}
-
-// newChannel makes a channel. edge is told when it is dead, and with nil when it
-// works again, without any lock held.
-func newChannel(url, label string, s sender, logger *slog.Logger, edge func(c *channel, dead error)) *channel {
-	c := &channel{url: url, label: label, sender: s, logger: logger, wake: make(chan struct{}, 1), edge: edge}
-	c.life, c.cancel = context.WithCancel(context.Background())
-	return c
+	label   string // stands for the address in logs
+	kinds   []Kind // that it is for; none: all
+	sender  sender
+	rules   rules
+	local   shelf     // not in the outbox yet
+	seen    shelf     // as the outbox was last
+	keptAt  time.Time // when local was last put there
+	touched time.Time
+	done    string // the last message that was delivered
+	closed  bool   // it is not in the configuration any more
+	away    error  // why the outbox cannot be reached
 }
 
 // configure adopts new numbers, even while the channel runs.
-func (c *channel) configure(cfg Config) {
+func (c *channel) configure(r rules, t target, s sender) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.window, c.ceiling.perHour = cfg.Bundle, cfg.PerHour
-	c.ceiling.trim()
+	c.rules, c.kinds, c.label, c.sender = r, t.kinds, t.label, s
 	poke(c.wake)
 }
 
-func (c *channel) add(a alert) {
+// inherit takes over what waited in another channel.
+func (c *channel) inherit(from shelf) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.digest.add(a)
+	c.local.absorb(from)
 	poke(c.wake)
 }
 
-// close ends the channel, even while it is sending, and returns its backlog.
-func (c *channel) close() digest {
-	c.cancel()
+func (c *channel) add(a Alert) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rest := c.digest
-	c.digest = digest{}
-	return rest
+	if len(c.kinds) == 0 || slices.Contains(c.kinds, a.Kind) {
+		c.local.Waiting.add(a)
+		poke(c.wake)
+	}
+}
+
+func (c *channel) name() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.label
 }
 
 // poke wakes the goroutine that waits for wake, now or at its next wait.
@@ -100,136 +102,221 @@ func poke(wake chan struct{}) {
 	}
 }
 
-// run sends until the channel is closed or ctx ends. Then it tries once more
-// and logs what it could not deliver.
+// run sends until the channel is closed or ctx ends. Then it tries once more what may
+// go, and leaves the rest in the outbox.
 func (c *channel) run(ctx context.Context) {
+	defer c.gone()
 	defer c.cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, c.cancel) })()
 	for ctx.Err() == nil && c.life.Err() == nil {
 		select {
 		case <-c.wake:
 		case <-time.After(c.pause()):
-			c.try()
+			c.step()
 		case <-c.life.Done():
 		case <-ctx.Done():
 		}
 	}
-	c.try()
-	c.lose()
+	c.end()
 }
 
-// pause is how long to wait before the next try.
+// pause is how long to wait before the next step.
 func (c *channel) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.digest.len() == 0 {
-		return idle
+	now := c.now()
+	at := now.Add(lookEvery)
+	earlier := func(t time.Time) {
+		if !t.IsZero() && t.Before(at) {
+			at = t
+		}
 	}
-	due, free := c.digest.due(c.window), c.ceiling.next(c.digest.important())
-	if n := len(c.digest.kept); n > 0 && free.After(due) && free.After(time.Now()) {
-		c.heldTo = c.digest.kept[n-1].id
+	if c.away == nil {
+		earlier(c.seen.next(c.rules, now))
+	} else {
+		earlier(c.local.next(c.rules, now))
+		earlier(c.keptAt.Add(lookEvery / 2)) // is it back?
 	}
-	return time.Until(slices.MaxFunc([]time.Time{due, free, c.retryAt}, time.Time.Compare))
+	if c.away == nil && c.local.len() > 0 {
+		if earlier(c.keptAt.Add(keepEvery)); c.local.Waiting.has(Kind.atOnce) {
+			at = now
+		}
+	}
+	return max(0, at.Sub(now))
 }
 
-// try sends the backlog, if there is any.
-func (c *channel) try() {
+// step puts what this node has into the outbox, and tries the message that is due.
+func (c *channel) step() {
 	c.mu.Lock()
-	batch := c.digest.snapshot()
-	note := c.ceiling.note(batch.upTo(c.heldTo))
+	fresh, r := c.local, c.rules
+	c.local = shelf{}
+	c.keptAt = c.now()
+	idle := fresh.empty() && c.away == nil && c.now().Sub(c.touched) < touchEvery
 	c.mu.Unlock()
-	if batch.len() == 0 {
+	if idle && !c.due() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.life, sendTimeout)
-	defer cancel()
-	err := c.sender.send(ctx, batch.message(note))
-	if c.sent(batch, err) {
-		c.edge(c, err)
+	var open *sealed
+	err := c.change(func(s *shelf) {
+		s.absorb(fresh)
+		open = s.take(r, c.now(), c.node, newID())
+	})
+	if err != nil {
+		c.mu.Lock()
+		fresh.absorb(c.local)
+		c.local = fresh
+		c.local.absorb(shelf{Sent: c.seen.Sent}) // the ceiling is one
+		open = c.local.take(r, c.now(), c.node, newID())
+		c.mu.Unlock()
+	}
+	if open != nil {
+		c.try(open)
 	}
 }
 
-// sent notes what came of a try. It reports whether the others are to be told.
-func (c *channel) sent(batch digest, err error) (tell bool) {
+// due reads the outbox, and reports whether there is something to do in it.
+func (c *channel) due() bool {
+	s, err := c.box.look(c.life, c.id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		if c.failing++; c.failing == 1 {
-			c.since = time.Now()
-		}
-		c.why = err
-		c.backoff = min(max(2*c.backoff, firstRetry), longestRetry)
-		c.retryAt = time.Now().Add(c.backoff)
-		c.logger.Error("alert not sent", "channel", c.label, "error", err, "waiting", c.digest.len(), "retry_in", c.backoff)
-		if c.told || c.failing < deadAfter || c.life.Err() != nil || !c.toldAt.IsZero() && time.Since(c.toldAt) < deadQuiet {
-			return false
-		}
-		c.told, c.toldAt = true, time.Now()
 		return true
 	}
-	c.digest.delivered(batch)
-	c.ceiling.took(time.Now())
-	c.backoff, c.retryAt = 0, time.Time{}
-	c.logger.Info("alert sent", "channel", c.label, "alerts", batch.len())
-	tell, c.told, c.failing, c.why = c.told, false, 0, nil
-	return tell
+	c.seen = s
+	at := s.next(c.rules, c.now())
+	return !at.IsZero() && !at.After(c.now())
 }
 
-// state is what the channel is like; false if its last try worked, or there was none.
-func (c *channel) state() (s DeadChannel, dead bool) {
+// change changes the shelf in the outbox, and notes whether that can be reached.
+func (c *channel) change(do func(*shelf)) error {
+	var now shelf
+	// A channel that is closed, or a process that ends, still leaves what it has there.
+	err := c.box.change(context.WithoutCancel(c.life), c.id, func(s *shelf) {
+		do(s)
+		now = s.copy()
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failing == 0 {
-		return s, false
+	if err == nil {
+		if c.away != nil {
+			c.logger.Info("alerts are kept in the database again", "channel", c.label)
+		}
+		c.seen, c.touched = now, c.now()
+	} else if c.away == nil {
+		c.logger.Error("alerts cannot be kept in the database: they wait in memory, and are sent from there", "channel", c.label, "error", err)
 	}
-	return DeadChannel{Channel: c.label, Since: c.since, Tries: c.failing, Waiting: c.digest.len(), Why: c.why}, true
+	c.away = err
+	return err
 }
 
-// lose logs the alerts that will never be sent.
+// try sends a message that this node holds.
+func (c *channel) try(open *sealed) {
+	c.mu.Lock()
+	known, to := open.ID == c.done, c.sender // known: it could not be noted the last time
+	c.mu.Unlock()
+	var err error
+	if !known {
+		ctx, cancel := context.WithTimeout(c.life, sendTimeout)
+		err = to.send(ctx, open.message())
+		cancel()
+	}
+	tell := false
+	settled := func(s *shelf, r rules) {
+		if s.Open != nil && s.Open.ID == open.ID {
+			tell = s.settle(r, c.now(), err)
+		}
+	}
+	c.mu.Lock()
+	r, here := c.rules, c.local.Open != nil && c.local.Open.ID == open.ID
+	if err == nil {
+		c.done = open.ID
+	}
+	if here {
+		settled(&c.local, r)
+	}
+	state := c.seen
+	c.mu.Unlock()
+	if !here {
+		_ = c.change(func(s *shelf) { settled(s, r); state = s.copy() })
+	}
+	c.report(open, err, state, tell)
+}
+
+// report logs what came of a try, and tells of a channel that is dead or back.
+func (c *channel) report(open *sealed, err error, now shelf, tell bool) {
+	n := open.What.len()
+	if err == nil {
+		c.logger.Info("alert sent", "channel", c.name(), "alerts", n)
+	} else {
+		c.logger.Error("alert not sent", "channel", c.name(), "error", err, "waiting", now.len(), "retry_in", now.Backoff)
+	}
+	if !tell || c.life.Err() != nil {
+		return
+	}
+	if err == nil {
+		c.edge(c, "")
+		return
+	}
+	c.edge(c, err.Error())
+}
+
+// close ends the channel, even while it is sending.
+func (c *channel) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+}
+
+// end leaves what this node has in the outbox, and tries once more what may go.
+func (c *channel) end() {
+	c.mu.Lock()
+	c.rules.window = 0
+	c.keptAt, c.touched = time.Time{}, time.Time{}
+	fresh, closed := c.local, c.closed
+	c.mu.Unlock()
+	if !closed {
+		c.step()
+		c.lose()
+		return
+	}
+	if c.change(func(s *shelf) { s.absorb(fresh) }) != nil {
+		c.lose()
+	}
+}
+
+// lose logs the alerts that are in memory alone and will never be sent.
 func (c *channel) lose() {
-	rest := c.close()
-	for _, one := range rest.kept {
-		c.logger.Error("alert lost", "channel", c.label, "kind", one.kind, "title", one.title, "raised", one.at)
+	c.mu.Lock()
+	rest := c.local
+	c.mu.Unlock()
+	if _, ends := c.box.(*memoryBox); ends {
+		rest, _ = c.box.look(context.Background(), c.id)
 	}
-	for kind, n := range rest.counted {
-		c.logger.Error("alert lost", "channel", c.label, "kind", kind, "count", n)
+	if rest.Open != nil {
+		rest.Waiting.merge(rest.Open.What)
+	}
+	for _, one := range rest.Waiting.Kept {
+		c.logger.Error("alert lost", "channel", c.name(), "kind", one.Kind, "title", one.Title, "raised", one.At)
+	}
+	for kind, n := range rest.Waiting.Counted {
+		c.logger.Error("alert lost", "channel", c.name(), "kind", kind, "count", n)
 	}
 }
 
-// A ceiling limits the messages in any hour. A quarter of them is reserved for
-// important ones, so that a stream of ordinary alerts cannot use it up before
-// the attack ends.
-type ceiling struct {
-	perHour int
-	sent    []time.Time // the last perHour, oldest first
-}
-
-// next is when a message may go; zero for at once.
-func (c *ceiling) next(important bool) time.Time {
-	room := c.perHour
-	if !important {
-		room -= min(c.perHour-1, max(1, c.perHour/4))
+// state is what people are told of the channel, as this node last saw it.
+func (c *channel) state() Channel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.seen.copy()
+	if c.away != nil && c.local.Failing > 0 {
+		all.Failing, all.Since, all.Why = c.local.Failing, c.local.Since, c.local.Why
 	}
-	if len(c.sent) < room {
-		return time.Time{}
-	}
-	// One nanosecond more: both ends of an hour belong to it.
-	return c.sent[len(c.sent)-room].Add(time.Hour + 1)
+	local := c.local.copy()
+	all.absorb(local)
+	s := all.state(c.rules, c.now())
+	s.Name, s.Kinds = c.label, c.kinds
+	return s
 }
 
-func (c *ceiling) took(now time.Time) {
-	c.sent = append(c.sent, now)
-	c.trim()
-}
-
-func (c *ceiling) trim() {
-	c.sent = slices.Delete(c.sent, 0, max(0, len(c.sent)-c.perHour))
-}
-
-// note explains to the reader why alerts come late.
-func (c *ceiling) note(held int) string {
-	if held == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of these waited: at most %d messages are sent per hour.", held, c.perHour)
-}
+func newID() string { return "msg_" + rand.Text() }

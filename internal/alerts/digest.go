@@ -16,105 +16,124 @@ const (
 	maxListed = 20
 )
 
-// A digest is the backlog of one channel. It is not safe for concurrent use.
+// A digest is alerts that wait for one channel: some with all their text, of the others
+// how many there are. It is bounded, whatever an attacker does. It is not safe for
+// concurrent use.
 type digest struct {
-	kept    []alert      // oldest first
-	counted map[Kind]int // alerts for which there was no room
-	since   time.Time    // when the first of those was raised
+	Kept    []Alert      `json:"kept,omitempty"` // oldest first
+	Counted map[Kind]int `json:"counted,omitempty"`
+	Since   time.Time    `json:"since,omitzero"` // when the first of those was raised
 }
 
-// add keeps the alert. Without room it demotes one alert to a count: an
-// ordinary one if there is any, so that a flood of those cannot hide the end of
-// an attack.
-func (d *digest) add(a alert) {
-	d.kept = append(d.kept, a)
-	if len(d.kept) <= maxKept {
+// add keeps the alert, or counts it: if a message would not spell it out, or there is
+// no room. Without room an ordinary one goes first, so that a flood of those cannot
+// hide the end of an attack.
+func (d *digest) add(a Alert) {
+	at, twice := slices.BinarySearchFunc(d.Kept, a.ID, func(k Alert, id int64) int { return cmp.Compare(k.ID, id) })
+	if twice {
 		return
 	}
-	i := len(d.kept) - 1
-	for j, one := range d.kept {
-		if !one.kind.important() {
-			i = j
+	d.Kept = slices.Insert(d.Kept, at, a)
+	out, same := -1, 0
+	for i, one := range d.Kept {
+		if one.Kind == a.Kind {
+			if same++; same > maxListed {
+				out = i
+			}
 		}
 	}
-	d.count(d.kept[i].kind, 1, d.kept[i].at)
-	d.kept = slices.Delete(d.kept, i, i+1)
+	if out < 0 && len(d.Kept) > maxKept {
+		out = len(d.Kept) - 1
+		for i, one := range d.Kept {
+			if !one.Kind.important() {
+				out = i
+			}
+		}
+	}
+	if out >= 0 {
+		d.count(d.Kept[out].Kind, 1, d.Kept[out].At)
+		d.Kept = slices.Delete(d.Kept, out, out+1)
+	}
 }
 
 func (d *digest) count(kind Kind, n int, at time.Time) {
-	if len(d.counted) == 0 {
-		d.counted, d.since = make(map[Kind]int), at
+	if len(d.Counted) == 0 {
+		d.Counted, d.Since = make(map[Kind]int), at
 	}
-	d.counted[kind] += n
+	if at.Before(d.Since) {
+		d.Since = at
+	}
+	d.Counted[kind] += n
 }
 
 // merge adds the alerts of another digest that this one lacks.
 func (d *digest) merge(other digest) {
-	all := slices.Concat(d.kept, other.kept)
-	slices.SortFunc(all, func(a, b alert) int { return cmp.Compare(a.id, b.id) })
-	d.kept = nil
-	for _, a := range slices.CompactFunc(all, func(a, b alert) bool { return a.id == b.id }) {
+	for _, a := range other.Kept {
 		d.add(a)
 	}
-	for kind, n := range other.counted {
-		d.count(kind, n, other.since)
+	for kind, n := range other.Counted {
+		d.count(kind, n, other.Since)
 	}
 }
 
-// snapshot copies the digest, so that it can be sent while it grows.
-func (d *digest) snapshot() digest {
-	return digest{kept: slices.Clone(d.kept), counted: maps.Clone(d.counted), since: d.since}
-}
-
-// delivered removes the content of a snapshot.
-func (d *digest) delivered(s digest) {
-	d.kept = slices.DeleteFunc(d.kept, func(a alert) bool {
-		return slices.ContainsFunc(s.kept, func(sent alert) bool { return sent.id == a.id })
-	})
-	for kind, n := range s.counted {
-		if d.counted[kind] > n {
-			d.counted[kind] -= n
-		} else {
-			delete(d.counted, kind)
+// split takes out what is of the chosen kinds.
+func (d *digest) split(chosen func(Kind) bool) (out digest) {
+	is := func(a Alert) bool { return chosen(a.Kind) }
+	for kind, n := range d.Counted {
+		if chosen(kind) {
+			out.count(kind, n, d.Since)
+			delete(d.Counted, kind)
 		}
 	}
+	for _, a := range d.Kept {
+		if is(a) {
+			out.Kept = append(out.Kept, a)
+		}
+	}
+	d.Kept = slices.DeleteFunc(d.Kept, is)
+	return out
+}
+
+// copy is a digest of its own.
+func (d *digest) copy() digest {
+	return digest{Kept: slices.Clone(d.Kept), Counted: maps.Clone(d.Counted), Since: d.Since}
 }
 
 func (d *digest) len() int {
-	n := len(d.kept)
-	for _, more := range d.counted {
+	n := len(d.Kept)
+	for _, more := range d.Counted {
 		n += more
 	}
 	return n
 }
 
-// upTo counts the kept alerts that are no newer than the one with this ID.
-func (d *digest) upTo(id uint64) (n int) {
-	for n < len(d.kept) && d.kept[n].id <= id {
-		n++
+func (d *digest) has(is func(Kind) bool) bool {
+	for kind := range d.Counted {
+		if is(kind) {
+			return true
+		}
 	}
-	return n
-}
-
-func (d *digest) important() bool {
-	return slices.ContainsFunc(d.kept, func(a alert) bool { return a.kind.important() })
+	return slices.ContainsFunc(d.Kept, func(a Alert) bool { return is(a.Kind) })
 }
 
 // due is when the bundling lets the digest go out.
 func (d *digest) due(window time.Duration) time.Time {
-	if len(d.kept) == 0 {
-		return d.since.Add(window)
-	}
-	if slices.ContainsFunc(d.kept, func(a alert) bool { return a.kind.atOnce() }) {
+	switch {
+	case d.has(Kind.atOnce):
 		return time.Time{}
+	case len(d.Kept) == 0:
+		return d.Since.Add(window)
 	}
-	return d.kept[0].at.Add(window)
+	return d.Kept[0].At.Add(window)
 }
 
 // A message is what a sender sends.
 type message struct {
+	id    string // the same for every try
 	title string // one line of ASCII
 	body  string // plain text; begins with the title's words
+	what  digest
+	at    time.Time
 }
 
 // message renders a digest that is not empty as one message: the kinds of the kept
@@ -122,40 +141,40 @@ type message struct {
 // note, if any, is its last line.
 func (d *digest) message(note string) message {
 	var kinds []Kind
-	for _, a := range d.kept {
-		kinds = append(kinds, a.kind)
+	for _, a := range d.Kept {
+		kinds = append(kinds, a.Kind)
 	}
-	kinds = append(kinds, slices.Sorted(maps.Keys(d.counted))...)
-	var titles []string
+	kinds = append(kinds, slices.Sorted(maps.Keys(d.Counted))...)
+	var names []string
 	var b strings.Builder
 	for i, kind := range kinds {
 		if slices.Index(kinds, kind) == i {
-			titles = append(titles, d.write(&b, kind))
+			names = append(names, d.write(&b, kind))
 		}
 	}
 	b.WriteString(note)
-	subject := "authguard: " + titles[0]
-	if more := len(titles) - 1; more > 0 {
+	subject := "authguard: " + names[0]
+	if more := len(names) - 1; more > 0 {
 		subject += fmt.Sprintf(" (and %d more)", more)
 	}
-	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n"}
+	return message{title: subject, body: strings.TrimSpace(b.String()) + "\n", what: *d}
 }
 
 // write spells out the alerts of one kind and returns their title.
 func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
-	others := func(a alert) bool { return a.kind != kind }
-	group, more := slices.DeleteFunc(slices.Clone(d.kept), others), d.counted[kind]
+	others := func(a Alert) bool { return a.Kind != kind }
+	group, more := slices.DeleteFunc(slices.Clone(d.Kept), others), d.Counted[kind]
 	if len(group) == 0 {
-		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, clock(d.since))
-		return "Alerts of kind " + string(kind)
+		fmt.Fprintf(b, "%d alerts of kind %s, since %s\n\n", more, kind, clock(d.Since))
+		return cmp.Or(titles[kind], "Alerts of kind "+string(kind))
 	}
-	title = group[0].title
+	title = group[0].Title
 	b.WriteString(title + "\n")
-	for _, a := range group[:min(len(group), maxListed)] {
-		text := strings.ReplaceAll(strings.TrimSpace(a.body), "\n", "\n  ")
-		fmt.Fprintf(b, "- %s: %s\n", clock(a.at), text)
+	for _, a := range group {
+		text := strings.ReplaceAll(strings.TrimSpace(a.Body), "\n", "\n  ")
+		fmt.Fprintf(b, "- %s: %s\n", clock(a.At), text)
 	}
-	if more += max(0, len(group)-maxListed); more > 0 {
+	if more > 0 {
 		fmt.Fprintf(b, "- and %d more\n", more)
 	}
 	b.WriteString("\n")

@@ -33,7 +33,12 @@ type watcher struct {
 	attack   *attack              // nil while there is none
 	attacked map[string]time.Time // accounts under attack or with a sprayed password, and the time of their alert
 	swept    time.Time            // when old ones were last deleted
+	ratio    ratio
 	raise    func(at time.Time, kind Kind, body string)
+}
+
+func newWatcher(raise func(at time.Time, kind Kind, body string)) *watcher {
+	return &watcher{attacked: make(map[string]time.Time), raise: raise}
 }
 
 func (w *watcher) event(e *guard.Event) {
@@ -45,8 +50,12 @@ func (w *watcher) event(e *guard.Event) {
 	if w.attack != nil {
 		w.attack.add(e, ending)
 	}
+	w.failures(e, ending)
 	if underAttack(e) {
 		w.account(e)
+	}
+	if refused(e) {
+		w.address(e)
 	}
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
 		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered like a wrong one. The account needs another password",
@@ -102,6 +111,44 @@ func (w *watcher) account(e *guard.Event) {
 	case !w.told(tooMany, e.At):
 		w.attacked[tooMany] = e.At
 		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; no more of them are named", maxAccounts))
+	}
+}
+
+// refused reports whether the event was refused for what its address, or the network
+// around it, has failed.
+func refused(e *guard.Event) bool {
+	return e.Action == guard.Refuse && !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
+		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Then == guard.Refuse && !r.Monitored
+	})
+}
+
+// address raises at most one alert a day for an address that is refused.
+func (w *watcher) address(e *guard.Event) {
+	name, many := "address\n"+events.AddressText(e.Address), "address\n"
+	switch {
+	case w.told(name, e.At):
+	case w.room(e.At):
+		w.attacked[name] = e.At
+		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s: everybody there but known places is refused until its failures are old enough. "+
+			"If they are people: authguard unlock --address, or raise limits.address", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
+	case !w.told(many, e.At):
+		w.attacked[many] = e.At
+		w.raise(e.At, AddressRefused, "many addresses within a day; no more of them are named")
+	}
+}
+
+// failures tells when more logins fail than usual, and when that is over. During an
+// attack it says nothing: that was told.
+func (w *watcher) failures(e *guard.Event, ending events.Ending) {
+	if e.Repeat || ending != events.Failed && ending != events.Succeeded {
+		return
+	}
+	switch edge, is, usual := w.ratio.count(e.At, ending == events.Failed, w.attack != nil); edge {
+	case above:
+		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g logins failed for each that succeeded, in the last %d minutes; usual are %.2g. "+
+			"Somebody may be guessing, or something that people log in with is broken", is, ratioWindow/time.Minute, usual))
+	case below:
+		w.raise(e.At, FewerFailures, fmt.Sprintf("%.2g for each that succeeded", is))
 	}
 }
 

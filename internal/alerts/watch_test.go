@@ -24,10 +24,7 @@ type raised struct {
 
 func watching() (*watcher, *[]raised) {
 	var list []raised
-	return &watcher{
-		attacked: make(map[string]time.Time),
-		raise:    func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) },
-	}, &list
+	return newWatcher(func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) }), &list
 }
 
 func fullAccount(name string, at time.Time) *guard.Event {

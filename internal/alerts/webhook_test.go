@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -59,9 +60,9 @@ func (c tried) Write(line []byte) (int, error) {
 func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	h, failed := newHook(t), make(tried, 1)
-	cfg := Config{PerHour: 20}
+	cfg := Config{PerHour: 20, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	cfg.To = []string{"generic+http://" + h.address + "/top-secret?template=json"}
-	a, err := New(cfg, slog.New(slog.NewTextHandler(failed, nil)))
+	a, err := New(cfg, Store{}, slog.New(slog.NewTextHandler(failed, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

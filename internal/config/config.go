@@ -309,9 +309,14 @@ type Tracing struct {
 
 // Alerts says whom to notify of an attack.
 type Alerts struct {
-	To      []Secret      `split:" \t\r\n"`  // shoutrrr URLs, which may contain commas
-	PerHour int           `within:"1 10000"` // messages; the rest are counted and summed up
-	Bundle  time.Duration `within:"0s 1h"`   // what happens within this time goes into one message
+	To      []Secret       `split:" \t\r\n"`  // addresses of channels, which may contain commas
+	PerHour int            `within:"1 10000"` // messages; the rest are counted and summed up
+	Bundle  time.Duration  `within:"0s 1h"`   // what happens within this time goes into one message
+	Quiet   string         // hours in which only what is important goes out; empty: none
+	Private []netip.Prefix // networks, beside the internet, that web hooks may be in
+	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
+	// 0: nobody is told.
+	FailureRatio float64
 }
 
 // Mail is where one-time codes are sent from, to the owners of accounts.
@@ -353,7 +358,7 @@ func Default() Config {
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Metrics:   Metrics{Prefix: "authguard"},
 		Tracing:   Tracing{OneIn: 1},
-		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second},
+		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second, FailureRatio: 0.2},
 		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},
 	}

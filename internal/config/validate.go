@@ -20,7 +20,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/access"
 	"authguard/internal/alerts"
-	"authguard/internal/passes"
+	"authguard/internal/mail"
 	"authguard/internal/route"
 )
 
@@ -105,15 +105,18 @@ func (l *loader) validate() {
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
+	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "", "must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
+	_, err := alerts.ParseQuiet(c.Alerts.Quiet)
+	l.unless(err == nil, "alerts.quiet", "", "%v", err)
 	l.check("challenge.verify", c.Challenge.Verify, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
 	l.unless(c.Pages.Colour == "" || colourPattern.MatchString(c.Pages.Colour), "pages.colour", "", `must be a colour such as "#0f665e", in quotation marks`)
 	l.check("pages.help", c.Pages.Help, helpURL)
-	l.check("mail.from", c.Mail.From, passes.CheckFrom)
+	l.check("mail.from", c.Mail.From, mail.CheckFrom)
 	if c.Mail.Server != "" {
-		_, err := passes.NewSMTP(c.Mail.Server.Reveal(), c.Mail.From)
+		_, err := mail.New(c.Mail.Server.Reveal(), c.Mail.From)
 		l.unless(err == nil, "mail.server", "", "%v", err)
 	}
 	for i, t := range c.API.Tokens {

@@ -12,6 +12,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/background"
+	"authguard/internal/mail"
 )
 
 const (
@@ -27,8 +28,8 @@ type MailerConfig struct {
 	// Find is the account that a name stands for and where its owner reads mail;
 	// without an address there is nobody to send to.
 	Find func(ctx context.Context, p guard.Pass) (account, email string, err error)
-	// Send sends a message; SMTP.Send.
-	Send func(ctx context.Context, to, subject, text string) error
+	// Send sends a letter; mail.Server.Send.
+	Send func(ctx context.Context, l mail.Letter) error
 	// Origin is where people log in, for the link; empty: no link. It is never
 	// what a request claims, which would send owners to an attacker's page.
 	Origin string
@@ -124,7 +125,7 @@ func (m *Mailer) send(ctx context.Context, p guard.Pass) error {
 	if err != nil {
 		return err
 	}
-	if err := m.config.Send(ctx, email, "Your one-time code", m.letter(account, code, expires)); err != nil {
+	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your one-time code", Text: m.letter(account, code, expires)}); err != nil {
 		// Nobody has it, so it must not stand in the way of the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
 	}

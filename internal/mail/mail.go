@@ -1,4 +1,9 @@
-package passes
+// Package mail sends plain text through one mail server: alerts, one-time codes, and
+// what the owner of an account is told.
+//
+// The connection is encrypted unless the server is this machine, or the caller says
+// otherwise. A text of somebody's choice adds no recipient and no header (R23).
+package mail
 
 import (
 	"context"
@@ -11,12 +16,16 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/wneessen/go-mail"
 )
 
-// SMTP sends mail through one server. It is safe for concurrent use.
-type SMTP struct {
+// sendWithin bounds one message, however slowly the server answers.
+const sendWithin = 15 * time.Second
+
+// A Server sends mail. It is safe for concurrent use.
+type Server struct {
 	host   string
 	from   string
 	dialer interface {
@@ -25,16 +34,32 @@ type SMTP struct {
 	options []mail.Option
 }
 
-// NewSMTP reads where the server is, smtp://user:password@host:port or smtps://,
+// A Letter is one message to one recipient.
+type Letter struct {
+	To, Subject, Text string
+	// ID is the same for every try to send the same letter, so that a mailbox can tell
+	// a second copy; empty: a new one.
+	ID string
+}
+
+// New reads where the server is, smtp://user:password@host:port or smtps://,
 // and who sends: an address, or a name and an address in angle brackets. With
 // smtp the connection must be encrypted by STARTTLS, unless the server is this
 // machine. The error never repeats the URL, which has a password in it.
-func NewSMTP(server, from string) (*SMTP, error) {
+func New(server, from string) (*Server, error) { return open(server, from, mail.TLSMandatory) }
+
+// NewLenient is New for a server that need not offer STARTTLS: it is used if it is
+// offered.
+func NewLenient(server, from string) (*Server, error) {
+	return open(server, from, mail.TLSOpportunistic)
+}
+
+func open(server, from string, policy mail.TLSPolicy) (*Server, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("must be a URL such as smtp://user:password@mail.example.org:587 or smtps://mail.example.org:465")
 	}
-	s := &SMTP{host: u.Hostname(), from: from, dialer: new(net.Dialer), options: []mail.Option{mail.WithTimeout(sendWithin)}}
+	s := &Server{host: u.Hostname(), from: from, dialer: new(net.Dialer), options: []mail.Option{mail.WithTimeout(sendWithin)}}
 	port := 587
 	switch ip, _ := netip.ParseAddr(s.host); {
 	case u.Scheme == "smtps":
@@ -43,7 +68,7 @@ func NewSMTP(server, from string) (*SMTP, error) {
 	case s.host == "localhost" || ip.IsLoopback():
 		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSOpportunistic))
 	default:
-		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSMandatory))
+		s.options = append(s.options, mail.WithTLSPolicy(policy))
 	}
 	if u.Port() != "" {
 		if port, err = strconv.Atoi(u.Port()); err != nil || port < 1 || port > 65535 {
@@ -57,6 +82,16 @@ func NewSMTP(server, from string) (*SMTP, error) {
 	return s, nil
 }
 
+// Trust has the server's certificate checked by a configuration of the caller's.
+func (s *Server) Trust(c *tls.Config) {
+	c = c.Clone()
+	c.ServerName = s.host
+	s.options = append(s.options, mail.WithTLSConfig(c))
+	if _, implicit := s.dialer.(*tls.Dialer); implicit {
+		s.dialer = &tls.Dialer{Config: c}
+	}
+}
+
 // CheckFrom checks who sends.
 func CheckFrom(from string) error {
 	if _, err := netmail.ParseAddress(from); err != nil {
@@ -67,7 +102,7 @@ func CheckFrom(from string) error {
 
 // dial ends a connection with ctx, however little the server says: the client
 // only looks at its own deadline.
-func (s *SMTP) dial(ctx context.Context) mail.DialContextFunc {
+func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
 	return func(_ context.Context, network, address string) (net.Conn, error) {
 		c, err := s.dialer.DialContext(ctx, network, address)
 		if err == nil {
@@ -77,25 +112,29 @@ func (s *SMTP) dial(ctx context.Context) mail.DialContextFunc {
 	}
 }
 
-// Send sends a plain text to one address. What is no address of mail is an
-// error, so that a name of somebody's choice adds no recipient and no header
-// (R23).
-func (s *SMTP) Send(ctx context.Context, to, subject, text string) error {
+// Send sends a letter. What is no address of mail is an error, so that a name of
+// somebody's choice adds no recipient and no header (R23). A server that has taken the
+// letter and then hangs up instead of saying goodbye has taken it.
+func (s *Server) Send(ctx context.Context, l Letter) error {
+	ctx, cancel := context.WithTimeout(ctx, sendWithin)
+	defer cancel()
 	m := mail.NewMsg()
-	if err := errors.Join(m.From(s.from), m.To(to)); err != nil {
-		return fmt.Errorf("passes: mail: %w", err)
+	if err := errors.Join(m.From(s.from), m.To(l.To)); err != nil {
+		return fmt.Errorf("mail: %w", err)
 	}
-	m.Subject(subject)
-	m.SetMessageID()
+	m.Subject(l.Subject)
+	if m.SetMessageID(); l.ID != "" {
+		m.SetMessageIDWithValue(l.ID)
+	}
 	m.SetDate()
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
-	m.SetBodyString(mail.TypeTextPlain, text)
+	m.SetBodyString(mail.TypeTextPlain, l.Text)
 	client, err := mail.NewClient(s.host, append(slices.Clone(s.options), mail.WithDialContextFunc(s.dial(ctx)))...)
 	if err != nil {
-		return fmt.Errorf("passes: mail: %w", err)
+		return fmt.Errorf("mail: %w", err)
 	}
-	if err := client.DialAndSendWithContext(ctx, m); err != nil {
-		return fmt.Errorf("passes: mail: %w", err)
+	if err := client.DialAndSendWithContext(ctx, m); err != nil && !m.IsDelivered() {
+		return fmt.Errorf("mail: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,193 @@
+package alerts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"authguard/internal/events"
+)
+
+// A target is one channel's parsed address.
+type target struct {
+	raw    string // without what follows #
+	url    *url.URL
+	scheme string // without a "+https" behind it
+	label  string
+	kinds  []Kind // that it is for; none: all
+	secret string // that web hooks are signed with
+	make   func(client *httpClient) sender
+}
+
+// Check reports whether a channel's address can be used, without sending
+// anything. The error reveals no more of the address than its scheme.
+func Check(address string) error {
+	_, err := targets([]string{address})
+	if err != nil {
+		err = errors.New(strings.TrimPrefix(err.Error(), "alerts.to[0]: "))
+	}
+	return err
+}
+
+// dial makes what sends to a target.
+func dial(t target, private []netip.Prefix) sender {
+	return redacting{t, t.make(newClient(private))}
+}
+
+// targets parses the addresses of a Config. What is there twice is one channel.
+func targets(addresses []string) (all []target, err error) {
+	for i, address := range addresses {
+		for _, one := range expand(address) {
+			t, err := parse(one)
+			if err != nil {
+				return nil, fmt.Errorf("alerts.to[%d]: %w", i, err)
+			}
+			// A channel is named by its position and its kind only: for some kinds even the
+			// host is a secret.
+			t.label = fmt.Sprintf("to[%d] (%s)", i, t.scheme)
+			if !slices.ContainsFunc(all, func(other target) bool { return other.raw == t.raw }) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all, nil
+}
+
+func parse(address string) (t target, err error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" {
+		return t, errors.New("alerts: not an address like smtp://… or webhook+https://…")
+	}
+	t.scheme, _, _ = strings.Cut(strings.ToLower(u.Scheme), "+")
+	if t.scheme == "http" || t.scheme == "https" {
+		return t, errors.New("alerts: write a web hook as webhook+https://…")
+	}
+	kind, known := services[t.scheme]
+	if !known {
+		return t, fmt.Errorf("alerts: no such kind of channel: there are %s; anything else gets a webhook+https://…",
+			strings.Join(slices.Sorted(kindsOfChannels), ", "))
+	}
+	options, err := optionsOf(u)
+	if err != nil {
+		return t, err
+	}
+	t.kinds, t.secret = options.kinds, options.secret
+	u.Fragment, u.RawFragment = "", ""
+	t.raw, t.url = u.String(), u
+	if t.make, err = kind(t); err != nil {
+		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot be used: %s", t.scheme, t.redact(err))
+	}
+	if t.secret != "" && t.scheme != "webhook" {
+		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot be used: only a webhook is signed with a secret", t.scheme)
+	}
+	return t, nil
+}
+
+type options struct {
+	kinds  []Kind
+	secret string
+}
+
+// optionsOf reads what follows # in an address: no server is ever sent that.
+func optionsOf(u *url.URL) (o options, err error) {
+	for part := range strings.SplitSeq(u.EscapedFragment(), "&") {
+		key, value, _ := strings.Cut(part, "=")
+		if value, err = url.PathUnescape(value); err != nil {
+			return o, errors.New("alerts: what follows # cannot be read")
+		}
+		switch key {
+		case "":
+		case "secret":
+			o.secret = value
+		case "kinds":
+			for kind := range strings.SplitSeq(value, ",") {
+				if !kindPattern.MatchString(kind) {
+					return o, errors.New("alerts: #kinds= must be kinds of alerts, such as captcha-mode-on,attack-ended")
+				}
+				o.kinds = append(o.kinds, Kind(kind))
+			}
+		default:
+			return o, errors.New("alerts: only kinds=… and secret=… can follow the # of an address")
+		}
+	}
+	return o, nil
+}
+
+var kindPattern = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+
+// several are the parameters that name recipients, who become a channel each.
+// Otherwise, while one recipient is refused, every retry would go to all of them.
+var several = map[string][]string{"smtp": {"to", "toaddresses"}, "smtps": {"to", "toaddresses"}, "telegram": {"chats", "channels"}}
+
+// expand splits an address with several recipients into one address for each.
+func expand(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || several[u.Scheme] == nil {
+		return []string{address}
+	}
+	query := u.Query()
+	for _, key := range several[u.Scheme] {
+		if len(query[key]) != 1 {
+			continue
+		}
+		var list []string
+		for one := range strings.SplitSeq(query.Get(key), ",") {
+			query.Set(key, strings.TrimSpace(one))
+			u.RawQuery = query.Encode()
+			list = append(list, u.String())
+		}
+		return list
+	}
+	return []string{address}
+}
+
+// redacting keeps the secrets of an address out of errors.
+type redacting struct {
+	target
+	sender
+}
+
+var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
+
+// hostIsPublic are the kinds whose host is a server's name. In others, such as
+// discord, it is part of the key.
+var hostIsPublic = []string{"smtp", "smtps", "generic", "webhook", "ntfy"}
+
+// redact returns an error's text on one line, without any part of the address
+// that could be a secret: libraries put whole addresses into their errors.
+func (t *target) redact(err error) string {
+	text := anyURL.ReplaceAllString(err.Error(), "(address)")
+	for _, secret := range t.secrets() {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return events.EscapeLines(strings.ReplaceAll(text, "\n", "; "), 1, 300)
+}
+
+// secrets are the parts of the address, longest first, as written and as
+// decoded. Very short ones are left out: replacing a letter hides nothing.
+func (t *target) secrets() []string {
+	parts := []string{t.raw, t.secret, strings.TrimPrefix(t.secret, "whsec_"), t.url.Path, t.url.RawQuery, t.url.Opaque}
+	parts = append(parts, strings.Split(t.url.Path, "/")...)
+	parts = append(parts, strings.Split(t.url.EscapedPath(), "/")...)
+	if !slices.Contains(hostIsPublic, t.scheme) {
+		parts = append(parts, t.url.Host, t.url.Hostname())
+	}
+	if t.url.User != nil {
+		password, _ := t.url.User.Password()
+		parts = append(parts, t.url.User.String(), t.url.User.Username(), password)
+	}
+	for _, values := range t.url.Query() {
+		parts = append(parts, values...)
+	}
+	for _, p := range slices.Clone(parts) {
+		parts = append(parts, url.QueryEscape(p), url.PathEscape(p))
+	}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return len(p) < 4 })
+	slices.SortFunc(parts, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return slices.Compact(parts)
+}

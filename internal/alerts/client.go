@@ -1,0 +1,109 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 16 << 10
+
+// errPrivate says where a web hook may not be.
+var errPrivate = errors.New("that is an address of a private network, which alerts do not go to: if it is right, name the network in alerts.private")
+
+// An httpClient is what every channel over HTTP sends with. Whoever can choose a web hook, or
+// answers for its name in DNS, must not make this server speak to what only it can reach
+// (SSRF): the address is checked as the connection is made, after all names are
+// resolved, so that none can be exchanged in between. Redirects are not followed, no
+// proxy of the environment is used, and answers are bounded.
+type httpClient struct{ http http.Client }
+
+func newClient(private []netip.Prefix) *httpClient {
+	d := net.Dialer{Timeout: sendTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil || !reachable(to.Addr(), private) {
+			return errPrivate
+		}
+		return nil
+	}}
+	return &httpClient{http.Client{
+		Timeout: sendTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+		Transport: &http.Transport{
+			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: sendTimeout,
+			ResponseHeaderTimeout: sendTimeout, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		},
+	}}
+}
+
+// reserved are networks that are not the internet and that netip does not know as such:
+// RFC 6890, and what an IPv4 address can hide in (NAT64, 6to4, Teredo).
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"),
+	netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
+}
+
+// reachable reports whether alerts may go to an address.
+func reachable(a netip.Addr, private []netip.Prefix) bool {
+	a = a.Unmap().WithZone("")
+	within := func(p netip.Prefix) bool { return p.Contains(a) }
+	if slices.ContainsFunc(private, within) {
+		return true
+	}
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(reserved, within)
+}
+
+// A call is one request to a channel.
+type call struct {
+	url    string
+	header http.Header
+	body   []byte
+	// good reads the answer, if its status alone does not tell.
+	good func(body []byte) error
+}
+
+// post sends a request, and fails unless the answer says that it was taken.
+func (c *httpClient) post(ctx context.Context, what call) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, what.url, bytes.NewReader(what.body))
+	if err != nil {
+		return err
+	}
+	r.Header = what.header
+	r.Header.Set("User-Agent", "authguard")
+	began := time.Now()
+	answer, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("no answer within %v", time.Since(began).Round(time.Second))
+		}
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	switch {
+	case answer.StatusCode >= 300 && answer.StatusCode < 400:
+		return fmt.Errorf("the server sends us elsewhere (%d), which is not followed: write the address that it means", answer.StatusCode)
+	case answer.StatusCode < 200 || answer.StatusCode > 299:
+		return fmt.Errorf("the server answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	case what.good != nil && err == nil:
+		return what.good(text)
+	}
+	return nil
+}
