@@ -18,6 +18,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/lists"
@@ -53,6 +54,8 @@ type Config struct {
 	Passes   *passes.Table
 	Tokens   *tokens.Table
 	Audit    *audit.Log
+	// Alerts is also a sink of the event bus.
+	Alerts *alerts.Alerter
 	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
 	// accounts.ErrUnknown if there is none.
 	DirectoryOf func(ctx context.Context, name string) (directory string, err error)
@@ -115,7 +118,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

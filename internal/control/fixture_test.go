@@ -11,6 +11,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/control"
@@ -71,9 +72,11 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
+	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now}, quiet)
+	must(err)
 	c := control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Alerts: told, Tops: d.tops, Changes: d.changes,
 		Now: d.w.Clock.Now, Log: quiet,
 	}
 	change(&c)

@@ -64,6 +64,8 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/tokens", a.tokens)
 	add(http.MethodPost, "/tokens", asking(a.addToken))
 	add(http.MethodDelete, "/tokens", a.revokeToken)
+	add(http.MethodGet, "/alerts", a.alerts)
+	add(http.MethodPost, "/alerts/test", asking(a.testAlerts))
 	add(http.MethodGet, "/audit", a.recent)
 	add(http.MethodPost, "/probe", asking(a.expectProbe))
 	add(http.MethodGet, "/probe", a.probe)

@@ -18,6 +18,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/control"
@@ -39,6 +40,7 @@ type office struct {
 	accounts *accounts.Table
 	listings *lists.Table
 	tops     *control.Tops
+	alerts   *alerts.Alerter
 	api      *admin.API
 	socket   string
 	http     http.Client
@@ -73,9 +75,11 @@ func newOffice(t *testing.T) *office {
 	o.listings = lists.New(o.db)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
+	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, quiet)
+	must(err)
 	o.control, err = control.New(control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), DirectoryOf: o.directoryOf, Audit: record, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), DirectoryOf: o.directoryOf, Audit: record, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	})
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}

@@ -48,6 +48,8 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
 	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
 	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
+	e.GET("/alerts", s.page(s.alertsPage))
+	e.POST("/alerts/test", s.form(s.testAlertsForm))
 	e.GET("/lookup", s.page(s.lookUpPage))
 	e.POST("/pass", s.page(s.passForm))
 	e.GET("/security", s.signedIn(func(c echo.Context, _ *web.Session) error { return c.Redirect(http.StatusSeeOther, "/password") }))

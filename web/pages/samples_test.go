@@ -11,6 +11,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/alerts"
 	"authguard/internal/control"
 	"authguard/trusted"
 )
@@ -32,6 +33,8 @@ func samples() map[string]func() ([]byte, error) {
 		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
 		"now":              now(NowView{Admin: around("/"), Overview: control.Overview{Now: noon}}),
 		"now attacked":     now(attacked()),
+		"alerts":           func() ([]byte, error) { return RenderAlerts(AlertsView{Admin: around("/alerts")}) },
+		"alerts dead":      func() ([]byte, error) { return RenderAlerts(deadChannels()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 	})
@@ -234,3 +237,22 @@ func inner(n *html.Node) string {
 }
 
 var notANumber = math.NaN()
+
+// deadChannels are one that works and one that does not, after a long night.
+func deadChannels() AlertsView {
+	return AlertsView{Admin: around("/alerts"), Alerts: control.Alerts{
+		Channels: []alerts.Channel{
+			{Name: "to[0] (smtp)", State: "working", Delivered: 12, Hour: 3, PerHour: 20, Last: noon.Add(-time.Minute), LastTitle: "authguard: CAPTCHA mode is on"},
+			{
+				Name: "to[1] (webhook)", State: "dead", Kinds: []alerts.Kind{alerts.ModeOn, alerts.ModeOff}, Waiting: 1234, PerHour: 20, Quiet: true, Next: noon.Add(time.Hour),
+				Since: noon.Add(-time.Hour), Tries: 17, Why: "the server answered 502 Bad Gateway",
+			},
+			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},
+		},
+		Recent: []alerts.Record{
+			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Accounts are under attack", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
+			{Alert: alerts.Alert{ID: 1, At: noon.Add(-26 * time.Hour), Kind: alerts.ModeOn, Title: "CAPTCHA mode is on", Body: hostile}, Count: 1},
+		},
+		More: true,
+	}}
+}

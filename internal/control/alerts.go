@@ -1,0 +1,55 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"authguard/internal/alerts"
+	"authguard/internal/audit"
+	"authguard/internal/events"
+)
+
+// Bounds of how many alerts Alerts reads.
+const (
+	alertsShown = 50
+	maxAlerts   = 1000
+)
+
+// Alerts are the channels, of all realms, and what was raised lately. Its JSON is the
+// answer of GET /api/alerts.
+type Alerts struct {
+	Channels []alerts.Channel `json:"channels"`
+	// Recent are the newest, newest first: of all realms, or of one that is not the
+	// default one.
+	Recent []alerts.Record `json:"alerts"`
+	More   bool            `json:"more"` // there are older ones
+}
+
+// Alerts tells how the channels do, and the newest alerts, those before an ID if that is
+// not 0. limit 0 is 50.
+func (c *Control) Alerts(ctx context.Context, before int64, limit int) (a Alerts, err error) {
+	if limit <= 0 {
+		limit = alertsShown
+	}
+	limit = min(limit, maxAlerts)
+	a.Channels = c.config.Alerts.Channels()
+	if a.Recent, err = c.config.Alerts.Recent(ctx, events.RealmName(c.config.Realm), before, limit+1); err != nil {
+		return Alerts{}, fmt.Errorf("control: %w", err)
+	}
+	if a.More = len(a.Recent) > limit; a.More {
+		a.Recent = a.Recent[:limit]
+	}
+	return a, nil
+}
+
+// TestAlerts sends a test message to every channel, and returns when all have answered.
+func (c *Control) TestAlerts(ctx context.Context, who string) ([]alerts.Tested, error) {
+	found := c.config.Alerts.Test(ctx, who)
+	failed := 0
+	for _, one := range found {
+		if one.Problem != "" {
+			failed++
+		}
+	}
+	return found, c.record(ctx, audit.Action{Who: who, What: "alert-test", Detail: fmt.Sprintf("%d channels, %d of them failed", len(found), failed)})
+}
