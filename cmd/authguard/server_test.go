@@ -41,7 +41,9 @@ func TestMain(m *testing.M) {
 	}
 	if product = os.Getenv("TEST_PRODUCT"); product == "" { // built already: doctest.Alone
 		product = filepath.Join(dir, "authguard")
-		if out, err := exec.Command("go", "build", "-o", product, ".").CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-trimpath", "-o", product, ".") // as deploy does: compiled once for both
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
 		}
 		_ = os.Setenv("TEST_PRODUCT", product)
