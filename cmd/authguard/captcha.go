@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"authguard/captchamode"
+	"authguard/internal/control"
 	"authguard/internal/duration"
 )
 
@@ -85,6 +86,9 @@ func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int)
 		fmt.Fprintf(w, "decided by\tthe failure rate\n")
 	}
 	fmt.Fprintf(w, "the site is\t%s\n", m.Level)
+	if off := control.OffAt(m); !off.IsZero() {
+		fmt.Fprintf(w, "goes off\tat %s, if it stays quiet\n", off.Local().Format(time.RFC1123))
+	}
 	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d turned away for overload\n", failures, unsolved, shed)
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, strangers slowed above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "normal here\t%.1f accounts log in a minute\n", m.Normal)

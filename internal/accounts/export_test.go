@@ -2,16 +2,11 @@ package accounts
 
 import "time"
 
-// MayLogIn and VersionOf are of an entry, GroupNames of its groups, and Refused of a bind.
+// MayLogIn and VersionOf are of an entry.
 var (
-	MayLogIn   = mayLogIn
-	VersionOf  = versionOf
-	GroupNames = groupNames
-	Refused    = refused
+	MayLogIn  = mayLogIn
+	VersionOf = versionOf
 )
-
-// Sample is how long a bind of nobody takes.
-func (l *LDAP) Sample() time.Duration { return l.sample() }
 
 // Took has a bind have taken so long.
 func (l *LDAP) Took(d time.Duration) { l.took(d) }

@@ -16,8 +16,8 @@ import (
 
 // HtpasswdSource is a Source backed by an Apache htpasswd file.
 // Each look-up compares the file's time and size and reads it again if they
-// changed and it has been left alone for a moment. A broken file is logged once, and
-// the last good content stays in use. It is safe for concurrent use.
+// changed. A broken file is logged once, and the last good content stays in
+// use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
@@ -37,11 +37,6 @@ type stamp struct {
 	changed time.Time
 	size    int64
 }
-
-// settles is for how long a file that has changed is left alone. htpasswd(1) empties it
-// and writes it anew: everybody whose line is not there yet would be taken for removed,
-// their sessions ended and their places forgotten.
-const settles = 200 * time.Millisecond
 
 // NewHtpasswdSource reads the file. A broken one is an error only here (an
 // *ImportError for bad lines). normalise is guard's; mix is told of the kinds of
@@ -107,13 +102,10 @@ func (h *HtpasswdSource) refresh() {
 		return
 	}
 	now := stamp{info.ModTime(), info.Size()}
-	if age := time.Since(now.changed); now == h.seen || h.people != nil && age >= 0 && age < settles {
+	if now == h.seen {
 		return
 	}
 	people, err := h.read()
-	if again, gone := os.Stat(h.path); gone != nil || (stamp{again.ModTime(), again.Size()}) != now {
-		return // somebody writes it: the next look-up reads it
-	}
 	if err != nil {
 		h.fail(now, err)
 		return

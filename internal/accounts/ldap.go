@@ -172,19 +172,10 @@ func (l *LDAP) bind(ctx context.Context, dn, password string) (ok bool, err erro
 	switch {
 	case err == nil:
 		return true, nil
-	case refused(err):
+	case ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax):
 		return false, nil
 	}
 	return false, fmt.Errorf("accounts: ldap: bind: %w", err)
-}
-
-// refused reports whether a directory does not let this one in. 389 Directory Server says
-// of an account that is locked that it is unwilling, or by guesses that a constraint is
-// violated: as an outage of the directory (R27) anybody could cause it, and see by it
-// which names there are (R12).
-func refused(err error) bool {
-	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
-		ldap.LDAPResultInvalidDNSyntax, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation)
 }
 
 // pretend binds as nobody. A directory answers that without computing a hash, so it

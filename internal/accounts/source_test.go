@@ -181,44 +181,6 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 	mustFind(t, source, "cid")
 }
 
-// htpasswd(1) empties the file and writes it anew, and many an editor does. Whoever is not
-// in it for that moment is not removed.
-func TestAnHtpasswdFileThatIsBeingWrittenRemovesNobody(t *testing.T) {
-	t.Parallel()
-	path, h := filepath.Join(t.TempDir(), ".htpasswd"), mustHash(t, "secret")
-	both := "ann:" + h + "\nbob:" + h + "\n"
-	write(t, path, both, noon)
-	meanwhile := func() {} // while it is read
-	source, err := accounts.NewHtpasswdSource(path, func(name string) (string, error) {
-		if name == "cid" {
-			meanwhile()
-		}
-		return normalise(name)
-	}, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := make(chan []string, 10)
-	source.OnChange(func(names []string) { changed <- names })
-	for _, half := range []string{"", "ann:" + h[:10]} {
-		write(t, path, half, time.Now().Add(-time.Millisecond))
-		mustFind(t, source, "ann")
-		mustFind(t, source, "bob")
-	}
-	meanwhile = func() { write(t, path, both+"dan:"+h+"\n", noon.Add(2*time.Second)) }
-	write(t, path, "cid:"+h+"\n", noon.Add(time.Second))
-	mustFind(t, source, "ann")
-	mustFind(t, source, "dan")
-	wantUnknown(t, source, "cid")
-	write(t, path, "ann:"+h+"\n", time.Now().Add(time.Hour)) // by another machine's clock
-	wantUnknown(t, source, "bob")
-	if first := <-changed; !slices.Equal(first, []string{"bob", "dan"}) {
-		t.Errorf("%v are gone, want bob and dan", first)
-	}
-	write(t, path, "bob:"+h+"\n", time.Now().Add(time.Hour).Truncate(time.Hour)) // same size
-	mustFind(t, source, "bob")
-}
-
 func TestABrokenHtpasswdFileIsAnErrorAtTheStart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), ".htpasswd")

@@ -69,6 +69,8 @@ type Config struct {
 	App func(ctx context.Context) (bool, error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
+	// Nodes reports whether other nodes serve the same site.
+	Nodes bool
 	// Changes has the lists, account names and tokens read again when another node has
 	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
@@ -85,6 +87,9 @@ type Control struct {
 	// after a newer one. The Controls of all realms share it, as they do the lists.
 	reading *sync.Mutex
 	closed  func()
+
+	glance sync.Mutex
+	seen   Overview // by Glance
 }
 
 // New makes the Control of the first realm. Call Reload before the first attempt is
@@ -137,7 +142,8 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Control{c, reading, c.Changes.On(changes.Accounts, c.Accounts.Refresh)}, nil
+	c.Tops.watch(c.Realm, c.Mode.Minutes)
+	return &Control{config: c, reading: reading, closed: c.Changes.On(changes.Accounts, c.Accounts.Refresh)}, nil
 }
 
 const recordWithin = 10 * time.Second // how long writing the audit log may take

@@ -112,8 +112,7 @@ func (e *Edge) leftOut(p netip.Prefix, asked bool) bool {
 }
 
 func (c *Control) refused(ctx context.Context, now time.Time) (all []guard.Listing, err error) {
-	addresses, _ := c.config.Tops.First(c.config.Realm, now, refusedShown)
-	for _, top := range addresses {
+	for _, top := range c.config.Tops.First(c.config.Realm, now, refusedShown).Addresses {
 		address, err := netip.ParseAddr(top.Name)
 		if err != nil {
 			continue

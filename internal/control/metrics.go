@@ -183,7 +183,7 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Handle(batch []guard.Event) {
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
-			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), causeOf(&batch[i]).String()).Inc()
+			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), reasonOf(&batch[i]).Cause.String()).Inc()
 		}
 	}
 }
@@ -195,13 +195,3 @@ func (m *Metrics) HandleSwitch(s events.ModeSwitch) {
 
 // Tick does nothing.
 func (m *Metrics) Tick(time.Time) {}
-
-// causeOf is the strongest reason that was not only recorded.
-func causeOf(e *guard.Event) guard.Cause {
-	for _, r := range e.Reasons {
-		if !r.Monitored {
-			return r.Cause
-		}
-	}
-	return guard.NoCause
-}

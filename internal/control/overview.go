@@ -20,21 +20,34 @@ const listsStale = 10 * time.Second
 // An Overview is what is going on, at one moment. Its JSON is the answer of GET
 // /api/overview.
 type Overview struct {
-	Now      time.Time            `json:"now"`
-	State    captchamode.State    `json:"mode"`
+	Now   time.Time         `json:"now"`
+	State captchamode.State `json:"mode"`
+	// OffAt is when the detector switches the mode off if it stays quiet; zero: not
+	// known, or it is not on.
+	OffAt    time.Time            `json:"off_at,omitzero"`
 	Minutes  []captchamode.Minute `json:"minutes"`  // the last hour, oldest first
 	Switches []captchamode.Switch `json:"switches"` // oldest first
-	// Addresses and Accounts are those with the most failed and stopped
-	// attempts in the last hour, most first.
+	// Addresses, Networks, Accounts and Reasons are those with the most failed and
+	// stopped attempts in the last hour, most first, and Crowd how widely these are
+	// spread: as this node has seen them.
 	Addresses []Subject `json:"addresses"`
+	Networks  []Subject `json:"networks"`
 	Accounts  []Subject `json:"accounts"`
+	Reasons   []Subject `json:"reasons"`
+	Crowd     Crowd     `json:"crowd"`
 	Warnings  []Warning `json:"warnings"`
 	Held      int       `json:"held"` // attempts that wait for their turn, or until they are due
+	// Nodes reports whether others serve the site beside this one.
+	Nodes bool `json:"nodes"`
 }
 
 // A Subject is one of the tops and what its next attempt would get.
 type Subject struct {
 	Top
+	// Range is what a block of an address or network has to name.
+	Range netip.Prefix `json:"range,omitzero"`
+	// Blocked reports whether the whole range is on the block list.
+	Blocked bool `json:"blocked,omitzero"`
 	// Next is proceed, wait, challenge, refuse or, for a place that has used up
 	// its budget, forget; empty if that could not be found out.
 	Next string        `json:"next,omitempty"`
@@ -58,25 +71,81 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Now: now, State: c.config.Mode.State(),
 		Minutes:   append([]captchamode.Minute{}, c.config.Mode.Minutes()...),
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
-		Addresses: []Subject{}, Accounts: []Subject{}, Warnings: c.warnings(now), Held: c.config.Guard.Held(),
+		Addresses: []Subject{}, Networks: []Subject{}, Accounts: []Subject{}, Reasons: []Subject{},
+		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
 	}
-	addresses, accounts := c.config.Tops.First(c.config.Realm, now, topRows)
-	for _, top := range addresses {
-		address, _ := netip.ParseAddr(top.Name) // the zero address cannot be explained
-		o.Addresses = append(o.Addresses, c.next(ctx, top, "", address))
+	o.OffAt = OffAt(o.State)
+	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
+	for _, top := range busiest.Addresses {
+		address, _ := netip.ParseAddr(top.Name) // always one
+		one, _ := prefixesOf(address)
+		o.Addresses = append(o.Addresses, c.next(ctx, Subject{Top: top, Range: one}, "", address))
 	}
-	for _, top := range accounts {
-		o.Accounts = append(o.Accounts, c.next(ctx, top, top.Name, netip.Addr{}))
+	for _, top := range busiest.Networks {
+		network, _ := netip.ParsePrefix(top.Name)
+		o.Networks = append(o.Networks, c.next(ctx, Subject{Top: top, Range: network}, "", network.Addr()))
+	}
+	for _, top := range busiest.Accounts {
+		o.Accounts = append(o.Accounts, c.next(ctx, Subject{Top: top}, top.Name, netip.Addr{}))
+	}
+	for _, top := range busiest.Reasons {
+		o.Reasons = append(o.Reasons, Subject{Top: top})
 	}
 	return o
 }
 
-func (c *Control) next(ctx context.Context, top Top, account string, address netip.Addr) Subject {
-	e, err := c.config.Guard.Explain(ctx, account, address)
-	if err != nil {
-		return Subject{Top: top}
+// glanceAge is how old what Glance tells may be: as many as watch, the counters are
+// asked once in that time.
+const glanceAge = time.Second
+
+// Look is Overview and Series.
+func (c *Control) Look(ctx context.Context, span Span) (Overview, Series) {
+	series, _ := c.Series(span)
+	return c.Overview(ctx), series
+}
+
+// Glance is Look, of which the overview may be a second old.
+func (c *Control) Glance(ctx context.Context, span Span) (Overview, Series) {
+	c.glance.Lock()
+	defer c.glance.Unlock()
+	if now := c.config.Now(); c.seen.Now.IsZero() || now.Sub(c.seen.Now).Abs() >= glanceAge {
+		c.seen = c.Overview(ctx)
 	}
-	return Subject{Top: top, Next: e.Decision.Action.String(), Wait: e.Decision.RetryAfter}
+	series, _ := c.Series(span)
+	return c.seen, series
+}
+
+// OffAt is the earliest moment at which the detector switches the mode off; zero: not
+// known, or not cooling down.
+func OffAt(s captchamode.State) time.Time {
+	if s.Level != captchamode.Attack || s.Low.IsZero() || s.Force.Word != captchamode.Automatic {
+		return time.Time{}
+	}
+	return s.Low.Add(s.CoolDown)
+}
+
+// next adds what the next attempt would get. For a network it is that of an address in it
+// from which nothing has come.
+func (c *Control) next(ctx context.Context, s Subject, account string, address netip.Addr) Subject {
+	s.Blocked = s.Range.IsValid() && c.blocked(s.Range.Addr()) && c.blocked(lastOf(s.Range))
+	if e, err := c.config.Guard.Explain(ctx, account, address); err == nil {
+		s.Next, s.Wait = e.Decision.Action.String(), e.Decision.RetryAfter
+	}
+	return s
+}
+
+func (c *Control) blocked(address netip.Addr) bool {
+	return c.config.Lists.Look(address, c.config.Now()) == guard.Blocked
+}
+
+// lastOf is the last address of a range.
+func lastOf(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < 8*len(bytes); bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
 }
 
 func (c *Control) warnings(now time.Time) []Warning {

@@ -47,7 +47,7 @@ func (s *StatsD) Handle(batch []guard.Event) {
 			continue
 		}
 		s.add(e.Realm, "attempts."+ending.String())
-		if cause := causeOf(e); !e.Settled && cause != guard.NoCause {
+		if cause := reasonOf(e).Cause; !e.Settled && cause != guard.NoCause {
 			s.add(e.Realm, "stopped."+cause.String())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/events"
 	"authguard/internal/tops"
@@ -17,27 +18,55 @@ import (
 const (
 	topMinutes = 60  // how far back the tops look
 	topNames   = 256 // how many each minute keeps
+
+	crowdEach = 10 * time.Minute // how addresses are counted: see Crowd
+	crowds    = 6
 )
 
-// A Top is one address or account and what came to nothing from or for it in
-// the last hour. Under a flood the numbers are lower bounds.
+// A Top is one address, network, account or reason and what came to nothing from or for
+// it in the last hour. Under a flood the numbers are lower bounds.
 type Top struct {
-	// Name is the address, or the account's canonical name.
+	// Name is the address, the network, the account's canonical name, or the reason's code.
 	Name     string    `json:"name"`
 	Failures int       `json:"failures"` // wrong passwords
 	Stopped  int       `json:"stopped"`  // challenged, refused or told to wait: no password was looked at
 	LastSeen time.Time `json:"last_seen"`
+	Words    string    `json:"words,omitempty"` // what a reason's code means
 }
 
-// Tops are, for each realm, the addresses and accounts with the most failed and stopped attempts
-// of the last hour, in bounded memory. An IPv6 /64 is one address, as it is to
-// the guard. The zero Tops are empty; safe for concurrent use.
+// Busiest are the tops of each kind, most first.
+type Busiest struct{ Addresses, Networks, Accounts, Reasons []Top }
+
+// A Crowd is how widely what came to nothing in the last hour is spread.
+type Crowd struct {
+	Attempts  int `json:"attempts"`
+	Addresses int `json:"addresses"` // different ones, to within about 1 %
+	Most      int `json:"most"`      // of the busiest address
+}
+
+// Botnet reports whether so many addresses took part, each so little, that no list of
+// addresses tells anything and blocking single ones helps nobody.
+func (c Crowd) Botnet() bool {
+	return c.Addresses >= 50 && c.Attempts <= 4*c.Addresses && 20*c.Most <= c.Attempts
+}
+
+// Tops are, for each realm, what its events of the last hour and day add up to, in bounded
+// memory: a Series (0.4 MiB), and the addresses, networks, accounts and reasons with the most
+// failed and stopped attempts. An IPv6 /64 is one address, as it is to the guard. The zero Tops are
+// empty; safe for concurrent use.
 type Tops struct {
 	mu     sync.Mutex
 	realms map[string]*realmTops
+	noted  int64 // Unix minutes
 }
 
-type realmTops struct{ addresses, accounts hour }
+type realmTops struct {
+	series
+	addresses, networks, accounts, reasons ring[*tops.Top[Top]]
+	crowd                                  ring[*tops.Distinct]
+	everybody                              *tops.Distinct // of no time: what crowd can be merged into
+	minutesOf                              func() []captchamode.Minute
+}
 
 var _ events.Sink = (*Tops)(nil)
 
@@ -46,41 +75,118 @@ func (t *Tops) Handle(batch []guard.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range batch {
-		e := &batch[i]
-		of := t.in(e.Realm)
-		one := Top{LastSeen: e.At}
-		switch events.EndingOf(e) {
-		case events.Failed:
-			one.Failures = 1
-		case events.Refused, events.Challenged, events.Waited, events.Pretended:
-			one.Stopped = 1
-		default:
-			continue
-		}
-		if e.Address.IsValid() {
-			one.Name = events.AddressText(e.Address)
-			of.addresses.add(addressKey(e.Address), one)
-		}
-		// What is no name cannot be looked up or unlocked, and has no bound.
-		if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
-			one.Name = e.Account
-			of.accounts.add(e.Account, one)
+		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
+			t.in(batch[i].Realm).handle(&batch[i], ending)
 		}
 	}
+}
+
+func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
+	of.add(e.At, countsOf(e, ending))
+	one := Top{LastSeen: e.At}
+	switch ending {
+	case events.Failed:
+		one.Failures = 1
+	case events.Refused, events.Challenged, events.Waited, events.Pretended:
+		one.Stopped = 1
+	default:
+		return
+	}
+	if e.Address.IsValid() {
+		address, network := prefixesOf(e.Address)
+		one.Name = events.AddressText(e.Address)
+		count(&of.addresses, address.String(), one)
+		one.Name = network.String()
+		count(&of.networks, one.Name, one)
+		(*of.crowd.at(e.At, of.everybody.Fresh)).Add(address.String())
+	}
+	// What is no name cannot be looked up or unlocked, and has no bound.
+	if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
+		one.Name = e.Account
+		count(&of.accounts, e.Account, one)
+	}
+	why := reasonOf(e)
+	one.Name, one.Words = why.Code(), wordsOf(why)
+	count(&of.reasons, one.Name, one)
+}
+
+// reasonOf is the strongest reason that was not only recorded.
+func reasonOf(e *guard.Event) guard.Reason {
+	for _, r := range e.Reasons {
+		if !r.Monitored {
+			return r
+		}
+	}
+	return guard.Reason{}
+}
+
+// wordsOf is a reason whatever the numbers of its limit and its wait are.
+func wordsOf(r guard.Reason) string {
+	switch r.Cause {
+	case guard.NoCause:
+		return "nothing was against it: the password was looked at"
+	case guard.LimitReached:
+		return "the " + r.Subject.String() + " had as many failures as its limit allows"
+	}
+	r.Wait = 0
+	return r.String()
 }
 
 // HandleSwitch does nothing.
 func (t *Tops) HandleSwitch(events.ModeSwitch) {}
 
-// Tick does nothing: minutes age by the events' own clock.
-func (t *Tops) Tick(time.Time) {}
+// Tick notes, once a minute, what the mode of each realm made of the last ones.
+func (t *Tops) Tick(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	minute := now.Unix() / 60
+	if minute == t.noted {
+		return
+	}
+	t.noted = minute
+	for _, of := range t.realms {
+		if of.minutesOf != nil {
+			of.note(of.minutesOf())
+		}
+	}
+}
 
-// First are the first n addresses and accounts of a realm at a time, most first.
-func (t *Tops) First(realm string, now time.Time, n int) (addresses, accounts []Top) {
+// watch has the pressure of a realm noted, until Forget.
+func (t *Tops) watch(realm string, minutes func() []captchamode.Minute) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.in(realm).minutesOf = minutes
+}
+
+// First are the first n of each kind in a realm at a time.
+func (t *Tops) First(realm string, now time.Time, n int) Busiest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.in(realm)
-	return of.addresses.first(now, n), of.accounts.first(now, n)
+	return Busiest{first(&of.addresses, now, n), first(&of.networks, now, n), first(&of.accounts, now, n), first(&of.reasons, now, n)}
+}
+
+// Crowd is how widely a realm's attempts of the last hour are spread.
+func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.in(realm)
+	all := of.everybody.Fresh()
+	of.crowd.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {
+		if d != nil {
+			all.Merge(*d)
+		}
+	})
+	of.minutes.newest(now, topMinutes, func(_ time.Time, counts *Counts) {
+		if counts != nil {
+			c.Attempts += int(counts.Failures + counts.Shown + counts.Refused)
+		}
+	})
+	for _, top := range first(&of.addresses, now, 1) {
+		c.Most = top.Failures + top.Stopped
+	}
+	c.Addresses = min(all.Count(), c.Attempts)
+	return c
 }
 
 // Forget ends the tops of a realm that is no more.
@@ -98,53 +204,47 @@ func (t *Tops) in(realm string) *realmTops {
 		if t.realms == nil {
 			t.realms = map[string]*realmTops{}
 		}
-		of = new(realmTops)
+		hour := func() ring[*tops.Top[Top]] { return newRing[*tops.Top[Top]](time.Minute, topMinutes) }
+		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour(),
+			crowd: newRing[*tops.Distinct](crowdEach, crowds), everybody: tops.NewDistinct()}
 		t.realms[realm] = of
 	}
 	return of
 }
 
-func addressKey(a netip.Addr) string {
+// prefixesOf are what the guard counts as one address, and the network around it.
+func prefixesOf(a netip.Addr) (address, network netip.Prefix) {
 	a = a.Unmap().WithZone("")
+	small, large := 64, 48
 	if a.Is4() {
-		return a.String()
+		small, large = 32, 24
 	}
-	prefix, _ := a.Prefix(64) // cannot fail
-	return prefix.String()
+	address, _ = a.Prefix(small) // neither can fail
+	network, _ = a.Prefix(large)
+	return address, network
 }
 
-// An hour is the tops of the last minutes, by minute modulo their number.
-type hour [topMinutes]struct {
-	minute int64 // Unix minutes
-	tops   *tops.Top[Top]
-}
+func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }
 
-// add counts in an event's minute. A straggler whose minute is gone counts in
-// the one that took its place.
-func (h *hour) add(key string, one Top) {
-	minute := one.LastSeen.Unix() / 60
-	place := &h[minute%topMinutes]
-	if place.tops == nil || place.minute < minute {
-		place.minute, place.tops = minute, tops.New[Top](topNames)
-	}
-	if t := place.tops.Of(key); t != nil {
+// count counts in an event's minute.
+func count(minutes *ring[*tops.Top[Top]], key string, one Top) {
+	if t := (*minutes.at(one.LastSeen, newTop)).Of(key); t != nil {
 		t.add(one)
 	}
 }
 
-func (h *hour) first(now time.Time, n int) []Top {
+func first(minutes *ring[*tops.Top[Top]], now time.Time, n int) []Top {
 	sums := map[string]Top{}
-	oldest := now.Unix()/60 - topMinutes
-	for _, place := range h {
-		if place.tops == nil || place.minute <= oldest {
-			continue
+	minutes.newest(now, topMinutes, func(_ time.Time, minute **tops.Top[Top]) {
+		if minute == nil {
+			return
 		}
-		for key, t := range place.tops.All() {
+		for key, t := range (*minute).All() {
 			sum := sums[key]
 			sum.add(*t)
 			sums[key] = sum
 		}
-	}
+	})
 	all := slices.SortedFunc(maps.Values(sums), func(a, b Top) int {
 		return cmp.Or(cmp.Compare(b.Failures+b.Stopped, a.Failures+a.Stopped), strings.Compare(a.Name, b.Name))
 	})
@@ -156,6 +256,6 @@ func (t *Top) add(one Top) {
 	t.Failures += one.Failures
 	t.Stopped += one.Stopped
 	if !one.LastSeen.Before(t.LastSeen) {
-		t.Name, t.LastSeen = one.Name, one.LastSeen
+		t.Name, t.Words, t.LastSeen = one.Name, one.Words, one.LastSeen
 	}
 }

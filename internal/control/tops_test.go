@@ -16,13 +16,11 @@ import (
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
 func topAddresses(t *control.Tops, now time.Time, n int) []control.Top {
-	all, _ := t.First("", now, n)
-	return all
+	return t.First("", now, n).Addresses
 }
 
 func topAccounts(t *control.Tops, now time.Time, n int) []control.Top {
-	_, all := t.First("", now, n)
-	return all
+	return t.First("", now, n).Accounts
 }
 
 func failed(account, address string, at time.Time) guard.Event {

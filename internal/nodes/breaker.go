@@ -3,9 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,9 +14,6 @@ import (
 
 // ErrDown means that Redis was not asked, because it could not be used before.
 var ErrDown = errors.New("nodes: Redis cannot be used")
-
-// errImpatient says that the caller's own time limit ended a trip before the budget did.
-var errImpatient = errors.New("nodes: the caller did not wait")
 
 const (
 	// DefaultBudget is how long one trip to Redis may take.
@@ -47,9 +42,8 @@ type Breaker struct {
 
 // NewBreaker guards a client, whose MaxRetries must be -1 and whose
 // ContextTimeoutEnabled must be set (redisstore.Connect). A trip may take as
-// long as the budget, 0 for DefaultBudget; a caller that gives up sooner says
-// nothing of Redis, and no decision is made alone for it. onChange is told when Redis
-// is lost or back; it must not block, and may be nil.
+// long as the budget, 0 for DefaultBudget. onChange is told when Redis is lost
+// or back; it must not block, and may be nil.
 func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Logger, onChange func(up bool, why error)) *Breaker {
 	if budget <= 0 {
 		budget = DefaultBudget
@@ -62,7 +56,7 @@ func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Lo
 		Timeout:       openFor,
 		ReadyToTrip:   func(gobreaker.Counts) bool { return true },
 		IsSuccessful:  func(err error) bool { return !unusable(err) },
-		IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, errImpatient) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: b.changed,
 	})
 	client.AddHook(b)
@@ -141,8 +135,6 @@ func (b *Breaker) do(ctx context.Context, cmds []redis.Cmder, trip func(context.
 		return refuse(cmds)
 	}
 	_, err := b.circuit.Execute(func() (struct{}, error) {
-		own, ok := ctx.Deadline()
-		impatient := ok && time.Until(own) < b.budget
 		ctx, cancel := context.WithTimeout(context.WithValue(ctx, underWay{}, true), b.budget)
 		defer cancel()
 		err := trip(ctx)
@@ -150,9 +142,6 @@ func (b *Breaker) do(ctx context.Context, cmds []redis.Cmder, trip func(context.
 			if unusable(cmd.Err()) {
 				err = cmd.Err()
 			}
-		}
-		if impatient && timedOut(err) {
-			return struct{}{}, fmt.Errorf("%w: %w", errImpatient, err)
 		}
 		if unusable(err) {
 			b.failures.Add(1)
@@ -166,12 +155,6 @@ func (b *Breaker) do(ctx context.Context, cmds []redis.Cmder, trip func(context.
 		return refuse(cmds)
 	}
 	return err
-}
-
-// timedOut: a connection's deadline is the context's, and may end first.
-func timedOut(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 func refuse(cmds []redis.Cmder) error {

@@ -82,18 +82,14 @@ func (k *kind) parse(text string) (h Hash, err error) {
 		}
 	}
 	h.saltSize, h.keySize = len(h.salt), len(h.key)
-	if k.bounds != nil {
-		err = k.bounds(h.numbers)
+	switch {
+	case len(h.key) == 0 || len(h.key) > 96 || len(h.salt) > 128:
+		return h, errForm
+	case k.bounds == nil:
+		return h, nil
 	}
-	if err == nil && (len(h.key) < shortestKey || len(h.key) > 96 || len(h.salt) > 128) {
-		err = errForm
-	}
-	return h, err
+	return h, k.bounds(h.numbers)
 }
-
-// shortestKey is what is left of a hash at least, in bytes. A column that is too narrow
-// cuts off the end, and of a key of one byte every 256th password is the right one.
-const shortestKey = 16
 
 func read(how func(string) ([]byte, error), text string) ([]byte, error) {
 	if how == nil {

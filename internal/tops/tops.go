@@ -84,6 +84,14 @@ type Distinct struct {
 // NewDistinct returns a Distinct that has seen nothing.
 func NewDistinct() *Distinct { return &Distinct{maphash.MakeSeed(), hyperloglog.New()} }
 
+// Fresh is a Distinct that has seen nothing and can be merged with d.
+func (d *Distinct) Fresh() *Distinct { return &Distinct{d.seed, hyperloglog.New()} }
+
+// Merge counts what other has seen as well. Both come from one by Fresh.
+func (d *Distinct) Merge(other *Distinct) {
+	_ = d.sketch.Merge(other.sketch) // fails only for one of another precision
+}
+
 // Add counts a name.
 func (d *Distinct) Add(name string) { d.sketch.InsertHash(maphash.String(d.seed, name)) }
 

@@ -1,0 +1,134 @@
+package control_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
+)
+
+func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		now := d.w.Clock.Now()
+		settled := func(at time.Time, o guard.Outcome) guard.Event {
+			return guard.Event{At: at, Account: "ann", Action: guard.Proceed, Settled: true, Outcome: o}
+		}
+		stopped := func(at time.Time, a guard.Action) guard.Event { return guard.Event{At: at, Account: "ann", Action: a} }
+		known, solved := settled(now, guard.Succeeded), settled(now, guard.Failed)
+		known.Privileged = true
+		solved.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
+		d.tops.Handle([]guard.Event{
+			stopped(now.Add(-25*time.Hour), guard.Challenge), stopped(now.Add(-23*time.Hour), guard.Challenge), stopped(now.Add(-59*time.Minute), guard.Challenge),
+			known, solved, settled(now, guard.Failed), stopped(now, guard.Challenge), stopped(now, guard.Refuse), stopped(now, guard.Wait),
+			stopped(now, guard.Proceed), // undecided
+		})
+		sum := func(span control.Span) (all control.Counts, last control.Point, n int) {
+			t.Helper()
+			s, err := d.Series(span)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range s.Points {
+				all.Add(p.Counts)
+			}
+			return all, s.Points[len(s.Points)-1], len(s.Points)
+		}
+		here := control.Counts{Attempts: 6, Failures: 2, Shown: 1, Solved: 1, Refused: 2, Known: 1}
+		all, last, n := sum(control.LastHour)
+		if n != 3600 || last.Counts != here || !last.Start.Equal(now) || all.Shown != 2 {
+			t.Errorf("hour: %d points, last %+v, in all %+v", n, last, all)
+		}
+		all, last, n = sum(control.LastDay)
+		if n != 1440 || last.Counts != here || !last.Start.Equal(now.Truncate(time.Minute)) || all.Shown != 3 {
+			t.Errorf("day: %d points, last %+v, in all %+v", n, last, all)
+		}
+		d.w.Clock.Advance(2 * time.Hour)
+		if all, _, _ := sum(control.LastHour); all != (control.Counts{}) {
+			t.Errorf("two hours later: %+v", all)
+		}
+		if _, err := d.Series("week"); !errors.Is(err, control.ErrAsked) {
+			t.Errorf("a span that is none: %v", err)
+		}
+	})
+}
+
+func TestThePressureOfADayIsKeptThoughTheModeKeepsAnHour(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		first := d.w.Clock.Now().Truncate(time.Minute)
+		for i := range 7 {
+			d.w.Mode.Observe(captchamode.Failure, [16]byte{byte(i)})
+		}
+		for range 25 * 60 {
+			d.w.Clock.Advance(time.Minute)
+			d.tops.Tick(d.w.Clock.Now())
+			if s, _ := d.Series(control.LastDay); len(s.Pressure) == 1440 && s.Pressure[0].Start.Equal(first) {
+				if s.Pressure[0].Failures != 7 || s.Pressure[0].Threshold == 0 {
+					t.Errorf("a day later the minute is %+v", s.Pressure[0])
+				}
+				return
+			}
+		}
+		t.Error("the day's first minute is not there when the day is full")
+	})
+}
+
+func TestABotnetIsToldFromAFewAttackers(t *testing.T) {
+	t.Parallel()
+	from := func(addresses, each int) control.Crowd {
+		tops := new(control.Tops)
+		for i := range addresses {
+			for range each {
+				tops.Handle([]guard.Event{failed(fmt.Sprint("user", i), fmt.Sprintf("198.51.%d.%d", i/200, 1+i%200), noon)})
+			}
+		}
+		return tops.Crowd("", noon)
+	}
+	for _, one := range []struct {
+		addresses, each int
+		botnet          bool
+	}{{400, 1, true}, {400, 3, true}, {49, 1, false}, {400, 5, false}, {1, 400, false}} {
+		got := from(one.addresses, one.each)
+		if got.Botnet() != one.botnet || got.Attempts != one.addresses*one.each || got.Most != one.each ||
+			got.Addresses < one.addresses*97/100 || got.Addresses > one.addresses*103/100 {
+			t.Errorf("%d addresses with %d attempts each: %+v, botnet %t", one.addresses, one.each, got, got.Botnet())
+		}
+	}
+	tops := new(control.Tops)
+	for i := range 100 {
+		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("198.51.100.%d", i), noon), failed("ann", "192.0.2.1", noon)})
+	}
+	if got := tops.Crowd("", noon); got.Botnet() {
+		t.Errorf("one address made half of them: %+v", got)
+	}
+	if got := tops.Crowd("", noon.Add(2*time.Hour)); got != (control.Crowd{}) {
+		t.Errorf("two hours later: %+v", got)
+	}
+}
+
+func TestNetworksAndReasonsAreTops(t *testing.T) {
+	t.Parallel()
+	tops := new(control.Tops)
+	limited := refused("ann", "192.0.2.1", noon)
+	limited.Reasons = guard.Reasons{{Cause: guard.ModeOn, Monitored: true}, {Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Window: time.Hour}}}
+	tops.Handle([]guard.Event{
+		failed("ann", "192.0.2.1", noon), limited, refused("bob", "192.0.2.99", noon), failed("bob", "2001:db8:0:1::1", noon), failed("bob", "2001:db8:0:ffff::1", noon),
+	})
+	got := tops.First("", noon, 9)
+	if n := got.Networks; len(n) != 2 || n[0].Name != "192.0.2.0/24" || n[0].Failures != 1 || n[0].Stopped != 2 || n[1].Name != "2001:db8::/48" || n[1].Failures != 2 {
+		t.Errorf("networks: %+v", n)
+	}
+	if r := got.Reasons; len(r) != 2 || r[0].Name != "none" || r[0].Failures != 3 || r[0].Stopped != 1 || r[1].Name != "limit:account" || r[1].Stopped != 1 ||
+		r[1].Words != "the account had as many failures as its limit allows" {
+		t.Errorf("reasons: %+v", r)
+	}
+}
