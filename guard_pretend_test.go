@@ -1,7 +1,6 @@
 package authguard_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -219,90 +218,6 @@ func TestR20PretendingIsPressure(t *testing.T) {
 	if got := w.Mode.State().Pressure.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)
 	}
-}
-
-// A password that nobody looks at is not known to be wrong. If it counted, whoever is
-// pretended to could have one that he knows people use said to be sprayed (R28), and
-// keep them out wherever they are new.
-func TestR28WhatIsPretendedToIsNoSpray(t *testing.T) {
-	t.Parallel()
-	each(t, pretending(ladders["address"]), func(t *testing.T, w *world.World) {
-		for i := range 5 {
-			w.Wrong(t, fmt.Sprint("filler", i), nowhere)
-		}
-		for i := range 30 {
-			if d, _ := w.Offer(t, fmt.Sprint("victim", i), nowhere, world.Right); d.Action != guard.Pretend {
-				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
-			}
-			w.Clock.Advance(time.Minute)
-		}
-		if told := w.Sprays(); len(told) != 0 {
-			t.Errorf("told of %+v", told)
-		}
-		if d, ok := w.Offer(t, "carol", address(1), world.Right); !ok || d.Insufficient {
-			t.Errorf("carol, where she is new: %v, insufficient %v", d.Action, d.Insufficient)
-		}
-	})
-}
-
-// Login takes as long for who is pretended to as the newest wrong passwords took, and
-// verify is not called. A client that hangs up ends the wait.
-func TestR12LoginPretendsForAsLongAsAWrongPasswordTakes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o := pretending(func(p *guard.Policy) { p.Account, p.Address, p.PairDelay = black, nil, guard.Delay{} })
-		o.Running = true
-		w := world.New(t, o)
-		took := func(ctx context.Context, check time.Duration, ok bool) time.Duration {
-			t.Helper()
-			began := time.Now()
-			if _, in, err := w.Login(ctx, world.From("alice", nowhere), func(context.Context) (bool, error) {
-				time.Sleep(check)
-				return ok, nil
-			}); in != ok || err != nil {
-				t.Errorf("%v, %v", in, err)
-			}
-			return time.Since(began)
-		}
-		for range 5 {
-			took(t.Context(), 70*time.Millisecond, false)
-		}
-		for range 10 {
-			if got := took(t.Context(), time.Hour, false); got != 70*time.Millisecond {
-				t.Fatalf("%v, want what the wrong ones took", got)
-			}
-		}
-		hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		if got := took(hurried, time.Hour, false); got != time.Millisecond {
-			t.Errorf("%v after the client has gone", got)
-		}
-	})
-}
-
-// The budget of a known place is nothing to a stranger: else a stranger is challenged
-// for what only the owner's place is to be, and charged on a ladder that is not his.
-func TestABudgetOfKnownPlacesBindsNoStranger(t *testing.T) {
-	t.Parallel()
-	o := pretending(func(p *guard.Policy) {
-		p.Account, p.Address, p.Network, p.PairDelay = nil, nil, nil, guard.Delay{}
-		p.PrivilegedPair = []guard.Limit{{Failures: 3, Window: time.Hour, Then: guard.Challenge}, {Failures: 6, Window: 24 * time.Hour, Then: guard.Forget}}
-	})
-	each(t, o, func(t *testing.T, w *world.World) {
-		if !w.Right(t, "alice", home) {
-			t.Fatal("alice cannot log in")
-		}
-		for i := range 20 {
-			if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Proceed || len(d.Reasons) > 0 {
-				t.Fatalf("a stranger's attempt %d: %v %v", i, d.Action, d.Reasons.Codes())
-			}
-		}
-		for i := range 4 {
-			if d := w.Wrong(t, "alice", home); (d.Action == guard.Challenge) != (i == 3) {
-				t.Fatalf("at home, %d: %v %v", i, d.Action, d.Reasons.Codes())
-			}
-		}
-	})
 }
 
 func TestADecoyIsNeverThePassword(t *testing.T) {

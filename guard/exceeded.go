@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -215,9 +214,6 @@ func (o *occurrence) solved(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	bond := o.guard.bond(&o.attempt, o.view.Address, o.name, 0)
-	if !o.attempt.Address.IsValid() { // or one's wrong answers would use up everybody's
-		o.view.Address = cmp.Or(o.keys[OnAccount], o.keys[OnSubject], o.keys[OnSite])
-	}
 	stopped, err := o.guard.answered(ctx, &o.attempt, &o.view, d, []challenge.Bond{bond})
 	switch {
 	case err != nil:

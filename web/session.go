@@ -171,8 +171,23 @@ func (s *Sessions) Prove(session *Session, second bool) error {
 // cannot write that. It may be able to in a moment.
 var ErrSessions = errors.New("web: sessions cannot be read or written")
 
-// Get is the request's session; nil if there is none, or it has ended.
+// Get is the request's session; nil if there is none, or it has ended. To ask for it is
+// to use it.
 func (s *Sessions) Get(c echo.Context) (*Session, error) {
+	session, err := s.Peek(c)
+	if err != nil || session == nil || s.Idle <= 0 {
+		return session, err
+	}
+	token, _ := s.token(c)
+	if err := s.Used(session.ctx, token); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSessions, err)
+	}
+	return session, nil
+}
+
+// Peek is Get for what a page does by itself, which is no use of the session: one that a
+// person has left ends under it.
+func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 	token, secure := s.token(c)
 	if token == "" {
 		return nil, nil
@@ -201,11 +216,6 @@ func (s *Sessions) Get(c echo.Context) (*Session, error) {
 			s.Changed(ctx, name)
 		}
 		return nil, nil
-	}
-	if s.Idle > 0 {
-		if err := s.Used(ctx, token); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSessions, err)
-		}
 	}
 	return &Session{
 		Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ID: sessions.ID(token), ctx: ctx,

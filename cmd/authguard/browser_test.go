@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,7 +156,9 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		chromedp.SendKeys("input[name=current_password]", s.password), chromedp.SendKeys("input[name=new_password]", fresh),
 		chromedp.SendKeys("input[name=repeat_password]", fresh), chromedp.Click("main form button[type=submit]"),
 		chromedp.WaitVisible("#live"))
-	before := b.eval(`document.querySelector("#live svg").outerHTML`)
+	b.until("the page to be live", `document.querySelector("[data-freshness]").innerText.startsWith("Live, as of")`)
+	plots := `[...document.querySelectorAll("#live-plot svg")].map(s => s.outerHTML).join("")`
+	before := b.eval(plots)
 	counts := tally(200, 10, func(i int) int {
 		return from(loopback(60, i)).login(t, s, fmt.Sprintf("someone%d", i), "wrong").status
 	})
@@ -163,10 +166,22 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		t.Fatalf("the attack met no challenge: %v", counts)
 	}
 	b.until("the attack to show by itself", `document.querySelector("#live").innerText.toLowerCase().includes("under attack")`)
-	if after := b.eval(`document.querySelector("#live svg").outerHTML`); after == before {
-		t.Error("the plot did not grow")
+	b.until("all of it to be counted", `document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 in all")`)
+	if after := b.eval(plots); after == before {
+		t.Error("the plots did not grow")
 	}
-	b.picture("admin")
+	b.until("the botnet to be called one", `document.querySelector("#live-crowd").innerText.includes("botnet") && !document.querySelector("#top-address")`)
+	b.picture("now-attacked")
+	b.do("the last day", chromedp.Click(".spans a[href='/?span=day']"), chromedp.WaitVisible("#live"))
+	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "Last day" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 in all")`)
+	b.picture("now-day")
+	b.do("blocking a network", chromedp.Click("#live-network details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
+	network := b.eval(`document.querySelector("#live-network details[open] input[name=cidr]").value`)
+	b.do("blocking a network", chromedp.Click("#live-network details[open] button"))
+	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("` + network + `") && location.search === "?span=day"`)
+	redistest.Until(t, "the network to be blocked", func() bool {
+		return from(strings.Replace(network, ".0/24", ".9", 1)).login(t, s, "somebody else", "wrong").status == http.StatusTooManyRequests
+	})
 	force := func(mode, reason string) {
 		t.Helper()
 		b.do("forcing "+mode, chromedp.Click("input[name=mode][value="+mode+"]"), chromedp.SendKeys("input[name=reason]", reason),

@@ -30,6 +30,7 @@ type doors struct {
 	inside web.Edge // the administration's
 	realms atomic.Pointer[web.Realms]
 	probes control.Probes
+	live   admin.Streams // of the administration
 	// shutdown.delay and shutdown.within, in nanoseconds.
 	delay, within atomic.Int64
 }
@@ -152,7 +153,7 @@ func (d *doors) administration() http.Handler {
 	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Door)), d.inside.Local)
 	web.Media(e, r.mode.challenges)
 	pages := admin.Site{
-		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready,
+		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready, Streams: &d.live,
 	}
 	pages.Routes(e)
 	return e

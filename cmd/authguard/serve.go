@@ -164,6 +164,7 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.doors.within.Load()))
 	defer cancel()
+	s.doors.live.End()
 	for _, l := range listeners {
 		if l.last != nil {
 			l.last.end(stopping)

@@ -40,7 +40,7 @@ func (s *Site) signedIn(h handler) echo.HandlerFunc {
 
 // loginPath leads back to what was asked for, if that was a page.
 func loginPath(r *http.Request) string {
-	if r.Method != http.MethodGet || r.URL.Path == "/fragment" {
+	if r.Method != http.MethodGet {
 		return "/login"
 	}
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())

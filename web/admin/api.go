@@ -44,6 +44,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add := func(method, path string, h question) { e.Add(method, "/api"+path, a.answering(h), admit) }
 	add(http.MethodGet, "/overview", a.overview)
 	add(http.MethodGet, "/status", a.overview)
+	add(http.MethodGet, "/series", a.series)
 	add(http.MethodGet, "/mode", a.mode)
 	add(http.MethodPut, "/mode", asking(a.setMode))
 	add(http.MethodGet, "/explain", a.explain)

@@ -42,20 +42,27 @@ type listQuestion struct {
 // list is POST /api/lists. "for" is a duration or "forever"; without one it is a
 // week. The answer is the entry.
 func (a *API) list(c echo.Context, q listQuestion) (any, error) {
-	request := lists.Request{Verdict: q.Verdict, Note: q.Note, Force: q.Force, Forever: q.For == "forever"}
-	var err error
+	request, err := q.request()
+	if err != nil {
+		return nil, err
+	}
+	return a.Control.List(c.Request().Context(), sender(c), request)
+}
+
+func (q *listQuestion) request() (request lists.Request, err error) {
+	request = lists.Request{Verdict: q.Verdict, Note: q.Note, Force: q.Force, Forever: q.For == "forever"}
 	if request.Prefix, err = lists.ParsePrefix(q.CIDR); err != nil {
-		return nil, web.Invalid("cidr: %s", words(err))
+		return request, web.Invalid("cidr: %s", words(err))
 	}
 	if !request.Forever {
 		if request.For, err = hold(q.For); err != nil {
-			return nil, err
+			return request, err
 		}
 	}
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
-		return nil, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+		return request, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
 	}
-	return a.Control.List(c.Request().Context(), sender(c), request)
+	return request, nil
 }
 
 // unlist is DELETE /api/lists?cidr=.

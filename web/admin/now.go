@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -19,13 +21,45 @@ func (a *API) overview(c echo.Context) (any, error) {
 	return a.of(c).Overview(c.Request().Context()), nil
 }
 
-// nowPage is GET /.
+// series is GET /api/series?span=hour|day: in columns, oldest first.
+func (a *API) series(c echo.Context) (any, error) {
+	span := control.Span(cmp.Or(c.QueryParam("span"), string(control.LastHour)))
+	all, err := a.of(c).Series(span)
+	if err != nil {
+		return nil, err
+	}
+	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure)}
+	for i, p := range all.Points {
+		if i == 0 {
+			answer.Start = p.Start
+		}
+		answer.Attempts, answer.Failures = append(answer.Attempts, p.Attempts), append(answer.Failures, p.Failures)
+		answer.Shown, answer.Solved = append(answer.Shown, p.Shown), append(answer.Solved, p.Solved)
+		answer.Refused, answer.Known = append(answer.Refused, p.Refused), append(answer.Known, p.Known)
+	}
+	return answer, nil
+}
+
+type seriesAnswer struct {
+	Span         control.Span         `json:"span"`
+	Start        time.Time            `json:"start"`
+	EverySeconds int                  `json:"every_seconds"`
+	Attempts     []int                `json:"attempts"`
+	Failures     []int                `json:"failures"`
+	Shown        []int                `json:"challenges_shown"`
+	Solved       []int                `json:"challenges_solved"`
+	Refused      []int                `json:"refused"`
+	Known        []int                `json:"known"`
+	Pressure     []captchamode.Minute `json:"pressure"` // of the whole site
+}
+
+// nowPage is GET /?span=hour|day.
 func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	around, err := s.chrome(c, session)
 	if err != nil {
 		return err
 	}
-	view := s.now(c, around)
+	view := s.now(c, around, s.of(c).Look)
 	if view.Notice.Text == "" && c.QueryParam("password") == "changed" {
 		view.Notice.Text = "Your password is changed. Every other session of yours has ended."
 	}
@@ -33,16 +67,35 @@ func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	return web.WritePage(c, http.StatusOK, page, err)
 }
 
-// fragment is GET /fragment: the part of the page that changes by itself.
-func (s *Site) fragment(c echo.Context, session *web.Session) error {
-	part, err := pages.RenderLive(s.now(c, s.around(c, session, "/")))
-	return web.WritePage(c, http.StatusOK, part, err)
+func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context, control.Span) (control.Overview, control.Series)) pages.NowView {
+	v := pages.NowView{Admin: around, Span: control.LastHour}
+	if c.QueryParam("span") == string(control.LastDay) {
+		v.Span = control.LastDay
+	}
+	v.Overview, v.Series = look(c.Request().Context(), v.Span)
+	v.Now = v.Overview.Now
+	v.Path, v.Back = "/", v.Here()
+	return v
 }
 
-func (s *Site) now(c echo.Context, around pages.Admin) pages.NowView {
-	v := pages.NowView{Admin: around, Overview: s.of(c).Overview(c.Request().Context())}
-	v.Now, v.Back = v.Overview.Now, v.At("/")
-	return v
+// blockForm is POST /block. Nobody blocks the address that they come from.
+func (s *Site) blockForm(c echo.Context) error {
+	own := s.Login.Edge.Client(c.Request()).Address
+	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: f["note"]}).request()
+		switch {
+		case err != nil:
+			return n, err
+		case request.Prefix.Contains(own):
+			return n, web.Invalid("%s has your own address, %s, in it: you would lock yourself out", request.Prefix, own)
+		}
+		entry, err := to.List(ctx, who, request)
+		n = pages.Notice{Text: "Blocked for ever:", Subject: entry.Prefix.String()}
+		if !entry.ExpiresAt.IsZero() {
+			n.Text = "Blocked until " + entry.ExpiresAt.In(to.Now().Location()).Format("2 Jan 2006 15:04") + ":"
+		}
+		return n, err
+	}, "cidr", "for", "note")(c)
 }
 
 // mode is GET /api/mode.

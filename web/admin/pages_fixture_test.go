@@ -34,6 +34,7 @@ type counter struct {
 	base     string
 	browser  *http.Client
 	notReady error
+	streams  admin.Streams
 }
 
 const rightPassword = "correct horse"
@@ -62,14 +63,15 @@ func newCounter(t *testing.T) *counter {
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Realms: func() []control.RealmGauges {
 		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Unusable: func() uint64 { return 0 }}}
-	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }})
+	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, DeadChannels: func() int { return 0 }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }, DatabaseUp: func() bool { return true }, Database: c.db})
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{
-		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady },
+		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady }, Streams: &c.streams,
 	}
 	site.Routes(e)
 	server := httptest.NewServer(e)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { c.streams.End(); server.Close() })
+	c.streams.Every = 5 * time.Millisecond
 	c.base, c.browser, c.gate, c.check = server.URL, newBrowser(t), gate, check
 	return c
 }

@@ -19,7 +19,7 @@ func TestWithoutALoginThereIsNothingButTheLoginPage(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	for path, want := range map[string]string{
-		"/": "/login?next=%2F", "/lookup?account=ann": "/login?next=%2Flookup%3Faccount%3Dann", "/security": "/login?next=%2Fsecurity", "/password": "/login?next=%2Fpassword", "/fragment": "/login",
+		"/": "/login?next=%2F", "/lookup?account=ann": "/login?next=%2Flookup%3Faccount%3Dann", "/security": "/login?next=%2Fsecurity", "/password": "/login?next=%2Fpassword",
 	} {
 		if status, to, body := c.get(t, path); status != http.StatusSeeOther || to != want || body != "" {
 			t.Errorf("GET %s: %d to %q", path, status, to)
@@ -42,7 +42,7 @@ func TestWhoIsNoAdministratorSeesNothing(t *testing.T) {
 	if _, err := c.db.ExecContext(t.Context(), `UPDATE accounts SET role = 'user'`); err != nil { // not even the session ends
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/", "/fragment", "/password", "/api/status"} {
+	for _, path := range []string{"/", "/lookup", "/password", "/api/status"} {
 		if status, _, _ := c.get(t, path); status != http.StatusForbidden {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -157,7 +157,7 @@ func TestAFormWithoutTheSessionsTokenChangesNothing(t *testing.T) {
 	}
 }
 
-func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
+func TestNowShowsWhoFailsAndUnlocks(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	c.admit(t, "ann", accounts.Admin, false)
@@ -166,12 +166,13 @@ func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
 		c.Clock.Advance(time.Minute)
 	}
 	c.tops.Handle(c.Events())
-	for _, path := range []string{"/", "/fragment"} {
-		_, _, page := c.get(t, path)
-		for _, part := range []string{"192.0.2.66", "gets a CAPTCHA; 2 stopped", "vic&#34;&gt;&lt;b&gt;"} {
-			if !strings.Contains(page, part) {
-				t.Errorf("%s: %q is missing", path, part)
-			}
+	_, _, page := c.get(t, "/")
+	for _, part := range []string{
+		`<td class="num" data-label="Failures">5</td>
+<td class="num" data-label="Stopped">2</td>`, "192.0.2.66", "gets a CAPTCHA", "vic&#34;&gt;&lt;b&gt;", "192.0.2.0/24", "The account had as many failures",
+	} {
+		if !strings.Contains(page, part) && !strings.Contains(page, strings.ToLower(part)) {
+			t.Errorf("%q is missing", part)
 		}
 	}
 	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked (authguard&#39;s own account table has no account of this name):") {
@@ -182,6 +183,39 @@ func TestTheOverviewShowsWhoFailsAndUnlocks(t *testing.T) {
 	}
 	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed. &#34;nowhere&#34; is no IP address") {
 		t.Errorf("an address that is none:\n%s", page)
+	}
+}
+
+func TestAnAttackerIsBlockedFromThePage(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.Wrong(t, "vic", "192.0.2.66")
+	c.tops.Handle(c.Events())
+	if _, _, page := c.get(t, "/"); !strings.Contains(page, `value="192.0.2.66/32"`) || !strings.Contains(page, `value="192.0.2.0/24"`) || !strings.Contains(page, `value="168h" selected`) {
+		t.Error("the page does not offer to block address and network for a week")
+	}
+	page := c.submit(t, "/block", url.Values{"cidr": {"192.0.2.66/32"}, "note": {"<guesses>"}})
+	entries, err := c.control.Listings(t.Context())
+	if err != nil || len(entries) != 1 || entries[0].Note != "<guesses>" || entries[0].CreatedBy != "admin:ann" ||
+		!entries[0].ExpiresAt.Equal(entries[0].CreatedAt.Add(7*24*time.Hour)) {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if !strings.Contains(page, "Blocked until ") || !strings.Contains(page, `<span class="state closed">blocked</span>`) || strings.Contains(page, `value="192.0.2.66/32"`) {
+		t.Error("the page does not say so")
+	}
+	for _, one := range []struct{ cidr, long, says string }{
+		{"127.0.0.0/8", "", "has your own address, 127.0.0.1, in it"}, {"here", "", "Nothing was changed."}, {"0.0.0.0/0", "", "Nothing was changed."}, {"192.0.2.1", "-1h", "Nothing was changed."},
+	} {
+		if page := c.submit(t, "/block", url.Values{"cidr": {one.cidr}, "for": {one.long}}); !strings.Contains(page, one.says) {
+			t.Errorf("%s for %q: %q is missing", one.cidr, one.long, one.says)
+		}
+	}
+	if status, _, _ := c.post(t, "/block", url.Values{"cidr": {"192.0.2.1"}}); status != http.StatusForbidden {
+		t.Errorf("without the session's token: %d", status)
+	}
+	if entries, _ := c.control.Listings(t.Context()); len(entries) != 1 {
+		t.Errorf("%d entries", len(entries))
 	}
 }
 

@@ -32,6 +32,8 @@ type Site struct {
 	Metrics http.Handler
 	// Ready says why the server cannot do its work; nil if it can.
 	Ready func(ctx context.Context) error
+	// Streams are those of GET /live. End them when the server stops.
+	Streams *Streams
 }
 
 // Routes adds all paths of the administration. Health and metrics ask for no
@@ -44,9 +46,10 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/metrics", echo.WrapHandler(s.Metrics))
 
 	e.GET("/", s.page(s.nowPage))
-	e.GET("/fragment", s.page(s.fragment))
+	e.GET("/live", s.live)
 	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
 	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
+	e.POST("/block", s.blockForm)
 	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.POST("/alerts/test", s.form(s.testAlertsForm))

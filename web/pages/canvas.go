@@ -5,26 +5,39 @@ import (
 	"strconv"
 	"time"
 
-	"authguard/captchamode"
+	"authguard/internal/control"
 )
 
-// A canvas turns minutes and numbers into coordinates.
+// A canvas turns times and numbers into coordinates.
 type canvas struct {
 	ID                       string // "wide" or "narrow"; part of the ids in the SVG
 	Width, Height            float64
 	Left, Right, Top, Bottom float64
 	from, to                 time.Time
 	zone                     *time.Location
-	step, high               float64 // of the y axis: a tick each step, up to high
+	each                     time.Duration // that a column is wide
+	step, high               float64       // of the y axis: a tick each step, up to high
 }
 
-func newCanvas(id string, now time.Time, points []captchamode.Minute) canvas {
-	c := canvas{ID: id, Width: 960, Height: 300, Left: 46, Right: 828, Top: 26, Bottom: 250, zone: now.Location()}
+// newCanvas is one of two shapes for a span: "wide", or "narrow" for a phone. It ends
+// with the minute of now.
+func newCanvas(id string, now time.Time, span control.Span, high float64) canvas {
+	c := canvas{ID: id, Width: 960, Height: 320, Right: 828, Top: 46, Bottom: 270, zone: now.Location(), each: time.Minute}
 	if id == "narrow" {
-		c = canvas{ID: id, Width: 340, Height: 280, Left: 32, Right: 322, Top: 26, Bottom: 232, zone: now.Location()}
+		c.Width, c.Height, c.Right, c.Bottom = 340, 300, 330, 252
 	}
-	c.from, c.to = timeRange(now, points)
-	c.step, c.high = niceScale(highest(points))
+	c.to = now.Truncate(time.Minute).Add(time.Minute)
+	c.from = c.to.Add(-time.Hour)
+	if span == control.LastDay {
+		c.each = 4 * time.Minute
+		if id == "narrow" {
+			c.each = 12 * time.Minute
+		}
+		c.to = now.Truncate(c.each).Add(c.each)
+		c.from = c.to.Add(-24 * time.Hour)
+	}
+	c.step, c.high = niceScale(high)
+	c.Left = 14 + 6.5*float64(len(short(c.high)))
 	return c
 }
 
@@ -35,28 +48,6 @@ func (c canvas) SpanHeight() float64 { return c.Bottom - c.Top }
 func (c canvas) StripTop() float64   { return c.Top - 4 }
 func (c canvas) TickX() float64      { return c.Left - 8 }
 func (c canvas) Middle() float64     { return (c.Left + c.Right) / 2 }
-
-// timeRange ends with the newest minute and is at least an hour long, so that
-// three minutes after a start do not look like three great blocks.
-func timeRange(now time.Time, points []captchamode.Minute) (from, to time.Time) {
-	to = now.Truncate(time.Minute).Add(time.Minute)
-	if len(points) > 0 {
-		to = points[len(points)-1].Start.Add(time.Minute)
-	}
-	from = to.Add(-time.Hour)
-	if len(points) > 0 && points[0].Start.Before(from) {
-		from = points[0].Start
-	}
-	return from, to
-}
-
-func highest(points []captchamode.Minute) float64 {
-	high := 0.0
-	for _, m := range points {
-		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
-	}
-	return high
-}
 
 // niceScale is a step of 1, 2 or 5 times a power of ten, and the first multiple
 // of it that leaves some air above v: at most six steps.
@@ -81,34 +72,37 @@ func (c canvas) y(v float64) float64 {
 	return c.Bottom - clamp(finite(v)/c.high)*(c.Bottom-c.Top)
 }
 
-// column is the left edge and the width of one minute.
-func (c canvas) column(m captchamode.Minute) (x, w float64) {
-	x = c.x(m.Start)
-	return x, c.x(m.Start.Add(time.Minute)) - x
+// column is the left edge and the width of what begins at a time.
+func (c canvas) column(start time.Time) (x, w float64) {
+	x = c.x(start)
+	return x, c.x(start.Add(c.each)) - x
 }
 
 // Ticks are the labels of the y axis.
 func (c canvas) Ticks() []Tick {
 	var out []Tick
 	for v := 0.0; v <= c.high+c.step/2; v += c.step {
-		out = append(out, Tick{coord(c.y(v)), comma(int(math.Round(v)))})
+		out = append(out, Tick{coord(c.y(v)), short(v)})
 	}
 	return out
 }
 
-// Times are the labels of the x axis, at round minutes: each tenth, or fewer where there is less room.
+// Times are the labels of the x axis, at round times by the clock of the reader, and
+// the date where a day begins.
 func (c canvas) Times() []Tick {
-	every := 10 * time.Minute
+	every := c.to.Sub(c.from) / 6
 	if c.ID == "narrow" {
-		every = 20 * time.Minute
-	}
-	for c.to.Sub(c.from)/every > 10 {
-		every *= 2
+		every = c.to.Sub(c.from) / 3
 	}
 	var out []Tick
-	for t := c.from.Truncate(every); !t.After(c.to); t = t.Add(every) {
+	year, month, day := c.from.In(c.zone).Date()
+	for t := time.Date(year, month, day, 0, 0, 0, 0, c.zone); !t.After(c.to); t = t.Add(every) {
+		layout := "15:04"
+		if t.Hour() == 0 && t.Minute() == 0 && every >= time.Hour {
+			layout = "2 Jan"
+		}
 		if !t.Before(c.from) {
-			out = append(out, Tick{coord(c.x(t)), t.In(c.zone).Format("15:04")})
+			out = append(out, Tick{coord(c.x(t)), t.Format(layout)})
 		}
 	}
 	return out

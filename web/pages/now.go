@@ -2,9 +2,8 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
-	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"authguard/captchamode"
@@ -13,34 +12,139 @@ import (
 )
 
 // NowView is the administration's first page: is the site under attack, and what is
-// done about it. Its forms post to /mode and /unlock.
+// done about it. Its forms post to /mode, /unlock and /block.
 type NowView struct {
 	Admin
 	// Overview is what is going on.
 	Overview control.Overview
+	// Span is what is plotted, and Series its numbers.
+	Span   control.Span
+	Series control.Series
 }
 
 // RenderNow draws the whole page.
 func RenderNow(v NowView) ([]byte, error) { return render("now", v) }
 
-// RenderLive draws the part of the page that changes by itself: what is inside
-// the section with the id live. GET /fragment answers with it.
-func RenderLive(v NowView) ([]byte, error) { return render("live", v) }
+// liveParts are the parts of the page that change by themselves: one element each,
+// inside the section with the id live.
+var liveParts = [...]string{
+	"live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network", "live-account", "live-reason", "live-switches",
+}
+
+// RenderLive draws the parts of the page that change by themselves.
+func RenderLive(v NowView) (parts [][]byte, err error) {
+	for _, name := range liveParts {
+		part, err := render(name, v)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
 
 // Frame is what surrounds the page.
 func (v NowView) Frame() frame {
-	return frame{Title: v.Status().Verdict().Headline + " · Administration", Script: "admin.js", Wide: true}
+	return frame{Title: v.Status().Verdict().Headline + " · Administration", Script: "now.js", Wide: true}
 }
 
-// Plots are the same numbers drawn twice, for wide and for narrow windows; the
-// stylesheet shows one of them.
-func (v NowView) Plots() []Plot {
-	return []Plot{NewPlot("wide", v.Now, v.Overview.Minutes), NewPlot("narrow", v.Now, v.Overview.Minutes)}
+// Here is the page with the plots as they are.
+func (v NowView) Here() string { return v.with("/", v.Span) }
+
+// Live is where the parts are told as they change.
+func (v NowView) Live() string { return v.with("/live", v.Span) }
+
+// Spans are the links between the two plots.
+func (v NowView) Spans() []spanLink {
+	return []spanLink{
+		{v.with("/", control.LastHour), "Last hour", v.Span == control.LastHour},
+		{v.with("/", control.LastDay), "Last day", v.Span == control.LastDay},
+	}
+}
+
+type spanLink struct {
+	Path, Name string
+	Current    bool
+}
+
+func (v NowView) with(path string, span control.Span) string {
+	path = v.At(path)
+	switch {
+	case span != control.LastDay:
+		return path
+	case strings.Contains(path, "?"):
+		return path + "&span=day"
+	}
+	return path + "?span=day"
+}
+
+// Day reports whether the plots are of a day.
+func (v NowView) Day() bool { return v.Span == control.LastDay }
+
+// shapes are the two in which everything is drawn; the stylesheet shows one of them.
+var shapes = [...]string{"wide", "narrow"}
+
+// Plots are the pressure in both shapes.
+func (v NowView) Plots() (all []Plot) {
+	for _, id := range shapes {
+		all = append(all, NewPlot(id, v.Now, v.Span, v.Series.Pressure, v.Overview.Switches))
+	}
+	return all
+}
+
+// Strips are what came in, in both shapes.
+func (v NowView) Strips() (all []Strips) {
+	for _, id := range shapes {
+		all = append(all, NewStrips(id, v.Now, v.Span, v.Series, v.Overview.Switches))
+	}
+	return all
+}
+
+// A stretch is a row of the table behind the plots: a minute of an hour, or an hour of
+// a day.
+type stretch struct {
+	Start time.Time
+	control.Counts
+	// Pressure is the highest minute.
+	Pressure *captchamode.Minute
+}
+
+// Total is all the pressure of the highest minute.
+func (s stretch) Total() int { return total(*s.Pressure) }
+
+// Table is the numbers behind the plots, newest first.
+func (v NowView) Table() []stretch {
+	each := time.Minute
+	if v.Day() {
+		each = time.Hour
+	}
+	rows := map[time.Time]*stretch{}
+	at := func(t time.Time) *stretch {
+		t = t.UTC().Truncate(each)
+		if rows[t] == nil {
+			rows[t] = &stretch{Start: t}
+		}
+		return rows[t]
+	}
+	for _, p := range v.Series.Points {
+		at(p.Start).Add(p.Counts)
+	}
+	for _, m := range v.Series.Pressure {
+		if row := at(m.Start); row.Pressure == nil || total(m) > row.Total() {
+			row.Pressure = &m
+		}
+	}
+	all := make([]stretch, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	slices.SortFunc(all, func(a, b stretch) int { return b.Start.Compare(a.Start) })
+	return all
 }
 
 // Status is what the page says first.
 func (v NowView) Status() status {
-	s := status{State: v.Overview.State}
+	s := status{State: v.Overview.State, OffAt: v.Overview.OffAt}
 	for _, one := range slices.Backward(v.Overview.Switches) {
 		if one.On != one.WasOn {
 			s.Since = one.At
@@ -48,11 +152,6 @@ func (v NowView) Status() status {
 		}
 	}
 	return s
-}
-
-// Newest is the minutes with the newest first, for the table behind the plot.
-func (v NowView) Newest() iter.Seq2[int, captchamode.Minute] {
-	return slices.Backward(v.Overview.Minutes)
 }
 
 // Zone is the abbreviation of the time zone of all times shown.
@@ -95,26 +194,42 @@ func (c change) ByPerson() bool {
 	return c.Cause == captchamode.ByPerson || c.Cause == captchamode.ByClearing
 }
 
-// A subjectTable is one of the two tables of subjects.
+// A subjectTable is one of the tables of who and what comes to nothing most.
 type subjectTable struct {
 	NowView
-	Kind string // "account" or "address": the name of the form field
-	Rows []control.Subject
+	Kind, Title, Column string
+	Rows                []control.Subject
 }
 
-// Table is the table of accounts or that of addresses.
-func (v NowView) Table(kind string) subjectTable {
-	return subjectTable{v, kind, map[string][]control.Subject{"account": v.Overview.Accounts, "address": v.Overview.Addresses}[kind]}
+// Addresses, Networks, Accounts and Reasons are the four.
+func (v NowView) Addresses() subjectTable {
+	return subjectTable{v, "address", "Addresses", "Address", v.Overview.Addresses}
+}
+func (v NowView) Networks() subjectTable {
+	return subjectTable{v, "network", "Networks", "Network", v.Overview.Networks}
+}
+func (v NowView) Accounts() subjectTable {
+	return subjectTable{v, "account", "Accounts", "Account", v.Overview.Accounts}
+}
+func (v NowView) Reasons() subjectTable {
+	return subjectTable{v, "reason", "Reasons", "Reason", v.Overview.Reasons}
+}
+
+// ActsOn is what unlocking a row names: an account or an address; empty for neither.
+func (t subjectTable) ActsOn() string {
+	if t.Kind == "account" || t.Kind == "address" {
+		return t.Kind
+	}
+	return ""
 }
 
 // nextWords is what the next attempt of a subject gets.
 func nextWords(s control.Subject) string {
-	words := map[string]string{"": "not known", "proceed": "free", "challenge": "gets a CAPTCHA", "wait": "waits " + guard.Spell(s.Wait)}[s.Next]
-	words = cmp.Or(words, "refused")
-	if s.Stopped > 0 {
-		words += fmt.Sprintf("; %d stopped", s.Stopped)
+	if s.Blocked {
+		return "blocked"
 	}
-	return words
+	words := map[string]string{"": "not known", "proceed": "free", "challenge": "gets a CAPTCHA", "wait": "waits " + guard.Spell(s.Wait)}[s.Next]
+	return cmp.Or(words, "refused")
 }
 
 // A status is what the overview says first: the state of CAPTCHA mode.
@@ -122,6 +237,8 @@ type status struct {
 	captchamode.State
 	// Since is when the mode was switched last; zero: not since the start.
 	Since time.Time
+	// OffAt is when it goes off by itself; zero: not known.
+	OffAt time.Time
 }
 
 // Forced reports whether a person has overruled the detector.
@@ -129,15 +246,6 @@ func (s status) Forced() bool { return s.Force.Word != captchamode.Automatic }
 
 // CoolingDown reports whether the detector has the mode on and may end it.
 func (s status) CoolingDown() bool { return s.On && !s.Forced() }
-
-// OffAt is the earliest moment at which the detector switches the mode off;
-// zero: not known, or not cooling down.
-func (s status) OffAt() time.Time {
-	if s.Level != captchamode.Attack || s.Low.IsZero() {
-		return time.Time{}
-	}
-	return s.Low.Add(s.CoolDown)
-}
 
 // A verdict is what a state is called, what it means for people who sign in, and
 // its tone for the colours: "quiet", "slow", "attack" or "on".

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"authguard/captchamode"
+	"authguard/internal/control"
 )
 
 // A Plot is everything the SVG is made of, in its own coordinates: texts and
@@ -19,6 +20,7 @@ type Plot struct {
 	Bars       []Bar
 	Lines      []Line
 	Spans      []Span
+	Marks      []Mark
 	Hits       []Hit
 }
 
@@ -39,28 +41,82 @@ type Span struct {
 	LabelX      string
 }
 
+// A Mark is a moment at which CAPTCHA mode went on or off.
+type Mark struct {
+	X, Text string
+	Label   string // empty where there is no room for it
+}
+
 // A Tick is one label of an axis.
 type Tick struct{ At, Text string }
 
 // A Hit is the column of one minute, with its numbers for the pointer.
 type Hit struct{ X, W, Text string }
 
-// NewPlot lays the points out, oldest first, in one of two shapes: "wide", or
-// "narrow" for a phone. The time axis is an hour long, or longer if the points
-// are.
-func NewPlot(id string, now time.Time, points []captchamode.Minute) Plot {
-	c := newCanvas(id, now, points)
-	p := Plot{Canvas: c, Desc: describe(c, points), Zone: now.Format("MST"), Spans: c.spans(points), Lines: c.lines(points)}
+// NewPlot lays the pressure of a span out, oldest minute first, in one of the shapes of
+// newCanvas. What is narrower than a column is drawn as the highest minute in it.
+func NewPlot(id string, now time.Time, span control.Span, points []captchamode.Minute, switches []captchamode.Switch) Plot {
+	high := 0.0
+	for _, m := range points {
+		high = max(high, float64(total(m)), finite(m.Threshold), finite(m.SlowAt), finite(m.LeaveAt))
+	}
+	c := newCanvas(id, now, span, high)
+	p := Plot{Canvas: c, Desc: describe(c, points), Zone: now.Format("MST"), Marks: c.marks(now, switches)}
+	points = c.columns(points)
+	p.Spans, p.Lines = c.spans(points), c.lines(points)
 	for _, m := range points {
 		p.Bars = append(p.Bars, c.stack(m)...)
-		p.Hits = append(p.Hits, c.hit(m))
+		p.Hits = append(p.Hits, c.hit(now, m))
 	}
 	return p
 }
 
+// columns are the minutes that are drawn: of those in one column the highest, in the
+// strictest mode.
+func (c canvas) columns(points []captchamode.Minute) (all []captchamode.Minute) {
+	for _, m := range points {
+		start := m.Start.Truncate(c.each)
+		if start.Before(c.from) || !start.Before(c.to) {
+			continue
+		}
+		if n := len(all); n == 0 || !all[n-1].Start.Equal(start) {
+			all = append(all, m)
+		} else if last := all[n-1]; total(m) > total(last) {
+			m.On, m.Level = m.On || last.On, max(m.Level, last.Level)
+			all[n-1] = m
+		} else {
+			all[n-1].On, all[n-1].Level = m.On || last.On, max(m.Level, last.Level)
+		}
+		all[len(all)-1].Start = start
+	}
+	return all
+}
+
+// markRoom is how much a character of a mark's label takes.
+const markRoom = 6.2
+
+// marks are the moments at which the mode went on or off. Of labels that would overlap
+// the newest is written.
+func (c canvas) marks(now time.Time, switches []captchamode.Switch) (all []Mark) {
+	room := c.Width
+	for _, s := range slices.Backward(switches) {
+		if s.On == s.WasOn || s.At.Before(c.from) || s.At.After(c.to) {
+			continue
+		}
+		word := map[bool]string{true: "on ", false: "off "}[s.On] + newMoment(now, s.At).Text
+		x, w := c.x(s.At), markRoom*float64(len(word))
+		m := Mark{X: coord(x), Text: "CAPTCHA mode " + word}
+		if x+w <= room && x+w <= c.Width {
+			m.Label, room = word, x-4
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
 // stack is the bars of one minute, from the axis up.
 func (c canvas) stack(m captchamode.Minute) []Bar {
-	x, w := c.column(m)
+	x, w := c.column(m.Start)
 	gap := math.Min(1, w/5)
 	var bars []Bar
 	base := 0
@@ -78,10 +134,10 @@ func (c canvas) stack(m captchamode.Minute) []Bar {
 	return bars
 }
 
-func (c canvas) hit(m captchamode.Minute) Hit {
-	x, w := c.column(m)
-	text := fmt.Sprintf("%s: %s, %s unsolved, %s shed · CAPTCHA above %s · %s",
-		m.Start.In(c.zone).Format("15:04"), countWords(m.Failures, "failure"),
+func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
+	x, w := c.column(m.Start)
+	text := fmt.Sprintf("%s: %s, %s unsolved, %s turned away · CAPTCHA above %s · %s",
+		newMoment(now, m.Start).Text, countWords(m.Failures, "failure"),
 		comma(m.Unsolved), comma(m.Shed), rateWords(m.Threshold), modeWords(m))
 	return Hit{coord(x), coord(w), text}
 }
@@ -123,7 +179,7 @@ func describe(c canvas, points []captchamode.Minute) string {
 		}
 	}
 	last := points[len(points)-1]
-	return fmt.Sprintf("From %s to %s: %s, %s left unsolved, %s shed. The highest minute was %s with %s in all; the threshold for CAPTCHA mode is %s now. CAPTCHA mode was on for %s.",
+	return fmt.Sprintf("From %s to %s: %s, %s left unsolved, %s turned away. The highest minute was %s with %s in all; the threshold for CAPTCHA mode is %s now. CAPTCHA mode was on for %s.",
 		points[0].Start.In(c.zone).Format("15:04"), last.Start.Add(time.Minute).In(c.zone).Format("15:04"),
 		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
 		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
@@ -152,7 +208,7 @@ func (c canvas) lines(points []captchamode.Minute) []Line {
 	var out []Line
 	for _, t := range thresholds {
 		if path, last := c.steps(points, t.of); path != "" {
-			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + rateWords(last), LabelX: coord(x), labelY: c.y(last) + down})
+			out = append(out, Line{Class: t.class, Path: path, Label: t.label + " " + short(last), LabelX: coord(x), labelY: c.y(last) + down})
 		}
 	}
 	c.placeLabels(out)
@@ -170,14 +226,14 @@ func (c canvas) steps(points []captchamode.Minute, of func(captchamode.Minute) f
 			end = time.Time{}
 			continue
 		}
-		x, w := c.column(m)
+		x, w := c.column(m.Start)
 		if m.Start.Equal(end) {
 			b.WriteString(" V" + coord(c.y(v)))
 		} else {
 			b.WriteString(" M" + coord(x) + " " + coord(c.y(v)))
 		}
 		b.WriteString(" H" + coord(x+w))
-		last, end = v, m.Start.Add(time.Minute)
+		last, end = v, m.Start.Add(c.each)
 	}
 	return strings.TrimSpace(b.String()), last
 }
@@ -211,7 +267,7 @@ func (c canvas) spans(points []captchamode.Minute) (out []Span) {
 			continue
 		}
 		x := c.x(points[i].Start)
-		w := c.x(points[next-1].Start.Add(time.Minute)) - x
+		w := c.x(points[next-1].Start.Add(c.each)) - x
 		s := Span{Class: class, X: coord(x), W: coord(w), LabelX: coord(x + 6)}
 		if w >= labelRoom {
 			s.Label = mode

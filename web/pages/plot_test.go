@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"authguard/captchamode"
+	"authguard/internal/control"
 )
 
 func number(t testing.TB, s string) float64 {
@@ -23,7 +24,7 @@ func number(t testing.TB, s string) float64 {
 func TestBarsStackToTheTotal(t *testing.T) {
 	t.Parallel()
 	m := captchamode.Minute{Start: noon.Truncate(time.Minute), Failures: 50, Unsolved: 30, Shed: 20}
-	c := newCanvas("wide", noon, []captchamode.Minute{m})
+	c := newCanvas("wide", noon, control.LastHour, 100)
 	bars := c.stack(m)
 	if len(bars) != 3 || bars[0].Class != "failures" || bars[1].Class != "unsolved" || bars[2].Class != "shed" {
 		t.Fatalf("bars: %+v", bars)
@@ -39,9 +40,9 @@ func TestBarsStackToTheTotal(t *testing.T) {
 func TestTimeRunsFromLeftToRight(t *testing.T) {
 	t.Parallel()
 	points := hour(0)
-	c := newCanvas("wide", noon, points)
-	first, w := c.column(points[0])
-	last, _ := c.column(points[59])
+	c := newCanvas("wide", noon, control.LastHour, 60)
+	first, w := c.column(points[0].Start)
+	last, _ := c.column(points[59].Start)
 	if first != c.Left || coord(last+w) != coord(c.Right) {
 		t.Errorf("columns from %v to %v", first, last+w)
 	}
@@ -53,12 +54,69 @@ func TestTimeRunsFromLeftToRight(t *testing.T) {
 	}
 }
 
-func TestAfterAStartTheAxisIsStillAnHour(t *testing.T) {
+func TestADayHasItsDateWhereItBegins(t *testing.T) {
 	t.Parallel()
-	points := hour(0)[58:]
-	c := newCanvas("wide", noon, points)
-	if _, w := c.column(points[1]); coord(w) != coord((c.Right-c.Left)/60) {
-		t.Errorf("a minute is %v wide", w)
+	zone := time.FixedZone("CEST", 7200)
+	var texts []string
+	for _, tick := range newCanvas("wide", noon.In(zone), control.LastDay, 60).Times() {
+		texts = append(texts, tick.Text)
+	}
+	if got, want := strings.Join(texts, " "), "16:00 20:00 14 Mar 04:00 08:00 12:00"; got != want {
+		t.Errorf("ticks: %s, want %s", got, want)
+	}
+}
+
+func TestAColumnOfADayIsItsHighestMinute(t *testing.T) {
+	t.Parallel()
+	start := noon.Truncate(time.Hour)
+	points := []captchamode.Minute{{Start: start, Failures: 3, On: true}, {Start: start.Add(time.Minute), Failures: 9, Unsolved: 1}, {Start: start.Add(2 * time.Minute), Failures: 4}}
+	all := newCanvas("wide", noon, control.LastDay, 60).columns(points)
+	if len(all) != 1 || total(all[0]) != 10 || !all[0].On || !all[0].Start.Equal(start) {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestSwitchesAreMarkedWithTheirTimeAndNotOverOneAnother(t *testing.T) {
+	t.Parallel()
+	at := func(ago time.Duration, on bool) captchamode.Switch {
+		return captchamode.Switch{At: noon.Add(-ago), On: on, WasOn: !on}
+	}
+	marks := newCanvas("wide", noon, control.LastDay, 60).marks(noon, []captchamode.Switch{
+		at(30*time.Hour, true), at(20*time.Hour, true), at(2*time.Hour+time.Minute, false), at(2*time.Hour, true), {At: noon.Add(-time.Hour), On: true, WasOn: true},
+	})
+	var labels []string
+	for _, m := range marks {
+		labels = append(labels, m.Label+"|"+m.Text)
+	}
+	want := "on 10:00|CAPTCHA mode on 10:00,|CAPTCHA mode off 09:59,on 13 Mar 16:00|CAPTCHA mode on 13 Mar 16:00"
+	if got := strings.Join(labels, ","); got != want {
+		t.Errorf("marks: %s\nwant %s", got, want)
+	}
+}
+
+func TestAStripSaysItsPeakAndDrawsEveryColumn(t *testing.T) {
+	t.Parallel()
+	series := control.Series{Each: time.Second}
+	for i := range 3600 {
+		p := control.Point{Start: noon.Truncate(time.Minute).Add(time.Duration(i-3540) * time.Second)}
+		p.Attempts = 2
+		if i == 1800 {
+			p.Failures = 20
+		}
+		series.Points = append(series.Points, p)
+	}
+	s := NewStrips("wide", noon, control.LastHour, series, nil)
+	if got := s.Rows[0]; got.Now != "7,200 in all" || !strings.HasPrefix(got.Peak, ", most 2 a second at 11:01:00") || strings.Count(got.Path, "V") != 2 {
+		t.Errorf("attempts: %+v", got)
+	}
+	if got := s.Rows[1]; got.Now != "20 in all" || got.Peak != ", most 20 a second at 11:31:00" || strings.Count(got.Path, "V") != 3 {
+		t.Errorf("failures: %+v", got)
+	}
+	if got := s.Rows[2]; got.Now != "0 in all" || got.Peak != "" || got.Path != "" {
+		t.Errorf("challenges: %+v", got)
+	}
+	if !strings.Contains(s.Desc, "Failed: 20 in all, most 20 a second at 11:31:00.") {
+		t.Errorf("in words: %s", s.Desc)
 	}
 }
 
@@ -80,7 +138,7 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 		points[i].Threshold = 70
 	}
 	points[10].SlowAt = 0
-	p := NewPlot("wide", noon, points)
+	p := NewPlot("wide", noon, control.LastHour, points, nil)
 	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA on 70" {
 		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
 	}
@@ -93,7 +151,7 @@ func TestSpansJoinNeighbours(t *testing.T) {
 	t.Parallel()
 	points := hour(1)
 	points[20].Level = captchamode.Slow
-	p := NewPlot("wide", noon, points)
+	p := NewPlot("wide", noon, control.LastHour, points, nil)
 	if len(p.Spans) != 2 || p.Spans[0].Class != "slow" || p.Spans[1].Class != "captcha" {
 		t.Fatalf("spans: %+v", p.Spans)
 	}
@@ -104,13 +162,13 @@ func TestSpansJoinNeighbours(t *testing.T) {
 
 func TestThePlotIsToldInWords(t *testing.T) {
 	t.Parallel()
-	d := NewPlot("wide", noon, hour(1000)).Desc
+	d := NewPlot("wide", noon, control.LastHour, hour(1000), nil).Desc
 	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges left unsolved", "highest minute", "on for 20 minutes", "is 60 now"} {
 		if !strings.Contains(d, want) {
 			t.Errorf("%q does not say %q", d, want)
 		}
 	}
-	if NewPlot("wide", noon, nil).Desc != "Nothing has been counted yet." {
+	if NewPlot("wide", noon, control.LastHour, nil, nil).Desc != "Nothing has been counted yet." {
 		t.Error("an empty plot is not told")
 	}
 }
@@ -120,7 +178,9 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		points := anyMinutes(rt)
 		id := rapid.SampledFrom([]string{"wide", "narrow"}).Draw(rt, "shape")
-		c, p := newCanvas(id, noon, points), NewPlot(id, noon, points)
+		span := rapid.SampledFrom([]control.Span{control.LastHour, control.LastDay}).Draw(rt, "span")
+		p := NewPlot(id, noon, span, points, nil)
+		c := p.Canvas
 		for _, b := range p.Bars {
 			x, y, w, h := number(t, b.X), number(t, b.Y), number(t, b.W), number(t, b.H)
 			if x < c.Left-0.1 || x+w > c.Right+0.2 || y < c.Top-0.1 || y+h > c.Bottom+0.2 || w <= 0 || h < 0 {

@@ -39,6 +39,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"count":  countWords,
 	"comma":  comma,
 	"rate":   rateWords,
+	"total":  total,
 	"mode":   modeWords,
 	"xy":     coord,
 }).ParseFS(sources, "templates/*.html"))

@@ -3,6 +3,7 @@ package pages
 import (
 	"maps"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -116,14 +117,19 @@ func attacked() NowView {
 	}
 	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return NowView{
-		Admin: around("/"),
+		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, Pressure: hour(40), Points: []control.Point{
+			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
+		}},
 		Overview: control.Overview{
-			Now: noon, Minutes: hour(40),
+			Now: noon, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2}, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
 			Addresses: subjects, Accounts: subjects,
+			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
+				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
+			Reasons: []control.Subject{{Top: control.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
 			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Force: forced}},
 		},
 	}

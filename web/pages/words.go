@@ -34,6 +34,17 @@ func countWords(n int, noun string) string {
 // comma writes a number with a comma between thousands.
 func comma(n int) string { return humanize.Comma(int64(n)) }
 
+// short writes a number where there is little room: 333k for 333,333.
+func short(v float64) string {
+	switch v = finite(v); {
+	case v >= 999_500:
+		return strconv.FormatFloat(math.Round(v/1e5)/10, 'f', -1, 64) + "M"
+	case v >= 9_950:
+		return strconv.FormatFloat(math.Round(v/1e3), 'f', -1, 64) + "k"
+	}
+	return rateWords(v)
+}
+
 // rateWords writes a rate per minute: whole numbers from 10 on, one decimal
 // below.
 func rateWords(v float64) string {

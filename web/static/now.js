@@ -1,83 +1,82 @@
-// Keeps the overview fresh. Without this file the page stands still and has a
-// link to refresh it.
+// Keeps the page Now fresh by Server-Sent Events. Without this file the page stands
+// still and has a link to refresh it.
 "use strict";
 
 const live = document.getElementById("live");
 const freshness = document.querySelector("[data-freshness]");
 const said = document.querySelector("[data-said]");
 const pause = document.querySelector("[data-pause]");
-const everyMs = 2000;
-const slowestMs = 30000;
+const refreshLink = document.querySelector("[data-refresh]");
+const againMs = 30000;
 
 let paused = false;
-let delay = everyMs;
+let stream = null;
 let timer = 0;
-let fetching = false;
+let lastGood = clock();
+const waiting = new Map(); // parts that came while theirs was held
 
-document.querySelector("[data-refresh]").hidden = true;
 pause.hidden = false;
 pause.addEventListener("click", () => {
   paused = !paused;
   pause.textContent = paused ? "Resume" : "Pause";
   pause.setAttribute("aria-pressed", String(paused));
-  if (paused) freshness.textContent = `Paused at ${clock()}.`;
-  else refresh();
+  if (paused) {
+    disconnect();
+    freshness.textContent = `Paused at ${clock()}.`;
+  } else connect();
 });
-document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-freshness.textContent = "Live.";
-schedule();
+// A browser has six connections to a host: a tab that nobody sees gives its one back.
+document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+connect();
 
-function schedule() {
+function connect() {
+  if (paused || document.hidden || stream) return;
   clearTimeout(timer);
-  timer = setTimeout(refresh, delay);
-}
-
-async function refresh() {
-  clearTimeout(timer);
-  if (paused || document.hidden || fetching) return;
-  fetching = true;
-  try {
-    const answer = await fetch(live.dataset.fragment, {
-      headers: { Accept: "text/html" },
-      redirect: "manual",
-      signal: AbortSignal.timeout(10000),
-    });
-    if (answer.type === "opaqueredirect" || answer.status === 401) return signedOut();
-    if (!answer.ok) throw new Error(`status ${answer.status}`);
-    const text = await answer.text();
-    if (!paused) show(text);
-    delay = everyMs;
-  } catch {
-    delay = Math.min(delay * 2, slowestMs);
+  stream = new EventSource(live.dataset.live);
+  stream.addEventListener("parts", (event) => show(JSON.parse(event.data)));
+  stream.addEventListener("ended", signedOut);
+  stream.addEventListener("error", () => {
     freshness.textContent = `No answer from the server since ${lastGood}. Trying again.`;
-  } finally {
-    fetching = false;
-  }
-  schedule();
+    refreshLink.hidden = false;
+    // The browser tries again by itself after a lost connection, but not after a refusal.
+    if (stream && stream.readyState === EventSource.CLOSED) {
+      disconnect();
+      timer = setTimeout(connect, againMs);
+    }
+  });
 }
 
-let lastGood = clock();
+function disconnect() {
+  clearTimeout(timer);
+  if (stream) stream.close();
+  stream = null;
+}
 
-function show(text) {
-  const fresh = new DOMParser().parseFromString(text, "text/html");
-  for (const part of fresh.querySelectorAll("[data-part]")) replace(part);
+function show(parts) {
+  for (const text of parts) {
+    const part = new DOMParser().parseFromString(text, "text/html").querySelector("[data-part]");
+    if (part) waiting.set(part.id, part);
+  }
+  for (const [id, part] of waiting) if (replace(part)) waiting.delete(id);
   lastGood = clock();
+  refreshLink.hidden = true;
   freshness.textContent = `Live, as of ${lastGood}.`;
 }
 
-// A part is left alone while it is the same, while text in it is selected, and
-// while the pointer is over a table with buttons: a row that moves under the
-// pointer would have the wrong account unlocked.
+// A part is left alone while text in it is selected, while somebody is about to block
+// something in it, and while the pointer is over a table with buttons: a row that moves
+// under the pointer would have the wrong account unlocked.
 function replace(part) {
   const old = document.getElementById(part.id);
-  if (!old || old.outerHTML === part.outerHTML) return;
-  if ("hold" in old.dataset && old.matches(":hover")) return;
-  if (selectedIn(old)) return;
+  if (!old || old.outerHTML === part.outerHTML) return true;
+  if ("hold" in old.dataset && (old.matches(":hover") || old.querySelector("details[open] form"))) return false;
+  if (selectedIn(old)) return false;
   const keep = remember(old);
   const fresh = document.importNode(part, true);
   announce(old, fresh);
   old.replaceWith(fresh);
   restore(fresh, keep);
+  return true;
 }
 
 function selectedIn(element) {
@@ -125,6 +124,7 @@ function announce(old, fresh) {
 }
 
 function signedOut() {
+  disconnect();
   freshness.textContent = "You are signed out, so this page stands still. ";
   const link = document.createElement("a");
   link.href = "/login";

@@ -1,0 +1,126 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/internal/control"
+)
+
+// Strips are small plots below one another over one time, each with a scale of its
+// own: what came in, and what became of it.
+type Strips struct {
+	Canvas canvas
+	Desc   string
+	Rows   []Strip
+	Marks  []Mark
+}
+
+// A Strip is one of them.
+type Strip struct {
+	Name, Now, Peak string
+	Path            string // of the area
+	Top, Base       string
+	NameY           string
+}
+
+// The heights of a strip and of the line of text above it.
+const (
+	stripHeight = 30.0
+	stripText   = 20.0
+)
+
+// counted are the rows, and how to read each.
+var counted = [...]struct {
+	name string
+	of   func(control.Counts) int
+}{
+	{"Attempts", func(c control.Counts) int { return c.Attempts }},
+	{"Failed", func(c control.Counts) int { return c.Failures }},
+	{"Challenges shown", func(c control.Counts) int { return c.Shown }},
+	{"Challenges solved", func(c control.Counts) int { return c.Solved }},
+	{"Refused or told to wait", func(c control.Counts) int { return c.Refused }},
+	{"Passed from known places", func(c control.Counts) int { return c.Known }},
+}
+
+// NewStrips lays a series out in one of the shapes of newCanvas.
+func NewStrips(id string, now time.Time, span control.Span, s control.Series, switches []captchamode.Switch) Strips {
+	c := newCanvas(id, now, span, 1)
+	c.Left, c.Right, c.Top = 2, c.Width-2, 4
+	if span == control.LastHour {
+		c.each = 10 * time.Second
+		if id == "narrow" {
+			c.each = 30 * time.Second
+		}
+	}
+	c.Bottom = c.Top + float64(len(counted))*(stripText+stripHeight)
+	c.Height = c.Bottom + 26
+	all := Strips{Canvas: c, Marks: c.marks(now, switches)}
+	unit := map[time.Duration]string{time.Second: "a second", time.Minute: "a minute"}[s.Each]
+	var words []string
+	for i, row := range counted {
+		one := c.strip(now, s, row.of, unit)
+		one.Name = row.name
+		top := c.Top + float64(i)*(stripText+stripHeight) + stripText
+		one.Top, one.Base, one.NameY = coord(top), coord(top+stripHeight), coord(top-5)
+		all.Rows = append(all.Rows, one)
+		words = append(words, fmt.Sprintf("%s: %s%s", row.name, one.Now, one.Peak))
+	}
+	all.Desc = strings.Join(words, ". ") + "."
+	return all
+}
+
+// strip is one row: the mean of each column, from its base up.
+func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) int, unit string) (one Strip) {
+	sums := make([]float64, int(c.to.Sub(c.from)/c.each))
+	var peak control.Point
+	var sum int
+	for _, p := range s.Points {
+		if column := int(p.Start.Sub(c.from) / c.each); !p.Start.Before(c.from) && column < len(sums) {
+			sums[column] += float64(of(p.Counts)) * float64(s.Each) / float64(c.each)
+		}
+		if sum += of(p.Counts); of(p.Counts) > of(peak.Counts) {
+			peak = p
+		}
+	}
+	one.Now = comma(sum) + " in all"
+	if c.ID == "narrow" {
+		one.Now = comma(sum)
+	}
+	if of(peak.Counts) == 0 {
+		return one
+	}
+	layout := map[time.Duration]string{time.Second: "15:04:05"}[s.Each]
+	when := newMoment(now, peak.Start).Text
+	if layout != "" {
+		when = peak.Start.In(c.zone).Format(layout)
+	}
+	one.Peak = fmt.Sprintf(", most %s %s at %s", comma(of(peak.Counts)), unit, when)
+	if c.ID == "narrow" {
+		one.Peak = fmt.Sprintf(", most %s at %s", short(float64(of(peak.Counts))), when)
+	}
+	one.Path = c.area(sums)
+	return one
+}
+
+// area is a path around the columns, in a strip whose base is at 0.
+func (c canvas) area(sums []float64) string {
+	high := 0.0
+	for _, v := range sums {
+		high = max(high, v)
+	}
+	var b strings.Builder
+	w := (c.Right - c.Left) / float64(len(sums))
+	fmt.Fprintf(&b, "M%s 0", coord(c.Left))
+	last := 0.0
+	for i, v := range sums {
+		if v != last {
+			fmt.Fprintf(&b, "H%sV%s", coord(c.Left+float64(i)*w), coord(-v/max(high, 1e-9)*stripHeight))
+		}
+		last = v
+	}
+	fmt.Fprintf(&b, "H%sV0Z", coord(c.Right))
+	return b.String()
+}
