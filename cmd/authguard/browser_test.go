@@ -178,7 +178,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("blocking a network", chromedp.Click("#live-network details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
 	network := b.eval(`document.querySelector("#live-network details[open] input[name=cidr]").value`)
 	b.do("blocking a network", chromedp.Click("#live-network details[open] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("` + network + `") && location.search === "?span=day"`)
+	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("`+network+`") && location.search === "?span=day"`)
 	redistest.Until(t, "the network to be blocked", func() bool {
 		return from(strings.Replace(network, ".0/24", ".9", 1)).login(t, s, "somebody else", "wrong").status == http.StatusTooManyRequests
 	})

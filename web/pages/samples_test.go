@@ -129,7 +129,7 @@ func attacked() NowView {
 			Addresses: subjects, Accounts: subjects,
 			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
 				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
-			Reasons: []control.Subject{{Top: control.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
+			Reasons:  []control.Subject{{Top: control.Top{Name: "captcha-mode", Words: "CAPTCHA mode is on", Stopped: 9}}},
 			Switches: []captchamode.Switch{{At: noon, WasOn: true}, {At: noon, On: true, Cause: captchamode.ByPerson, Force: forced}},
 		},
 	}
