@@ -89,7 +89,7 @@ func TestR28ASuccessAfterManyFailuresIsAnEventAndAnAlertAtEveryDoor(t *testing.T
 				t.Errorf("the event says %d failures, new place %v, door %q; want 5, true, %q", last.AccountFailures, last.NewPlace, last.Door, door)
 			}
 			var log strings.Builder
-			told, err := alerts.New(alerts.Config{PerHour: 1}, slog.New(slog.NewTextHandler(&log, nil)))
+			told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(&log, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}
