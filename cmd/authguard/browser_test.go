@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,7 +146,10 @@ func (b *tab) picture(name string) {
 }
 
 func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
-	s := newServer(t, "site: {floor: 60, ceiling: 60}\n")
+	told := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path }))
+	defer receiver.Close()
+	s := newServer(t, "site: {floor: 60, ceiling: 60}\nalerts: {private: [127.0.0.0/8], to: ['generic+"+receiver.URL+"/hook', 'generic+http://127.0.0.1:1/']}\n")
 	b := openTab(t)
 	const fresh = "a new long password"
 	b.goTo(s.admin + "/")
@@ -201,6 +205,13 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		return from("127.61.0.3").login(t, s, "nobody at all", "wrong").status != http.StatusForbidden
 	})
 	b.picture("cleared")
+	b.goTo(s.admin + "/alerts")
+	b.do("a test message", chromedp.Click("form[action='/alerts/test'] button"))
+	b.until("what came of it", `document.body.innerText.includes("The test message was not taken by to[1] (generic)")`)
+	if path := <-told; path != "/hook" {
+		t.Errorf("it went to %s", path)
+	}
+	b.picture("alerts")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"))

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"syscall"
 	"time"
@@ -92,6 +93,9 @@ func (c *httpClient) post(ctx context.Context, what call) error {
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("no answer within %v", time.Since(began).Round(time.Second))
+		}
+		if asked := (*url.Error)(nil); errors.As(err, &asked) {
+			err = asked.Err // without the address
 		}
 		return err
 	}

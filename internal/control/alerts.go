@@ -11,7 +11,7 @@ import (
 
 // Bounds of how many alerts Alerts reads.
 const (
-	alertsShown = 50
+	alertsShown = 20
 	maxAlerts   = 1000
 )
 
@@ -26,7 +26,7 @@ type Alerts struct {
 }
 
 // Alerts tells how the channels do, and the newest alerts, those before an ID if that is
-// not 0. limit 0 is 50.
+// not 0. limit 0 is 20.
 func (c *Control) Alerts(ctx context.Context, before int64, limit int) (a Alerts, err error) {
 	if limit <= 0 {
 		limit = alertsShown

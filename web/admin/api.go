@@ -291,7 +291,7 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.
-var packagePrefix = regexp.MustCompile(`\b(accounts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens): `)
+var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens): `)
 
 // words is an error's text without its package names and on one line.
 func words(err error) string {
