@@ -83,7 +83,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		p := d.w.Policy()
 		p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Refuse}}
 		must(d.w.SetPolicy(p))
-		says("ann", "", "so nothing is let in for another 23 hours 57 minutes", "Make sure that it is the owner; then make a one-time code")
+		says("ann", "", "so nothing is let in for another 23 hours 56 minutes", "Make sure that it is the owner; then make a one-time code")
 		for i := range 5 {
 			d.w.Wrong(t, "bob", netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}).String())
 		}
