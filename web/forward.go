@@ -325,9 +325,11 @@ func (l *Login) next(next string) string {
 }
 
 // plainHost reports whether a host is a name and a port that every browser and every
-// Content-Security-Policy reads alike.
+// Content-Security-Policy reads alike: a name that ends with a dot is another site to
+// them, without the session, and a port that is empty none.
 func plainHost(host string) bool {
-	return !strings.ContainsFunc(host, func(r rune) bool {
+	name, port, named := strings.Cut(host, ":")
+	return !strings.HasSuffix(name, ".") && (port != "" || !named) && !strings.ContainsFunc(host, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-.:", r)
 	})
 }

@@ -63,7 +63,7 @@ func FuzzNextStaysOnTheSitesHosts(f *testing.F) {
 	for _, seed := range []string{
 		"/", "https://app.example.org/x", "https://example.org", "https://evil.example/", "https://example.org.evil.example/", "https://app.example.org@evil.example/",
 		`https://evil.example\.example.org/`, "https:evil.example", "https:///evil.example/", "https://app.example.org:444/", "http://app.example.org/", "https://evilexample.org/",
-		"https://app.example.org\t.evil.example/", "HTTPS://app.example.org/", "https://.example.org/", "https://[::1].example.org/", "https://app.example.org//evil.example", "https://evil%2eexample.org/", "https://app.example.org?@evil.example/", "https://app.example.org#@evil.example/",
+		"https://app.example.org\t.evil.example/", "HTTPS://app.example.org/", "https://.example.org/", "https://[::1].example.org/", "https://app.example.org//evil.example", "https://evil%2eexample.org/", "https://app.example.org?@evil.example/", "https://app.example.org#@evil.example/", "https://example.org:", "https://app.example.org:/x", "https://app.example.org./x",
 	} {
 		f.Add(seed)
 	}
@@ -85,18 +85,19 @@ func FuzzNextStaysOnTheSitesHosts(f *testing.F) {
 }
 
 // asABrowser reads an address as the URL Standard has it, as far as its host goes, and
-// loosely: spaces and control characters are dropped, \ is /, any number of slashes may
-// stand before a host.
+// loosely: control characters are dropped, and spaces at both ends; \ is /, any number of
+// slashes may stand before a host.
 func asABrowser(address, scheme, host string) (string, string) {
 	address = strings.Map(func(r rune) rune {
 		switch {
-		case r <= ' ':
+		case r < ' ':
 			return -1
 		case r == '\\':
 			return '/'
 		}
 		return r
 	}, address)
+	address = strings.Trim(address, " ")
 	rest := address
 	if before, after, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(before, "/?#") {
 		scheme, rest = strings.ToLower(before), after

@@ -150,7 +150,24 @@ var gateways = map[string]func(t *testing.T, dir, front string, blocks []string)
 		write(t, dir, "authguard.lua", blocks[1])
 		runGateway(t, "/", front, "haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg")) // as systemd does
 	},
-	"traefik": func(t *testing.T, dir, front string, blocks []string) { asTraefik(t, front, blocks) },
+	// Debian has no Traefik: .ci/traefik builds one, and TRAEFIK says where it is.
+	"traefik": func(t *testing.T, dir, front string, blocks []string) {
+		real := os.Getenv("TRAEFIK")
+		if real == "" {
+			asTraefik(t, front, blocks)
+			return
+		}
+		write(t, dir, "authguard-routes.yml", blocks[0])
+		write(t, dir, "traefik.yml", blocks[1])
+		runGateway(t, dir, front, real, "--configfile=traefik.yml")
+		redistest.Until(t, "Traefik to have its routes", func() bool {
+			r, err := http.Get("http://" + front + "/.authguard/login")
+			if err == nil {
+				_ = r.Body.Close()
+			}
+			return err == nil && r.StatusCode != http.StatusNotFound
+		})
+	},
 }
 
 func write(t *testing.T, dir, name, text string) {
