@@ -133,6 +133,10 @@ func (d *digester) ofAddress(a netip.Addr, address, network *digest) {
 	sum(&d.network, b[:around], network)
 }
 
+// OneAddress is the range of all addresses that count as this one: the IPv4 address, or
+// the IPv6 /64 around it (R10).
+func OneAddress(a netip.Addr) netip.Prefix { return oneAddress(a) }
+
 // oneAddress is the range of all that have the digest of this address and can be told
 // from others by it.
 func oneAddress(a netip.Addr) netip.Prefix {

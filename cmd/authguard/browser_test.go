@@ -218,6 +218,60 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("unlocked")`)
 }
 
+// A person calls: they cannot sign in. Support finds out why and lets them in by a one-time
+// code, without JavaScript.
+func TestSupportLetsACallerInInABrowser(t *testing.T) {
+	s := newServer(t, "limits: {account: [5/24h refuse]}\n", "alice")
+	for i := range 5 {
+		from(loopback(80, i)).login(t, s, "alice", "wrong")
+	}
+	caller := from("127.81.0.1")
+	if got := caller.login(t, s, "alice", rightPassword).status; got != http.StatusTooManyRequests {
+		t.Fatalf("the caller is not refused: %d", got)
+	}
+	b := openTab(t)
+	b.goTo(s.admin + "/")
+	b.firstPassword(s)
+	redistest.Until(t, "the refusal to be in the audit log", func() bool {
+		b.goTo(s.admin + "/lookup?account=alice")
+		return strings.Contains(b.text(), "127.81.0.1")
+	})
+	b.picture("look-up-refused")
+	b.withoutScripts()
+	b.goTo(s.admin + "/")
+	b.do("looking up", chromedp.SendKeys(".find input[name=q]", "alice"), chromedp.Click(".find button"), chromedp.WaitVisible(".verdict"))
+	for _, words := range []string{"too many wrong passwords at your account", "Make sure that it is the owner", "127.81.0.1", "refused"} {
+		if page := b.text(); !strings.Contains(page, words) {
+			t.Errorf("the page does not say %q:\n%s", words, page)
+		}
+	}
+	b.do("the code", chromedp.Click("form[action='/pass'] button"), chromedp.WaitVisible(".one-time-code code"))
+	b.picture("look-up-code")
+	code := b.eval(`document.querySelector(".one-time-code code").textContent`)
+	if got := caller.login(t, s, "alice", rightPassword, "code", code).status; got != http.StatusOK {
+		t.Errorf("with the code: %d", got)
+	}
+	b.do("blocking", chromedp.Navigate(s.admin+"/lookup?address=127.80.0.1"), chromedp.Click("button[value=block]"), chromedp.WaitVisible(".message.good"))
+	if page := b.text(); !strings.Contains(page, "Blocked for a week: 127.80.0.1/32") || !strings.Contains(page, "An administrator has blocked the address") {
+		t.Errorf("it is not blocked:\n%s", page)
+	}
+	b.do("taking it off", chromedp.Click("button[value=none]"), chromedp.WaitVisible(".message.good"))
+	if page := b.text(); !strings.Contains(page, "Taken off the list: 127.80.0.1") {
+		t.Errorf("it is on the list still:\n%s", page)
+	}
+}
+
+// firstPassword signs the first administrator in and replaces the one-time password.
+func (b *tab) firstPassword(s *server) {
+	b.t.Helper()
+	const fresh = "a new long password"
+	b.send("admin", s.password)
+	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"),
+		chromedp.SendKeys("input[name=current_password]", s.password), chromedp.SendKeys("input[name=new_password]", fresh),
+		chromedp.SendKeys("input[name=repeat_password]", fresh), chromedp.Click("main form button[type=submit]"),
+		chromedp.WaitVisible("#live"))
+}
+
 func TestLoginThroughProofOfWorkInABrowser(t *testing.T) {
 	s := newServer(t, "challenge: {kind: pow, pow_cost: 500}\nsite: {floor: 1, ceiling: 1, address_share: 1}\n", "alice")
 	for i := range 3 {

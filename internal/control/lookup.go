@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -185,6 +186,19 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 		}
 	}
 	return found, err
+}
+
+// Unlisted takes the entry off the lists that decides about an address. The error is
+// ErrAsked if none does.
+func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr) error {
+	e, err := c.entryOf(ctx, address)
+	if err == nil && e == nil {
+		err = fmt.Errorf("%w: %s is on no list", ErrAsked, address)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Unlist(ctx, who, e.Prefix)
 }
 
 // eventOf puts a row into words.

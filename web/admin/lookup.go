@@ -2,13 +2,16 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/control"
+	"authguard/internal/lists"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -56,8 +59,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	}
 	from, err := address(l.Address)
 	if err == nil {
-		e, failed := s.of(c).Explain(c.Request().Context(), l.Account, from)
-		l.Result, err = &e, failed
+		l.Result, err = s.of(c).LookUp(c.Request().Context(), l.Account, from)
 	}
 	if err != nil {
 		p := problemOf(err)
@@ -91,4 +93,29 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	}
 	view.LookUp = s.lookUp(c, pages.LookUp{Account: f["account"], Address: f["address"]})
 	return showLookUp(c, view)
+}
+
+// listForm is POST /lookup/list: the address is blocked or allowed for a week, or the
+// entry that decides about it goes. Nobody blocks the address that they come from.
+func (s *Site) listForm(c echo.Context) error {
+	own := s.Login.Edge.Client(c.Request()).Address
+	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+		from, err := address(f["address"])
+		if err != nil || !from.IsValid() {
+			return n, cmp.Or(err, error(web.Invalid("name the address")))
+		}
+		prefix := guard.OneAddress(from)
+		n.Subject = prefix.String()
+		switch verdict := lists.Verdict(f["verdict"]); {
+		case verdict == "none":
+			n.Text, n.Subject = "Taken off the list:", from.String()
+			return n, to.Unlisted(ctx, who, from)
+		case verdict == lists.Block && prefix.Contains(own):
+			return n, web.Invalid("%s is your own address: you would lock yourself out", from)
+		default:
+			n.Text = map[lists.Verdict]string{lists.Block: "Blocked for a week:", lists.Allow: "Allowed for a week:"}[verdict]
+			_, err = to.List(ctx, who, lists.Request{Prefix: prefix, Verdict: verdict, Note: f["note"]})
+			return n, err
+		}
+	}, "address", "verdict", "note")(c)
 }

@@ -55,6 +55,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/alerts/test", s.form(s.testAlertsForm))
 	e.GET("/lookup", s.page(s.lookUpPage))
 	e.POST("/pass", s.page(s.passForm))
+	e.POST("/lookup/list", s.listForm)
 	e.GET("/security", s.signedIn(func(c echo.Context, _ *web.Session) error { return c.Redirect(http.StatusSeeOther, "/password") }))
 	e.GET("/password", s.signedIn(s.passwordPage))
 	e.POST("/password", s.signedIn(s.changePassword))

@@ -71,6 +71,17 @@ func (a Admin) Of(realm string) string { return At(a.Path, realm) }
 // Elsewhere is the realm that is shown, if that is not the default one.
 func (a Admin) Elsewhere() string { return events.RealmName(a.Realm) }
 
+// LookUpOf is the look-up of an account, an address or both; each may be empty.
+func (a Admin) LookUpOf(account, address string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"account": account, "address": address, "realm": a.Elsewhere()} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return "/lookup?" + q.Encode()
+}
+
 // Others reports whether there is more than one realm to choose from.
 func (a Admin) Others() bool { return len(a.Realms) > 1 }
 

@@ -9,13 +9,25 @@ import (
 )
 
 // LookUpView is the page that says why somebody cannot sign in. It asks for itself
-// with account and address; its forms post to /unlock, /forget and /pass.
+// with account and address; its forms post to /unlock, /forget, /pass and /lookup/list.
 type LookUpView struct {
 	Admin
 	LookUp LookUp
 	// Pass is a one-time code that was just made; zero for none.
 	Pass control.Code
 }
+
+// To is the look-up of an account, an address or both; each may be empty.
+func (v LookUpView) To(account, address string) string { return v.Admin.LookUpOf(account, address) }
+
+// eventRows are events with the page that they are on.
+type eventRows struct {
+	LookUpView
+	Rows []control.Event
+}
+
+// Rows are events for the template.
+func (v LookUpView) Rows(all []control.Event) eventRows { return eventRows{v, all} }
 
 // RenderLookUp draws the page.
 func RenderLookUp(v LookUpView) ([]byte, error) { return render("lookup", v) }
@@ -32,26 +44,59 @@ type LookUp struct {
 	// looked up.
 	Problem string
 	// Result is nil before anything was asked.
-	Result *guard.Explanation
+	Result *control.LookUp
 }
 
-// Summary is what would happen to the next attempt, and why.
-func (l LookUp) Summary() string {
-	text := l.Result.Summary()
-	for _, why := range l.Result.Why() {
-		text += " " + Sentence(why)
+// Why is what leads to the answer, a sentence each.
+func (l LookUp) Why() (all []string) {
+	for _, why := range l.Result.Explanation.Why() {
+		all = append(all, Sentence(why))
 	}
-	return text
+	return all
+}
+
+// Open reports whether the next attempt would be let through to a password that opens
+// the account.
+func (l LookUp) Open() bool {
+	r := l.Result
+	return r.Explanation.Open() && (r.Account == nil || r.Account.State != control.Disabled && r.Account.State != control.NoAccount)
 }
 
 // Known reports whether the address is a known place of the account.
-func (l LookUp) Known() bool { return l.Result.Status == trusted.Privileged }
+func (l LookUp) Known() bool { return l.Result.Explanation.Status == trusted.Privileged }
+
+// State is the account's, in words.
+func (l LookUp) State() string { return stateWords(*l.Result.Account) }
+
+func stateWords(s control.Standing) string {
+	words := map[string]string{
+		control.Active: "Active", control.Disabled: "Disabled", control.MustChange: "Must choose a new password",
+		control.NoAccount: "There is none of this name", control.NotKnown: "Known to the app alone",
+	}[s.State]
+	switch s.Kept {
+	case "authguard", control.InApp:
+		return words
+	}
+	if s.State == control.NotKnown {
+		words = "Cannot be asked just now"
+	}
+	return words + ", kept elsewhere (" + s.Kept + ")"
+}
+
+// shownEvents is how many events are shown before the others are folded away.
+const shownEvents = 8
+
+// First are the newest events, and Rest those behind them.
+func (l LookUp) First() []control.Event {
+	return l.Result.Recent[:min(shownEvents, len(l.Result.Recent))]
+}
+func (l LookUp) Rest() []control.Event { return l.Result.Recent[len(l.First()):] }
 
 // Limits are how the limits stand. The pair's delay is none of them.
 func (l LookUp) Limits() (lines []limitLine) {
-	for _, line := range l.Result.Lines {
+	for _, line := range l.Result.Explanation.Lines {
 		if !line.Delay {
-			lines = append(lines, limitLine{line, l.Result.Whose(line.Subject)})
+			lines = append(lines, limitLine{line, l.Result.Explanation.Whose(line.Subject)})
 		}
 	}
 	return lines

@@ -32,16 +32,17 @@ import (
 var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
-	"name":   newName,
-	"moment": newMoment,
-	"after":  func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
-	"next":   nextWords,
-	"count":  countWords,
-	"comma":  comma,
-	"rate":   rateWords,
-	"total":  total,
-	"mode":   modeWords,
-	"xy":     coord,
+	"name":    newName,
+	"moment":  newMoment,
+	"after":   func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
+	"next":    nextWords,
+	"count":   countWords,
+	"comma":   comma,
+	"comma64": func(n int64) string { return comma(int(n)) },
+	"rate":    rateWords,
+	"total":   total,
+	"mode":    modeWords,
+	"xy":      coord,
 }).ParseFS(sources, "templates/*.html"))
 
 // render draws a whole page, or none.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/alerts"
+	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/lists"
 	"authguard/trusted"
 )
 
@@ -145,12 +148,18 @@ func around(path string) Admin {
 func locked() LookUpView {
 	return LookUpView{
 		Admin: around("/lookup"), Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)},
-		LookUp: LookUp{Account: hostile, Address: hostile, Result: &guard.Explanation{
-			Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
-			Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{
-				Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true,
+		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{
+			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &control.Standing{State: control.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
+			Entry:   &lists.Entry{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: lists.Block, Note: hostile, CreatedBy: hostile},
+			Places:  []control.KnownPlace{{Address: netip.MustParseAddr("192.0.2.1"), Last: noon}, {Address: netip.MustParseAddr("192.0.2.2"), Spent: true, Shared: true, Last: noon}},
+			Devices: []control.Use{{Address: "192.0.2.3", Last: noon}}, Sessions: 2,
+			Recent: slices.Repeat([]control.Event{{Row: audit.Row{At: noon, Account: hostile, Address: hostile, Count: 3}, What: "refused", Why: []string{"a limit", "another"}}, {Row: audit.Row{At: noon, Who: hostile}, What: "unlocked"}}, 6),
+			Explanation: guard.Explanation{
+				Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
+				Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{
+					Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true,
+				}}},
 			}}},
-		}},
 	}
 }
 
