@@ -23,6 +23,7 @@ type view struct {
 	name       string // the account, normalised and canonical
 	badName    bool
 	listed     Verdict
+	on         *listRule // the named list that the address is on; nil: none
 	blockedFor time.Duration
 	suspect    bool // the address may be a proxy that nobody configured (R9)
 	modeOn     bool
@@ -66,6 +67,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	if d.Passed = v.passed; v.badPass {
 		d.Reasons.first(Reason{Cause: PassFailed})
 	}
+	g.tallyList(&v, &d)
 	if d.Action == Proceed && v.Apart {
 		d.Action, d.RetryAfter, d.Reasons = Pretend, 0, v.pretended
 		g.config.Mode.Failed(ofPair(v.Account, v.Address), v.Address, v.Now)
@@ -102,13 +104,12 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
 	v.claimed = a.Solve.Claimed()
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
-	if v.listed = g.config.Lists.Look(a.Address, v.Now); v.listed == Blocked {
-		v.blockedFor = g.config.Lists.blockedFor(a.Address, v.Now)
-	}
+	v.listed, v.on = g.listed(v.rules, a.Address, v.Now)
+	v.blockedFor = g.blocked(v.listed, v.on, a.Address, v.Now)
 	v.suspect = g.peers.softened(v.Address)
-	of := &v.rules.calm
+	of := &v.of().calm
 	if v.slowing {
-		of = &v.rules.slowed
+		of = &v.of().slowed
 	}
 	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
 	v.Nobodys = g.nobodys(a.Address, v.Address, a.Directory, v.Now)
@@ -129,11 +130,19 @@ func (g *Guard) look(a *Attempt, v *view) {
 
 // bindAll says what stops the attempt, by what came along with it.
 func (v *view) bindAll() {
-	v.KnownOnly = v.modeAsks() && !v.claimed && !v.showed
+	v.KnownOnly = v.asks() && !v.claimed && !v.showed
 	if v.Guess = v.guess; v.showed {
 		v.Guess = 0 // each guess of a one-time code counts
 	}
-	v.Binds = &v.rules.binds[v.lifts()]
+	v.Binds = &v.of().binds[v.lifts()]
+}
+
+// of are the rules for the attempt's address.
+func (v *view) of() *subjectRules {
+	if v.on != nil {
+		return v.on.rules
+	}
+	return v.rules.subjectRules
 }
 
 func (v *view) lifts() (l lift) {
@@ -544,7 +553,7 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	if g.config.Lists.Look(t.from, now) == Allowed {
+	if listed, _ := g.listed(g.rules.Load(), t.from, now); listed == Allowed {
 		return nil
 	}
 	if err := t.end(Withdrawn); err != nil {

@@ -53,10 +53,12 @@ func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) ch
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
 // challenge before an account is even named: CAPTCHA mode is on and the
-// address is not allowed. An attempt from a privileged place needs none after
-// all.
+// address is not allowed, or a named list asks for one. An attempt from a privileged
+// place needs none after all.
 func (g *Guard) NeedsChallenge(address netip.Addr) bool {
-	return g.config.Mode.On() && g.config.Lists.Look(address, g.config.Now()) != Allowed
+	v := view{modeOn: g.config.Mode.On()}
+	v.listed, v.on = g.listed(g.rules.Load(), address, g.config.Now())
+	return v.asks()
 }
 
 // level is how much work a challenge for the account has to ask for, by what is

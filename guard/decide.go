@@ -15,13 +15,13 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 	d.Privileged = v.privileged()
 	switch {
 	case v.listed == Blocked:
-		d.refuse(Reason{Cause: BlockedByAdmin}, v.blockedFor)
+		d.refuse(Reason{Cause: BlockedByAdmin, List: v.list()}, v.blockedFor)
 	case v.ID.Charged():
 		d.Action = Proceed
 		v.explain(d)
-	case v.modeAsks() && !v.claimed && !v.showed:
+	case v.asks() && !v.claimed && !v.showed:
 		d.Action = Challenge
-		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
+		v.askers(d)
 	case patient && v.worthWaiting():
 		return true
 	default:
@@ -83,7 +83,9 @@ func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
 	}
 	for j := range r.limits {
 		if over.Has(j) && v.action(r, j) == action {
-			d.stop(action, Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j], Wait: free})
+			why := r.reason(j)
+			why.Wait = free
+			d.stop(action, why)
 		}
 	}
 	if action == Challenge && v.Status == trusted.Spent && d.Action == Challenge && r.kind == OnAddress {
@@ -121,18 +123,23 @@ func (v *view) explain(d *Decision) {
 		}
 		for j := range r.limits {
 			if over.Has(j) && r.limits[j].Monitor {
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j], Monitored: true})
+				why := r.reason(j)
+				why.Monitored = true
+				d.Reasons.add(why)
 			}
 		}
 		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair && v.rules.policy.PairDelay.Monitor {
 			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
 		}
 	}
+	if v.on != nil && v.on.asks != nil && v.on.asks.Monitor && !v.privileged() {
+		d.Reasons.add(v.askedByList())
+	}
 	switch {
 	case v.privileged():
 		d.Reasons.add(Reason{Cause: PlacePrivileged, Subject: OnPair})
 	case v.listed == Allowed:
-		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress})
+		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress, List: v.list()})
 	}
 }
 
@@ -140,10 +147,8 @@ func (v *view) explain(d *Decision) {
 // solved challenge really needs one, and adds why. ofAccount says that the
 // account, or its place, is among those that ask.
 func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
-	needed = v.modeAsks()
-	if needed {
-		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
-	}
+	needed = v.asks()
+	v.askers(d)
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]
@@ -154,7 +159,7 @@ func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed, ofAccount = true, ofAccount || !r.ofAddress()
-				d.Reasons.add(Reason{Cause: LimitReached, Subject: r.on(j), Limit: &r.limits[j]})
+				d.Reasons.add(r.reason(j))
 			}
 		}
 	}

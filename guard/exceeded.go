@@ -92,9 +92,8 @@ func (o *occurrence) look(s *Subjects) error {
 	g.digests.ofAddress(s.Address, &v.Address, &v.Network)
 	v.listed = NotListed
 	if s.Address.IsValid() {
-		if v.listed = g.config.Lists.Look(s.Address, v.Now); v.listed == Blocked {
-			v.blockedFor = g.config.Lists.blockedFor(s.Address, v.Now)
-		}
+		v.listed, v.on = g.listed(v.rules, s.Address, v.Now)
+		v.blockedFor = g.blocked(v.listed, v.on, s.Address, v.Now)
 		o.keys[OnAddress], o.keys[OnNetwork] = o.key(OnAddress, v.Address[:]), o.key(OnNetwork, v.Network[:])
 	}
 	if s.Account != "" {
@@ -124,7 +123,7 @@ func (o *occurrence) key(by SubjectKind, of []byte) (key digest) {
 // decide charges, trip by trip, and takes all back if one has no room.
 func (o *occurrence) decide(ctx context.Context, d *Decision) (err error) {
 	if o.listed == Blocked {
-		d.refuse(Reason{Cause: BlockedByAdmin}, o.blockedFor)
+		d.refuse(Reason{Cause: BlockedByAdmin, List: o.list()}, o.blockedFor)
 		return nil
 	}
 	d.Action = Proceed

@@ -65,7 +65,7 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	if v.Charge, used, err = g.config.Store.Read(ctx, v.Charge); err != nil {
 		return e, fmt.Errorf("guard: reading the counters: %w", err)
 	}
-	e.Listed, e.Status = v.listed, v.Status
+	e.Listed, e.List, e.Status = v.listed, v.list(), v.Status
 	e.Lines = v.lines(&used)
 	site, err := g.siteLines(ctx, v)
 	if err != nil {
@@ -121,7 +121,7 @@ func (v *view) lines(used *Used) (lines []Line) {
 			if !r.of(v.Status).Has(j) {
 				continue
 			}
-			lines = append(lines, Line{Subject: r.on(j), Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
+			lines = append(lines, Line{Subject: r.on(j), List: r.reason(j).List, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
 		}
 	}
 	return lines
@@ -130,7 +130,7 @@ func (v *view) lines(used *Used) (lines []Line) {
 // foretell is what would be decided if there is no room, and Proceed
 // otherwise.
 func (v *view) foretell() (d Decision) {
-	room := !v.modeAsks() && v.listed != Blocked
+	room := !v.asks() && v.listed != Blocked
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		room = room && v.Usage[i].Over&v.Bind(i) == 0

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"authguard/trusted"
@@ -19,6 +20,7 @@ type Explanation struct {
 	Directory string
 	Address   netip.Addr
 	Listed    Verdict
+	List      string         // the named list that the address is on; empty: none
 	Status    trusted.Status // of the address to the account, if both are known
 	Mode      bool           // CAPTCHA mode is on
 	Lines     []Line
@@ -35,6 +37,7 @@ type Line struct {
 	Subject SubjectKind
 	Limit   Limit
 	Event   string // whose limit it is; empty: the logins'
+	List    string // the named list whose limit it is; empty: none
 	Delay   bool   // the pair's delay, not a limit
 	Used    int    // charges in the limit's window; at most the ladder's largest limit
 	Full    bool
@@ -80,6 +83,9 @@ func (e *Explanation) Why() (words []string) {
 			trusted.Stranger:   "nobody has logged in to this account from this address before",
 		}[e.Status])
 	}
+	if e.List != "" && !slices.ContainsFunc(e.Decision.Reasons, func(r Reason) bool { return r.List != "" }) {
+		words = append(words, "the address is on the list "+e.List)
+	}
 	return append(words, e.Notes...)
 }
 
@@ -123,7 +129,11 @@ func (l Line) String() string {
 		return fmt.Sprintf("%s: no delay now", l.Subject)
 	}
 	what := cmp.Or(l.Event, "failures")
-	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", l.Subject, l.Used, l.Limit.Failures, what, l.Window(), l.Then())
+	subject := l.Subject.String()
+	if l.List != "" {
+		subject += " on the list " + l.List
+	}
+	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", subject, l.Used, l.Limit.Failures, what, l.Window(), l.Then())
 	if l.Full {
 		text += "; full, with room again in " + Spell(l.FreeIn)
 	}
@@ -169,6 +179,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Open       bool       `json:"open"`
 		Place      string     `json:"place,omitempty"`
 		Listed     string     `json:"listed,omitempty"`
+		List       string     `json:"list,omitempty"`
 		CAPTCHA    bool       `json:"captcha_mode"`
 		Summary    string     `json:"summary"`
 		Reasons    []reason   `json:"reasons"`
@@ -176,7 +187,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Words      []string   `json:"words"`
 	}{
 		Account: e.Account, Address: e.Address, Decision: e.Decision.Action.String(), RetryAfter: seconds(e.Decision.RetryAfter), Open: e.Open(),
-		Listed: map[Verdict]string{Allowed: "allowed", Blocked: "blocked"}[e.Listed], CAPTCHA: e.Mode, Summary: e.Summary(),
+		Listed: map[Verdict]string{Allowed: "allowed", Blocked: "blocked"}[e.Listed], List: e.List, CAPTCHA: e.Mode, Summary: e.Summary(),
 		Reasons: []reason{}, Limits: append([]Line{}, e.Lines...), Words: e.Text(),
 	}
 	if e.Account != "" && e.Address.IsValid() {
@@ -194,6 +205,7 @@ func (l Line) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Subject string `json:"subject"`
 		Event   string `json:"event,omitempty"`
+		List    string `json:"list,omitempty"`
 		Used    int    `json:"used"`
 		Limit   int    `json:"limit,omitempty"`
 		Window  int    `json:"window_seconds,omitempty"`
@@ -201,7 +213,7 @@ func (l Line) MarshalJSON() ([]byte, error) {
 		Full    bool   `json:"full"`
 		FreeIn  int    `json:"free_in_seconds,omitempty"`
 		Monitor bool   `json:"monitor,omitempty"`
-	}{l.Subject.String(), l.Event, l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full, seconds(l.FreeIn), l.Limit.Monitor})
+	}{l.Subject.String(), l.Event, l.List, l.Used, l.Limit.Failures, seconds(l.Limit.Window), l.Then().String(), l.Full, seconds(l.FreeIn), l.Limit.Monitor})
 }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

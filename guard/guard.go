@@ -83,17 +83,18 @@ const DefaultRealm = "default"
 
 // A Guard decides login attempts. All methods are safe for concurrent use.
 type Guard struct {
-	config  Config
-	rules   atomic.Pointer[rules]
-	digests digester
-	waiting *waitQueue
-	peers   peers
-	tickets cipher.AEAD
-	hungUp  atomic.Uint64 // clients
-	stop    func()        // of what Default has started
-	tallies sync.Map      // of events, by name
-	edges   edges
-	pace    pace
+	config      Config
+	rules       atomic.Pointer[rules]
+	digests     digester
+	waiting     *waitQueue
+	peers       peers
+	tickets     cipher.AEAD
+	hungUp      atomic.Uint64 // clients
+	stop        func()        // of what Default has started
+	tallies     sync.Map      // of events, by name
+	listTallies sync.Map      // of named lists, by name
+	edges       edges
+	pace        pace
 	// siteFull is the newest that was found out about a site without room.
 	siteFull atomic.Pointer[siteFull]
 }

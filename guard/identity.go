@@ -240,11 +240,13 @@ type Listing struct {
 	Until   time.Time // zero: for good
 }
 
-// Lists are the allow and block lists in memory. The zero Lists are empty.
-// Safe for concurrent use; a look-up takes no lock. The most specific entry
-// that has not run out decides; of two that are equally specific, the block.
+// Lists are the allow and block lists in memory, and what is on the named lists. The
+// zero Lists are empty. Safe for concurrent use; a look-up takes no lock. The most
+// specific entry that has not run out decides; of two that are equally specific, the
+// block. The named lists are for the guard to ask, whose policy says what they mean.
 type Lists struct {
 	table atomic.Pointer[bart.Table[[]Listing]]
+	named atomic.Pointer[map[string]*Ranges]
 }
 
 // Set replaces all entries.
@@ -282,21 +284,23 @@ func (l *Lists) look(a netip.Addr, now time.Time) (Verdict, []Listing) {
 	return NotListed, nil
 }
 
-// blockedFor is how long a blocked address stays so, at most a day: a block may be
+// mostBlocked is how long whoever is blocked is told to wait at most: a block may be
 // lifted at any time.
+const mostBlocked = 24 * time.Hour
+
+// blockedFor is how long a blocked address stays so, at most mostBlocked.
 func (l *Lists) blockedFor(a netip.Addr, now time.Time) (left time.Duration) {
-	const most = 24 * time.Hour
 	_, entries := l.look(a, now)
 	for _, e := range entries {
 		switch {
 		case e.Verdict != Blocked:
 		case e.Until.IsZero():
-			return most
+			return mostBlocked
 		default:
 			left = max(left, e.Until.Sub(now))
 		}
 	}
-	return min(left, most)
+	return min(left, mostBlocked)
 }
 
 func strongest(entries []Listing, now time.Time) Verdict {

@@ -83,6 +83,9 @@ type Policy struct {
 	// Devices remembers devices by a signed cookie, where the guard has keys
 	// for one.
 	Devices bool
+	// Lists are lists of addresses that somebody else keeps, and what becomes of logins
+	// from there, in the order in which they are asked: at most MaxNamedLists.
+	Lists []NamedList
 	// Events are limits of one's own on what is no login, by the event's name; see
 	// Guard.Exceeded.
 	Events map[string][]EventLimit

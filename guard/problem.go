@@ -49,6 +49,7 @@ func (p Policy) Problems() []Problem {
 	c.check(p.Places.Places >= 1 && p.Places.Places <= 100, "places.per_account", "must be from 1 to 100, not %d", p.Places.Places)
 	c.check(p.Places.TTL >= time.Minute, "places.ttl", "must be at least 1m, not %v", p.Places.TTL)
 	c.events(p.Events)
+	c.lists(p.Lists, p.Address)
 	return c.problems
 }
 
@@ -115,17 +116,23 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 // reachable says so if another limit that stops at least as much lets through
 // too few for this one to ever be full (R8).
 func (c *checker) reachable(at, what string, limits []Limit, this int) {
-	l := limits[this]
 	for i, e := range limits {
-		if i == this || e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
-			continue
+		if i != this {
+			c.reachableBeside(at+"."+what, limits[this], fmt.Sprintf("limit %d", i), e)
 		}
-		windows := int64((l.Window + e.Window - 1) / e.Window)
-		most := int64(e.Failures) * windows
-		c.check(most >= int64(l.Failures), at+"."+what,
-			"can never be reached: limit %d stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
-			i, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 	}
+}
+
+// reachableBeside says so if one other limit, by its name, is what stops it.
+func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
+	if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
+		return
+	}
+	windows := int64((l.Window + e.Window - 1) / e.Window)
+	most := int64(e.Failures) * windows
+	c.check(most >= int64(l.Failures), at,
+		"can never be reached: %s stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
+		name, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 }
 
 // bars reports whether nothing gets by a full rung of this action that could fill

@@ -87,13 +87,20 @@ type Reason struct {
 	Limit     *Limit        // for LimitReached: a rung of the policy, not to be changed
 	Wait      time.Duration // until it no longer holds, where that is known
 	Event     string        // whose limit it is; empty: the logins'
+	List      string        // the named list that says so; empty: none
 }
 
 // Code is the reason in one stable word for logs and programs, such as
-// "limit:account" or "captcha-mode".
+// "limit:account" or "captcha-mode". A named list's are "list:NAME" for its limits,
+// "blocked:NAME" and "allowed:NAME".
 func (r Reason) Code() string {
 	code := r.Cause.String()
-	if r.Subject != NoSubject && r.Cause == LimitReached {
+	if r.List != "" {
+		if r.Cause == LimitReached {
+			code = "list"
+		}
+		code += ":" + r.List
+	} else if r.Subject != NoSubject && r.Cause == LimitReached {
 		code += ":" + strings.ReplaceAll(r.Subject.String(), " ", "-")
 	}
 	if r.Monitored {
@@ -115,6 +122,9 @@ func (r Reason) String() string {
 }
 
 func (r Reason) words() string {
+	if r.List != "" {
+		return r.ofList()
+	}
 	if r.Cause == LimitReached && r.Event != "" {
 		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event, Spell(r.Limit.Window))
 	}
@@ -138,10 +148,26 @@ func CodeWords(code string) string {
 	if name == causes[LimitReached].code {
 		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " had as many failed logins as its limit"
 	}
+	if name == "list" {
+		words = "the address is on the list " + subject
+	}
 	if monitored {
 		words += "; only recorded, since this limit is on monitor"
 	}
 	return words
+}
+
+// ofList is what a named list says.
+func (r Reason) ofList() string {
+	switch {
+	case r.Cause == BlockedByAdmin:
+		return "the address is on the list " + r.List + ", which is blocked"
+	case r.Cause == AllowedByAdmin:
+		return "the address is on the list " + r.List + ", which is allowed"
+	case r.Limit.always():
+		return "the address is on the list " + r.List + ", from where everybody who has not logged in from there before solves a challenge first"
+	}
+	return fmt.Sprintf("the address is on the list %s and had %d failed logins within %s, which is the list's limit", r.List, r.Limit.Failures, Spell(r.Limit.Window))
 }
 
 // A Part of a length of time: so many of "day", "hour", "minute" or "second".

@@ -12,13 +12,19 @@ import (
 // them stop an attempt.
 type rules struct {
 	policy Policy
-	calm   ruleSet
-	slowed ruleSet // while strangers are slowed: the address has a backoff
-	binds  [lifted + 1]Binds
+	*subjectRules
+	lists []*listRule
 
 	answers, pictures quota
 	events            map[string]*eventRules
 	site              *siteRule
+}
+
+// subjectRules are the rules for all subjects of an attempt.
+type subjectRules struct {
+	calm   ruleSet
+	slowed ruleSet // while strangers are slowed: the address has a backoff
+	binds  [lifted + 1]Binds
 }
 
 // A ruleSet is a rule for each subject, and their ladders as stores want them.
@@ -55,6 +61,18 @@ type rule struct {
 	then    [Proceed + 1]failures.Mask
 	// strangers are the rungs of a pair that are not a privileged place's budget.
 	strangers failures.Mask
+	// list is the named list whose limits the first listed rungs are.
+	list   string
+	listed int
+}
+
+// reason is that a rung is full.
+func (r *rule) reason(rung int) Reason {
+	why := Reason{Cause: LimitReached, Subject: r.on(rung), Limit: &r.limits[rung]}
+	if rung < r.listed {
+		why.List = r.list
+	}
+	return why
 }
 
 // of are the rungs that are about a place of this status.
@@ -80,6 +98,16 @@ func compile(p Policy) (*rules, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	r := &rules{
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), site: newSiteRule(p.Site),
+		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
+	}
+	return r, nil
+}
+
+// newSubjectRules are a policy's rules for addresses on a named list with limits of its
+// own, or for all others.
+func newSubjectRules(p Policy, list string, limits []Limit) *subjectRules {
 	slow := failures.Backoff{}
 	if p.SiteSlow > 0 {
 		slow = failures.Backoff{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
@@ -94,10 +122,14 @@ func compile(p Policy) (*rules, error) {
 		pair.enforce &^= failures.BackoffBit
 	}
 	network, account := newRule(OnNetwork, p.Network, failures.Backoff{}), newRule(OnAccount, p.Account, failures.Backoff{})
-	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), site: newSiteRule(p.Site),
-		calm:   newRuleSet(newRule(OnAddress, p.Address, failures.Backoff{}), network, account, pair),
-		slowed: newRuleSet(newRule(OnAddress, p.Address, slow), network, account, pair),
+	ofAddress := func(backoff failures.Backoff) *rule {
+		one := newRule(OnAddress, slices.Concat(limits, p.Address), backoff)
+		one.list, one.listed = list, len(limits)
+		return one
+	}
+	r := &subjectRules{
+		calm:   newRuleSet(ofAddress(failures.Backoff{}), network, account, pair),
+		slowed: newRuleSet(ofAddress(slow), network, account, pair),
 	}
 	for l := range r.binds {
 		for status := range r.binds[l] {
@@ -106,7 +138,7 @@ func compile(p Policy) (*rules, error) {
 			}
 		}
 	}
-	return r, nil
+	return r
 }
 
 // binds are the rungs that stop an attempt: all that are enforced, less those
@@ -167,6 +199,11 @@ func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
 	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Pair, p.Site) {
 		longest = max(longest, l.Window)
+	}
+	for _, list := range p.Lists {
+		for _, l := range list.Limits {
+			longest = max(longest, l.Window)
+		}
 	}
 	for _, limits := range p.Events {
 		for _, l := range limits {

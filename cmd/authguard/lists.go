@@ -1,18 +1,34 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"authguard/internal/alerts"
+	"authguard/internal/control"
+	"authguard/internal/lists"
 )
 
 // listCmd is `authguard allow` and `authguard block`.
 type listCmd struct {
-	CIDR  string `arg:"" help:"An address or a range, such as 192.0.2.0/24."`
-	For   string `default:"168h" help:"How long: a duration, or forever."`
-	Note  string `help:"Why, for whoever looks at it later."`
-	Force bool   `help:"Also where the range is everybody."`
+	CIDR    string `arg:"" optional:"" help:"An address or a range, such as 192.0.2.0/24."`
+	File    string `placeholder:"FILE" help:"Instead of one range those in this file, one a line; - is standard input."`
+	For     string `default:"168h" help:"How long: a duration, or forever."`
+	Note    string `help:"Why, for whoever looks at it later."`
+	Force   bool   `help:"Also where the range is everybody."`
+	SkipBad bool   `help:"With --file: leave bad lines out. Without it a bad line stops the import."`
+	DryRun  bool   `help:"With --file: say what would be done, and do nothing."`
 }
 
 // unlistCmd is `authguard unlist`.
@@ -20,19 +36,210 @@ type unlistCmd struct {
 	CIDR string `arg:"" help:"The address or range as it was listed."`
 }
 
-// Run allows or blocks a range, as the command is called.
+// Validate implements kong.Validatable.
+func (c listCmd) Validate() error {
+	switch {
+	case (c.CIDR == "") == (c.File == ""):
+		return errors.New("name an address or range such as 192.0.2.0/24, or a file of them with --file FILE")
+	case c.File == "" && (c.SkipBad || c.DryRun):
+		return errors.New("--skip-bad and --dry-run are for --file")
+	case c.File != "" && c.Force:
+		return errors.New("--force is for one range: a file with every address in it is a mistake")
+	}
+	return nil
+}
+
+// Run allows or blocks ranges, as the command is called.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
-	words := "%s is allowed: the limits of address and network and CAPTCHA mode do not apply there."
-	verdict := command.Selected().Name
+	verdict, words := command.Selected().Name, "%s is allowed: the limits of address and network and CAPTCHA mode do not apply there."
 	if verdict == "block" {
 		words = "%s is blocked: every attempt from there is refused."
+	}
+	if c.File != "" {
+		return c.load(g, verdict)
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,
 		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Note, "force": c.Force},
 		words+" `authguard unlist %[1]s` takes it back.", c.CIDR)
 }
 
+// load imports a file. What would be done is asked first, so that every bad line can be
+// told.
+func (c listCmd) load(g *globals, verdict string) error {
+	text, err := c.read()
+	if err != nil {
+		return err
+	}
+	client, err := g.client()
+	if err != nil {
+		return err
+	}
+	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ") // who is logged in from there must not be locked out unwarned
+	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Note, "skip_bad": c.SkipBad, "dry_run": true, "from": from}
+	var plan control.ListPlan
+	if err := client.ask(http.MethodPost, "/api/lists/import", nil, question, &plan); err != nil {
+		return err
+	}
+	stopped := plan.Bad > 0 && !c.SkipBad
+	if !stopped && !c.DryRun {
+		question["dry_run"] = false
+		if err := client.ask(http.MethodPost, "/api/lists/import", nil, question, &plan); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return g.judged(plan, !stopped, "nothing was imported")
+	}
+	return told(g.out, &plan, stopped)
+}
+
+func (c listCmd) read() (string, error) {
+	from := io.Reader(os.Stdin)
+	if c.File != "-" {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, lists.MaxImport+1))
+	return string(text), err
+}
+
+// told says what an import did, or would do.
+func told(out io.Writer, p *control.ListPlan, stopped bool) error {
+	for _, w := range p.Warnings {
+		fmt.Fprintf(out, "line %d: %s\n", w.Line, w.Text)
+	}
+	if more := p.Warned - len(p.Warnings); more > 0 {
+		fmt.Fprintf(out, "and %d more lines like these\n", more)
+	}
+	var bad strings.Builder
+	for _, one := range p.Problems {
+		fmt.Fprintf(&bad, "\n  line %d: %s", one.Line, one.Text)
+	}
+	if more := p.Bad - len(p.Problems); more > 0 {
+		fmt.Fprintf(&bad, "\n  and %d more", more)
+	}
+	if stopped {
+		return fmt.Errorf("nothing was imported; mend these lines, or leave them out with --skip-bad:%s", &bad)
+	}
+	done := "would be imported"
+	if p.Imported {
+		done = "are imported"
+	}
+	fmt.Fprintf(out, "%d ranges %s: %d new, %d in place of an entry of the same range.\n", p.Ranges(), done, p.New, p.Replaced)
+	if p.Twice > 0 {
+		fmt.Fprintf(out, "%d were there twice.\n", p.Twice)
+	}
+	if p.Bad > 0 {
+		fmt.Fprintf(out, "%d bad lines are left out:%s\n", p.Bad, &bad)
+	}
+	return nil
+}
+
 // Run takes a range off the lists.
 func (c unlistCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}}, nil, "%s is on no list any more.", c.CIDR)
+}
+
+// showListsCmd is `authguard list`.
+type showListsCmd struct {
+	realmFlag
+	Find    string `arg:"" optional:"" help:"An address or range: what covers it. Anything else: a part of a note or of a name."`
+	Allowed bool   `xor:"verdict" help:"Only what is allowed."`
+	Blocked bool   `xor:"verdict" help:"Only what is blocked."`
+	Soon    bool   `help:"Only what expires within a day."`
+}
+
+// Run shows what is on the lists.
+func (c showListsCmd) Run(g *globals) error {
+	q := c.query("find", c.Find, "soon", strconv.FormatBool(c.Soon))
+	if c.Allowed {
+		q.Set("verdict", string(lists.Allow))
+	} else if c.Blocked {
+		q.Set("verdict", string(lists.Block))
+	}
+	var all control.Listed
+	return g.show(http.MethodGet, "/api/lists", q, nil, &all, func() error {
+		t := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+		if len(all.Entries) == 0 {
+			fmt.Fprintln(t, "No entry.")
+		} else {
+			fmt.Fprintln(t, "RANGE\tLIST\tUNTIL\tBY\tNOTE")
+		}
+		for _, e := range all.Entries {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.Prefix, e.Verdict, untilText(e.ExpiresAt), plain(e.CreatedBy), plain(e.Note))
+		}
+		for i, one := range all.Named {
+			if i == 0 {
+				fmt.Fprintln(t, "\nNAMED LIST\tRANGES\tDOES\tMET IN A DAY\tFILE")
+			}
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d, %d stopped\t%s\n", one.Name, one.Ranges, doesText(one), one.Day.Met, one.Day.Stopped, plain(one.File))
+		}
+		err := t.Flush()
+		for _, one := range all.Named {
+			if one.Kept != "" {
+				fmt.Fprintf(g.out, "%s: the file is not in force: %s\n", one.Name, plain(one.Kept))
+			}
+			for _, p := range one.Problems {
+				fmt.Fprintf(g.out, "%s: line %d: %s\n", one.Name, p.Line, plain(p.Text))
+			}
+		}
+		if len(all.Found) > 0 {
+			fmt.Fprintf(g.out, "%s is on the named lists: %s\n", all.Address, strings.Join(all.Found, ", "))
+		}
+		return err
+	})
+}
+
+func doesText(l control.NamedList) string {
+	if l.Then == "limits" {
+		return strings.Join(l.Limits, ", ")
+	}
+	return l.Then
+}
+
+func untilText(t time.Time) string {
+	if t.IsZero() {
+		return "for ever"
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// plain is a text that somebody typed, for a terminal: what moves the cursor or turns
+// the line round is shown by its number.
+func plain(text string) string {
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// listExpiring is the kind of an alert.
+const listExpiring alerts.Kind = "list-expiring"
+
+// shownExpiring is how many entries one alert names.
+const shownExpiring = 20
+
+// expiring tells of the entries of the lists that are about to expire, all in one alert,
+// at most one a day. They are noted only then: if this process ends in between, they are
+// told of again.
+func (s *site) expiring(ctx context.Context) (rows int64, err error) {
+	all, err := s.listings.Expiring(ctx, s.storage.clock.Now())
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	var body strings.Builder
+	fmt.Fprintf(&body, "%d entries end within two days, the first %s UTC. The page Lists prolongs them.", len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
+	for _, e := range all[:min(len(all), shownExpiring)] {
+		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, e.ExpiresAt.UTC().Format(time.DateTime))
+		if e.Note != "" {
+			fmt.Fprintf(&body, ": %s", alerts.Name(e.Note))
+		}
+	}
+	if more := len(all) - shownExpiring; more > 0 {
+		fmt.Fprintf(&body, "\nand %d more", more)
+	}
+	s.watch.alerts.Raise(listExpiring, "Entries of the allow and block lists are about to expire", body.String())
+	return 0, s.listings.Told(ctx, all)
 }

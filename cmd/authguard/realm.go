@@ -99,7 +99,7 @@ func (r *realm) openControl() (err error) {
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
 		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Alerts: s.watch.alerts, Tops: s.watch.tops, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
-		Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
+		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
 	})
 	return err
@@ -175,6 +175,7 @@ func (r *realm) start(ctx context.Context) {
 	if r.people.health != nil {
 		r.running.Start(r.people.health.Run)
 	}
+	r.running.Start(r.control.RunLists)
 }
 
 // stop ends what start began, and what hears of other nodes. What the mode has learned

@@ -204,6 +204,13 @@ func unopened(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "This site could not be opened. The server's log says why.", http.StatusServiceUnavailable)
 }
 
+// trust notes the configured proxies, of the doors and of the administration: whoever
+// blocks one may lock out all who come through it.
+func (s *site) trust(loaded *config.Loaded) {
+	all := slices.Concat(loaded.Proxies, loaded.ProxyProtocol, loaded.Admin.Proxies)
+	s.proxies.Store(&all)
+}
+
 // controls steer the realms.
 func (s *site) controls() (all []*control.Control) {
 	for _, r := range *s.realms.Load() {

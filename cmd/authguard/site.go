@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -43,7 +44,9 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	lists    *guard.Lists
 	listings *lists.Table
-	tokens   web.Tokens // of the decision API
+	named    *lists.Files
+	proxies  atomic.Pointer[[]netip.Prefix] // all that are configured
+	tokens   web.Tokens                     // of the decision API
 	issued   *tokens.Table
 	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving  []*leaver
@@ -95,6 +98,9 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
 	s.listings = lists.New(s.storage.db)
+	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
+	s.named.Configure(s.loaded.Sources())
+	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
 	s.storage.changes.On(changes.Tokens, s.readTokens)
 	s.doors = openDoors(s)
@@ -113,7 +119,7 @@ func (s *site) open(ctx context.Context) (err error) {
 
 // warnings is what the overview and doctor say is to be mended.
 func (s *site) warnings() []control.Warning {
-	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn())
+	all := slices.Concat(storageWarning(s.health), s.counting.warn(), s.watch.warn(), s.storage.clock.warn(), control.BrokenLists(s.named.States()))
 	for _, r := range *s.realms.Load() {
 		all = append(all, r.warn()...)
 	}
@@ -147,6 +153,7 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.running.Start(s.health.Run)
+	s.running.Start(s.named.Run)
 	s.startRealms(ctx)
 	s.running.Start(s.upkeep)
 	return nil
@@ -182,6 +189,8 @@ func (s *site) startedRealms(now []config.Realm) []config.Realm {
 func (s *site) reload(loaded *config.Loaded) error {
 	changed, _ := config.Diff(s.loaded.Config, loaded.Config)
 	_, needRestart := config.Diff(s.started, loaded.Config)
+	s.named.Configure(loaded.Sources())
+	s.trust(loaded)
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())

@@ -15,7 +15,8 @@ const (
 )
 
 // upkeep deletes what must not be kept for ever: expired sessions, places and
-// list entries, and audit rows that are too old or too many.
+// list entries, and audit rows that are too old or too many. It tells of list entries
+// that are about to expire.
 func (s *site) upkeep(ctx context.Context) {
 	s.tidy(ctx)
 	background.Every(ctx, upkeepEvery, s.tidy)
@@ -30,6 +31,7 @@ func (s *site) tidy(ctx context.Context) {
 	}{
 		{"audit", s.watch.purge},
 		{"alerts", s.watch.alerts.Purge},
+		{"lists about to expire", s.expiring},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"sessions", s.main().people.sessions.Purge},
 		{"passes", s.main().people.passes.Purge},

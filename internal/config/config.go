@@ -79,9 +79,22 @@ type Config struct {
 	Mail      Mail
 	API       API      `reload:"live"`
 	Events    []Event  `reload:"live"` // in the file a mapping of names to limits
+	Lists     []List   `reload:"live"` // of addresses, that somebody else keeps
 	Proxy     Proxy    `reload:"live"`
 	Realms    []Realm  `reload:"live"` // beside this one
 	Shutdown  Shutdown `reload:"live"`
+}
+
+// List is a file of addresses that somebody else keeps, and what becomes of logins from
+// there; see lists.Layout for the format.
+type List struct {
+	Name   string
+	File   string
+	Format ListFormat    // empty: ListPlain
+	Column int           // of the score, for ListScored; 0: 2
+	Least  float64       // score; those below are left out
+	Then   ListVerdict   // empty: ListLimits
+	Limits []guard.Limit `split:","` // beside limits.address; 0 challenge asks every stranger
 }
 
 // Session is a login.
@@ -398,5 +411,6 @@ func (c Config) Policy() guard.Policy {
 		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL, Sharers: c.Places.PerAddress},
 		Devices:        c.Places.DeviceCookie,
 		Events:         eventsOf(c.Events),
+		Lists:          c.namedLists(),
 	}
 }

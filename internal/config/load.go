@@ -141,6 +141,11 @@ func (l *loader) text(from Origin, s setting, text string) {
 		}
 		return
 	}
+	if m := alwaysPattern.FindStringSubmatch(text); m != nil && strings.Contains(s.path, "lists[") {
+		l.text(from, fields(s)[2], m[1])
+		s.at.FieldByName("Monitor").SetBool(m[2] != "")
+		return
+	}
 	m := rungPattern.FindStringSubmatch(text)
 	if m == nil {
 		l.problem(from, s.path, "must be like 10/1m challenge, not %.60q", text)

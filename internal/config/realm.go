@@ -45,13 +45,14 @@ type Realm struct {
 	Pages     Pages     `reload:"live"`
 	Proxy     Proxy     `reload:"live"`
 	Events    []Event   `reload:"live"`
+	Lists     []List    `reload:"live"`
 }
 
 // In is the settings as they are in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
 	c.Session, c.Access = r.Session, r.Access
-	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events
+	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
 }
@@ -69,7 +70,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
 }
 
 // A postponed list of realms is read when all else is known.
@@ -101,6 +102,7 @@ func (l *loader) readRealms() {
 		l.realmClaims(i, &all[i], seen)
 		l.realmSettings(i)
 	}
+	l.listsOfRealms()
 }
 
 // realmClaims checks a realm's name, and what brings requests to it: nothing may

@@ -30,6 +30,8 @@ var (
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
 	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+monitor)?\s*$`)
+	// alwaysPattern is a limit that is full from the start, of a list.
+	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
 
 // settings lists every setting of c in the order of its fields.
@@ -167,6 +169,9 @@ func show(value any) string {
 		return duration.Format(v)
 	case guard.Limit:
 		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Then)
+		if v.Failures == 0 && v.Window == 0 {
+			text = "0 " + v.Then.String()
+		}
 		if v.Monitor {
 			text += " monitor"
 		}

@@ -108,6 +108,7 @@ func (l *loader) validate() {
 	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "", "must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
 	_, err := alerts.ParseQuiet(c.Alerts.Quiet)
 	l.unless(err == nil, "alerts.quiet", "", "%v", err)
+	l.lists()
 	l.check("challenge.verify", c.Challenge.Verify, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")

@@ -70,6 +70,8 @@ type (
 	RedisMode       string // how Redis is run
 	AccountSource   string // where passwords are looked up
 	ChallengeKind   string // what a stranger has to solve
+	ListFormat      string // of a named list's file
+	ListVerdict     string // what becomes of logins from a named list
 	LogFormat       string // of the program's log
 	LogLevel        string // the least important level that is logged
 	SecondFactor    string // whether administrators need more than a password
@@ -104,6 +106,14 @@ const (
 	KindHCaptcha  ChallengeKind = "hcaptcha"
 	KindReCAPTCHA ChallengeKind = "recaptcha"
 	KindFriendly  ChallengeKind = "friendly"
+
+	ListPlain  ListFormat = "plain"
+	ListIPCat  ListFormat = "ipcat"
+	ListScored ListFormat = "scored"
+
+	ListLimits ListVerdict = "limits"
+	ListBlock  ListVerdict = "block"
+	ListAllow  ListVerdict = "allow"
 
 	FormatText LogFormat = "text"
 	FormatJSON LogFormat = "json"

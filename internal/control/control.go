@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -74,6 +75,10 @@ type Config struct {
 	// Changes has the lists, account names and tokens read again when another node has
 	// changed them. Its maker starts and stops it.
 	Changes *changes.Watcher
+	// Named are the named lists, of all realms; nil: there are none. Direct, if set, are
+	// the proxies that are configured: blocking one blocks all who come through it.
+	Named  *lists.Files
+	Direct func() []netip.Prefix
 	// Warn, if set, adds to what the overview warns of.
 	Warn func() []Warning
 	Now  func() time.Time // default time.Now
@@ -87,6 +92,7 @@ type Control struct {
 	// after a newer one. The Controls of all realms share it, as they do the lists.
 	reading *sync.Mutex
 	closed  func()
+	told    listsTold
 
 	glance sync.Mutex
 	seen   Overview // by Glance

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type desk struct {
 	passes   *passes.Table
 	tops     *control.Tops
 	changes  *changes.Watcher
+	config   control.Config
 }
 
 func newDesk(t *testing.T, db *sql.DB) *desk {
@@ -74,15 +76,26 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	must(err)
 	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now}, quiet)
 	must(err)
-	c := control.Config{
+	d.config = control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
 		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Alerts: told, Tops: d.tops, Changes: d.changes,
-		Now: d.w.Clock.Now, Log: quiet,
+		Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} },
+		Now:    d.w.Clock.Now, Log: quiet,
 	}
-	change(&c)
-	d.Control, err = control.New(c)
+	change(&d.config)
+	d.Control, err = control.New(d.config)
 	must(err)
 	return d
+}
+
+// named makes a Control anew, with named lists.
+func (d *desk) named(t *testing.T, files *lists.Files) {
+	t.Helper()
+	d.config.Named = files
+	var err error
+	if d.Control, err = control.New(d.config); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // recorded is the newest thing on record.

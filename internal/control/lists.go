@@ -24,10 +24,7 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 	if err != nil {
 		return lists.Entry{}, err
 	}
-	detail := "for ever"
-	if !entry.ExpiresAt.IsZero() {
-		detail = "until " + entry.ExpiresAt.UTC().Format(time.RFC3339)
-	}
+	detail := until(entry.ExpiresAt)
 	if entry.Note != "" {
 		detail += ": " + entry.Note
 	}
@@ -36,6 +33,31 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 		return entry, fmt.Errorf("control: the entry is saved and will be in force when the lists can be read again: %w", err)
 	}
 	return entry, recorded
+}
+
+// until says when an entry ends.
+func until(t time.Time) string {
+	if t.IsZero() {
+		return "for ever"
+	}
+	return "until " + t.UTC().Format(time.RFC3339)
+}
+
+// Prolong changes when the entry of exactly this range ends: so long from now, or never
+// for 0. The error is lists.ErrNotListed if it is not on the lists.
+func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, by time.Duration) error {
+	if !prefix.IsValid() || by < 0 {
+		return fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
+	}
+	end, err := c.config.Listings.Prolong(ctx, prefix, by, c.config.Now())
+	if err != nil {
+		return err
+	}
+	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end)})
+	if err := c.reloadLists(ctx); err != nil {
+		return fmt.Errorf("control: the new end is saved and will be in force when the lists can be read again: %w", err)
+	}
+	return recorded
 }
 
 // Unlist takes exactly this range off the lists. The error is

@@ -157,6 +157,9 @@ func (c Config) subjects() []subject {
 	} else {
 		all = append(all, subject{"sqlite", "The database", sqlite, 6 * c.Within}) // it reads every page
 	}
+	if len(c.Settings.Sources()) > 0 {
+		all = append(all, subject{"lists", "", listFiles, 4 * c.Within})
+	}
 	all = append(all, c.accountSubjects("")...)
 	for _, r := range c.Settings.Realms {
 		if r.Accounts == c.Settings.Accounts {

@@ -16,6 +16,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/lists"
 	"authguard/internal/secrets"
 )
 
@@ -84,6 +85,25 @@ func htpasswd(_ context.Context, c Config, n *notes) {
 			"%s cannot be used: %s. A server that runs goes on with what it read before; a restart would fail.",
 			a.Htpasswd, badLines(err))) {
 		hashes(n, source.Census(), a.Htpasswd, "")
+	}
+}
+
+// listFiles reads the files of the named lists.
+func listFiles(_ context.Context, c Config, n *notes) {
+	for _, s := range c.Settings.Sources() {
+		l, err := lists.Read(s)
+		first := lists.LineProblem{}
+		if len(l.Problems) > 0 {
+			first = l.Problems[0]
+		}
+		n.check("lists."+s.Name, fmt.Sprintf("The list %s has %d ranges in %s.", s.Name, len(l.Ranges), s.File),
+			problem(err != nil, "Mend the file, or let the user who runs authguard serve read it. Write a new one beside it and move it there.",
+				"The list %s: %s cannot be used: %s. A server that runs goes on with what it read before; after a restart the list is empty.", s.Name, s.File, why(err)),
+			advice(l.BadLines > 0, "Mend the lines, or choose the format that the file has.",
+				"The list %s: %d of the lines in %s are bad; line %d: %s.", s.Name, l.BadLines, s.File, first.Line, first.Text),
+			advice(len(l.Ranges) == 0, "Nothing, if that is as it should be.", "The list %s: %s holds no range.", s.Name, s.File),
+			advice(len(l.Private) > 0, "Take those lines out, unless they are meant: proxies and machines of your own have such addresses.",
+				"The list %s holds private addresses: %v.", s.Name, l.Private))
 	}
 }
 

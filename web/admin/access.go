@@ -131,20 +131,25 @@ func (s *Site) form(do change, names ...string) echo.HandlerFunc {
 			return err
 		}
 		notice, err := do(c.Request().Context(), s.of(c), who(session), f)
-		if err != nil {
-			if notice, err = s.failed(c, err); err != nil {
-				return err
-			}
-		}
-		text, err := json.Marshal(notice)
-		if err != nil {
-			return err
-		}
-		if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
-			return err
-		}
-		return c.Redirect(http.StatusSeeOther, s.back(c, f))
+		return s.outcome(c, session, f, notice, err)
 	})
+}
+
+// outcome shows, once, what came of a form on the page that it came from.
+func (s *Site) outcome(c echo.Context, session *web.Session, f web.Form, notice pages.Notice, err error) error {
+	if err != nil {
+		if notice, err = s.failed(c, err); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(notice)
+	if err != nil {
+		return err
+	}
+	if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, s.back(c, f))
 }
 
 // back is the page that a form came from, and the first one if the form does not

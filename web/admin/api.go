@@ -20,6 +20,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/duration"
+	"authguard/internal/lists"
 	"authguard/internal/passwords"
 	"authguard/internal/tokens"
 	"authguard/web"
@@ -54,6 +55,8 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/lists", a.lists)
 	add(http.MethodPost, "/lists", asking(a.list))
 	add(http.MethodDelete, "/lists", a.unlist)
+	add(http.MethodPost, "/lists/import", a.importLists)
+	add(http.MethodPost, "/lists/prolong", asking(a.prolong))
 	add(http.MethodGet, "/edge", a.edge)
 	add(http.MethodGet, "/users", a.users)
 	add(http.MethodPost, "/users", asking(a.addUser))
@@ -251,6 +254,8 @@ func problemOf(err error) (p web.Problem) {
 		return web.Problem{Type: "unrecorded", Title: "It was done, but is not on record", Status: http.StatusInternalServerError, Detail: words(err)}
 	case errors.Is(err, control.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
+	case errors.Is(err, lists.ErrNotListed):
+		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):
 		return asked(http.StatusNotFound, "there is no such account; `authguard user list` shows all of them")
 	case errors.Is(err, accounts.ErrTaken):

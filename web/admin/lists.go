@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,14 +14,102 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/web"
 )
 
-// lists is GET /api/lists.
+// lists is GET /api/lists?find=&verdict=&soon=true: the entries and the named lists.
 func (a *API) lists(c echo.Context) (any, error) {
-	entries, err := a.Control.Listings(c.Request().Context())
-	return map[string]any{"lists": listed(entries)}, err
+	q, err := listQuery(c)
+	if err != nil {
+		return nil, err
+	}
+	return a.of(c).Listed(c.Request().Context(), q)
+}
+
+func listQuery(c echo.Context) (q control.ListQuery, err error) {
+	q = control.ListQuery{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")), Soon: c.QueryParam("soon") == "true"}
+	if q.Verdict != "" && q.Verdict != lists.Allow && q.Verdict != lists.Block {
+		err = web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+	}
+	return q, err
+}
+
+type importQuestion struct {
+	Text    string        `json:"text"`
+	Verdict lists.Verdict `json:"verdict"`
+	For     string        `json:"for"`
+	Note    string        `json:"note"`
+	SkipBad bool          `json:"skip_bad"`
+	DryRun  bool          `json:"dry_run"`
+	From    string        `json:"from"` // whose sender must not be locked out; empty: not known
+}
+
+// maxImportQuestion is room for lists.MaxImport, each line of it with an escape.
+const maxImportQuestion = 2 * lists.MaxImport
+
+// importLists is POST /api/lists/import: the ranges of a text, one a line. With dry_run
+// the answer is what would be done. Nothing is imported if a line is bad, unless
+// skip_bad leaves those out.
+func (a *API) importLists(c echo.Context) (any, error) {
+	var q importQuestion
+	if !web.SentJSON(c.Request()) {
+		return nil, asked(http.StatusUnsupportedMediaType, "send JSON (Content-Type: application/json)")
+	}
+	if err := web.ReadJSON(c, maxImportQuestion, &q); err != nil {
+		return nil, err
+	}
+	request, err := q.request()
+	if err != nil {
+		return nil, err
+	}
+	if q.DryRun {
+		return a.of(c).PlanLists(c.Request().Context(), request)
+	}
+	return a.of(c).ImportLists(c.Request().Context(), sender(c), request)
+}
+
+func (q importQuestion) request() (r control.ListImport, err error) {
+	r = control.ListImport{Request: lists.Request{Verdict: q.Verdict, Note: q.Note, Forever: q.For == "forever"}, Text: q.Text, SkipBad: q.SkipBad}
+	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
+		return r, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+	}
+	if !r.Forever {
+		if r.For, err = hold(q.For); err != nil {
+			return r, err
+		}
+	}
+	r.From, err = address(q.From)
+	return r, err
+}
+
+type prolongQuestion struct {
+	CIDR string `json:"cidr"`
+	For  string `json:"for"`
+}
+
+// prolong is POST /api/lists/prolong: an entry ends so long from now; "for" is as in
+// POST /api/lists.
+func (a *API) prolong(c echo.Context, q prolongQuestion) (any, error) {
+	err := prolong(c.Request().Context(), a.of(c), sender(c), q.CIDR, q.For)
+	return done, a.orNear(c, err, q.CIDR)
+}
+
+// prolong changes when an entry ends.
+func prolong(ctx context.Context, to *control.Control, who, cidr, how string) error {
+	prefix, err := lists.ParsePrefix(cidr)
+	if err != nil {
+		return web.Invalid("cidr: %s", words(err))
+	}
+	if how == "forever" {
+		return to.Prolong(ctx, who, prefix, 0)
+	}
+	by, err := hold(how)
+	if err != nil {
+		return err
+	}
+	return to.Prolong(ctx, who, prefix, cmp.Or(by, lists.DefaultFor))
 }
 
 // edge is GET /api/edge?verdict=blocked|allowed&refused=&everybody=: ranges for an edge.
@@ -46,7 +136,7 @@ func (a *API) list(c echo.Context, q listQuestion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Control.List(c.Request().Context(), sender(c), request)
+	return a.of(c).List(c.Request().Context(), sender(c), request)
 }
 
 func (q *listQuestion) request() (request lists.Request, err error) {
@@ -71,16 +161,22 @@ func (a *API) unlist(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, web.Invalid("cidr: %s", words(err))
 	}
-	err = a.Control.Unlist(c.Request().Context(), sender(c), prefix)
-	if errors.Is(err, lists.ErrNotListed) {
-		err = a.notListed(c, prefix)
+	err = a.of(c).Unlist(c.Request().Context(), sender(c), prefix)
+	return done, a.orNear(c, err, c.QueryParam("cidr"))
+}
+
+// orNear is an error, with what is listed near by if that is that nothing is.
+func (a *API) orNear(c echo.Context, err error, cidr string) error {
+	if !errors.Is(err, lists.ErrNotListed) {
+		return err
 	}
-	return done, err
+	prefix, _ := lists.ParsePrefix(cidr)
+	return a.notListed(c, prefix)
 }
 
 // notListed says what is listed there instead.
 func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
-	entries, err := a.Control.Listings(c.Request().Context())
+	entries, err := a.of(c).Listings(c.Request().Context())
 	if err != nil {
 		return err
 	}

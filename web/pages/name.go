@@ -29,11 +29,16 @@ type piece struct {
 	Hidden bool
 }
 
-func newName(s string) name {
+func newName(s string) name { return nameOf(s, shownRunes) }
+
+// newLine is a sentence that a stranger's text may be part of: longer than a name.
+func newLine(s string) name { return nameOf(s, titleRunes) }
+
+func nameOf(s string, most int) name {
 	if s == "" {
 		return name{Pieces: []piece{{"empty", true}}, Full: "empty"}
 	}
-	shown, cut := cutRunes(s, shownRunes)
+	shown, cut := cutRunes(s, most)
 	long, _ := cutRunes(s, titleRunes)
 	var full strings.Builder
 	for _, p := range pieces(long) {

@@ -33,6 +33,7 @@ var sources embed.FS
 
 var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"name":    newName,
+	"line":    newLine,
 	"moment":  newMoment,
 	"after":   func(now time.Time, d time.Duration) moment { return newMoment(now, now.Add(d)) },
 	"next":    nextWords,

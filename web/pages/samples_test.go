@@ -41,6 +41,8 @@ func samples() map[string]func() ([]byte, error) {
 		"alerts dead":      func() ([]byte, error) { return RenderAlerts(deadChannels()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
+		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
+		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
 	})
 	return all
 }
@@ -142,6 +144,28 @@ func attacked() NowView {
 func around(path string) Admin {
 	return Admin{CSRF: "token", Path: path, Back: path, Now: noon, User: hostile, Realm: "shop", Realms: []string{"default", "shop"},
 		Notice: Notice{Text: "Unlocked:", Subject: hostile}}
+}
+
+// listed is the page of the lists with everything in it.
+func listed() ListsView {
+	v := ListsView{Admin: around("/lists"), Query: control.ListQuery{Find: "203.0.113.9"}, Page: 2, Problem: "Nothing was changed.",
+		Add: ListsForm{Text: "203.0.113.9 </textarea><script>", Verdict: "allow", For: "24h", Note: hostile}}
+	v.Address, v.Total, v.Allowed, v.Soon, v.Found = netip.MustParseAddr("203.0.113.9"), 40, 20, 3, []string{"tor"}
+	for i := range 40 {
+		e := lists.Entry{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), 32), Verdict: lists.Block, Note: hostile, CreatedBy: "admin:" + hostile, CreatedAt: noon.Add(-time.Hour)}
+		if i%2 == 0 {
+			e.Verdict, e.ExpiresAt = lists.Allow, noon.Add(time.Hour)
+		}
+		v.Entries = append(v.Entries, e)
+	}
+	bad := []lists.LineProblem{{Line: 3, Text: "not an address or range: " + hostile}}
+	v.Plan = &control.ListPlan{Verdict: lists.Block, Expires: noon.Add(time.Hour), New: 4, Replaced: 1, Twice: 1, Bad: 7, Problems: bad, Warned: 1, Warnings: bad}
+	v.Named = []control.NamedList{
+		{State: lists.State{Name: "tor", File: "/var/lib/" + hostile, Format: lists.Plain, Kept: "it is a folder", BadLines: 1, Problems: bad, LeftOut: 2, Private: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, Then: "limits", Limits: []string{"0 challenge"}},
+		{State: lists.State{Name: "drop", Ranges: 1000, Changed: noon.Add(-time.Hour), Read: noon}, Then: "block", Day: lists.Hits{Met: 1234, Stopped: 1234}},
+		{State: lists.State{Name: "ours", Ranges: 1}, Then: "allow"},
+	}
+	return v
 }
 
 // locked is the look-up of an account that is closed to strangers.

@@ -3,6 +3,7 @@ package pages
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -27,6 +28,9 @@ func Sentence(text string) string {
 func countWords(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok { // entry, and not day
+		noun = stem + "rie"
 	}
 	return comma(n) + " " + noun + "s"
 }

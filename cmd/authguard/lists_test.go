@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"authguard/internal/control"
+	"authguard/internal/database"
+	"authguard/internal/lists"
+	"authguard/internal/redistest"
+)
+
+// expiring adds entries that end tomorrow to a data folder.
+func expiring(t *testing.T, data string) {
+	t.Helper()
+	db, err := database.Open(t.Context(), filepath.Join(data, "authguard.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err = database.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	var all []lists.Request
+	for i := range 30 {
+		all = append(all, lists.Request{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), 32), Verdict: lists.Block, Note: "from\nan attack", For: 7 * 24 * time.Hour})
+	}
+	if _, err := lists.New(db).AddAll(t.Context(), all, time.Now().Add(-6*24*time.Hour-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tor := write("tor", "127.71.0.0/16\nnonsense\n")
+	yaml := fmt.Sprintf("%slists:\n  - {name: tor, file: %s, limits: [0 challenge]}\n  - {name: bad, file: %s, then: block}\n", quiet, tor, write("bad", "127.73.0.1\n"))
+	s := newServerIn(t, func(data string) { expiring(t, data) }, yaml, "ann", "bob")
+	answers := func(address, problem string) bool {
+		return strings.Contains(fmt.Sprint(from(address).login(t, s, "ann", "wrong").problem), problem)
+	}
+	onTor := func(address string) func() bool {
+		return func() bool {
+			return strings.Contains(s.must("explain", "--address", address), "the address is on the list tor")
+		}
+	}
+	if !answers("127.71.0.1", "challenge-required") || !answers("127.72.0.1", "wrong-credentials") {
+		t.Error("the list asks nobody, or everybody")
+	}
+	if got := from("127.73.0.1").login(t, s, "bob", rightPassword); got.status != http.StatusTooManyRequests {
+		t.Errorf("from a blocked list: %d %s", got.status, got.body)
+	}
+	redistest.Until(t, "the list as the reason in the log", func() bool { return s.log.has("reasons=list:tor") && s.log.has("reasons=blocked:bad") })
+	write("tor", "127.72.0.0/16\n")
+	redistest.Until(t, "the file that was moved there", onTor("127.72.0.1"))
+	if onTor("127.71.0.1")() || !answers("127.71.0.1", "wrong-credentials") || !answers("127.72.0.1", "challenge-required") {
+		t.Error("it is not what is in the file that is asked")
+	}
+	if err := os.Remove(tor); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Until(t, "the warning", func() bool { return s.log.has("the file of a named list cannot be used") })
+	if !answers("127.72.0.2", "challenge-required") {
+		t.Error("a file that is gone takes the list with it")
+	}
+	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor cannot be used") {
+		t.Errorf("doctor says %s", said.out)
+	}
+	if text := s.must("list", "127.72.0.2"); !strings.Contains(text, "tor: the file is not in force: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on the named lists: tor") {
+		t.Errorf("list says %s", text)
+	}
+	config, _ := os.ReadFile(filepath.Join(s.dir, "authguard.yaml"))
+	without, _, _ := strings.Cut(string(config), "lists:")
+	if err := os.WriteFile(filepath.Join(s.dir, "authguard.yaml"), []byte(without), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGHUP)
+	redistest.Until(t, "a list that is no more", func() bool { return !onTor("127.72.0.3")() })
+	s.imports(t, write)
+	if !s.log.has("kind=list-expiring") || !s.log.has("30 entries end within two days") || strings.Count(s.log.String(), "kind=list-expiring") != 1 {
+		t.Errorf("one alert of what is about to expire:\n%s", s.log)
+	}
+}
+
+// imports lists what stands in files.
+func (s *server) imports(t *testing.T, write func(name, text string) string) {
+	t.Helper()
+	file := write("import", "127.81.0.0/24 from the SOC\n<img src=x onerror=alert(1)>\n127.81.0.7\x1b[31m\n127.82.0.1\n127.82.0.1\n")
+	bad := []string{"block", "--file", file}
+	s.fails("nothing was imported; mend these lines, or leave them out with --skip-bad:\n  line 2: not an address or range: \"<img\"", bad...)
+	said := say(t, s.command(append([]string{"--json"}, bad...)...), "")
+	var plan control.ListPlan
+	if err := json.Unmarshal([]byte(said.out), &plan); err != nil || said.status != 1 || plan.Imported || plan.Bad != 2 || plan.Problems[1].Line != 3 {
+		t.Errorf("--json: %+v, %+v, %v", said, plan, err)
+	}
+	if text := s.must(append(bad, "--skip-bad", "--dry-run")...); !strings.Contains(text, "2 ranges would be imported: 2 new") {
+		t.Errorf("--dry-run says %s", text)
+	}
+	if text := s.must("list"); strings.Contains(text, "127.8") {
+		t.Errorf("what was not imported is listed: %s", text)
+	}
+	if text := s.must(append(bad, "--skip-bad")...); !strings.Contains(text, "2 ranges are imported: 2 new, 0 in place") || !strings.Contains(text, "2 bad lines are left out:\n  line 2:") {
+		t.Errorf("the import says %s", text)
+	}
+	if got := from("127.82.0.1").login(t, s, "bob", rightPassword); got.status != http.StatusTooManyRequests {
+		t.Errorf("from an imported address: %d", got.status)
+	}
+	cmd := s.command("allow", "--file", "-", "--for", "forever")
+	if said := say(t, cmd, "127.82.0.0/24"); said.status != 0 || !strings.Contains(said.out, "line 1: 127.82.0.0/24 holds 127.82.0.1/32, which is on the other list (block) and stays so") {
+		t.Errorf("from standard input: %+v", said)
+	}
+	text := s.must("list", "127.82.0.1")
+	if first, second := strings.Index(text, "127.82.0.1/32"), strings.Index(text, "127.82.0.0/24"); first < 0 || second < first || !strings.Contains(text, "for ever") {
+		t.Errorf("list says %s", text)
+	}
+	var all control.Listed
+	if err := json.Unmarshal([]byte(s.must("--json", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
+		t.Errorf("--json: %+v, %v", all, err)
+	}
+	s.fails("name an address or range", "allow")
+	s.fails("--force is for one range", "block", "--file", file, "--force")
+}

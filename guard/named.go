@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gaissmai/bart"
+
+	"authguard/failures"
+)
+
+// A NamedList is what becomes of logins from the addresses of a list that somebody else
+// keeps, such as the ranges of datacenters. What is on it is in Lists, under its name.
+// Administrators' own entries come first; then the first list of the policy that has
+// the address decides, and no other is asked.
+type NamedList struct {
+	Name string
+	// Verdict is for all on the list: Allowed or Blocked, as if an administrator had
+	// listed them. NotListed: they meet Limits.
+	Verdict Verdict
+	// Limits bind each address on the list beside Policy.Address, with which it shares
+	// its count: they are the same failures. One of 0 failures without a window asks
+	// for a challenge at every attempt of a stranger.
+	Limits []Limit
+}
+
+// MaxNamedLists is how many lists a policy may name: each is asked for every address
+// that none before it has.
+const MaxNamedLists = 16
+
+// always reports whether the limit is one that is full from the start.
+func (l *Limit) always() bool { return l.Failures == 0 && l.Window == 0 }
+
+var listName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// lists checks the named lists: each ladder by itself, and that it fits on the
+// address's, which is meant to be looser.
+func (c *checker) lists(all []NamedList, address []Limit) {
+	c.check(len(all) <= MaxNamedLists, "lists", "must be at most %d, not %d", MaxNamedLists, len(all))
+	seen := map[string]bool{}
+	for i, l := range all {
+		path := listPath(i)
+		c.check(listName.MatchString(l.Name), path+".name", "must be 1 to 40 lower-case letters, digits and -, such as datacenters, not %.60q", l.Name)
+		c.check(!seen[l.Name], path+".name", "is another list's already")
+		seen[l.Name] = true
+		c.check(l.Verdict != NotListed || len(l.Limits) > 0, path+".limits", "must have a limit such as 0 challenge, or the list must allow or block")
+		c.check(l.Verdict == NotListed || len(l.Limits) == 0, path+".limits", "are not used by a list that allows or blocks: leave one of the two out")
+		rungs, askers := l.split()
+		c.check(len(askers) <= 1, path+".limits", "can ask for a challenge at every attempt once only")
+		for _, one := range askers {
+			c.check(one.Then == Challenge, path+".limits", "of 0 failures must be challenge, not %s: strangers are asked before they are refused (R13); to keep all out let the list block", one.Then)
+		}
+		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits", "at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
+		asked := len(askers) > 0 && !askers[0].Monitor
+		ladder := slices.Clone(l.Limits)
+		for j, r := range l.Limits {
+			at := fmt.Sprintf("%s.limits[%d]", path, j)
+			if r.always() {
+				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Then: Challenge, Monitor: true} // stops nothing
+				continue
+			}
+			c.check(!asked || r.Then != Challenge, at, "can never be reached: 0 challenge asks every stranger before")
+			for k, e := range address {
+				if r.Window > 0 {
+					c.reachableBeside(at+".failures", r, fmt.Sprintf("limits.address[%d]", k), e)
+				}
+			}
+		}
+		c.ladder(path+".limits", ladder, failures.Backoff{}, Challenge, Refuse, Pretend)
+	}
+}
+
+func listPath(i int) string { return fmt.Sprintf("lists[%d]", i) }
+
+// split tells the limits that count from those that are full from the start.
+func (l *NamedList) split() (rungs, askers []Limit) {
+	for _, one := range l.Limits {
+		if one.always() {
+			askers = append(askers, one)
+		} else {
+			rungs = append(rungs, one)
+		}
+	}
+	return rungs, askers
+}
+
+// A listRule is a named list made ready.
+type listRule struct {
+	name    string
+	verdict Verdict
+	asks    *Limit // at every attempt of a stranger; nil: not so
+	rules   *subjectRules
+}
+
+func compileLists(p Policy) (all []*listRule) {
+	for _, l := range p.Lists {
+		rungs, askers := l.split()
+		r := &listRule{name: l.Name, verdict: l.Verdict, rules: newSubjectRules(p, l.Name, rungs)}
+		if len(askers) > 0 {
+			r.asks = &askers[0]
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// Ranges are a set of address ranges that does not change. The nil Ranges are empty.
+type Ranges struct {
+	table bart.Lite
+	size  int
+}
+
+// NewRanges makes a set of valid ranges; host bits do not count, and IPv4-mapped
+// ranges are the IPv4 ranges.
+func NewRanges(all []netip.Prefix) *Ranges {
+	r := new(Ranges)
+	for _, p := range all {
+		if p.IsValid() {
+			r.table.Insert(unmapPrefix(p).Masked())
+		}
+	}
+	r.size = r.table.Size()
+	return r
+}
+
+// Len is how many ranges there are, each counted once.
+func (r *Ranges) Len() int {
+	if r == nil {
+		return 0
+	}
+	return r.size
+}
+
+// Has reports whether an address is in one of the ranges.
+func (r *Ranges) Has(a netip.Addr) bool {
+	return r != nil && r.size > 0 && a.IsValid() && r.table.Contains(a.Unmap().WithZone(""))
+}
+
+// SetNamed replaces what is on the named lists, of all policies; the map must not be
+// changed any more. A list that a policy names and nobody has set is empty.
+func (l *Lists) SetNamed(all map[string]*Ranges) { l.named.Store(&all) }
+
+// Named is what is on a named list.
+func (l *Lists) Named(name string) *Ranges {
+	if all := l.named.Load(); all != nil {
+		return (*all)[name]
+	}
+	return nil
+}
+
+// listed is what the lists say of an address: the administrators' entries and, where
+// they say nothing, the first named list that has it.
+func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) (Verdict, *listRule) {
+	if v := g.config.Lists.Look(a, now); v != NotListed {
+		return v, nil
+	}
+	for _, l := range r.lists {
+		if g.config.Lists.Named(l.name).Has(a) {
+			return l.verdict, l
+		}
+	}
+	return NotListed, nil
+}
+
+// blocked is how long an address is blocked for. A named list has no end.
+func (g *Guard) blocked(v Verdict, l *listRule, a netip.Addr, now time.Time) time.Duration {
+	switch {
+	case v != Blocked:
+		return 0
+	case l != nil:
+		return mostBlocked
+	}
+	return g.config.Lists.blockedFor(a, now)
+}
+
+// list is the name of the named list that the attempt's address is on.
+func (v *view) list() string {
+	if v.on == nil {
+		return ""
+	}
+	return v.on.name
+}
+
+// listAsks reports whether a named list asks for a challenge.
+func (v *view) listAsks() bool {
+	return v.on != nil && v.on.asks != nil && !v.on.asks.Monitor && !v.privileged()
+}
+
+// asks reports whether every stranger at this address has to solve a challenge.
+func (v *view) asks() bool { return v.modeAsks() || v.listAsks() }
+
+// askers adds why.
+func (v *view) askers(d *Decision) {
+	if v.modeAsks() {
+		d.Reasons.add(Reason{Cause: ModeOn, Subject: OnSite})
+	}
+	if v.listAsks() {
+		d.Reasons.add(v.askedByList())
+	}
+}
+
+func (v *view) askedByList() Reason {
+	return Reason{Cause: LimitReached, Subject: OnAddress, Limit: v.on.asks, List: v.on.name, Monitored: v.on.asks.Monitor}
+}
+
+// A ListTally is how many attempts came from the addresses of a named list, and how many
+// of them it stopped: asked for a challenge, refused or pretended to.
+type ListTally struct {
+	Met, Stopped uint64
+}
+
+type listTally struct{ met, stopped atomic.Uint64 }
+
+// tallyList counts an attempt for the named list that its address is on.
+func (g *Guard) tallyList(v *view, d *Decision) {
+	if v.on == nil {
+		return
+	}
+	t, ok := g.listTallies.Load(v.on.name)
+	if !ok {
+		t, _ = g.listTallies.LoadOrStore(v.on.name, new(listTally)) // only the policy's: bounded
+	}
+	t.(*listTally).met.Add(1)
+	if d.Action == Proceed && !v.Apart {
+		return
+	}
+	for _, why := range append(d.Reasons, v.pretended...) {
+		if why.List != "" && !why.Monitored {
+			t.(*listTally).stopped.Add(1)
+			return
+		}
+	}
+}
+
+// TalliedLists is what each of the policy's named lists has done since the start, on
+// this node.
+func (g *Guard) TalliedLists() map[string]ListTally {
+	all := map[string]ListTally{}
+	for _, l := range g.rules.Load().lists {
+		all[l.name] = ListTally{}
+		if t, ok := g.listTallies.Load(l.name); ok {
+			all[l.name] = ListTally{t.(*listTally).met.Load(), t.(*listTally).stopped.Load()}
+		}
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"authguard/guard"
+	"authguard/internal/lists"
+)
+
+// namedLists is what the policy makes of the lists.
+func (c Config) namedLists() (all []guard.NamedList) {
+	for _, l := range c.Lists {
+		all = append(all, guard.NamedList{
+			Name: l.Name, Limits: l.Limits,
+			Verdict: map[ListVerdict]guard.Verdict{ListBlock: guard.Blocked, ListAllow: guard.Allowed}[l.Then],
+		})
+	}
+	return all
+}
+
+// Sources are the files of the named lists, of all realms.
+func (c Config) Sources() (all []lists.Source) {
+	named := slices.Clone(c.Lists)
+	for _, r := range c.Realms {
+		named = append(named, r.Lists...)
+	}
+	seen := map[string]bool{}
+	for _, l := range named {
+		if !seen[l.Name] {
+			all = append(all, l.source())
+		}
+		seen[l.Name] = true
+	}
+	return all
+}
+
+func (l List) source() lists.Source {
+	layout := lists.Layout{Format: lists.Format(cmp.Or(l.Format, ListPlain)), Least: l.Least}
+	if layout.Format == lists.Scored {
+		layout.Column = cmp.Or(l.Column, 2)
+	}
+	return lists.Source{Name: l.Name, File: l.File, Layout: layout}
+}
+
+// lists checks what the guard does not know of.
+func (l *loader) lists() {
+	for i, one := range l.loaded.Config.Lists {
+		at := fmt.Sprintf("lists[%d].", i)
+		l.unless(one.File != "", at+"file", "", "must name the file with the addresses")
+		l.unless(slices.Contains([]ListFormat{"", ListPlain, ListIPCat, ListScored}, one.Format), at+"format", "", "must be plain, ipcat or scored, not %.60q", one.Format)
+		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Then), at+"then", "", "must be limits, block or allow, not %.60q", one.Then)
+		scored := one.Format == ListScored
+		l.unless(scored || one.Column == 0 && one.Least == 0, at+"format", "", "must be scored, because column or least is set")
+		l.unless(!scored || one.Column == 0 || one.Column > 1 && one.Column <= 100, at+"column", "", "must be from 2 to 100: the address is in the first")
+	}
+}
+
+// listsOfRealms checks that one name stands for one file.
+func (l *loader) listsOfRealms() {
+	first := map[string]lists.Source{}
+	for _, s := range l.loaded.Config.Sources() {
+		first[s.Name] = s
+	}
+	for i, r := range l.loaded.Config.Realms {
+		for j, one := range r.Lists {
+			l.unless(first[one.Name] == one.source(), fmt.Sprintf("realms[%d].lists[%d].file", i, j), "",
+				"must be that of the other list named %s (%s), format and least too: one name stands for one list in all realms", one.Name, first[one.Name].File)
+		}
+	}
+}

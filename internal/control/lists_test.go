@@ -1,0 +1,216 @@
+package control_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
+	"authguard/internal/lists"
+	"authguard/internal/world"
+)
+
+func block(text string) control.ListImport {
+	return control.ListImport{Request: lists.Request{Verdict: lists.Block, Note: "a botnet"}, Text: text}
+}
+
+func TestR31AnImportIsOneRowOnRecordHoweverLong(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		var text strings.Builder
+		for i := range 2000 {
+			fmt.Fprintf(&text, "10.7.%d.%d\n", i>>8, i&255)
+		}
+		p, err := d.ImportLists(t.Context(), "admin:eve", block(text.String()+"10.7.0.1 again\n"))
+		if err != nil || !p.Imported || p.New != 2000 || p.Twice != 1 || p.Bad != 0 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		rows, err := d.audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin})
+		if err != nil || len(rows) != 1 || rows[0].Decision != "block-import" || !strings.HasPrefix(rows[0].Detail, "2000 ranges, until ") || !strings.HasSuffix(rows[0].Detail, ": a botnet") {
+			t.Errorf("on record: %+v, %v", rows, err)
+		}
+		if d.w.Lists.Look(netip.MustParseAddr("10.7.7.9"), d.w.Clock.Now()) != guard.Blocked {
+			t.Error("the import is not in force")
+		}
+	})
+}
+
+func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		q := block("192.0.2.1\nnonsense\n192.0.2.2\n0.0.0.0/0\n")
+		p, err := d.ImportLists(t.Context(), "admin:eve", q)
+		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range is every address") || p.Imported {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		if all, _ := d.Listings(t.Context()); len(all) != 0 || d.recorded(t).ID != 0 {
+			t.Errorf("%d entries of a bad text", len(all))
+		}
+		q.SkipBad = true
+		if p, err = d.ImportLists(t.Context(), "admin:eve", q); err != nil || p.New != 2 || p.Bad != 2 {
+			t.Errorf("%+v, %v", p, err)
+		}
+		if row := d.recorded(t); !strings.Contains(row.Detail, "2 bad lines left out") {
+			t.Errorf("on record: %q", row.Detail)
+		}
+		if _, err := d.ImportLists(t.Context(), "admin:eve", block("# nothing\n")); !errors.Is(err, control.ErrAsked) {
+			t.Errorf("an empty text: %v", err)
+		}
+		q.Request.Verdict = "maybe"
+		if _, err := d.PlanLists(t.Context(), q); !errors.Is(err, control.ErrAsked) {
+			t.Errorf("no verdict: %v", err)
+		}
+	})
+}
+
+func TestAPlanWarnsOfWhatIsWorthASecondLook(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		for text, verdict := range map[string]lists.Verdict{"192.0.2.0/24": lists.Allow, "198.51.100.7": lists.Allow, "203.0.113.0/24": lists.Block} {
+			if _, err := d.List(t.Context(), "x", lists.Request{Prefix: prefix(text), Verdict: verdict}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := block("192.0.2.9\n198.51.100.0/24\n192.0.2.0/24\n203.0.113.0/24\n203.0.113.1\n10.0.0.0/8\n172.16.0.1\n")
+		q.From = netip.MustParseAddr("::ffff:10.9.8.7")
+		p, err := d.PlanLists(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, w := range p.Warnings {
+			got += fmt.Sprintf("%d %s\n", w.Line, w.Text)
+		}
+		want := `1 192.0.2.9/32 lies within 192.0.2.0/24, which is on the other list (allow): the narrower one decides
+2 198.51.100.0/24 holds 198.51.100.7/32, which is on the other list (allow) and stays so
+3 192.0.2.0/24 replaces the allow entry of the same range
+6 10.0.0.0/8 holds your own address 10.9.8.7: you will be locked out of the site
+7 172.16.0.1/32 holds the configured proxy 172.16.0.0/16
+`
+		if got != want || p.New != 5 || p.Replaced != 2 || p.Warned != 5 {
+			t.Errorf("%d new, %d replaced, warned of\n%swant\n%s", p.New, p.Replaced, got, want)
+		}
+		if all, _ := d.Listings(t.Context()); len(all) != 3 {
+			t.Errorf("a plan changed the lists: %d", len(all))
+		}
+	})
+}
+
+func prefix(text string) netip.Prefix {
+	p, err := lists.ParsePrefix(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		for _, one := range []lists.Request{
+			{Prefix: prefix("203.0.113.0/24"), Verdict: lists.Block, Note: "Scanner from the SOC"}, {Prefix: prefix("203.0.113.9"), Verdict: lists.Allow, Forever: true},
+			{Prefix: prefix("198.51.100.0/24"), Verdict: lists.Block, For: time.Hour},
+		} {
+			if _, err := d.List(t.Context(), "admin:eve", one); err != nil {
+				t.Fatal(err)
+			}
+			d.w.Clock.Advance(time.Second)
+		}
+		for find, want := range map[string]string{
+			"203.0.113.9": "203.0.113.9/32 203.0.113.0/24", "203.0.113.8": "203.0.113.0/24", "::ffff:203.0.113.8": "203.0.113.0/24", "192.0.2.1": "",
+			"203.0.0.0/16": "203.0.113.9/32 203.0.113.0/24", "scanner": "203.0.113.0/24", "admin:EVE": "198.51.100.0/24 203.0.113.9/32 203.0.113.0/24", "": "198.51.100.0/24 203.0.113.9/32 203.0.113.0/24",
+		} {
+			l, err := d.Listed(t.Context(), control.ListQuery{Find: find})
+			var got []string
+			for _, e := range l.Entries {
+				got = append(got, e.Prefix.String())
+			}
+			if strings.Join(got, " ") != want || err != nil || l.Total != 3 || l.Allowed != 1 || l.Soon != 1 {
+				t.Errorf("%q finds %v (%v; %d, %d, %d), want %s", find, got, err, l.Total, l.Allowed, l.Soon, want)
+			}
+		}
+		if l, _ := d.Listed(t.Context(), control.ListQuery{Soon: true, Verdict: lists.Block}); len(l.Entries) != 1 {
+			t.Errorf("%d end soon", len(l.Entries))
+		}
+		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/24"), 48*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if row := d.recorded(t); row.Decision != "prolong" || row.Address != "198.51.100.0/24" {
+			t.Errorf("on record: %+v", row)
+		}
+		d.w.Clock.Advance(47 * time.Hour)
+		if d.w.Lists.Look(netip.MustParseAddr("198.51.100.1"), d.w.Clock.Now()) != guard.Blocked {
+			t.Error("a prolonged entry has run out")
+		}
+		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/25"), time.Hour); !errors.Is(err, lists.ErrNotListed) {
+			t.Errorf("prolonged what is not there: %v", err)
+		}
+	})
+}
+
+// What named lists meet outlives a restart, and is not counted twice.
+func TestHitsOfNamedListsAreSavedOnce(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		file := filepath.Join(t.TempDir(), "tor")
+		if err := os.WriteFile(file, []byte("198.51.100.0/24\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files := lists.NewFiles(d.w.Lists, slog.New(slog.DiscardHandler), d.w.Clock.Now)
+		files.Configure([]lists.Source{{Name: "tor", File: file, Layout: lists.Layout{Format: lists.Plain}}})
+		d.named(t, files)
+		p := guard.DefaultPolicy()
+		p.Lists = []guard.NamedList{{Name: "tor", Limits: []guard.Limit{{Then: guard.Challenge}}}}
+		if err := d.w.SetPolicy(p); err != nil {
+			t.Fatal(err)
+		}
+		met := func() lists.Hits {
+			t.Helper()
+			l, err := d.Listed(t.Context(), control.ListQuery{Find: "198.51.100.7"})
+			if err != nil || len(l.Named) != 1 || fmt.Sprint(l.Named[0].Limits, l.Found) != "[0 challenge] [tor]" || l.Named[0].Ranges != 1 {
+				t.Fatalf("%+v, %v", l, err)
+			}
+			return l.Named[0].Day
+		}
+		for range 3 {
+			d.w.Wrong(t, "alice", "198.51.100.7")
+		}
+		d.w.Wrong(t, "alice", "192.0.2.7")
+		d.w.Try(t, d.w.Solved(t, "bob", "198.51.100.8"), world.Right)
+		want := lists.Hits{Met: 4, Stopped: 3}
+		for range 2 {
+			if got := met(); got != want {
+				t.Errorf("met %+v, want %+v", got, want)
+			}
+			d.SaveHits(t.Context())
+			d.SaveHits(t.Context())
+		}
+		d.w.Clock.Advance(25 * time.Hour)
+		if got := met(); got != (lists.Hits{}) {
+			t.Errorf("a day later: %+v", got)
+		}
+	})
+}
+
+func TestAListWhoseFileIsBrokenIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	all := control.BrokenLists([]lists.State{{Name: "good"}, {Name: "tor", File: "/x/tor", Kept: "it is a folder"}})
+	if len(all) != 1 || all[0].Code != "list-file" || !strings.Contains(all[0].Text, "/x/tor: it is a folder. Nothing was ever read") {
+		t.Errorf("%+v", all)
+	}
+}

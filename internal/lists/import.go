@@ -1,0 +1,64 @@
+package lists
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Bounds of what is imported at once.
+const (
+	// MaxImport is the largest text, in bytes.
+	MaxImport = 1 << 20
+	// MaxImported is how many ranges there may be in it.
+	MaxImported = 10_000
+)
+
+// An Import is a text of ranges, one a line, each perhaps with a note behind it, and what
+// is wrong with it.
+type Import struct {
+	Items    []Item
+	Problems []LineProblem // of all bad lines
+	Twice    int           // ranges that were there already, above
+}
+
+// An Item is one range of an Import.
+type Item struct {
+	Line   int
+	Prefix netip.Prefix
+	Note   string
+}
+
+// ReadImport reads a text in the format Plain. A line with an error is a bad one, and so
+// are those beyond MaxImported.
+func ReadImport(text string) (i Import) {
+	if len(text) > MaxImport {
+		i.Problems = []LineProblem{{1, fmt.Sprintf("the text is larger than %d KiB: import it in pieces, or make a named list of the file", MaxImport>>10)}}
+		return i
+	}
+	seen := map[netip.Prefix]bool{}
+	_ = eachLine(strings.NewReader(text), Layout{Format: Plain}, true, func(l line, err error) { // a string has no errors
+		switch {
+		case err == nil && len(l.note) > MaxNote:
+			err = fmt.Errorf("its note is longer than %d bytes", MaxNote)
+		case err == nil:
+			err = Request{Prefix: netip.MustParsePrefix("0.0.0.0/1"), Verdict: Block, Note: l.note}.Validate()
+		}
+		if err == nil && len(i.Items)+len(l.ranges) > MaxImported {
+			err = fmt.Errorf("is beyond the %d ranges that can be imported at once: make a named list of the file", MaxImported)
+		}
+		if err != nil {
+			i.Problems = append(i.Problems, LineProblem{l.number, Words(err)})
+			return
+		}
+		for _, p := range l.ranges {
+			if seen[p] {
+				i.Twice++
+				continue
+			}
+			seen[p] = true
+			i.Items = append(i.Items, Item{l.number, p, l.note})
+		}
+	})
+	return i
+}

@@ -1,0 +1,282 @@
+package lists
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/background"
+)
+
+const (
+	// MaxFile is the largest file of a named list, in bytes, and MaxRanges is how many
+	// ranges it may have.
+	MaxFile   = 64 << 20
+	MaxRanges = 1_000_000
+	// checkEvery is how often the files are looked at: one stat(2) each.
+	checkEvery = 2 * time.Second
+	// shownProblems is how many bad lines are named.
+	shownProblems = 20
+	// fewRanges is what a list may lose at once without anybody being asked.
+	fewRanges = 100
+)
+
+// A Source is where the ranges of a named list come from.
+type Source struct {
+	Name   string
+	File   string
+	Layout Layout
+}
+
+// A State is what is known of a named list.
+type State struct {
+	Name     string        `json:"name"`
+	File     string        `json:"file"`
+	Format   Format        `json:"format"`
+	Ranges   int           `json:"ranges"`   // in force
+	LeftOut  int           `json:"left_out"` // lines with too low a score
+	BadLines int           `json:"bad_lines"`
+	Problems []LineProblem `json:"problems"` // the first of them
+	// Changed is when the file was changed that is in force, and Read when it was read;
+	// zero if none could ever be.
+	Changed time.Time `json:"changed,omitzero"`
+	Read    time.Time `json:"read,omitzero"`
+	// Kept says why what the file holds now is not in force; empty: it is.
+	Kept string `json:"kept,omitempty"`
+	// Private are the ranges on it that are nobody's on the internet, the first ones:
+	// whoever comes through a proxy that is not configured has such an address.
+	Private []netip.Prefix `json:"private"`
+}
+
+// Files keep what is on the named lists up to date with their files. A file that cannot
+// be read, has no end, holds mostly bad lines or has suddenly lost most of its ranges
+// changes nothing: what was read before stays in force. Safe for concurrent use.
+type Files struct {
+	into *guard.Lists
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu    sync.Mutex
+	files []*file
+}
+
+// A file is one of them.
+type file struct {
+	Source
+	state  State
+	ranges *guard.Ranges
+	seen   stamp // when it was last looked at
+	read   stamp // when it was last read, whatever came of it
+}
+
+type stamp struct {
+	changed time.Time
+	size    int64
+	missing bool
+}
+
+// NewFiles keeps the lists in memory up to date. Nothing is read yet.
+func NewFiles(into *guard.Lists, log *slog.Logger, now func() time.Time) *Files {
+	return &Files{into: into, log: log, now: now}
+}
+
+// Configure says which lists there are, and reads their files because somebody asks
+// for it: a list that has become much shorter is taken as it is. A file that cannot be
+// used is no error; see States.
+func (f *Files) Configure(sources []Source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.files
+	f.files = nil
+	for _, s := range sources {
+		one := &file{Source: s, state: State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{}, Private: []netip.Prefix{}}}
+		for _, old := range before {
+			if old.Source == s {
+				one = old
+			}
+		}
+		f.files = append(f.files, one)
+		if now := stampOf(s.File); now != one.read || one.state.Kept != "" {
+			f.reread(one, now, true)
+		}
+	}
+	f.publish()
+}
+
+// Run reads the files that have changed, until ctx ends.
+func (f *Files) Run(ctx context.Context) { background.Every(ctx, checkEvery, f.Check) }
+
+// Check reads the files that have changed since they were read and have not since the
+// last Check: one that is being written is left alone.
+func (f *Files) Check(context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := false
+	for _, one := range f.files {
+		now := stampOf(one.File)
+		still := now == one.seen
+		if one.seen = now; now == one.read || !still {
+			continue
+		}
+		changed = f.reread(one, now, false) || changed
+	}
+	if changed {
+		f.publish()
+	}
+}
+
+// States are what is known of the lists, in their order.
+func (f *Files) States() []State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]State, 0, len(f.files))
+	for _, one := range f.files {
+		all = append(all, one.state)
+	}
+	return all
+}
+
+func (f *Files) publish() {
+	all := make(map[string]*guard.Ranges, len(f.files))
+	for _, one := range f.files {
+		all[one.Name] = one.ranges
+	}
+	f.into.SetNamed(all)
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{missing: true}
+	}
+	return stamp{changed: info.ModTime(), size: info.Size()}
+}
+
+// reread reads a file and reports whether it is in force then.
+func (f *Files) reread(one *file, now stamp, asked bool) bool {
+	one.read, one.seen = now, now
+	c, err := Read(one.Source)
+	if err == nil {
+		err = c.follows(one.ranges.Len(), asked)
+	}
+	if errors.Is(err, errChanging) {
+		one.read = stamp{}
+		return false
+	}
+	if err != nil {
+		kept := err.Error()
+		if one.state.Kept != kept {
+			f.log.Warn("the file of a named list cannot be used: what was read before stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
+		}
+		one.state.Kept = kept
+		return false
+	}
+	c.State.Read, c.State.Changed = f.now(), now.changed
+	one.state, one.ranges = c.State, guard.NewRanges(c.Ranges)
+	one.state.Ranges = one.ranges.Len()
+	f.log.Info("named list read", "list", one.Name, "file", one.File, "ranges", one.state.Ranges, "bad_lines", c.BadLines)
+	return true
+}
+
+// A Content is what a file holds.
+type Content struct {
+	State
+	Ranges []netip.Prefix
+}
+
+// errChanging says that a file was changed while it was read.
+var errChanging = errors.New("it was changed while it was read")
+
+// Read reads the file of a list. The error says why it cannot be used at all; bad lines
+// are no error as long as most are good.
+func Read(s Source) (c Content, err error) {
+	c.State = State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{}, Private: []netip.Prefix{}}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return c, cannotOpen(err)
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	switch {
+	case err != nil:
+		return c, err
+	case before.IsDir():
+		return c, errors.New("it is a folder")
+	case before.Size() > MaxFile:
+		return c, fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
+	}
+	good := 0
+	err = eachLine(io.LimitReader(f, MaxFile), s.Layout, false, func(l line, problem error) {
+		switch {
+		case problem != nil:
+			c.bad(l.number, problem)
+		case l.leftOut:
+			c.LeftOut++
+			good++
+		case len(c.Ranges) <= MaxRanges:
+			good++
+			c.Ranges = append(c.Ranges, l.ranges...)
+			c.noteRange(l.ranges)
+		}
+	})
+	if after, statErr := f.Stat(); statErr == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+		return c, errChanging
+	}
+	switch {
+	case err != nil:
+		return c, err
+	case len(c.Ranges) > MaxRanges:
+		return c, fmt.Errorf("it has more than %d ranges", MaxRanges)
+	case c.BadLines > good:
+		return c, fmt.Errorf("%d of its lines are bad and %d good: it is not of the format %s; line %d: %s",
+			c.BadLines, good, s.Layout.Format, c.Problems[0].Line, c.Problems[0].Text)
+	}
+	return c, nil
+}
+
+// follows is an error if a file is not to replace what was read before, of so many
+// ranges, unless somebody asks for it.
+func (c *Content) follows(before int, asked bool) error {
+	now := len(c.Ranges)
+	switch {
+	case asked:
+		return nil
+	case now == 0 && before > 0:
+		return errors.New("it is empty, and was not before; SIGHUP takes it as it is")
+	case before >= fewRanges && now < before/2:
+		return fmt.Errorf("it has lost most of its ranges: %d, and %d before; SIGHUP takes it as it is", now, before)
+	}
+	return nil
+}
+
+func (c *Content) bad(number int, problem error) {
+	c.BadLines++
+	if len(c.Problems) < shownProblems {
+		c.Problems = append(c.Problems, LineProblem{number, Words(problem)})
+	}
+}
+
+// noteRange notes ranges that are nobody's on the internet.
+func (c *Content) noteRange(all []netip.Prefix) {
+	for _, p := range all {
+		a := p.Addr()
+		if len(c.Private) < 5 && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast()) {
+			c.Private = append(c.Private, p)
+		}
+	}
+}
+
+func cannotOpen(err error) error {
+	var at *os.PathError
+	if errors.As(err, &at) {
+		return fmt.Errorf("it cannot be opened: %w", at.Err)
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package lists
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// A Format is how a file of ranges is written. In all of them a line may end as Windows
+// ends it, and begins with an address, a range in CIDR form, or two addresses with a
+// "-" between them; empty lines and those that begin with "#", ";" or "//" are
+// comments.
+type Format string
+
+// The formats.
+const (
+	// Plain: what comes behind white space, a comma, ";" or "#" says something about
+	// the range. FireHOL's netsets, Spamhaus DROP and the Tor exit list are so.
+	Plain Format = "plain"
+	// IPCat is ipcat's CSV: first address, last address, name, URL.
+	IPCat Format = "ipcat"
+	// Scored has a number in a column behind the range, separated by white space or
+	// commas: how bad it is. Those below a bound are left out.
+	Scored Format = "scored"
+)
+
+// A Layout is a format and what it needs to be told.
+type Layout struct {
+	Format Format
+	Column int     // of the score, from 2; 0: 2
+	Least  float64 // score
+}
+
+// A LineProblem is one bad line of a file. Text says what is wrong, and has of the line
+// what strconv.Quote makes of it.
+type LineProblem struct {
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"`
+}
+
+// A line is what a line of a file says: ranges, since two addresses may take several,
+// and the rest of it as a note.
+type line struct {
+	number  int
+	ranges  []netip.Prefix
+	note    string
+	leftOut bool // its score is too low
+}
+
+// maxLine bounds a line of a file, in bytes.
+const maxLine = 4 << 10
+
+// errUnfinished says that a file has no end: a range that is cut off in the middle may
+// be another, much wider one.
+var errUnfinished = errors.New("its last line has no end, so it may still be being written, or is cut off; end it with a newline")
+
+// eachLine reads a text line by line. A bad line is yielded with what is wrong with it.
+// A header has no ranges. The last line need not end if unfinished is so. The error is the reader's, or
+// errUnfinished.
+func eachLine(r io.Reader, layout Layout, unfinished bool, yield func(line, error)) error {
+	lines := bufio.NewReaderSize(r, maxLine)
+	for number := 1; ; number++ {
+		raw, err := lines.ReadSlice('\n')
+		if number == 1 {
+			raw = bytes.TrimPrefix(raw, []byte("\xEF\xBB\xBF"))
+		}
+		long := errors.Is(err, bufio.ErrBufferFull)
+		text := strings.TrimSpace(string(raw))
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err == io.EOF && len(raw) > 0 && !unfinished {
+			return errUnfinished
+		}
+		switch {
+		case long:
+			yield(line{number: number}, fmt.Errorf("is longer than %d bytes", maxLine))
+		case text == "", strings.HasPrefix(text, "#"), strings.HasPrefix(text, ";"), strings.HasPrefix(text, "//"):
+		default:
+			one, problem := layout.parse(text, number == 1)
+			one.number = number
+			yield(one, problem)
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// parse reads one line. A header, and what is left out, is no range and no problem.
+func (l Layout) parse(text string, first bool) (one line, err error) {
+	separators := " \t,;#"
+	if l.Format == IPCat {
+		separators = ","
+	}
+	fields := split(text, separators)
+	if header := first && l.Format != Plain && !strings.ContainsAny(fields[0], ".:"); header {
+		return one, nil
+	}
+	switch l.Format {
+	case IPCat:
+		if len(fields) < 2 {
+			return one, fmt.Errorf("%s is not of the form first address,last address,name,url", quoted(text))
+		}
+		one.ranges, err = between(strings.TrimSpace(fields[0]), strings.TrimSpace(fields[1]))
+		return one, err
+	case Scored:
+		at := max(l.Column, 2) - 1
+		if at >= len(fields) {
+			return one, fmt.Errorf("%s has no column %d", quoted(text), at+1)
+		}
+		score, err := strconv.ParseFloat(strings.TrimSpace(fields[at]), 64)
+		if err != nil {
+			return one, fmt.Errorf("%s is no number; it is in column %d", quoted(fields[at]), at+1)
+		}
+		if score < l.Least {
+			return line{leftOut: true}, nil
+		}
+	}
+	rest := strings.TrimSpace(strings.TrimPrefix(text, fields[0]))
+	if again, ok := strings.CutPrefix(rest, "-"); ok && strings.ContainsAny(again, ".:") { // with spaces around it
+		last := split(strings.TrimSpace(again), separators)[0]
+		fields[0] += "-" + last
+		rest = strings.TrimPrefix(strings.TrimSpace(again), last)
+	}
+	one.note = strings.Trim(rest, " \t,;#")
+	if from, to, ok := strings.Cut(fields[0], "-"); ok {
+		one.ranges, err = between(from, to)
+		return one, err
+	}
+	p, err := ParsePrefix(fields[0])
+	if err == nil {
+		err = tooWide(p)
+	}
+	one.ranges = []netip.Prefix{p}
+	return one, err
+}
+
+// split is the fields of a line: where white space separates, any amount of it does.
+func split(text, separators string) []string {
+	if strings.Contains(separators, " ") {
+		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
+	}
+	return strings.Split(text, separators)
+}
+
+// Words is what is wrong with a line, for people.
+func Words(err error) string {
+	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), "lists: ", ""), "\n", "; ")
+}
+
+func quoted(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 60)]) }
+
+func tooWide(p netip.Prefix) error {
+	if p.Bits() == 0 {
+		return ErrTooWide
+	}
+	return nil
+}
+
+// between is the ranges in CIDR form that make up all addresses from one to another.
+func between(from, to string) (all []netip.Prefix, err error) {
+	first, err := ParsePrefix(from)
+	last, err2 := ParsePrefix(to)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	a, z := first.Addr(), last.Addr()
+	if !first.IsSingleIP() || !last.IsSingleIP() || a.BitLen() != z.BitLen() || z.Less(a) {
+		return nil, fmt.Errorf("%s-%s is no range: write the first and the last address of it", quoted(from), quoted(to))
+	}
+	for a.IsValid() && !z.Less(a) { // the address after the last one there is is invalid
+		widest := netip.PrefixFrom(a, a.BitLen())
+		for bits := a.BitLen() - 1; bits >= 0; bits-- {
+			wider := netip.PrefixFrom(a, bits)
+			if wider.Masked().Addr() != a || z.Less(end(wider)) {
+				break
+			}
+			widest = wider
+		}
+		if err := tooWide(widest); err != nil {
+			return nil, err
+		}
+		all, a = append(all, widest), end(widest).Next()
+	}
+	return all, nil
+}
+
+// end is the last address of a range.
+func end(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}

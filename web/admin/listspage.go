@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
+	"authguard/internal/lists"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// listsPage is GET /lists?find=&verdict=&soon=true&page=.
+func (s *Site) listsPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	return s.showLists(c, http.StatusOK, pages.ListsView{Admin: around, Add: pages.ListsForm{Verdict: string(lists.Block)}})
+}
+
+// showLists fills in what is on the lists.
+func (s *Site) showLists(c echo.Context, status int, v pages.ListsView) (err error) {
+	if v.Query, err = listQuery(c); err != nil {
+		v.Query.Verdict = ""
+	}
+	if page, err := number(c, "page", 1); err == nil {
+		v.Page = int(page)
+	}
+	if v.Listed, err = s.of(c).Listed(c.Request().Context(), v.Query); err != nil {
+		return err
+	}
+	page, err := pages.RenderLists(v)
+	return web.WritePage(c, status, page, err)
+}
+
+// importForm is POST /lists/import: what is typed or sent as a file is shown as it would
+// be done, and done when that was confirmed. One range that nobody need look at twice is
+// done at once.
+func (s *Site) importForm(c echo.Context, session *web.Session) error {
+	f, err := readUpload(c, session)
+	if err != nil {
+		return err
+	}
+	if f["file"] != "" {
+		f["text"] = f["file"]
+	}
+	q := importQuestion{Text: f["text"], Verdict: lists.Verdict(f["verdict"]), For: f["for"], Note: f["note"], SkipBad: f["skip_bad"] == "true"}
+	request, err := q.request()
+	var plan *control.ListPlan
+	if err == nil {
+		request.From = s.Login.Edge.Client(c.Request()).Address
+		plan, err = s.of(c).PlanLists(c.Request().Context(), request)
+	}
+	if err == nil && (f["confirm"] == "true" || plan.Ranges() == 1 && plan.Bad+plan.Warned == 0) {
+		plan, err = s.of(c).ImportLists(c.Request().Context(), who(session), request)
+		return s.outcome(c, session, f, imported(plan), err)
+	}
+	view := pages.ListsView{Admin: s.around(c, session, "/lists"), Plan: plan, Add: pages.ListsForm{Text: q.Text, Verdict: f["verdict"], For: f["for"], Note: f["note"]}}
+	if err != nil {
+		notice, err := s.failed(c, err)
+		if err != nil {
+			return err
+		}
+		view.Plan, view.Problem = nil, notice.Text
+		return s.showLists(c, http.StatusUnprocessableEntity, view)
+	}
+	return s.showLists(c, http.StatusOK, view)
+}
+
+// imported says what an import did.
+func imported(p *control.ListPlan) (n pages.Notice) {
+	if p == nil {
+		return n
+	}
+	n.Text = "Imported, and in force: " + pages.Count(p.Ranges(), "range") + "."
+	if p.Bad > 0 {
+		n.Text += " Left out: " + pages.Count(p.Bad, "bad line") + "."
+	}
+	return n
+}
+
+// maxUpload is room for the text twice, as it was typed and as a file, and the rest of
+// the form.
+const maxUpload = 2*lists.MaxImport + 1<<16
+
+// readUpload reads the form of an import, which may have a file in it. Nothing is
+// written to disk.
+func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
+	c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxUpload)
+	parts, err := c.Request().MultipartReader()
+	if err != nil {
+		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "Send the form of the page Lists.")
+	}
+	f := web.Form{}
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var text []byte
+		if err == nil {
+			text, err = io.ReadAll(io.LimitReader(part, lists.MaxImport+1))
+		}
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || len(text) > lists.MaxImport {
+			return nil, echo.NewHTTPError(http.StatusRequestEntityTooLarge, "The list is larger than 1 MiB. Nothing was changed. Import it in pieces, or name the file in the setting lists.")
+		}
+		name := ""
+		if err == nil {
+			name = part.FormName()
+		}
+		if _, twice := f[name]; err != nil || twice {
+			return nil, echo.NewHTTPError(http.StatusBadRequest, "The form cannot be read. Nothing was changed. Go back and try again.")
+		}
+		f[name] = strings.ToValidUTF8(string(text), "\uFFFD")
+	}
+	if !session.ValidCSRF(f["csrf"]) {
+		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an older login. Nothing was changed. Go back, reload the page and try again.")
+	}
+	return f, nil
+}
+
+// prolongForm is POST /lists/prolong.
+func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
+	return pages.Notice{Text: "Prolonged:", Subject: f["cidr"]}, prolong(ctx, to, who, f["cidr"], f["for"])
+}
+
+// removeForm is POST /lists/remove.
+func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+	prefix, err := lists.ParsePrefix(f["cidr"])
+	if err != nil {
+		return n, web.Invalid("cidr: %s", words(err))
+	}
+	return pages.Notice{Text: "On no list any more:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix)
+}
