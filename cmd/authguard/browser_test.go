@@ -216,6 +216,30 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.picture("look-up")
 	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"))
 	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("unlocked")`)
+
+	// On a phone the header leaves most of the screen, and from far down one can jump.
+	b.do("a phone", chromedp.EmulateViewport(360, 844))
+	b.goTo(s.admin + "/")
+	b.until("a header of less than a quarter of the screen", `document.querySelector("header.bar").offsetHeight < 211`)
+	b.eval(`scrollTo(0, document.body.scrollHeight); ""`)
+	b.until("the jumps to be there", `Math.abs(document.querySelector(".jumps").getBoundingClientRect().top) < 2`)
+	b.do("a screen", chromedp.ResetViewport())
+
+	// Without JavaScript the numbers are those of a link, and every form works.
+	b.withoutScripts()
+	b.goTo(s.admin + "/")
+	b.until("the link and the numbers", `!document.querySelector("[data-refresh]").hidden && document.querySelector("[data-pause]").hidden &&
+		document.querySelectorAll("#plot-table tbody tr").length >= 60 && document.querySelector("svg.strips desc").textContent.includes("Attempts: ")`)
+	force("on", "without scripts")
+	b.until("the mode to be on", `document.querySelector("#status").innerText.includes("without scripts")`)
+	b.do("blocking", chromedp.Click("#live-network tr:last-child details.block summary"), chromedp.Click("#live-network details[open] button"))
+	b.until("the page to say so", `document.body.innerText.includes("Blocked until")`)
+	b.do("unlocking", chromedp.Click("#live-account form[action='/unlock'] button"))
+	b.until("the page to say so", `document.body.innerText.includes("Unlocked")`)
+	b.do("the day", chromedp.Click(".spans a[href='/?span=day']"))
+	b.until("the day", `document.querySelector(".spans a[aria-current]").innerText === "Last day"`)
+	b.do("looking up", chromedp.SetValue(".find input[type=search]", "someone1"), chromedp.Click(".find button"))
+	b.until("the answer", `document.querySelector("main").innerText.includes("someone1")`)
 }
 
 // A person calls: they cannot sign in. Support finds out why and lets them in by a one-time
