@@ -110,7 +110,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.watch.statsd.Realms = s.gauges
 	s.watch.metrics.Watch(control.Gauges{
 		Realms: s.gauges, Size: s.counting.counters.Size, Dropped: s.watch.bus.Dropped,
-		DeadChannels: func() int { return len(s.watch.alerts.Dead()) }, Redis: s.counting.shared.gauges(),
+		Channels: s.watch.channels, Redis: s.counting.shared.gauges(),
 		Database: s.storage.db, DatabaseUp: func() bool { why, _ := s.health.Failed(); return why == nil }, Build: runs(),
 		Refused: func() uint64 { return s.doors.front.Refused() }, Unintroduced: func() uint64 { return s.doors.front.Unintroduced() },
 	})

@@ -81,6 +81,14 @@ func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	return w.audit.Purge(ctx, time.Now().Add(-keep.Keep), int64(keep.Rows))
 }
 
+// channels are the alerts', for the metrics.
+func (w *watch) channels() (all []control.ChannelGauges) {
+	for _, c := range w.alerts.Channels() {
+		all = append(all, control.ChannelGauges{Name: c.Name, Waiting: c.Waiting, Delivered: c.Delivered, Dead: c.Tries > 0})
+	}
+	return all
+}
+
 // warn is for the overview, and for doctor: who reads only a channel that is dead
 // takes the silence for peace.
 func (w *watch) warn() (all []control.Warning) {

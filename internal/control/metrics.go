@@ -33,8 +33,8 @@ type Gauges struct {
 	Size   func() (keys int, bytes int64) // failures.Memory.Size
 	// Dropped is how many events no sink has seen: events.Bus.Dropped.
 	Dropped func() uint64
-	// DeadChannels is how many alert channels nobody hears from.
-	DeadChannels func() int
+	// Channels are those of the alerts.
+	Channels func() []ChannelGauges
 	// Refused is how many requests were not read: wire.Listener.Refused.
 	Refused func() uint64
 	// Unintroduced is how many connections of balancers were closed: wire.Listener.Unintroduced.
@@ -49,6 +49,13 @@ type Gauges struct {
 
 // A Build is what runs.
 type Build struct{ Version, Commit, Go string }
+
+// ChannelGauges are what is read of one alert channel.
+type ChannelGauges struct {
+	Name               string // its position and kind, such as "to[0] (smtp)"
+	Waiting, Delivered int    // alerts, in the outbox of all nodes
+	Dead               bool   // nobody hears from it
+}
 
 // RealmGauges are what is read of one realm. All are required.
 type RealmGauges struct {
@@ -99,11 +106,10 @@ func (m *Metrics) Watch(g Gauges) {
 	counter := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
-	m.registry.MustRegister(realmsCollector{g.Realms})
+	m.registry.MustRegister(realmsCollector{g.Realms}, channelsCollector(g.Channels))
 	gauge("authguard_counter_keys", "Accounts, addresses, networks and pairs that are counted.",
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
 	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
-	gauge("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", func() float64 { return float64(g.DeadChannels()) })
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
 	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
 		func() float64 { return float64(g.Refused()) })
@@ -166,6 +172,32 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		send(counter, "authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.", float64(checks.Shed))
 		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
 	}
+}
+
+// A channelsCollector reads the alerts' channels, which change with the configuration.
+type channelsCollector func() []ChannelGauges
+
+// Describe describes nothing, as that of realmsCollector.
+func (channelsCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the numbers of each channel.
+func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
+	dead := 0.0
+	for _, one := range c() {
+		dead += truth(one.Dead)
+		for _, of := range []struct {
+			kind       prometheus.ValueType
+			name, help string
+			n          int
+		}{
+			{prometheus.GaugeValue, "authguard_alerts_waiting", "Alerts in the outbox that were not delivered yet.", one.Waiting},
+			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts that were delivered, by any node.", one.Delivered},
+		} {
+			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(of.name, of.help, []string{"channel"}, nil), of.kind, float64(of.n), one.Name)
+		}
+	}
+	to <- prometheus.MustNewConstMetric(prometheus.NewDesc("authguard_alert_channels_dead", "Alert channels whose last message could not be sent.", nil, nil),
+		prometheus.GaugeValue, dead)
 }
 
 // Forget ends the counters of a realm that is no more.

@@ -38,7 +38,9 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }}}
 		m.Watch(control.Gauges{
 			Realms: func() []control.RealmGauges { return realms },
-			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, DeadChannels: func() int { return 8 },
+			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []control.ChannelGauges {
+				return []control.ChannelGauges{{Name: "to[0] (smtp)", Waiting: 3, Delivered: 4, Dead: true}, {Name: "to[1] (ntfy)"}}
+			},
 			Refused: func() uint64 { return 9 }, Unintroduced: func() uint64 { return 10 },
 			Database: db, DatabaseUp: func() bool { return true }, Build: control.Build{Version: "v1.2.3", Commit: "abc", Go: "go1"},
 			Redis: &control.RedisGauges{
@@ -80,6 +82,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_answer_seconds_bucket{code="403",listener="public",route="/login",le="0.1"} 1`,
 			`authguard_build_info{commit="abc",go="go1",version="v1.2.3"} 1`, "authguard_database_up 1", "authguard_redis_up 1", "authguard_nodes 3",
 			`go_sql_open_connections{db_name="authguard"} `,
+			"authguard_alert_channels_dead 1", `authguard_alerts_waiting{channel="to[0] (smtp)"} 3`, `authguard_alerts_delivered_total{channel="to[0] (smtp)"} 4`,
 			"authguard_counter_keys ", "authguard_counter_bytes ", `authguard_pressure{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
