@@ -341,7 +341,7 @@ func (a realApp) send(t *testing.T, base, address string, v variant, user, passw
 	if strings.Contains(v.body+v.path, "{csrf}") {
 		page := p.get(t, base+a.page)
 		for name, field := range map[string]string{csrf: `name="(?:csrfmiddlewaretoken|token)" value="([^"]*)`, session: `name="set_session" value="([^"]*)`} {
-			hidden[name] = found(page.body, field)
+			hidden[name] = matched(page.body, field)
 		}
 	}
 	fill := func(text string, escape func(string) string) string {
@@ -403,8 +403,8 @@ func TestAppsPagesPassUntouched(t *testing.T) {
 			status, header, body := look(app.URL)
 			status2, header2, body2 := look(s.base)
 			for name, pattern := range map[string]string{"csrf": `name="csrfmiddlewaretoken" value="([^"]*)`} {
-				if one := found(body, pattern); one != "" { // another one in each answer
-					body, body2 = strings.ReplaceAll(body, one, name), strings.ReplaceAll(body2, found(body2, pattern), name)
+				if one := matched(body, pattern); one != "" { // another one in each answer
+					body, body2 = strings.ReplaceAll(body, one, name), strings.ReplaceAll(body2, matched(body2, pattern), name)
 				}
 			}
 			if status != status2 || body != body2 || !maps.EqualFunc(header, header2, slices.Equal) {
@@ -464,8 +464,8 @@ func (p *person) call(t *testing.T, base, body string) string {
 	return p.do(t, r).body
 }
 
-// found is what a pattern's group matches in a text.
-func found(text, pattern string) string {
+// matched is what a pattern's group matches in a text.
+func matched(text, pattern string) string {
 	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
 		return html.UnescapeString(m[1])
 	}
