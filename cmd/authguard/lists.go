@@ -40,7 +40,7 @@ type unlistCmd struct {
 func (c listCmd) Validate() error {
 	switch {
 	case (c.CIDR == "") == (c.File == ""):
-		return errors.New("name an address or range such as 192.0.2.0/24, or a file of them with --file FILE")
+		return errors.New("expected an address or range such as 192.0.2.0/24, or a file of them with --file FILE")
 	case c.File == "" && (c.SkipBad || c.DryRun):
 		return errors.New("--skip-bad and --dry-run are for --file")
 	case c.File != "" && c.Force:

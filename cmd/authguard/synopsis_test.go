@@ -58,7 +58,7 @@ func understood(line string) error {
 func parsed(parser *kong.Kong, args []string) (err error) {
 	defer func() { _ = recover() }() // --help and --version are answered
 	_, err = parser.Parse(args)
-	if err != nil && regexp.MustCompile(`^(expected |missing flags)|no such file`).MatchString(err.Error()) {
+	if err != nil && regexp.MustCompile(`^(\w+: )?(expected |missing flags)|no such file`).MatchString(err.Error()) {
 		return nil
 	}
 	return err
