@@ -43,6 +43,7 @@ var mayImport = map[string]string{
 	"internal/duration":   "",
 	"internal/edge":       "guard",
 	"internal/events":     below,
+	"internal/factors":    below,
 	"internal/learn":      below,
 	"internal/lists":      below,
 	"internal/mail":       below,

@@ -53,6 +53,8 @@ type Login struct {
 	Remote *remote.Provider
 	// Admin says that only administrators may enter here.
 	Admin bool
+	// Second is what is asked for beside the password; nil: nothing.
+	Second *Second
 	// Look is of the pages; nil as for administrators.
 	Look *Look
 	Log  *slog.Logger
@@ -77,6 +79,7 @@ type try struct {
 	client   Client
 	form     Form
 	decision guard.Decision
+	waiting  *Session // of who has shown the password and not yet a second factor; else nil
 }
 
 // attempt is POST /login.
@@ -150,6 +153,12 @@ func (l *Login) check(t *try) error {
 	}
 	right := ok && l.opensTo(login) && t.decision.Action == guard.Proceed
 	ok = right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
+	if err == nil && ok && l.Second != nil {
+		var asks bool
+		if asks, err = l.Second.asks(ctx, login); asks {
+			return l.askSecond(t, login)
+		}
+	}
 	if err == nil {
 		err = l.write(t, login, ok)
 	}
@@ -495,7 +504,11 @@ func (l *Login) answer(t *try, p Problem, m pages.Message) error {
 		if m.Kind == pages.InvalidInput {
 			m.Detail = p.Words(view.Page)
 		}
-		view.Username, view.Message, view.Challenge = t.form["username"], m, l.shown(t, p.Challenge)
+		view.Message, view.Challenge = m, l.shown(t, p.Challenge)
+		if t.waiting != nil {
+			return l.drawSecond(t, view)
+		}
+		view.Username = t.form["username"]
 		return l.draw(t, view)
 	})
 }

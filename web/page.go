@@ -17,6 +17,9 @@ func (l *Login) Routes(e *echo.Echo) {
 	e.GET("/login", l.page)
 	e.POST("/login", l.attempt)
 	e.POST("/logout", l.leave)
+	if l.Second != nil {
+		l.secondRoutes(e)
+	}
 	l.CodeRoutes(e)
 }
 
@@ -136,6 +139,10 @@ func (l *Login) askCode(c echo.Context) error {
 // view is the page for whoever asks, leading to next.
 func (l *Login) view(c echo.Context, next string) pages.LoginView {
 	view := pages.LoginView{Page: l.Look.Page(c.Response().Header(), c.Request()), Admin: l.Admin}
+	if l.Second != nil {
+		site, ok := l.Edge.Site(c.Request())
+		view.Passkeys, view.PasskeysAt = ok, site.Elsewhere
+	}
 	if next = l.next(next); next != "/" {
 		view.Next = next
 	}

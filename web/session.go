@@ -115,24 +115,26 @@ func (s *Session) ValidCSRF(token string) bool {
 // Start begins a session for an account that has just logged in, and ends the
 // one that the client came with: a token that somebody planted is good for nothing.
 func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) error {
-	return s.start(c, client, login, false)
+	_, err := s.start(c, client, login, false)
+	return err
 }
 
 // StartProved is Start after a second factor.
 func (s *Sessions) StartProved(c echo.Context, client Client, login accounts.Login) error {
-	return s.start(c, client, login, true)
+	_, err := s.start(c, client, login, true)
+	return err
 }
 
 // maxAgent is how much is kept of what a browser calls itself, in bytes.
 const maxAgent = 300
 
-func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) error {
+func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) (*Session, error) {
 	ctx, err := s.load(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.manager.RenewToken(ctx); err != nil {
-		return fmt.Errorf("%w: renewing one: %w", ErrSessions, err)
+		return nil, fmt.Errorf("%w: renewing one: %w", ErrSessions, err)
 	}
 	agent := c.Request().UserAgent()
 	for key, value := range map[string]any{
@@ -147,10 +149,17 @@ func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, se
 	s.manager.Put(ctx, "csrf", rand.Text())
 	token, expires, err := s.manager.Commit(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: saving one: %w", ErrSessions, err)
+		return nil, fmt.Errorf("%w: saving one: %w", ErrSessions, err)
 	}
 	c.SetCookie(s.newCookie(client, token, expires))
-	return nil
+	return s.session(ctx, login, token), nil
+}
+
+func (s *Sessions) session(ctx context.Context, login accounts.Login, token string) *Session {
+	return &Session{
+		Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ID: sessions.ID(token), ctx: ctx,
+		Proved: time.UnixMilli(s.manager.GetInt64(ctx, provedKey)), Second: s.manager.GetBool(ctx, secondKey),
+	}
 }
 
 const (
@@ -217,10 +226,7 @@ func (s *Sessions) Peek(c echo.Context) (*Session, error) {
 		}
 		return nil, nil
 	}
-	return &Session{
-		Account: login, CSRF: s.manager.GetString(ctx, "csrf"), ID: sessions.ID(token), ctx: ctx,
-		Proved: time.UnixMilli(s.manager.GetInt64(ctx, provedKey)), Second: s.manager.GetBool(ctx, secondKey),
-	}, nil
+	return s.session(ctx, login, token), nil
 }
 
 // Put keeps a value in a session until Pop takes it out.

@@ -33,6 +33,8 @@ type doors struct {
 	live   admin.Streams // of the administration
 	// shutdown.delay and shutdown.within, in nanoseconds.
 	delay, within atomic.Int64
+	// secondRequired: every administrator needs a second factor.
+	secondRequired atomic.Bool
 }
 
 func openDoors(s *site) *doors {
@@ -50,6 +52,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.edge.Set(loaded.Proxies, header)
 	d.inside.Set(loaded.Admin.Proxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
+	d.secondRequired.Store(loaded.Admin.SecondFactor == config.SecondFactorRequired)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
 	d.within.Store(int64(loaded.Shutdown.Within))
 }
@@ -149,14 +152,31 @@ func (d *doors) administration() http.Handler {
 	r := d.site.main()
 	login := r.login(d, admin.Door, &d.inside, d.at.Admin.Session, r.people.accounts)
 	login.Admin, login.Directory = true, admin.Directory
+	login.Second = d.second(r)
 	e := web.NewEcho("", nil, d.site.log)
 	e.Use(web.Timed(d.site.watch.metrics.Answered(admin.Door)), d.inside.Local)
 	web.Media(e, r.mode.challenges)
 	pages := admin.Site{
 		API: d.commands(), Login: login, Metrics: d.site.watch.metrics.Handler(), Ready: d.site.ready, Streams: &d.live,
+		SecondRequired: d.secondRequired.Load,
 	}
 	pages.Routes(e)
 	return e
+}
+
+// second is what administrators show beside their passwords.
+func (d *doors) second(r *realm) *web.Second {
+	return &web.Second{
+		Factors: d.site.factors,
+		Waiting: web.NewSessions(web.SessionConfig{
+			Store: r.people.sessions, Source: r.people.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: r.secure(d),
+		}),
+		Tell: func(ctx context.Context, account, what string) {
+			if err := r.control.FactorUsed(ctx, account, what); err != nil {
+				r.log.Error("what a login did with a second factor is not on record", "account", account, "what", what, "error", err)
+			}
+		},
+	}
 }
 
 // login is a realm's login door at one listener.

@@ -186,6 +186,9 @@ func (s *site) readTokens(ctx context.Context) error {
 	}
 	all := make([]web.Token, 0, len(issued))
 	for _, t := range issued {
+		if len(t.Scopes) > 0 {
+			continue // of the administration: no door of the public listener knows it
+		}
 		all = append(all, web.Token{Sum: t.Sum, Realm: t.Realm})
 	}
 	s.tokens.SetIssued(all)

@@ -18,6 +18,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
 	"authguard/internal/tokens"
@@ -48,6 +49,7 @@ type site struct {
 	proxies  atomic.Pointer[[]netip.Prefix] // all that are configured
 	tokens   web.Tokens                     // of the decision API
 	issued   *tokens.Table
+	factors  *factors.Table           // of administrators
 	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
 	leaving  []*leaver
 	doors    *doors
@@ -102,6 +104,10 @@ func (s *site) open(ctx context.Context) (err error) {
 	s.named.Configure(s.loaded.Sources())
 	s.trust(s.loaded)
 	s.issued = tokens.New(s.storage.db)
+	s.factors, err = factors.New(factors.Config{DB: s.storage.db, Secret: s.storage.keys.Counters, Now: s.storage.clock.Now})
+	if err != nil {
+		return err
+	}
 	s.storage.changes.On(changes.Tokens, s.readTokens)
 	s.doors = openDoors(s)
 	if err := s.openRealms(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,14 +21,23 @@ type tokenCmd struct {
 
 type tokenAddCmd struct {
 	realmFlag
-	Name string `arg:"" help:"What it is called: who asks with it."`
+	Name   string   `arg:"" help:"What it is called: who asks with it."`
+	Scopes []string `help:"Make it one for the administration's API, which may do this and no more: read, unlock, lists, accounts, mode, alerts, policy, admin." placeholder:"SCOPE,…"`
+	For    string   `help:"How long one with scopes is good, such as 30d; at most 366d, 90d if nothing is said."`
 }
 
 // Run makes a token. It alone goes to standard output, so that a script can take it
 // from there.
 func (c tokenAddCmd) Run(g *globals) error {
 	var made control.NewToken
-	return g.show(http.MethodPost, "/api/tokens", c.query(), map[string]string{"name": c.Name}, &made, func() error {
+	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For}
+	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {
+		if len(made.Scopes) > 0 {
+			fmt.Fprintf(os.Stderr, "The token %q, shown this once, for /api of the administration: Authorization: Bearer TOKEN. Good until %s. `authguard token revoke %s` ends it.\n",
+				made.Name, made.ExpiresAt.UTC().Format(time.RFC3339), made.Name)
+			_, err := fmt.Fprintln(g.out, made.Text)
+			return err
+		}
 		fmt.Fprintf(os.Stderr, "The token %q, shown this once. Back ends send it as: Authorization: Bearer TOKEN. `authguard token revoke %s` ends it.\n", made.Name, made.Name)
 		_, err := fmt.Fprintln(g.out, made.Text)
 		return err
@@ -41,9 +51,9 @@ func (tokenListCmd) Run(g *globals) error {
 	var answer struct{ Tokens []tokens.Token }
 	return g.show(http.MethodGet, "/api/tokens", nil, nil, &answer, func() error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tREALM\tMADE\tBY")
+		fmt.Fprintln(w, "NAME\tREALM\tMADE\tBY\tSCOPES\tEXPIRES\tUSED")
 		for _, t := range answer.Tokens {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%q\n", t.Name, t.Realm, t.CreatedAt.UTC().Format(time.RFC3339), t.CreatedBy)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, t.Realm, at(t.CreatedAt), t.CreatedBy, scopes(t), at(t.ExpiresAt), at(t.UsedAt))
 		}
 		return w.Flush()
 	})
@@ -57,4 +67,24 @@ type tokenRevokeCmd struct {
 // Run ends a token.
 func (c tokenRevokeCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name), nil, "The token %q opens nothing any more; on other nodes within a second.", c.Name)
+}
+
+// at is a moment in a table; - for none.
+func at(moment time.Time) string {
+	if moment.IsZero() {
+		return "-"
+	}
+	return moment.UTC().Format(time.RFC3339)
+}
+
+// scopes are what a token may do.
+func scopes(t tokens.Token) string {
+	if len(t.Scopes) == 0 {
+		return "decision API"
+	}
+	all := make([]string, len(t.Scopes))
+	for i, one := range t.Scopes {
+		all[i] = string(one)
+	}
+	return strings.Join(all, ",")
 }

@@ -28,8 +28,10 @@ type userCmd struct {
 	Groups  userGroupsCmd  `cmd:"" help:"Put an account into groups, and out of all others."`
 	Disable userDisableCmd `cmd:"" help:"Disable an account, or --enable it again."`
 	Pass    userPassCmd    `cmd:"" help:"Make a one-time code that lets one place into an account, together with its password."`
-	List    userListCmd    `cmd:"" help:"List the accounts."`
-	Import  userImportCmd  `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
+	// SecondFactor is for administrators.
+	SecondFactor userSecondFactorCmd `cmd:"" help:"Show what administrators sign in with beside their passwords, or --remove all of one who has lost it."`
+	List         userListCmd         `cmd:"" help:"List the accounts."`
+	Import       userImportCmd       `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
 }
 
 type passwordFlags struct {
@@ -179,6 +181,39 @@ At the sign-in page it goes into "One-time code", with user name and password.
 It is good once, at the first place that uses it, until %s.
 `, code.Account, code.Code, code.Expires.Local().Format("15:04 MST on 2 January"))
 		return err
+	})
+}
+
+type userSecondFactorCmd struct {
+	Name   string `arg:"" optional:"" help:"The administrator; without one, all are shown."`
+	Remove bool   `help:"Remove app, passkeys and recovery codes: the password alone lets in again. The sessions end."`
+	Reason string `help:"Why, for the audit log; needed to remove."`
+}
+
+// Run shows what there is, or removes it.
+func (c userSecondFactorCmd) Run(g *globals) error {
+	if c.Remove {
+		if c.Name == "" || c.Reason == "" {
+			return errors.New("say whose second factors and why: authguard user second-factor NAME --remove --reason TEXT")
+		}
+		return g.do(http.MethodPost, "/api/administrators/second-factor", nil, map[string]string{"username": c.Name, "reason": c.Reason},
+			"%q has no second factor any more and is signed out. Make sure that a new one is set up at the next login: /security.", c.Name)
+	}
+	var answer struct{ Administrators []control.Administrator }
+	return g.show(http.MethodGet, "/api/administrators", nil, nil, &answer, func() error {
+		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tAPP\tPASSKEYS\tRECOVERY CODES\tSESSIONS")
+		for _, one := range answer.Administrators {
+			if c.Name != "" && c.Name != one.Username {
+				continue
+			}
+			app := "no"
+			if one.TOTP != nil {
+				app = "yes"
+			}
+			fmt.Fprintf(w, "%q\t%s\t%d\t%d\t%d\n", one.Username, app, len(one.Passkeys), one.Recovery, one.Sessions)
+		}
+		return w.Flush()
 	})
 }
 

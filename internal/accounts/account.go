@@ -64,6 +64,7 @@ type Login struct {
 	// Account is the canonical name, whichever name was entered; empty if there is
 	// no such account.
 	Account  string
+	ID       string // of authguard's own table; empty elsewhere
 	Password passwords.Stored
 	// Email and Groups are what forward-auth tells of the account; see ParseGroups.
 	Email      string

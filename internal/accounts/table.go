@@ -89,9 +89,9 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	var hash string
 	var disabled bool
 	var groups string
-	err = t.config.DB.QueryRowContext(ctx, `SELECT username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, version
+	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
-		Scan(&l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.Version)
+		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Login{Password: t.config.Mix.None(name)}, false, nil
 	}
@@ -197,6 +197,11 @@ func (t *Table) HasUsers(ctx context.Context) (any bool, err error) {
 		return false, fmt.Errorf("accounts: read: %w", err)
 	}
 	return any, nil
+}
+
+// Admins are all administrators, by name.
+func (t *Table) Admins(ctx context.Context) ([]Account, error) {
+	return t.query(ctx, `WHERE realm = $1 AND role = 'admin' ORDER BY username`, t.config.Realm)
 }
 
 func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account, error) {

@@ -22,6 +22,7 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/sessions"
@@ -54,7 +55,9 @@ type Config struct {
 	Sessions *sessions.Store
 	Passes   *passes.Table
 	Tokens   *tokens.Table
-	Audit    *audit.Log
+	// Factors are the administrators' second factors.
+	Factors *factors.Table
+	Audit   *audit.Log
 	// Alerts is also a sink of the event bus.
 	Alerts *alerts.Alerter
 	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
@@ -129,7 +132,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

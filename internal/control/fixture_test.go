@@ -17,6 +17,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
@@ -76,9 +77,11 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	must(err)
 	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: d.db, Alone: true, Now: d.w.Clock.Now}, quiet)
 	must(err)
+	second, err := factors.New(factors.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})
+	must(err)
 	d.config = control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), DirectoryOf: d.directoryOf, Audit: d.audit, Alerts: told, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Alerts: told, Tops: d.tops, Changes: d.changes,
 		Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} },
 		Now:    d.w.Clock.Now, Log: quiet,
 	}

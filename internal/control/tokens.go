@@ -3,25 +3,41 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/tokens"
 )
 
-// A NewToken is a token of the decision API as it is told once.
+// A NewToken is a token as it is told once.
 type NewToken struct {
 	tokens.Token
 	Text string `json:"token"`
 }
 
-// AddToken makes a token of the realm. It is in force when AddToken returns, and within
-// a second on the other nodes. Errors are those of tokens.Table.Add.
-func (c *Control) AddToken(ctx context.Context, who, name string) (NewToken, error) {
-	text, made, err := c.config.Tokens.Add(ctx, c.config.Realm, name, who, c.config.Now())
+// AddToken makes a token of the realm: of the decision API or, with scopes, of the
+// administration's. It is in force when AddToken returns, and within a second on the other
+// nodes. Errors are those of tokens.Table.Add.
+func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked) (NewToken, error) {
+	if len(a.Scopes) > 0 && c.config.Realm != guard.DefaultRealm {
+		return NewToken{}, fmt.Errorf("%w: tokens with scopes are for all realms, as administrators are; make it without a realm", ErrAsked)
+	}
+	a.Realm, a.By = c.config.Realm, who
+	text, made, err := c.config.Tokens.Add(ctx, a, c.config.Now())
 	if err != nil {
 		return NewToken{}, err
 	}
-	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: name})
+	detail := ""
+	if len(made.Scopes) > 0 {
+		detail = fmt.Sprintf("scopes %s until %s", made.Scopes, made.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name, Detail: detail})
+}
+
+// TokenOf is the token with scopes that a request brings; see tokens.Table.Find.
+func (c *Control) TokenOf(ctx context.Context, text string) (tokens.Token, bool, error) {
+	return c.config.Tokens.Find(ctx, text, c.config.Now())
 }
 
 // RevokeToken ends one: here when RevokeToken returns, on other nodes within a second.

@@ -22,7 +22,7 @@ func TestATokenIsToldOnceAndKeptAsItsDigest(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		table := tokens.New(db)
-		text, made, err := table.Add(t.Context(), "default", "shop", "cli:ann", noon)
+		text, made, err := table.Add(t.Context(), tokens.Asked{Realm: "default", Name: "shop", By: "cli:ann"}, noon)
 		if err != nil || !regexp.MustCompile(`^authguard_[A-Z2-7]{26}$`).MatchString(text) {
 			t.Fatalf("%q %v", text, err)
 		}
@@ -43,7 +43,7 @@ func TestANameIsOneTokenOfARealm(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		table := tokens.New(db)
 		add := func(realm, name string) error {
-			_, _, err := table.Add(t.Context(), realm, name, "", noon)
+			_, _, err := table.Add(t.Context(), tokens.Asked{Realm: realm, Name: name}, noon)
 			return err
 		}
 		for _, one := range []struct {
@@ -79,8 +79,59 @@ func TestThereAreNoMoreThanCanBeCompared(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, _, err := tokens.New(db).Add(t.Context(), "default", "shop", "", noon); !errors.Is(err, tokens.ErrMost) {
+		if _, _, err := tokens.New(db).Add(t.Context(), tokens.Asked{Realm: "default", Name: "shop"}, noon); !errors.Is(err, tokens.ErrMost) {
 			t.Error(err)
+		}
+	})
+}
+
+func TestATokenWithScopesIsGoodForATimeAndAsLongAsItsMakerIsOne(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := tokens.New(db)
+		exec := func(statement string) {
+			t.Helper()
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exec(`INSERT INTO accounts (id, realm, username, password_hash, role, created_at, changed_at) VALUES ('1', 'default', 'ann', 'x', 'admin', 0, 0)`)
+		ask := tokens.Asked{Realm: "default", Name: "ci", Maker: "ann", Scopes: []tokens.Scope{tokens.Lists, tokens.Read}, For: time.Hour}
+		text, made, err := table.Add(t.Context(), ask, noon)
+		if err != nil || !regexp.MustCompile(`^authguard_admin_[A-Z2-7]{26}$`).MatchString(text) || !made.ExpiresAt.Equal(noon.Add(time.Hour)) {
+			t.Fatalf("%q %+v %v", text, made, err)
+		}
+		good := func(text string, at time.Time, want bool) {
+			t.Helper()
+			if found, ok, err := table.Find(t.Context(), text, at); ok != want || err != nil || ok && (!found.May(tokens.Lists) || found.May(tokens.Mode) || found.May(tokens.Admin)) {
+				t.Errorf("%+v, %t, %v, want %t", found, ok, err, want)
+			}
+		}
+		good(text, noon.Add(time.Hour-time.Millisecond), true)
+		good(text, noon.Add(time.Hour), false)
+		if all, err := table.All(t.Context()); err != nil || !all[0].UsedAt.Equal(noon.Add(time.Hour-time.Millisecond)) {
+			t.Errorf("%+v, %v", all, err)
+		}
+		for _, statement := range []string{"disabled = TRUE", "disabled = FALSE, role = 'user'"} {
+			exec("UPDATE accounts SET " + statement)
+			good(text, noon, false)
+		}
+		exec("UPDATE accounts SET role = 'admin'")
+		good(text, noon, true)
+		decisions, _, err := table.Add(t.Context(), tokens.Asked{Realm: "default", Name: "shop"}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{decisions, text + "A", text[:20], "", strings.Repeat("x", 1<<20)} {
+			good(other, noon, false)
+		}
+		for want, bad := range map[error]tokens.Asked{
+			tokens.ErrScope: {Scopes: []tokens.Scope{"everything"}}, tokens.ErrLife: {Scopes: []tokens.Scope{tokens.Read}, For: 367 * 24 * time.Hour},
+		} {
+			bad.Realm, bad.Name = "default", "bad"
+			if _, _, err := table.Add(t.Context(), bad, noon); !errors.Is(err, want) {
+				t.Errorf("%+v: %v", bad, err)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,8 +47,19 @@ func loginPath(r *http.Request) string {
 	return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// page is signedIn, and sends those with a one-time password to replace it.
+// page is own, and sends those without a second factor that they need to get one.
 func (s *Site) page(h handler) echo.HandlerFunc {
+	return s.own(func(c echo.Context, session *web.Session) error {
+		if s.lacks(session) {
+			return c.Redirect(http.StatusSeeOther, "/security")
+		}
+		return h(c, session)
+	})
+}
+
+// own is signedIn for what is about the administrator alone; one-time passwords are
+// replaced first.
+func (s *Site) own(h handler) echo.HandlerFunc {
 	return s.signedIn(func(c echo.Context, session *web.Session) error {
 		if session.Account.MustChange {
 			return c.Redirect(http.StatusSeeOther, "/password")
@@ -59,10 +71,27 @@ func (s *Site) page(h handler) echo.HandlerFunc {
 	})
 }
 
+// lacks reports whether a session needs a second factor first.
+func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !session.Second }
+
+// freshFor is how long after signing in somebody may change who can sign in: a browser
+// that was left open must not be enough to stay in for good.
+const freshFor = 10 * time.Minute
+
+func (s *Site) fresh(session *web.Session) bool {
+	return s.Login.Sessions.Now().Sub(session.Proved) < freshFor
+}
+
 // apiSession lets the programs of administrators in: a browser's own pages, or
 // whatever carries a session's cookie.
 func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if token, ok := bearer(c.Request()); ok {
+			if err := s.byToken(c, token); err != nil {
+				return err
+			}
+			return next(c)
+		}
 		session, err := s.Login.Sessions.Get(c)
 		if err != nil {
 			return err
@@ -70,7 +99,14 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := admitted(c.Request(), session); err != nil {
 			return err
 		}
+		if s.lacks(session) {
+			return web.Problem{
+				Type: "second-factor-required", Title: "This needs a second factor", Status: http.StatusForbidden,
+				Detail: "set one up at /security first: admin.second_factor is required",
+			}
+		}
 		c.Set(whoKey, who(session))
+		c.Set(grantKey, grant{fresh: s.fresh(session), maker: session.Account.Account})
 		c.Response().Header().Set(csrfHeader, session.CSRF)
 		return next(c)
 	}
@@ -142,14 +178,19 @@ func (s *Site) outcome(c echo.Context, session *web.Session, f web.Form, notice 
 			return err
 		}
 	}
-	text, err := json.Marshal(notice)
-	if err != nil {
-		return err
-	}
-	if err := s.Login.Sessions.Put(session, noticeKey, string(text)); err != nil {
+	if err := s.note(session, notice); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, s.back(c, f))
+}
+
+// note keeps a notice for the session's next page.
+func (s *Site) note(session *web.Session, n pages.Notice) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return s.Login.Sessions.Put(session, noticeKey, string(text))
 }
 
 // back is the page that a form came from, and the first one if the form does not

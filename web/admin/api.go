@@ -20,8 +20,10 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/duration"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
+	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -70,6 +72,10 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodDelete, "/tokens", a.revokeToken)
 	add(http.MethodGet, "/alerts", a.alerts)
 	add(http.MethodPost, "/alerts/test", asking(a.testAlerts))
+	add(http.MethodGet, "/administrators", a.administrators)
+	add(http.MethodPost, "/administrators/second-factor", asking(a.resetFactors))
+	add(http.MethodGet, "/administrators/sessions", a.sessions)
+	add(http.MethodDelete, "/administrators/sessions", a.endSessions)
 	add(http.MethodGet, "/audit", a.recent)
 	add(http.MethodPost, "/probe", asking(a.expectProbe))
 	add(http.MethodGet, "/probe", a.probe)
@@ -272,7 +278,11 @@ func problemOf(err error) (p web.Problem) {
 			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
 			Detail: "the realm has a token of this name; choose another name, or revoke that one first",
 		}
-	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost):
+	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope), errors.Is(err, tokens.ErrLife):
+		return asked(http.StatusBadRequest, words(err))
+	case errors.Is(err, factors.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
+		return asked(http.StatusNotFound, words(err))
+	case errors.Is(err, factors.ErrCode), errors.Is(err, factors.ErrEnrolled), errors.Is(err, factors.ErrPasskey), errors.Is(err, factors.ErrMost):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
 		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
@@ -296,7 +306,7 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.
-var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens): `)
+var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors): `)
 
 // words is an error's text without its package names and on one line.
 func words(err error) string {

@@ -23,6 +23,7 @@ import (
 	"authguard/internal/changes"
 	"authguard/internal/control"
 	"authguard/internal/database"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
@@ -39,6 +40,7 @@ type office struct {
 	control  *control.Control
 	accounts *accounts.Table
 	listings *lists.Table
+	factors  *factors.Table
 	tops     *control.Tops
 	alerts   *alerts.Alerter
 	api      *admin.API
@@ -71,6 +73,8 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	store, err := sessions.New(sessions.Config{DB: o.db, Now: o.Clock.Now})
 	must(err)
+	o.factors, err = factors.New(factors.Config{DB: o.db, Secret: []byte("the server's secret"), Now: o.Clock.Now})
+	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
@@ -79,7 +83,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.control, err = control.New(control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), DirectoryOf: o.directoryOf, Audit: record, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	})
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"golang.org/x/crypto/bcrypt"
 
 	"authguard/guard"
@@ -35,6 +36,8 @@ type counter struct {
 	browser  *http.Client
 	notReady error
 	streams  admin.Streams
+	routes   []*echo.Route
+	required atomic.Bool // a second factor, of everybody
 }
 
 const rightPassword = "correct horse"
@@ -55,11 +58,17 @@ func newCounter(t *testing.T) *counter {
 		t.Fatal(err)
 	}
 	check := &web.Passwords{Source: c.accounts, Gate: gate, Checker: checker, Log: quiet}
-	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever})
+	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
 	login := &web.Login{
 		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
 		Hold: new(atomic.Int64),
 	}
+	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
+	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Tell: func(ctx context.Context, account, what string) {
+		if err := c.control.FactorUsed(ctx, account, what); err != nil {
+			t.Error(err)
+		}
+	}}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Realms: func() []control.RealmGauges {
 		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Unusable: func() uint64 { return 0 }}}
@@ -67,8 +76,10 @@ func newCounter(t *testing.T) *counter {
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{
 		API: c.api, Login: login, Metrics: metrics.Handler(), Ready: func(context.Context) error { return c.notReady }, Streams: &c.streams,
+		SecondRequired: c.required.Load,
 	}
 	site.Routes(e)
+	c.routes = e.Routes()
 	server := httptest.NewServer(e)
 	t.Cleanup(func() { c.streams.End(); server.Close() })
 	c.streams.Every = 5 * time.Millisecond

@@ -24,10 +24,16 @@ func (s *Site) passwordPage(c echo.Context, session *web.Session) error {
 
 func (s *Site) showPassword(c echo.Context, session *web.Session, status int, problems ...pages.PasswordProblem) error {
 	view := pages.PasswordView{
-		CSRF: session.CSRF, Username: session.Account.Account, OneTime: session.Account.MustChange, Problems: problems,
+		CSRF: session.CSRF, Username: session.Account.Account, OneTime: session.Account.MustChange, JustTyped: s.justTyped(session), Problems: problems,
 	}
 	page, err := pages.RenderPassword(view)
 	return web.WritePage(c, status, page, err)
+}
+
+// justTyped reports whether the current password is one that was good for choosing
+// another one only, and was typed a moment ago: nobody is asked for it twice.
+func (s *Site) justTyped(session *web.Session) bool {
+	return session.Account.MustChange && s.fresh(session)
 }
 
 // changePassword is POST /password. The new password is looked at first: what
@@ -40,12 +46,23 @@ func (s *Site) changePassword(c echo.Context, session *web.Session) error {
 	if problems := newPasswordProblems(f); len(problems) > 0 {
 		return s.showPassword(c, session, http.StatusUnprocessableEntity, problems...)
 	}
-	ticket, err := s.current(c, session, f["current_password"])
-	if err != nil {
-		return err
-	}
-	if ticket == nil {
-		return s.showPassword(c, session, http.StatusUnprocessableEntity, pages.CurrentWrong)
+	var ticket *guard.Ticket
+	if s.justTyped(session) {
+		same, err := s.Login.Passwords.Checker.Check(session.Account.Password, f["new_password"])
+		if err != nil {
+			return err
+		}
+		if same { // it was printed, into who knows which log
+			return s.showPassword(c, session, http.StatusUnprocessableEntity, pages.NewSame)
+		}
+		ticket = s.here(c, session)
+	} else {
+		if ticket, err = s.current(c, session, f["current_password"]); err != nil {
+			return err
+		}
+		if ticket == nil {
+			return s.showPassword(c, session, http.StatusUnprocessableEntity, pages.CurrentWrong)
+		}
 	}
 	return s.replacePassword(c, session, ticket, f["new_password"])
 }
@@ -58,7 +75,7 @@ func newPasswordProblems(f web.Form) (problems []pages.PasswordProblem) {
 		problems = append(problems, pages.NewHasNUL)
 	case err != nil:
 		problems = append(problems, pages.NewTooShort)
-	case f["new_password"] == f["current_password"]:
+	case f["current_password"] != "" && f["new_password"] == f["current_password"]:
 		problems = append(problems, pages.NewSame)
 	}
 	if f["new_password"] != f["repeat_password"] {
@@ -75,11 +92,7 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 		return nil, nil
 	}
 	ctx, name := c.Request().Context(), session.Account.Account
-	from := s.Login.Edge.Client(c.Request())
-	d, err := s.Login.Guard.Begin(ctx, guard.Attempt{
-		Account: name, Directory: Directory, Address: from.Address, Devices: client.Devices(c.Request()),
-		Fingerprint: s.Login.Guard.Fingerprint(password), Forwarded: from.Forwarded, Door: Door,
-	})
+	d, err := s.begin(c, session, s.Login.Guard.Fingerprint(password))
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,6 +119,25 @@ func (s *Site) current(c echo.Context, session *web.Session, password string) (*
 	return &d.Ticket, nil
 }
 
+// begin is an attempt of the session's person.
+func (s *Site) begin(c echo.Context, session *web.Session, fingerprint uint64) (guard.Decision, error) {
+	from := s.Login.Edge.Client(c.Request())
+	return s.Login.Guard.Begin(c.Request().Context(), guard.Attempt{
+		Account: session.Account.Account, Directory: Directory, Address: from.Address, Devices: client.Devices(c.Request()),
+		Fingerprint: fingerprint, Forwarded: from.Forwarded, Door: Door,
+	})
+}
+
+// here is an attempt of who has just signed in, by which the place is remembered once the
+// new password has all places forgotten; nil if there is no room for it.
+func (s *Site) here(c echo.Context, session *web.Session) *guard.Ticket {
+	d, err := s.begin(c, session, 0)
+	if err != nil || d.Action != guard.Proceed {
+		return nil
+	}
+	return &d.Ticket
+}
+
 func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
 	if err := s.Login.Guard.Settle(ctx, t, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
 		s.Log.Error("attempt could not be settled", "outcome", o, "error", err)
@@ -118,7 +150,9 @@ func (s *Site) settle(ctx context.Context, t guard.Ticket, o guard.Outcome) {
 func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *guard.Ticket, password string) error {
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
 	set := s.Control.SetPassword(ctx, who(session), name, password, false)
-	s.settle(ctx, *ticket, guard.Succeeded)
+	if ticket != nil {
+		s.settle(ctx, *ticket, guard.Succeeded)
+	}
 	if errors.Is(set, control.ErrUnrecorded) {
 		s.Log.Error("administration failed", "path", c.Path(), "error", set)
 	} else if set != nil {
@@ -132,9 +166,15 @@ func (s *Site) replacePassword(c echo.Context, session *web.Session, ticket *gua
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
 	client := s.Login.Edge.Client(c.Request())
-	if err := s.Login.Sessions.Start(c, client, login); err != nil {
+	start := s.Login.Sessions.Start
+	if session.Second {
+		start = s.Login.Sessions.StartProved
+	}
+	if err := start(c, client, login); err != nil {
 		return err
 	}
-	s.Login.Remember(c, client, *ticket)
+	if ticket != nil {
+		s.Login.Remember(c, client, *ticket)
+	}
 	return c.Redirect(http.StatusSeeOther, "/?password=changed")
 }

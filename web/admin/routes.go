@@ -30,6 +30,8 @@ type Site struct {
 	// Login is the administration's own, with Admin set.
 	Login   *web.Login
 	Metrics http.Handler
+	// SecondRequired says whether every administrator needs a second factor.
+	SecondRequired func() bool
 	// Ready says why the server cannot do its work; nil if it can.
 	Ready func(ctx context.Context) error
 	// Streams are those of GET /live. End them when the server stops.
@@ -60,7 +62,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/lists/import", s.page(s.importForm))
 	e.POST("/lists/prolong", s.form(s.prolongForm, "cidr", "for"))
 	e.POST("/lists/remove", s.form(s.removeForm, "cidr", "for"))
-	e.GET("/security", s.signedIn(func(c echo.Context, _ *web.Session) error { return c.Redirect(http.StatusSeeOther, "/password") }))
+	s.securityRoutes(e)
 	e.GET("/password", s.signedIn(s.passwordPage))
 	e.POST("/password", s.signedIn(s.changePassword))
 

@@ -37,6 +37,11 @@ type addQuestion struct {
 
 // addUser is POST /api/users.
 func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
+	if q.Role == accounts.Admin {
+		if err := mayChangeWhoSignsIn(c); err != nil {
+			return nil, err
+		}
+	}
 	account, err := a.of(c).AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
 	if err != nil {
 		return nil, err
@@ -53,6 +58,9 @@ type passwordQuestion struct {
 // setPassword is POST /api/users/passwd: the account's sessions end and its
 // places are forgotten.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
+	if err := a.mayChange(c, q.Username); err != nil {
+		return nil, err
+	}
 	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
 }
 
@@ -73,6 +81,9 @@ type disableQuestion struct {
 
 // disableUser is POST /api/users/disable; with enable it undoes that.
 func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
+	if err := a.mayChange(c, q.Username); err != nil {
+		return nil, err
+	}
 	change := a.of(c).Disable
 	if q.Enable {
 		change = a.of(c).Enable
@@ -88,6 +99,9 @@ type passQuestion struct {
 // issuePass is POST /api/users/pass: a one-time code, told this once. "for" is a
 // duration such as 2h; without one it is an hour.
 func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
+	if err := a.mayChange(c, q.Username); err != nil {
+		return nil, err
+	}
 	life, err := hold(q.For)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,10 @@ type LoginView struct {
 	Message    Message
 	// Challenge is zero where none is asked for.
 	Challenge Challenge
+	// Passkeys says that one signs in without name and password (POST /login/passkey),
+	// and PasskeysAt where, if that is not here and is known.
+	Passkeys   bool
+	PasskeysAt string
 
 	marked bool // marks stand for what differs between attempts, see LoginPages
 }
@@ -162,5 +166,45 @@ func (v LoginView) Frame() frame {
 	if v.Admin {
 		title += " · Administration"
 	}
-	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote()}
+	return frame{Page: v.Page, Title: title, Script: "login.js", PoW: v.Challenge.PoW(), Remote: v.Challenge.Remote(), Passkey: v.Passkeys}
+}
+
+// SecondView is the page that asks for a second factor, after the password. It posts csrf,
+// next, otp or assertion and state, and what a challenge asks for, to /login/second.
+type SecondView struct {
+	LoginView
+	CSRF string
+	// Code is the one-time code that came with the password, if it is needed again.
+	Code string
+	// App, Passkey and Recovery say what the account has. PasskeyHost is where another
+	// passkey of it is good.
+	App, Passkey, Recovery bool
+	PasskeyHost            string
+}
+
+// RenderSecond draws the page.
+func RenderSecond(v SecondView) ([]byte, error) { return render("second", v) }
+
+// Frame is what surrounds the page.
+func (v SecondView) Frame() frame {
+	f := v.LoginView.Frame()
+	f.Passkey = v.Passkey
+	return f
+}
+
+// AskCode is of the other page: here is no field for a one-time code.
+func (v SecondView) AskCode() bool { return false }
+
+// Again is the link to another picture.
+func (v SecondView) Again() string { return "/login/second" }
+
+// Label is what the field is for.
+func (v SecondView) Label() string {
+	switch {
+	case v.App && v.Recovery:
+		return "Code from your app, or a recovery code"
+	case v.App:
+		return "Code from your app"
+	}
+	return "Recovery code"
 }

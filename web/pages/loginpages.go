@@ -23,7 +23,7 @@ type LoginPages struct {
 // or say something special are few and drawn whole: what is kept is a closed
 // set, which no stranger can make grow. A new look begins it anew.
 func (p *LoginPages) Render(v LoginView) ([]byte, error) {
-	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" {
+	if v.Next != "" || v.SignedInAs != "" || v.Message.Detail != "" || v.PasskeysAt != "" {
 		return render("login", v)
 	}
 	if p.look.Load() != v.Look && p.look.Swap(v.Look) != v.Look {

@@ -34,6 +34,10 @@ const (
 	InvalidInput
 	// SignedOut confirms the end of a session.
 	SignedOut
+	// SecondWrong says that a code, or a passkey after the password, did not match.
+	SecondWrong
+	// PasskeyWrong says that a passkey signed nobody in.
+	PasskeyWrong
 )
 
 // A ChallengeWhy is the reason of a challenge.
@@ -85,6 +89,8 @@ var said = [...]struct{ tone, key, atGate string }{
 	PicturesWait:      {"calm", "message.pictures", "gate.pictures"},
 	InvalidInput:      {"bad", "message.invalid", "gate.invalid"},
 	SignedOut:         {"good", "message.signed-out", ""},
+	SecondWrong:       {"bad", "message.second", ""},
+	PasskeyWrong:      {"bad", "message.passkey", ""},
 }
 
 var whySaid = [...]string{

@@ -10,6 +10,8 @@ type PasswordView struct {
 	// OneTime is set on the first sign-in, where the password in use was
 	// printed by the program and must go.
 	OneTime bool
+	// JustTyped says that it was typed a moment ago, and is not asked for again.
+	JustTyped bool
 	// Problems are what kept the last try from working; none at first.
 	Problems []PasswordProblem
 }
@@ -48,6 +50,9 @@ func (v PasswordView) Fields() []passwordField {
 		{ID: "current_password", Label: current, Complete: "current-password"},
 		{ID: "new_password", Label: "New password", Complete: "new-password", Hint: "8 to 72 bytes. A few words in a row are easy to keep and hard to guess."},
 		{ID: "repeat_password", Label: "New password again", Complete: "new-password"},
+	}
+	if v.JustTyped {
+		fields = fields[1:]
 	}
 	focus := 0
 	for i := len(fields) - 1; i >= 0; i-- {

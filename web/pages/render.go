@@ -58,9 +58,10 @@ func render(name string, view any) ([]byte, error) {
 // frame is what the templates "top" and "bottom" need.
 type frame struct {
 	Page
-	Title  string
-	Script string
-	PoW    bool
-	Remote bool
-	Wide   bool
+	Title   string
+	Script  string
+	PoW     bool
+	Remote  bool
+	Passkey bool
+	Wide    bool
 }

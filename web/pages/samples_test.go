@@ -16,7 +16,9 @@ import (
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
+	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/sessions"
 	"authguard/trusted"
 )
 
@@ -43,6 +45,19 @@ func samples() map[string]func() ([]byte, error) {
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
 		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
+		"login passkeys": func() ([]byte, error) {
+			return new(LoginPages).Render(LoginView{Admin: true, Passkeys: true, PasskeysAt: "http://localhost:8081", Next: "/a?b=" + hostile})
+		},
+		"second": func() ([]byte, error) {
+			return RenderSecond(SecondView{LoginView: LoginView{Username: hostile, Next: "/a?b=" + hostile, Challenge: digits(), Message: Message{Kind: SecondWrong}}, CSRF: "token", Code: hostile, App: true, Recovery: true, Passkey: true})
+		},
+		"second elsewhere": func() ([]byte, error) {
+			return RenderSecond(SecondView{LoginView: LoginView{PasskeysAt: "http://localhost:8081"}, CSRF: "token", PasskeyHost: "localhost"})
+		},
+		"security": func() ([]byte, error) {
+			return RenderSecurity(SecurityView{Admin: around("/security"), PasskeysAt: "http://localhost:8081"})
+		},
+		"security all": func() ([]byte, error) { return RenderSecurity(secured()) },
 	})
 	return all
 }
@@ -71,6 +86,8 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"login wait":   login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
 		"login code":   login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
 		"login busy":   login(LoginView{Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
+		"second wrong": login(LoginView{Message: Message{Kind: SecondWrong}}),
+		"passkey not":  login(LoginView{Message: Message{Kind: PasskeyWrong}}),
 		"signed in":    login(LoginView{SignedInAs: hostile, Next: "/account"}),
 		"code":         code(CodeView{Back: "/login"}),
 		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
@@ -294,4 +311,14 @@ func deadChannels() AlertsView {
 		},
 		More: true,
 	}}
+}
+
+// secured is an administrator with everything, who is just setting up an app.
+func secured() SecurityView {
+	v := SecurityView{Admin: around("/security"), Fresh: true, PasskeysHere: true, Codes: []string{"abcd-efgh-ijkl-mnop"}}
+	v.App = factors.Enrolment{Secret: "ABCDEFGHIJKLMNOP", QR: []byte("a picture")}
+	v.TOTP, v.Recovery = &factors.TOTP{Created: noon, Used: noon}, 10
+	v.Passkeys = []factors.Passkey{{ID: "x", Name: hostile, Host: "localhost", Created: noon, Cloned: noon}}
+	v.Sessions = []OwnSession{{Session: sessions.Session{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon, Ends: noon}, This: true}}
+	return v
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+)
+
+// holdsPasskeys gives the browser an authenticator like a phone's: it keeps passkeys, and
+// its person is there and verified.
+func (b *tab) holdsPasskeys() {
+	b.t.Helper()
+	b.do("a virtual authenticator", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, t, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+		}})
+		return err
+	}))
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do("clicking "+selector, chromedp.Click(selector))
+}
+
+// says waits for the page to say something.
+func (b *tab) says(what string) {
+	b.t.Helper()
+	b.until("the page to say "+what, `document.body.innerText.toLowerCase().includes(`+"`"+strings.ToLower(what)+"`"+`)`)
+}
+
+func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
+	s := newServer(t, quiet)
+	at := strings.Replace(s.admin, "127.0.0.1", "localhost", 1)
+	b := openTab(t)
+	b.holdsPasskeys()
+	const fresh = "a new long password"
+	b.goTo(at + "/security")
+	b.picture("login-admin")
+	b.send("admin", s.password)
+	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
+	if b.eval(`String(document.querySelectorAll("input[name=current_password]").length)`) != "0" {
+		t.Error("the one-time password is asked for again right after it was typed")
+	}
+	b.do("the new password", chromedp.SendKeys("input[name=new_password]", fresh), chromedp.SendKeys("input[name=repeat_password]", fresh),
+		chromedp.Click("main form button[type=submit]"), chromedp.WaitVisible("#live"))
+
+	b.goTo(at + "/security")
+	b.click("form[action='/security/app'] button")
+	b.do("the secret", chromedp.WaitVisible(".qr"))
+	b.picture("security-app")
+	secret := strings.ReplaceAll(b.eval(`document.querySelector(".secret").textContent`), " ", "")
+	code := func(at time.Time) string {
+		code, err := totp.GenerateCode(secret, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	b.do("confirming", chromedp.SendKeys("#otp", code(time.Now())), chromedp.Click("form[action='/security/app/confirm'] button"))
+	b.says("your recovery codes")
+	recovery := b.eval(`document.querySelector(".codes code").textContent`)
+	b.do("a passkey", chromedp.WaitVisible("#passkey_name"), chromedp.SendKeys("#passkey_name", "phone <img onerror>"), chromedp.Click("form[action='/security/passkeys'] button"))
+	b.says("the passkey is added")
+	b.picture("security")
+
+	leave := func() {
+		t.Helper()
+		b.do("leaving", chromedp.Click("form[action='/logout'] button"), chromedp.WaitVisible("#username"))
+	}
+	leave()
+	b.send("admin", fresh)
+	b.says("one more step")
+	b.picture("second")
+	b.do("the next code", chromedp.SendKeys("#otp", code(time.Now().Add(30*time.Second))), chromedp.Click("form[data-sign-in] button[type=submit]"), chromedp.WaitVisible("#live"))
+	leave()
+	b.click("form[action='/login/passkey'] button")
+	b.do("a passkey alone", chromedp.WaitVisible("#live"))
+	leave()
+	b.send("admin", fresh)
+	b.do("a passkey after the password", chromedp.WaitVisible("form[action='/login/second'] button"), chromedp.Click("form[data-passkey] button"), chromedp.WaitVisible("#live"))
+	leave()
+	b.withoutScripts()
+	b.goTo(at + "/login")
+	b.send("admin", fresh)
+	b.do("a recovery code, without JavaScript", chromedp.WaitVisible("#otp"), chromedp.SendKeys("#otp", recovery), chromedp.Click("form[data-sign-in] button[type=submit]"), chromedp.WaitVisible("#live"))
+	if out := s.must("user", "second-factor", "admin", "--remove", "--reason", "a drill"); !strings.Contains(out, "no second factor any more") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,330 @@
+package factors
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"authguard/internal/sqltx"
+)
+
+const (
+	// MostPasskeys is how many an account may have.
+	MostPasskeys = 20
+	// askedFor is how long a passkey may take to answer.
+	askedFor = 5 * time.Minute
+)
+
+// A Passkey is what its owner is told of one.
+type Passkey struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Host    string    `json:"host"` // where it is good
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used,omitzero"`   // zero: never
+	Cloned  time.Time `json:"cloned,omitzero"` // zero: not that we know; else it lets nobody in
+
+	record webauthn.Credential
+}
+
+// A Site is where browsers call the server: passkeys know nobody else. Host is the name
+// alone (the relying party's ID), Origins are the schemes, names and ports that a browser
+// may say.
+type Site struct {
+	Host    string
+	Origins []string
+}
+
+// relying is the site to the library. Passkeys verify their person (a finger, a face, a
+// PIN), so that one is enough to sign in, and are discoverable, so that nobody has to type
+// a name and no name leads to anybody's passkeys.
+func (s Site) relying() (*webauthn.WebAuthn, error) {
+	w, err := webauthn.New(&webauthn.Config{
+		RPID: s.Host, RPDisplayName: "authguard", RPOrigins: s.Origins, AttestationPreference: protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("factors: passkeys at %s: %w", s.Host, err)
+	}
+	return w, nil
+}
+
+// An Owner is whose passkey it is: an account by its ID, and its name.
+type Owner struct{ ID, Name string }
+
+// owner is an Owner with passkeys, as the library has it.
+type owner struct {
+	Owner
+	passkeys []Passkey
+}
+
+func (o owner) WebAuthnID() []byte          { return []byte(o.ID) }
+func (o owner) WebAuthnName() string        { return o.Name }
+func (o owner) WebAuthnDisplayName() string { return o.Name }
+func (o owner) WebAuthnCredentials() (all []webauthn.Credential) {
+	for _, one := range o.passkeys {
+		all = append(all, one.record)
+	}
+	return all
+}
+
+// at are the passkeys of a host that are good.
+func (o owner) at(host string) owner {
+	all := o.passkeys
+	o.passkeys = nil
+	for _, one := range all {
+		if one.Host == host && one.Cloned.IsZero() {
+			o.passkeys = append(o.passkeys, one)
+		}
+	}
+	return o
+}
+
+// A Question is one for a browser's passkeys. State comes back with the answer: what was
+// asked, sealed, so that asking writes nothing.
+type Question struct {
+	Options json.RawMessage `json:"options"`
+	State   string          `json:"state"`
+}
+
+type state struct {
+	Asked   webauthn.SessionData
+	Account string // empty: whoever has a passkey
+	Until   time.Time
+}
+
+func (t *Table) question(account, purpose string, options any, asked *webauthn.SessionData) (q Question, err error) {
+	if q.Options, err = json.Marshal(options); err != nil {
+		return q, fmt.Errorf("factors: %w", err)
+	}
+	text, err := json.Marshal(state{*asked, account, t.now().Add(askedFor)})
+	if err != nil {
+		return q, fmt.Errorf("factors: %w", err)
+	}
+	q.State = t.sealed(text, purpose)
+	return q, nil
+}
+
+func (t *Table) asked(account, purpose, text string) (s state, err error) {
+	raw, err := t.opened(text, purpose)
+	if err != nil || json.Unmarshal(raw, &s) != nil || s.Account != account || t.now().After(s.Until) {
+		return s, ErrPasskey
+	}
+	return s, nil
+}
+
+const adding, proving = "passkey to add", "passkey to prove"
+
+// AskNew asks a browser to make a passkey for an account. The error is ErrMost if it has
+// too many.
+func (t *Table) AskNew(ctx context.Context, at Site, who Owner) (q Question, err error) {
+	w, err := at.relying()
+	if err != nil {
+		return q, err
+	}
+	has, err := t.passkeys(ctx, who.ID)
+	switch {
+	case err != nil:
+		return q, err
+	case len(has) >= MostPasskeys:
+		return q, ErrMost
+	}
+	there := owner{who, has}.at(at.Host)
+	options, asked, err := w.BeginRegistration(there, webauthn.WithExclusions(webauthn.Credentials(there.WebAuthnCredentials()).CredentialDescriptors()))
+	if err != nil {
+		return q, fmt.Errorf("factors: passkeys: %w", err)
+	}
+	return t.question(who.ID, adding, options.Response, asked)
+}
+
+// Add keeps the passkey that a browser has made. The error is ErrPasskey if it answers
+// something else than what was asked.
+func (t *Table) Add(ctx context.Context, at Site, who Owner, name, stateText string, answer []byte) error {
+	w, err := at.relying()
+	if err != nil {
+		return err
+	}
+	s, err := t.asked(who.ID, adding, stateText)
+	if err != nil {
+		return err
+	}
+	parsed, err := protocol.ParseCredentialCreationResponseBytes(answer)
+	if err != nil {
+		return ErrPasskey
+	}
+	made, err := w.CreateCredential(owner{Owner: who}, s.Asked, parsed)
+	if err != nil {
+		return ErrPasskey
+	}
+	made.Attestation = webauthn.CredentialAttestation{} // asked for none, and kept none
+	data, err := json.Marshal(made)
+	if err != nil {
+		return fmt.Errorf("factors: %w", err)
+	}
+	n, err := sqltx.Exec(ctx, t.db, `INSERT INTO passkeys (id, account, host, name, data, sign_count, created_at)
+		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), CAST($7 AS BIGINT) WHERE (SELECT count(*) FROM passkeys WHERE account = $2) < $8 ON CONFLICT (id) DO NOTHING`,
+		idOf(made.ID), who.ID, at.Host, nameOf(name), string(data), made.Authenticator.SignCount, t.now().UnixMilli(), MostPasskeys)
+	switch {
+	case err != nil:
+		return fmt.Errorf("factors: keep a passkey: %w", err)
+	case n == 0:
+		return ErrPasskey
+	}
+	return nil
+}
+
+// maxName is how long a passkey's name may be, in bytes.
+const maxName = 60
+
+func nameOf(name string) string {
+	if name = strings.TrimSpace(sqltx.Clean(name)); name == "" {
+		return "passkey"
+	}
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+}
+
+func idOf(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
+
+// RemovePasskey removes one, or is ErrUnknown.
+func (t *Table) RemovePasskey(ctx context.Context, account, id string) error {
+	return t.one(ctx, `DELETE FROM passkeys WHERE account = $1 AND id = $2`, account, sqltx.Clean(id))
+}
+
+// AskProof asks a browser for a passkey of this account or, without one, of anybody.
+func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Question, err error) {
+	w, err := at.relying()
+	if err != nil {
+		return q, err
+	}
+	options, asked, err := w.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	if err != nil {
+		return q, fmt.Errorf("factors: passkeys: %w", err)
+	}
+	return t.question(account, proving, options.Response, asked)
+}
+
+// Claims is whose passkey an answer claims to be of; false if we know none such. It proves
+// nothing: CheckPasskey does.
+func (t *Table) Claims(ctx context.Context, answer []byte) (who Owner, ok bool, err error) {
+	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
+	if err != nil {
+		return who, false, nil
+	}
+	err = t.db.QueryRowContext(ctx, `SELECT accounts.id, username FROM passkeys JOIN accounts ON accounts.id = account WHERE passkeys.id = $1`, idOf(parsed.RawID)).
+		Scan(&who.ID, &who.Name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return who, false, nil
+	}
+	if err != nil {
+		return who, false, fmt.Errorf("factors: whose passkey: %w", err)
+	}
+	return who, string(parsed.Response.UserHandle) == who.ID, nil
+}
+
+// CheckPasskey is nil if an answer proves that the account's passkey is there, and its
+// person: to what was asked with AskProof for this account, once. Otherwise it is
+// ErrPasskey or ErrCloned.
+func (t *Table) CheckPasskey(ctx context.Context, at Site, who Owner, askedFor, stateText string, answer []byte) error {
+	w, err := at.relying()
+	if err != nil {
+		return err
+	}
+	s, err := t.asked(askedFor, proving, stateText)
+	if err != nil {
+		return err
+	}
+	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
+	if err != nil {
+		return ErrPasskey
+	}
+	has, err := t.passkeys(ctx, who.ID)
+	if err != nil {
+		return err
+	}
+	theirs := owner{who, has}.at(at.Host)
+	_, used, err := w.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
+		if string(handle) != who.ID {
+			return nil, ErrPasskey
+		}
+		return theirs, nil
+	}, s.Asked, parsed)
+	if err != nil {
+		return ErrPasskey
+	}
+	return t.take(ctx, s, used)
+}
+
+// take uses an answer up. Two nodes may be shown the same one at once, and a passkey that
+// counts nothing (0) would be good for both: the challenge's row decides.
+func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) error {
+	now, refused := t.now().UnixMilli(), error(nil)
+	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+		refused = nil
+		if _, err := tx.ExecContext(ctx, `DELETE FROM passkey_answers WHERE expires_at < $1`, now); err != nil {
+			return err
+		}
+		n, err := sqltx.Exec(ctx, tx, `INSERT INTO passkey_answers (challenge, expires_at) VALUES ($1, $2) ON CONFLICT (challenge) DO NOTHING`,
+			s.Asked.Challenge, s.Until.UnixMilli())
+		if err != nil {
+			return err
+		}
+		count := used.Authenticator.SignCount
+		switch {
+		case n == 0:
+			refused = ErrPasskey
+			return nil
+		case used.Authenticator.CloneWarning:
+			refused = ErrCloned
+		default:
+			data, err := json.Marshal(used)
+			if err != nil {
+				return err
+			}
+			n, err := sqltx.Exec(ctx, tx, `UPDATE passkeys SET data = $1, sign_count = $2, used_at = $3 WHERE id = $4 AND cloned_at = 0 AND (sign_count < $2 OR sign_count = 0 AND $2 = 0)`,
+				string(data), int64(count), now, idOf(used.ID))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				refused = ErrCloned
+			}
+		}
+		if refused != nil {
+			_, err = tx.ExecContext(ctx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2 AND cloned_at = 0`, now, idOf(used.ID))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("factors: taking a passkey's answer: %w", err)
+	}
+	return refused
+}
+
+func (t *Table) passkeys(ctx context.Context, account string) (all []Passkey, err error) {
+	err = sqltx.Each(ctx, t.db, func(rows *sql.Rows) error {
+		var one Passkey
+		var data string
+		var created, used, cloned int64
+		if err := rows.Scan(&one.ID, &one.Host, &one.Name, &data, &created, &used, &cloned); err != nil {
+			return err
+		}
+		one.Created, one.Used, one.Cloned = moment(created), moment(used), moment(cloned)
+		if err := json.Unmarshal([]byte(data), &one.record); err != nil {
+			return fmt.Errorf("the record of a passkey cannot be read: %w", err)
+		}
+		all = append(all, one)
+		return nil
+	}, `SELECT id, host, name, data, created_at, used_at, cloned_at FROM passkeys WHERE account = $1 ORDER BY created_at, id`, account)
+	if err != nil {
+		return nil, fmt.Errorf("factors: passkeys: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,65 @@
+package factors
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"authguard/internal/sqltx"
+)
+
+const (
+	// RecoveryCodes is how many there are at first.
+	RecoveryCodes = 10
+	// recoveryLetters are 80 bits: nobody tries those, with the key or without.
+	recoveryLetters = 16
+)
+
+// NewRecovery gives an account new recovery codes in place of all it had. They are kept
+// nowhere: show them once.
+func (t *Table) NewRecovery(ctx context.Context, account string) (codes []string, err error) {
+	for range RecoveryCodes {
+		letters := strings.ToLower(rand.Text())
+		codes = append(codes, letters[:4]+"-"+letters[4:8]+"-"+letters[8:12]+"-"+letters[12:recoveryLetters])
+	}
+	err = sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM recovery_codes WHERE account = $1`, account); err != nil {
+			return err
+		}
+		for _, code := range codes {
+			_, err := tx.ExecContext(ctx, `INSERT INTO recovery_codes (code_hash, account, created_at) VALUES ($1, $2, $3)`,
+				t.digest(account, strings.ReplaceAll(code, "-", "")), account, t.now().UnixMilli())
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("factors: recovery codes: %w", err)
+	}
+	return codes, nil
+}
+
+// takeRecovery reports whether a code is the account's, and uses it up.
+func (t *Table) takeRecovery(ctx context.Context, account, code string) (bool, error) {
+	if len(code) != recoveryLetters {
+		return false, nil
+	}
+	n, err := sqltx.Exec(ctx, t.db, `DELETE FROM recovery_codes WHERE code_hash = $1 AND account = $2`, t.digest(account, strings.ToLower(code)), account)
+	if err != nil {
+		return false, fmt.Errorf("factors: taking a recovery code: %w", err)
+	}
+	return n == 1, nil
+}
+
+func (t *Table) digest(account, code string) string {
+	h := hmac.New(sha256.New, t.codeKey)
+	h.Write([]byte(account + "\x00" + code))
+	return hex.EncodeToString(h.Sum(nil))
+}

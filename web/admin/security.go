@@ -1,0 +1,210 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/factors"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// securityRoutes adds the administrator's own page, and what it posts.
+func (s *Site) securityRoutes(e *echo.Echo) {
+	e.GET("/security", s.own(s.securityPage))
+	e.POST("/security/again", s.own(s.signInAgain))
+	e.POST("/security/app", s.mine(s.enrolApp))
+	e.POST("/security/app/confirm", s.mine(s.confirmApp, "otp"))
+	e.POST("/security/app/remove", s.mine(s.removeApp))
+	e.POST("/security/passkeys/ask", s.own(s.askNewPasskey))
+	e.POST("/security/passkeys", s.mine(s.addPasskey, "assertion", "state", "name"))
+	e.POST("/security/passkeys/remove", s.mine(s.removePasskey, "id"))
+	e.POST("/security/recovery", s.mine(s.newRecovery))
+	e.POST("/security/sessions/end", s.own(s.endSession))
+	e.POST("/security/sessions/others", s.own(s.endOthers))
+}
+
+// securityPage is GET /security; with ?setup=app it shows the secret of an app that waits
+// for its code.
+func (s *Site) securityPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	v := pages.SecurityView{Admin: around}
+	if c.QueryParam("setup") == "app" && s.fresh(session) {
+		v.App, err = s.Control.EnrollingTOTP(c.Request().Context(), session.Account)
+		if err != nil && !errors.Is(err, factors.ErrUnknown) {
+			return err
+		}
+	}
+	return s.showSecurity(c, session, v)
+}
+
+func (s *Site) showSecurity(c echo.Context, session *web.Session, v pages.SecurityView) (err error) {
+	ctx := c.Request().Context()
+	if v.Kept, err = s.Control.Factors(ctx, session.Account); err != nil {
+		return err
+	}
+	running, err := s.Control.SessionsOf(ctx, session.Account.Account)
+	if err != nil {
+		return err
+	}
+	for _, one := range running {
+		v.Sessions = append(v.Sessions, pages.OwnSession{Session: one, This: one.ID == session.ID})
+	}
+	v.Fresh, v.Lacks = s.fresh(session), s.lacks(session)
+	at, ok := s.Login.Edge.Site(c.Request())
+	v.PasskeysHere, v.PasskeysAt = ok, at.Elsewhere
+	page, err := pages.RenderSecurity(v)
+	return web.WritePage(c, http.StatusOK, page, err)
+}
+
+// An ownChange changes how somebody signs in. What it returns is said on the page; codes
+// are shown this once.
+type ownChange func(c echo.Context, session *web.Session, f web.Form) (say string, codes []string, err error)
+
+// mine carries a change out for whoever has just signed in.
+func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
+	return s.own(func(c echo.Context, session *web.Session) error {
+		f, err := readForm(c, session, names...)
+		if err != nil {
+			return err
+		}
+		if !s.fresh(session) {
+			return s.say(c, session, pages.Notice{Bad: true, Text: "Nothing was changed. " + againWords})
+		}
+		text, codes, err := do(c, session, f)
+		notice := pages.Notice{Text: text}
+		if err != nil {
+			if notice, err = s.failed(c, err); err != nil {
+				return err
+			}
+		}
+		if len(codes) > 0 {
+			v := pages.SecurityView{Admin: s.around(c, session, "/security"), Codes: codes}
+			v.Notice = notice
+			return s.showSecurity(c, session, v)
+		}
+		if text == setUpApp && !notice.Bad {
+			return c.Redirect(http.StatusSeeOther, "/security?setup=app")
+		}
+		return s.say(c, session, notice)
+	})
+}
+
+// againWords say what to do about a session that is not fresh.
+const againWords = "It is more than ten minutes since you signed in: sign in again first."
+
+// say shows a notice on the page.
+func (s *Site) say(c echo.Context, session *web.Session, n pages.Notice) error {
+	if err := s.note(session, n); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/security")
+}
+
+// signInAgain is POST /security/again: the whole login once more, and back.
+func (s *Site) signInAgain(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session)
+	if err != nil {
+		return err
+	}
+	if err := s.Login.Sessions.End(c, s.Login.Edge.Client(c.Request())); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/login?next="+url.QueryEscape(web.LocalPath(f["back"])))
+}
+
+// setUpApp is what enrolApp returns: the page with the secret is next.
+const setUpApp = "set up"
+
+func (s *Site) enrolApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
+	_, err := s.Control.EnrolTOTP(c.Request().Context(), session.Account)
+	return setUpApp, nil, err
+}
+
+func (s *Site) confirmApp(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
+	codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, f["otp"])
+	if err == nil {
+		err = s.Login.Sessions.Prove(session, true)
+	}
+	return "Your app is set up. From now on you need a code of it to sign in.", codes, err
+}
+
+func (s *Site) removeApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
+	return "The app is removed.", nil, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
+}
+
+// askNewPasskey is POST /security/passkeys/ask: what the browser is to ask for.
+func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
+	if _, err := readForm(c, session); err != nil {
+		return err
+	}
+	at, ok := s.Login.Edge.Site(c.Request())
+	switch {
+	case !s.fresh(session):
+		return web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+	case !ok:
+		return web.Invalid("passkeys need a name: open the administration as one of admin.hosts or as localhost")
+	}
+	q, err := s.Control.AskNewPasskey(c.Request().Context(), at.Site, session.Account)
+	if err != nil {
+		return problemOf(err)
+	}
+	return c.JSON(http.StatusOK, q)
+}
+
+// freshRequired is the problem of a session that is too old for what it asks.
+const freshRequired = "fresh-login-required"
+
+func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
+	at, _ := s.Login.Edge.Site(c.Request())
+	codes, err := s.Control.AddPasskey(c.Request().Context(), who(session), at.Site, session.Account, f["name"], f["state"], []byte(f["assertion"]))
+	if err == nil {
+		err = s.Login.Sessions.Prove(session, true)
+	}
+	return "The passkey is added. It signs you in, with your password or without.", codes, err
+}
+
+func (s *Site) removePasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
+	return "The passkey is removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, f["id"])
+}
+
+func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
+	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
+	return "These are your recovery codes. All older ones are void.", codes, err
+}
+
+// endSession is POST /security/sessions/end. Ending asks for nothing but the session: it
+// is what somebody does in a hurry.
+func (s *Site) endSession(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session, "id")
+	if err != nil {
+		return err
+	}
+	notice := pages.Notice{Text: "That session has ended."}
+	if err := s.Control.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"]); err != nil {
+		if notice, err = s.failed(c, err); err != nil {
+			return err
+		}
+	}
+	if f["id"] == session.ID {
+		return c.Redirect(http.StatusSeeOther, "/login?signed-out=1")
+	}
+	return s.say(c, session, notice)
+}
+
+// endOthers is POST /security/sessions/others.
+func (s *Site) endOthers(c echo.Context, session *web.Session) error {
+	if _, err := readForm(c, session); err != nil {
+		return err
+	}
+	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID); err != nil {
+		return err
+	}
+	return s.say(c, session, pages.Notice{Text: "Every other session of yours has ended."})
+}

@@ -1,0 +1,353 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/captchamode/challenge"
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/factors"
+	"authguard/web/client"
+	"authguard/web/pages"
+)
+
+// Second asks for a second factor once the password was right, and lets a passkey stand
+// for both.
+//
+// A code is six digits, so guessing one is guessing a password: each is an attempt of its
+// own, charged before it is looked at (R1), under the same limits of the account, the
+// address and the place. The attempt of the right password is taken back, as that of
+// every right one is, and remembers no place: the second does.
+type Second struct {
+	Factors *factors.Table
+	// Waiting are those whose password was right. They open nothing.
+	Waiting *Sessions
+	// Tell puts on record what was done with an account's second factor.
+	Tell func(ctx context.Context, account, what string)
+}
+
+// What Tell is told.
+const (
+	RecoveryUsed  = "recovery-code-used"
+	PasskeyCopied = "passkey-copied"
+)
+
+// SecondLifetime is how long a right password waits for the second factor.
+const SecondLifetime = 5 * time.Minute
+
+// asks reports whether the password alone does not let an account in.
+func (s *Second) asks(ctx context.Context, login accounts.Login) (bool, error) {
+	has, err := s.Factors.Of(ctx, login.ID)
+	return has.Any(), err
+}
+
+// A Site is where a browser has called this listener, as passkeys know it.
+type Site struct {
+	factors.Site
+	Elsewhere string // where passkeys work, if not here and if that is known
+}
+
+// Site is false where there can be no passkeys: they belong to a name, and an IP address
+// is none (WebAuthn, section 5.1.2). A browser has them over TLS and at localhost only.
+// Names are those by which Local lets the listener be called, so that none that a stranger
+// sends becomes an origin of ours.
+func (e *Edge) Site(r *http.Request) (s Site, ok bool) {
+	name, port := hostName(r.Host), ""
+	if _, given, err := net.SplitHostPort(r.Host); err == nil {
+		port = ":" + given
+	}
+	s.Host = name
+	s.Origins = []string{"https://" + name + port}
+	switch {
+	case name == "localhost":
+		s.Origins = append(s.Origins, "http://"+name+port)
+		return s, true
+	case e.named(name):
+		return s, true
+	}
+	if a, err := netip.ParseAddr(name); err == nil && a.IsLoopback() {
+		s.Elsewhere = "http://localhost" + port
+	}
+	return s, false
+}
+
+func (e *Edge) named(name string) bool {
+	set := e.hosts.Load()
+	return set != nil && slices.ContainsFunc(*set, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+func (l *Login) secondRoutes(e *echo.Echo) {
+	e.GET("/login/second", l.secondPage)
+	e.POST("/login/second", l.second)
+	e.POST("/login/second/ask", l.askPasskey)
+	e.POST("/login/passkey", l.passkey)
+	e.POST("/login/passkey/ask", l.askAnyPasskey)
+}
+
+// askSecond answers a right password where more is needed. It writes as much as a login
+// and as a wrong password do (R27).
+func (l *Login) askSecond(t *try, login accounts.Login) (err error) {
+	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
+	t.waiting, err = l.Second.Waiting.start(t, t.client, login, false)
+	l.settle(t, guard.Withdrawn)
+	if err != nil {
+		t.waiting = nil
+		return l.overloaded(t, l.Unchecked(t, err))
+	}
+	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
+	l.Log.Info("the password was right; the second factor is asked for", "account", login.Account, "address", t.client.Address)
+	next := l.next(t.form["next"])
+	switch {
+	case WantsJSON(t.Request()):
+		return Problem{
+			Type: "second-factor-required", Title: "This account has a second factor", Status: http.StatusUnauthorized,
+			Detail: "send the code as otp to /login/second, with the cookies of this answer",
+		}.Write(t.Response())
+	case t.decision.Passed: // the one-time code is needed again, and is kept on the page alone
+		page, err := l.drawSecond(t, l.view(t, next))
+		return WritePage(t, http.StatusOK, page, err)
+	case next != "/":
+		return t.Redirect(http.StatusSeeOther, "/login/second?next="+url.QueryEscape(next))
+	}
+	return t.Redirect(http.StatusSeeOther, "/login/second")
+}
+
+// secondPage is GET /login/second.
+func (l *Login) secondPage(c echo.Context) (err error) {
+	t := &try{Context: c, client: l.Edge.Client(c.Request()), form: Form{}}
+	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
+		return err
+	}
+	if t.waiting == nil {
+		return c.Redirect(http.StatusSeeOther, "/login")
+	}
+	view := l.view(c, c.QueryParam("next"))
+	ahead, err := l.ahead(c.Request(), t.client)
+	if err != nil {
+		return err
+	}
+	if view.Challenge = l.shown(c, ahead); ahead != nil {
+		view.Message = pages.Message{Kind: pages.ChallengeAhead, Why: pages.WhySite}
+	}
+	page, err := l.drawSecond(t, view)
+	return WritePage(c, http.StatusOK, page, err)
+}
+
+// drawSecond draws the page for whoever waits.
+func (l *Login) drawSecond(t *try, view pages.LoginView) ([]byte, error) {
+	has, err := l.Second.Factors.Of(t.Request().Context(), t.waiting.Account.ID)
+	if err != nil {
+		return nil, err
+	}
+	v := pages.SecondView{LoginView: view, CSRF: t.waiting.CSRF, Code: t.form["code"], App: has.TOTP != nil, Recovery: has.Recovery > 0}
+	v.Username = t.waiting.Account.Account
+	at, _ := l.Edge.Site(t.Request())
+	for _, one := range has.Passkeys {
+		if !one.Cloned.IsZero() {
+			continue
+		}
+		if one.Host == at.Host {
+			v.Passkey = true
+		} else {
+			v.PasskeyHost = one.Host
+		}
+	}
+	return pages.RenderSecond(v)
+}
+
+// second is POST /login/second: a code of the app, a recovery code or a passkey's answer.
+func (l *Login) second(c echo.Context) (err error) {
+	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	if t.waiting, err = l.Second.Waiting.Get(c); err != nil {
+		return err
+	}
+	if t.waiting == nil {
+		if WantsJSON(c.Request()) {
+			return Problem{Type: "unauthorized", Title: "The password comes first", Status: http.StatusUnauthorized, Detail: "send name and password to /login"}
+		}
+		return c.Redirect(http.StatusSeeOther, "/login")
+	}
+	if t.form, err = ReadForm(c, "otp", "assertion", "state", "csrf", "captcha_id", "captcha_answer", "captcha_work", "code", "next"); err != nil {
+		return err
+	}
+	if !SentJSON(c.Request()) && !t.waiting.ValidCSRF(t.form["csrf"]) {
+		return c.Redirect(http.StatusSeeOther, "/login/second")
+	}
+	t.form["username"] = t.waiting.Account.Account
+	if strings.TrimSpace(t.form["otp"]) == "" && t.form["assertion"] == "" {
+		return l.invalid(t, Unusable(http.StatusBadRequest, "problem.no-second"))
+	}
+	who := factors.Owner{ID: t.waiting.Account.ID, Name: t.waiting.Account.Account}
+	return l.prove(t, pages.SecondWrong, func(ctx context.Context) (bool, error) {
+		if t.form["assertion"] != "" {
+			return l.proves(t, who, who.ID)
+		}
+		ok, recovery, err := l.Second.Factors.Check(ctx, who.ID, strings.TrimSpace(t.form["otp"]))
+		if ok && recovery {
+			l.Second.Tell(ctx, who.Name, RecoveryUsed)
+		}
+		return ok, err
+	})
+}
+
+// passkey is POST /login/passkey: a passkey in place of name and password.
+func (l *Login) passkey(c echo.Context) (err error) {
+	t := &try{Context: c, client: l.Edge.Client(c.Request())}
+	if t.form, err = ReadForm(c, "assertion", "state", "captcha_id", "captcha_answer", "captcha_work", "code", "next"); err != nil {
+		return l.malformed(t, err)
+	}
+	who, known, err := l.Second.Factors.Claims(c.Request().Context(), []byte(t.form["assertion"]))
+	if err != nil {
+		return l.overloaded(t, l.Unchecked(t, err))
+	}
+	if !known { // it counts for the address, like an attempt without a name
+		t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Door: l.Door})
+		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
+			return l.stopped(t)
+		}
+		return l.unproved(t, pages.PasskeyWrong)
+	}
+	t.form["username"] = who.Name
+	return l.prove(t, pages.PasskeyWrong, func(context.Context) (bool, error) { return l.proves(t, who, "") })
+}
+
+// proves reports whether a passkey's answer is the account's, to what was asked of askedOf.
+func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) {
+	at, ok := l.Edge.Site(t.Request())
+	if !ok {
+		return false, nil
+	}
+	ctx := t.Request().Context()
+	err := l.Second.Factors.CheckPasskey(ctx, at.Site, who, askedOf, t.form["state"], []byte(t.form["assertion"]))
+	if errors.Is(err, factors.ErrCloned) {
+		l.Second.Tell(ctx, who.Name, PasskeyCopied)
+	}
+	if errors.Is(err, factors.ErrPasskey) || errors.Is(err, factors.ErrCloned) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// noteSecond is told with a failed attempt: whoever came so far has the password.
+const noteSecond = "wrong second factor; the password was right"
+
+// prove is one attempt to show a second factor, or a passkey for both, from the guard's
+// decision to the answer: what attempt and check are for a password.
+func (l *Login) prove(t *try, wrong pages.MessageKind, look func(context.Context) (bool, error)) (err error) {
+	ctx := t.Request().Context()
+	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
+		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
+		Pass:  t.form["code"], Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+	}) // without a fingerprint: the same code again is another guess (R28 is about passwords)
+	switch {
+	case err != nil:
+		if !gone(t) {
+			l.Log.Error("attempt could not be decided", "error", err)
+		}
+		return l.overloaded(t, time.Second)
+	case !t.decision.Checks():
+		return l.stopped(t)
+	case l.failed() != nil:
+		l.settle(t, guard.Abandoned)
+		return l.overloaded(t, time.Second)
+	}
+	var login accounts.Login
+	right := false
+	if t.decision.Action == guard.Proceed {
+		right, err = look(ctx)
+	}
+	if err == nil && right {
+		login, right, err = l.letIn(ctx, t.form["username"])
+	}
+	ok := right && !t.decision.Insufficient
+	if err == nil {
+		err = l.writeProved(t, login, ok)
+	}
+	outcome := guard.OutcomeOf(right)
+	if err != nil {
+		outcome = guard.Abandoned
+	} else if !right && t.waiting != nil {
+		t.decision.Ticket.Note = noteSecond
+	}
+	l.settle(t, outcome)
+	switch {
+	case err != nil:
+		return l.overloaded(t, l.Unchecked(t, err))
+	case !ok:
+		return l.unproved(t, wrong)
+	}
+	return l.welcome(t, login)
+}
+
+// letIn is the account once more: it may have been disabled meanwhile.
+func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, error) {
+	login, found, err := l.Passwords.Source.FindForLogin(ctx, name)
+	if err != nil {
+		return login, false, fmt.Errorf("web: looking the account up: %w", err)
+	}
+	return login, found && login.Password.Usable && l.opensTo(login), nil
+}
+
+// writeProved is write for a second factor. The session of who waited ends.
+func (l *Login) writeProved(t *try, login accounts.Login, ok bool) error {
+	if !ok {
+		return l.write(t, login, false)
+	}
+	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
+	if err := l.Sessions.StartProved(t, t.client, login); err != nil {
+		return err
+	}
+	if t.waiting == nil {
+		return nil
+	}
+	return l.Second.Waiting.End(t, t.client)
+}
+
+// unproved is 401.
+func (l *Login) unproved(t *try, kind pages.MessageKind) (err error) {
+	p := Problem{Type: WrongCredentials, Title: "That did not match", Status: http.StatusUnauthorized}
+	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
+		return err
+	}
+	return l.answer(t, p, pages.Message{Kind: kind})
+}
+
+// askPasskey is POST /login/second/ask: what the browser is to ask its passkeys.
+func (l *Login) askPasskey(c echo.Context) error {
+	waiting, err := l.Second.Waiting.Get(c)
+	if err != nil {
+		return err
+	}
+	if waiting == nil {
+		return Problem{Type: "unauthorized", Title: "The password comes first", Status: http.StatusUnauthorized}
+	}
+	return l.question(c, waiting.Account.ID)
+}
+
+// askAnyPasskey is POST /login/passkey/ask. It names nobody: which passkeys there are the
+// browser knows.
+func (l *Login) askAnyPasskey(c echo.Context) error { return l.question(c, "") }
+
+func (l *Login) question(c echo.Context, account string) error {
+	at, ok := l.Edge.Site(c.Request())
+	if !ok {
+		return Invalid("passkeys need a name and TLS, or localhost: open the administration as one of admin.hosts or as localhost")
+	}
+	q, err := l.Second.Factors.AskProof(c.Request().Context(), at.Site, account)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, q)
+}
