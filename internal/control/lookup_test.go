@@ -42,9 +42,10 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
-		for _, name := range []string{"ann", "bob", "off", "must", "quiet", "hit"} {
+		for _, name := range []string{"ann", "bob", "off", "user", "quiet", "hit"} {
 			d.user(t, name, "")
 		}
+		_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: "must", Password: "long enough", Role: accounts.Admin})
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -52,7 +53,9 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 			}
 		}
 		must(d.Disable(t.Context(), "admin:eve", "off"))
+		must(err)
 		must(d.SetPassword(t.Context(), "admin:eve", "must", "long enough too", true))
+		must(d.SetPassword(t.Context(), "admin:eve", "user", "long enough too", true))
 		const home, cafe = "192.0.2.1", "198.51.100.7"
 		d.w.Right(t, "bob", home)
 		says := func(account, address, said, next string) {
@@ -68,6 +71,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		says("nobody", "", "There is no account with this name.", "how the name is spelt")
 		says("off", "", "has been disabled", "enable it under Accounts")
 		says("must", "", "one-time one", "new one under Accounts")
+		says("user", "", "Nothing stands in your way now: the next try", "try now") // the public door asks no user to choose another
 		says("quiet", "", "Nothing stands in your way now: the next try", "try now")
 		says("bob", "", "the last try, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
 		says("", cafe, "Nothing stands against your address", "Ask for the user name")
@@ -89,7 +93,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		}
 		says("bob", "", "Where you have signed in before it works as ever.", "one-time code")
 		says("bob", home, "Nothing stands in your way now", "")
-		_, err := d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: lists.Block, For: 2 * time.Hour})
+		_, err = d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: lists.Block, For: 2 * time.Hour})
 		must(err)
 		says("ann", cafe, "blocked the address that you come from for another 2 hours", "take the block off")
 		if l := d.lookUp(t, "", cafe); l.Entry == nil || l.Entry.Prefix.String() != "198.51.100.0/24" {

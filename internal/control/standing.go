@@ -13,7 +13,7 @@ import (
 const (
 	Active     = "active"
 	Disabled   = "disabled"
-	MustChange = "must-change" // its password is good for choosing another one only
+	MustChange = "must-change" // an administrator's, whose password is good for choosing another one only
 	NoAccount  = "none"
 	NotKnown   = "not-known" // who keeps the accounts cannot be asked
 )
@@ -77,7 +77,7 @@ func stateOf(a accounts.Account) string {
 	switch {
 	case a.Disabled:
 		return Disabled
-	case a.MustChange:
+	case a.MustChange && a.Role == accounts.Admin: // the public door lets users in with theirs
 		return MustChange
 	}
 	return Active

@@ -41,8 +41,8 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 }
 
 // SetPassword gives an account a new password, ends its sessions and forgets
-// its places and devices (R14). With mustChange the password is good for
-// choosing another one only. Errors are those of accounts.Table.SetPassword.
+// its places and devices (R14). With mustChange an administrator's password is good
+// for choosing another one only. Errors are those of accounts.Table.SetPassword.
 func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool) error {
 	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
 		return err

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","email":"ann@example.org","password":"long enough"}`, nil)
-	o.mustAsk(t, "POST", "/api/users", `{"username":"new","password":"long enough","must_change":true}`, nil)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"new","password":"long enough","must_change":true,"role":"admin"}`, nil)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"fresh","password":"long enough","must_change":true}`, nil)
 	o.mustAsk(t, "POST", "/api/users", `{"username":"off","password":"long enough"}`, nil)
 	o.mustAsk(t, "POST", "/api/users/disable", `{"username":"off"}`, nil)
 	o.mustAsk(t, "POST", "/api/lists", `{"cidr":"203.0.113.0/24","verdict":"block"}`, nil)
@@ -50,6 +52,9 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 	golden("delayed", "account=bob&address=2001:db8::1")
 	golden("unknown", "account=nobody&address=198.51.100.1")
 	golden("must-change", "account=new")
+	if _, got := o.ask(t, "GET", "/api/explain?account=fresh", "", nil); strings.Contains(got, "choosing another") {
+		t.Errorf("the public door asks no user to choose another password, but %s", got)
+	}
 	golden("disabled", "account=off")
 	golden("blocked", "account=ann&address=203.0.113.1")
 	golden("allowed", "account=ann&address=203.0.113.9")
