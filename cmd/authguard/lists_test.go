@@ -136,6 +136,6 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if err := json.Unmarshal([]byte(s.must("--json", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
 		t.Errorf("--json: %+v, %v", all, err)
 	}
-	s.fails("name an address or range", "allow")
+	s.fails("expected an address or range", "allow")
 	s.fails("--force is for one range", "block", "--file", file, "--force")
 }
