@@ -262,6 +262,10 @@ func TestSupportLetsACallerInInABrowser(t *testing.T) {
 		return strings.Contains(b.text(), "127.81.0.1")
 	})
 	b.picture("look-up-refused")
+	b.goTo(s.admin + "/lists")
+	b.picture("lists-empty")
+	b.imports(s, "127.90.0.0/24 scanner =cmd()\n300.1.2.3 <img src=x onerror=alert(1)>\n2001:db8::/48 \u202eexe.gpj\n", "lists-plan")
+	b.picture("lists")
 	b.withoutScripts()
 	b.goTo(s.admin + "/")
 	b.do("looking up", chromedp.SendKeys(".find input[name=q]", "alice"), chromedp.Click(".find button"), chromedp.WaitVisible(".verdict"))
@@ -282,6 +286,32 @@ func TestSupportLetsACallerInInABrowser(t *testing.T) {
 	}
 	b.do("taking it off", chromedp.Click("button[value=none]"))
 	b.until("it to be off the list", `document.body.innerText.includes("Taken off the list: 127.80.0.1")`)
+	b.imports(s, "127.91.0.0/24\nnobody's range\n", "")
+	if got := from("127.91.0.9").login(t, s, "bob", "wrong").status; got != http.StatusTooManyRequests {
+		t.Errorf("from a range that was imported: %d", got)
+	}
+}
+
+// imports has the page of the lists import a file with a bad line, which it names first.
+func (b *tab) imports(s *server, lines, picture string) {
+	b.t.Helper()
+	file := filepath.Join(b.t.TempDir(), "ranges.txt")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.goTo(s.admin + "/lists")
+	b.do("importing a file", chromedp.SetUploadFiles("#file", []string{file}), chromedp.Click("#add button[type=submit]"), chromedp.WaitVisible("#plan"))
+	if page := b.text(); !strings.Contains(page, "1 bad line") || !strings.Contains(page, "Line 2") {
+		b.t.Errorf("the bad line is not named:\n%s", page)
+	}
+	if picture != "" {
+		b.picture(picture)
+	}
+	first, _, _ := strings.Cut(lines, " ")
+	b.do("leaving it out", chromedp.Click("#plan form.go button"), chromedp.WaitVisible("table.entries"))
+	if page := b.text(); !strings.Contains(page, strings.TrimSpace(strings.Split(first, "\n")[0])) {
+		b.t.Errorf("the range is not there:\n%s", page)
+	}
 }
 
 func TestLoginThroughProofOfWorkInABrowser(t *testing.T) {
