@@ -34,6 +34,18 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 	if err := json.Unmarshal([]byte(list), &listed); err != nil || len(listed.Tokens) != 2 || listed.Tokens[1].Realm != "gold" || strings.Contains(list, "authguard_") {
 		t.Errorf("listed: %s %v", list, err)
 	}
+	manages := add("manages", "--scopes", "read,lists,accounts,mode,unlock,alerts,policy,admin")
+	api := func(token string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin+"/api/overview", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		return from("127.0.0.1").do(t, r).status
+	}
+	if a, b, c, d := begin(manages), api(manages), api(shop), api(gold); a != 401 || b != 200 || c != 401 || d != 401 {
+		t.Errorf("the administration's token is answered %d at the public door and %d at its own, and the decision API's there %d and %d", a, b, c, d)
+	}
 	s.fails("has a token of this name", "token", "add", "shop")
 	s.fails("1 to 64 letters", "token", "add", "my shop")
 	s.fails("there is no realm", "token", "add", "x", "--realm", "silver")

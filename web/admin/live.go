@@ -103,7 +103,7 @@ func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts
 	if err != nil {
 		return []byte(": the session cannot be read now\n\n"), sent, true
 	}
-	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.choose(c) != nil {
+	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.lacks(session) || s.choose(c) != nil {
 		return []byte("event: ended\ndata:\n\n"), nil, false
 	}
 	parts, err = pages.RenderLive(s.now(c, s.around(c, session, "/"), s.of(c).Glance))
