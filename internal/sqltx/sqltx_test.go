@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"authguard/internal/database/databasetest"
@@ -50,31 +49,55 @@ func TestADeadlockIsNoError(t *testing.T) {
 	if _, err := db.Exec(`INSERT INTO changes (name, version) VALUES ('a', 0), ('b', 0)`); err != nil {
 		t.Fatal(err)
 	}
-	var all, first sync.WaitGroup
-	var begun atomic.Int64
-	first.Add(2)
+	// Both look for a deadlock after a while, and on a busy machine at the same
+	// moment: then both are given up. Only the first looks here.
+	looks := []string{"10ms", "1h"}
+	var all, locked sync.WaitGroup
+	var begun [2]int
+	locked.Add(2)
+	committed := make(chan struct{})
 	for n := range 2 {
 		all.Go(func() {
 			err := sqltx.Run(t.Context(), db, func(tx *sql.Tx) error {
+				if begun[n]++; begun[n] > 1 {
+					<-committed // with what the other waited for
+					return errors.Join(bump(tx, n), bump(tx, 1-n))
+				}
+				if _, err := tx.Exec(`SET LOCAL deadlock_timeout = '` + looks[n] + `'`); err != nil {
+					return err
+				}
 				if err := bump(tx, n); err != nil {
 					return err
 				}
-				if begun.Add(1) <= 2 {
-					first.Done()
-					first.Wait() // each holds one row now
+				locked.Done()
+				locked.Wait()
+				for n == 0 && !waits(t, db) { // it looks once
 				}
 				return bump(tx, 1-n)
 			})
 			if err != nil {
 				t.Error(err)
 			}
+			if n == 1 {
+				close(committed)
+			}
 		})
 	}
 	all.Wait()
 	var sum int
-	if err := db.QueryRow(`SELECT SUM(version) FROM changes`).Scan(&sum); err != nil || sum != 4 || begun.Load() != 3 {
-		t.Errorf("%d (%v) in %d tries, want 4 in 3", sum, err, begun.Load())
+	if err := db.QueryRow(`SELECT SUM(version) FROM changes`).Scan(&sum); err != nil || sum != 4 || begun != [2]int{2, 1} {
+		t.Errorf("%d (%v) in %v tries, want 4 in [2 1]", sum, err, begun)
 	}
+}
+
+// waits reports whether a transaction waits for a row.
+func waits(t *testing.T, db *sql.DB) (yes bool) {
+	t.Helper()
+	err := db.QueryRow(`SELECT COUNT(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&yes)
+	if err != nil {
+		t.Error(err)
+	}
+	return yes || err != nil
 }
 
 func bump(tx *sql.Tx, n int) error {
