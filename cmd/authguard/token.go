@@ -22,7 +22,7 @@ type tokenCmd struct {
 type tokenAddCmd struct {
 	realmFlag
 	Name   string   `arg:"" help:"What it is called: who asks with it."`
-	Scopes []string `help:"Make it one for the administration's API, which may do this and no more: read, unlock, lists, accounts, mode, alerts, policy, admin." placeholder:"SCOPE,…"`
+	Scopes []string `help:"Make it one for the administration's API, which may do this and no more: read, unlock, lists, accounts, groups, mode, alerts, policy, admin. With --realm it is good in that realm alone, else in all." placeholder:"SCOPE,…"`
 	For    string   `help:"How long one with scopes is good, such as 30d; at most 366d, 90d if nothing is said."`
 }
 
@@ -53,7 +53,7 @@ func (tokenListCmd) Run(g *globals) error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tREALM\tMADE\tBY\tSCOPES\tEXPIRES\tUSED")
 		for _, t := range answer.Tokens {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, t.Realm, at(t.CreatedAt), t.CreatedBy, scopes(t), at(t.ExpiresAt), at(t.UsedAt))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", t.Name, reach(t), at(t.CreatedAt), t.CreatedBy, scopes(t), at(t.ExpiresAt), at(t.UsedAt))
 		}
 		return w.Flush()
 	})
@@ -75,6 +75,14 @@ func at(moment time.Time) string {
 		return "-"
 	}
 	return moment.UTC().Format(time.RFC3339)
+}
+
+// reach is where a token is good.
+func reach(t tokens.Token) string {
+	if len(t.Scopes) > 0 && !t.Confined {
+		return "all"
+	}
+	return t.Realm
 }
 
 // scopes are what a token may do.

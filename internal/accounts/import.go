@@ -26,6 +26,8 @@ type ImportRequest struct {
 	File   io.Reader
 	Format Format
 	Size   int64 // of the file in bytes, for Progress; 0: not known
+	// Groupless makes a line that puts an account into groups a bad one.
+	Groupless bool
 	// Progress, if set, is called now and then, and at the end, with the number
 	// of bytes done. It runs in the importing goroutine.
 	Progress func(done, total int64)
@@ -47,6 +49,9 @@ func (t *Table) Import(ctx context.Context, request ImportRequest) (imported int
 	}
 	return s.rows, errors.Join(t.Refresh(ctx), t.count(ctx))
 }
+
+// errGroupless is of a line with groups where there may be none.
+var errGroupless = errors.New("groups need the scope groups")
 
 // A stage is the temporary table of one import. A temporary table belongs to
 // one connection and takes no lock that a login waits for.
@@ -118,6 +123,9 @@ func (s *stage) fill(ctx context.Context, request ImportRequest) error {
 	}
 	told := int64(0)
 	err := read(request.File, func(e entry, problem error) error {
+		if problem == nil && request.Groupless && len(e.groups) > 0 {
+			problem = errGroupless
+		}
 		err := s.take(ctx, e, problem)
 		if request.Progress != nil && (e.offset-told >= progressEvery || e.password != "") {
 			told = e.offset

@@ -10,6 +10,7 @@ import (
 	"authguard/internal/audit"
 	"authguard/internal/factors"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 )
 
 // An Administrator is an account that may use the administration, and how it signs in.
@@ -43,13 +44,20 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 	return all, nil
 }
 
-// IsAdministrator reports whether an account is one; false for one that is unknown.
-func (c *Control) IsAdministrator(ctx context.Context, name string) (bool, error) {
+// Held is the scope that a program needs to do anything to an account, beside the one for
+// what it does: whoever sets somebody's password can do all that this account may. None
+// for an account without power, and for one that is unknown.
+func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
 	account, err := c.config.Accounts.Get(ctx, name)
-	if errors.Is(err, accounts.ErrUnknown) {
-		return false, nil
+	switch {
+	case errors.Is(err, accounts.ErrUnknown):
+		return "", nil
+	case account.Role == accounts.Admin:
+		return tokens.Admin, err
+	case len(account.Groups) > 0:
+		return tokens.Groups, err
 	}
-	return account.Role == accounts.Admin, err
+	return "", err
 }
 
 // Factors are what an account signs in with beside its password.

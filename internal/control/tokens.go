@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"authguard/guard"
 	"authguard/internal/audit"
 	"authguard/internal/tokens"
 )
@@ -17,12 +16,9 @@ type NewToken struct {
 }
 
 // AddToken makes a token of the realm: of the decision API or, with scopes, of the
-// administration's. It is in force when AddToken returns, and within a second on the other
+// administration's, for all realms unless it is Confined to this one. It is in force when AddToken returns, and within a second on the other
 // nodes. Errors are those of tokens.Table.Add.
 func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked) (NewToken, error) {
-	if len(a.Scopes) > 0 && c.config.Realm != guard.DefaultRealm {
-		return NewToken{}, fmt.Errorf("%w: tokens with scopes are for all realms, as administrators are; make it without a realm", ErrAsked)
-	}
 	a.Realm, a.By = c.config.Realm, who
 	text, made, err := c.config.Tokens.Add(ctx, a, c.config.Now())
 	if err != nil {
@@ -30,7 +26,7 @@ func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked) (New
 	}
 	detail := ""
 	if len(made.Scopes) > 0 {
-		detail = fmt.Sprintf("scopes %s until %s", made.Scopes, made.ExpiresAt.UTC().Format(time.RFC3339))
+		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm", false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name, Detail: detail})
 }

@@ -36,12 +36,13 @@ const (
 type Scope string
 
 // The scopes. None contains another, but for Admin: who may do as administrators do could
-// give themselves the others.
+// give themselves the others. Groups adds to Accounts alone.
 const (
 	Read     Scope = "read"     // see everything but tokens and how administrators sign in
 	Unlock   Scope = "unlock"   // unlock, and forget places
 	Lists    Scope = "lists"    // change the allow and block lists
-	Accounts Scope = "accounts" // add and change accounts that are no administrators'
+	Accounts Scope = "accounts" // add and change accounts that are no administrators' and in no group
+	Groups   Scope = "groups"   // with Accounts: those in groups too, and who is in which
 	Mode     Scope = "mode"     // switch CAPTCHA mode
 	Alerts   Scope = "alerts"   // change and test alerts
 	Policy   Scope = "policy"   // switch limits between monitor and enforce
@@ -49,7 +50,12 @@ const (
 )
 
 // Scopes are all of them.
-func Scopes() []Scope { return []Scope{Read, Unlock, Lists, Accounts, Mode, Alerts, Policy, Admin} }
+func Scopes() []Scope {
+	return []Scope{Read, Unlock, Lists, Accounts, Groups, Mode, Alerts, Policy, Admin}
+}
+
+// OverAll are the scopes for what is of all realms, which no token of one realm has.
+func OverAll() []Scope { return []Scope{Lists, Alerts, Admin} }
 
 const (
 	// MaxLife is how long a token with scopes may be good, and Life how long it is if
@@ -67,7 +73,9 @@ var (
 	// ErrTaken says that the realm has a token of this name.
 	ErrTaken = errors.New("tokens: the name is taken")
 	// ErrScope says that a text is no scope.
-	ErrScope = errors.New("tokens: a scope is read, unlock, lists, accounts, mode, alerts, policy or admin")
+	ErrScope = errors.New("tokens: a scope is read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
+	// ErrOverAll says that a token of one realm is to do what is of all realms.
+	ErrOverAll = errors.New("tokens: lists, alerts and admin are over all realms: a token of one realm cannot have them")
 	// ErrLife says that a token is to be good for too long, or for no time.
 	ErrLife = errors.New("tokens: a token with scopes is good for a minute to 366 days")
 	// ErrUnknown says that the realm has no token of this name.
@@ -88,6 +96,9 @@ type Token struct {
 	ExpiresAt time.Time         `json:"expires,omitzero"`   // zero: never
 	UsedAt    time.Time         `json:"last_used,omitzero"` // of one with scopes; zero: never
 	Sum       [sha256.Size]byte `json:"-"`
+	// Confined says that one with scopes is good for its realm alone; otherwise it is for
+	// all. Those of the decision API are always their realm's.
+	Confined bool `json:"confined,omitempty"`
 	// Maker is the administrator by whom one with scopes was made: it is good for as long
 	// as that is one. Empty for a command on the server.
 	Maker string `json:"-"`
@@ -98,6 +109,7 @@ type Asked struct {
 	Realm, Name, By, Maker string
 	Scopes                 []Scope
 	For                    time.Duration // of one with scopes; 0 is Life
+	Confined               bool          // to Realm; of one with scopes
 }
 
 // Table is the api_tokens table. It is safe for concurrent use, also by several
@@ -108,21 +120,21 @@ type Table struct{ db *sql.DB }
 func New(db *sql.DB) *Table { return &Table{db} }
 
 // Add makes a token of a realm. The text is kept nowhere: show it once. Errors are ErrName,
-// ErrScope, ErrLife, ErrTaken and ErrMost.
+// ErrScope, ErrOverAll, ErrLife, ErrTaken and ErrMost.
 func (t *Table) Add(ctx context.Context, a Asked, now time.Time) (text string, made Token, err error) {
 	if err := a.check(); err != nil {
 		return "", Token{}, err
 	}
 	now = now.Truncate(time.Millisecond)
-	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: sqltx.Clean(a.By), CreatedAt: now, Scopes: a.Scopes, Maker: a.Maker}
+	made = Token{Realm: a.Realm, Name: a.Name, CreatedBy: sqltx.Clean(a.By), CreatedAt: now, Scopes: a.Scopes, Maker: a.Maker, Confined: a.Confined}
 	text = Prefix + rand.Text()
 	if len(a.Scopes) > 0 {
 		text, made.ExpiresAt = AdminPrefix+rand.Text(), now.Add(cmp.Or(a.For, Life))
 	}
 	made.Sum = sha256.Sum256([]byte(text))
-	err = t.change(ctx, ErrTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker, expires_at)
-		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT) WHERE (SELECT COUNT(*) FROM api_tokens) < $9 ON CONFLICT (realm, name) DO NOTHING`,
-		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker, milli(made.ExpiresAt), Most)
+	err = t.change(ctx, ErrTaken, `INSERT INTO api_tokens (token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, confined)
+		SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, CAST($8 AS BIGINT), CAST($9 AS BOOLEAN) WHERE (SELECT COUNT(*) FROM api_tokens) < $10 ON CONFLICT (realm, name) DO NOTHING`,
+		hex.EncodeToString(made.Sum[:]), a.Realm, a.Name, made.CreatedBy, now.UnixMilli(), joined(a.Scopes), a.Maker, milli(made.ExpiresAt), a.Confined, Most)
 	if errors.Is(err, ErrTaken) {
 		if all, failed := t.All(ctx); failed == nil && len(all) >= Most {
 			err = ErrMost
@@ -141,6 +153,9 @@ func (a *Asked) check() error {
 	for _, scope := range a.Scopes {
 		if !slices.Contains(Scopes(), scope) {
 			return ErrScope
+		}
+		if a.Confined && slices.Contains(OverAll(), scope) {
+			return ErrOverAll
 		}
 	}
 	if a.For != 0 && (len(a.Scopes) == 0 || a.For < time.Minute || a.For > MaxLife) {
@@ -212,7 +227,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		var one Token
 		var sum, scopes string
 		var created, expires, used int64
-		if err := rows.Scan(&sum, &one.Realm, &one.Name, &one.CreatedBy, &created, &scopes, &one.Maker, &expires, &used); err != nil {
+		if err := rows.Scan(&sum, &one.Realm, &one.Name, &one.CreatedBy, &created, &scopes, &one.Maker, &expires, &used, &one.Confined); err != nil {
 			return err
 		}
 		one.CreatedAt, one.ExpiresAt, one.UsedAt = moment(created), moment(expires), moment(used)
@@ -224,7 +239,7 @@ func (t *Table) each(ctx context.Context, add func(Token), which string, args ..
 		}
 		add(one)
 		return nil
-	}, `SELECT token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, used_at FROM api_tokens `+which, args...)
+	}, `SELECT token_hash, realm, name, created_by, created_at, scopes, maker, expires_at, used_at, confined FROM api_tokens `+which, args...)
 }
 
 func joined(scopes []Scope) string {

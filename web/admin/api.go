@@ -278,7 +278,7 @@ func problemOf(err error) (p web.Problem) {
 			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
 			Detail: "the realm has a token of this name; choose another name, or revoke that one first",
 		}
-	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope), errors.Is(err, tokens.ErrLife):
+	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope), errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, factors.ErrUnknown), errors.Is(err, sessions.ErrUnknown):
 		return asked(http.StatusNotFound, words(err))

@@ -38,6 +38,8 @@ type office struct {
 	*world.World
 	db       *sql.DB
 	control  *control.Control
+	config   control.Config // of control
+	hash     func(string) (string, error)
 	accounts *accounts.Table
 	listings *lists.Table
 	factors  *factors.Table
@@ -81,10 +83,12 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, quiet)
 	must(err)
-	o.control, err = control.New(control.Config{
+	o.hash = checker.Hash
+	o.config = control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
 		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
-	})
+	}
+	o.control, err = control.New(o.config)
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}
 	o.listen(t)

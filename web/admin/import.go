@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/tokens"
 	"authguard/web"
 )
 
@@ -38,7 +39,7 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 	}
 	write := startLines(c)
 	n, err := a.of(c).Import(c.Request().Context(), sender(c), accounts.ImportRequest{
-		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size,
+		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size, Groupless: !may(c, tokens.Groups),
 		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
 	})
 	write(a.finished(c, n, err))

@@ -50,6 +50,9 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	if q.Place && q.Account == "" {
 		return nil, web.Invalid("place needs an account: places belong to one")
 	}
+	if err := a.mayUnlock(c, q.Account); err != nil {
+		return nil, err
+	}
 	ctx := c.Request().Context()
 	if q.Event != "" {
 		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text})
@@ -73,6 +76,9 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 func (a *API) forget(c echo.Context, q subject) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.mayUnlock(c, q.Account); err != nil {
 		return nil, err
 	}
 	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,15 +66,15 @@ func (a *API) byToken(c echo.Context, text string) error {
 			Detail: "it is unknown, has expired or was revoked, its maker is no administrator any more, or it is one of the decision API",
 		}
 	}
-	needs := scopeFor(c.Request().Method, c.Path())
-	if needs == "" || !token.May(needs) {
-		return web.Problem{
-			Type: "scope", Title: "The token may not do this", Status: http.StatusForbidden,
-			Detail: "it needs the scope " + cmp.Or(string(needs), "of no token: only administrators who are signed in may") + "; this one has: " + spell(token.Scopes),
-		}
+	c.Set(grantKey, grant{token: &token, maker: token.Maker})
+	wants := scopeFor(c.Request().Method, c.Path())
+	if wants == "" {
+		return notBy(token, "no token may: only administrators who are signed in may do this")
+	}
+	if err := cmp.Or(needs(c, wants), confine(c, token)); err != nil {
+		return err
 	}
 	c.Set(whoKey, "token:"+token.Name)
-	c.Set(grantKey, grant{token: &token, maker: token.Maker})
 	return nil
 }
 
@@ -85,31 +86,84 @@ func spell(scopes []tokens.Scope) string {
 	return strings.Join(all, ", ")
 }
 
+// notBy refuses what a token may not do.
+func notBy(t tokens.Token, why string) error {
+	return web.Problem{Type: "scope", Title: "The token may not do this", Status: http.StatusForbidden, Detail: why + "; this one has: " + spell(t.Scopes)}
+}
+
+// may reports whether a request may do what a scope is for: all but a token's may.
+func may(c echo.Context, scope tokens.Scope) bool {
+	g, _ := c.Get(grantKey).(grant)
+	return g.token == nil || g.token.May(scope)
+}
+
+// needs refuses a token without a scope.
+func needs(c echo.Context, scope tokens.Scope) error {
+	if may(c, scope) {
+		return nil
+	}
+	return notBy(*c.Get(grantKey).(grant).token, "it needs the scope "+string(scope))
+}
+
+// ofRealm are the paths that are about one realm. What is elsewhere is of all realms, and
+// closed to a token of one: whoever adds a path says so here.
+var ofRealm = []string{
+	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit",
+}
+
+// confine keeps a token of one realm there. It names the realm in the request, so that no
+// path answers for the default one, or for all.
+func confine(c echo.Context, t tokens.Token) error {
+	if !t.Confined {
+		return nil
+	}
+	within := func(at string) bool { return c.Path() == at || strings.HasPrefix(c.Path(), at+"/") }
+	asked := c.Request().URL.Query()
+	switch all := asked["realm"]; {
+	case !slices.ContainsFunc(ofRealm, within):
+		return web.Problem{Type: "realm", Title: "The token is of one realm", Status: http.StatusForbidden, Detail: "this is of all realms; ask with a token that was made without a realm"}
+	case slices.ContainsFunc(all, func(name string) bool { return name != t.Realm }):
+		return web.Problem{Type: "realm", Title: "The token is of one realm", Status: http.StatusForbidden, Detail: fmt.Sprintf("it is good in the realm %s alone", t.Realm)}
+	}
+	asked.Set("realm", t.Realm)
+	c.Request().URL.RawQuery = asked.Encode()
+	return nil
+}
+
 // mayChangeWhoSignsIn refuses what would let somebody in for good: tokens, administrators,
 // and what those sign in with. A session needs its person to have signed in a moment ago,
 // a token the scope.
 func mayChangeWhoSignsIn(c echo.Context) error {
-	switch g, ok := c.Get(grantKey).(grant); {
-	case !ok:
-		return nil
-	case g.token != nil && !g.token.May(tokens.Admin):
-		return web.Problem{
-			Type: "scope", Title: "The token may not do this", Status: http.StatusForbidden,
-			Detail: "administrators and tokens need the scope admin; this one has: " + spell(g.token.Scopes),
-		}
-	case g.token == nil && !g.fresh:
+	if err := needs(c, tokens.Admin); err != nil {
+		return err
+	}
+	if g, ok := c.Get(grantKey).(grant); ok && g.token == nil && !g.fresh {
 		return web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
 	}
 	return nil
 }
 
-// mayChange is mayChangeWhoSignsIn if an account is an administrator's.
+// mayChange refuses a change of an account to whoever has less power than it gives: for an
+// administrator's it is mayChangeWhoSignsIn, and one in groups needs the scope for those.
 func (a *API) mayChange(c echo.Context, name string) error {
-	admins, err := a.of(c).IsAdministrator(c.Request().Context(), name)
-	if err != nil || !admins {
+	held, err := a.of(c).Held(c.Request().Context(), name)
+	switch {
+	case err != nil || held == "":
+		return err
+	case held == tokens.Admin:
+		return mayChangeWhoSignsIn(c)
+	}
+	return needs(c, held)
+}
+
+// mayUnlock keeps tokens from administrators' counters and places: whoever unlocks between
+// guesses guesses without a limit.
+func (a *API) mayUnlock(c echo.Context, name string) error {
+	held, err := a.of(c).Held(c.Request().Context(), name)
+	if err != nil || held != tokens.Admin {
 		return err
 	}
-	return mayChangeWhoSignsIn(c)
+	return needs(c, held)
 }
 
 // tokens is GET /api/tokens: those of all realms that were made by command or on a page.
@@ -125,7 +179,8 @@ type tokenQuestion struct {
 }
 
 // addToken is POST /api/tokens: a token of the realm, told this once. With scopes it is
-// one for this API, and good for "for" (90d if that is left out).
+// one for this API, good for "for" (90d if that is left out), and for all realms unless
+// one is named.
 func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {
 		return nil, err
@@ -135,7 +190,7 @@ func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 		return nil, err
 	}
 	g, _ := c.Get(grantKey).(grant)
-	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life})
+	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life, Confined: len(q.Scopes) > 0 && c.QueryParam("realm") != ""})
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/tokens"
 )
 
 // usersPage is how many accounts one answer has by default.
@@ -42,6 +44,11 @@ func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
 			return nil, err
 		}
 	}
+	if len(q.Groups) > 0 {
+		if err := needs(c, tokens.Groups); err != nil {
+			return nil, err
+		}
+	}
 	account, err := a.of(c).AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
 	if err != nil {
 		return nil, err
@@ -71,6 +78,9 @@ type groupsQuestion struct {
 
 // setGroups is POST /api/users/groups: the account is in these and no others.
 func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
+	if err := cmp.Or(a.mayChange(c, q.Username), needs(c, tokens.Groups)); err != nil {
+		return nil, err
+	}
 	return done, a.of(c).SetGroups(c.Request().Context(), sender(c), q.Username, q.Groups)
 }
 
