@@ -148,7 +148,7 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 		l.Log.Error("a public address was asked for, and nobody knows by whom", "error", err)
 		err = nil
 	}
-	if who != nil && !l.opensTo(who.Account) {
+	if who != nil && !l.opensTo(who.Account) || who.held() {
 		who = nil
 	}
 	var groups []string

@@ -19,6 +19,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/access"
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/passwords"
 	"authguard/web/client"
 	"authguard/web/pages"
@@ -46,6 +47,9 @@ type Login struct {
 	Origin string
 	// Access are the rules of forward-auth; nil: there are none.
 	Access *atomic.Pointer[access.Rules]
+	// Control keeps the accounts, for what their owners do with them at /account; nil:
+	// there is no such page.
+	Control *control.Control
 	// AskCode has a one-time code sent to the owner of an account, if there is
 	// one, and never waits; nil: no mail is set up.
 	AskCode func(guard.Pass)
@@ -73,13 +77,24 @@ type Storage interface {
 	Prove(ctx context.Context) error
 }
 
-// A try is one POST /login on its way from the request to the answer.
+// A try is one attempt on its way from the request to the answer.
 type try struct {
 	echo.Context
 	client   Client
 	form     Form
 	decision guard.Decision
 	waiting  *Session // of who has shown the password and not yet a second factor; else nil
+}
+
+// A proof is what a try shows: a password or, with second, more than one.
+type proof struct {
+	second      bool
+	fingerprint uint64 // of a password
+	// look reports whether it is right, and whose it is. Where the guard pretends, the
+	// answer does not count.
+	look func(ctx context.Context, t *try) (accounts.Login, bool, error)
+	// wrong answers for one that is not right.
+	wrong func(t *try) error
 }
 
 // attempt is POST /login.
@@ -97,26 +112,61 @@ func (l *Login) attempt(c echo.Context) (err error) {
 			return l.invalid(t, Unusable(http.StatusBadRequest, why))
 		}
 	}
-	t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(c.Request()),
-		Solve:       challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
-		Pass:        t.form["code"],
-		Fingerprint: l.Guard.Fingerprint(t.form["password"]), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+	return l.take(t, proof{fingerprint: l.Guard.Fingerprint(t.form["password"]), look: l.password, wrong: l.wrong})
+}
+
+// take takes one attempt from the guard's decision to the answer.
+func (l *Login) take(t *try, p proof) (err error) {
+	ctx := t.Request().Context()
+	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
+		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
+		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
+		Pass:  t.form["code"], Fingerprint: p.fingerprint, Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
-	if err != nil {
-		if !gone(c) {
+	switch {
+	case err != nil:
+		if !gone(t) {
 			l.Log.Error("attempt could not be decided", "error", err)
 		}
 		return l.overloaded(t, time.Second)
-	}
-	if !t.decision.Checks() {
+	case !t.decision.Checks():
 		return l.stopped(t)
-	}
-	if failed := l.failed(); failed != nil {
+	case l.failed() != nil:
 		l.settle(t, guard.Abandoned)
 		return l.overloaded(t, time.Second)
 	}
-	return l.check(t)
+	login, right, err := p.look(ctx, t)
+	if !t.decision.Checks() { // taken back while it waited for its turn
+		if !errors.Is(err, errRechecked) {
+			l.Log.Error("attempt could not be withdrawn", "error", err)
+		}
+		return l.stopped(t)
+	}
+	right = right && l.opensTo(login) && t.decision.Action == guard.Proceed && (p.second || l.suffices(t, login))
+	ok := right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
+	if err == nil && ok && !p.second && l.Second != nil {
+		var asks bool
+		if asks, err = l.Second.asks(ctx, login); asks {
+			return l.askSecond(t, login)
+		}
+	}
+	if err == nil {
+		err = l.write(t, p, login, ok)
+	}
+	outcome := guard.OutcomeOf(right)
+	if err != nil {
+		outcome = guard.Abandoned
+	}
+	l.settle(t, outcome)
+	switch {
+	case err != nil:
+		return l.overloaded(t, l.Unchecked(t, err))
+	case !ok:
+		return p.wrong(t)
+	case !p.second:
+		l.Passwords.Upgrade(ctx, login, t.form["password"], l.Asker(&t.decision))
+	}
+	return l.welcome(t, login)
 }
 
 // failed is why nobody can be let in just now, as far as that is known.
@@ -141,40 +191,17 @@ func noPassword(password string) string {
 	return ""
 }
 
-// check looks at the password and settles.
-func (l *Login) check(t *try) error {
-	ctx := t.Request().Context()
-	login, ok, err := l.Passwords.Check(ctx, t.decision.Account, t.decision.Offered(t.form["password"]), l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
-	if !t.decision.Checks() {
-		if !errors.Is(err, errRechecked) {
-			l.Log.Error("attempt could not be withdrawn", "error", err)
-		}
-		return l.stopped(t)
-	}
-	right := ok && l.opensTo(login) && t.decision.Action == guard.Proceed
-	ok = right && !t.decision.Insufficient // what is sprayed is answered like a wrong one (R28)
-	if err == nil && ok && l.Second != nil {
-		var asks bool
-		if asks, err = l.Second.asks(ctx, login); asks {
-			return l.askSecond(t, login)
-		}
-	}
-	if err == nil {
-		err = l.write(t, login, ok)
-	}
-	outcome := guard.OutcomeOf(right)
-	if err != nil {
-		outcome = guard.Abandoned
-	}
-	l.settle(t, outcome)
-	switch {
-	case err != nil:
-		return l.overloaded(t, l.Unchecked(t, err))
-	case !ok:
-		return l.wrong(t)
-	}
-	l.Passwords.Upgrade(ctx, login, t.form["password"], l.Asker(&t.decision))
-	return l.welcome(t, login)
+// password looks at the password of an attempt, or at a decoy.
+func (l *Login) password(ctx context.Context, t *try) (accounts.Login, bool, error) {
+	return l.Passwords.Check(ctx, t.decision.Account, t.decision.Offered(t.form["password"]), l.Asker(&t.decision), func() error { return l.recheck(ctx, t) })
+}
+
+// suffices reports whether the right password is enough from where it comes. Somebody may
+// have an account's password that its owner did not give them; a stranger's place then
+// needs a one-time code as well, which the owner gets. Without one the password looks
+// wrong, as one that is sprayed does (R28).
+func (l *Login) suffices(t *try, login accounts.Login) bool {
+	return !login.NeedsCode || t.decision.Privileged || t.decision.Passed
 }
 
 // Unchecked tells those who have to know that a password was not looked at, and
@@ -197,25 +224,32 @@ func (l *Login) Unchecked(c echo.Context, why error) (retry time.Duration) {
 func gone(c echo.Context) bool { return c.Request().Context().Err() != nil }
 
 func (l *Login) settle(t *try, o guard.Outcome) {
-	if err := l.Guard.Settle(t.Request().Context(), t.decision.Ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
+	l.settleTicket(t.Request().Context(), t.decision.Ticket, o)
+}
+
+func (l *Login) settleTicket(ctx context.Context, ticket guard.Ticket, o guard.Outcome) {
+	if err := l.Guard.Settle(ctx, ticket, o); err != nil && !errors.Is(err, guard.ErrInsufficient) {
 		l.Log.Error("attempt could not be settled", "outcome", o, "error", err)
 	}
 }
 
-// write starts the session of a right password. For a wrong one it writes as much
-// for nobody, so that a database that fails between two looks at it answers both
-// alike: who hears 401 instead of 503 would know that the other was right (R27).
-// Neither ends with the request: a client that hangs up has still guessed.
-func (l *Login) write(t *try, login accounts.Login, ok bool) error {
+// write starts the session of what was right, and ends that of who waited. For what was
+// wrong it writes as much for nobody, so that a database that fails between two looks at
+// it answers both alike: who hears 401 instead of 503 would know that the other was right
+// (R27). Neither ends with the request: a client that hangs up has still guessed.
+func (l *Login) write(t *try, p proof, login accounts.Login, ok bool) error {
 	ctx := context.WithoutCancel(t.Request().Context())
-	switch {
-	case ok:
-		t.SetRequest(t.Request().WithContext(ctx))
-		return l.Sessions.Start(t, t.client, login)
-	case l.Storage != nil:
-		return l.Storage.Prove(ctx)
+	if !ok {
+		if l.Storage != nil {
+			return l.Storage.Prove(ctx)
+		}
+		return nil
 	}
-	return nil
+	t.SetRequest(t.Request().WithContext(ctx))
+	if _, err := l.Sessions.start(t, t.client, login, p.second); err != nil || t.waiting == nil {
+		return err
+	}
+	return l.Second.Waiting.End(t, t.client)
 }
 
 // opensTo reports whether an account may enter here; if not, it looks unknown. A
@@ -240,8 +274,11 @@ func (l *Login) recheck(ctx context.Context, t *try) error {
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
-	l.Remember(t, t.client, t.decision.Ticket)
 	next := l.next(t.form["next"])
+	if login.MustChange && !l.Admin {
+		return l.mustChoose(t, next)
+	}
+	l.Remember(t, t.client, t.decision.Ticket)
 	if WantsJSON(t.Request()) {
 		return t.JSON(http.StatusOK, map[string]string{"account": login.Account, "next": next})
 	}

@@ -21,6 +21,9 @@ func (l *Login) Routes(e *echo.Echo) {
 		l.secondRoutes(e)
 	}
 	l.CodeRoutes(e)
+	if l.Control != nil && !l.Admin {
+		l.accountRoutes(e)
+	}
 }
 
 // CodeRoutes adds the page about one-time codes alone.
@@ -47,6 +50,9 @@ func (l *Login) page(c echo.Context) error {
 	session, err := l.Sessions.Get(c)
 	if err != nil { // whoever has no session can try to log in all the same
 		l.Log.Error("the login page does not know whether somebody is logged in", "error", err)
+	}
+	if session.held() && !l.Admin {
+		return c.Redirect(http.StatusSeeOther, l.toPassword(c, l.next(c.QueryParam("next"))))
 	}
 	if session != nil {
 		view.SignedInAs = session.Account.Account

@@ -14,11 +14,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/factors"
-	"authguard/web/client"
 	"authguard/web/pages"
 )
 
@@ -242,53 +240,22 @@ func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) 
 // noteSecond is told with a failed attempt: whoever came so far has the password.
 const noteSecond = "wrong second factor; the password was right"
 
-// prove is one attempt to show a second factor, or a passkey for both, from the guard's
-// decision to the answer: what attempt and check are for a password.
-func (l *Login) prove(t *try, wrong pages.MessageKind, look func(context.Context) (bool, error)) (err error) {
-	ctx := t.Request().Context()
-	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
-		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
-		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
-		Pass:  t.form["code"], Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
-	}) // without a fingerprint: the same code again is another guess (R28 is about passwords)
-	switch {
-	case err != nil:
-		if !gone(t) {
-			l.Log.Error("attempt could not be decided", "error", err)
+// prove is one attempt to show a second factor, or a passkey for both. It has no
+// fingerprint: the same code again is another guess (R28 is about passwords).
+func (l *Login) prove(t *try, wrong pages.MessageKind, right func(context.Context) (bool, error)) error {
+	look := func(ctx context.Context, t *try) (login accounts.Login, ok bool, err error) {
+		if t.decision.Action == guard.Proceed {
+			ok, err = right(ctx)
 		}
-		return l.overloaded(t, time.Second)
-	case !t.decision.Checks():
-		return l.stopped(t)
-	case l.failed() != nil:
-		l.settle(t, guard.Abandoned)
-		return l.overloaded(t, time.Second)
+		if err == nil && ok {
+			login, ok, err = l.letIn(ctx, t.form["username"])
+		}
+		if err == nil && !ok && t.waiting != nil {
+			t.decision.Ticket.Note = noteSecond
+		}
+		return login, ok, err
 	}
-	var login accounts.Login
-	right := false
-	if t.decision.Action == guard.Proceed {
-		right, err = look(ctx)
-	}
-	if err == nil && right {
-		login, right, err = l.letIn(ctx, t.form["username"])
-	}
-	ok := right && !t.decision.Insufficient
-	if err == nil {
-		err = l.writeProved(t, login, ok)
-	}
-	outcome := guard.OutcomeOf(right)
-	if err != nil {
-		outcome = guard.Abandoned
-	} else if !right && t.waiting != nil {
-		t.decision.Ticket.Note = noteSecond
-	}
-	l.settle(t, outcome)
-	switch {
-	case err != nil:
-		return l.overloaded(t, l.Unchecked(t, err))
-	case !ok:
-		return l.unproved(t, wrong)
-	}
-	return l.welcome(t, login)
+	return l.take(t, proof{second: true, look: look, wrong: func(t *try) error { return l.unproved(t, wrong) }})
 }
 
 // letIn is the account once more: it may have been disabled meanwhile.
@@ -297,22 +264,7 @@ func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, e
 	if err != nil {
 		return login, false, fmt.Errorf("web: looking the account up: %w", err)
 	}
-	return login, found && login.Password.Usable && l.opensTo(login), nil
-}
-
-// writeProved is write for a second factor. The session of who waited ends.
-func (l *Login) writeProved(t *try, login accounts.Login, ok bool) error {
-	if !ok {
-		return l.write(t, login, false)
-	}
-	t.SetRequest(t.Request().WithContext(context.WithoutCancel(t.Request().Context())))
-	if err := l.Sessions.StartProved(t, t.client, login); err != nil {
-		return err
-	}
-	if t.waiting == nil {
-		return nil
-	}
-	return l.Second.Waiting.End(t, t.client)
+	return login, found && login.Password.Usable, nil
 }
 
 // unproved is 401.

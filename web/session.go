@@ -112,22 +112,12 @@ func (s *Session) ValidCSRF(token string) bool {
 	return s.CSRF != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.CSRF)) == 1
 }
 
-// Start begins a session for an account that has just logged in, and ends the
-// one that the client came with: a token that somebody planted is good for nothing.
-func (s *Sessions) Start(c echo.Context, client Client, login accounts.Login) error {
-	_, err := s.start(c, client, login, false)
-	return err
-}
-
-// StartProved is Start after a second factor.
-func (s *Sessions) StartProved(c echo.Context, client Client, login accounts.Login) error {
-	_, err := s.start(c, client, login, true)
-	return err
-}
-
 // maxAgent is how much is kept of what a browser calls itself, in bytes.
 const maxAgent = 300
 
+// start begins a session for an account that has just logged in, with more than a password
+// if second, and ends the one that the client came with: a token that somebody planted is
+// good for nothing.
 func (s *Sessions) start(c echo.Context, client Client, login accounts.Login, second bool) (*Session, error) {
 	ctx, err := s.load(c)
 	if err != nil {

@@ -45,6 +45,8 @@ type userAddCmd struct {
 	Email  string   `help:"An e-mail address that is good for logging in too."`
 	Groups []string `help:"Groups that it is in, separated by commas."`
 	Admin  bool     `help:"May use the administration."`
+	// An administrator's that was made up always is.
+	MustChange bool `name:"must-change" help:"The password is good for choosing another one only."`
 	passwordFlags
 }
 
@@ -58,23 +60,33 @@ func (c userAddCmd) Run(g *globals) error {
 	if c.Admin {
 		role = "admin"
 	}
-	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": made && c.Admin}
+	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": c.MustChange || made && c.Admin}
 	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
 }
 
 type userPasswdCmd struct {
 	realmFlag
-	Name string `arg:"" help:"The user name or e-mail address."`
+	Name       string `arg:"" help:"The user name or e-mail address."`
+	MustChange bool   `name:"must-change" help:"It is good for choosing another one only."`
+	Ask        bool   `help:"Give none: somebody else may have the present one, so its owner is to choose another, with the present one and, from a new place, a one-time code."`
+	Reason     string `help:"With --ask: why, for the audit log."`
 	passwordFlags
 }
 
 // Run sets a password.
 func (c userPasswdCmd) Run(g *globals) error {
+	if c.Ask {
+		if c.MustChange || c.Generate || c.PasswordStdin {
+			return errors.New("--ask keeps the present password: leave out --must-change, --generate and --password-stdin, or leave out --ask")
+		}
+		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name, "reason": c.Reason},
+			"%q has to choose another password. Its sessions have ended and its known places are forgotten; from a new place the present password needs a one-time code (authguard user pass).", c.Name)
+	}
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {
 		return err
 	}
-	question := map[string]any{"username": c.Name, "password": password}
+	question := map[string]any{"username": c.Name, "password": password, "must_change": c.MustChange}
 	return g.account("/api/users/passwd", c.query(), question, c.Name, password, made,
 		"%q has a new password. Its sessions have ended and its known places are forgotten.")
 }

@@ -54,6 +54,7 @@ type Account struct {
 	Role       Role      `json:"role"`
 	Disabled   bool      `json:"disabled"`
 	MustChange bool      `json:"must_change"` // the password is only good for choosing another one
+	NeedsCode  bool      `json:"needs_code"`  // from a place that is not known it needs a one-time code beside it
 	Version    int64     `json:"-"`           // sessions of an older version are over
 	CreatedAt  time.Time `json:"created"`
 	ChangedAt  time.Time `json:"changed"`
@@ -67,10 +68,11 @@ type Login struct {
 	ID       string // of authguard's own table; empty elsewhere
 	Password passwords.Stored
 	// Email and Groups are what forward-auth tells of the account; see ParseGroups.
-	Email      string
-	Groups     []string
-	Role       Role
-	MustChange bool
+	Email  string
+	Groups []string
+	Role   Role
+	// MustChange and NeedsCode are those of Account.
+	MustChange, NeedsCode bool
 	// Version changes whenever sessions must end.
 	Version int64
 }

@@ -115,7 +115,14 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 	if err != nil {
 		return err
 	}
-	return t.update(ctx, name, `password_hash = $4, must_change = $5, version = version + 1`, hash, mustChange)
+	return t.update(ctx, name, `password_hash = $4, must_change = $5, needs_code = FALSE, version = version + 1`, hash, mustChange)
+}
+
+// AskNewPassword ends an account's sessions and makes its password good for choosing
+// another one only, and that from a known place or with a one-time code alone: somebody
+// else may have it, who must not be the one to choose. The error is ErrUnknown.
+func (t *Table) AskNewPassword(ctx context.Context, name string) error {
+	return t.update(ctx, name, `must_change = $4, needs_code = $4, version = version + 1`, true)
 }
 
 // SetGroups puts an account into these groups and no others. Sessions go on, and are in

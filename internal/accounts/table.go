@@ -89,9 +89,9 @@ func (t *Table) FindForLogin(ctx context.Context, name string) (Login, bool, err
 	var hash string
 	var disabled bool
 	var groups string
-	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, version
+	err = t.config.DB.QueryRowContext(ctx, `SELECT id, username, COALESCE(email, ''), member_of, password_hash, disabled, role, must_change, needs_code, version
 		FROM accounts WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, t.config.Realm, name).
-		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.Version)
+		Scan(&l.ID, &l.Account, &l.Email, &groups, &hash, &disabled, &l.Role, &l.MustChange, &l.NeedsCode, &l.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Login{Password: t.config.Mix.None(name)}, false, nil
 	}
@@ -210,12 +210,12 @@ func (t *Table) query(ctx context.Context, where string, args ...any) ([]Account
 		var a Account
 		var created, changed int64
 		var groups string
-		err := rows.Scan(&a.ID, &a.Username, &a.Email, &groups, &a.Role, &a.Disabled, &a.MustChange, &a.Version, &created, &changed)
+		err := rows.Scan(&a.ID, &a.Username, &a.Email, &groups, &a.Role, &a.Disabled, &a.MustChange, &a.NeedsCode, &a.Version, &created, &changed)
 		a.Groups = foreignGroups(groups)
 		a.CreatedAt, a.ChangedAt = time.UnixMilli(created), time.UnixMilli(changed)
 		all = append(all, a)
 		return err
-	}, `SELECT id, username, COALESCE(email, ''), member_of, role, disabled, must_change, version, created_at, changed_at FROM accounts `+where, args...)
+	}, `SELECT id, username, COALESCE(email, ''), member_of, role, disabled, must_change, needs_code, version, created_at, changed_at FROM accounts `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: read: %w", err)
 	}

@@ -139,6 +139,9 @@ func (l *LookUp) open() {
 	}
 	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)), last.Address)
 	switch {
+	case l.Account.NeedsCode:
+		l.say("You need a new password, since somebody else may have yours. From a new place you need a one-time code beside the present one; then you choose another.",
+			"Make sure that it is the owner; then make a one-time code. If the present password no longer works, somebody has changed it: give them a new one under Accounts.")
 	case l.Account.State == MustChange:
 		l.say("Your password has been replaced by a one-time one: sign in with that, and you choose your own.", "If they do not have it, give them a new one under Accounts.")
 	case !ok:

@@ -231,7 +231,7 @@ func eventOf(row audit.Row) Event {
 func adminWords(code string) string {
 	return map[string]string{
 		"unlock": "unlocked", "forget-places": "places forgotten", "user-add": "account added", "user-passwd": "new password", "user-pass": "one-time code made",
-		"user-disable": "disabled", "user-enable": "enabled", "user-groups": "groups changed", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
+		"user-disable": "disabled", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "new password asked for", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
 		"unlist": "taken off the lists", "not-me": "the owner said that it was not them",
 	}[code]
 }

@@ -71,7 +71,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		says("nobody", "", "There is no account with this name.", "how the name is spelt")
 		says("off", "", "has been disabled", "enable it under Accounts")
 		says("must", "", "one-time one", "new one under Accounts")
-		says("user", "", "Nothing stands in your way now: the next try", "try now") // the public door asks no user to choose another
+		says("user", "", "one-time one", "new one under Accounts")
 		says("quiet", "", "Nothing stands in your way now: the next try", "try now")
 		says("bob", "", "the last try, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
 		says("", cafe, "Nothing stands against your address", "Ask for the user name")

@@ -13,7 +13,7 @@ import (
 const (
 	Active     = "active"
 	Disabled   = "disabled"
-	MustChange = "must-change" // an administrator's, whose password is good for choosing another one only
+	MustChange = "must-change" // its password is good for choosing another one only
 	NoAccount  = "none"
 	NotKnown   = "not-known" // who keeps the accounts cannot be asked
 )
@@ -26,6 +26,9 @@ type Standing struct {
 	Kept  string        `json:"kept"`
 	Email string        `json:"email,omitempty"`
 	Role  accounts.Role `json:"role,omitempty"`
+	// NeedsCode says that the password needs a one-time code beside it where the account is
+	// not known: somebody else may have it.
+	NeedsCode bool `json:"needs_code,omitempty"`
 }
 
 // InApp is where accounts are that authguard cannot look up.
@@ -52,7 +55,7 @@ func (c *Control) Standing(ctx context.Context, name string) (Standing, error) {
 	own, err := c.config.Accounts.Get(ctx, name)
 	switch {
 	case err == nil && (c.config.Elsewhere == "" || own.Role == accounts.Admin):
-		return Standing{State: stateOf(own), Kept: ours, Email: own.Email, Role: own.Role}, nil
+		return Standing{State: stateOf(own), Kept: ours, Email: own.Email, Role: own.Role, NeedsCode: own.NeedsCode}, nil
 	case err != nil && !errors.Is(err, accounts.ErrUnknown):
 		return Standing{}, err
 	case kept == InApp:
@@ -77,7 +80,7 @@ func stateOf(a accounts.Account) string {
 	switch {
 	case a.Disabled:
 		return Disabled
-	case a.MustChange && a.Role == accounts.Admin: // the public door lets users in with theirs
+	case a.MustChange:
 		return MustChange
 	}
 	return Active
@@ -86,6 +89,8 @@ func stateOf(a accounts.Account) string {
 // note is what a standing adds to an explanation; empty for an account like any other.
 func (s Standing) note() string {
 	switch {
+	case s.State == MustChange && s.NeedsCode:
+		return "somebody else may have the account's password: it is good for choosing another one only, and from a new place with a one-time code beside it"
 	case s.State == MustChange:
 		return "the account's password is good for choosing another one only"
 	case s.State == Disabled && s.Kept == ours:

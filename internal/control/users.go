@@ -41,13 +41,36 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 }
 
 // SetPassword gives an account a new password, ends its sessions and forgets
-// its places and devices (R14). With mustChange an administrator's password is good
-// for choosing another one only. Errors are those of accounts.Table.SetPassword.
+// its places and devices (R14). With mustChange it is good for choosing another one
+// only. Errors are those of accounts.Table.SetPassword.
 func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool) error {
 	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
 		return err
 	}
-	return c.changed(ctx, who, "user-passwd", name)
+	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
+}
+
+// AskNewPassword is for an account whose password somebody else may have: it ends the
+// sessions and forgets all places and devices. Its owner signs in with the present
+// password and a one-time code, and chooses another one; whoever has the password alone
+// does not. The error is accounts.ErrUnknown if there is no such account here, and
+// ErrAsked where another program keeps it.
+func (c *Control) AskNewPassword(ctx context.Context, who, name, why string) error {
+	return c.askNewPassword(ctx, audit.Action{Who: who, What: "user-ask-password", Subject: name, Detail: why})
+}
+
+func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
+	standing, err := c.Standing(ctx, c.nameOf(a.Subject))
+	switch {
+	case err != nil:
+		return err
+	case standing.Kept != ours:
+		return fmt.Errorf("%w: the account is not in authguard's own table (%s keeps it): change its password there", ErrAsked, standing.Kept)
+	}
+	if err := c.config.Accounts.AskNewPassword(ctx, a.Subject); err != nil {
+		return err
+	}
+	return c.changed(ctx, a)
 }
 
 // SetGroups puts an account into these groups and no others; its sessions go on. Errors
@@ -65,7 +88,7 @@ func (c *Control) Disable(ctx context.Context, who, name string) error {
 	if err := c.config.Accounts.Disable(ctx, name); err != nil {
 		return err
 	}
-	return c.changed(ctx, who, "user-disable", name)
+	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name})
 }
 
 // Enable undoes Disable; sessions and places stay gone.
@@ -79,17 +102,17 @@ func (c *Control) Enable(ctx context.Context, who, name string) error {
 // changed ends what a new password and disabling end, all of it although a part
 // may fail. The sessions are over already, by the account's version; deleting
 // them is tidiness.
-func (c *Control) changed(ctx context.Context, who, what, name string) error {
+func (c *Control) changed(ctx context.Context, a audit.Action) error {
 	ctx = context.WithoutCancel(ctx)
-	name = c.nameOf(name)
-	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
-	forgotten := c.forget(ctx, name, netip.Addr{})
-	revoked := c.config.Passes.Revoke(ctx, name)
+	a.Subject = c.nameOf(a.Subject)
+	_, ended := c.config.Sessions.DeleteAccount(ctx, a.Subject)
+	forgotten := c.forget(ctx, a.Subject, netip.Addr{})
+	revoked := c.config.Passes.Revoke(ctx, a.Subject)
 	err := errors.Join(ended, forgotten, revoked)
 	if err != nil {
 		err = fmt.Errorf("control: the account is changed, but its sessions, places and one-time codes could not all be ended; do it again: %w", err)
 	}
-	return errors.Join(err, c.record(ctx, audit.Action{Who: who, What: what, Subject: name}))
+	return errors.Join(err, c.record(ctx, a))
 }
 
 // nameOf is the canonical name of an account that is there.

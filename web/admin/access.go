@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -74,13 +73,7 @@ func (s *Site) own(h handler) echo.HandlerFunc {
 // lacks reports whether a session needs a second factor first.
 func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !session.Second }
 
-// freshFor is how long after signing in somebody may change who can sign in: a browser
-// that was left open must not be enough to stay in for good.
-const freshFor = 10 * time.Minute
-
-func (s *Site) fresh(session *web.Session) bool {
-	return s.Login.Sessions.Now().Sub(session.Proved) < freshFor
-}
+func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) }
 
 // apiSession lets the programs of administrators in: a browser's own pages, or
 // whatever carries a session's cookie.
@@ -129,7 +122,7 @@ func admitted(r *http.Request, s *web.Session) error {
 		return web.Problem{Type: "forbidden", Title: "This account is no administrator's", Status: http.StatusForbidden}
 	case s.Account.MustChange:
 		return web.Problem{
-			Type: "password-change-required", Title: "Choose your own password first", Status: http.StatusForbidden,
+			Type: web.ChangeRequired, Title: "Choose your own password first", Status: http.StatusForbidden,
 			Detail: "replace the one-time password at /password",
 		}
 	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):

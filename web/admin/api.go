@@ -63,6 +63,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/users", a.users)
 	add(http.MethodPost, "/users", asking(a.addUser))
 	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
+	add(http.MethodPost, "/users/ask-password", asking(a.askPassword))
 	add(http.MethodPost, "/users/groups", asking(a.setGroups))
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/pass", asking(a.issuePass))

@@ -52,8 +52,8 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 	golden("delayed", "account=bob&address=2001:db8::1")
 	golden("unknown", "account=nobody&address=198.51.100.1")
 	golden("must-change", "account=new")
-	if _, got := o.ask(t, "GET", "/api/explain?account=fresh", "", nil); strings.Contains(got, "choosing another") {
-		t.Errorf("the public door asks no user to choose another password, but %s", got)
+	if _, got := o.ask(t, "GET", "/api/explain?account=fresh", "", nil); !strings.Contains(got, "choosing another") {
+		t.Errorf("the public door asks users to choose another password, too, but %s", got)
 	}
 	golden("disabled", "account=off")
 	golden("blocked", "account=ann&address=203.0.113.1")

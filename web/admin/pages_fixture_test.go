@@ -61,7 +61,7 @@ func newCounter(t *testing.T) *counter {
 	held := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door, Lifetime: time.Hour, Secure: web.SecureNever, Now: c.Clock.Now})
 	login := &web.Login{
 		Guard: c.Guard, Edge: new(web.Edge), Passwords: check, Sessions: held, Door: admin.Door, Directory: admin.Directory, Secure: web.SecureNever, Admin: true, Log: quiet,
-		Hold: new(atomic.Int64),
+		Hold: new(atomic.Int64), Control: c.control,
 	}
 	waiting := web.NewSessions(web.SessionConfig{Store: store, Source: c.accounts, Door: admin.Door + "_second", Lifetime: web.SecondLifetime, Secure: web.SecureNever})
 	login.Second = &web.Second{Factors: c.factors, Waiting: waiting, Tell: func(ctx context.Context, account, what string) {

@@ -63,8 +63,8 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/lists/prolong", s.form(s.prolongForm, "cidr", "for"))
 	e.POST("/lists/remove", s.form(s.removeForm, "cidr", "for"))
 	s.securityRoutes(e)
-	e.GET("/password", s.signedIn(s.passwordPage))
-	e.POST("/password", s.signedIn(s.changePassword))
+	e.GET("/password", s.signedIn(s.Login.PasswordPage))
+	e.POST("/password", s.signedIn(s.Login.ChangePassword))
 
 	s.API.Routes(e, s.apiSession)
 }

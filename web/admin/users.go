@@ -71,6 +71,20 @@ func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
 	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
 }
 
+type askPasswordQuestion struct {
+	Username string `json:"username"`
+	Reason   string `json:"reason"`
+}
+
+// askPassword is POST /api/users/ask-password: the account's owner is to choose another
+// password, since somebody else may have the present one.
+func (a *API) askPassword(c echo.Context, q askPasswordQuestion) (any, error) {
+	if err := a.mayChange(c, q.Username); err != nil {
+		return nil, err
+	}
+	return done, a.of(c).AskNewPassword(c.Request().Context(), sender(c), q.Username, q.Reason)
+}
+
 type groupsQuestion struct {
 	Username string   `json:"username"`
 	Groups   []string `json:"groups"`

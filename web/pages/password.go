@@ -1,14 +1,19 @@
 package pages
 
-// PasswordView is the page on which an administrator replaces a password. It posts
-// csrf, current_password, new_password and repeat_password to /password.
+// PasswordView is the page on which somebody replaces their password. It posts csrf, next,
+// current_password, new_password and repeat_password to Action.
 type PasswordView struct {
-	CSRF string
+	Page
+	// Admin puts "Administration" above the heading.
+	Admin  bool
+	Action string
+	CSRF   string
+	// Next is where to go afterwards, as in LoginView.
+	Next string
 	// Username is whose password it is; password managers file the new one
 	// under it.
 	Username string
-	// OneTime is set on the first sign-in, where the password in use was
-	// printed by the program and must go.
+	// OneTime says that the password in use is good for choosing another one only.
 	OneTime bool
 	// JustTyped says that it was typed a moment ago, and is not asked for again.
 	JustTyped bool
@@ -17,18 +22,26 @@ type PasswordView struct {
 }
 
 // A PasswordProblem is why a new password was not taken: the input that it is
-// about, and what is wrong and what to do.
-type PasswordProblem struct{ Field, Words string }
+// about, and the key of what is wrong and what to do.
+type PasswordProblem struct{ Field, Key string }
 
 // The problems that there can be.
 var (
-	CurrentWrong  = PasswordProblem{"current_password", "The current password is wrong. Enter the one you signed in with."}
-	NewTooShort   = PasswordProblem{"new_password", "The new password is too short. Use at least 8 characters."}
-	NewHasNUL     = PasswordProblem{"new_password", "The new password has a NUL character in it, which cannot be told from its end. Leave it out."}
-	NewTooLong    = PasswordProblem{"new_password", "The new password is too long. Use at most 72 bytes; accented letters take two or more."}
-	NewSame       = PasswordProblem{"new_password", "The new password is the old one. Choose a different one."}
-	RepeatDiffers = PasswordProblem{"repeat_password", "The two new passwords differ. Type the same one twice."}
+	CurrentWrong  = PasswordProblem{"current_password", "password.wrong"}
+	NewTooShort   = PasswordProblem{"new_password", "password.short"}
+	NewHasNUL     = PasswordProblem{"new_password", "password.nul"}
+	NewTooLong    = PasswordProblem{"new_password", "password.long"}
+	NewSame       = PasswordProblem{"new_password", "password.same"}
+	RepeatDiffers = PasswordProblem{"repeat_password", "password.differ"}
 )
+
+// Title is what is done here.
+func (v PasswordView) Title() string {
+	if v.OneTime {
+		return v.T("password.choose")
+	}
+	return v.T("password.change")
+}
 
 // RenderPassword draws the change-password page.
 func RenderPassword(v PasswordView) ([]byte, error) { return render("password", v) }
@@ -42,14 +55,10 @@ type passwordField struct {
 // Fields are the three inputs in order. The first one with a problem has the
 // focus, or the first of all.
 func (v PasswordView) Fields() []passwordField {
-	current := "Current password"
-	if v.OneTime {
-		current = "One-time password"
-	}
 	fields := []passwordField{
-		{ID: "current_password", Label: current, Complete: "current-password"},
-		{ID: "new_password", Label: "New password", Complete: "new-password", Hint: "8 to 72 bytes. A few words in a row are easy to keep and hard to guess."},
-		{ID: "repeat_password", Label: "New password again", Complete: "new-password"},
+		{ID: "current_password", Label: v.T("password.current"), Complete: "current-password"},
+		{ID: "new_password", Label: v.T("password.new"), Complete: "new-password", Hint: v.T("password.hint")},
+		{ID: "repeat_password", Label: v.T("password.again"), Complete: "new-password"},
 	}
 	if v.JustTyped {
 		fields = fields[1:]
@@ -58,7 +67,7 @@ func (v PasswordView) Fields() []passwordField {
 	for i := len(fields) - 1; i >= 0; i-- {
 		for _, p := range v.Problems {
 			if p.Field == fields[i].ID {
-				fields[i].Problem, focus = p.Words, i
+				fields[i].Problem, focus = v.T(p.Key), i
 			}
 		}
 	}
@@ -68,9 +77,12 @@ func (v PasswordView) Fields() []passwordField {
 
 // Frame is what surrounds the page.
 func (v PasswordView) Frame() frame {
-	title := "Change password · Administration"
+	title := v.Title()
 	if len(v.Problems) > 0 {
-		title = "Not changed · " + title
+		title = v.T("password.not-changed") + " · " + title
 	}
-	return frame{Title: title, Script: "login.js"}
+	if v.Admin {
+		title += " · Administration"
+	}
+	return frame{Page: v.Page, Title: title, Script: "login.js"}
 }

@@ -35,7 +35,9 @@ func samples() map[string]func() ([]byte, error) {
 	}
 	all := public(Page{})
 	maps.Copy(all, map[string]func() ([]byte, error){
-		"password":         func() ([]byte, error) { return RenderPassword(PasswordView{CSRF: "token", OneTime: true}) },
+		"password": func() ([]byte, error) {
+			return RenderPassword(PasswordView{Admin: true, Action: "/password", CSRF: "token", OneTime: true})
+		},
 		"password refused": func() ([]byte, error) { return RenderPassword(refusedPassword()) },
 		"now":              now(NowView{Admin: around("/"), Overview: control.Overview{Now: noon}}),
 		"now attacked":     now(attacked()),
@@ -92,15 +94,21 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"code":         code(CodeView{Back: "/login"}),
 		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
 		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile, Back: "/login"}),
-		"gate":         gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
-		"gate form":    gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
-		"gate widget":  gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
-		"gate wait":    gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
-		"down":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },
-		"late":         func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
-		"error":        func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
-		"stranger":     func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 401, Login: "/login?next=%2Fx"}) },
-		"no group":     func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login"}) },
+		"own password": func() ([]byte, error) {
+			return RenderPassword(PasswordView{Page: p, Action: "/account/password", CSRF: "token", Username: hostile, Problems: []PasswordProblem{CurrentWrong, NewTooShort, NewTooLong, NewHasNUL, NewSame, RepeatDiffers}})
+		},
+		"own password held": func() ([]byte, error) {
+			return RenderPassword(PasswordView{Page: p, CSRF: "token", Username: hostile, Action: "/account/password", Next: "/a", OneTime: true, JustTyped: true})
+		},
+		"gate":        gate(GateView{Action: "/accounts/login/", Next: "/a?b=\"><script>", AskCode: true, Challenge: digits(), Message: Message{Kind: ChallengeAhead, Why: WhySite}}),
+		"gate form":   gate(GateView{Page: Page{Base: "/.authguard"}, Action: "/wp-login.php", Sealed: "c2VhbGVk", Account: hostile, Challenge: work(), Message: Message{Kind: ChallengeRequired}}),
+		"gate widget": gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Challenge: widget(), Message: Message{Kind: ChallengeFailed, CodeFailed: true}, AskCode: true}),
+		"gate wait":   gate(GateView{Action: "/login/", Sealed: "c2VhbGVk", Account: "alice", AskCode: true, Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"down":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 502, Retry: "/a?b=\"><script>"}) },
+		"late":        func() ([]byte, error) { return RenderDown(DownView{Page: p, Status: 504}) },
+		"error":       func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 404}) },
+		"stranger":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 401, Login: "/login?next=%2Fx"}) },
+		"no group":    func() ([]byte, error) { return RenderError(ErrorView{Page: p, Status: 403, Login: "/login"}) },
 	}
 }
 
@@ -128,7 +136,7 @@ func widget() Challenge {
 }
 
 func refusedPassword() PasswordView {
-	return PasswordView{CSRF: "token", Username: "admin", Problems: []PasswordProblem{CurrentWrong, NewTooShort, RepeatDiffers}}
+	return PasswordView{Admin: true, Action: "/password", CSRF: "token", Username: "admin", Problems: []PasswordProblem{CurrentWrong, NewTooShort, RepeatDiffers}}
 }
 
 // attacked is the overview with everything in it, and strangers' words

@@ -1,0 +1,296 @@
+package web_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"authguard/guard"
+	"authguard/internal/access"
+	"authguard/internal/accounts"
+	"authguard/internal/alerts"
+	"authguard/internal/audit"
+	"authguard/internal/changes"
+	"authguard/internal/control"
+	"authguard/internal/database"
+	"authguard/internal/factors"
+	"authguard/internal/lists"
+	"authguard/internal/passes"
+	"authguard/internal/passwords"
+	"authguard/internal/sessions"
+	"authguard/internal/tokens"
+	"authguard/internal/world"
+	"authguard/trusted"
+	"authguard/web"
+)
+
+// A home is a house whose accounts, sessions and one-time codes are in a database, with
+// the page /account.
+type home struct {
+	*house
+	db       *sql.DB
+	accounts *accounts.Table
+	passes   *passes.Table
+	audit    *audit.Log
+	control  *control.Control
+	door     *web.Login
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := database.Open(t.Context(), filepath.Join(t.TempDir(), "x.db"))
+	must(err)
+	t.Cleanup(func() { db.Close() })
+	_, err = database.Migrate(t.Context(), db)
+	must(err)
+	codes := passes.New(db, nil)
+	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes}), db: db, passes: codes}
+	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
+	must(err)
+	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
+	must(err)
+	h.accounts, err = accounts.New(t.Context(), accounts.Config{DB: db, Normalise: guard.NormaliseAccount, Hash: checker.Hash, Now: h.Clock.Now})
+	must(err)
+	running, err := sessions.New(sessions.Config{DB: db, Now: h.Clock.Now})
+	must(err)
+	second, err := factors.New(factors.Config{DB: db, Secret: []byte("the server's secret"), Now: h.Clock.Now})
+	must(err)
+	watcher, err := changes.New(changes.Config{DB: db, Now: h.Clock.Now, Log: quiet})
+	must(err)
+	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: db, Alone: true, Now: h.Clock.Now}, quiet)
+	must(err)
+	h.audit = audit.New(db, audit.Config{Logger: quiet})
+	h.control, err = control.New(control.Config{
+		Guard: h.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
+		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Alerts: told, Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
+	})
+	must(err)
+	h.door = &web.Login{
+		Guard: h.Guard, Edge: new(web.Edge), Door: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control, Access: new(atomic.Pointer[access.Rules]),
+		Passwords: &web.Passwords{Source: h.accounts, Gate: gate, Checker: checker, Log: quiet},
+		Sessions:  web.NewSessions(web.SessionConfig{Store: running, Source: h.accounts, Door: "login", Lifetime: 24 * time.Hour, Now: h.Clock.Now}),
+	}
+	h.serve()
+	_, err = h.accounts.Add(t.Context(), accounts.Addition{Username: "alice", Email: "alice@example.org", Password: right})
+	must(err)
+	return h
+}
+
+// serve makes the door's handler anew.
+func (h *home) serve() {
+	h.Handler = (&web.Public{Login: h.door, API: h.api, Challenges: h.Desk, Look: h.look, Log: quiet}).Handler()
+}
+
+// mustChange makes a password of alice's that is good for choosing another one only.
+func (h *home) mustChange(t *testing.T, password string) {
+	t.Helper()
+	if err := h.control.SetPassword(t.Context(), "admin:eve", "alice", password, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// form posts a form of a page with the session's token.
+func (b *browser) form(t *testing.T, page, path string, fields ...string) (status int, to, body string) {
+	t.Helper()
+	found := csrfField.FindStringSubmatch(b.get(page).Body.String())
+	if found == nil {
+		t.Fatalf("%s has no form", page)
+	}
+	w := b.post(path, append(fields, "csrf", found[1])...)
+	return w.Code, w.Header().Get("Location"), w.Body.String()
+}
+
+const oneTime, chosen = "one time only", "battery staple"
+
+// A password that has to be changed opens its page and nothing else: no app behind a
+// gateway, no page of ours. The new one opens all of it, where the person was going.
+func TestAOneTimePasswordOfAUserIsGoodForChoosingAnotherOneOnly(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.mustChange(t, oneTime)
+	b := h.browser(page)
+	if w := b.login("alice", oneTime, "next", "/app"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/password?next=%2Fapp" {
+		t.Fatalf("%d to %s", w.Code, w.Header().Get("Location"))
+	}
+	opens := func(path string) (int, string) {
+		w := b.get(path)
+		return w.Code, w.Header().Get("Location")
+	}
+	if status, _ := opens("/auth/verify"); status != http.StatusUnauthorized {
+		t.Errorf("an app opens: %d", status)
+	}
+	for path, want := range map[string]string{"/login": "/account/password", "/login?next=/app": "/account/password?next=%2Fapp"} {
+		if status, to := opens(path); status != http.StatusSeeOther || to != want {
+			t.Errorf("%s: %d to %s", path, status, to)
+		}
+	}
+	for say, fields := range map[string][]string{
+		"is the old one":   {"new_password", oneTime, "repeat_password", oneTime},
+		"too short":        {"new_password", "short", "repeat_password", "short"},
+		"passwords differ": {"new_password", chosen, "repeat_password", chosen + "x"},
+	} {
+		if status, _, body := b.form(t, "/account/password", "/account/password", fields...); status != http.StatusUnprocessableEntity || !strings.Contains(body, say) {
+			t.Errorf("%s: %d\n%s", say, status, body)
+		}
+	}
+	if w := b.post("/account/password", "new_password", chosen, "repeat_password", chosen); w.Code != http.StatusForbidden {
+		t.Errorf("without the session's token: %d", w.Code)
+	}
+	before := b.cookies["authguard_login"].Value
+	status, to, body := b.form(t, "/account/password?next=/app", "/account/password", "new_password", chosen, "repeat_password", chosen, "next", "/app")
+	if status != http.StatusSeeOther || to != "/app" {
+		t.Fatalf("%d to %s\n%s", status, to, body)
+	}
+	if b.cookies["authguard_login"].Value == before {
+		t.Error("the session is the one that was good for nothing else")
+	}
+	if status, _ := opens("/auth/verify"); status != http.StatusOK {
+		t.Errorf("the app stays closed: %d", status)
+	}
+	if h.Status(t, "alice", b.from) != trusted.Privileged {
+		t.Error("the place is not known")
+	}
+	if w := h.browser(page).login("alice", oneTime); w.Code != http.StatusUnauthorized {
+		t.Errorf("the one-time password is still good: %d", w.Code)
+	}
+}
+
+func TestAProgramIsToldToSendAnotherPassword(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.mustChange(t, oneTime)
+	b := h.browser("application/json")
+	w := b.login("alice", oneTime)
+	var p web.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusForbidden || p.Type != web.ChangeRequired {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if w := b.get("/auth/verify"); w.Code != http.StatusUnauthorized {
+		t.Errorf("an app opens: %d", w.Code)
+	}
+	if w := b.do("POST", "/account/password", "application/json", `{"new_password":"short"}`); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "too short") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := b.do("POST", "/account/password", "application/json", `{"new_password":"`+chosen+`"}`); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"alice"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := b.get("/auth/verify"); w.Code != http.StatusOK {
+		t.Errorf("the app stays closed: %d", w.Code)
+	}
+	if w := h.browser("application/json").do("POST", "/account/password", "application/json", `{"new_password":"`+right+`"}`); w.Code != http.StatusUnauthorized {
+		t.Errorf("without a session: %d", w.Code)
+	}
+}
+
+// Ten minutes after the one-time password was typed it is asked for again, through the
+// guard.
+func TestAOneTimePasswordIsAskedForAgainLater(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.mustChange(t, oneTime)
+	b := h.browser(page)
+	b.login("alice", oneTime)
+	h.Clock.Advance(11 * time.Minute)
+	if _, _, body := b.form(t, "/account/password", "/account/password", "new_password", chosen, "repeat_password", chosen); !strings.Contains(body, "current password is wrong") {
+		t.Error("it is not asked for")
+	}
+	if status, _, _ := b.form(t, "/account/password", "/account/password", "current_password", oneTime, "new_password", chosen, "repeat_password", chosen); status != http.StatusSeeOther {
+		t.Errorf("%d", status)
+	}
+}
+
+// Whose password somebody else may have: that one alone opens nothing from a place that is
+// not known, and answers like a wrong one; nor does it choose the next one. The owner
+// brings a one-time code.
+func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	owner, thief := h.browser(page), h.browser(page)
+	owner.from, thief.from = "192.0.2.1", "198.51.100.66"
+	for _, b := range []*browser{owner, thief} {
+		if w := b.login("alice", right); w.Code != http.StatusSeeOther {
+			t.Fatal(w.Code)
+		}
+	}
+	if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
+		if w := b.get("/auth/verify"); w.Code != http.StatusUnauthorized {
+			t.Errorf("the session of the %s goes on: %d", name, w.Code)
+		}
+	}
+	wrong := says(thief.login("alice", "wrong"), "alice")
+	if got := says(thief.login("alice", right), "alice"); got != wrong {
+		t.Errorf("the right password is answered otherwise than a wrong one:\n%s\n%s", got, wrong)
+	}
+	if w := thief.get("/account/password"); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/login?") {
+		t.Errorf("the thief may choose: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Account: "alice", For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := owner.login("alice", right, "code", code); w.Header().Get("Location") != "/account/password" {
+		t.Fatalf("the owner does not get in: %d\n%s", w.Code, w.Body)
+	}
+	if status, to, _ := owner.form(t, "/account/password", "/account/password", "new_password", chosen, "repeat_password", chosen); status != http.StatusSeeOther {
+		t.Fatalf("%d to %s", status, to)
+	}
+	if account, err := h.accounts.Get(t.Context(), "alice"); err != nil || account.MustChange || account.NeedsCode {
+		t.Errorf("%+v %v", account, err)
+	}
+	if w := h.browser(page).login("alice", chosen); w.Code != http.StatusSeeOther {
+		t.Errorf("the new password needs more: %d", w.Code)
+	}
+}
+
+// A person's own change asks for the present password, under the limits of a login.
+func TestAUserChangesTheirPasswordWithThePresentOne(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	b, other := h.browser(page), h.browser(page)
+	other.from = "198.51.100.7"
+	b.login("alice", right)
+	other.login("alice", right)
+	if _, _, body := b.form(t, "/account/password", "/account/password", "current_password", "not it at all", "new_password", chosen, "repeat_password", chosen); !strings.Contains(body, "current password is wrong") {
+		t.Error("a wrong one is taken")
+	}
+	status, to, _ := b.form(t, "/account/password", "/account/password", "current_password", right, "new_password", chosen, "repeat_password", chosen)
+	if status != http.StatusSeeOther || to != "/account?done=password" {
+		t.Fatalf("%d to %s", status, to)
+	}
+	if other.get("/auth/verify").Code != http.StatusUnauthorized || b.get("/auth/verify").Code != http.StatusOK {
+		t.Error("it is the other session that has to end")
+	}
+	stop := 0
+	for i := range 25 { // the place's own budget is 20 an hour
+		status, _, _ := b.form(t, "/account/password", "/account/password", "current_password", "guess "+string(rune('a'+i)), "new_password", right, "repeat_password", right)
+		if status == http.StatusForbidden || status == http.StatusTooManyRequests {
+			stop++
+		}
+	}
+	if stop < 5 {
+		t.Errorf("an open session guesses on: %d of 25 were stopped", stop)
+	}
+}
+
+var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+// nobodys is control.Config.DirectoryOf where all accounts log in at the public door.
+func nobodys(context.Context, string) (string, error) { return "", nil }
