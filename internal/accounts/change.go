@@ -149,9 +149,10 @@ func (t *Table) Upgrade(ctx context.Context, login Login, hash string) error {
 	return t.countAgain(ctx) // names that nobody has move on with the accounts (R12)
 }
 
-// Disable makes every password of an account wrong and ends its sessions.
+// Disable makes every password of an account wrong and ends its sessions. Errors are
+// ErrUnknown and ErrLast.
 func (t *Table) Disable(ctx context.Context, name string) error {
-	return t.update(ctx, name, `disabled = $4, version = version + 1`, true)
+	return t.updateWhere(ctx, name, `TRUE`, true, `disabled = $4, version = version + 1`, true)
 }
 
 // Enable undoes Disable, but does not bring back the sessions.
@@ -160,14 +161,25 @@ func (t *Table) Enable(ctx context.Context, name string) error {
 }
 
 func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
+	return t.updateWhere(ctx, name, `TRUE`, false, set, args...)
+}
+
+// updateWhere is update of an account of which something holds; any other is unknown. With
+// spare it leaves the last administrator alone.
+func (t *Table) updateWhere(ctx context.Context, name, where string, spare bool, set string, args ...any) error {
 	name, err := t.config.Normalise(name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	args = append([]any{t.config.Realm, name, t.config.Now().UnixMilli()}, args...)
 	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
+		if spare {
+			if err := t.spare(ctx, tx, name); err != nil {
+				return err
+			}
+		}
 		n, err := sqltx.Exec(ctx, tx, `UPDATE accounts SET changed_at = $3, `+set+
-			` WHERE id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, args...)
+			` WHERE `+where+` AND id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2)`, args...)
 		if err == nil && n == 0 {
 			err = ErrUnknown
 		}

@@ -268,15 +268,15 @@ func (a *Alerter) HandleSwitch(s events.ModeSwitch) {
 func (a *Alerter) Tick(time.Time) {}
 
 // Raise sends an alert of the caller's. The kind is a stable code and groups
-// alerts in a message; the title is constant text; the body may have several
-// lines and must pass a stranger's input through [Name].
+// alerts in a message; the title is constant text, and empty for a kind of this package;
+// the body may have several lines and must pass a stranger's input through [Name].
 func (a *Alerter) Raise(kind Kind, title, body string) { a.RaiseIn("", kind, title, body) }
 
 // RaiseIn is Raise about a realm, which the body then names.
 func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), realm, kind, title, body)
+	a.raise(a.now(), realm, kind, cmp.Or(title, titles[kind]), body)
 }
 
 // Spray raises the alert of a password that strangers try on many accounts.

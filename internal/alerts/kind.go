@@ -29,23 +29,38 @@ const (
 	EventQuiet        Kind = "event-quiet"
 )
 
+// The kinds that package control raises: somebody can sign in at the administration who
+// could not before, or more easily.
+const (
+	AdministratorAdded  Kind = "administrator-added"
+	SecondFactorRemoved Kind = "second-factor-removed"
+	RecoveryCodeUsed    Kind = "recovery-code-used"
+	PasskeyCopied       Kind = "passkey-copied"
+	TokenAdded          Kind = "token-added"
+)
+
 var titles = map[Kind]string{
-	ModeOn:            "CAPTCHA mode is on",
-	ModeOff:           "CAPTCHA mode is off",
-	AttackBegan:       "An attack on the login began",
-	AttackEnded:       "The attack on the login ended",
-	AccountAttacked:   "Accounts are under attack",
-	AddressRefused:    "Addresses are refused",
-	ChannelDead:       "An alert channel is dead",
-	ChannelBack:       "An alert channel works again",
-	SprayedRight:      "A stranger has an account's right password, which is tried on many accounts",
-	Sprayed:           "One password is being tried on many accounts",
-	SuspiciousSuccess: "A suspicious login succeeded from a new place",
-	ManyFailures:      "More logins fail than usual",
-	FewerFailures:     "As many logins fail as usual again",
-	EventLimit:        "A limit on events was reached",
-	EventQuiet:        "A limit on events is quiet again",
-	SteadyPressure:    "Guessing goes on just below the threshold of CAPTCHA mode",
+	ModeOn:              "CAPTCHA mode is on",
+	ModeOff:             "CAPTCHA mode is off",
+	AttackBegan:         "An attack on the login began",
+	AttackEnded:         "The attack on the login ended",
+	AccountAttacked:     "Accounts are under attack",
+	AddressRefused:      "Addresses are refused",
+	ChannelDead:         "An alert channel is dead",
+	ChannelBack:         "An alert channel works again",
+	SprayedRight:        "A stranger has an account's right password, which is tried on many accounts",
+	Sprayed:             "One password is being tried on many accounts",
+	SuspiciousSuccess:   "A suspicious login succeeded from a new place",
+	ManyFailures:        "More logins fail than usual",
+	FewerFailures:       "As many logins fail as usual again",
+	EventLimit:          "A limit on events was reached",
+	EventQuiet:          "A limit on events is quiet again",
+	AdministratorAdded:  "There is another administrator",
+	SecondFactorRemoved: "An administrator's second factor was removed",
+	RecoveryCodeUsed:    "An administrator signed in with a recovery code",
+	PasskeyCopied:       "An administrator's passkey has been copied",
+	TokenAdded:          "A token was made",
+	SteadyPressure:      "Guessing goes on just below the threshold of CAPTCHA mode",
 }
 
 // atOnce reports whether the kind does not wait for a bundle.
@@ -58,10 +73,10 @@ func (k Kind) important() bool {
 }
 
 // wakes reports whether the kind goes out in quiet hours too: an attack, somebody who
-// got in, and what nobody can log in without.
+// got in, or was let in for good, and what nobody can log in without.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back",
+		SuspiciousSuccess, SprayedRight, ChannelDead, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back",
 	}, k)
 }
 

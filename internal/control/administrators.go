@@ -1,13 +1,15 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"authguard/internal/accounts"
-	"authguard/internal/audit"
 	"authguard/internal/factors"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
@@ -17,7 +19,9 @@ import (
 type Administrator struct {
 	accounts.Account
 	factors.Kept
-	Sessions int `json:"sessions"` // at the administration, that go on
+	LastLogin time.Time          `json:"last_login,omitzero"` // as far as the audit log goes back
+	Running   []sessions.Session `json:"-"`                   // at the administration, newest first
+	Sessions  int                `json:"sessions"`            // how many those are
 }
 
 // adminDoor is the door of the administration's sessions (web/admin.Door).
@@ -34,11 +38,15 @@ func (c *Control) Administrators(ctx context.Context) (all []Administrator, err 
 		if one.Kept, err = c.config.Factors.Of(ctx, account.ID); err != nil {
 			return nil, err
 		}
-		running, err := c.config.Sessions.Of(ctx, account.Username, adminDoor)
+		if one.Running, err = c.config.Sessions.Of(ctx, account.Username, adminDoor); err != nil {
+			return nil, err
+		}
+		one.Sessions = len(one.Running)
+		outcome, err := c.config.Audit.Outcome(ctx, c.config.Realm, account.Username, c.Now())
 		if err != nil {
 			return nil, err
 		}
-		one.Sessions = len(running)
+		one.LastLogin = outcome.LastLogin
 		all = append(all, one)
 	}
 	return all, nil
@@ -60,90 +68,96 @@ func (c *Control) Held(ctx context.Context, name string) (tokens.Scope, error) {
 	return "", err
 }
 
-// Factors are what an account signs in with beside its password.
-func (c *Control) Factors(ctx context.Context, who accounts.Login) (factors.Kept, error) {
-	return c.config.Factors.Of(ctx, who.ID)
+// A NewAdministrator is told once: the password is good for choosing another one only.
+type NewAdministrator struct {
+	accounts.Account
+	Password string `json:"password"`
 }
 
-// issuer is what an authenticator app shows.
-const issuer = "authguard"
-
-// EnrolTOTP begins to set up an app, anew: nothing is changed before ConfirmTOTP. Errors
-// are those of factors.Table.Enrol.
-func (c *Control) EnrolTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
-	return c.config.Factors.Enrol(ctx, who.ID, issuer, who.Account)
-}
-
-// EnrollingTOTP is the enrolment that waits for its code.
-func (c *Control) EnrollingTOTP(ctx context.Context, who accounts.Login) (factors.Enrolment, error) {
-	return c.config.Factors.Enrolling(ctx, who.ID, issuer, who.Account)
-}
-
-// ConfirmTOTP has the app count from now on. If there are no recovery codes yet, it makes
-// them: they are told this once. Errors are those of factors.Table.Confirm.
-func (c *Control) ConfirmTOTP(ctx context.Context, who string, login accounts.Login, code string) (recovery []string, err error) {
-	if err := c.config.Factors.Confirm(ctx, login.ID, strings.ReplaceAll(code, " ", "")); err != nil {
-		return nil, err
+// AddAdministrator adds one, or makes a user one, with a one-time password: whoever knew
+// the user's must not be an administrator. Errors are ErrAsked, and those of
+// accounts.Table.Add.
+func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator, err error) {
+	if err := whyNot(why, "it lets somebody steer everything here"); err != nil {
+		return made, err
 	}
-	if err := c.signIn(ctx, who, "totp-add", login.Account, ""); err != nil {
-		return nil, err
+	made.Password = oneTimePassword()
+	made.Account, err = c.config.Accounts.Get(ctx, name)
+	switch {
+	case errors.Is(err, accounts.ErrUnknown):
+		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: name, Email: email, Password: made.Password, Role: accounts.Admin, MustChange: true})
+	case err == nil && made.Role == accounts.Admin:
+		err = fmt.Errorf("%w: %s is an administrator already", ErrAsked, made.Username)
+	case err == nil:
+		if err = c.config.Accounts.Promote(ctx, name, made.Password); err == nil {
+			err = c.end(ctx, made.Username)
+			made.Role, made.MustChange = accounts.Admin, true
+		}
 	}
-	return c.firstRecovery(ctx, who, login)
+	if err != nil {
+		return NewAdministrator{}, err
+	}
+	return made, c.signIn(ctx, who, "admin-add", made.Username, why)
 }
 
-// RemoveTOTP removes the app.
-func (c *Control) RemoveTOTP(ctx context.Context, who string, login accounts.Login) error {
-	if err := c.config.Factors.RemoveTOTP(ctx, login.ID); err != nil {
+// RemoveAdministrator takes the role away, with all that belongs to it: sessions, places,
+// second factors, and the tokens that the administrator made. The account stays, as a
+// user's. Errors are ErrAsked, also for oneself, and those of accounts.Table.Demote.
+func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string) error {
+	if err := cmp.Or(whyNot(why, "it locks somebody out"), c.another(who, name)); err != nil {
 		return err
 	}
-	return c.signIn(ctx, who, "totp-remove", login.Account, "")
-}
-
-// AskNewPasskey is what a browser is asked to make a passkey.
-func (c *Control) AskNewPasskey(ctx context.Context, at factors.Site, login accounts.Login) (factors.Question, error) {
-	return c.config.Factors.AskNew(ctx, at, factors.Owner{ID: login.ID, Name: login.Account})
-}
-
-// AddPasskey keeps what it made, and makes recovery codes as ConfirmTOTP does.
-func (c *Control) AddPasskey(ctx context.Context, who string, at factors.Site, login accounts.Login, name, state string, answer []byte) (recovery []string, err error) {
-	err = c.config.Factors.Add(ctx, at, factors.Owner{ID: login.ID, Name: login.Account}, name, state, answer)
+	account, err := c.config.Accounts.Get(ctx, name)
+	if err == nil {
+		err = c.config.Accounts.Demote(ctx, name)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := c.signIn(ctx, who, "passkey-add", login.Account, name); err != nil {
-		return nil, err
-	}
-	return c.firstRecovery(ctx, who, login)
-}
-
-// RemovePasskey removes one.
-func (c *Control) RemovePasskey(ctx context.Context, who string, login accounts.Login, id string) error {
-	if err := c.config.Factors.RemovePasskey(ctx, login.ID, id); err != nil {
 		return err
 	}
-	return c.signIn(ctx, who, "passkey-remove", login.Account, "")
+	_, removed := c.config.Factors.RemoveAll(context.WithoutCancel(ctx), account.ID)
+	return errors.Join(removed, c.end(ctx, account.Username), c.signIn(ctx, who, "admin-remove", account.Username, why))
 }
 
-func (c *Control) firstRecovery(ctx context.Context, who string, login accounts.Login) ([]string, error) {
-	has, err := c.config.Factors.Of(ctx, login.ID)
-	if err != nil || has.Recovery > 0 {
-		return nil, err
+// ReplacePassword gives an administrator who has forgotten the password a one-time one,
+// told this once. Errors are ErrAsked, also for oneself, and accounts.ErrUnknown.
+func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (password string, err error) {
+	if err := cmp.Or(whyNot(why, "whoever gets the password can sign in"), c.another(who, name)); err != nil {
+		return "", err
 	}
-	return c.NewRecovery(ctx, who, login)
+	account, err := c.config.Accounts.Get(ctx, name)
+	switch {
+	case err != nil:
+		return "", err
+	case account.Role != accounts.Admin:
+		return "", accounts.ErrUnknown
+	}
+	password = oneTimePassword()
+	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
+		return "", err
+	}
+	return password, errors.Join(c.end(ctx, account.Username), c.signIn(ctx, who, "admin-passwd", account.Username, why))
 }
 
-// NewRecovery makes recovery codes in place of all that there were, told this once.
-func (c *Control) NewRecovery(ctx context.Context, who string, login accounts.Login) ([]string, error) {
-	codes, err := c.config.Factors.NewRecovery(ctx, login.ID)
-	if err != nil {
-		return nil, err
+// another is an error if somebody asks about their own account what may lock them out.
+func (c *Control) another(who, name string) error {
+	if who == "admin:"+c.nameOf(name) {
+		return fmt.Errorf("%w: that is yourself: have another administrator do it, or a command on the server", ErrAsked)
 	}
-	return codes, c.signIn(ctx, who, "recovery-codes", login.Account, "")
+	return nil
 }
+
+func whyNot(why, because string) error {
+	if strings.TrimSpace(why) == "" {
+		return fmt.Errorf("%w: say why: %s", ErrAsked, because)
+	}
+	return nil
+}
+
+func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
 
 // ResetFactors removes all second factors of an administrator, and ends the sessions: for
 // who has lost them. Whoever asks says why. The error is accounts.ErrUnknown if there is
-// no such administrator.
+// no such administrator. Those of one's own are removed one by one.
 func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (removed int64, err error) {
 	account, err := c.config.Accounts.Get(ctx, name)
 	switch {
@@ -151,8 +165,9 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 		return 0, err
 	case account.Role != accounts.Admin:
 		return 0, fmt.Errorf("%w: second factors are administrators', and this account is none", ErrAsked)
-	case strings.TrimSpace(why) == "":
-		return 0, fmt.Errorf("%w: say why: it takes away what protects the account", ErrAsked)
+	}
+	if err := cmp.Or(whyNot(why, "it takes away what protects the account"), c.another(who, name)); err != nil {
+		return 0, err
 	}
 	if removed, err = c.config.Factors.RemoveAll(ctx, account.ID); err != nil {
 		return 0, err
@@ -166,33 +181,23 @@ func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Sessi
 	return c.config.Sessions.Of(ctx, c.nameOf(name), adminDoor)
 }
 
-// EndSession ends one of an administrator's sessions. The error is sessions.ErrUnknown if
-// there is none.
-func (c *Control) EndSession(ctx context.Context, who, name, id string) error {
+// EndSession ends one of an administrator's sessions; why may be empty. The error is
+// sessions.ErrUnknown if there is none.
+func (c *Control) EndSession(ctx context.Context, who, name, id, why string) error {
 	name = c.nameOf(name)
 	if err := c.config.Sessions.End(ctx, name, id); err != nil {
 		return err
 	}
-	return c.signIn(ctx, who, "session-end", name, "")
+	return c.signIn(ctx, who, "session-end", name, why)
 }
 
 // EndSessions ends all of an administrator's sessions but one, whose ID may be empty, and
-// returns how many.
-func (c *Control) EndSessions(ctx context.Context, who, name, but string) (int64, error) {
+// returns how many; why may be empty, too.
+func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (int64, error) {
 	name = c.nameOf(name)
 	n, err := c.config.Sessions.EndOthers(ctx, name, adminDoor, but)
 	if err != nil {
 		return 0, err
 	}
-	return n, c.signIn(ctx, who, "session-end", name, fmt.Sprintf("%d sessions", n))
-}
-
-// FactorUsed puts on record what a login did with a second factor.
-func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
-	return c.signIn(ctx, "admin:"+account, what, account, "")
-}
-
-// signIn puts on record that somebody's way to sign in has changed.
-func (c *Control) signIn(ctx context.Context, who, what, account, detail string) error {
-	return c.record(ctx, audit.Action{Who: who, What: what, Subject: account, Detail: detail})
+	return n, c.signIn(ctx, who, "session-end", name, strings.TrimSuffix(fmt.Sprintf("%d sessions: %s", n, why), ": "))
 }

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/tokens"
 )
@@ -28,6 +30,7 @@ func (c *Control) AddToken(ctx context.Context, who string, a tokens.Asked) (New
 	if len(made.Scopes) > 0 {
 		detail = fmt.Sprintf("scopes %s %s until %s", made.Scopes, map[bool]string{true: "in this realm", false: "in all realms"}[made.Confined], made.ExpiresAt.UTC().Format(time.RFC3339))
 	}
+	c.alarm("token-add", fmt.Sprintf("token %s, by %s", alerts.Name(a.Name), alerts.Name(who)), cmp.Or(detail, "for the decision API"))
 	return NewToken{made, text}, c.tokenChanged(ctx, audit.Action{Who: who, What: "token-add", Subject: a.Name, Detail: detail})
 }
 

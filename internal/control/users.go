@@ -35,6 +35,9 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 	if err != nil {
 		return accounts.Account{}, err
 	}
+	if account.Role == accounts.Admin {
+		c.alarm("admin-add", addedBy(account.Username, who), "")
+	}
 	return account, c.record(ctx, audit.Action{
 		Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role),
 	})
@@ -83,8 +86,11 @@ func (c *Control) SetGroups(ctx context.Context, who, name string, groups []stri
 }
 
 // Disable makes an account's password wrong, ends its sessions and forgets its
-// places. The error is accounts.ErrUnknown if there is none.
+// places. Errors are ErrAsked for oneself, and those of accounts.Table.Disable.
 func (c *Control) Disable(ctx context.Context, who, name string) error {
+	if err := c.another(who, name); err != nil {
+		return err
+	}
 	if err := c.config.Accounts.Disable(ctx, name); err != nil {
 		return err
 	}
@@ -103,16 +109,21 @@ func (c *Control) Enable(ctx context.Context, who, name string) error {
 // may fail. The sessions are over already, by the account's version; deleting
 // them is tidiness.
 func (c *Control) changed(ctx context.Context, a audit.Action) error {
-	ctx = context.WithoutCancel(ctx)
 	a.Subject = c.nameOf(a.Subject)
-	_, ended := c.config.Sessions.DeleteAccount(ctx, a.Subject)
-	forgotten := c.forget(ctx, a.Subject, netip.Addr{})
-	revoked := c.config.Passes.Revoke(ctx, a.Subject)
+	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
+}
+
+// end is changed without the record.
+func (c *Control) end(ctx context.Context, name string) error {
+	ctx = context.WithoutCancel(ctx)
+	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
+	forgotten := c.forget(ctx, name, netip.Addr{})
+	revoked := c.config.Passes.Revoke(ctx, name)
 	err := errors.Join(ended, forgotten, revoked)
 	if err != nil {
 		err = fmt.Errorf("control: the account is changed, but its sessions, places and one-time codes could not all be ended; do it again: %w", err)
 	}
-	return errors.Join(err, c.record(ctx, a))
+	return err
 }
 
 // nameOf is the canonical name of an account that is there.

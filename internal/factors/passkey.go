@@ -198,6 +198,11 @@ func (t *Table) RemovePasskey(ctx context.Context, account, id string) error {
 	return t.one(ctx, `DELETE FROM passkeys WHERE account = $1 AND id = $2`, account, sqltx.Clean(id))
 }
 
+// RenamePasskey gives one another name, or is ErrUnknown.
+func (t *Table) RenamePasskey(ctx context.Context, account, id, name string) error {
+	return t.one(ctx, `UPDATE passkeys SET name = $1 WHERE account = $2 AND id = $3`, nameOf(name), account, sqltx.Clean(id))
+}
+
 // AskProof asks a browser for a passkey of this account or, without one, of anybody.
 func (t *Table) AskProof(ctx context.Context, at Site, account string) (q Question, err error) {
 	w, err := at.relying()
@@ -298,7 +303,10 @@ func (t *Table) take(ctx context.Context, s state, used *webauthn.Credential) er
 			}
 		}
 		if refused != nil {
-			_, err = tx.ExecContext(ctx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2 AND cloned_at = 0`, now, idOf(used.ID))
+			n, err = sqltx.Exec(ctx, tx, `UPDATE passkeys SET cloned_at = $1 WHERE id = $2 AND cloned_at = 0`, now, idOf(used.ID))
+			if err == nil && n == 0 { // told of already
+				refused = ErrPasskey
+			}
 		}
 		return err
 	})

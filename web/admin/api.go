@@ -74,6 +74,9 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/alerts", a.alerts)
 	add(http.MethodPost, "/alerts/test", asking(a.testAlerts))
 	add(http.MethodGet, "/administrators", a.administrators)
+	add(http.MethodPost, "/administrators", asking(a.addAdministrator))
+	add(http.MethodDelete, "/administrators", a.removeAdministrator)
+	add(http.MethodPost, "/administrators/password", asking(a.replacePassword))
 	add(http.MethodPost, "/administrators/second-factor", asking(a.resetFactors))
 	add(http.MethodGet, "/administrators/sessions", a.sessions)
 	add(http.MethodDelete, "/administrators/sessions", a.endSessions)
@@ -270,6 +273,8 @@ func problemOf(err error) (p web.Problem) {
 			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
 			Detail: "the user name or the e-mail address is an account's already, as either of the two; choose another one",
 		}
+	case errors.Is(err, accounts.ErrLast):
+		return web.Problem{Type: "conflict", Title: "Somebody has to be an administrator", Status: http.StatusConflict, Detail: words(err)}
 	case errors.Is(err, accounts.ErrGroup):
 		return asked(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "accounts: "))
 	case errors.Is(err, tokens.ErrUnknown):

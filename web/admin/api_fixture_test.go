@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,9 +46,37 @@ type office struct {
 	factors  *factors.Table
 	tops     *control.Tops
 	alerts   *alerts.Alerter
+	told     bell
 	api      *admin.API
 	socket   string
 	http     http.Client
+}
+
+// A bell is a log that knows which alerts were raised.
+type bell struct {
+	slog.Handler
+	mu   sync.Mutex
+	rung []string
+}
+
+func (*bell) Enabled(context.Context, slog.Level) bool { return true }
+
+func (b *bell) Handle(_ context.Context, r slog.Record) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := ""
+	r.Attrs(func(a slog.Attr) bool { text += a.Value.String() + "\n"; return true })
+	b.rung = append(b.rung, text)
+	return nil
+}
+
+// take is what was raised since it was asked last: kind, title and body of each.
+func (b *bell) take() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.rung
+	b.rung = nil
+	return all
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -81,7 +110,7 @@ func newOffice(t *testing.T) *office {
 	o.listings = lists.New(o.db)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
-	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, quiet)
+	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, slog.New(&o.told))
 	must(err)
 	o.hash = checker.Hash
 	o.config = control.Config{

@@ -187,7 +187,7 @@ func (s *Site) endSession(c echo.Context, session *web.Session) error {
 		return err
 	}
 	notice := pages.Notice{Text: "That session has ended."}
-	if err := s.Control.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"]); err != nil {
+	if err := s.Control.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"], ""); err != nil {
 		if notice, err = s.failed(c, err); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := readForm(c, session); err != nil {
 		return err
 	}
-	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID); err != nil {
+	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID, ""); err != nil {
 		return err
 	}
 	return s.say(c, session, pages.Notice{Text: "Every other session of yours has ended."})

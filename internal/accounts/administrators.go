@@ -1,0 +1,48 @@
+package accounts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"authguard/internal/changes"
+)
+
+// ErrLast means that nobody could sign in at the administration any more.
+var ErrLast = errors.New("accounts: there has to be an administrator who is not disabled: add another one first")
+
+// Promote makes a user an administrator, with a password that is good for choosing another
+// one only: whoever knew the old one must not be one too. Errors are ErrUnknown, for an
+// administrator too, and CheckPassword's.
+func (t *Table) Promote(ctx context.Context, name, password string) error {
+	if err := CheckPassword(password); err != nil {
+		return err
+	}
+	hash, err := t.config.Hash(password)
+	if err != nil {
+		return err
+	}
+	return t.updateWhere(ctx, name, `role = 'user'`, false, `role = 'admin', password_hash = $4, must_change = TRUE, version = version + 1`, hash)
+}
+
+// Demote makes an administrator a user and ends the sessions. Errors are ErrUnknown, for a
+// user too, and ErrLast.
+func (t *Table) Demote(ctx context.Context, name string) error {
+	return t.updateWhere(ctx, name, `role = 'admin'`, true, `role = 'user', version = version + 1`)
+}
+
+// spare is ErrLast if an account is the last administrator's. Two that go at once wait for
+// each other: each counts on the other one otherwise.
+func (t *Table) spare(ctx context.Context, tx *sql.Tx, name string) error {
+	if err := changes.Bump(ctx, tx, changes.Accounts); err != nil {
+		return err
+	}
+	var last bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts WHERE role = 'admin' AND NOT disabled
+			AND id = (SELECT account FROM account_names WHERE realm = $1 AND name = $2))
+		AND (SELECT count(*) FROM accounts WHERE realm = $1 AND role = 'admin' AND NOT disabled) = 1`, t.config.Realm, name).Scan(&last)
+	if err == nil && last {
+		err = ErrLast
+	}
+	return err
+}
