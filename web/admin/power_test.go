@@ -30,6 +30,7 @@ var attempts = map[string][]string{
 	"POST /api/forget":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.1"}`},
 	"POST /api/users":                        {`{"username":"%s","password":"another long one"}`, `{"username":"eve","password":"another long one","role":"admin"}`, `{"username":"eve","email":"%s","password":"another long one"}`},
 	"POST /api/users/passwd":                 {`{"username":"%s","password":"another long one"}`, `{"username":"%s","password":"another long one","must_change":true}`},
+	"POST /api/users/ask-password":           {`{"username":"%s","reason":"x"}`},
 	"POST /api/users/groups":                 {`{"username":"%s","groups":["ops"]}`, `{"username":"%s","groups":[]}`},
 	"POST /api/users/disable":                {`{"username":"%s"}`, `{"username":"%s","enable":true}`},
 	"POST /api/users/pass":                   {`{"username":"%s","for":"24h"}`},
