@@ -1,0 +1,179 @@
+package loginlog
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// access reads the access logs of nginx and Apache, common, combined and with the
+// virtual host first:
+//
+//	203.0.113.9 - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302 0 "…" "…"
+//
+// The account is that of HTTP authentication, where there is one; a form's is in no
+// access log.
+type access struct {
+	file             *file
+	logins           []Request
+	success, failure [][]byte
+}
+
+func newAccess(f *file, _ time.Time, c Config) (parser, error) {
+	a := &access{file: f, logins: c.Logins}
+	for _, word := range c.Success {
+		a.success = append(a.success, []byte(word))
+	}
+	for _, word := range c.Failure {
+		a.failure = append(a.failure, []byte(word))
+	}
+	return a, nil
+}
+
+func likeAccess(line []byte) bool {
+	_, _, _, _, err := cutAccess(line)
+	return err == nil
+}
+
+var (
+	errAccess  = errors.New(`is not like: ADDRESS - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302`)
+	errAddress = errors.New("no address where it should be")
+)
+
+// cutAccess cuts a line into what stands before the time, the time, the request and
+// what stands after it.
+func cutAccess(line []byte) (before, at, request, after []byte, err error) {
+	open := bytes.IndexByte(line, '[')
+	if open < 0 {
+		return nil, nil, nil, nil, errAccess
+	}
+	before, line = line[:open], line[open+1:]
+	shut := bytes.IndexByte(line, ']')
+	if shut != len("10/Oct/2026:13:55:36 +0200") || !bytes.HasPrefix(line[shut:], []byte(`] "`)) {
+		return nil, nil, nil, nil, errAccess
+	}
+	at, line = line[:shut], line[shut+3:]
+	end := closingQuote(line)
+	if end < 0 {
+		return nil, nil, nil, nil, errAccess
+	}
+	return before, at, line[:end], bytes.TrimLeft(line[end+1:], " "), nil
+}
+
+// closingQuote is where a quoted text ends; Apache writes a quote in it as \".
+func closingQuote(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *access) parse(line []byte, r *row) (err error) {
+	before, at, request, after, err := cutAccess(line)
+	if err != nil {
+		if len(line) == 0 {
+			return nil
+		}
+		return err
+	}
+	method, rest, _ := bytes.Cut(request, []byte(" "))
+	path, _, _ := bytes.Cut(rest, []byte(" "))
+	path, _, _ = bytes.Cut(path, []byte("?"))
+	if !slices.ContainsFunc(p.logins, func(l Request) bool { return l.Method == string(method) && l.Path == string(path) }) {
+		if string(method) == "POST" {
+			p.file.posts.add(string(path))
+		}
+		return nil
+	}
+	status, _, _ := bytes.Cut(after, []byte(" "))
+	is := func(word []byte) bool { return bytes.Equal(word, status) }
+	switch {
+	case slices.ContainsFunc(p.success, is):
+		r.Outcome = Succeeded
+	case slices.ContainsFunc(p.failure, is):
+		r.Outcome = Failed
+	default:
+		return nil
+	}
+	if r.At, err = accessTime(at); err != nil {
+		return err
+	}
+	if err := r.who(before); err != nil {
+		return err
+	}
+	r.count = 1
+	return nil
+}
+
+// who reads "ADDRESS IDENTITY USER ", perhaps with a virtual host before it.
+func (r *row) who(before []byte) error {
+	words := bytes.Fields(before)
+	if len(words) < 3 {
+		return errAddress
+	}
+	address, err := netip.ParseAddr(string(words[0]))
+	if err != nil {
+		words = words[1:]
+		address, err = netip.ParseAddr(string(words[0]))
+	}
+	if err != nil || len(words) < 3 {
+		return errAddress
+	}
+	r.Address = address
+	if user := bytes.Join(words[2:], []byte(" ")); string(user) != "-" {
+		r.Account, r.Named = string(user), true
+	}
+	return nil
+}
+
+// accessTime reads 10/Oct/2026:13:55:36 +0200.
+func accessTime(b []byte) (time.Time, error) {
+	const errText = "is no time such as 10/Oct/2026:13:55:36 +0200"
+	month := monthOf(b[3:6])
+	day, ok1 := number(b[0:2])
+	year, ok2 := number(b[7:11])
+	hour, ok3 := number(b[12:14])
+	minute, ok4 := number(b[15:17])
+	second, ok5 := number(b[18:20])
+	zone, ok6 := number(b[22:26])
+	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || b[20] != ' ' || b[2] != '/' || b[6] != '/' || b[11] != ':' {
+		return time.Time{}, errors.New(errText)
+	}
+	offset := time.Duration(zone/100*60+zone%100) * time.Minute
+	if b[21] == '-' {
+		offset = -offset
+	}
+	return time.Date(year, month, day, hour, minute, second, 0, time.UTC).Add(-offset), nil
+}
+
+// monthOf is the month of its English abbreviation, or 0.
+func monthOf(b []byte) time.Month {
+	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	for m := range 12 {
+		if string(b) == names[3*m:3*m+3] {
+			return time.Month(m + 1)
+		}
+	}
+	return 0
+}
+
+// number reads digits, and spaces before them.
+func number(b []byte) (n int, ok bool) {
+	for i, c := range b {
+		switch {
+		case c >= '0' && c <= '9':
+			n, ok = n*10+int(c-'0'), true
+		case c == ' ' && !ok && i < len(b)-1:
+		default:
+			return 0, false
+		}
+	}
+	return n, ok
+}

@@ -1,0 +1,210 @@
+package loginlog
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// names are those by which each field is known, in small letters with _ between words:
+// of the Elastic Common Schema, nginx's variables, and what people call them. Of
+// several in one line the first here counts.
+func names() map[string][]string {
+	return map[string][]string{
+		"time": {"time", "timestamp", "@timestamp", "ts", "at", "date", "datetime", "time_local", "time_iso8601", "msec", "login_timestamp"},
+		"account": {
+			"account", "user", "username", "user_name", "login", "email", "user_email", "user_id", "userid", "remote_user", "name",
+		},
+		"address": {
+			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip", "source_address", "client_address",
+		},
+		"outcome": {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
+		"device":  {"device", "device_id"},
+		"count":   {"count"},
+	}
+}
+
+func fieldNames() []string { return slices.Sorted(maps.Keys(names())) }
+
+// The fields of a row, in the order of fields.of.
+const (
+	timeField = iota
+	accountField
+	addressField
+	outcomeField
+	deviceField
+	countField
+	lastField
+	kindField
+	fieldCount
+)
+
+// fields say which field a name is, and read the values.
+type fields struct {
+	of               map[string]int // by the name as canonical has it
+	rank             map[string]int // which of several names wins: the smallest
+	success, failure []string
+	zone             *time.Location
+	audit            bool
+}
+
+func newFields(c Config, audit bool) *fields {
+	f := &fields{of: map[string]int{}, rank: map[string]int{}, success: c.Success, failure: c.Failure, zone: c.Zone, audit: audit}
+	if audit {
+		f.of = map[string]int{
+			"at": timeField, "last": lastField, "account": accountField, "address": addressField, "decision": outcomeField,
+			"count": countField, "kind": kindField,
+		}
+		return f
+	}
+	for i, field := range []string{"time", "account", "address", "outcome", "device", "count"} {
+		if own, ok := c.Fields[field]; ok {
+			f.of[canonical(own)] = i
+			continue
+		}
+		for rank, name := range names()[field] {
+			f.of[name], f.rank[name] = i, rank+1
+		}
+	}
+	for _, own := range c.Fields { // which another field might know by that name too
+		f.rank[canonical(own)] = 0
+	}
+	return f
+}
+
+// canonical is a name in small letters, with _ for what is between its words.
+func canonical(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || r == ' ' {
+			return '_'
+		}
+		return r
+	}, strings.ToLower(strings.TrimSpace(name)))
+}
+
+// values are those of one line, by field.
+type values struct {
+	text [fieldCount]string
+	rank [fieldCount]int // of the name that it had, and 1 more; 0: there is none
+}
+
+// set keeps a value if its name is one of a field, and no better one was there.
+func (f *fields) set(v *values, name, text string) {
+	field, ok := f.of[name]
+	if rank := f.rank[name] + 1; ok && (v.rank[field] == 0 || rank < v.rank[field]) {
+		v.text[field], v.rank[field] = text, rank
+	}
+}
+
+// row makes a row of the values.
+func (f *fields) row(v *values, r *row) (err error) {
+	if f.audit && v.text[kindField] != "attempt" {
+		return nil
+	}
+	if r.At, err = f.time(v.text[timeField]); err != nil {
+		return err
+	}
+	if f.audit && v.text[lastField] != "" {
+		if r.last, err = f.time(v.text[lastField]); err != nil {
+			return err
+		}
+	}
+	if r.Outcome, err = f.outcome(v.text[outcomeField]); err != nil {
+		return err
+	}
+	if r.Address, err = f.address(v.text[addressField]); err != nil {
+		return err
+	}
+	count := 1
+	if text := v.text[countField]; text != "" {
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > 1e9 {
+			return fmt.Errorf("count %q is no number from 1", text)
+		}
+	}
+	r.Account, r.Named = v.text[accountField], v.rank[accountField] > 0
+	r.Device, r.count = v.text[deviceField], count
+	return nil
+}
+
+// address reads an address, or of the audit log the network of a sum.
+func (f *fields) address(text string) (netip.Addr, error) {
+	if f.audit {
+		if text == "" || text == "unknown" {
+			return netip.Addr{}, nil
+		}
+		if network, err := netip.ParsePrefix(text); err == nil {
+			return network.Addr(), nil
+		}
+	}
+	if text == "" {
+		return netip.Addr{}, errors.New("no address: name its field with --field address=NAME")
+	}
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a, nil
+	}
+	if a, err := netip.ParseAddrPort(text); err == nil {
+		return a.Addr(), nil
+	}
+	return netip.Addr{}, fmt.Errorf("address %q is none", clip(text))
+}
+
+// outcome reads a word or a status.
+func (f *fields) outcome(text string) (Outcome, error) {
+	word := strings.ToLower(strings.TrimSpace(text))
+	switch {
+	case slices.Contains(f.success, text) || slices.Contains(f.success, word):
+		return Succeeded, nil
+	case slices.Contains(f.failure, text) || slices.Contains(f.failure, word):
+		return Failed, nil
+	}
+	switch word {
+	case "true", "1", "yes", "ok", "success", "succeeded", "successful", "accepted", "allowed", "passed":
+		return Succeeded, nil
+	case "false", "0", "no", "fail", "failed", "failure", "denied", "invalid", "wrong", "rejected", "insufficient":
+		return Failed, nil
+	case "challenge", "challenged", "refuse", "refused", "wait", "waited", "delayed", "slowed", "blocked", "stopped", "abandoned", "withdrawn", "pretend", "pretended":
+		return Stopped, nil
+	case "":
+		return Failed, errors.New("no outcome: name its field with --field outcome=NAME")
+	}
+	return Failed, fmt.Errorf("outcome %q: say what it means with --success or --failure", clip(text))
+}
+
+// layouts are how times are written.
+func layouts() [6]string {
+	return [...]string{
+		time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999",
+		"2006-01-02 15:04:05.999999999 -0700", "2006-01-02 15:04:05.999999999 -0700 MST",
+	}
+}
+
+// time reads a text, or a number of seconds or milliseconds since 1970.
+func (f *fields) time(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, errors.New("no time: name its field with --field time=NAME")
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 && seconds < 1e14 {
+		if seconds > 1e11 {
+			return time.UnixMilli(int64(seconds)).UTC(), nil
+		}
+		return time.UnixMicro(int64(seconds * 1e6)).UTC(), nil
+	}
+	for _, layout := range layouts() {
+		if at, err := time.ParseInLocation(layout, text, f.zone); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	if len(text) == len("10/Oct/2026:13:55:36 +0200") {
+		if at, err := accessTime([]byte(text)); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("time %q is not like 2026-10-10T13:55:36Z", clip(text))
+}
+
+func clip(text string) string { return text[:min(len(text), 60)] }

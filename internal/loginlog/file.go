@@ -1,0 +1,232 @@
+package loginlog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// mostLine is how long a line may be, and mostOpen how many are put into order.
+const mostLine, mostOpen = 1 << 20, 1 << 18
+
+// A file is one log, read line by line.
+type file struct {
+	path   string
+	size   int64 // of the file as it is on disk
+	read   atomic.Int64
+	close  func()
+	format *format
+	parse  parser
+
+	lines, others, bad int64
+	first              []BadLine
+	posts              posts
+
+	from   *bufio.Reader
+	head   Attempt // the next one to tell
+	open   rows    // that have attempts left
+	spare  *row    // one to use again
+	newest time.Time
+	ended  bool
+}
+
+// A row is what one line says.
+type row struct {
+	Attempt
+	count int       // attempts; 0: the line is about something else
+	last  time.Time // of them; zero: all at once. Those between are spread evenly
+
+	told int
+	next time.Time
+	line int64
+}
+
+// A parser reads one line, without its end.
+type parser interface {
+	parse(line []byte, into *row) error
+}
+
+func openFile(path string, c Config) (f *file, err error) {
+	f = &file{path: path, posts: posts{}}
+	disk := os.Stdin
+	if path != "-" {
+		if disk, err = os.Open(path); err != nil {
+			return nil, fmt.Errorf("loginlog: %w", err)
+		}
+	}
+	f.close = func() { _ = disk.Close() }
+	info, err := disk.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("is a folder: name the files in it")
+	}
+	if err == nil {
+		f.size = info.Size()
+		err = f.start(disk, info.ModTime(), c)
+	}
+	if err != nil {
+		f.close()
+		return nil, fmt.Errorf("loginlog: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// start finds out how the file is compressed and what is in it.
+func (f *file) start(disk io.Reader, changed time.Time, c Config) error {
+	raw := bufio.NewReaderSize(counting{disk, &f.read}, 1<<18)
+	plain, err := decompress(raw)
+	if err != nil {
+		return err
+	}
+	f.from = bufio.NewReaderSize(plain, mostLine)
+	beginning, err := f.from.Peek(1 << 16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if f.format = formatOf(c.Format); f.format == nil {
+		if f.format, err = detect(beginning); err != nil {
+			return err
+		}
+	}
+	f.parse, err = f.format.parser(f, changed, c)
+	return err
+}
+
+// decompress looks at how the file begins.
+func decompress(raw *bufio.Reader) (io.Reader, error) {
+	magic, _ := raw.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(raw)
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<27))
+	}
+	return raw, nil
+}
+
+// counting counts what was read.
+type counting struct {
+	from io.Reader
+	n    *atomic.Int64
+}
+
+func (c counting) Read(into []byte) (int, error) {
+	n, err := c.from.Read(into)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// line is the next one without its end, good until the next call; false after the last.
+// One that is too long is cut.
+func (f *file) line() (text []byte, tooLong, ok bool, err error) {
+	text, err = f.from.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		tooLong = true
+		text = bytes.Clone(text[:shownLength])
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = f.from.ReadSlice('\n')
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+		if len(text) == 0 {
+			return nil, false, false, nil
+		}
+	}
+	if err != nil {
+		return nil, false, false, fmt.Errorf("loginlog: %s, after line %d: %w", f.path, f.lines, err)
+	}
+	f.lines++
+	return bytes.TrimRight(text, "\r\n"), tooLong, true, nil
+}
+
+// next puts the file's next attempt into head.
+func (f *file) next() (bool, error) {
+	for !f.ended && (len(f.open) == 0 || f.newest.Sub(f.open[0].next) < f.format.slack && len(f.open) < mostOpen) {
+		if err := f.readRow(); err != nil {
+			return false, err
+		}
+	}
+	if len(f.open) == 0 {
+		return false, nil
+	}
+	first := f.open[0]
+	f.head = first.Attempt
+	f.head.At = first.next
+	if first.told++; first.told < first.count {
+		first.next = first.At.Add(first.last.Sub(first.At) * time.Duration(first.told) / time.Duration(first.count-1))
+		heap.Fix(&f.open, 0)
+	} else {
+		heap.Pop(&f.open)
+		f.spare = first
+	}
+	return true, nil
+}
+
+// readRow reads one line, and opens it if there are attempts in it.
+func (f *file) readRow() error {
+	line, tooLong, ok, err := f.line()
+	if f.ended = !ok; !ok || err != nil {
+		return err
+	}
+	r := cmp.Or(f.spare, new(row))
+	*r, f.spare = row{}, r
+	err = errTooLong
+	if !tooLong {
+		err = f.parse.parse(line, r)
+	}
+	switch {
+	case err != nil:
+		f.complain(line, err)
+	case r.count == 0:
+		f.others++
+	default:
+		f.spare, r.next, r.line = nil, r.At, f.lines
+		if r.last.Before(r.At) {
+			r.last = r.At
+		}
+		if r.At.After(f.newest) {
+			f.newest = r.At
+		}
+		heap.Push(&f.open, r)
+	}
+	return nil
+}
+
+// rows are those that have attempts left, by the next of them.
+type rows []*row
+
+func (r rows) Len() int { return len(r) }
+func (r rows) Less(i, j int) bool {
+	if !r[i].next.Equal(r[j].next) {
+		return r[i].next.Before(r[j].next)
+	}
+	return r[i].line < r[j].line
+}
+func (r rows) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+func (r *rows) Push(x any)   { *r = append(*r, x.(*row)) }
+func (r *rows) Pop() any {
+	old := *r
+	last := old[len(old)-1]
+	*r = old[:len(old)-1]
+	return last
+}
+
+var errTooLong = errors.New("longer than 1 MiB")
+
+func (f *file) complain(line []byte, why error) {
+	f.bad++
+	if len(f.first) < mostShown {
+		text := string(line[:min(len(line), shownLength)])
+		f.first = append(f.first, BadLine{f.path, f.lines, text, why.Error()})
+	}
+}

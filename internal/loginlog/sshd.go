@@ -1,0 +1,138 @@
+package loginlog
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"time"
+)
+
+// sshd reads what OpenSSH writes to syslog (auth.log, secure, journalctl):
+//
+//	Mar 27 13:08:09 host sshd[1361]: Failed password for invalid user x from 203.0.113.9 port 54259 ssh2
+//
+// with either kind of time. A refused key is no guess; keys and passwords that were
+// accepted are logins.
+type sshd struct {
+	zone  *time.Location
+	year  int // of the line before
+	month time.Month
+}
+
+func newSSHD(f *file, changed time.Time, c Config) (parser, error) {
+	p := &sshd{zone: c.Zone, year: c.Year}
+	if p.year == 0 {
+		// Of a log that was written to until now the first line may be of last year.
+		p.year = changed.In(c.Zone).Year()
+		if first, _ := f.from.Peek(16); len(first) == 16 {
+			if at, ok := p.short(first); ok && at.After(changed.Add(24*time.Hour)) {
+				p.year--
+			}
+		}
+		p.month = 0
+	}
+	return p, nil
+}
+
+func likeSyslog(line []byte) bool {
+	p := sshd{zone: time.UTC, year: 2000}
+	_, rest, ok := p.time(line)
+	_, program, found := bytes.Cut(rest, []byte(" "))
+	return ok && found && bytes.Contains(program, []byte(":"))
+}
+
+// time reads the time at the beginning of a line.
+func (p *sshd) time(line []byte) (at time.Time, rest []byte, ok bool) {
+	if len(line) > 16 && line[15] == ' ' {
+		if at, ok = p.short(line); ok {
+			return at, line[16:], true
+		}
+	}
+	word, rest, _ := bytes.Cut(line, []byte(" "))
+	if len(word) < len("2026-10-10T13:55:36Z") || word[10] != 'T' {
+		return at, nil, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(word))
+	return at.UTC(), rest, err == nil
+}
+
+// short reads "Mar 27 13:08:09", whose year is that of the line before, or the next one.
+func (p *sshd) short(b []byte) (time.Time, bool) {
+	month := monthOf(b[0:3])
+	day, ok1 := number(b[4:6])
+	hour, ok2 := number(b[7:9])
+	minute, ok3 := number(b[10:12])
+	second, ok4 := number(b[13:15])
+	if month == 0 || !(ok1 && ok2 && ok3 && ok4) || b[9] != ':' || b[12] != ':' {
+		return time.Time{}, false
+	}
+	year := p.year
+	switch {
+	case p.month-month > 6: // from December to January
+		p.year, p.month = year+1, month
+		year++
+	case p.month != 0 && month-p.month > 6: // of last year, and late
+		year--
+	default:
+		p.month = month
+	}
+	return time.Date(year, month, day, hour, minute, second, 0, p.zone).UTC(), true
+}
+
+var (
+	errSSHD      = errors.New("no account, address and port where sshd writes them")
+	errSyslog    = errors.New("does not begin with a time such as Mar 27 13:08:09")
+	sshdWord     = []byte("sshd")
+	failed       = []byte("Failed ")
+	accepted     = []byte("Accepted ")
+	invalidUser  = []byte("invalid user ")
+	repeatedWord = []byte("message repeated ")
+)
+
+func (p *sshd) parse(line []byte, r *row) error {
+	if len(line) == 0 {
+		return nil
+	}
+	at, rest, ok := p.time(line)
+	if !ok {
+		return errSyslog
+	}
+	_, rest, _ = bytes.Cut(rest, []byte(" ")) // the host
+	program, text, ok := bytes.Cut(rest, []byte(": "))
+	if !ok || !bytes.HasPrefix(program, sshdWord) {
+		return nil
+	}
+	count := 1
+	if bytes.HasPrefix(text, repeatedWord) { // message repeated 5 times: [ Failed …]
+		times, inner, _ := bytes.Cut(text[len(repeatedWord):], []byte(" times: [ "))
+		if count, ok = number(times); !ok || count == 0 || count > 1e6 {
+			return errSSHD
+		}
+		text = bytes.TrimSuffix(inner, []byte("]"))
+	}
+	switch {
+	case bytes.HasPrefix(text, failed):
+		text = text[len(failed):]
+	case bytes.HasPrefix(text, accepted):
+		text, r.Outcome = text[len(accepted):], Succeeded
+	default:
+		return nil
+	}
+	method, text, ok := bytes.Cut(text, []byte(" for "))
+	if ok && r.Outcome == Failed && (string(method) == "publickey" || string(method) == "none") {
+		return nil // clients offer all of their keys
+	}
+	// A name may hold anything, " from 192.0.2.1 port 1" too: the last one counts.
+	from := bytes.LastIndex(text, []byte(" from "))
+	if !ok || from < 0 {
+		return errSSHD
+	}
+	address, _, _ := bytes.Cut(text[from+len(" from "):], []byte(" "))
+	r.Account, r.Named = string(bytes.TrimPrefix(text[:from], invalidUser)), true
+	var err error
+	if r.Address, err = netip.ParseAddr(string(address)); err != nil {
+		return errSSHD
+	}
+	r.At, r.count = at, count
+	return nil
+}

@@ -1,0 +1,107 @@
+package loginlog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Stats says what became of every line.
+type Stats struct {
+	Files []FileStats `json:"files"`
+	// Lines are all; those that are not attempts are Others or Bad.
+	Lines  int64 `json:"lines"`
+	Others int64 `json:"others"`
+	Bad    int64 `json:"bad"`
+	// First are the first lines that could not be read, at most mostShown of a file.
+	First []BadLine `json:"bad_lines,omitempty"`
+	// Attempts are all; a line may stand for several.
+	Attempts  int64 `json:"attempts"`
+	Failed    int64 `json:"failed"`
+	Succeeded int64 `json:"succeeded"`
+	Stopped   int64 `json:"stopped,omitempty"`
+	// Named are those of which the log says which account they were for.
+	Named int64 `json:"named"`
+	// Late attempts stood after a later one, and Latest is the most that one was late.
+	Late   int64         `json:"late,omitempty"`
+	Latest time.Duration `json:"latest,omitempty"`
+	From   time.Time     `json:"from,omitzero"`
+	To     time.Time     `json:"to,omitzero"`
+}
+
+// FileStats is about one file.
+type FileStats struct {
+	Path   string `json:"path"`
+	Format string `json:"format"`
+	Lines  int64  `json:"lines"`
+}
+
+// A BadLine could not be read.
+type BadLine struct {
+	Path string `json:"path"`
+	Line int64  `json:"line"`
+	Text string `json:"text"` // its beginning
+	Why  string `json:"why"`
+}
+
+// mostShown is how many bad lines of a file are kept, and shownLength how much of each.
+const mostShown, shownLength = 5, 120
+
+func (s *Stats) count(a *Attempt) {
+	if s.Attempts == 0 {
+		s.From = a.At
+	}
+	s.To = a.At
+	s.Attempts++
+	switch a.Outcome {
+	case Succeeded:
+		s.Succeeded++
+	case Stopped:
+		s.Stopped++
+	default:
+		s.Failed++
+	}
+	if a.Named {
+		s.Named++
+	}
+}
+
+func (s *Stats) add(f *file) {
+	s.Files = append(s.Files, FileStats{f.path, f.format.name, f.lines})
+	s.Lines, s.Others, s.Bad = s.Lines+f.lines, s.Others+f.others, s.Bad+f.bad
+	s.First = append(slices.Clone(s.First), f.first...)
+}
+
+// posts are the paths that an access log has most POSTs to, for somebody who has named
+// none of them. It is bounded: after mostPosts paths only those are counted.
+type posts map[string]int64
+
+const mostPosts = 1000
+
+func (p posts) add(path string) {
+	if n, ok := p[path]; ok || len(p) < mostPosts {
+		p[path] = n + 1
+	}
+}
+
+// OtherPosts are the paths of access logs that most POSTs went to, of those that are no
+// login: "/wp-login.php (1,234)", at most five.
+func (l *Log) OtherPosts() []string {
+	all := posts{}
+	for _, f := range l.files {
+		for path, n := range f.posts {
+			all[path] += n
+		}
+	}
+	paths := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(all[b], all[a]), strings.Compare(a, b))
+	})
+	var words []string
+	for _, path := range paths[:min(5, len(paths))] {
+		words = append(words, fmt.Sprintf("%s (%d)", path, all[path]))
+	}
+	return words
+}
