@@ -41,6 +41,7 @@ type commandLine struct {
 	Export  exportCmd    `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
 	Explain explainCmd   `cmd:"" help:"Say what stands against an account or address, and why."`
 	Unlock  unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
+	Replay  replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`
 	Config  configCmd    `cmd:"" help:"Check or show the configuration."`
 	Proxy   proxyCmd     `cmd:"" help:"Find out how to guard the login of an app."`
 	Migrate migrateCmd   `cmd:"" help:"Bring the database up to date (serve does so too)."`
@@ -191,7 +192,9 @@ func run(args []string, out, complaints io.Writer) int {
 }
 
 // variables are what the help of a flag can name.
-func variables() kong.Vars { return kong.Vars{"presets": presetNames(), "formats": formatNames()} }
+func variables() kong.Vars {
+	return kong.Vars{"presets": presetNames(), "formats": formatNames(), "logs": logFormats()}
+}
 
 // answered is an error that was printed as JSON already.
 type answered struct{ error }

@@ -22,11 +22,20 @@ type Top[T any] struct {
 	keys    []string
 	tallies []T
 	weights []int32 // apart, so that looking for the rarest touches little memory
+	draw    func(below int32) int32
 }
 
 // New returns a Top of at most so many names.
 func New[T any](slots int) *Top[T] {
-	return &Top[T]{places: make(map[string]int), keys: make([]string, 0, slots)}
+	return &Top[T]{places: make(map[string]int), keys: make([]string, 0, slots), draw: rand.Int32N}
+}
+
+// Seeded is New for what comes to the same each time, with the same source and the
+// same names.
+func Seeded[T any](slots int, source rand.Source) *Top[T] {
+	t := New[T](slots)
+	t.draw = rand.New(source).Int32N
+	return t
 }
 
 // Of counts a name and returns its tally, or nil if it gets no slot this time. A
@@ -41,7 +50,7 @@ func (t *Top[T]) Of(name string) *T {
 		t.keys, t.tallies, t.weights = append(t.keys, name), append(t.tallies, *new(T)), append(t.weights, 0)
 	default:
 		place = t.rarest()
-		if rand.Int32N(t.weights[place]+1) > 0 {
+		if t.draw(t.weights[place]+1) > 0 {
 			return nil
 		}
 		delete(t.places, t.keys[place])

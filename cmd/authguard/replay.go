@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/term"
+
+	"authguard/guard"
+	"authguard/internal/config"
+	"authguard/internal/lists"
+	"authguard/internal/loginlog"
+	"authguard/internal/trial"
+)
+
+// replayCmd is `authguard replay`.
+type replayCmd struct {
+	Logs    []string          `arg:"" name:"log" help:"Logs, plain or compressed with gzip or zstd; - is standard input. Several are read as one."`
+	Policy  []string          `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated. The one in force is tried first."`
+	Realm   string            `placeholder:"NAME" help:"The limits of this realm."`
+	Format  string            `placeholder:"NAME" help:"Of all logs: ${logs}. Without it each file's is found out."`
+	Login   []string          `placeholder:"REQUEST" help:"In access logs: what is a login attempt, such as /wp-login.php or 'POST /api/login'. Default: POST /login."`
+	Success []string          `placeholder:"WORD" help:"The status or word that says that somebody was let in. Default: 302 and 303."`
+	Failure []string          `placeholder:"WORD" help:"The status or word for a wrong password. Default: 200, 400, 401, 403 and 422."`
+	Field   map[string]string `placeholder:"FIELD=NAME" help:"In JSON lines and CSV: which field is the time, account, address, outcome, device or count."`
+	Year    int               `help:"Of the first line, where lines have no year. Default: that of the file's last change."`
+	Zone    string            `placeholder:"NAME" help:"Of times without one, such as Europe/Berlin. Default: this machine's."`
+	Solving string            `enum:"people,nobody,everybody" default:"people" help:"Who solves challenges that the log knows nothing of: people (who logged in), nobody or everybody."`
+	Cases   int               `default:"10" help:"How many of the worst cases are shown."`
+	HTML    string            `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+}
+
+// logFormats are what --format of replay may be.
+func logFormats() string { return strings.Join(loginlog.Formats(), ", ") }
+
+// Run tries the policies on the logs, and reports.
+func (c replayCmd) Run(g *globals) error {
+	how, err := c.reading()
+	if err != nil {
+		return err
+	}
+	setups, err := c.setups(g)
+	if err != nil {
+		return err
+	}
+	logs, err := loginlog.Open(c.Logs, how)
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	done := g.progress(logs)
+	solving := map[string]trial.Solving{"people": trial.People, "nobody": trial.Nobody, "everybody": trial.Everybody}[c.Solving]
+	report, err := trial.Run(ctx, logs, setups, trial.Options{Solving: solving, Cases: c.Cases})
+	done()
+	if err != nil {
+		return err
+	}
+	if report.Log.Attempts == 0 {
+		return noAttempts(logs, report)
+	}
+	if c.HTML != "" {
+		if err := writePage(c.HTML, report); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return printJSON(g, report)
+	}
+	return report.Text(g.out)
+}
+
+// Validate is called when the command line has been read.
+func (c replayCmd) Validate() error {
+	if c.Cases < 0 || c.Cases > 1000 {
+		return errors.New("--cases: from 0 to 1000")
+	}
+	if c.Year != 0 && (c.Year < 1970 || c.Year > 2200) {
+		return errors.New("--year: from 1970 to 2200")
+	}
+	return nil
+}
+
+func (c replayCmd) reading() (loginlog.Config, error) {
+	how := loginlog.Config{Format: c.Format, Success: c.Success, Failure: c.Failure, Fields: c.Field, Year: c.Year}
+	for _, text := range c.Login {
+		request, err := loginlog.ParseRequest(text)
+		if err != nil {
+			return how, fmt.Errorf("--login: %w", err)
+		}
+		how.Logins = append(how.Logins, request)
+	}
+	var err error
+	if how.Zone, err = time.LoadLocation(cmp.Or(c.Zone, "Local")); err != nil {
+		return how, fmt.Errorf("--zone: %w", err)
+	}
+	return how, nil
+}
+
+// setups are the policy in force, and those of --policy.
+func (c replayCmd) setups(g *globals) (all []trial.Setup, err error) {
+	for i, path := range append([]string{g.configPath()}, c.Policy...) {
+		environ := os.Environ()
+		if i > 0 {
+			environ = nil // which is of the one in force
+		}
+		setup, err := setupOf(path, c.Realm, environ)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			setup.Name = filepath.Base(path)
+		}
+		all = append(all, setup)
+	}
+	return all, nil
+}
+
+// setupOf is what a configuration file says of limits.
+func setupOf(path, realm string, environ []string) (setup trial.Setup, err error) {
+	loaded, err := config.Load(path, environ)
+	if err != nil {
+		return setup, fmt.Errorf("the configuration %s cannot be used:\n%w", path, err)
+	}
+	c := loaded.Config
+	if realm != "" && realm != guard.DefaultRealm {
+		r, err := realmNamed(c, realm)
+		if err != nil {
+			return setup, err
+		}
+		c = c.In(r)
+	}
+	setup = trial.Setup{Name: "in force", Policy: c.Policy(), Mode: c.Site.Mode, Lists: new(guard.Lists)}
+	if path == "" {
+		setup.Name = "defaults"
+	}
+	named := map[string]*guard.Ranges{}
+	for _, source := range c.Sources() {
+		content, err := lists.Read(source)
+		if err != nil {
+			return setup, err
+		}
+		named[source.Name] = guard.NewRanges(content.Ranges)
+	}
+	setup.Lists.SetNamed(named)
+	return setup, nil
+}
+
+func realmNamed(c config.Config, name string) (config.Realm, error) {
+	for _, r := range c.Realms {
+		if r.Name == name {
+			return r, nil
+		}
+	}
+	return config.Realm{}, fmt.Errorf("there is no realm %q in the configuration", name)
+}
+
+// noAttempts says what to do where nothing was found.
+func noAttempts(logs *loginlog.Log, r *trial.Report) error {
+	text := fmt.Sprintf("there is no login attempt in %d lines (%d of them cannot be read)", r.Log.Lines, r.Log.Bad)
+	if others := logs.OtherPosts(); len(others) > 0 {
+		text += ".\nName the login with --login PATH. Most POSTs went to " + strings.Join(others, ", ")
+	}
+	for _, bad := range r.Log.First {
+		text += fmt.Sprintf("\n  %s:%d: %s: %.80q", bad.Path, bad.Line, bad.Why, bad.Text)
+	}
+	return errors.New(text)
+}
+
+// progress shows, on a terminal, how far the logs are read and what time is left.
+func (g *globals) progress(logs *loginlog.Log) (done func()) {
+	file, ok := g.complaints.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return func() {}
+	}
+	began, stop, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(200 * time.Millisecond)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-stop:
+				fmt.Fprint(file, "\r\033[K")
+				return
+			case <-ticks.C:
+				fmt.Fprint(file, "\r\033[K", progressText(logs, time.Since(began)))
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
+func progressText(logs *loginlog.Log, took time.Duration) string {
+	read, of := logs.Progress()
+	if read == 0 || of == 0 {
+		return fmt.Sprintf("%s read", humanize.Bytes(uint64(read)))
+	}
+	left := time.Duration(float64(took) * float64(of-read) / float64(read)).Round(time.Second)
+	return fmt.Sprintf("%3d %% of %s, %s left", 100*read/of, humanize.Bytes(uint64(of)), left)
+}
+
+// writePage writes the report as one page, as a whole or not at all.
+func writePage(path string, r *trial.Report) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".authguard-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it has its name
+	w := bufio.NewWriter(f)
+	if err := errors.Join(r.Page(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

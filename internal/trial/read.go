@@ -1,0 +1,76 @@
+package trial
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/axiomhq/hyperloglog"
+	"github.com/dchest/siphash"
+
+	"authguard/internal/loginlog"
+)
+
+// A batch is attempts that all sites read; the last one gives it back.
+type batch struct {
+	attempts []loginlog.Attempt
+	users    atomic.Int32
+}
+
+func (b *batch) done(pool *sync.Pool) {
+	if b.users.Add(-1) == 0 {
+		b.attempts = b.attempts[:0]
+		pool.Put(b)
+	}
+}
+
+// read reads the log to its end, a batch after the other.
+func read(ctx context.Context, log *loginlog.Log, pool *sync.Pool, f *facts, each func(*batch) error) error {
+	for more := true; more && ctx.Err() == nil; {
+		b := pool.Get().(*batch)
+		for len(b.attempts) < batchSize {
+			var a loginlog.Attempt
+			var err error
+			if more, err = log.Next(&a); err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+			f.add(&a)
+			b.attempts = append(b.attempts, a)
+		}
+		if len(b.attempts) == 0 {
+			return nil
+		}
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts are what the log says, whatever the policy.
+type facts struct{ accounts, addresses distinct }
+
+func newFacts() *facts { return &facts{newDistinct(), newDistinct()} }
+
+func (f *facts) add(a *loginlog.Attempt) {
+	if a.Named {
+		f.accounts.add([]byte(a.Account))
+	}
+	if a.Address.IsValid() {
+		bytes := a.Address.As16()
+		f.addresses.add(bytes[:])
+	}
+}
+
+// A distinct counts distinct names to within about 1 %, the same in each run.
+type distinct struct{ sketch *hyperloglog.Sketch }
+
+func newDistinct() distinct { return distinct{hyperloglog.New()} }
+
+func (d distinct) add(name []byte) { d.sketch.InsertHash(siphash.Hash(1, 2, name)) }
+
+// Count is how many different names came, about.
+func (d distinct) Count() int { return int(d.sketch.Estimate()) }

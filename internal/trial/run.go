@@ -1,0 +1,100 @@
+package trial
+
+import (
+	"context"
+	"sync"
+
+	"authguard/internal/loginlog"
+)
+
+// batchSize is how many attempts go from the reader to the sites at once.
+const batchSize = 2048
+
+// Options say how attempts of a log are tried.
+type Options struct {
+	// Solving is who solves the challenges that the log knows nothing of.
+	Solving Solving
+	// Cases is how many of the worst cases are kept; default 10.
+	Cases int
+}
+
+// Solving is who solves a challenge. The zero Solving is that of people.
+type Solving uint8
+
+const (
+	// People solve: whoever the log says was let in.
+	People Solving = iota
+	// Nobody solves: people are kept out by a challenge too.
+	Nobody
+	// Everybody solves: an attacker who pays for it, too.
+	Everybody
+)
+
+// Run takes every attempt of a log through a site of each setup, and reports what would
+// have happened. The sites run side by side, each reading the same attempts.
+func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Report, error) {
+	if o.Cases == 0 {
+		o.Cases = 10
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var running sync.WaitGroup
+	pool := sync.Pool{New: func() any { return new(batch) }}
+	inputs, runs := make([]chan *batch, len(setups)), make([]*run, len(setups))
+	report := &Report{Policies: make([]Result, len(setups))}
+	named := true // the first attempt tells
+	start := func(first *loginlog.Attempt) error {
+		named = first.Named
+		for i, setup := range setups {
+			r, err := newRun(setup, first.At, named, o)
+			if err != nil {
+				return err
+			}
+			runs[i], inputs[i] = r, make(chan *batch, 4)
+			running.Go(func() {
+				for b := range inputs[i] {
+					if ctx.Err() == nil {
+						if err := r.all(b.attempts); err != nil {
+							stop(err)
+						}
+					}
+					b.done(&pool)
+				}
+			})
+		}
+		return nil
+	}
+	facts := newFacts()
+	err := read(ctx, log, &pool, facts, func(b *batch) error {
+		if runs[0] == nil {
+			if err := start(&b.attempts[0]); err != nil {
+				return err
+			}
+		}
+		b.users.Store(int32(len(inputs)))
+		for _, input := range inputs {
+			input <- b
+		}
+		return nil
+	})
+	for _, input := range inputs {
+		if input != nil {
+			close(input)
+		}
+	}
+	running.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	report.Log, report.Accounts, report.Addresses = log.Stats(), facts.accounts.Count(), facts.addresses.Count()
+	for i, r := range runs {
+		report.Policies[i].Name = setups[i].Name
+		if r != nil { // there was an attempt
+			report.Policies[i] = r.result(setups[i].Name)
+		}
+	}
+	return report, nil
+}
