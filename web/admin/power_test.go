@@ -135,7 +135,7 @@ func TestNoScopeReachesAnAdministrator(t *testing.T) {
 // changingAPI are the paths of the API that change something, with their methods.
 func (c *counter) changingAPI() (all []string) {
 	for _, r := range c.routes {
-		if strings.HasPrefix(r.Path, "/api/") && slices.Contains([]string{"POST", "PUT", "DELETE", "PATCH"}, r.Method) {
+		if strings.HasPrefix(r.Path, "/api/") && !strings.HasPrefix(r.Path, "/api/security") && slices.Contains([]string{"POST", "PUT", "DELETE", "PATCH"}, r.Method) {
 			all = append(all, r.Method+" "+r.Path)
 		}
 	}

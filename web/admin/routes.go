@@ -66,6 +66,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/password", s.signedIn(s.Login.PasswordPage))
 	e.POST("/password", s.signedIn(s.Login.ChangePassword))
 
+	s.ownRoutes(e)
 	s.API.Routes(e, s.apiSession)
 }
 

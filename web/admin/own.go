@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/factors"
+	"authguard/internal/sessions"
+	"authguard/web"
+)
+
+// ownRoutes adds /api/security: what an administrator does about their own sign-in. Only a
+// session may, since it has a person: a token with which somebody could set an app up would
+// outlive its end, and the commands' socket is nobody's account. Making a passkey is the
+// browser's alone (WebAuthn), and another password is POST /password, in JSON too.
+func (s *Site) ownRoutes(e *echo.Echo) {
+	add := func(method, path string, h ownQuestion) {
+		e.Add(method, "/api/security"+path, s.answering(func(c echo.Context) (any, error) { return h(c, c.Get(sessionKey).(*web.Session)) }), s.ownSession)
+	}
+	add(http.MethodGet, "", s.ownSecurity)
+	add(http.MethodPost, "/totp", s.fresher(s.beginTOTP))
+	add(http.MethodPost, "/totp/confirm", s.fresher(s.confirmTOTP))
+	add(http.MethodDelete, "/totp", s.fresher(s.removeTOTP))
+	add(http.MethodPut, "/passkeys", s.fresher(s.renamePasskey))
+	add(http.MethodDelete, "/passkeys", s.fresher(s.dropPasskey))
+	add(http.MethodPost, "/recovery-codes", s.fresher(s.renewRecovery))
+	add(http.MethodDelete, "/sessions", s.dropSessions)
+}
+
+// An ownQuestion is a question about the one who asks.
+type ownQuestion func(c echo.Context, session *web.Session) (any, error)
+
+const sessionKey = "authguard.admin.session"
+
+// ownSession lets administrators in with their sessions, and nobody else. Whoever lacks a
+// second factor gets one here.
+func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if _, ok := bearer(c.Request()); ok {
+			return web.Problem{
+				Type: "scope", Title: "No token may do this", Status: http.StatusForbidden,
+				Detail: "how somebody signs in is changed by whoever is signed in, with the session's cookie",
+			}
+		}
+		session, err := s.Login.Sessions.Get(c)
+		if err != nil {
+			return err
+		}
+		if err := admitted(c.Request(), session); err != nil {
+			return err
+		}
+		c.Set(whoKey, who(session))
+		c.Set(sessionKey, session)
+		c.Response().Header().Set(csrfHeader, session.CSRF)
+		return next(c)
+	}
+}
+
+// fresher is for what needs a login of a moment ago.
+func (s *Site) fresher(h ownQuestion) ownQuestion {
+	return func(c echo.Context, session *web.Session) (any, error) {
+		if !s.fresh(session) {
+			return nil, web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+		}
+		return h(c, session)
+	}
+}
+
+type ownAnswer struct {
+	Username string `json:"username"`
+	factors.Kept
+	Sessions []ownSessionAnswer `json:"sessions"`
+	Fresh    bool               `json:"fresh"` // signed in a moment ago, without which nothing but sessions is changed
+	Lacks    bool               `json:"second_factor_required"`
+}
+
+type ownSessionAnswer struct {
+	sessions.Session
+	This bool `json:"this"`
+}
+
+// ownSecurity is GET /api/security.
+func (s *Site) ownSecurity(c echo.Context, session *web.Session) (any, error) {
+	ctx := c.Request().Context()
+	has, err := s.Control.Factors(ctx, session.Account)
+	if err != nil {
+		return nil, err
+	}
+	running, err := s.Control.SessionsOf(ctx, session.Account.Account)
+	if err != nil {
+		return nil, err
+	}
+	answer := ownAnswer{Username: session.Account.Account, Kept: has, Fresh: s.fresh(session), Lacks: s.lacks(session)}
+	for _, one := range running {
+		answer.Sessions = append(answer.Sessions, ownSessionAnswer{one, one.ID == session.ID})
+	}
+	return answer, nil
+}
+
+// beginTOTP is POST /api/security/totp: a secret, which counts once a code of it was
+// confirmed.
+func (s *Site) beginTOTP(c echo.Context, session *web.Session) (any, error) {
+	return s.Control.EnrolTOTP(c.Request().Context(), session.Account)
+}
+
+type otpQuestion struct {
+	OTP string `json:"otp"`
+}
+
+// confirmTOTP is POST /api/security/totp/confirm. Recovery codes that are made with the
+// first second factor are told this once.
+func (s *Site) confirmTOTP(c echo.Context, session *web.Session) (any, error) {
+	return asking(func(c echo.Context, q otpQuestion) (any, error) {
+		codes, err := s.Control.ConfirmTOTP(c.Request().Context(), who(session), session.Account, q.OTP)
+		if err == nil {
+			err = s.Login.Sessions.Prove(session, true)
+		}
+		return map[string]any{"recovery_codes": listed(codes)}, err
+	})(c)
+}
+
+// removeTOTP is DELETE /api/security/totp.
+func (s *Site) removeTOTP(c echo.Context, session *web.Session) (any, error) {
+	return done, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
+}
+
+type passkeyQuestion struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// renamePasskey is PUT /api/security/passkeys.
+func (s *Site) renamePasskey(c echo.Context, session *web.Session) (any, error) {
+	return asking(func(c echo.Context, q passkeyQuestion) (any, error) {
+		return done, s.Control.RenamePasskey(c.Request().Context(), who(session), session.Account, q.ID, q.Name)
+	})(c)
+}
+
+// dropPasskey is DELETE /api/security/passkeys?id=.
+func (s *Site) dropPasskey(c echo.Context, session *web.Session) (any, error) {
+	return done, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, c.QueryParam("id"))
+}
+
+// renewRecovery is POST /api/security/recovery-codes: new ones in place of all there were,
+// told this once.
+func (s *Site) renewRecovery(c echo.Context, session *web.Session) (any, error) {
+	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
+	return map[string]any{"recovery_codes": listed(codes)}, err
+}
+
+// dropSessions is DELETE /api/security/sessions?id=; without an id it ends all others.
+func (s *Site) dropSessions(c echo.Context, session *web.Session) (any, error) {
+	ctx, name := c.Request().Context(), session.Account.Account
+	if id := c.QueryParam("id"); id != "" {
+		return done, s.Control.EndSession(ctx, who(session), name, id, "")
+	}
+	n, err := s.Control.EndSessions(ctx, who(session), name, session.ID, "")
+	return map[string]any{"ok": true, "ended": n}, err
+}
