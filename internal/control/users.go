@@ -88,21 +88,31 @@ func (c *Control) SetGroups(ctx context.Context, who, name string, groups []stri
 // Disable makes an account's password wrong, ends its sessions and forgets its
 // places. Errors are ErrAsked for oneself, and those of accounts.Table.Disable.
 func (c *Control) Disable(ctx context.Context, who, name string) error {
+	return c.DisableFor(ctx, who, name, "")
+}
+
+// DisableFor is Disable with a reason.
+func (c *Control) DisableFor(ctx context.Context, who, name, why string) error {
 	if err := c.another(who, name); err != nil {
 		return err
 	}
 	if err := c.config.Accounts.Disable(ctx, name); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name})
+	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name, Detail: why})
 }
 
 // Enable undoes Disable; sessions and places stay gone.
 func (c *Control) Enable(ctx context.Context, who, name string) error {
+	return c.EnableFor(ctx, who, name, "")
+}
+
+// EnableFor is Enable with a reason.
+func (c *Control) EnableFor(ctx context.Context, who, name, why string) error {
 	if err := c.config.Accounts.Enable(ctx, name); err != nil {
 		return err
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name)})
+	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Detail: why})
 }
 
 // changed ends what a new password and disabling end, all of it although a part

@@ -1,12 +1,171 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/control"
+	"authguard/internal/tokens"
 	"authguard/web"
+	"authguard/web/pages"
 )
+
+// administratorsRoutes adds the page of who steers this server, and what it posts.
+func (s *Site) administratorsRoutes(e *echo.Echo) {
+	e.GET("/administrators", s.page(s.administratorsPage))
+	e.POST("/administrators/add", s.letIn(s.addForm, "username", "email", "reason"))
+	e.POST("/administrators/password", s.letIn(s.passwordForm, "username", "reason"))
+	e.POST("/administrators/second-factor", s.letIn(s.resetForm, "username", "reason"))
+	e.POST("/administrators/disable", s.letIn(s.disableForm(true), "username", "reason"))
+	e.POST("/administrators/enable", s.letIn(s.disableForm(false), "username", "reason"))
+	e.POST("/administrators/remove", s.letIn(s.removeRoleForm, "username", "reason"))
+	e.POST("/administrators/sessions/end", s.form(s.endSessionsForm, "username", "id"))
+	names := []string{"name", "in", "for"}
+	for _, scope := range tokens.Scopes() {
+		names = append(names, "scope_"+string(scope))
+	}
+	e.POST("/administrators/tokens/add", s.letIn(s.addTokenForm, names...))
+	e.POST("/administrators/tokens/revoke", s.page(s.revokeForm))
+}
+
+// administratorsPage is GET /administrators.
+func (s *Site) administratorsPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	return s.showAdministrators(c, session, pages.AdministratorsView{Admin: around})
+}
+
+func (s *Site) showAdministrators(c echo.Context, session *web.Session, v pages.AdministratorsView) (err error) {
+	ctx := c.Request().Context()
+	if v.All, err = s.Control.Administrators(ctx); err != nil {
+		return err
+	}
+	if v.Tokens, err = s.Control.Tokens(ctx); err != nil {
+		return err
+	}
+	v.Fresh = s.fresh(session)
+	page, err := pages.RenderAdministrators(v)
+	return web.WritePage(c, http.StatusOK, page, err)
+}
+
+// A secretChange is a change of who can sign in. A secret that it makes is on the page that
+// answers and is kept nowhere, not even for the next page, as notices are.
+type secretChange func(c echo.Context, session *web.Session, f web.Form) (pages.Notice, pages.Secret, error)
+
+// letIn carries one out for whoever has just signed in.
+func (s *Site) letIn(do secretChange, names ...string) echo.HandlerFunc {
+	return s.page(func(c echo.Context, session *web.Session) error {
+		f, err := readForm(c, session, names...)
+		if err != nil {
+			return err
+		}
+		if !s.fresh(session) {
+			return s.outcome(c, session, f, pages.Notice{Bad: true, Text: "Nothing was changed. " + againWords}, nil)
+		}
+		notice, secret, err := do(c, session, f)
+		if err != nil || secret.Text == "" {
+			return s.outcome(c, session, f, notice, err)
+		}
+		v := pages.AdministratorsView{Admin: s.around(c, session, "/administrators"), Secret: secret}
+		v.Notice = notice
+		return s.showAdministrators(c, session, v)
+	})
+}
+
+const oneTimeHint = "Hand it to its owner alone. It is good for choosing another password, and for nothing else."
+
+func (s *Site) addForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+	made, err := s.Control.AddAdministrator(c.Request().Context(), who(session), f["username"], f["email"], f["reason"])
+	return n, pages.Secret{What: "The one-time password of", Name: made.Username, Text: made.Password, Hint: oneTimeHint}, err
+}
+
+func (s *Site) passwordForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+	password, err := s.Control.ReplacePassword(c.Request().Context(), who(session), f["username"], f["reason"])
+	return n, pages.Secret{What: "The one-time password of", Name: f["username"], Text: password, Hint: oneTimeHint}, err
+}
+
+func (s *Site) resetForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+	_, err = s.Control.ResetFactors(c.Request().Context(), who(session), f["username"], f["reason"])
+	return pages.Notice{Text: "No second factor is left, and the sessions have ended:", Subject: f["username"]}, secret, err
+}
+
+func (s *Site) disableForm(disable bool) secretChange {
+	return func(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+		ctx := c.Request().Context()
+		if disable {
+			return pages.Notice{Text: "Disabled, and signed out:", Subject: f["username"]}, secret, s.Control.DisableFor(ctx, who(session), f["username"], f["reason"])
+		}
+		return pages.Notice{Text: "Enabled:", Subject: f["username"]}, secret, s.Control.EnableFor(ctx, who(session), f["username"], f["reason"])
+	}
+}
+
+func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+	err = s.Control.RemoveAdministrator(c.Request().Context(), who(session), f["username"], f["reason"])
+	return pages.Notice{Text: "No administrator any more:", Subject: f["username"]}, secret, err
+}
+
+// endSessionsForm ends one of somebody's sessions, or all. As on one's own page it asks for
+// nothing but the session: it is what somebody does in a hurry.
+func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+	if id := f["id"]; id != "" {
+		return pages.Notice{Text: "A session has ended, of", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, "")
+	}
+	_, err = s.Control.EndSessions(ctx, who, f["username"], "", "")
+	return pages.Notice{Text: "All sessions have ended, of", Subject: f["username"]}, err
+}
+
+// addTokenForm makes a token: of the decision API if no scope is ticked.
+func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
+	asked := tokens.Asked{Name: f["name"], Maker: session.Account.Account}
+	for _, scope := range tokens.Scopes() {
+		if f["scope_"+string(scope)] == "true" {
+			asked.Scopes = append(asked.Scopes, scope)
+		}
+	}
+	hint := "Back ends send it to the decision API, as: Authorization: Bearer TOKEN."
+	if len(asked.Scopes) > 0 {
+		hint = "Programs send it to /api here, as: Authorization: Bearer TOKEN."
+		asked.Confined = f["in"] != ""
+		if asked.For, err = hold(f["for"]); err != nil {
+			return n, secret, err
+		}
+	}
+	to, err := s.named(f["in"])
+	if err != nil {
+		return n, secret, err
+	}
+	made, err := to.AddToken(c.Request().Context(), who(session), asked)
+	return n, pages.Secret{What: "The token", Name: made.Name, Text: made.Text, Hint: hint}, err
+}
+
+// named is the realm of a form that is about another one than its page.
+func (s *Site) named(realm string) (*control.Control, error) {
+	if realm = cmp.Or(realm, s.Control.Realm()); realm == s.Control.Realm() {
+		return s.Control, nil
+	}
+	if to := s.realm(realm); to != nil {
+		return to, nil
+	}
+	return nil, web.Invalid("there is no realm %.60q", realm)
+}
+
+// revokeForm is POST /administrators/tokens/revoke, which is done in a hurry too.
+func (s *Site) revokeForm(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session, "name", "in")
+	if err != nil {
+		return err
+	}
+	to, err := s.named(f["in"])
+	if err == nil {
+		err = to.RevokeToken(c.Request().Context(), who(session), f["name"])
+	}
+	return s.outcome(c, session, f, pages.Notice{Text: "Revoked:", Subject: f["name"]}, err)
+}
 
 // administrators is GET /api/administrators: who they are, and how they sign in.
 func (a *API) administrators(c echo.Context) (any, error) {

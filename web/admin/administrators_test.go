@@ -3,8 +3,10 @@ package admin_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
@@ -125,6 +127,127 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		path, question, _ := strings.Cut(rest, " ")
 		if status, body := c.ask(t, method, path, question, nil); status != http.StatusConflict || !strings.Contains(body, "add another one first") {
 			t.Errorf("the last one, %s: %d %s", way, status, body)
+		}
+	}
+}
+
+// steer posts one of the page /administrators and follows it.
+func (c *counter) steer(t *testing.T, path string, f url.Values) (body string) {
+	t.Helper()
+	f.Set("csrf", c.csrf(t, "/administrators"))
+	f.Set("back", "/administrators")
+	status, to, body := c.post(t, path, f)
+	if status == http.StatusSeeOther {
+		if to != "/administrators" {
+			t.Fatalf("%s leads to %q", path, to)
+		}
+		_, _, body = c.get(t, to)
+	}
+	return body
+}
+
+var oneTime = regexp.MustCompile(`<code class="secret">([^<]+)</code>`)
+
+func TestThePageOfAdministrators(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.shop(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	body := c.steer(t, "/administrators/add", url.Values{"username": {"Bob"}, "email": {"bob@example.org"}, "reason": {"on call"}})
+	secret := oneTime.FindStringSubmatch(body)
+	if secret == nil || !strings.Contains(body, "has not chosen a password yet") {
+		t.Fatalf("no one-time password:\n%s", body)
+	}
+	if _, _, again := c.get(t, "/administrators"); strings.Contains(again, secret[1]) {
+		t.Error("the one-time password is shown twice")
+	}
+	ann := c.browser
+	c.browser = newBrowser(t)
+	c.post(t, "/login", url.Values{"username": {"bob"}, "password": {secret[1]}})
+	if _, to, _ := c.get(t, "/"); to != "/password" {
+		t.Errorf("the one-time password leads to %q", to)
+	}
+	bob := c.browser
+	c.browser = ann
+	_, _, body = c.get(t, "/administrators")
+	id := regexp.MustCompile(`name="username" value="bob"><input type="hidden" name="id" value="([0-9a-f]{64})"`).FindStringSubmatch(body)
+	if id == nil {
+		t.Fatalf("bob's session is not listed:\n%s", body)
+	}
+	if body = c.steer(t, "/administrators/sessions/end", url.Values{"username": {"bob"}, "id": {id[1]}}); !strings.Contains(body, "A session has ended") {
+		t.Error("it says nothing of the session")
+	}
+	c.browser = bob
+	if _, to, _ := c.get(t, "/password"); !strings.HasPrefix(to, "/login") {
+		t.Errorf("bob's session goes on: %q", to)
+	}
+	c.browser = ann
+	for _, one := range []struct {
+		path, says, recorded string
+	}{
+		{"/administrators/disable", "Disabled, and signed out", "user-disable"},
+		{"/administrators/enable", "Enabled", "user-enable"},
+		{"/administrators/second-factor", "No second factor is left", "second-factor-reset"},
+		{"/administrators/password", "shown this once", "admin-passwd"},
+		{"/administrators/remove", "No administrator any more", "admin-remove"},
+	} {
+		if body := c.steer(t, one.path, url.Values{"username": {"bob"}, "reason": {"because of " + one.path}}); !strings.Contains(body, one.says) {
+			t.Errorf("%s does not say %q:\n%s", one.path, one.says, body)
+		}
+		rows, err := c.api.Audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 1})
+		if err != nil || rows[0].Decision != one.recorded || rows[0].Who != "admin:ann" || rows[0].Detail != "because of "+one.path {
+			t.Errorf("%s is on record as %+v, %v", one.path, rows, err)
+		}
+	}
+	body = c.steer(t, "/administrators/tokens/add", url.Values{"name": {"ci"}, "scope_read": {"true"}, "scope_mode": {"true"}, "in": {"shop"}, "for": {"7d"}})
+	made := oneTime.FindStringSubmatch(body)
+	if made == nil || !strings.Contains(body, "mode, read") && !strings.Contains(body, "read, mode") {
+		t.Fatalf("no token:\n%s", body)
+	}
+	if status, body := c.bearer(t, made[1], "GET", "/api/users?realm=default", ""); status != http.StatusForbidden {
+		t.Errorf("it is good in another realm: %d %s", status, body)
+	}
+	c.browser = ann
+	if body = c.steer(t, "/administrators/tokens/add", url.Values{"name": {"bad"}, "scope_admin": {"true"}, "in": {"shop"}}); !strings.Contains(body, "over all realms") {
+		t.Error("a token with admin of one realm")
+	}
+	if body = c.steer(t, "/administrators/tokens/revoke", url.Values{"name": {"ci"}, "in": {"shop"}}); !strings.Contains(body, "Revoked") || strings.Contains(body, "<td data-label=\"Realm\">shop") {
+		t.Error("it was not revoked")
+	}
+}
+
+// Ending sessions and revoking tokens is done in a hurry; what lets somebody in needs a
+// login of a moment ago.
+func TestAnOldSessionLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	for _, name := range []string{"bob", "carl"} {
+		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword, Role: accounts.Admin})
+		c.must(t, err)
+	}
+	c.mustAsk(t, "POST", "/api/tokens", `{"name":"ci","scopes":["read"]}`, nil)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.Clock.Advance(10 * time.Minute)
+	before, n := c.power(t, "bob"), 0
+	for _, path := range c.changing("/administrators/") {
+		body := c.steer(t, path, url.Values{"username": {"bob"}, "reason": {"x"}, "name": {"ci"}})
+		hurry := strings.HasSuffix(path, "/end") || strings.HasSuffix(path, "/revoke")
+		if refused := strings.Contains(body, "sign in again first"); refused == hurry {
+			t.Errorf("%s: refused %t", path, refused)
+		}
+		if after := c.power(t, "bob"); after != before && !hurry {
+			t.Errorf("%s: before %safter  %s", path, before, after)
+		}
+		before = c.power(t, "bob")
+		n++
+	}
+	if n != 9 {
+		t.Errorf("%d paths", n)
+	}
+	_, _, body := c.get(t, "/administrators")
+	for _, form := range []string{"/administrators/add", "/administrators/password", "/administrators/tokens/add"} {
+		if strings.Contains(body, form) {
+			t.Errorf("the page offers %s", form)
 		}
 	}
 }

@@ -63,6 +63,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/lists/prolong", s.form(s.prolongForm, "cidr", "for"))
 	e.POST("/lists/remove", s.form(s.removeForm, "cidr", "for"))
 	s.securityRoutes(e)
+	s.administratorsRoutes(e)
 	e.GET("/password", s.signedIn(s.Login.PasswordPage))
 	e.POST("/password", s.signedIn(s.Login.ChangePassword))
 

@@ -101,6 +101,7 @@ func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
 type disableQuestion struct {
 	Username string `json:"username"`
 	Enable   bool   `json:"enable"`
+	Reason   string `json:"reason"`
 }
 
 // disableUser is POST /api/users/disable; with enable it undoes that.
@@ -108,11 +109,11 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
 	}
-	change := a.of(c).Disable
+	change := a.of(c).DisableFor
 	if q.Enable {
-		change = a.of(c).Enable
+		change = a.of(c).EnableFor
 	}
-	return done, change(c.Request().Context(), sender(c), q.Username)
+	return done, change(c.Request().Context(), sender(c), q.Username, q.Reason)
 }
 
 type passQuestion struct {

@@ -46,7 +46,7 @@ func TestASkeletonFilledIsThePageDrawnWhole(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if a, b := tokens(whole), tokens(filled); a != b {
+		if a, b := tokenised(whole), tokenised(filled); a != b {
 			rt.Fatalf("drawn whole:\n%s\nfilled:\n%s", a, b)
 		}
 	})
@@ -80,8 +80,8 @@ func TestPagesOfAnOldLookAreForgotten(t *testing.T) {
 	}
 }
 
-// tokens is a page as a browser reads it, one token a line.
-func tokens(page []byte) string {
+// tokenised is a page as a browser reads it, one token a line.
+func tokenised(page []byte) string {
 	var b strings.Builder
 	z := html.NewTokenizer(bytes.NewReader(page))
 	for z.Next() != html.ErrorToken {

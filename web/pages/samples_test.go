@@ -13,12 +13,14 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/sessions"
+	"authguard/internal/tokens"
 	"authguard/trusted"
 )
 
@@ -56,6 +58,10 @@ func samples() map[string]func() ([]byte, error) {
 		"second elsewhere": func() ([]byte, error) {
 			return RenderSecond(SecondView{LoginView: LoginView{PasskeysAt: "http://localhost:8081"}, CSRF: "token", PasskeyHost: "localhost"})
 		},
+		"administrators": func() ([]byte, error) {
+			return RenderAdministrators(AdministratorsView{Admin: around("/administrators")})
+		},
+		"administrators all": func() ([]byte, error) { return RenderAdministrators(steering()) },
 		"security": func() ([]byte, error) {
 			return RenderSecurity(SecurityView{Admin: around("/security"), PasskeysAt: "http://localhost:8081"})
 		},
@@ -319,6 +325,26 @@ func deadChannels() AlertsView {
 		},
 		More: true,
 	}}
+}
+
+// steering are administrators in every state, and tokens of both kinds.
+func steering() AdministratorsView {
+	v := AdministratorsView{Admin: around("/administrators"), Fresh: true, Secret: Secret{What: "The one-time password of", Name: hostile, Text: "abcdefgh", Hint: "Once."}}
+	v.User = "ann"
+	of := func(id, name string) control.Administrator {
+		return control.Administrator{Account: accounts.Account{ID: id, Username: name, Role: accounts.Admin, CreatedAt: noon.Add(-time.Hour)}}
+	}
+	ann, bob, eve := of("1", "ann"), of("2", hostile), of("3", strings.Repeat("e", 300))
+	bob.Kept = factors.Kept{TOTP: &factors.TOTP{}, Recovery: 3, Passkeys: []factors.Passkey{{ID: "x", Name: hostile, Cloned: noon}}}
+	bob.Running, bob.Sessions, bob.LastLogin, bob.MustChange = []sessions.Session{{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon}}, 1, noon, true
+	eve.Disabled = true
+	v.All = []control.Administrator{ann, bob, eve}
+	v.Tokens = []tokens.Token{
+		{Realm: "default", Name: "shop", CreatedBy: hostile, CreatedAt: noon},
+		{Realm: "default", Name: "ci", Scopes: []tokens.Scope{tokens.Read, tokens.Lists}, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour), UsedAt: noon},
+		{Realm: "gold", Name: "old", Scopes: []tokens.Scope{tokens.Read}, Confined: true, CreatedAt: noon, ExpiresAt: noon.Add(-time.Hour)},
+	}
+	return v
 }
 
 // secured is an administrator with everything, who is just setting up an app.
