@@ -50,6 +50,7 @@ var mayImport = map[string]string{
 	"internal/mail":       below,
 	"internal/modestore":  below,
 	"internal/nodes":      below,
+	"internal/notices":    below,
 	"internal/passes":     below,
 	"internal/passwords":  below,
 	"internal/redisstore": below,

@@ -1,25 +1,47 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+	"authguard/internal/notices"
+	"authguard/internal/sessions"
+	"authguard/web/client"
+	"authguard/web/pages"
 )
 
-// accountRoutes adds what people do with their own accounts.
+// accountRoutes adds what people do with their own accounts, and the answer to a letter
+// about a login: whoever has that need not be able to sign in.
 func (l *Login) accountRoutes(e *echo.Echo) {
-	e.GET("/account/password", l.own(l.ownPassword(l.PasswordPage)))
-	e.POST("/account/password", l.own(l.ownPassword(l.ChangePassword)))
+	e.GET("/account", l.own(l.accountPage))
+	e.POST("/account/sessions/end", l.own(l.endSession))
+	e.POST("/account/sessions/others", l.own(l.endOthers))
+	e.POST("/account/forget", l.own(l.notAdmin(l.forget)))
+	e.GET("/account/not-me", l.own(l.notAdmin(l.notMePage)))
+	e.POST("/account/not-me", l.own(l.notAdmin(l.notMe)))
+	e.GET("/account/password", l.signedIn(l.ownPassword(l.PasswordPage)))
+	e.POST("/account/password", l.signedIn(l.ownPassword(l.ChangePassword)))
+	if l.Notices != nil {
+		e.GET("/login/not-me/:token", l.letterPage)
+		e.POST("/login/not-me/:token", l.letter)
+	}
 }
 
 // An ownHandler answers the person of a session.
 type ownHandler func(c echo.Context, s *Session) error
 
-// own lets in who is signed in, and sends others to the login page.
-func (l *Login) own(h ownHandler) echo.HandlerFunc {
+// signedIn lets in who is signed in, and sends others to the login page.
+func (l *Login) signedIn(h ownHandler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		session, err := l.Sessions.Get(c)
 		switch {
@@ -40,18 +62,226 @@ func (l *Login) own(h ownHandler) echo.HandlerFunc {
 	}
 }
 
+// own is signedIn for those who need not choose another password first.
+func (l *Login) own(h ownHandler) echo.HandlerFunc {
+	return l.signedIn(func(c echo.Context, s *Session) error {
+		if s.held() {
+			return c.Redirect(http.StatusSeeOther, l.toPassword(c, "/"))
+		}
+		return h(c, s)
+	})
+}
+
+// notAdmin is for those who are no administrators: the places of those are known to the
+// administration, where they show more than a password.
+func (l *Login) notAdmin(h ownHandler) ownHandler {
+	return func(c echo.Context, s *Session) error {
+		if s.Account.Role == accounts.Admin {
+			return refusal(http.StatusForbidden, "account.administrator")
+		}
+		return h(c, s)
+	}
+}
+
 // ownPassword is for those whose password is replaced here: not where another program
 // keeps it, and not administrators, who show more than the password first.
 func (l *Login) ownPassword(h ownHandler) ownHandler {
 	return func(c echo.Context, s *Session) error {
-		if !l.replaces(s) {
+		if !l.replaces() || s.Account.Role == accounts.Admin {
 			return refusal(http.StatusNotFound, "problem.password-elsewhere")
 		}
 		return h(c, s)
 	}
 }
 
-func (l *Login) replaces(s *Session) bool {
+// replaces reports whether passwords are kept here.
+func (l *Login) replaces() bool {
 	_, ours := l.Passwords.Source.(Upgrader)
-	return ours && s.Account.Role != accounts.Admin
+	return ours
+}
+
+// accountPage is GET /account.
+func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
+	from := l.Edge.Client(c.Request())
+	v := pages.AccountView{
+		Page: l.Look.Page(c.Response().Header(), c.Request()), CSRF: s.CSRF, Username: s.Account.Account, This: s.ID, Here: from.Address.Unmap(),
+		Password: l.replaces(), Administrator: s.Account.Role == accounts.Admin, Done: c.QueryParam("done"),
+	}
+	v.Own, err = l.Control.Own(c.Request().Context(), l.Sessions.Door, guard.Attempt{
+		Account: s.Account.Account, Directory: l.Directory, Address: from.Address, Devices: client.Devices(c.Request()),
+	})
+	if err != nil {
+		return err
+	}
+	page, err := pages.RenderAccount(v)
+	return WritePage(c, http.StatusOK, page, err)
+}
+
+// done leads back to the page, which says what was done. What could not be put on record
+// was done all the same.
+func (l *Login) done(c echo.Context, what string, err error) error {
+	if errors.Is(err, control.ErrUnrecorded) {
+		l.Log.Error("what an account's owner did is not on record", "what", what, "error", err)
+	} else if err != nil && !errors.Is(err, sessions.ErrUnknown) {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account?done="+what)
+}
+
+// endSession is POST /account/sessions/end. It asks for nothing but the session, as
+// endOthers and forget do: it is what somebody does in a hurry, and whoever else does it
+// keeps nobody out who has the password.
+func (l *Login) endSession(c echo.Context, s *Session) error {
+	f, err := l.ownForm(c, s, "id")
+	if err != nil {
+		return err
+	}
+	if f["id"] == s.ID {
+		return l.leave(c)
+	}
+	return l.done(c, "ended", l.Control.EndSession(c.Request().Context(), l.who(s), s.Account.Account, f["id"], ""))
+}
+
+// endOthers is POST /account/sessions/others.
+func (l *Login) endOthers(c echo.Context, s *Session) error {
+	if _, err := l.ownForm(c, s); err != nil {
+		return err
+	}
+	_, err := l.Control.EndSessionsAt(c.Request().Context(), l.who(s), s.Account.Account, l.Sessions.Door, s.ID, "")
+	return l.done(c, "others", err)
+}
+
+// forget is POST /account/forget: one place or, without an address, all places and devices.
+func (l *Login) forget(c echo.Context, s *Session) error {
+	f, err := l.ownForm(c, s, "address")
+	if err != nil {
+		return err
+	}
+	var address netip.Addr
+	done := "places"
+	if f["address"] != "" {
+		if address, err = netip.ParseAddr(f["address"]); err != nil {
+			return Unusable(http.StatusBadRequest, "problem.form")
+		}
+		done = "place"
+	}
+	return l.done(c, done, l.Control.ForgetPlaces(c.Request().Context(), l.who(s), s.Account.Account, address))
+}
+
+// notMePage is GET /account/not-me?login=ID: what saying so does.
+func (l *Login) notMePage(c echo.Context, s *Session) error {
+	row, ok, err := l.ownLogin(c, s, c.QueryParam("login"))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account")
+	}
+	return l.showNotMe(c, s, row, http.StatusOK)
+}
+
+func (l *Login) ownLogin(c echo.Context, s *Session, id string) (row audit.Row, ok bool, err error) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return row, false, nil
+	}
+	return l.Control.OwnLogin(c.Request().Context(), s.Account.Account, n)
+}
+
+func (l *Login) showNotMe(c echo.Context, s *Session, row audit.Row, status int, problems ...pages.PasswordProblem) error {
+	v := pages.NotMe(l.Look.Page(c.Response().Header(), c.Request()), s.Account.Account, row.Address, "", row.At)
+	v.Action, v.CSRF, v.ID = baseOf(c.Request())+"/account/not-me", s.CSRF, strconv.FormatInt(row.ID, 10)
+	v.Ours, v.Form, v.Problems = l.replaces(), l.replaces(), problems
+	page, err := pages.RenderNotMe(v)
+	return WritePage(c, status, page, err)
+}
+
+// notMe is POST /account/not-me. A session alone does not do: whoever stole one could keep
+// the owner out. The present password is asked for, through the guard, and the new one is
+// chosen in the same moment, so that nobody who has the old one comes between. Where
+// another program keeps the password there is none to ask for: all sessions end, this one
+// too, since nobody knows whose it is.
+func (l *Login) notMe(c echo.Context, s *Session) error {
+	f, err := l.ownForm(c, s, "login", "current_password", "new_password", "repeat_password")
+	if err != nil {
+		return err
+	}
+	row, ok, err := l.ownLogin(c, s, f["login"])
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account")
+	}
+	what := "they say so of " + control.LoginWords(row.At, row.Address)
+	if !l.replaces() {
+		if err := l.Control.NotMe(c.Request().Context(), l.who(s), s.Account.Account, "", what); err != nil && !errors.Is(err, control.ErrUnrecorded) {
+			return err
+		}
+		return l.showDone(c, s.Account.Account)
+	}
+	if problems := newPasswordProblems(f); len(problems) > 0 {
+		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problems...)
+	}
+	ticket, problem, err := l.current(c, s, f["current_password"])
+	if err != nil {
+		return err
+	}
+	if problem != (pages.PasswordProblem{}) {
+		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problem)
+	}
+	return l.replacePassword(c, s, ticket, baseOf(c.Request())+"/account?done=not-me", func(ctx context.Context) error {
+		return l.Control.NotMe(ctx, l.who(s), s.Account.Account, f["new_password"], what)
+	})
+}
+
+func (l *Login) showDone(c echo.Context, account string) error {
+	v := pages.NotMeView{Page: l.Look.Page(c.Response().Header(), c.Request()), Username: account, Ours: l.replaces(), Done: true}
+	page, err := pages.RenderNotMe(v)
+	return WritePage(c, http.StatusOK, page, err)
+}
+
+// ofLetter is the login of a letter's link. The token stands in the path, which is where a
+// letter can have it: a form in a letter is sent by few mail programs. It opens nothing; all
+// that it does is close, once. No page that follows is told of it.
+func (l *Login) ofLetter(c echo.Context) (told notices.Login, err error) {
+	c.Response().Header().Set("Referrer-Policy", "no-referrer")
+	told, err = l.Notices.Of(c.Request().Context(), c.Param("token"))
+	if errors.Is(err, notices.ErrUnknown) {
+		err = refusal(http.StatusNotFound, "problem.letter")
+	}
+	return told, err
+}
+
+// letterPage is GET /login/not-me/TOKEN. It changes nothing: programs that look for bad
+// mail open its links.
+func (l *Login) letterPage(c echo.Context) error {
+	told, err := l.ofLetter(c)
+	if err != nil {
+		return err
+	}
+	v := pages.NotMe(l.Look.Page(c.Response().Header(), c.Request()), told.Account, told.Address, told.Agent, told.At)
+	v.Action, v.Ours = baseOf(c.Request())+"/login/not-me/"+c.Param("token"), l.replaces()
+	page, err := pages.RenderNotMe(v)
+	return WritePage(c, http.StatusOK, page, err)
+}
+
+// letter is POST /login/not-me/TOKEN. The token is the form's: nobody else has it.
+func (l *Login) letter(c echo.Context) error {
+	if _, err := l.ofLetter(c); err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(c.Request().Context())
+	told, err := l.Notices.Use(ctx, c.Param("token"))
+	if errors.Is(err, notices.ErrUnknown) {
+		return refusal(http.StatusNotFound, "problem.letter")
+	}
+	if err != nil {
+		return err
+	}
+	err = l.Control.NotMe(ctx, "user:"+told.Account, told.Account, "", "by a letter's link, of "+control.LoginWords(told.At, told.Address))
+	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
+		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))
+	}
+	return l.showDone(c, told.Account)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,6 +26,8 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/mail"
+	"authguard/internal/notices"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -294,3 +298,230 @@ var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
 // nobodys is control.Config.DirectoryOf where all accounts log in at the public door.
 func nobodys(context.Context, string) (string, error) { return "", nil }
+
+// remember writes what was observed so far into the audit log.
+func (h *home) remember(t *testing.T) {
+	t.Helper()
+	h.audit.Handle(h.Events())
+	h.audit.Tick(h.Clock.Now())
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	h.audit.Run(ctx) // which writes what waits
+}
+
+// tells has owners told by letters; it returns the newest one's link.
+func (h *home) tells(t *testing.T) func() (path, text string) {
+	t.Helper()
+	var text string
+	mailer, err := notices.New(notices.Config{
+		DB: h.db, Realm: guard.DefaultRealm, Secret: []byte("the server's secret"), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Find: func(context.Context, string, string) (string, error) { return "alice@example.org", nil },
+		Write: func(l notices.Login, token string) (string, string) {
+			return h.look.Letter("en", l, "https://login.example.org/login/not-me/"+token)
+		},
+		Send: func(_ context.Context, l mail.Letter) error { text = l.Text; return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.door.Notices = mailer
+	h.serve()
+	return func() (string, string) {
+		t.Helper()
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		mailer.Run(ctx)
+		mailer.SendDue(t.Context())
+		link := regexp.MustCompile(`https://login\.example\.org(/login/not-me/\S+)`).FindStringSubmatch(text)
+		if link == nil {
+			return "", text
+		}
+		return link[1], text
+	}
+}
+
+func TestAnAccountShowsItsOwnerWhereItIsSignedInAndKnown(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	b, other := h.browser(page), h.browser(page)
+	other.from = "198.51.100.7"
+	other.login("alice", right)
+	h.Clock.Advance(time.Minute)
+	b.login("alice", right)
+	h.remember(t)
+	if w := h.browser(page).get("/account"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Faccount" {
+		t.Errorf("a stranger: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	w := b.get("/account")
+	for say, times := range map[string]int{"198.51.100.7": 7, "<b>this one": 1, "you are here": 1, "That was not me": 2} {
+		if n := strings.Count(w.Body.String(), say); w.Code != http.StatusOK || n != times {
+			t.Errorf("%d: %q stands there %d times", w.Code, say, n)
+		}
+	}
+	for header, want := range map[string]string{"X-Frame-Options": "DENY", "Cache-Control": "no-store"} {
+		if got := w.Header().Get(header); got != want {
+			t.Errorf("%s: %q", header, got)
+		}
+	}
+	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+		t.Error(policy)
+	}
+	if said := b.get("/account?done=<script>").Body.String(); strings.Contains(said, "<script>") || strings.Contains(said, "account.done") {
+		t.Error("what stands in the link is on the page")
+	}
+	for path, fields := range map[string][]string{
+		"/account/sessions/end": {"id", "x"}, "/account/sessions/others": nil, "/account/forget": nil, "/account/not-me": nil, "/account/password": nil,
+	} {
+		if w := b.post(path, fields...); w.Code != http.StatusForbidden {
+			t.Errorf("%s without the session's token: %d", path, w.Code)
+		}
+	}
+	if _, to, _ := b.form(t, "/account", "/account/forget", "address", "198.51.100.7"); to != "/account?done=place" || h.Status(t, "alice", "198.51.100.7") != trusted.Stranger || h.Status(t, "alice", b.from) != trusted.Privileged {
+		t.Errorf("forgetting one: to %s", to)
+	}
+	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "alice", b.from) != trusted.Stranger {
+		t.Errorf("forgetting all: to %s", to)
+	}
+	if status, _, _ := b.form(t, "/account", "/account/forget", "address", "none"); status != http.StatusBadRequest {
+		t.Errorf("%d", status)
+	}
+	if _, to, _ := b.form(t, "/account", "/account/sessions/end", "id", strings.Repeat("0", 64)); to != "/account?done=ended" || other.get("/auth/verify").Code != http.StatusOK {
+		t.Errorf("no session of theirs: to %s", to)
+	}
+	if _, to, _ := b.form(t, "/account", "/account/sessions/others"); to != "/account?done=others" || other.get("/auth/verify").Code != http.StatusUnauthorized || b.get("/auth/verify").Code != http.StatusOK {
+		t.Errorf("ending the others: to %s", to)
+	}
+	found := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindStringSubmatch(b.get("/account").Body.String())
+	if _, to, _ := b.form(t, "/account", "/account/sessions/end", "id", found[1]); to != "/login?signed-out=1" || b.get("/auth/verify").Code != http.StatusUnauthorized {
+		t.Errorf("ending this one: to %s", to)
+	}
+	rows, err := h.audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin})
+	if err != nil || len(rows) != 3 || rows[0].Who != "user:alice" || rows[0].Decision != "session-end" {
+		t.Errorf("%+v %v", rows, err)
+	}
+}
+
+// A letter's link closes the account to a thief who has the password, once, and opens it
+// to nobody: to look at it changes nothing.
+func TestThatWasNotMeByALetter(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	letter := h.tells(t)
+	owner, thief := h.browser(page), h.browser(page)
+	owner.from, thief.from = "192.0.2.1", "198.51.100.66"
+	owner.login("alice", right)
+	if path, _ := letter(); path == "" {
+		t.Fatal("the first place is new, too")
+	}
+	h.Clock.Advance(time.Hour)
+	thief.login("alice", right)
+	path, text := letter()
+	if !strings.Contains(text, "198.51.100.66") || !strings.Contains(text, h.Clock.Now().UTC().Format("2006-01-02 15:04 MST")) {
+		t.Error(text)
+	}
+	owner.login("alice", right)
+	if _, again := letter(); again != text {
+		t.Error("a known place is told of")
+	}
+	reader := h.browser(page) // the owner's telephone, signed in nowhere
+	for range 2 {
+		w := reader.get(path)
+		if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" || !strings.Contains(w.Body.String(), "198.51.100.66") {
+			t.Fatalf("%d %v\n%s", w.Code, w.Header(), w.Body)
+		}
+	}
+	if thief.get("/auth/verify").Code != http.StatusOK {
+		t.Error("to look at the link does something")
+	}
+	if w := reader.post(path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Your account is closed to others") || len(w.Result().Cookies()) != 0 {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
+		if b.get("/auth/verify").Code != http.StatusUnauthorized || h.Status(t, "alice", b.from) != trusted.Stranger {
+			t.Errorf("the %s is still in, or known", name)
+		}
+	}
+	if w := thief.login("alice", right); w.Code != http.StatusUnauthorized {
+		t.Errorf("the thief gets in again: %d", w.Code)
+	}
+	for _, do := range []func(string, ...string) *httptest.ResponseRecorder{reader.post, func(path string, _ ...string) *httptest.ResponseRecorder { return reader.get(path) }} {
+		if w := do(path); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no longer good") {
+			t.Errorf("the link is good twice: %d", w.Code)
+		}
+	}
+	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Account: "alice", For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := owner.login("alice", right, "code", code); w.Header().Get("Location") != "/account/password" {
+		t.Errorf("the owner: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	rows, err := h.audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Account: "alice", Limit: 1})
+	if err != nil || len(rows) != 1 || rows[0].Decision != "not-me" || !strings.Contains(rows[0].Detail, "from 198.51.100.66") {
+		t.Errorf("%+v %v", rows, err)
+	}
+}
+
+// Somebody who stole a session and says "that was not me" of the owner's login gets
+// nowhere: the present password is asked for. Who has it chooses another one at once, and
+// is the only one who is still in.
+func TestThatWasNotMeAsksAStolenSessionForThePassword(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	owner, stolen := h.browser(page), h.browser(page)
+	stolen.from = "198.51.100.66"
+	owner.login("alice", right)
+	h.remember(t)
+	for name, cookie := range owner.cookies {
+		if name == "authguard_login" {
+			stolen.cookies[name] = cookie
+		}
+	}
+	link := regexp.MustCompile(`/account/not-me\?login=(\d+)`).FindStringSubmatch(owner.get("/account").Body.String())
+	if link == nil {
+		t.Fatal("no link")
+	}
+	say := func(b *browser, password string) (int, string, string) {
+		return b.form(t, link[0], "/account/not-me", "login", link[1], "current_password", password, "new_password", chosen, "repeat_password", chosen)
+	}
+	for _, password := range []string{"", "a guess of mine"} {
+		if status, _, body := say(stolen, password); status != http.StatusUnprocessableEntity || !strings.Contains(body, "Nothing was changed") {
+			t.Errorf("%d\n%s", status, body)
+		}
+	}
+	if w := owner.get("/auth/verify"); w.Code != http.StatusOK || h.Status(t, "alice", owner.from) != trusted.Privileged {
+		t.Errorf("the owner is thrown out: %d", w.Code)
+	}
+	if w := stolen.get("/account/not-me?login=1"); w.Header().Get("Location") != "/account" {
+		t.Errorf("no login of theirs: %d", w.Code)
+	}
+	if status, to, body := say(owner, right); status != http.StatusSeeOther || to != "/account?done=not-me" {
+		t.Fatalf("%d to %s\n%s", status, to, body)
+	}
+	if owner.get("/account").Code != http.StatusOK || stolen.get("/account").Code != http.StatusSeeOther {
+		t.Error("it is the stolen session that has to end")
+	}
+	account, err := h.accounts.Get(t.Context(), "alice")
+	if err != nil || account.MustChange || account.NeedsCode {
+		t.Errorf("%+v %v", account, err)
+	}
+}
+
+// What a stranger's browser calls itself is data in a letter: no header, no line of its
+// own, no link.
+func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", strings.Repeat("a", 1<<20), "\u202egpj"} {
+		subject, text := h.look.Letter("en", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "https://login.example.org/x")
+		lines := strings.Split(text, "\n")
+		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) != 14 || len(text) > 2000 || strings.Contains(text, "evil.example/ www.") || strings.Count(text, "://") != 1 {
+			t.Errorf("%d lines:\n%.1000s", len(lines), text)
+		}
+	}
+	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "A new sign-in to your account"} {
+		if subject, text := h.look.Letter(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || strings.Contains(text, "mail.") {
+			t.Errorf("%s: %s\n%s", tag, subject, text)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
+	"authguard/internal/notices"
 	"authguard/internal/passwords"
 	"authguard/web/client"
 	"authguard/web/pages"
@@ -50,6 +51,8 @@ type Login struct {
 	// Control keeps the accounts, for what their owners do with them at /account; nil:
 	// there is no such page.
 	Control *control.Control
+	// Notices tell the owners of accounts of logins from new places; nil: nobody does.
+	Notices *notices.Mailer
 	// AskCode has a one-time code sent to the owner of an account, if there is
 	// one, and never waits; nil: no mail is set up.
 	AskCode func(guard.Pass)
@@ -274,6 +277,12 @@ func (l *Login) recheck(ctx context.Context, t *try) error {
 }
 
 func (l *Login) welcome(t *try, login accounts.Login) error {
+	if l.Notices != nil && !t.decision.Privileged {
+		agent := t.Request().UserAgent()
+		l.Notices.Tell(notices.Login{
+			Directory: l.Directory, Account: login.Account, Address: t.client.Address.String(), Agent: agent[:min(len(agent), maxAgent)], At: l.Sessions.Now(),
+		})
+	}
 	next := l.next(t.form["next"])
 	if login.MustChange && !l.Admin {
 		return l.mustChoose(t, next)

@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/notices"
 	"authguard/web/pages"
 	"authguard/web/static"
 )
@@ -49,6 +52,22 @@ func (l *Look) Page(h http.Header, r *http.Request) (page pages.Page) {
 	}
 	h.Set("Content-Language", page.Lang())
 	return page
+}
+
+// Letter is what the owner of an account is told of a login from a new place, in a language
+// by its tag; link says that it was not theirs. What strangers send, their browser's name,
+// is one line of few characters here (R23).
+func (l *Look) Letter(language string, told notices.Login, link string) (subject, text string) {
+	page := pages.Page{}
+	if now := l.now.Load(); now != nil {
+		page = now.For(language)
+	}
+	parts := []string{
+		page.T("mail.somebody", "account", pages.Plain(told.Account), "site", page.Site()),
+		"    " + told.At.UTC().Format("2006-01-02 15:04 MST") + "\n    " + told.Address + "\n    " + pages.Plain(pages.Browser(told.Agent)),
+		page.T("mail.was-me"), page.T("mail.not-me"), "    " + link, page.T("mail.few", "n", strconv.Itoa(notices.MostADay)),
+	}
+	return page.T("mail.subject"), strings.Join(parts, "\n\n") + "\n"
 }
 
 // static is GET and HEAD /static/{file}: a file of the look, or one that all looks have. A

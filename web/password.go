@@ -112,7 +112,9 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 	if problem != (pages.PasswordProblem{}) {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problem)
 	}
-	return l.replacePassword(c, session, ticket, f["new_password"], f["next"])
+	return l.replacePassword(c, session, ticket, f["next"], func(ctx context.Context) error {
+		return l.Control.SetPassword(ctx, l.who(session), session.Account.Account, f["new_password"], false)
+	})
 }
 
 // ownForm reads the named fields of a form that carries the session's token. JSON needs
@@ -222,9 +224,9 @@ func (l *Login) begin(c echo.Context, session *Session, fingerprint uint64) (gua
 // replacePassword sets the new password and starts a session with it. The
 // attempt is settled only after that: the new password forgets all places and
 // cookies, and the success remembers where its owner is, and the browser.
-func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.Ticket, password, next string) error {
+func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.Ticket, next string, replace func(context.Context) error) error {
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
-	set := l.Control.SetPassword(ctx, l.who(session), name, password, false)
+	set := replace(ctx)
 	if ticket != nil {
 		l.settleTicket(ctx, *ticket, guard.Succeeded)
 	}

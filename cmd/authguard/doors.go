@@ -201,7 +201,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 		ask = p.mailer.Ask
 	}
 	return &web.Login{
-		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Log: r.log,
+		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Away: away, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,

@@ -19,6 +19,7 @@ import (
 	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/mail"
+	"authguard/internal/notices"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
 	"authguard/internal/sessions"
@@ -41,6 +42,8 @@ type people struct {
 	forget func(context.Context, string)
 	health *database.Health // of the source; nil if it is ours, or a file
 	mailer *passes.Mailer   // sends them; nil if no mail server is set
+	// notices tell owners of logins from new places; nil if they are not told.
+	notices *notices.Mailer
 	// unusable counts the hashes that could not be checked; told is when an alert
 	// said so, in nanoseconds.
 	unusable atomic.Uint64
@@ -191,7 +194,7 @@ func (r *realm) warn() []control.Warning {
 const mailFailed alerts.Kind = "mail-failed"
 
 // openMailer makes what sends one-time codes to the owners of accounts in our own
-// table.
+// table, and what tells owners of logins from new places.
 func (r *realm) openMailer() error {
 	p, m := r.people, r.config.Mail
 	if m.Server == "" {
@@ -200,6 +203,11 @@ func (r *realm) openMailer() error {
 	server, err := mail.New(m.Server.Reveal(), m.From)
 	if err != nil {
 		return fmt.Errorf("mail.server: %w", err)
+	}
+	if m.NewPlace {
+		if p.notices, err = r.openNotices(server); err != nil {
+			return err
+		}
 	}
 	p.mailer = passes.NewMailer(passes.MailerConfig{
 		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
@@ -214,6 +222,37 @@ func (r *realm) openMailer() error {
 		},
 	})
 	return nil
+}
+
+// noticesFailed is the kind of an alert: owners cannot be told of logins.
+const noticesFailed alerts.Kind = "notices-failed"
+
+func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
+	return notices.New(notices.Config{
+		DB: r.site.storage.db, Realm: r.name, Secret: r.site.storage.keys.Counters, Now: r.site.storage.clock.Now,
+		Find: r.people.ownerOf, Send: server.Send, Log: r.log,
+		Write: func(l notices.Login, token string) (string, string) {
+			return r.look.Letter(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
+		},
+		Failed: func(err error) {
+			r.raise(noticesFailed, "Owners of accounts cannot be told of logins from new places",
+				"The mail server does not take the letters. They are kept and tried again.\n"+alerts.Name(err.Error()))
+		},
+	})
+}
+
+// ownerOf is where the owner of an account reads mail: as our own table says or, for
+// accounts that are elsewhere, where they are kept.
+func (p *people) ownerOf(ctx context.Context, directory, account string) (email string, err error) {
+	if directory == admin.Directory || p.elsewhere() == "" {
+		_, email, err = p.mailbox(ctx, guard.Pass{Directory: directory, Account: account})
+		return email, err
+	}
+	login, found, err := p.source.FindForLogin(ctx, account)
+	if err != nil || !found || !login.Password.Usable {
+		return "", err
+	}
+	return login.Email, nil
 }
 
 // mailbox is the account that a name stands for in a directory, and where its

@@ -172,6 +172,9 @@ func (r *realm) start(ctx context.Context) {
 	if r.people.mailer != nil {
 		r.running.Start(r.people.mailer.Run)
 	}
+	if r.people.notices != nil {
+		r.running.Start(r.people.notices.Run)
+	}
 	if r.people.health != nil {
 		r.running.Start(r.people.health.Run)
 	}

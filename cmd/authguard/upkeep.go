@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"authguard/internal/background"
+	"authguard/internal/notices"
 )
 
 const (
@@ -35,6 +36,9 @@ func (s *site) tidy(ctx context.Context) {
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
 		{"sessions", s.main().people.sessions.Purge},
 		{"passes", s.main().people.passes.Purge},
+		{"notices", func(ctx context.Context) (int64, error) {
+			return notices.Purge(ctx, s.storage.db, s.storage.clock.Now())
+		}},
 		{"places", s.counting.places.Purge},
 	} {
 		rows, err := table.purge(ctx)

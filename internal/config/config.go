@@ -336,6 +336,9 @@ type Alerts struct {
 type Mail struct {
 	Server Secret // smtp:// or smtps:// URL; empty: nobody can have a code sent
 	From   string // an address, or a name and an address in angle brackets
+	// NewPlace has the owner of an account told of each login from a new place.
+	NewPlace bool
+	Language string // of what owners are told; a tag such as de
 }
 
 // API is the decision API.
@@ -372,6 +375,7 @@ func Default() Config {
 		Metrics:   Metrics{Prefix: "authguard"},
 		Tracing:   Tracing{OneIn: 1},
 		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second, FailureRatio: 0.2},
+		Mail:      Mail{Language: "en"},
 		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
 		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},
 	}

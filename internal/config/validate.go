@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/publicsuffix"
+	"golang.org/x/text/language"
 
 	"authguard/captchamode/challenge/remote"
 	"authguard/guard"
@@ -116,6 +117,8 @@ func (l *loader) validate() {
 	l.unless(c.Pages.Colour == "" || colourPattern.MatchString(c.Pages.Colour), "pages.colour", "", `must be a colour such as "#0f665e", in quotation marks`)
 	l.check("pages.help", c.Pages.Help, helpURL)
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
+	_, err = language.Parse(c.Mail.Language)
+	l.unless(err == nil, "mail.language", "", `must be the tag of a language such as "de" or "pt-BR"`)
 	if c.Mail.Server != "" {
 		_, err := mail.New(c.Mail.Server.Reveal(), c.Mail.From)
 		l.unless(err == nil, "mail.server", "", "%v", err)
@@ -219,6 +222,10 @@ func (l *loader) conflicts() {
 	l.forwardAuthConflicts(c)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
 		"must say who sends, such as login@example.org, because mail.server is set")
+	l.unless(!c.Mail.NewPlace || c.Mail.Server != "", "mail.server", "mail.new_place",
+		"must say which server sends mail, because mail.new_place is set")
+	l.unless(!c.Mail.NewPlace || c.Origin != "", "origin", "mail.new_place",
+		"must be set, because mail.new_place is: the link in the letter leads there")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
 		"must say which server sends mail, because mail.from is set")
 	l.unless(c.Pages.Logo == "" || c.Pages.Name != "", "pages.name", "pages.logo",

@@ -181,7 +181,7 @@ func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Sessi
 	return c.config.Sessions.Of(ctx, c.nameOf(name), adminDoor)
 }
 
-// EndSession ends one of an administrator's sessions; why may be empty. The error is
+// EndSession ends one of an account's sessions; why may be empty. The error is
 // sessions.ErrUnknown if there is none.
 func (c *Control) EndSession(ctx context.Context, who, name, id, why string) error {
 	name = c.nameOf(name)
@@ -194,8 +194,13 @@ func (c *Control) EndSession(ctx context.Context, who, name, id, why string) err
 // EndSessions ends all of an administrator's sessions but one, whose ID may be empty, and
 // returns how many; why may be empty, too.
 func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (int64, error) {
+	return c.EndSessionsAt(ctx, who, name, adminDoor, but, why)
+}
+
+// EndSessionsAt is EndSessions for the sessions of any account at a door.
+func (c *Control) EndSessionsAt(ctx context.Context, who, name, door, but, why string) (int64, error) {
 	name = c.nameOf(name)
-	n, err := c.config.Sessions.EndOthers(ctx, name, adminDoor, but)
+	n, err := c.config.Sessions.EndOthers(ctx, name, door, but)
 	if err != nil {
 		return 0, err
 	}

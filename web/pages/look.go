@@ -88,6 +88,9 @@ func (p Page) asset(name string) string {
 // T is a text in the page's language; see texts.Language.Say.
 func (p Page) T(key string, values ...string) string { return p.language().Say(key, values...) }
 
+// Count is a text about a number.
+func (p Page) Count(key string, n int) string { return p.language().Count(key, n) }
+
 // Parts is a text in pieces, for markup at its placeholders.
 func (p Page) Parts(key string) []texts.Part { return p.language().Parts(key) }
 

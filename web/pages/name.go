@@ -34,6 +34,23 @@ func newName(s string) name { return nameOf(s, shownRunes) }
 // newLine is a sentence that a stranger's text may be part of: longer than a name.
 func newLine(s string) name { return nameOf(s, titleRunes) }
 
+// Plain is a stranger's text as a line of plain text, as short as a name on a page and as
+// plain: without links that a mail program would make of it.
+func Plain(s string) string {
+	n := newName(s)
+	var b strings.Builder
+	for _, p := range n.Pieces {
+		if p.Hidden {
+			p.Text = "⟨" + p.Text + "⟩"
+		}
+		b.WriteString(strings.NewReplacer("://", " ", "www.", "www ").Replace(p.Text))
+	}
+	if n.Cut {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
 func nameOf(s string, most int) name {
 	if s == "" {
 		return name{Pieces: []piece{{"empty", true}}, Full: "empty"}

@@ -52,6 +52,14 @@ type passwordField struct {
 	Focus                              bool
 }
 
+// In is a field with its page, for the template.
+func (p Page) In(f passwordField) fieldOnPage { return fieldOnPage{p, f} }
+
+type fieldOnPage struct {
+	Page
+	passwordField
+}
+
 // Fields are the three inputs in order. The first one with a problem has the
 // focus, or the first of all.
 func (v PasswordView) Fields() []passwordField {

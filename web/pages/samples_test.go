@@ -84,22 +84,43 @@ func public(p Page) map[string]func() ([]byte, error) {
 		v.Look, v.Language = p.Look, p.Language
 		return func() ([]byte, error) { return RenderGate(v) }
 	}
+	account := func(v AccountView) func() ([]byte, error) {
+		v.Page, v.CSRF = p, "token"
+		return func() ([]byte, error) { return RenderAccount(v) }
+	}
+	notMe := func(v NotMeView) func() ([]byte, error) {
+		with := NotMe(p, hostile, "203.0.113.9", hostile, noon)
+		with.Action = "/login/not-me/TOKEN"
+		if v.CSRF != "" {
+			with.Action = "/account/not-me"
+		}
+		with.Ours, with.Form, with.Done, with.ID, with.CSRF, with.Problems = v.Ours, v.Form, v.Done, v.ID, v.CSRF, v.Problems
+		return func() ([]byte, error) { return RenderNotMe(with) }
+	}
 	return map[string]func() ([]byte, error){
-		"login":        login(LoginView{}),
-		"login wrong":  login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
-		"login image":  login(LoginView{Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
-		"login work":   login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
-		"login both":   login(LoginView{Challenge: both(), Message: Message{Kind: ChallengeFailed}}),
-		"login widget": login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
-		"login wait":   login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
-		"login code":   login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
-		"login busy":   login(LoginView{Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
-		"second wrong": login(LoginView{Message: Message{Kind: SecondWrong}}),
-		"passkey not":  login(LoginView{Message: Message{Kind: PasskeyWrong}}),
-		"signed in":    login(LoginView{SignedInAs: hostile, Next: "/account"}),
-		"code":         code(CodeView{Back: "/login"}),
-		"code by mail": code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
-		"code asked":   code(CodeView{Mail: true, Asked: true, Username: hostile, Back: "/login"}),
+		"login":         login(LoginView{}),
+		"login wrong":   login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
+		"login image":   login(LoginView{Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
+		"login work":    login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
+		"login both":    login(LoginView{Challenge: both(), Message: Message{Kind: ChallengeFailed}}),
+		"login widget":  login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
+		"login wait":    login(LoginView{Username: "alice", Message: Message{Kind: SlowDown, RetryAfter: time.Hour, RetryAt: noon.Add(time.Hour)}}),
+		"login code":    login(LoginView{Message: Message{Kind: SlowDown, RetryAfter: time.Hour, CodeFailed: true}}),
+		"login busy":    login(LoginView{Message: Message{Kind: Overloaded, RetryAfter: 3 * time.Second}}),
+		"second wrong":  login(LoginView{Message: Message{Kind: SecondWrong}}),
+		"passkey not":   login(LoginView{Message: Message{Kind: PasskeyWrong}}),
+		"signed in":     login(LoginView{SignedInAs: hostile, Next: "/account"}),
+		"code":          code(CodeView{Back: "/login"}),
+		"code by mail":  code(CodeView{Mail: true, Problem: p.T("problem.no-name")}),
+		"code asked":    code(CodeView{Mail: true, Asked: true, Username: hostile, Back: "/login"}),
+		"account":       account(AccountView{Username: hostile}),
+		"account all":   account(ownAccount()),
+		"account admin": account(AccountView{Username: hostile, Administrator: true}),
+		"not me":        notMe(NotMeView{Ours: true}),
+		"not me form":   notMe(NotMeView{Ours: true, Form: true, ID: "1", CSRF: "token", Problems: []PasswordProblem{CurrentWrong}}),
+		"not me there":  notMe(NotMeView{ID: "1", CSRF: "token"}),
+		"not me done":   notMe(NotMeView{Ours: true, Done: true}),
+		"not me over":   notMe(NotMeView{Done: true}),
 		"own password": func() ([]byte, error) {
 			return RenderPassword(PasswordView{Page: p, Action: "/account/password", CSRF: "token", Username: hostile, Problems: []PasswordProblem{CurrentWrong, NewTooShort, NewTooLong, NewHasNUL, NewSame, RepeatDiffers}})
 		},
@@ -139,6 +160,19 @@ func widget() Challenge {
 	c.Kind, c.Service, c.Script, c.Class, c.SiteKey = ChallengeRemote, "turnstile", "https://challenges.cloudflare.com/turnstile/v0/api.js", "cf-turnstile", "0x4AAAAAAA"
 	c.Action, c.Bound = "login", "00ff"
 	return c
+}
+
+// ownAccount is an account with all that there is to see of one.
+func ownAccount() AccountView {
+	here := netip.MustParseAddr("192.0.2.1")
+	v := AccountView{Username: hostile, This: "1", Here: here, Password: true}
+	v.Own.Sessions = []sessions.Session{
+		{ID: "1", Address: "192.0.2.1", Agent: hostile, Started: noon, Seen: noon.Add(time.Hour)}, {ID: "2", Address: "198.51.100.7", Started: noon, Seen: noon},
+	}
+	v.Own.Logins = []audit.Row{{ID: 7, Address: "192.0.2.1", At: noon}, {ID: 8, Address: "unknown", At: noon}}
+	v.Own.Places = []control.KnownPlace{{Address: here, First: noon, Last: noon}, {Address: netip.MustParseAddr("198.51.100.7"), First: noon, Last: noon}}
+	v.Own.Unnamed, v.Own.Devices = 2, []control.Use{{Address: "198.51.100.7", Last: noon}}
+	return v
 }
 
 func refusedPassword() PasswordView {

@@ -66,7 +66,7 @@ func TestWhatALanguageLacksIsItsParentsOrEnglish(t *testing.T) {
 			t.Errorf("%s says %q, not %q", accept, got, want)
 		}
 	}
-	if m := s.Missing(); len(m) != 1 || !strings.HasPrefix(m[0], "it.yaml lacks account.back, ") || strings.Contains(m[0], "login.title") {
+	if m := s.Missing(); len(m) != 1 || !strings.HasPrefix(m[0], "it.yaml lacks account.administrator, ") || strings.Contains(m[0], "login.title") {
 		t.Errorf("missing: %q", m)
 	}
 	if set(t, nil).For("de").Say("login.button") != "Anmelden" {

@@ -1,0 +1,323 @@
+// Package notices tells the owners of accounts, by mail, of a login from a place that was
+// new to their account, and takes their answer: that was not me.
+//
+// Nobody waits for it. A notice is in the database a moment after the login, and is sent
+// from there, at least once, until the mail server has taken it. An account gets few a
+// day, so that nobody who has its password fills its owner's mailbox.
+//
+// The link in a letter is good for one answer and for a week, for that login and no other.
+// Its token is the notice's ID and a MAC of it, so that the letter can be written anew for
+// each try and the database holds no token.
+package notices
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"authguard/internal/background"
+	"authguard/internal/mail"
+	"authguard/internal/sqltx"
+)
+
+const (
+	// Life is how long a link is good, and MostADay how many letters an account gets.
+	Life     = 7 * 24 * time.Hour
+	MostADay = 5
+
+	mostWaiting = 256              // logins that are not in the database yet
+	look        = 15 * time.Second // between two looks for what is due, and how long a try may take
+	lease       = 3 * look         // a node that sends has it for so long
+	longestWait = time.Hour        // between two tries
+	queryTime   = 3 * time.Second
+)
+
+// ErrUnknown says that a link is not good: made up, used, or too old.
+var ErrUnknown = errors.New("notices: this link is no longer good")
+
+// A Login is what an owner is told of.
+type Login struct {
+	Directory, Account string
+	Address, Agent     string // where from, and what the browser calls itself
+	At                 time.Time
+}
+
+// Config is what a Mailer needs; Failed may be nil.
+type Config struct {
+	DB    *sql.DB
+	Realm string
+	// Secret is the server's, the same on every node: at least 16 bytes.
+	Secret []byte
+	Now    func() time.Time
+	// Find is where the owner of an account reads mail; empty: nowhere, and nothing is
+	// sent.
+	Find func(ctx context.Context, directory, account string) (email string, err error)
+	// Write is a letter about a login, with the token that its link carries.
+	Write func(login Login, token string) (subject, text string)
+	// Send sends a letter; mail.Server.Send.
+	Send func(ctx context.Context, l mail.Letter) error
+	// Failed is told when sending begins to fail.
+	Failed func(error)
+	Log    *slog.Logger
+}
+
+// A Mailer sends the letters of one realm and knows their links. It is safe for concurrent
+// use, also by several nodes: one sends each letter.
+type Mailer struct {
+	Config
+	key     []byte
+	logins  chan Login
+	wake    chan struct{}
+	failing atomic.Bool
+}
+
+// New makes a Mailer that sends nothing before Run.
+func New(c Config) (*Mailer, error) {
+	if len(c.Secret) < 16 {
+		return nil, errors.New("notices: a Secret of 16 bytes is required")
+	}
+	key, err := hkdf.Key(sha256.New, c.Secret, nil, "authguard login notices "+c.Realm, 32)
+	if err != nil {
+		return nil, fmt.Errorf("notices: deriving a key: %w", err)
+	}
+	return &Mailer{Config: c, key: key, logins: make(chan Login, mostWaiting), wake: make(chan struct{}, 1)}, nil
+}
+
+// Tell has the owner told of a login. It never waits; what is too much is dropped, which
+// the log says.
+func (m *Mailer) Tell(l Login) {
+	select {
+	case m.logins <- l:
+	default:
+		m.Log.Warn("too many logins from new places: the owner of one is not told", "account", l.Account)
+	}
+}
+
+// Run keeps and sends until ctx ends.
+func (m *Mailer) Run(ctx context.Context) {
+	var all background.Group
+	defer all.Stop()
+	all.Start(m.keepAll)
+	all.Start(func(ctx context.Context) {
+		ticker := time.NewTicker(look)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			m.SendDue(ctx)
+			select {
+			case <-ctx.Done():
+			case <-m.wake:
+			case <-ticker.C:
+			}
+		}
+	})
+	<-ctx.Done()
+}
+
+func (m *Mailer) keepAll(ctx context.Context) {
+	still := context.WithoutCancel(ctx) // what came before the end is sent by the next start
+	for {
+		select {
+		case <-ctx.Done():
+			for len(m.logins) > 0 {
+				m.keepOne(still, <-m.logins)
+			}
+			return
+		case l := <-m.logins:
+			for m.keepOne(still, l) != nil && ctx.Err() == nil { // the database is away: the others wait
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}
+	}
+}
+
+func (m *Mailer) keepOne(ctx context.Context, l Login) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	err := m.keep(ctx, l)
+	if err != nil {
+		m.Log.Error("a login from a new place could not be noted for its owner", "account", l.Account, "error", err)
+		return err
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// keep notes a login that somebody is to be told of, unless they were told of enough.
+func (m *Mailer) keep(ctx context.Context, l Login) error {
+	if email, err := m.Find(ctx, l.Directory, l.Account); err != nil || email == "" {
+		return err
+	}
+	_, err := m.DB.ExecContext(ctx, `INSERT INTO login_notices (id, realm, directory, account, address, agent, at, due_at)
+		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS BIGINT), CAST($10 AS BIGINT)
+		WHERE (SELECT COUNT(*) FROM login_notices WHERE realm = $2 AND account = $4 AND directory = $3 AND at > $8) < $9`,
+		rand.Text(), m.Realm, l.Directory, sqltx.Clean(l.Account), sqltx.Clean(l.Address), sqltx.Clean(l.Agent), l.At.UnixMilli(),
+		l.At.Add(-24*time.Hour).UnixMilli(), MostADay, m.Now().UnixMilli())
+	if err != nil {
+		return fmt.Errorf("notices: keep: %w", err)
+	}
+	return nil
+}
+
+// SendDue sends what is due now.
+func (m *Mailer) SendDue(ctx context.Context) {
+	for {
+		id, l, tries, err := m.claim(ctx)
+		if err != nil && ctx.Err() == nil {
+			m.Log.Error("what owners are to be told could not be read", "error", err)
+		}
+		if err != nil || id == "" {
+			return
+		}
+		m.told(m.send(ctx, id, l, tries))
+	}
+}
+
+// claim takes one notice that is due: no other node sends it meanwhile.
+func (m *Mailer) claim(ctx context.Context) (id string, l Login, tries int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	now := m.Now()
+	for {
+		var due int64
+		err = m.DB.QueryRowContext(ctx, `SELECT id, due_at, tries FROM login_notices WHERE due_at > 0 AND due_at <= $1 AND used_at = 0 AND realm = $2 ORDER BY due_at LIMIT 1`,
+			now.UnixMilli(), m.Realm).Scan(&id, &due, &tries)
+		if errors.Is(err, sql.ErrNoRows) {
+			return "", l, 0, nil
+		}
+		if err != nil {
+			return "", l, 0, fmt.Errorf("notices: look: %w", err)
+		}
+		n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET due_at = $1, tries = tries + 1 WHERE id = $2 AND due_at = $3`, now.Add(lease).UnixMilli(), id, due)
+		if err != nil {
+			return "", l, 0, fmt.Errorf("notices: claim: %w", err)
+		}
+		if n == 1 {
+			l, err = m.login(ctx, id)
+			return id, l, tries, err
+		}
+	}
+}
+
+func (m *Mailer) send(ctx context.Context, id string, l Login, tries int) error {
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	email, err := m.Find(ctx, l.Directory, l.Account)
+	if err == nil && email != "" {
+		subject, text := m.Write(l, m.token(id))
+		sum := sha256.Sum256([]byte(id))
+		err = m.Send(ctx, mail.Letter{To: email, Subject: subject, Text: text, ID: encode(sum[:16]) + "@authguard"})
+	}
+	next := int64(0)
+	if err != nil {
+		next = m.Now().Add(min(time.Minute<<min(tries, 10), longestWait)).UnixMilli()
+	}
+	_, noted := m.DB.ExecContext(context.WithoutCancel(ctx), `UPDATE login_notices SET due_at = $1 WHERE id = $2`, next, id)
+	return errors.Join(err, noted)
+}
+
+func (m *Mailer) told(err error) {
+	if err == nil {
+		m.failing.Store(false)
+		return
+	}
+	m.Log.Error("the owner of an account could not be told of a login; it is tried again", "error", err)
+	if !m.failing.Swap(true) && m.Failed != nil {
+		m.Failed(err)
+	}
+}
+
+// Of is the login of a link that is good. It changes nothing: programs that look for bad
+// mail open links too.
+func (m *Mailer) Of(ctx context.Context, token string) (Login, error) {
+	id, ok := m.open(token)
+	if !ok {
+		return Login{}, ErrUnknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	l, err := m.login(ctx, id)
+	if err == nil && !m.Now().Before(l.At.Add(Life)) {
+		err = ErrUnknown
+	}
+	return l, err
+}
+
+// Use uses a link up: of two at once one gets the login, the other ErrUnknown.
+func (m *Mailer) Use(ctx context.Context, token string) (Login, error) {
+	l, err := m.Of(ctx, token)
+	if err != nil {
+		return l, err
+	}
+	id, _ := m.open(token)
+	n, err := sqltx.Exec(ctx, m.DB, `UPDATE login_notices SET used_at = $1 WHERE id = $2 AND used_at = 0`, m.Now().UnixMilli(), id)
+	if err != nil {
+		return l, fmt.Errorf("notices: answer: %w", err)
+	}
+	if n == 0 {
+		err = ErrUnknown
+	}
+	return l, err
+}
+
+// Again makes a link good once more whose answer could not be carried out.
+func (m *Mailer) Again(ctx context.Context, token string) error {
+	id, _ := m.open(token)
+	_, err := m.DB.ExecContext(ctx, `UPDATE login_notices SET used_at = 0 WHERE id = $1`, id)
+	return err
+}
+
+func (m *Mailer) login(ctx context.Context, id string) (l Login, err error) {
+	var at int64
+	err = m.DB.QueryRowContext(ctx, `SELECT directory, account, address, agent, at FROM login_notices WHERE id = $1 AND realm = $2 AND used_at = 0`, id, m.Realm).
+		Scan(&l.Directory, &l.Account, &l.Address, &l.Agent, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, ErrUnknown
+	}
+	if err != nil {
+		return l, fmt.Errorf("notices: read: %w", err)
+	}
+	l.At = time.UnixMilli(at)
+	return l, nil
+}
+
+// token is the ID and 128 bits of its MAC.
+func (m *Mailer) token(id string) string {
+	mac := hmac.New(sha256.New, m.key)
+	mac.Write([]byte(id))
+	return id + "." + encode(mac.Sum(nil)[:16])
+}
+
+func (m *Mailer) open(token string) (id string, ok bool) {
+	id, _, ok = strings.Cut(token, ".")
+	return id, ok && hmac.Equal([]byte(m.token(id)), []byte(token))
+}
+
+func encode(b []byte) string {
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)
+}
+
+// Purge deletes notices, of all realms, that are too old to be answered, and returns how
+// many there were.
+func Purge(ctx context.Context, db *sql.DB, now time.Time) (int64, error) {
+	n, err := sqltx.Exec(ctx, db, `DELETE FROM login_notices WHERE at <= $1`, now.Add(-Life).UnixMilli())
+	if err != nil {
+		return 0, fmt.Errorf("notices: purge: %w", err)
+	}
+	return n, nil
+}
