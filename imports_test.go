@@ -85,6 +85,7 @@ var mayImport = map[string]string{
 	"trusted/trustedtest":                  helper,
 	"internal/clocktest":                   helper,
 	"internal/apitest":                     helper,
+	"internal/audit/audittest":             helper,
 	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,
 	"internal/doctest":                     helper,

@@ -75,10 +75,10 @@ func (w *watch) forget(realm string) {
 	w.metrics.Forget(realm)
 }
 
-// purge deletes rows of the audit log that are too old or too many.
+// purge deletes rows of the audit log that are too old, or more than have room.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
-	keep := w.keep.Load()
-	return w.audit.Purge(ctx, time.Now().Add(-keep.Keep), int64(keep.Rows))
+	keep, now := w.keep.Load(), time.Now()
+	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Keep), ActionsSince: now.Add(-max(keep.Keep, keep.KeepActions)), Size: int64(keep.Size)})
 }
 
 // channels are the alerts', for the metrics.

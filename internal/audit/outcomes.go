@@ -17,31 +17,43 @@ import (
 type Outcome struct {
 	LastLogin   time.Time `json:"last_login,omitzero"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
-	Failures    int64     `json:"failures"` // since the time that was asked for
+	// Failures are those since the time that was asked for, but no more than those of the
+	// newest MostFailures rows.
+	Failures int64 `json:"failures"`
+	AtLeast  bool  `json:"failures_at_least,omitempty"` // there are more
 }
+
+// MostFailures is how many rows about an account's failures are read to count them: an
+// attack may have left a million in a day.
+const MostFailures = 1000
 
 // Each of these reads one of the indexes audit_succeeded and audit_failed, whose
 // conditions they repeat word for word: SQLite takes such an index for nothing else.
 const (
-	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2 ORDER BY at DESC LIMIT $3`
+	succeededOf = `SELECT ` + columns + ` FROM audit WHERE decision = 'succeeded' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT $3`
 	lastOf      = `COALESCE((SELECT CASE WHEN last_at > at THEN last_at ELSE at END FROM audit
-		WHERE decision = '%s' AND realm = $1 AND account = $2 ORDER BY at DESC LIMIT 1), 0)`
-	failuresOf = `COALESCE((SELECT SUM(count) FROM audit WHERE decision = 'failed' AND realm = $1 AND account = $2 AND at >= $3), 0)`
-	nextOf     = `(SELECT account FROM audit WHERE decision = '%s' AND realm = $1 AND account %s $2 ORDER BY account LIMIT 1)`
+		WHERE decision = '%s' AND realm = $1 AND account = $2 ORDER BY id DESC LIMIT 1), 0)`
+	outcomeOf = `SELECT COALESCE(SUM(count), 0), count(*) FROM
+		(SELECT count FROM audit WHERE decision = 'failed' AND realm = $1 AND account = $2 AND id >= $3 ORDER BY id DESC LIMIT $4) AS newest`
+	nextOf = `(SELECT account FROM audit WHERE decision = '%s' AND realm = $1 AND account %s $2 ORDER BY account LIMIT 1)`
 )
 
-func outcomeQuery() string {
-	return `SELECT ` + fmt.Sprintf(lastOf, "succeeded") + `, ` + fmt.Sprintf(lastOf, "failed") + `, ` + failuresOf
+func lastQuery() string {
+	return `SELECT ` + fmt.Sprintf(lastOf, "succeeded") + `, ` + fmt.Sprintf(lastOf, "failed")
 }
 
 // Outcome tells when an account was last logged in to and last failed, and how many
 // failures there were since a time.
 func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Time) (o Outcome, err error) {
-	var login, failure int64
-	err = l.db.QueryRowContext(ctx, outcomeQuery(), realmOf(realm), events.Escape(account), since.UnixMilli()).Scan(&login, &failure, &o.Failures)
+	var login, failure, rows int64
+	realm, account = realmOf(realm), events.Escape(account)
+	if err = l.db.QueryRowContext(ctx, lastQuery(), realm, account).Scan(&login, &failure); err == nil {
+		err = l.db.QueryRowContext(ctx, outcomeOf, realm, account, since.UnixMilli()<<sequenceBits, MostFailures).Scan(&o.Failures, &rows)
+	}
 	if err != nil {
 		return o, fmt.Errorf("audit: outcome: %w", err)
 	}
+	o.AtLeast = rows == MostFailures
 	if login > 0 {
 		o.LastLogin = time.UnixMilli(login)
 	}
@@ -66,40 +78,37 @@ func (r Row) AtDevice() bool { return strings.HasSuffix(r.Detail, knownDevice) }
 // accounts.
 func (r Row) Sprayed() bool { return strings.HasSuffix(r.Detail, sprayedPassword) }
 
+// Summed reports whether a row sums up attempts that had too many rows already: it names
+// what all of them had in common.
+func (r Row) Summed() bool { return r.Kind == KindAttempt && strings.HasSuffix(r.Detail, summedUp) }
+
 // About are the newest rows about an account or an address, newest first: n at most. With
 // both it looks for what they have in common among the newest thousand of either, so that
 // an attack on the one does not make it read everything.
 func (l *Log) About(ctx context.Context, realm, account string, address netip.Addr, n int) (list []Row, err error) {
-	realm, account = realmOf(realm), events.Escape(account)
+	of := Filter{Realm: realmOf(realm), Account: account, Limit: n}
+	from := Filter{Realm: of.Realm, Limit: n}
+	if address.IsValid() {
+		from.Network = One(address)
+	}
 	if account != "" && address.IsValid() {
-		return l.both(ctx, realm, account, address, n)
+		return l.both(ctx, of, from, n)
 	}
 	if account != "" {
-		return l.rows(ctx, aboutAccount, account, realm, n)
+		return l.Recent(ctx, of)
 	}
-	list, err = l.rows(ctx, aboutAddress, events.AddressText(address), realm, n)
-	if err == nil {
-		var sums []Row
-		sums, err = l.rows(ctx, aboutAddress, networkText(networkOf(address)), realm, n)
-		list = newest(append(list, sums...), n)
-	}
-	return list, err
+	return l.Recent(ctx, from)
 }
 
-const (
-	aboutAccount = `SELECT ` + columns + ` FROM audit WHERE account = $1 AND realm = $2 ORDER BY at DESC LIMIT $3`
-	aboutAddress = `SELECT ` + columns + ` FROM audit WHERE address = $1 AND realm = $2 ORDER BY at DESC LIMIT $3`
-	lookedAt     = 1000
-)
-
-func (l *Log) both(ctx context.Context, realm, account string, address netip.Addr, n int) ([]Row, error) {
-	at := events.AddressText(address)
-	list, err := l.rows(ctx, aboutAccount, account, realm, lookedAt)
+func (l *Log) both(ctx context.Context, of, from Filter, n int) ([]Row, error) {
+	of.Limit, from.Limit = MaxLimit, MaxLimit
+	list, err := l.Recent(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	more, err := l.rows(ctx, aboutAddress, at, realm, lookedAt)
+	more, err := l.Recent(ctx, from)
 	// What an administrator did for the account was done at no address.
+	account, at := events.Escape(of.Account), events.AddressText(from.Network.Addr())
 	list = slices.DeleteFunc(append(list, more...), func(r Row) bool {
 		return r.Account != account || r.Address != at && r.Kind == KindAttempt
 	})

@@ -100,6 +100,8 @@ const (
 	// sprayedPassword is of a wrong password that strangers try on many accounts, and of a
 	// right one that is not enough for that (R28): which of the two is told to nobody.
 	sprayedPassword = ", sprayed password"
+	// summedUp is of a row that has what came beyond perMinute. The column part looks for it.
+	summedUp = ", summed up"
 )
 
 func (l likeness) detail() string {
@@ -206,7 +208,7 @@ func (s *sums) add(like likeness, at time.Time) {
 	if !ok {
 		i, s.index[key] = len(s.rows), len(s.rows)
 		s.rows = append(s.rows, like.row(at))
-		s.rows[i].Count, s.rows[i].Detail = 0, like.door+", summed up"
+		s.rows[i].Count, s.rows[i].Detail = 0, like.door+summedUp
 	}
 	one, row := &s.rows[i], like.row(at)
 	one.again(at)

@@ -298,8 +298,9 @@ type Counters struct {
 
 // Audit is the record of what was decided.
 type Audit struct {
-	Keep time.Duration `within:"1h 7320d"`
-	Rows int           `within:"1000 1000000000"` // at most; the oldest go first
+	Keep        time.Duration `within:"1h 7320d"`
+	KeepActions time.Duration `within:"1h 7320d"`    // what administrators and the mode did
+	Size        Size          `within:"16MiB 16TiB"` // with its indexes; what goes first is in internal/audit
 }
 
 // Log is the program's own log.
@@ -370,7 +371,7 @@ func Default() Config {
 		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
 		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
 		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
-		Audit:     Audit{Keep: 90 * day, Rows: 5_000_000},
+		Audit:     Audit{Keep: 90 * day, KeepActions: 730 * day, Size: 2 * GiB},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Metrics:   Metrics{Prefix: "authguard"},
 		Tracing:   Tracing{OneIn: 1},

@@ -210,8 +210,10 @@ func (a *API) filter(c echo.Context) (f audit.Filter, err error) {
 			return f, err
 		}
 	}
-	if f.Address, err = address(c.QueryParam("address")); err != nil {
-		return f, err
+	if text := c.QueryParam("address"); text != "" {
+		if f.Network, err = lists.ParsePrefix(text); err != nil {
+			return f, web.Invalid("address: %s", words(err))
+		}
 	}
 	if text := c.QueryParam("since"); text != "" {
 		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {

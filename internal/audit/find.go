@@ -1,0 +1,426 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"authguard/internal/events"
+	"authguard/internal/sqltx"
+)
+
+// Bounds of how many rows a page has.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// Bounds of how much one page reads. No index knows who did something, or why: then the
+// newest rows are looked through, and the page says how far it came.
+const (
+	window   = 10_000      // rows at a time
+	furthest = 10 * window // in all
+	few      = window      // of a network or realm: then their numbers are read, wherever they are
+)
+
+// A Filter selects the rows that match all of its nonzero fields.
+type Filter struct {
+	Realm   string // default all
+	Account string // normalised, as events have it
+	// Network is an address, which also finds what was summed up or done for the network
+	// around it (an IPv4 /24, an IPv6 /48), or a network with everything inside.
+	Network netip.Prefix
+	Who     string // a part of it, in any case
+	// Kind is a kind of rows, or what became of attempts: "failed", "refused" …
+	Kind   string
+	What   string    // a decision, what an administrator did, or a reason, by its code
+	Since  time.Time // the first moment
+	Until  time.Time // the first moment that is too late
+	Before int64     // only rows with a lower ID: Page.Next of the page before
+	Limit  int       // default DefaultLimit, at most MaxLimit
+}
+
+// A Page is what Log.Page has found, newest first.
+type Page struct {
+	Rows []Row
+	// Next is Filter.Before of the page after this one; 0: there is none.
+	Next int64
+	// Searched is how far back was looked, if that was not all the way: older rows may
+	// match too.
+	Searched time.Time
+}
+
+// One is the filter for a single address.
+func One(address netip.Addr) netip.Prefix {
+	address = address.Unmap().WithZone("")
+	return netip.PrefixFrom(address, address.BitLen())
+}
+
+// Kinds are those that a filter may name.
+func Kinds() []string {
+	all := []string{KindAdmin, KindMode, KindEvent, KindAttempt}
+	for _, e := range []events.Ending{events.Succeeded, events.Failed, events.Challenged, events.Refused, events.Waited, events.Pretended, events.Abandoned} {
+		all = append(all, e.String())
+	}
+	return all
+}
+
+// Each tells the rows that match, newest first, until row fails. It reads them a page at
+// a time and holds nothing in between, so it may take as long as it likes: rows that come
+// meanwhile are not among them. Limit is ignored.
+func (l *Log) Each(ctx context.Context, f Filter, row func(Row) error) error {
+	f.Limit = MaxLimit
+	for {
+		page, err := l.Page(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Rows {
+			if err := row(r); err != nil {
+				return err
+			}
+		}
+		if f.Before = page.Next; f.Before == 0 {
+			return nil
+		}
+	}
+}
+
+// Recent are the rows of Page.
+func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
+	page, err := l.Page(ctx, f)
+	return page.Rows, err
+}
+
+// Page finds the newest rows that match. Rows that have yet to be written, about a
+// second's worth, are not among them. However large the table is, it reads a bounded part
+// of it.
+func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
+	if f.Limit <= 0 {
+		f.Limit = DefaultLimit
+	}
+	most := min(f.Limit, MaxLimit)
+	f.Limit = most + 1 // is there one more?
+	sources, err := l.sources(ctx, f)
+	if err != nil {
+		return p, fmt.Errorf("audit: find: %w", err)
+	}
+	left, bound := furthest, int64(0) // rows older than bound were not looked for everywhere
+	for _, s := range sources {
+		rows, reached, err := l.walk(ctx, s, f, &left)
+		if err != nil {
+			return p, fmt.Errorf("audit: find: %w", err)
+		}
+		p.Rows, bound = append(p.Rows, rows...), max(bound, reached)
+	}
+	p.Rows = newest(p.Rows, len(p.Rows))
+	p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return r.ID < bound })
+	if len(p.Rows) > most {
+		p.Rows, p.Next = p.Rows[:most], p.Rows[most-1].ID
+	} else if p.Next = bound; bound > 0 {
+		p.Searched = time.UnixMilli(bound >> sequenceBits)
+	}
+	return p, nil
+}
+
+// A condition is a part of a query, with ? for each value.
+type condition struct {
+	text   string
+	values []any
+}
+
+func is(text string, values ...any) condition { return condition{text, values} }
+
+// compiled joins conditions, and numbers their values from 1 on.
+func compiled(all ...condition) (text string, args []any) {
+	var b strings.Builder
+	for i, c := range all {
+		if i > 0 {
+			b.WriteString(" AND ")
+		}
+		for j, piece := range strings.Split(c.text, "?") {
+			if j > 0 {
+				args = append(args, c.values[j-1])
+				b.WriteString("$" + strconv.Itoa(len(args)))
+			}
+			b.WriteString(piece)
+		}
+	}
+	return b.String(), args
+}
+
+// A source is where rows that match can be read in the order of their IDs.
+type source struct {
+	index []condition // what an index answers
+	ids   []int64     // in its place: the rows themselves, newest first
+}
+
+// sources are those that have all the rows which match, each row once.
+func (l *Log) sources(ctx context.Context, f Filter) (all []source, err error) {
+	realms := []string{f.Realm}
+	if f.Realm == "" {
+		if realms, err = l.realms(ctx); err != nil {
+			return nil, err
+		}
+	}
+	single := f.Network.IsValid() && f.Network.IsSingleIP()
+	switch {
+	case f.Account != "":
+		for _, realm := range realms {
+			for _, which := range []string{"decision = 'succeeded'", "decision = 'failed'", "decision NOT IN ('succeeded', 'failed')"} {
+				all = append(all, source{index: []condition{is(which), is("realm = ?", realm), is("account = ?", events.Escape(f.Account))}})
+			}
+		}
+		return all, nil
+	case single:
+		for _, realm := range realms {
+			in, at := is("realm = ?", realm), f.Network.Addr()
+			all = append(all, source{index: []condition{in, is("address = ?", events.AddressText(at))}},
+				source{index: []condition{in, is("address = ?", networkText(networkOf(at)))}})
+		}
+		return all, nil
+	}
+	if f.Network.IsValid() || f.Realm != "" && !slices.Contains([]string{KindAdmin, KindMode}, f.Kind) && f.Who == "" {
+		ids, found, err := l.few(ctx, f, realms)
+		if err != nil || found {
+			return []source{{ids: ids}}, err
+		}
+	}
+	parts := f.parts()
+	for _, p := range parts {
+		all = append(all, source{index: []condition{is("part = ?", p)}})
+	}
+	if parts == nil {
+		all = []source{{index: []condition{is("1 = 1")}}}
+	}
+	return all, nil
+}
+
+// parts are those that can have rows which match; nil: all.
+func (f Filter) parts() []int {
+	switch {
+	case f.Who != "", f.Kind == KindAdmin, f.Kind == KindMode:
+		return []int{partActions}
+	case f.Kind == KindEvent:
+		return []int{partStopped}
+	case f.Kind == events.Succeeded.String():
+		return []int{partSucceeded}
+	case f.Kind == events.Failed.String():
+		return []int{partFailed, partSums}
+	case f.Kind != "" && f.Kind != KindAttempt:
+		return []int{partStopped, partSums}
+	}
+	return nil
+}
+
+// realms are those that have rows.
+func (l *Log) realms(ctx context.Context) (all []string, err error) {
+	for last := ""; ; all = append(all, last) {
+		err := l.db.QueryRowContext(ctx, "SELECT realm FROM audit WHERE realm > $1 ORDER BY realm LIMIT 1", last).Scan(&last)
+		if errors.Is(err, sql.ErrNoRows) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// few are the numbers of the rows of realms and a network, if they are few.
+func (l *Log) few(ctx context.Context, f Filter, realms []string) (ids []int64, found bool, err error) {
+	seen := 0
+	for _, realm := range realms {
+		query, args := compiled(append([]condition{is("realm = ?", realm)}, inText(f.Network)...)...)
+		err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+			var id int64
+			var address string
+			err := rows.Scan(&id, &address)
+			if seen++; within(f.Network, address) {
+				ids = append(ids, id)
+			}
+			return err
+		}, fmt.Sprintf("SELECT id, address FROM audit WHERE %s LIMIT %d", query, few+1-seen), args...)
+		if err != nil || seen > few {
+			return nil, false, err
+		}
+	}
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	return ids, true, nil
+}
+
+// within reports whether a row's address is in a network, or is a network in it.
+func within(network netip.Prefix, address string) bool {
+	if !network.IsValid() {
+		return true
+	}
+	if a, err := netip.ParseAddr(address); err == nil {
+		return network.Contains(a)
+	}
+	p, err := netip.ParsePrefix(address)
+	return err == nil && p.Bits() >= network.Bits() && network.Contains(p.Addr())
+}
+
+// inText narrows addresses down by what those of a network begin with, as they are
+// written: 198.51.100.0/22 begins with 198.51. and 2001:db8::/32 with 2001:db8:.
+func inText(network netip.Prefix) []condition {
+	if !network.IsValid() {
+		return nil
+	}
+	at, between, beyond, begin := network.Masked().Addr(), ":", ";", ""
+	if at.Is4() {
+		between, beyond = ".", "/"
+		for _, octet := range at.AsSlice()[:min(network.Bits(), 24)/8] {
+			begin += strconv.Itoa(int(octet)) + between
+		}
+	} else {
+		groups := at.AsSlice()
+		for i := 0; i+2 <= network.Bits()/8 && (groups[i] != 0 || groups[i+1] != 0); i += 2 { // zeros may be left out
+			begin += strconv.FormatUint(uint64(groups[i])<<8|uint64(groups[i+1]), 16) + between
+		}
+	}
+	if begin == "" {
+		return nil
+	}
+	return []condition{is("address >= ?", begin), is("address < ?", strings.TrimSuffix(begin, between)+beyond)}
+}
+
+// rest is what no index answers.
+func (f Filter) rest() (all []condition) {
+	if f.Realm != "" && f.Account == "" {
+		all = append(all, is("realm = ?", f.Realm))
+	}
+	switch {
+	case f.Kind == "":
+	case slices.Contains([]string{KindAdmin, KindMode, KindEvent, KindAttempt}, f.Kind):
+		all = append(all, is("kind = ?", f.Kind))
+	default:
+		all = append(all, is("kind = 'attempt'"), is("decision = ?", f.Kind))
+	}
+	if f.What != "" {
+		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\')`, f.What, "%,"+likeText(f.What)+",%"))
+	}
+	if f.Who != "" {
+		all = append(all, is(`lower(who) LIKE ? ESCAPE '\'`, "%"+likeText(strings.ToLower(events.Escape(f.Who)))+"%"))
+	}
+	switch {
+	case !f.Network.IsValid() || f.Account == "" && f.Network.IsSingleIP():
+	case f.Network.IsSingleIP():
+		at := f.Network.Addr()
+		all = append(all, is("(address = ? OR address = ?)", events.AddressText(at), networkText(networkOf(at))))
+	default:
+		all = append(all, inText(f.Network)...)
+	}
+	return all
+}
+
+// likeText is a text that LIKE takes as it is.
+func likeText(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s)
+}
+
+// keeps reports whether a row that the database has found matches: it knows no networks.
+func (f Filter) keeps(r Row) bool {
+	return !f.Network.IsValid() || f.Network.IsSingleIP() || within(f.Network, r.Address)
+}
+
+// span are the IDs that the filter's times and cursor leave.
+func (f Filter) span() (from, before int64) {
+	before = math.MaxInt64
+	if f.Before > 0 {
+		before = f.Before
+	}
+	if !f.Until.IsZero() {
+		before = min(before, max(f.Until.UnixMilli(), 0)<<sequenceBits)
+	}
+	if !f.Since.IsZero() {
+		from = max(f.Since.UnixMilli(), 0) << sequenceBits
+	}
+	return from, before
+}
+
+// walk finds the newest rows of a source, as many as the filter's limit, while left lasts.
+// reached is the ID down to which they are all; 0 if there are no others.
+func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []Row, reached int64, err error) {
+	from, before := f.span()
+	if s.index == nil {
+		return l.fetch(ctx, s.ids, f, from, before)
+	}
+	rest := f.rest()
+	for {
+		floor := int64(0)
+		if len(rest) > 0 {
+			if floor, err = l.floor(ctx, append(slices.Clone(s.index), is("id >= ?", from), is("id < ?", before))); err != nil {
+				return nil, 0, err
+			}
+		}
+		most := f.Limit - len(found)
+		got, err := l.some(ctx, most, append(append(slices.Clone(s.index), is("id >= ?", max(from, floor)), is("id < ?", before)), rest...)...)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, r := range got {
+			if f.keeps(r) {
+				found = append(found, r)
+			}
+		}
+		switch {
+		case len(found) == f.Limit:
+			return found, found[len(found)-1].ID, nil
+		case len(got) == most: // but some are of other networks
+			before, *left = got[len(got)-1].ID, *left-len(got)
+		case floor == 0:
+			return found, 0, nil
+		default:
+			before, *left = floor, *left-window
+		}
+		if *left <= 0 {
+			return found, before, nil
+		}
+	}
+}
+
+// floor is the ID of the row that ends a window; 0 if there are fewer rows.
+func (l *Log) floor(ctx context.Context, index []condition) (id int64, err error) {
+	where, args := compiled(index...)
+	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM audit WHERE %s ORDER BY id DESC LIMIT 1 OFFSET %d", where, window-1), args...).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// some are the newest rows of which conditions hold.
+func (l *Log) some(ctx context.Context, most int, all ...condition) ([]Row, error) {
+	where, args := compiled(all...)
+	return l.rows(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s ORDER BY id DESC LIMIT %d", columns, where, most), args...)
+}
+
+// fetch finds those among rows whose numbers are known.
+func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64, err error) {
+	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < from || id >= before })
+	for part := range slices.Chunk(ids, max(f.Limit, 100)) {
+		values := make([]any, len(part))
+		for i, id := range part {
+			values[i] = id
+		}
+		in := is("id IN (?"+strings.Repeat(", ?", len(part)-1)+")", values...)
+		got, err := l.some(ctx, len(part), append([]condition{in}, f.rest()...)...)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, r := range got {
+			if found = append(found, r); len(found) == f.Limit {
+				return found, r.ID, nil
+			}
+		}
+	}
+	return found, 0, nil
+}
