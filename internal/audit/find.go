@@ -25,9 +25,8 @@ const (
 // Bounds of how much one page reads. No index knows who did something, or why: then the
 // newest rows are looked through, and the page says how far it came.
 const (
-	window   = 10_000      // rows at a time
-	furthest = 10 * window // in all
-	few      = window      // of a network or realm: then their numbers are read, wherever they are
+	window  = 10_000 // rows at a time; and so few of a network or realm are looked for wherever they are
+	windows = 10
 )
 
 // A Filter selects the rows that match all of its nonzero fields.
@@ -112,7 +111,7 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	if err != nil {
 		return p, fmt.Errorf("audit: find: %w", err)
 	}
-	left, bound := furthest, int64(0) // rows older than bound were not looked for everywhere
+	left, bound := windows*l.window, int64(0) // rows older than bound were not looked for everywhere
 	for _, s := range sources {
 		rows, reached, err := l.walk(ctx, s, f, &left)
 		if err != nil {
@@ -246,8 +245,8 @@ func (l *Log) few(ctx context.Context, f Filter, realms []string) (ids []int64, 
 				ids = append(ids, id)
 			}
 			return err
-		}, fmt.Sprintf("SELECT id, address FROM audit WHERE %s LIMIT %d", query, few+1-seen), args...)
-		if err != nil || seen > few {
+		}, fmt.Sprintf("SELECT id, address FROM audit WHERE %s LIMIT %d", query, l.window+1-seen), args...)
+		if err != nil || seen > l.window {
 			return nil, false, err
 		}
 	}
@@ -379,7 +378,7 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 		case floor == 0:
 			return found, 0, nil
 		default:
-			before, *left = floor, *left-window
+			before, *left = floor, *left-l.window
 		}
 		if *left <= 0 {
 			return found, before, nil
@@ -390,7 +389,7 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 // floor is the ID of the row that ends a window; 0 if there are fewer rows.
 func (l *Log) floor(ctx context.Context, index []condition) (id int64, err error) {
 	where, args := compiled(index...)
-	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM audit WHERE %s ORDER BY id DESC LIMIT 1 OFFSET %d", where, window-1), args...).Scan(&id)
+	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM audit WHERE %s ORDER BY id DESC LIMIT 1 OFFSET %d", where, l.window-1), args...).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}

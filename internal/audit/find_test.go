@@ -109,17 +109,18 @@ func TestFiltersFindWhatTheyName(t *testing.T) {
 func TestAPageReadsABoundedPartOfALargeTable(t *testing.T) {
 	t.Parallel()
 	l := openLog(t, databasetest.SQLite, Config{})
-	rows := make([]Row, furthest+2*window+1)
+	l.window = 50
+	rows := make([]Row, 10*50+2*50+1)
 	for i := range rows {
 		rows[i] = Row{At: noon.Add(time.Duration(i) * time.Second), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: "refused", Address: "203.0.113.1", Reasons: "blocked", Count: 1}
 	}
-	rows[0].Reasons, rows[window].Reasons = "oldest", "older"
+	rows[0].Reasons, rows[50].Reasons = "oldest", "older"
 	if err := l.insert(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	f := Filter{What: "oldest"}
 	first, err := l.Page(t.Context(), f)
-	if err != nil || len(first.Rows) != 0 || first.Next == 0 || !first.Searched.Equal(rows[2*window+1].At) {
+	if err != nil || len(first.Rows) != 0 || first.Next == 0 || !first.Searched.Equal(rows[2*50+1].At) {
 		t.Fatalf("%d rows, next %d, searched back to %v; %v", len(first.Rows), first.Next, first.Searched, err)
 	}
 	f.Before = first.Next

@@ -50,11 +50,12 @@ type Config struct {
 // A Log writes the audit table and reads it. Make one with [New]; all its
 // methods are safe for concurrent use.
 type Log struct {
-	cfg   Config
-	db    *sql.DB
-	write func(context.Context, []Row) error // insert, except in tests
-	drain time.Duration                      // drainFor, except in tests
-	seq   atomic.Uint32
+	cfg    Config
+	db     *sql.DB
+	write  func(context.Context, []Row) error // insert, except in tests
+	drain  time.Duration                      // drainFor, except in tests
+	window int                                // window, except in tests
+	seq    atomic.Uint32
 
 	mu      sync.Mutex
 	open    *batch
@@ -73,7 +74,7 @@ var _ events.Sink = (*Log)(nil)
 // closes the database, after Run has returned.
 func New(db *sql.DB, cfg Config) *Log {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	l := &Log{cfg: cfg, db: db, drain: drainFor, open: newBatch(), sums: newSums(), caused: make(map[cause]int), wake: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, db: db, drain: drainFor, window: window, open: newBatch(), sums: newSums(), caused: make(map[cause]int), wake: make(chan struct{}, 1)}
 	l.write = l.insert
 	l.seq.Store(rand.Uint32())
 	return l
