@@ -39,6 +39,7 @@ type commandLine struct {
 	Unlist  unlistCmd    `cmd:"" help:"Take an address or range off the lists."`
 	List    showListsCmd `cmd:"" help:"Show what is allowed and blocked, and the named lists."`
 	Export  exportCmd    `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
+	Audit   auditCmd     `cmd:"" help:"Show what administrators did and what was decided, or write it to a file."`
 	Explain explainCmd   `cmd:"" help:"Say what stands against an account or address, and why."`
 	Unlock  unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
 	Replay  replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`

@@ -63,6 +63,9 @@ type Event struct {
 	audit.Row
 	What string   `json:"what"`
 	Why  []string `json:"why"`
+	// Summed says that the row sums up attempts beyond those that have rows of their own,
+	// and names what they had in common.
+	Summed bool `json:"summed_up,omitempty"`
 }
 
 // recentRows is how many events a look-up has.
@@ -203,12 +206,20 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr) 
 
 // eventOf puts a row into words.
 func eventOf(row audit.Row) Event {
-	e := Event{Row: row, What: row.Decision, Why: []string{}}
+	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed()}
 	words := map[string]string{
 		"succeeded": "signed in", "failed": "wrong password", "refused": "refused", "challenged": "asked for a CAPTCHA",
 		"waited": "told to wait", "abandoned": "given up before the password was looked at", "pretended": "answered as wrong, unlooked at",
 	}
-	if row.Kind != audit.KindAttempt {
+	switch row.Kind {
+	case audit.KindAttempt:
+	case audit.KindMode:
+		e.What = "CAPTCHA mode: " + row.Decision
+		return e
+	case audit.KindEvent:
+		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is quiet again"}[row.Decision]
+		return e
+	default:
 		e.What = cmp.Or(adminWords(row.Decision), row.Decision)
 		return e
 	}
@@ -232,6 +243,9 @@ func adminWords(code string) string {
 	return map[string]string{
 		"unlock": "unlocked", "forget-places": "places forgotten", "user-add": "account added", "user-passwd": "new password", "user-pass": "one-time code made",
 		"user-disable": "disabled", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "new password asked for", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
-		"unlist": "taken off the lists", "not-me": "the owner said that it was not them",
+		"unlist": "taken off the lists", "prolong": "kept on the lists for longer", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
+		"captcha-auto": "CAPTCHA mode made automatic", "captcha-clear": "the site's pressure cleared", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token made", "token-revoke": "token revoked",
+		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",
+		"recovery-codes": "recovery codes made", "second-factor-reset": "second factors removed", "session-end": "session ended", "not-me": "the owner said that it was not them",
 	}[code]
 }

@@ -65,3 +65,12 @@ func AddressText(a netip.Addr) string {
 	}
 	return a.Unmap().WithZone("").String()
 }
+
+// Cell is a text as a cell of a CSV file that a spreadsheet opens: one that begins like a
+// formula, also in full width, begins with an apostrophe instead (CWE-1236).
+func Cell(s string) string {
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", first) {
+		return "'" + s
+	}
+	return s
+}

@@ -80,7 +80,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/administrators/second-factor", asking(a.resetFactors))
 	add(http.MethodGet, "/administrators/sessions", a.sessions)
 	add(http.MethodDelete, "/administrators/sessions", a.endSessions)
-	add(http.MethodGet, "/audit", a.recent)
+	add(http.MethodGet, "/audit", a.audit)
 	add(http.MethodPost, "/probe", asking(a.expectProbe))
 	add(http.MethodGet, "/probe", a.probe)
 }

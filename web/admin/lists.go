@@ -8,12 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"authguard/guard"
-	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/lists"
 	"authguard/web"
@@ -190,43 +188,4 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 		return asked(http.StatusNotFound, fmt.Sprintf("%s is on no list, and no range around or within it is", prefix))
 	}
 	return asked(http.StatusNotFound, fmt.Sprintf("%s itself is on no list; listed there: %s", prefix, strings.Join(near, ", ")))
-}
-
-// recent is GET /api/audit?realm=&account=&address=&kind=&since=&before=&limit=, newest
-// first; of all realms unless one is named. An account is found by any of its names.
-func (a *API) recent(c echo.Context) (any, error) {
-	filter, err := a.filter(c)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := a.Audit.Recent(c.Request().Context(), filter)
-	return map[string]any{"audit": listed(rows)}, err
-}
-
-func (a *API) filter(c echo.Context) (f audit.Filter, err error) {
-	f.Kind, f.Realm = c.QueryParam("kind"), c.QueryParam("realm")
-	if name := c.QueryParam("account"); name != "" {
-		if f.Account, err = a.of(c).Canonical(name); err != nil {
-			return f, err
-		}
-	}
-	if text := c.QueryParam("address"); text != "" {
-		if f.Network, err = lists.ParsePrefix(text); err != nil {
-			return f, web.Invalid("address: %s", words(err))
-		}
-	}
-	if text := c.QueryParam("since"); text != "" {
-		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return f, web.Invalid("since: write a time such as 2026-03-01T12:00:00Z")
-		}
-	}
-	limit, err := number(c, "limit", audit.DefaultLimit)
-	if err != nil {
-		return f, err
-	}
-	f.Limit = int(min(limit, audit.MaxLimit))
-	if c.QueryParam("before") != "" {
-		f.Before, err = number(c, "before", 0)
-	}
-	return f, err
 }

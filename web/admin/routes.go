@@ -53,6 +53,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/unlock", s.form(s.unlockForm, "account", "address"))
 	e.POST("/block", s.blockForm)
 	e.POST("/forget", s.form(s.forgetForm, "account", "address"))
+	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.POST("/alerts/test", s.form(s.testAlertsForm))
 	e.GET("/lookup", s.page(s.lookUpPage))

@@ -45,6 +45,8 @@ func samples() map[string]func() ([]byte, error) {
 		"now attacked":     now(attacked()),
 		"alerts":           func() ([]byte, error) { return RenderAlerts(AlertsView{Admin: around("/alerts")}) },
 		"alerts dead":      func() ([]byte, error) { return RenderAlerts(deadChannels()) },
+		"audit":            func() ([]byte, error) { return RenderAudit(AuditView{Admin: around("/audit")}) },
+		"audit full":       func() ([]byte, error) { return RenderAudit(audited()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
@@ -250,6 +252,22 @@ func locked() LookUpView {
 				}}},
 			}}},
 	}
+}
+
+// audited is the page of the audit log with a row of each kind, of a search that goes on.
+func audited() AuditView {
+	v := AuditView{Admin: around("/audit"), Problem: "since: this is no time.", Query: control.AuditQuery{Account: hostile, Address: hostile, Who: hostile, What: hostile, Since: hostile, Until: hostile, Kind: audit.KindAdmin, Before: 7}}
+	rows := []audit.Row{
+		{At: noon, Last: noon.Add(time.Minute), Kind: audit.KindAttempt, Decision: "failed", Address: "198.51.100.0/24", Count: 5400, Detail: "login, summed up"},
+		{At: noon, Kind: audit.KindAttempt, Decision: "succeeded", Account: hostile, Address: "198.51.100.7", Count: 1, Detail: "login, new place"},
+		{At: noon, Kind: audit.KindAdmin, Decision: hostile, Account: hostile, Address: hostile, Who: hostile, Detail: hostile, Reasons: hostile, Count: 1},
+		{At: noon, Kind: audit.KindMode, Decision: "on", Reasons: "forced", Who: hostile, Detail: "from off; " + hostile, Count: 1},
+	}
+	for _, r := range rows {
+		v.Rows = append(v.Rows, control.Event{Row: r, What: "what", Why: []string{hostile}, Summed: r.Summed()})
+	}
+	v.Next, v.Searched = 6, noon.Add(-time.Hour)
+	return v
 }
 
 // hour is sixty minutes whose last twenty are an attack of so many a minute.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"authguard/internal/control"
+)
+
+// auditCmd is `authguard audit`.
+type auditCmd struct {
+	Realm   string `placeholder:"NAME" help:"In this realm; without it in all."`
+	Account string `help:"About this account."`
+	Address string `placeholder:"CIDR" help:"About this address, or from this network."`
+	Who     string `help:"Done by them: a part of the name, such as ann or admin:."`
+	Kind    string `help:"admin, mode, event or attempt; or what became of attempts: succeeded, failed, challenged, refused, waited, pretended, abandoned."`
+	What    string `placeholder:"CODE" help:"By its code: what was done (unlock), or a reason (captcha-mode)."`
+	Since   string `placeholder:"TIME" help:"From then on: a time in UTC, or how long ago, such as 24h."`
+	Until   string `placeholder:"TIME" help:"Until then."`
+	Limit   int    `default:"50" help:"How many, the newest; at most 1000."`
+	Format  string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"All that match as a file, on standard output."`
+}
+
+// Run shows what is on record.
+func (c auditCmd) Run(g *globals) error {
+	query := realmFlag{c.Realm}.query()
+	for name, value := range map[string]string{
+		"account": c.Account, "address": c.Address, "who": c.Who, "kind": c.Kind, "what": c.What, "since": c.Since, "until": c.Until, "format": c.Format,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if c.Format != "" {
+		client, err := g.client()
+		if err != nil {
+			return err
+		}
+		response, err := client.send(http.MethodGet, "/api/audit", query, "", nil)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if _, err := io.Copy(g.out, response.Body); err != nil {
+			return fmt.Errorf("the file ends early: %w", err)
+		}
+		return nil
+	}
+	query.Set("limit", strconv.Itoa(c.Limit))
+	var page control.AuditPage
+	return g.show(http.MethodGet, "/api/audit", query, nil, &page, func() error { return c.told(g.out, page) })
+}
+
+func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	if len(page.Rows) > 0 {
+		fmt.Fprintln(w, "WHEN (UTC)\tWHAT\tTIMES\tACCOUNT\tFROM\tBY\tWHY")
+	}
+	for _, e := range page.Rows {
+		what := e.What
+		if e.Summed {
+			what += " (sum)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", e.At.UTC().Format("2006-01-02 15:04:05"), plain(what), e.Count, plain(e.Account), plain(e.Address), plain(e.Who), plain(strings.Join(e.Why, "; ")))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case !page.Searched.IsZero():
+		fmt.Fprintf(out, "Looked back to %s; --until goes on from there.\n", page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
+	case len(page.Rows) == 0:
+		fmt.Fprintln(out, "Nothing is on record of that.")
+	case page.Next > 0:
+		fmt.Fprintln(out, "There are older ones: --limit and --until show them, --format csv takes all.")
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"authguard/internal/audit"
+	"authguard/internal/duration"
+	"authguard/internal/events"
+	"authguard/internal/lists"
+)
+
+// An AuditQuery is what somebody asks of the audit log, as it was typed. Empty fields ask
+// for nothing.
+type AuditQuery struct {
+	Account, Address, Who, Kind, What string
+	Since, Until                      string // a time in UTC, or how long ago
+	Before                            int64
+	Limit                             int
+}
+
+// AuditQueryOf reads what a request's query asks for. The error is ErrAsked.
+func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
+	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
+	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"), Since: get("since"), Until: get("until")}
+	limit := int64(0)
+	for name, to := range map[string]*int64{"before": &q.Before, "limit": &limit} {
+		if text := get(name); text != "" {
+			if *to, err = strconv.ParseInt(text, 10, 63); err != nil || *to < 1 {
+				return q, fmt.Errorf("%w: %s: %.20q is no whole number above 0", ErrAsked, name, text)
+			}
+		}
+	}
+	q.Limit = int(min(limit, audit.MaxLimit))
+	return q, nil
+}
+
+// An AuditPage is a part of the audit log, newest first. Its JSON is the answer of GET
+// /api/audit.
+type AuditPage struct {
+	Rows []Event `json:"audit"`
+	// Next is "before" of the page after this one; 0: there is none.
+	Next int64 `json:"next,omitempty,string"`
+	// Searched is how far back was looked, if that was not all the way.
+	Searched time.Time `json:"searched_back_to,omitzero"`
+}
+
+// Audit finds a page of the audit log: of the realm, or of all. The error is ErrAsked for
+// what cannot be read, and guard.ErrAccountName.
+func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPage, err error) {
+	p.Rows = []Event{}
+	f, err := c.auditFilter(q, all)
+	if err != nil {
+		return p, err
+	}
+	page, err := c.config.Audit.Page(ctx, f)
+	for _, row := range page.Rows {
+		p.Rows = append(p.Rows, eventOf(row))
+	}
+	p.Next, p.Searched = page.Next, page.Searched
+	return p, err
+}
+
+// ExportAudit tells every row that matches, newest first, until row fails. That it was
+// asked for is on record.
+func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool, row func(Event) error) error {
+	f, err := c.auditFilter(q, all)
+	if err != nil {
+		return err
+	}
+	if err := c.record(ctx, audit.Action{Who: who, What: "audit-export", Detail: strings.TrimSpace(format + " " + q.String())}); err != nil {
+		return err
+	}
+	return c.config.Audit.Each(ctx, f, func(r audit.Row) error { return row(eventOf(r)) })
+}
+
+// Values are the query as a URL has it, without the part that is shown.
+func (q AuditQuery) Values() url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{"account": q.Account, "address": q.Address, "who": q.Who, "kind": q.Kind, "what": q.What, "since": q.Since, "until": q.Until} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
+}
+
+// String is the query in a line.
+func (q AuditQuery) String() string {
+	var all []string
+	for name, values := range q.Values() {
+		all = append(all, name+"="+values[0])
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error) {
+	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Before: q.Before, Limit: q.Limit}
+	if !all {
+		f.Realm = c.config.Realm
+	}
+	if q.Account != "" {
+		if f.Account, err = c.Canonical(q.Account); err != nil {
+			return f, err
+		}
+	}
+	if q.Address != "" {
+		if f.Network, err = lists.ParsePrefix(q.Address); err != nil {
+			return f, fmt.Errorf("%w: %.60q is no address or network: write 203.0.113.9, 203.0.113.0/24 or 2001:db8::/48", ErrAsked, q.Address)
+		}
+	}
+	if q.Kind != "" && !slices.Contains(audit.Kinds(), q.Kind) {
+		return f, fmt.Errorf("%w: kind: %.40q is none; there are: %s", ErrAsked, q.Kind, strings.Join(audit.Kinds(), ", "))
+	}
+	if f.Since, err = c.momentOf("since", q.Since); err != nil {
+		return f, err
+	}
+	f.Until, err = c.momentOf("until", q.Until)
+	return f, err
+}
+
+// momentOf reads a time in UTC, as people or programs write it, or how long ago it was.
+func (c *Control) momentOf(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	if ago, err := duration.Parse(text); err == nil {
+		return c.config.Now().Add(-ago), nil
+	}
+	return time.Time{}, fmt.Errorf("%w: %s: %.40q is no time: write 2026-03-01, 2026-03-01 14:05 (UTC), 2026-03-01T14:05:00+02:00, or how long ago, such as 24h or 7d", ErrAsked, name, text)
+}
+
+// AuditColumns are those of an exported table.
+func AuditColumns() []string {
+	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id"}
+}
+
+// Cells are the event as a row of that table. None is a formula to a spreadsheet.
+func (e Event) Cells() []string {
+	row := []string{
+		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,
+		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10),
+	}
+	for i, text := range row {
+		row[i] = events.Cell(text)
+	}
+	return row
+}
+
+func utc(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}

@@ -1,0 +1,114 @@
+package admin
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// audit is GET /api/audit: what happened, newest first; of all realms unless one is named.
+// With format=csv or jsonl it is all that matches, as a file.
+func (a *API) audit(c echo.Context) (any, error) {
+	query, err := control.AuditQueryOf(c.QueryParams())
+	if err != nil {
+		return nil, err
+	}
+	all := c.QueryParam("realm") == ""
+	switch format := c.QueryParam("format"); format {
+	case "", "json":
+		return a.of(c).Audit(c.Request().Context(), query, all)
+	case "csv", "jsonl":
+		return nil, a.export(c, format, query, all)
+	default:
+		return nil, web.Invalid("format: %.20q is none; there are csv, jsonl and json", format)
+	}
+}
+
+// export streams what matches, row by row: the server keeps a page of it, and ends when
+// its reader goes, or reads nothing for a while.
+func (a *API) export(c echo.Context, format string, query control.AuditQuery, all bool) error {
+	to := &stream{c: c, control: http.NewResponseController(c.Response())}
+	to.name = fmt.Sprintf("audit-%s.%s", a.of(c).Now().UTC().Format("2006-01-02-1504"), format)
+	buffer := bufio.NewWriterSize(to, 64<<10)
+	lines, table := json.NewEncoder(buffer), csv.NewWriter(buffer)
+	to.kind = "application/jsonl"
+	write := func(e control.Event) error { return lines.Encode(e) }
+	if format == "csv" {
+		table.UseCRLF = true // RFC 4180
+		to.kind = "text/csv; charset=utf-8; header=present"
+		write = func(e control.Event) error { return table.Write(e.Cells()) }
+		if err := table.Write(control.AuditColumns()); err != nil {
+			return err
+		}
+	}
+	err := a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all, write)
+	table.Flush()
+	switch {
+	case err == nil:
+		to.begin() // also of no row
+		return errors.Join(table.Error(), buffer.Flush())
+	case c.Response().Committed: // half a file must not look like a whole one
+		a.Log.Error("an export of the audit log ended early", "who", sender(c), "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// A stream is a file that is sent while it is made. Its head goes out with its first bytes:
+// what fails before them is a problem like any other.
+type stream struct {
+	c          echo.Context
+	control    *http.ResponseController
+	kind, name string
+}
+
+// Write implements io.Writer.
+func (s *stream) Write(p []byte) (int, error) {
+	s.begin()
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeWithin))
+	return s.c.Response().Write(p)
+}
+
+func (s *stream) begin() {
+	if s.c.Response().Committed {
+		return
+	}
+	h := s.c.Response().Header()
+	h.Set(echo.HeaderContentType, s.kind)
+	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", s.name))
+	_ = s.control.SetReadDeadline(time.Time{}) // the request was read
+	s.c.Response().WriteHeader(http.StatusOK)
+}
+
+// auditPage is GET /audit.
+func (s *Site) auditPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	view := pages.AuditView{Admin: around}
+	if view.Query, err = control.AuditQueryOf(c.QueryParams()); err == nil {
+		view.Query.Limit = pages.AuditRows
+		view.AuditPage, err = s.of(c).Audit(c.Request().Context(), view.Query, false)
+	}
+	status := http.StatusOK
+	if err != nil {
+		notice, err := s.failed(c, err)
+		if err != nil {
+			return err
+		}
+		status, view.Problem = http.StatusBadRequest, notice.Text
+	}
+	page, err := pages.RenderAudit(view)
+	return web.WritePage(c, status, page, err)
+}

@@ -1,0 +1,150 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+)
+
+// hostileNames are what strangers type as names: markup, formulas, lines, characters that
+// turn the text round, and a long one.
+var hostileNames = []string{
+	"<img src=x onerror=alert(1)>", `"><script>alert(1)</script>`, "=cmd()", "+1+1", "-2", "@SUM(A1)", "\t=1", "\r=1", "a\nb,c\"d", "\u202eexe.gpj", "＝1", strings.Repeat("x", 1<<20),
+}
+
+// attacked puts hostile names on record, and an administrator's action about each.
+func (o *office) attacked(t *testing.T) {
+	t.Helper()
+	now := o.Clock.Now()
+	for i, name := range hostileNames {
+		e := guard.Event{At: now.Add(-time.Duration(i) * time.Second), Door: "login", Account: name, Address: netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), Action: guard.Proceed, Settled: true, Outcome: guard.Failed}
+		o.api.Audit.Handle([]guard.Event{e})
+		if err := o.api.Audit.Record(t.Context(), audit.Action{Who: "admin:" + name, What: "unlock", Subject: name, Detail: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.api.Audit.Tick(now)
+	o.writeAudit(t)
+}
+
+// writeAudit writes what waits.
+func (o *office) writeAudit(t *testing.T) {
+	t.Helper()
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	o.api.Audit.Run(stopped)
+}
+
+func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.attacked(t)
+	for i := range 60 {
+		c.must(t, c.api.Audit.Record(t.Context(), audit.Action{Who: "cli:root", What: "block", Subject: fmt.Sprintf("198.51.100.%d", i)}))
+	}
+	// The page keeps its filter from page to page.
+	seen, path := 0, "/audit?who=root&kind=admin&what=block"
+	for pages := 0; path != ""; pages++ {
+		status, _, body := c.get(t, path)
+		if status != http.StatusOK || pages > 2 {
+			t.Fatalf("%s: %d\n%s", path, status, body)
+		}
+		seen += strings.Count(body, "/lookup?address=198.51.100.")
+		older := linkTo(body, "Older")
+		if older != "" && (!strings.Contains(older, "who=root") || !strings.Contains(older, "what=block") || !strings.Contains(older, "before=")) {
+			t.Errorf("the next page is %s", older)
+		}
+		path = older
+	}
+	if seen != 60 {
+		t.Errorf("%d rows on the pages, want 60", seen)
+	}
+	if status, _, body := c.get(t, "/audit?since=yesterday"); status != http.StatusBadRequest || !strings.Contains(body, "or how long ago, such as 24h or 7d") {
+		t.Errorf("%d %s", status, body)
+	}
+	// The API has the same pages, and all of it as a file.
+	var page control.AuditPage
+	c.mustAsk(t, "GET", "/api/audit?address=198.51.100.0/24&limit=50", "", &page)
+	if len(page.Rows) != 50 || page.Next == 0 || page.Rows[0].What != "blocked" {
+		t.Errorf("%d rows, next %d", len(page.Rows), page.Next)
+	}
+	next := page.Next
+	page = control.AuditPage{}
+	c.mustAsk(t, "GET", fmt.Sprintf("/api/audit?address=198.51.100.0/24&limit=50&before=%d", next), "", &page)
+	if len(page.Rows) != 10 || page.Next != 0 {
+		t.Errorf("then %d rows, next %d", len(page.Rows), page.Next)
+	}
+	for query, problem := range map[string]string{"kind=nonsense": "there are: admin, mode", "address=nowhere": "is no address or network", "until=soon": "is no time", "format=xml": "there are csv, jsonl and json", "before=x": "no whole number"} {
+		if status, body := c.ask(t, "GET", "/api/audit?"+query, "", nil); status != http.StatusBadRequest || !strings.Contains(body, problem) {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	_, body := c.ask(t, "GET", "/api/audit?format=jsonl&realm=default&who=root", "", nil)
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	var one control.Event
+	if err := json.Unmarshal([]byte(lines[0]), &one); len(lines) != 61 || err != nil || one.Decision != "audit-export" || one.Detail != "jsonl who=root" { // who takes the file is in it
+		t.Errorf("%d lines, %v: %s", len(lines), err, lines[0])
+	}
+	if what, _, _ := c.recorded(t); what != "audit-export" {
+		t.Errorf("on record is %s", what)
+	}
+	if status, body := c.ask(t, "GET", "/api/audit?format=jsonl&account=nobody", "", nil); status != http.StatusOK || body != "" {
+		t.Errorf("nothing as a file: %d %q", status, body)
+	}
+}
+
+// No cell of the file begins a formula, none begins a line, and each name is there in full.
+func TestNoCellOfTheExportIsAFormula(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.attacked(t)
+	status, body := o.ask(t, "GET", "/api/audit?format=csv", "", nil)
+	if status != http.StatusOK || strings.Count(body, "\r\n") != strings.Count(body, "\n") {
+		t.Fatalf("%d, and lines end otherwise than RFC 4180 says", status)
+	}
+	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+	if err != nil || !slices.Equal(rows[0], control.AuditColumns()) || len(rows) != 1+2*len(hostileNames)+1 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	names := map[string]bool{}
+	for _, row := range rows[1:] {
+		names[row[7]] = true
+		for i, cell := range row {
+			if cell != "" && strings.ContainsRune("=+-@\t\r\n＝", []rune(cell)[0]) {
+				t.Errorf("%s is the formula %q", rows[0][i], cell)
+			}
+		}
+	}
+	for _, want := range []string{"<img src=x onerror=alert(1)>", "'=cmd()", "'+1+1", "'-2", "'@SUM(A1)", `\t=1`, `a\nb,c"d`, `\u202eexe.gpj`, "'＝1"} {
+		if !names[want] {
+			t.Errorf("no row is about %q: %.2000s", want, fmt.Sprint(names))
+		}
+	}
+}
+
+// linkTo is where a link with this text leads.
+func linkTo(body, text string) string {
+	before, _, found := strings.Cut(body, `">`+text+`</a>`)
+	if !found {
+		return ""
+	}
+	path, err := url.PathUnescape(strings.ReplaceAll(before[strings.LastIndex(before, `"`)+1:], "&amp;", "&"))
+	if err != nil {
+		return ""
+	}
+	return path
+}
