@@ -74,6 +74,14 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 	b.says("the passkey is added")
 	b.picture("security")
 
+	b.goTo(at + "/administrators")
+	b.do("another administrator", chromedp.SendKeys("#add_username", "bob <img onerror>"), chromedp.SendKeys("#add_reason", "on call"), chromedp.Click("form[action='/administrators/add'] button"))
+	b.says("shown this once")
+	b.do("a token", chromedp.SendKeys("#token_name", "ci"), chromedp.Click("input[name=scope_read]"), chromedp.Click("form[action='/administrators/tokens/add'] button"))
+	b.says("the token ci")
+	b.eval(`document.querySelectorAll("details").forEach(one => one.open = true); ""`)
+	b.picture("administrators")
+
 	leave := func() {
 		t.Helper()
 		b.do("leaving", chromedp.Click("form[action='/logout'] button"), chromedp.WaitVisible("#username"))

@@ -10,6 +10,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
+	"authguard/trusted"
 )
 
 // one is the only alert since this was asked last.
@@ -89,7 +90,11 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		}
 	}
 	before := c.account(t, "bob")
+	c.Right(t, "bob", "192.0.2.1")
 	status, body := ask("POST", "/api/administrators", `{"username":"Bob@example.org","reason":"on call"}`)
+	if at := c.Status(t, "bob", "192.0.2.1"); at == trusted.Privileged {
+		t.Error("the user's place is the administrator's")
+	}
 	after := c.account(t, "bob")
 	if status != http.StatusCreated || after.Role != accounts.Admin || !after.MustChange || after.Version == before.Version || after.ID != before.ID {
 		t.Fatalf("%d %s: %+v", status, body, after)
@@ -107,12 +112,17 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		t.Errorf("it is good for more than choosing another: to %q", to)
 	}
 	bob := c.browser
+	_, err := c.factors.NewRecovery(t.Context(), after.ID)
+	c.must(t, err)
 	c.browser = ann
 	if status, body := ask("DELETE", "/api/administrators?username=bob&reason=left+us", ""); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 	if a := c.account(t, "bob"); a.Role != accounts.User || a.Disabled {
 		t.Errorf("%+v", a)
+	}
+	if has, err := c.factors.Of(t.Context(), after.ID); err != nil || has.Recovery != 0 {
+		t.Errorf("second factors go on: %+v, %v", has, err)
 	}
 	rows, err := c.api.Audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 1})
 	if err != nil || rows[0].Decision != "admin-remove" || rows[0].Who != "admin:ann" || rows[0].Detail != "left us" {
@@ -207,7 +217,14 @@ func TestThePageOfAdministrators(t *testing.T) {
 	if status, body := c.bearer(t, made[1], "GET", "/api/users?realm=default", ""); status != http.StatusForbidden {
 		t.Errorf("it is good in another realm: %d %s", status, body)
 	}
-	c.browser = ann
+	c.must(t, c.accounts.Promote(t.Context(), "bob", "another long one"))
+	c.must(t, c.accounts.Disable(t.Context(), "ann"))
+	if status, body := c.bearer(t, made[1], "GET", "/api/users", ""); status != http.StatusUnauthorized {
+		t.Errorf("it outlives its maker: %d %s", status, body)
+	}
+	c.must(t, c.accounts.Enable(t.Context(), "ann"))
+	c.browser = newBrowser(t)
+	c.admit(t, "ann", accounts.Admin, false)
 	if body = c.steer(t, "/administrators/tokens/add", url.Values{"name": {"bad"}, "scope_admin": {"true"}, "in": {"shop"}}); !strings.Contains(body, "over all realms") {
 		t.Error("a token with admin of one realm")
 	}

@@ -140,6 +140,10 @@ func TestNobodyElseChangesHowSomebodySignsIn(t *testing.T) {
 		if status, _, body := c.send(t, foreign); r.Method != http.MethodGet && status != http.StatusForbidden {
 			t.Errorf("%s %s from another site: %d %s", r.Method, r.Path, status, body)
 		}
+		form := c.request(t, r.Method, r.Path, "otp=000000", "application/x-www-form-urlencoded")
+		if status, _, body := c.send(t, form); (r.Method == http.MethodPost || r.Method == http.MethodPut) && (status != http.StatusForbidden || !strings.Contains(body, "csrf")) {
+			t.Errorf("%s %s by a form without the session's token: %d %s", r.Method, r.Path, status, body)
+		}
 		if status, body := c.ask(t, r.Method, r.Path, "{}", nil); status != http.StatusNotFound {
 			t.Errorf("%s %s at the socket: %d %s", r.Method, r.Path, status, body)
 		}
@@ -151,6 +155,11 @@ func TestNobodyElseChangesHowSomebodySignsIn(t *testing.T) {
 	c.admit(t, "bob", accounts.Admin, false)
 	if _, body := c.program(t, "GET", "/api/security?username=ann", "", nil); !strings.Contains(body, `"username":"bob"`) {
 		t.Errorf("bob is told of ann: %s", body)
+	}
+	c.browser = newBrowser(t)
+	c.admit(t, "carl", accounts.Admin, true)
+	if status, body := c.program(t, "POST", "/api/security/totp", "{}", nil); status != http.StatusForbidden || !strings.Contains(body, "password-change-required") {
+		t.Errorf("with a one-time password: %d %s", status, body)
 	}
 	c.browser = signedIn
 	c.Clock.Advance(10 * time.Minute)
