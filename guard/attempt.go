@@ -89,7 +89,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, AccountFailures: v.accountFailures(),
+		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.accountFailures(),
 	})
 	return d, err
 }
@@ -421,7 +421,7 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
 		Reasons: t.reasons, Privileged: privileged, AtDevice: privileged && t.place != t.address, NewPlace: o == Succeeded && !privileged,
-		Repeat: t.repeat, Sprayed: t.sprayed, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
+		Repeat: t.repeat, Sprayed: t.sprayed, Guess: t.spray, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
 

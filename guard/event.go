@@ -34,6 +34,10 @@ type Event struct {
 	// Sprayed: strangers try the password on many accounts, and this was a
 	// stranger's place (R28).
 	Sprayed bool
+	// Guess stands for the password at every account alike: 24 bits of a keyed digest,
+	// or 0 if the door had none to show. It is for counting different ones in memory,
+	// and is never written down (R23).
+	Guess uint32
 	// NewPlace: the attempt succeeded from a place that was not privileged.
 	NewPlace bool
 	// Note is what the door, or whoever checked the password, has to say about it

@@ -9,6 +9,7 @@ import (
 	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/changes"
+	"authguard/internal/events"
 )
 
 // topRows is how many addresses, and how many accounts, an overview has.
@@ -78,7 +79,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range busiest.Addresses {
 		address, _ := netip.ParseAddr(top.Name) // always one
-		one, _ := prefixesOf(address)
+		one, _ := events.PrefixesOf(address)
 		o.Addresses = append(o.Addresses, c.next(ctx, Subject{Top: top, Range: one}, "", address))
 	}
 	for _, top := range busiest.Networks {

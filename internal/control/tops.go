@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +46,7 @@ type Crowd struct {
 // Botnet reports whether so many addresses took part, each so little, that no list of
 // addresses tells anything and blocking single ones helps nobody.
 func (c Crowd) Botnet() bool {
-	return c.Addresses >= 50 && c.Attempts <= 4*c.Addresses && 20*c.Most <= c.Attempts
+	return tops.Scattered(int64(c.Attempts), int64(c.Addresses), int64(c.Most))
 }
 
 // Tops are, for each realm, what its events of the last hour and day add up to, in bounded
@@ -93,7 +92,7 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 		return
 	}
 	if e.Address.IsValid() {
-		address, network := prefixesOf(e.Address)
+		address, network := events.PrefixesOf(e.Address)
 		one.Name = events.AddressText(e.Address)
 		count(&of.addresses, address.String(), one)
 		one.Name = network.String()
@@ -210,18 +209,6 @@ func (t *Tops) in(realm string) *realmTops {
 		t.realms[realm] = of
 	}
 	return of
-}
-
-// prefixesOf are what the guard counts as one address, and the network around it.
-func prefixesOf(a netip.Addr) (address, network netip.Prefix) {
-	a = a.Unmap().WithZone("")
-	small, large := 64, 48
-	if a.Is4() {
-		small, large = 32, 24
-	}
-	address, _ = a.Prefix(small) // neither can fail
-	network, _ = a.Prefix(large)
-	return address, network
 }
 
 func newTop() *tops.Top[Top] { return tops.New[Top](topNames) }

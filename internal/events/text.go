@@ -74,3 +74,15 @@ func Cell(s string) string {
 	}
 	return s
 }
+
+// PrefixesOf are what the guard counts as one address, and the network around it.
+func PrefixesOf(a netip.Addr) (address, network netip.Prefix) {
+	a = a.Unmap().WithZone("")
+	small, large := 64, 48
+	if a.Is4() {
+		small, large = 32, 24
+	}
+	address, _ = a.Prefix(small) // neither can fail
+	network, _ = a.Prefix(large)
+	return address, network
+}

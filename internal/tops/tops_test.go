@@ -2,6 +2,8 @@ package tops_test
 
 import (
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"testing"
 
 	"authguard/internal/tops"
@@ -43,5 +45,48 @@ func TestDistinctNamesAreCountedOnce(t *testing.T) {
 		if got := d.Count(); got < n*92/100 || got > n*108/100 {
 			t.Errorf("%d distinct names are counted as %d", n, got)
 		}
+	}
+}
+
+func TestDistinctNamesOfTwoProcessesAreMerged(t *testing.T) {
+	t.Parallel()
+	hash := func(name string) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte("key" + name))
+		return h.Sum64() * 0x9E3779B97F4A7C15
+	}
+	one, two := tops.NewKeyed(hash), tops.NewKeyed(hash)
+	for i := range 10_000 {
+		one.Add(fmt.Sprint(i))
+		two.Add(fmt.Sprint(i + 5_000))
+	}
+	both := tops.NewKeyed(hash)
+	both.Load(one.Save())
+	both.Load(two.Save())
+	both.Load([]byte("damaged"))
+	if got := both.Count(); got < 14_000 || got > 16_000 {
+		t.Errorf("15,000 names are counted as %d", got)
+	}
+}
+
+func TestWhatWasSeenIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	var s tops.Seen
+	if s.Has(1) {
+		t.Error("the zero one has seen something")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	first, wrong := r.Uint64(), 0
+	s.Add(first)
+	for range 50_000 {
+		s.Add(r.Uint64())
+	}
+	for range 100_000 {
+		if s.Has(r.Uint64()) {
+			wrong++
+		}
+	}
+	if !s.Has(first) || wrong > 100 {
+		t.Errorf("%d of 100,000 others are taken for seen; the first: %t", wrong, s.Has(first))
 	}
 }

@@ -1,0 +1,483 @@
+package attacks
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/database/databasetest"
+	"authguard/internal/events"
+)
+
+func TestMain(m *testing.M) { databasetest.Main(m) }
+
+// A scene is a recorder, a database and a clock that moves when it is told to.
+type scene struct {
+	*Recorder
+	t        *testing.T
+	now      time.Time
+	attacked bool
+}
+
+func newScene(t *testing.T, db *sql.DB) *scene {
+	t.Helper()
+	s := &scene{t: t, now: time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)}
+	s.Recorder = s.node(db)
+	return s
+}
+
+// node is another process over the same database.
+func (s *scene) node(db *sql.DB) *Recorder {
+	return New(Config{DB: db, Secret: []byte("secret"), Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
+		Attacked: func(string) bool { return s.attacked }})
+}
+
+// on has a node see an attempt.
+func (s *scene) on(r *Recorder, account, address string, change ...func(*guard.Event)) {
+	e := guard.Event{At: s.now, Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: guard.Failed, Door: "login"}
+	for _, c := range change {
+		c(&e)
+	}
+	r.Handle([]guard.Event{e})
+}
+
+func (s *scene) fails(account, address string, change ...func(*guard.Event)) {
+	s.on(s.Recorder, account, address, change...)
+}
+
+func right(e *guard.Event) { e.Outcome, e.NewPlace = guard.Succeeded, true }
+func challenged(e *guard.Event) {
+	e.Settled, e.Action = false, guard.Challenge
+}
+func sprayed(e *guard.Event) { e.Sprayed, e.Guess = true, 1<<24|7 }
+
+func (s *scene) turns(r *Recorder, attacked bool) {
+	s.attacked = attacked
+	r.HandleSwitch(events.ModeSwitch{At: s.now, Attacked: attacked})
+}
+
+func (s *scene) flush(all ...*Recorder) {
+	s.t.Helper()
+	for _, r := range append([]*Recorder{s.Recorder}, all...) {
+		if err := r.Flush(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *scene) list(want int) []Attack {
+	s.t.Helper()
+	all, err := s.List(s.t.Context(), guard.DefaultRealm, 0, 100)
+	if err != nil || len(all) != want {
+		s.t.Fatalf("%d attacks, want %d (%v): %+v", len(all), want, err, all)
+	}
+	return all
+}
+
+func (s *scene) victims(id string) (lost, strange []string) {
+	s.t.Helper()
+	all, err := s.Victims(s.t.Context(), guard.DefaultRealm, id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, v := range all {
+		text := v.Account
+		for _, l := range v.Logins {
+			text += fmt.Sprintf(" %s%v", l.Address, l.Why)
+		}
+		if v.Lost {
+			lost = append(lost, text)
+		} else {
+			strange = append(strange, text)
+		}
+	}
+	return lost, strange
+}
+
+func same[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// botnet is one wrong password at each of n accounts, each from an address of its own, ten
+// a second.
+func (s *scene) botnet(r *Recorder, first, n int, change ...func(*guard.Event)) {
+	for i := first; i < first+n; i++ {
+		s.on(r, fmt.Sprint("user", i), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String(), change...)
+		if i%10 == 9 {
+			s.now = s.now.Add(time.Second)
+		}
+	}
+}
+
+func TestAnAttackOnTheSiteIsKeptWithWhoWasLost(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.fails("early", "192.0.2.99") // a quarter of an hour ago: no part of it
+		s.now = s.now.Add(15 * time.Minute)
+		began := s.now
+		s.botnet(s.Recorder, 0, 600)
+		s.fails("bob", "198.51.100.1")
+		s.fails("bob", "198.51.100.2", right) // before anybody knows that this is an attack
+		s.turns(s.Recorder, true)
+		s.flush()
+		if a := s.list(1)[0]; a.Kind != Site || !a.Running() || !a.Began.Equal(began) || a.Attempts != 601 {
+			t.Errorf("while it runs: %+v", a)
+		}
+		s.botnet(s.Recorder, 600, 300, challenged)
+		s.fails("ann", "198.51.100.3")
+		s.fails("ann", "198.51.100.3", right) // who mistyped
+		s.fails("carl", "198.51.100.4", right)
+		s.fails("dora", "198.51.100.5", right) // a right guess, and then the address guesses on
+		s.fails("emil", "198.51.100.5")
+		s.fails("fred", "198.51.100.6", right, func(e *guard.Event) { e.AccountFailures = 5 })
+		s.fails("gina", "198.51.100.7", right, func(e *guard.Event) { e.NewPlace = false })
+		s.now = s.now.Add(time.Hour)
+		s.turns(s.Recorder, false)
+		s.flush()
+		a := s.list(1)[0]
+		if a.Running() || !a.Ended.Equal(s.now) || a.Failed != 603 || a.Challenged != 300 || a.Attempts != 903 || a.Succeeded != 5 {
+			t.Errorf("%+v", a)
+		}
+		if a.Peak.Attempts != 600 || !a.Peak.At.Equal(began) {
+			t.Errorf("the busiest minute: %+v", a.Peak)
+		}
+		if a.Addresses < 890 || a.Addresses > 903 || a.Accounts < 890 || a.Networks < 4 || a.Networks > 8 || a.TopAddresses[0].Attempts != 1 || len(a.TopNetworks) == 0 {
+			t.Errorf("%d addresses, %d accounts, %d networks, %+v", a.Addresses, a.Accounts, a.Networks, a.TopAddresses)
+		}
+		same(t, "shapes", a.Shapes, []string{Stuffing, Botnet})
+		lost, strange := s.victims(a.ID)
+		same(t, "lost", lost, []string{"bob 198.51.100.2[failures]", "dora 198.51.100.5[guessing-address]", "fred 198.51.100.6[failures]"})
+		same(t, "strange", strange, []string{"ann 198.51.100.3[]", "carl 198.51.100.4[]"})
+		if a.Lost != 3 || a.Strange != 2 || a.Open != 3 {
+			t.Errorf("%d lost, %d strange, %d open", a.Lost, a.Strange, a.Open)
+		}
+		s.now = s.now.Add(time.Minute)
+		s.flush() // sums up
+		b := s.list(1)[0]
+		if b.Attempts != a.Attempts || b.Addresses != a.Addresses || b.Peak.Attempts != 600 || !slices.Equal(b.Shapes, a.Shapes) {
+			t.Errorf("summed up: %+v", b)
+		}
+		if n := 0; db.QueryRow(`SELECT COUNT(*) FROM attack_parts`).Scan(&n) != nil || n != 0 {
+			t.Errorf("%d parts are left", n)
+		}
+	})
+}
+
+func TestWhatWasDoneIsShownUntilTheNextLogin(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.turns(s.Recorder, true)
+		taken := func() {
+			s.fails("bob", "198.51.100.1")
+			s.fails("bob", "198.51.100.2", right)
+		}
+		taken()
+		s.flush()
+		id := s.list(1)[0].ID
+		done := func() (all []string) {
+			victims, err := s.Victims(t.Context(), guard.DefaultRealm, id)
+			if err != nil || len(victims) != 1 {
+				t.Fatal(victims, err)
+			}
+			for _, d := range victims[0].Done {
+				all = append(all, d.What+" by "+d.Who+": "+d.Why)
+			}
+			return all
+		}
+		s.now = s.now.Add(time.Second)
+		for _, what := range Resets() {
+			same(t, "open", []int{s.list(1)[0].Open}, []int{1})
+			if err := s.Done(t.Context(), guard.DefaultRealm, "bob", Reset{what, s.now, "admin:eve", "a\x00b"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same(t, "done", done(), []string{"sessions by admin:eve: a\uFFFDb", "places by admin:eve: a\uFFFDb", "password by admin:eve: a\uFFFDb"})
+		same(t, "open", []int{s.list(1)[0].Open}, []int{0})
+		s.now = s.now.Add(time.Second)
+		taken()
+		s.flush()
+		same(t, "done before the last login", done(), nil)
+		same(t, "open again", []int{s.list(1)[0].Open}, []int{1})
+	})
+}
+
+func TestAnAttackGoesOnAcrossARestartAndIsClosedHonestly(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		s.turns(s.Recorder, true)
+		s.botnet(s.Recorder, 0, 100)
+		s.flush()
+		before := s.list(1)[0]
+		s.Recorder = s.node(db) // kill -9
+		s.flush()
+		if running := s.Running(""); len(running) != 1 || running[0].ID != before.ID {
+			t.Fatalf("after the restart: %+v", running)
+		}
+		s.botnet(s.Recorder, 50, 100)
+		s.flush()
+		if a := s.list(1)[0]; a.ID != before.ID || a.Attempts != 200 || a.Accounts < 145 || a.Accounts > 155 {
+			t.Errorf("it went on as %+v", a)
+		}
+		last := s.list(1)[0].Last
+		s.Recorder, s.attacked = s.node(db), false // stopped for so long that the mode has calmed down
+		s.flush()
+		s.now = s.now.Add(lookBack)
+		s.Tick(s.now)
+		s.now = s.now.Add(calmFor - time.Second)
+		s.Tick(s.now)
+		if len(s.Running("")) != 1 {
+			t.Error("it is over too soon")
+		}
+		s.now = s.now.Add(time.Second)
+		s.Tick(s.now)
+		s.flush()
+		if a := s.list(1)[0]; a.Running() || !a.Ended.Equal(last) {
+			t.Errorf("ended %v, the last attempt was %v", a.Ended, last)
+		}
+	})
+}
+
+func TestSeveralNodesSeeOneAttack(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		other, third := s.node(db), s.node(db)
+		s.botnet(other, 0, 100) // what led to it
+		s.turns(s.Recorder, true)
+		other.HandleSwitch(events.ModeSwitch{At: s.now.Add(time.Second), Attacked: true}) // both find it out
+		s.botnet(s.Recorder, 0, 100)
+		s.flush(other, third, other)
+		s.botnet(other, 100, 100)
+		s.on(third, "bob", "198.51.100.1")
+		s.on(third, "bob", "198.51.100.2", right)
+		s.flush(other, third)
+		a := s.list(1)[0]
+		if a.Attempts != 301 || a.Accounts < 195 || a.Accounts > 207 || a.Lost != 1 {
+			t.Errorf("%+v", a)
+		}
+		for _, r := range []*Recorder{s.Recorder, other, third} {
+			if running := r.Running(""); len(running) != 1 || running[0].ID != a.ID {
+				t.Errorf("a node has %+v", running)
+			}
+		}
+		s.now = s.now.Add(time.Minute)
+		s.turns(s.Recorder, false)
+		s.flush(other, third)
+		if len(other.Running("")) != 0 || len(third.Running("")) != 0 || !s.list(1)[0].Ended.Equal(s.now) {
+			t.Error("it goes on elsewhere")
+		}
+		s.now = s.now.Add(time.Hour)
+		s.flush(other, third)
+		if b := s.list(1)[0]; b.Attempts != 301 || b.Accounts != a.Accounts || b.Ended.Equal(s.now) {
+			t.Errorf("summed up: %+v", b)
+		}
+	})
+}
+
+func TestAttacksThatAreNotOnTheWholeSite(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	s := newScene(t, db)
+	began := s.now
+	for i := range accountAfter - 1 {
+		s.fails("bob", fmt.Sprintf("198.51.100.%d", i))
+		s.fails("cron", "192.0.2.1", func(e *guard.Event) { e.Repeat = true })     // an old password in a script
+		s.fails("home", "192.0.2.2", func(e *guard.Event) { e.Privileged = true }) // somebody at home
+		s.now = s.now.Add(time.Minute)
+	}
+	if len(s.Running("")) != 0 {
+		t.Fatalf("%+v", s.Running(""))
+	}
+	s.fails("bob", "198.51.100.200")
+	for i := range addressAfter {
+		s.fails(fmt.Sprint("u", i), "2001:db8::1:"+fmt.Sprint(i%10))
+	}
+	for i := range addressAfter { // a school
+		s.fails(fmt.Sprint("pupil", i), "203.0.113.1", func(e *guard.Event) { e.Outcome = guard.Succeeded })
+		s.fails(fmt.Sprint("pupil", i), "203.0.113.1")
+	}
+	for i := range 12 {
+		s.fails(fmt.Sprint("s", i), fmt.Sprintf("203.0.113.%d", 10+i), sprayed)
+	}
+	s.fails("s3", "203.0.113.13", right, sprayed)
+	s.fails("bob", "198.51.100.7", right)
+	s.fails("u5", "2001:db8::9", right)
+	s.fails("someone", "192.0.2.77", right)
+	s.flush()
+	all := map[string]Attack{}
+	for _, a := range s.list(3) {
+		all[a.Kind] = a
+	}
+	if a := all[Account]; a.Subject != "bob" || a.Attempts != accountAfter || !a.Began.Equal(began) || !slices.Equal(a.Shapes, []string{OneAccount, Botnet}) {
+		t.Errorf("%+v", a)
+	}
+	if a := all[Address]; a.Subject != "2001:db8::/64" || a.Attempts != addressAfter || a.Addresses != 1 || !slices.Contains(a.Shapes, OneAddress) {
+		t.Errorf("%+v", a)
+	}
+	if a := all[Spray]; a.Attempts != 12 || a.Sprayed != 12 || a.Passwords != 1 || !slices.Equal(a.Shapes, []string{Spraying}) {
+		t.Errorf("%+v", a)
+	}
+	for kind, want := range map[string]string{Account: "bob 198.51.100.7[failures guessing-address]", Address: "u5 2001:db8::9[failures guessing-address]", Spray: "s3 203.0.113.13[sprayed-password]"} {
+		if lost, _ := s.victims(all[kind].ID); !slices.ContainsFunc(lost, func(l string) bool { return strings.HasPrefix(l, strings.Fields(want)[0]+" "+strings.Fields(want)[1][:9]) }) {
+			t.Errorf("%s: %v", kind, lost)
+		}
+	}
+	last := s.now
+	s.now = s.now.Add(quietAfter)
+	s.Tick(s.now)
+	s.flush()
+	for _, a := range s.list(3) {
+		if a.Running() != (a.Kind == Spray) || !a.Running() && !a.Ended.Equal(last) {
+			t.Errorf("half an hour later: %+v", a)
+		}
+	}
+	s.turns(s.Recorder, true)
+	s.flush()
+	four := s.list(4)
+	if site := four[0]; site.Kind != Site || !slices.ContainsFunc(four, func(a Attack) bool { return a.Kind == Spray && a.PartOf == site.ID && !a.Running() }) {
+		t.Errorf("the spraying went on as none: %+v", four)
+	}
+}
+
+// R6, R31: names and addresses that an attacker makes up cost no more memory, and push out
+// nobody who was lost.
+func TestAFloodPushesOutNobodyWhoWasLost(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, databasetest.SQLite(t))
+	s.turns(s.Recorder, true)
+	s.fails("bob", "198.51.100.1")
+	s.fails("bob", "198.51.100.2", right)
+	s.botnet(s.Recorder, 0, 50_000)
+	for i := range mostStrange + 10 {
+		s.fails(fmt.Sprint("own", i), fmt.Sprintf("172.16.%d.%d", i/250, i%250), right)
+	}
+	s.fails("last", "198.51.100.1")
+	s.fails("last", "198.51.100.3", right)
+	s.flush()
+	a := s.list(1)[0]
+	if a.Attempts != 50_002 || a.Addresses < 48_000 || a.Addresses > 50_002 || a.Lost < 2 || a.Lost > 12 || a.Strange != mostStrange {
+		t.Errorf("%d attempts, %d addresses, %d lost, %d strange", a.Attempts, a.Addresses, a.Lost, a.Strange)
+	}
+	lost, _ := s.victims(a.ID)
+	for _, name := range []string{"bob", "last"} {
+		if !slices.ContainsFunc(lost, func(l string) bool { return strings.HasPrefix(l, name+" ") }) {
+			t.Errorf("%s was pushed out", name)
+		}
+	}
+	size := 0
+	if err := s.config.DB.QueryRow(`SELECT MAX(LENGTH(data)) FROM attack_parts`).Scan(&size); err != nil || size > 120_000 {
+		t.Errorf("a part takes %d bytes, %v", size, err)
+	}
+	of := s.in("")
+	if len(of.early) > mostEarly || len(of.back) > int(lookBack/time.Minute)+1 {
+		t.Errorf("%d early, %d minutes", len(of.early), len(of.back))
+	}
+}
+
+func TestADeadDatabaseLosesNoAttack(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	s := newScene(t, db)
+	dead, err := sql.Open("sqlite", "/nowhere/at/all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.config.DB = dead
+	s.turns(s.Recorder, true)
+	s.botnet(s.Recorder, 0, 100)
+	s.fails("bob", "198.51.100.1")
+	s.fails("bob", "198.51.100.2", right)
+	if s.Flush(t.Context()) == nil {
+		t.Fatal("the database is not dead")
+	}
+	s.turns(s.Recorder, false)
+	s.now = s.now.Add(time.Minute)
+	s.turns(s.Recorder, true) // the next one
+	s.botnet(s.Recorder, 200, 30)
+	if s.Flush(t.Context()) == nil {
+		t.Fatal("the database is not dead")
+	}
+	s.config.DB = db
+	s.flush()
+	s.flush()
+	all := s.list(2)
+	if all[0].Attempts != 30 || !all[0].Running() || all[1].Attempts != 101 || all[1].Running() || all[1].Lost != 1 {
+		t.Errorf("%+v", all)
+	}
+	if len(s.over) != 0 {
+		t.Errorf("%d still wait", len(s.over))
+	}
+}
+
+func TestRealmsHaveAttacksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, databasetest.SQLite(t))
+	shop := func(e *guard.Event) { e.Realm = "shop" }
+	s.botnet(s.Recorder, 0, 30, shop)
+	s.HandleSwitch(events.ModeSwitch{At: s.now, Realm: "shop", Attacked: true})
+	s.fails("bob", "198.51.100.1")
+	s.fails("bob", "198.51.100.2", right)
+	s.flush()
+	s.list(0)
+	all, err := s.List(t.Context(), "shop", 0, 10)
+	if err != nil || len(all) != 1 || all[0].Attempts != 30 || all[0].Lost != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, err := s.Get(t.Context(), guard.DefaultRealm, all[0].ID); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another realm's: %v", err)
+	}
+	s.Forget("shop")
+	s.flush()
+	if a, err := s.Get(t.Context(), "shop", all[0].ID); err != nil || a.Running() {
+		t.Errorf("of a realm that is no more: %+v, %v", a, err)
+	}
+}
+
+func TestOldAttacksGoAndThoseWithLostAccountsLast(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		add := func(id string, began time.Time, lost bool) {
+			t.Helper()
+			at := began.UnixMilli()
+			_, err := db.Exec(`INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, ended_at) VALUES ($1, 'default', 'account', $1, $2, $2, $2)`, id, at)
+			if err == nil && lost {
+				_, err = db.Exec(`INSERT INTO attack_logins (attack, account, address, why, first_at, last_at) VALUES ($1, 'bob', '192.0.2.1', 'failures', $2, $2)`, id, at)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("ancient", s.now.AddDate(-2, 0, 0), true)
+		add("lost", s.now.Add(-48*time.Hour), true)
+		if _, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1003)
+			INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, ended_at) SELECT 'a' || i, 'default', 'account', '', CAST($1 AS BIGINT) + i, CAST($1 AS BIGINT) + i, CAST($1 AS BIGINT) + i FROM n`, s.now.Add(-24*time.Hour).UnixMilli()); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := s.Purge(t.Context(), s.now.AddDate(-1, 0, 0))
+		if err != nil || rows != 4 {
+			t.Errorf("%d deleted, want the ancient one and three of the others: %v", rows, err)
+		}
+		for id, want := range map[string]bool{"ancient": false, "lost": true, "a3": false, "a4": true} {
+			if _, err := s.Get(t.Context(), guard.DefaultRealm, id); (err == nil) != want {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if n := 0; db.QueryRow(`SELECT COUNT(*) FROM attack_logins`).Scan(&n) != nil || n != 1 {
+			t.Errorf("%d logins are left", n)
+		}
+	})
+}

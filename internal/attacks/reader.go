@@ -1,0 +1,136 @@
+package attacks
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/internal/sqltx"
+)
+
+const attackColumns = `id, realm, kind, subject, began_at, ended_at, last_at, part_of`
+
+// List are the attacks of a realm: the running ones, then the newest.
+func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all []Attack, err error) {
+	all, err = r.attacks(ctx, `WHERE realm = $1 ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, began_at DESC, id DESC LIMIT $2 OFFSET $3`, realm, limit, skip)
+	if err != nil {
+		return nil, fmt.Errorf("attacks: list: %w", err)
+	}
+	return all, nil
+}
+
+// Count is how many attacks of a realm are kept.
+func (r *Recorder) Count(ctx context.Context, realm string) (n int, err error) {
+	if err = r.config.DB.QueryRowContext(ctx, `SELECT COUNT(*) FROM attacks WHERE realm = $1`, realm).Scan(&n); err != nil {
+		return 0, fmt.Errorf("attacks: count: %w", err)
+	}
+	return n, nil
+}
+
+// Get is one attack of a realm, or ErrUnknown.
+func (r *Recorder) Get(ctx context.Context, realm, id string) (Attack, error) {
+	all, err := r.attacks(ctx, `WHERE realm = $1 AND id = $2`, realm, id)
+	if err == nil && len(all) == 0 {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return Attack{}, fmt.Errorf("attacks: read: %w", err)
+	}
+	return all[0], nil
+}
+
+func (r *Recorder) attacks(ctx context.Context, where string, args ...any) ([]Attack, error) {
+	all := []Attack{}
+	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+		var a Attack
+		var began, ended, last int64
+		err := rows.Scan(&a.ID, &a.Realm, &a.Kind, &a.Subject, &began, &ended, &last, &a.PartOf)
+		if a.Began, a.Last = time.UnixMilli(began), time.UnixMilli(last); ended > 0 {
+			a.Ended = time.UnixMilli(ended)
+		}
+		all = append(all, a)
+		return err
+	}, `SELECT `+attackColumns+` FROM attacks `+where, args...)
+	for i := range all {
+		if err == nil {
+			err = r.fill(ctx, &all[i])
+		}
+	}
+	return all, err
+}
+
+func (r *Recorder) fill(ctx context.Context, a *Attack) error {
+	sum, err := partsOf(ctx, r.config.DB, a.ID)
+	if err != nil {
+		return err
+	}
+	a.fill(sum)
+	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account HAVING MAX(why) <> ''`
+	err = r.config.DB.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
+		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1),
+		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_resets d WHERE d.realm = $2 AND d.account = lost.account AND d.at >= lost.last) < 3)`,
+		a.ID, a.Realm).Scan(&a.Lost, &a.Strange, &a.Open)
+	a.Strange -= a.Lost
+	return err
+}
+
+// Victims are the accounts that were logged in to from a new place during an attack: those
+// after failures first, then by when they were.
+func (r *Recorder) Victims(ctx context.Context, realm, id string) (all []Victim, err error) {
+	at := map[string]int{}
+	err = sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+		var l Login
+		var why string
+		var first, last int64
+		err := rows.Scan(&l.Account, &l.Address, &l.Door, &why, &l.Failures, &first, &last)
+		l.Why, l.First, l.Last = []string{}, time.UnixMilli(first), time.UnixMilli(last)
+		if why != "" {
+			l.Why = strings.Split(why, ",")
+		}
+		i, ok := at[l.Account]
+		if !ok {
+			i = len(all)
+			at[l.Account], all = i, append(all, Victim{Account: l.Account, Done: []Reset{}})
+		}
+		all[i].Lost, all[i].Logins = all[i].Lost || why != "", append(all[i].Logins, l)
+		return err
+	}, `SELECT account, address, door, why, failures, first_at, last_at FROM attack_logins WHERE attack = $1 ORDER BY first_at, account, address`, id)
+	if err == nil {
+		err = r.resets(ctx, realm, id, all, at)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attacks: read logins: %w", err)
+	}
+	slices.SortStableFunc(all, func(a, b Victim) int { return btoi(b.Lost) - btoi(a.Lost) })
+	return all, nil
+}
+
+// resets adds what was done since the last login of each.
+func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, at map[string]int) error {
+	return sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+		var account string
+		var done Reset
+		var ms int64
+		err := rows.Scan(&account, &done.What, &ms, &done.Who, &done.Why)
+		done.At = time.UnixMilli(ms)
+		if i, ok := at[account]; ok && !done.At.Before(all[i].Last()) {
+			all[i].Done = append(all[i].Done, done)
+		}
+		return err
+	}, `SELECT account, what, at, who, why FROM attack_resets
+		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account, what DESC`, realm, id)
+}
+
+// Done notes that something was done for an account.
+func (r *Recorder) Done(ctx context.Context, realm, account string, done Reset) error {
+	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_resets (realm, account, what, at, who, why) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (realm, account, what) DO UPDATE SET at = excluded.at, who = excluded.who, why = excluded.why`,
+		realm, sqltx.Clean(account), done.What, done.At.UnixMilli(), sqltx.Clean(done.Who), sqltx.Clean(done.Why))
+	if err != nil {
+		return fmt.Errorf("attacks: note what was done: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,530 @@
+package attacks
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dchest/siphash"
+
+	"authguard/guard"
+	"authguard/internal/events"
+	"authguard/internal/tops"
+)
+
+const (
+	// lookBack is how far back an attack is counted when it is recognised.
+	lookBack = 10 * time.Minute
+	// accountAfter and addressAfter are how many attempts that came to nothing make an
+	// attack on one account, or from one address.
+	accountAfter = 50
+	addressAfter = 100
+	// quietAfter is how long nothing comes before an attack on an account or from an address
+	// is over, and quietSpray a run of spraying, which is slow.
+	quietAfter = 30 * time.Minute
+	quietSpray = 6 * time.Hour
+	// mostAtOnce is how many accounts, and how many addresses, have an attack of their own
+	// at one time.
+	mostAtOnce = 20
+	// mostLost and mostStrange bound the logins of an attack that are kept by name: each
+	// costs whoever wants to fill them a right password.
+	mostLost    = 10_000
+	mostStrange = 1000
+	// mostEarly is how many logins from new places of the last minutes wait for an attack.
+	mostEarly = 500
+	runSlots  = 128
+)
+
+// Config is what a Recorder needs. All but Attacked, Now and Log are required.
+type Config struct {
+	DB *sql.DB // migrated
+	// Secret keys the sketches in the database; all nodes have the same.
+	Secret []byte
+	// Attacked reports whether more fails in a realm than is normal. Nil: a switch of the
+	// mode says so.
+	Attacked func(realm string) bool
+	Now      func() time.Time // default time.Now
+	Log      *slog.Logger     // default slog.Default()
+}
+
+// A Recorder recognises attacks and keeps them. Make one with New; it is safe for
+// concurrent use, and only Run and what reads the database waits.
+type Recorder struct {
+	config Config
+	node   string // this process
+	hash   func(string) uint64
+
+	mu     sync.Mutex
+	realms map[string]*realm
+	over   []*running // ended, and not written yet
+}
+
+var _ events.Sink = (*Recorder)(nil)
+
+// New returns a Recorder that has recognised nothing.
+func New(c Config) *Recorder {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	key := sha256.Sum256(append([]byte("authguard attacks "), c.Secret...))
+	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:16])
+	return &Recorder{config: c, node: rand.Text(), realms: map[string]*realm{},
+		hash: func(name string) uint64 { return siphash.Hash(k0, k1, []byte(name)) }}
+}
+
+// A realm is what is known of one.
+type realm struct {
+	name    string
+	all     *Recorder
+	back    []backMinute // of the last minutes, oldest first
+	memory  memory
+	early   []stranger
+	runs    map[string]*tops.Top[run] // by kind
+	rotated time.Time
+	running map[subject]*running
+}
+
+type subject struct{ kind, name string }
+
+type backMinute struct {
+	minute int64
+	*tally
+}
+
+// A run is attempts on one account, or from one address, that came to nothing, no further
+// apart than quietAfter.
+type run struct {
+	events []guard.Event
+	good   int
+}
+
+// A running attack is what this process knows of it.
+type running struct {
+	id      string
+	realm   string
+	subject subject
+	began   time.Time
+	tally   *tally
+	base    []part // what was counted before it was recognised
+	logins  map[[2]string]*kept
+	lost    int
+	ended   time.Time
+	partOf  string
+	saved   bool      // it is in the database
+	written int64     // attempts and successes of the part that is there
+	seen    time.Time // the last attempt, on any node
+	calm    time.Time // since when the site is, by this node
+}
+
+// A kept login.
+type kept struct {
+	Login
+	stranger
+	fresh bool // not written yet
+}
+
+// in is what is known of a realm; the caller holds the lock.
+func (r *Recorder) in(name string) *realm {
+	name = cmp.Or(name, guard.DefaultRealm)
+	of := r.realms[name]
+	if of == nil {
+		of = &realm{name: name, all: r, memory: memory{hash: r.hash}, running: map[subject]*running{},
+			runs: map[string]*tops.Top[run]{Account: tops.New[run](runSlots), Address: tops.New[run](runSlots)}}
+		r.realms[name] = of
+	}
+	return of
+}
+
+// Handle counts events.
+func (r *Recorder) Handle(batch []guard.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range batch {
+		if ending := events.EndingOf(&batch[i]); ending != events.Undecided && ending != events.Abandoned {
+			r.in(batch[i].Realm).event(&batch[i], ending)
+		}
+	}
+}
+
+// HandleSwitch begins and ends attacks on a whole site.
+func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.in(s.Realm)
+	site := of.running[subject{kind: Site}]
+	switch {
+	case s.Attacked && site == nil:
+		of.beginSite(s.At)
+	case !s.Attacked && site != nil:
+		of.end(site, s.At, "")
+	}
+}
+
+// Tick ends what has gone quiet.
+func (r *Recorder) Tick(time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.config.Now()
+	for _, of := range r.realms {
+		of.tick(now)
+	}
+}
+
+// Forget ends what is known of a realm that is no more.
+func (r *Recorder) Forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.realms[name]
+	if of == nil {
+		return
+	}
+	for _, one := range of.running {
+		of.end(one, r.config.Now(), "")
+	}
+	delete(r.realms, name)
+}
+
+// A Brief is an attack that is running.
+type Brief struct {
+	ID    string    `json:"id"`
+	Kind  string    `json:"kind"`
+	Began time.Time `json:"began"`
+}
+
+// Running are the attacks on a realm that are running, that on the whole site first.
+func (r *Recorder) Running(name string) (all []Brief) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.in(name).running {
+		all = append(all, Brief{one.id, one.subject.kind, one.began})
+	}
+	slices.SortFunc(all, func(a, b Brief) int {
+		return cmp.Or(-cmp.Compare(btoi(a.Kind == Site), btoi(b.Kind == Site)), a.Began.Compare(b.Began), strings.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (of *realm) event(e *guard.Event, ending events.Ending) {
+	if ending == events.Succeeded {
+		if e.NewPlace {
+			of.stranger(strangerOf(e))
+		}
+		of.good(e)
+		if site := of.running[subject{kind: Site}]; site != nil {
+			site.tally.add(e, ending)
+		}
+		return
+	}
+	of.memory.tried(e)
+	if ending == events.Failed {
+		of.memory.failed(e)
+	}
+	if e.Sprayed && of.running[subject{kind: Spray}] == nil && of.running[subject{kind: Site}] == nil {
+		of.begin(subject{kind: Spray}, e.At, e.At)
+	}
+	counted := false
+	for _, s := range subjectsOf(e) {
+		if one := of.running[s]; one != nil {
+			one.tally.add(e, ending)
+			one.seen = later(one.seen, e.At)
+			counted = true
+		}
+	}
+	of.lookBack(e, ending)
+	if !counted {
+		of.suspectRun(e)
+	}
+}
+
+// subjectsOf are the attacks that an attempt belongs to, if they are running.
+func subjectsOf(e *guard.Event) []subject {
+	all := []subject{{kind: Site}}
+	if e.Account != "" {
+		all = append(all, subject{Account, events.Escape(e.Account)})
+	}
+	if e.Address.IsValid() {
+		all = append(all, subject{Address, addressOf(e.Address)})
+	}
+	if e.Sprayed {
+		all = append(all, subject{kind: Spray})
+	}
+	return all
+}
+
+// lookBack counts in the event's minute, for an attack that is recognised later.
+func (of *realm) lookBack(e *guard.Event, ending events.Ending) {
+	minute, n := e.At.Unix()/60, len(of.back)
+	if n == 0 || of.back[n-1].minute < minute {
+		of.back = slices.DeleteFunc(of.back, func(b backMinute) bool { return b.minute <= minute-int64(lookBack/time.Minute) })
+		of.back = append(of.back, backMinute{minute, newTally(of.all.hash)})
+	}
+	of.back[len(of.back)-1].add(e, ending)
+}
+
+// suspectRun counts an attempt towards an attack on its account, and from its address. The
+// same password once more is no guess, nor is what comes from a known place.
+func (of *realm) suspectRun(e *guard.Event) {
+	if e.Repeat || e.Privileged || e.Reasons.Has(guard.BadAccountName) {
+		return
+	}
+	for _, s := range subjectsOf(e) {
+		most := map[string]int{Account: accountAfter, Address: addressAfter}[s.kind]
+		if most == 0 {
+			continue
+		}
+		t := of.runs[s.kind].Of(s.name)
+		if t == nil {
+			continue
+		}
+		if n := len(t.events); n > 0 && e.At.Sub(t.events[n-1].At) > quietAfter {
+			*t = run{}
+		}
+		if t.events = append(t.events, *e); len(t.events) < most {
+			continue
+		}
+		found := *t
+		*t = run{}
+		if 2*found.good < most { // a crowd behind one address mistypes, and logs in
+			of.beginRun(s, found.events)
+		}
+	}
+}
+
+// good counts a success for the address.
+func (of *realm) good(e *guard.Event) {
+	if !e.Address.IsValid() {
+		return
+	}
+	if t := of.runs[Address].Of(addressOf(e.Address)); t != nil {
+		t.good++
+	}
+}
+
+func (of *realm) beginRun(s subject, attempts []guard.Event) {
+	most := 0
+	for other := range of.running {
+		if other.kind == s.kind {
+			most++
+		}
+	}
+	if most >= mostAtOnce {
+		return
+	}
+	one := of.begin(s, attempts[0].At, attempts[len(attempts)-1].At)
+	for i := range attempts {
+		one.tally.add(&attempts[i], events.EndingOf(&attempts[i]))
+	}
+}
+
+// beginSite begins an attack on the whole site, with what led to it. What was running on
+// one account or from one address goes on as part of it.
+func (of *realm) beginSite(at time.Time) {
+	began, parts := of.ledTo(at)
+	one := of.begin(subject{kind: Site}, began, at)
+	one.base = parts
+	for _, other := range of.running {
+		if other != one {
+			of.end(other, at, one.id)
+		}
+	}
+}
+
+// ledTo is when the failures began that led to an attack, and what was counted since: the
+// minutes up to now, which has only begun, that each have a quarter of the busiest.
+func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
+	most := int64(0)
+	for _, b := range of.back {
+		most = max(most, b.counts.Attempts())
+	}
+	began, next := at, at.Unix()/60
+	for _, b := range slices.Backward(of.back) {
+		if b.minute < next-1 || b.minute < at.Unix()/60 && 4*b.counts.Attempts() < most {
+			break
+		}
+		next, began = b.minute, time.Unix(b.minute*60, 0)
+		parts = append(parts, b.part())
+	}
+	return began, parts
+}
+
+func (of *realm) begin(s subject, began, at time.Time) *running {
+	one := &running{id: idOf(began), realm: of.name, subject: s, began: began, seen: at, tally: newTally(of.all.hash), logins: map[[2]string]*kept{}}
+	of.running[s] = one
+	for _, early := range of.early {
+		if at.Sub(early.at) <= lookBack || !early.at.Before(began) {
+			of.keep(one, early)
+		}
+	}
+	return one
+}
+
+// idOf names an attack by the minute in which it began.
+func idOf(began time.Time) string {
+	return began.UTC().Format("20060102-1504-") + strings.ToLower(rand.Text()[:4])
+}
+
+func (of *realm) end(one *running, at time.Time, partOf string) {
+	one.ended, one.partOf = at, partOf
+	of.rejudge(one)
+	delete(of.running, one.subject)
+	if one.subject.kind == Site {
+		of.back = nil // the next one does not begin with what this one had
+	}
+	of.all.over = append(of.all.over, one)
+}
+
+// stranger keeps a login from a new place with the attacks that run, and for those that
+// are recognised later. Of the latter those that nothing speaks against go first.
+func (of *realm) stranger(s stranger) {
+	of.early = slices.DeleteFunc(of.early, func(e stranger) bool { return s.at.Sub(e.at) > lookBack })
+	if len(of.early) >= mostEarly {
+		drop := max(0, slices.IndexFunc(of.early, func(e stranger) bool { return len(of.memory.why(e)) == 0 }))
+		of.early = slices.Delete(of.early, drop, drop+1)
+	}
+	of.early = append(of.early, s)
+	for _, one := range of.running {
+		of.keep(one, s)
+	}
+}
+
+// concerns reports whether a login belongs to an attack.
+func (one *running) concerns(s stranger, why []string) bool {
+	switch one.subject.kind {
+	case Account:
+		return events.Escape(s.account) == one.subject.name
+	case Address:
+		return s.address == one.subject.name
+	case Spray:
+		return slices.Contains(why, WithSprayed) || slices.Contains(why, FromGuesser)
+	}
+	return true
+}
+
+// keep notes a login of an attack.
+func (of *realm) keep(one *running, s stranger) {
+	why := of.memory.why(s)
+	if !one.concerns(s, why) {
+		return
+	}
+	key := [2]string{events.Escape(s.account), s.shown}
+	if l := one.logins[key]; l != nil {
+		l.Last, l.Failures, l.fresh = later(l.Last, s.at), max(l.Failures, s.failures), true
+		one.suspect(l, why)
+		return
+	}
+	if strange := len(one.logins) - one.lost; len(why) > 0 && one.lost >= mostLost || len(why) == 0 && strange >= mostStrange {
+		return
+	}
+	l := &kept{Login: Login{Account: key[0], Address: s.shown, Door: events.Escape(s.door), Failures: s.failures, First: s.at, Last: s.at}, stranger: s, fresh: true}
+	one.logins[key] = l
+	one.suspect(l, why)
+}
+
+func (one *running) suspect(l *kept, why []string) {
+	for _, w := range why {
+		if !slices.Contains(l.Why, w) {
+			if len(l.Why) == 0 {
+				one.lost++
+			}
+			l.Why, l.fresh = append(l.Why, w), true
+		}
+	}
+}
+
+// rejudge looks again at the logins that nothing spoke against: an address that guessed
+// right at first may have gone on guessing.
+func (of *realm) rejudge(one *running) {
+	for _, l := range one.logins {
+		if len(l.Why) == 0 {
+			one.suspect(l, slices.DeleteFunc(of.memory.why(l.stranger), func(w string) bool { return w == AfterFailures }))
+		}
+	}
+}
+
+const (
+	// calmFor is how long a site must be calm before an attack on it is over of which no
+	// switch of the mode says so: the server was stopped meanwhile, or another node was.
+	calmFor     = 30 * time.Second
+	rotateEvery = time.Hour
+)
+
+func (of *realm) tick(now time.Time) {
+	for s, one := range of.running {
+		quiet := map[string]time.Duration{Site: lookBack, Spray: quietSpray}[s.kind]
+		switch {
+		case now.Sub(one.seen) < cmp.Or(quiet, quietAfter):
+		case s.kind != Site:
+			of.end(one, one.seen, "")
+		case of.all.config.Attacked == nil || of.attacked():
+			one.calm = time.Time{}
+		case one.calm.IsZero():
+			one.calm = now
+		case now.Sub(one.calm) >= calmFor:
+			of.end(one, one.seen, "")
+		}
+	}
+	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1 {
+		of.beginSite(now)
+	}
+	if of.rotated.IsZero() {
+		of.rotated = now
+	}
+	if now.Sub(of.rotated) >= rotateEvery {
+		of.rotated = now
+		of.rotate(now)
+	}
+}
+
+func (of *realm) attacked() bool {
+	return of.all.config.Attacked != nil && of.all.config.Attacked(of.name)
+}
+
+// rotate begins the runs anew with those that go on: names from long ago weigh nothing.
+func (of *realm) rotate(now time.Time) {
+	for kind, old := range of.runs {
+		fresh := tops.New[run](runSlots)
+		for name, t := range old.All() {
+			if n := len(t.events); n > 1 && now.Sub(t.events[n-1].At) <= quietAfter {
+				for range n - 1 {
+					fresh.Of(name)
+				}
+				*fresh.Of(name) = *t
+			}
+		}
+		of.runs[kind] = fresh
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// all are the attacks that have ended and are not written yet, and then those that run: of
+// two on one subject the older one first. The caller holds the lock.
+func (r *Recorder) all() (all []*running) {
+	for _, of := range r.realms {
+		for _, one := range of.running {
+			of.rejudge(one)
+			all = append(all, one)
+		}
+	}
+	return slices.Concat(r.over, all)
+}

@@ -1,0 +1,335 @@
+package attacks
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/internal/sqltx"
+)
+
+const (
+	// writeEvery is how often what was counted is written: so much kill -9 loses.
+	writeEvery = 2 * time.Second
+	// writeWithin bounds one time.
+	writeWithin = 10 * time.Second
+	// foldAfter is how long after its end an attack is summed up: other nodes write what
+	// they saw until then.
+	foldAfter = 20 * time.Second
+	// mostOver is how many attacks that have ended may wait for a database that fails.
+	mostOver = 200
+)
+
+// Run writes until ctx ends, and once more. What is running then goes on running in the
+// database: whoever starts next finds it there. Stop the bus first.
+func (r *Recorder) Run(ctx context.Context) {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	for failing, going := false, true; going; {
+		select {
+		case <-ctx.Done():
+			going = false
+		case <-tick.C:
+		}
+		err := r.Flush(context.WithoutCancel(ctx))
+		if err != nil && !failing {
+			r.config.Log.Error("attacks cannot be written down: they wait in memory", "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+// Flush writes what was counted since the last time, and reads what other nodes have
+// begun and ended.
+func (r *Recorder) Flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	for _, j := range r.jobs() {
+		if err := r.write(ctx, j); err != nil {
+			return fmt.Errorf("attacks: write: %w", err)
+		}
+	}
+	if err := errors.Join(r.follow(ctx), r.fold(ctx)); err != nil {
+		return fmt.Errorf("attacks: write: %w", err)
+	}
+	return nil
+}
+
+// A job is what is to be written of one attack, as it was when the lock was held.
+type job struct {
+	of     *running
+	id     string
+	saved  bool
+	seen   time.Time
+	ended  time.Time
+	partOf string
+	part   *part // nil: nothing was counted since the last time
+	sum    int64
+	logins []Login
+	fresh  []*kept
+}
+
+func (r *Recorder) jobs() (jobs []job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.over) - mostOver; n > 0 {
+		r.config.Log.Error("attacks dropped: the database takes none", "count", n)
+		r.over = slices.Delete(r.over, 0, n)
+	}
+	for _, one := range r.all() {
+		j := job{of: one, id: one.id, saved: one.saved, seen: one.seen, ended: one.ended, partOf: one.partOf}
+		if j.sum = one.sum(); j.sum != one.written || !one.saved {
+			p := merge(append(slices.Clone(one.base), one.tally.part())...)
+			j.part = &p
+		}
+		for _, l := range one.logins {
+			if l.fresh {
+				l.fresh = false
+				j.fresh = append(j.fresh, l)
+				login := l.Login
+				login.Why = slices.Clone(login.Why)
+				j.logins = append(j.logins, login)
+			}
+		}
+		if !j.saved || j.part != nil || len(j.logins) > 0 || !j.ended.IsZero() {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// sum grows with whatever is counted.
+func (one *running) sum() int64 { return one.tally.counts.Attempts() + one.tally.counts.Succeeded }
+
+func (r *Recorder) write(ctx context.Context, j job) error {
+	id, began, err := r.save(ctx, &j)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		for _, l := range j.fresh {
+			l.fresh = true
+		}
+		return err
+	}
+	j.of.id, j.of.began, j.of.saved, j.of.written = id, began, true, j.sum
+	if !j.ended.IsZero() {
+		r.over = slices.DeleteFunc(r.over, func(one *running) bool { return one == j.of })
+	}
+	return nil
+}
+
+// save writes one attack. Where another node has begun it already, it is that one's.
+func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time, err error) {
+	id, began = j.id, j.of.began
+	err = sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error {
+		if id, began, err = r.begin(ctx, tx, j); err != nil {
+			return err
+		}
+		if j.part != nil {
+			if err := r.writePart(ctx, tx, id, j.part); err != nil {
+				return err
+			}
+		}
+		for _, l := range j.logins {
+			if err := writeLogin(ctx, tx, id, l); err != nil {
+				return err
+			}
+		}
+		if !j.ended.IsZero() {
+			_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = $1, part_of = $2 WHERE id = $3 AND ended_at = 0`, j.ended.UnixMilli(), j.partOf, id)
+		}
+		return err
+	})
+	return id, began, err
+}
+
+func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, began time.Time, err error) {
+	id, began = j.id, j.of.began
+	if !j.saved {
+		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli())
+		if err != nil {
+			return id, began, err
+		}
+		var at int64
+		err = tx.QueryRowContext(ctx, `SELECT id, began_at FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0`,
+			j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name)).Scan(&id, &at)
+		if errors.Is(err, sql.ErrNoRows) { // it was written before, is over, and the answer got lost
+			id, at, err = j.id, began.UnixMilli(), nil
+		}
+		if err != nil {
+			return id, began, err
+		}
+		if theirs := time.UnixMilli(at); theirs.Before(began) {
+			began = theirs
+		}
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE attacks SET last_at = CASE WHEN last_at < $1 THEN $1 ELSE last_at END,
+		began_at = CASE WHEN began_at > $2 THEN $2 ELSE began_at END WHERE id = $3`, j.seen.UnixMilli(), began.UnixMilli(), id)
+	return id, began, err
+}
+
+func (r *Recorder) writePart(ctx context.Context, tx *sql.Tx, id string, p *part) error {
+	data, err := json.Marshal(p)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `INSERT INTO attack_parts (attack, node, data) VALUES ($1, $2, $3) ON CONFLICT (attack, node) DO UPDATE SET data = excluded.data`,
+			id, r.node, sqltx.Clean(string(data)))
+	}
+	return err
+}
+
+func writeLogin(ctx context.Context, tx *sql.Tx, id string, l Login) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO attack_logins (attack, account, address, door, why, failures, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (attack, account, address) DO UPDATE SET why = CASE WHEN excluded.why = '' THEN attack_logins.why ELSE excluded.why END,
+		failures = CASE WHEN excluded.failures > attack_logins.failures THEN excluded.failures ELSE attack_logins.failures END,
+		last_at = CASE WHEN excluded.last_at > attack_logins.last_at THEN excluded.last_at ELSE attack_logins.last_at END`,
+		id, sqltx.Clean(l.Account), l.Address, sqltx.Clean(l.Door), strings.Join(l.Why, ","), l.Failures, l.First.UnixMilli(), l.Last.UnixMilli())
+	return err
+}
+
+// follow takes part in what runs in the database, and leaves what does no more.
+func (r *Recorder) follow(ctx context.Context) error {
+	type row struct {
+		id, realm   string
+		subject     subject
+		began, last int64
+	}
+	found := map[string]row{}
+	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+		var one row
+		err := rows.Scan(&one.id, &one.realm, &one.subject.kind, &one.subject.name, &one.began, &one.last)
+		found[one.id] = one
+		return err
+	}, `SELECT id, realm, kind, subject, began_at, last_at FROM attacks WHERE ended_at = 0`)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, of := range r.realms {
+		for _, one := range of.running {
+			there, ok := found[one.id]
+			if one.saved && !ok {
+				of.end(one, r.config.Now(), "") // as another node has: its end stays
+			}
+			one.seen = later(one.seen, time.UnixMilli(there.last))
+		}
+	}
+	for _, one := range found {
+		of := r.in(one.realm)
+		if of.running[one.subject] != nil || slices.ContainsFunc(r.over, func(over *running) bool { return over.id == one.id }) {
+			continue
+		}
+		of.join(one.id, one.subject, time.UnixMilli(one.began), time.UnixMilli(one.last))
+	}
+	return nil
+}
+
+// join takes part in an attack that was recognised elsewhere, or before this process
+// began.
+func (of *realm) join(id string, s subject, began, last time.Time) {
+	one := of.begin(s, began, last)
+	one.id, one.saved = id, true
+	if s.kind != Site {
+		return
+	}
+	for _, b := range of.back {
+		if b.minute >= began.Unix()/60 {
+			one.base = append(one.base, b.part())
+			one.seen = later(one.seen, b.last)
+		}
+	}
+	one.written = -1 // what is in base is not there yet
+}
+
+// fold sums up what is over, once every node had time to write.
+func (r *Recorder) fold(ctx context.Context) error {
+	var ids []string
+	err := sqltx.Each(ctx, r.config.DB, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, `SELECT DISTINCT p.attack FROM attack_parts p JOIN attacks a ON a.id = p.attack WHERE a.ended_at > 0 AND a.last_at < $1 AND a.ended_at < $1`,
+		r.config.Now().Add(-foldAfter).UnixMilli())
+	for _, id := range ids {
+		if err == nil {
+			err = sqltx.Run(ctx, r.config.DB, func(tx *sql.Tx) error { return foldOne(ctx, tx, id) })
+		}
+	}
+	return err
+}
+
+func foldOne(ctx context.Context, tx *sql.Tx, id string) error {
+	// The row first: of two nodes one waits for the other, and then finds no parts.
+	if n, err := sqltx.Exec(ctx, tx, `UPDATE attacks SET summary = summary WHERE id = $1`, id); err != nil || n == 0 {
+		return err
+	}
+	sum, err := partsOf(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	sum.Sketches = [dimensions][]byte{}
+	data, err := json.Marshal(sum)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE attacks SET summary = $1 WHERE id = $2`, string(data), id)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM attack_parts WHERE attack = $1`, id)
+	}
+	return err
+}
+
+// partsOf is the sum of what is in the database of an attack. What cannot be read counts
+// nothing.
+func partsOf(ctx context.Context, db sqltx.Runner, id string) (sum part, err error) {
+	var parts []part
+	err = sqltx.Each(ctx, db, func(rows *sql.Rows) error {
+		var data string
+		var p part
+		err := rows.Scan(&data)
+		if err == nil && data != "" && json.Unmarshal([]byte(data), &p) == nil {
+			parts = append(parts, p)
+		}
+		return err
+	}, `SELECT summary FROM attacks WHERE id = $1 UNION ALL SELECT data FROM attack_parts WHERE attack = $1`, id)
+	if len(parts) == 1 {
+		return parts[0], err
+	}
+	return merge(parts...), err
+}
+
+// Purge deletes attacks that began before a time, and of each kind and realm what is
+// beyond the newest thousand: those in which no account was lost first, which cost whoever
+// wants to push others out nothing.
+func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err error) {
+	const lost = `EXISTS (SELECT 1 FROM attack_logins l WHERE l.attack = attacks.id AND l.why <> '')`
+	delete := func(where string, args ...any) {
+		var n int64
+		if err == nil {
+			n, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attacks WHERE ended_at > 0 AND `+where, args...)
+		}
+		rows += n
+	}
+	delete(`began_at < $1`, before.UnixMilli())
+	for _, which := range []string{"NOT " + lost, lost} {
+		delete(which+` AND id IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY realm, kind ORDER BY began_at DESC, id) AS n
+			FROM attacks WHERE ended_at > 0 AND `+which+`) AS numbered WHERE n > $1)`, mostKept)
+	}
+	if err == nil {
+		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_resets WHERE at < $1`, before.UnixMilli())
+	}
+	if err != nil {
+		err = fmt.Errorf("attacks: purge: %w", err)
+	}
+	return rows, err
+}
+
+// mostKept is how many attacks of each kind and realm are kept, with accounts lost in them
+// and without.
+const mostKept = 1000
