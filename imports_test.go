@@ -33,6 +33,7 @@ var mayImport = map[string]string{
 	"internal/access":     below,
 	"internal/accounts":   below,
 	"internal/alerts":     below,
+	"internal/attacks":    below,
 	"internal/audit":      below,
 	"internal/background": "",
 	"internal/changes":    below,

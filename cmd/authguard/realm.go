@@ -98,7 +98,7 @@ func (r *realm) openControl() (err error) {
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Alerts: s.watch.alerts, Tops: s.watch.tops, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
+		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
 		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -27,6 +28,15 @@ func (s *site) realm(name string) *realm {
 		return all[i]
 	}
 	return nil
+}
+
+// attacked reports whether more fails in a realm than is normal there.
+func (s *site) attacked(name string) bool {
+	if s.realms.Load() == nil {
+		return false
+	}
+	r := s.realm(name)
+	return r != nil && r.mode.State().Level != captchamode.Calm
 }
 
 // openRealms makes all realms of the configuration, or none.

@@ -85,7 +85,7 @@ func (s *site) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.watch, err = openWatch(s.loaded, s.storage, s.log); err != nil {
+	if s.watch, err = openWatch(s.loaded, s.storage, s.attacked, s.log); err != nil {
 		return err
 	}
 	if s.counting, err = openCounting(ctx, s.loaded, s.storage, s.how.anew, s.watch, s.log); err != nil {

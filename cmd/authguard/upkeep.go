@@ -31,6 +31,7 @@ func (s *site) tidy(ctx context.Context) {
 		purge func(context.Context) (rows int64, err error)
 	}{
 		{"audit", s.watch.purge},
+		{"attacks", s.watch.purgeAttacks},
 		{"alerts", s.watch.alerts.Purge},
 		{"lists about to expire", s.expiring},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/background"
 	"authguard/internal/config"
@@ -21,6 +22,7 @@ type watch struct {
 	bus     *events.Bus
 	audit   *audit.Log
 	alerts  *alerts.Alerter
+	attacks *attacks.Recorder
 	tops    *control.Tops
 	metrics *control.Metrics
 	statsd  *control.StatsD
@@ -28,25 +30,28 @@ type watch struct {
 	log     *slog.Logger
 
 	keep atomic.Pointer[config.Audit] // how much of the audit log
+	past atomic.Int64                 // nanoseconds for which attacks are kept
 }
 
-func openWatch(loaded *config.Loaded, on *storage, log *slog.Logger) (w *watch, err error) {
+// openWatch makes a watch. attacked reports whether the detector of a realm says so.
+func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
+	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked, Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
-	if w.alerts, err = alerts.New(alertConfig(loaded.Config), kept, log); err != nil {
+	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), kept, log); err != nil {
 		return nil, err
 	}
 	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
 	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.OneIn, runs(), log); err != nil {
 		return nil, err
 	}
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.tops, w.metrics, w.statsd)
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 
-func alertConfig(c config.Config) alerts.Config {
-	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio}
+func (w *watch) alertConfig(c config.Config) alerts.Config {
+	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack}
 	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.Quiet) // which was checked
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
@@ -54,23 +59,36 @@ func alertConfig(c config.Config) alerts.Config {
 	return a
 }
 
+// attack is the attack on a whole realm that is running, as it is kept; empty for none.
+func (w *watch) attack(realm string) string {
+	for _, one := range w.attacks.Running(realm) {
+		if one.Kind == attacks.Site {
+			return one.ID
+		}
+	}
+	return ""
+}
+
 // start starts the listeners before the bus that feeds them, so that the bus is
 // stopped first.
 func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
+	group.Start(w.attacks.Run)
 	group.Start(w.statsd.Run)
 	group.Start(w.bus.Run)
 }
 
 func (w *watch) reload(loaded *config.Loaded) error {
 	w.keep.Store(&loaded.Audit)
-	return w.alerts.Reconfigure(alertConfig(loaded.Config))
+	w.past.Store(int64(loaded.Attacks.Keep))
+	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
 // forget ends the watch over a realm that is no more.
 func (w *watch) forget(realm string) {
 	w.alerts.Forget(realm)
+	w.attacks.Forget(realm)
 	w.tops.Forget(realm)
 	w.metrics.Forget(realm)
 }
@@ -79,6 +97,11 @@ func (w *watch) forget(realm string) {
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
 	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Keep), ActionsSince: now.Add(-max(keep.Keep, keep.KeepActions)), Size: int64(keep.Size)})
+}
+
+// purgeAttacks deletes attacks that are too old or too many.
+func (w *watch) purgeAttacks(ctx context.Context) (rows int64, err error) {
+	return w.attacks.Purge(ctx, time.Now().Add(-time.Duration(w.past.Load())))
 }
 
 // channels are the alerts', for the metrics.

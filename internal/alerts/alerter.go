@@ -52,6 +52,9 @@ type Config struct {
 	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
 	// 0: nobody is told.
 	FailureRatio float64
+	// Attack names the attack on a whole realm that is running, for its summary; empty for
+	// none. Nil: none is kept.
+	Attack func(realm string) (id string)
 }
 
 // A Store is where alerts are kept. The zero one keeps them in memory.
@@ -223,10 +226,25 @@ func (a *Alerter) adopt(ctx context.Context) {
 func (a *Alerter) watcher(realm string) *watcher {
 	w := a.watchers[realm]
 	if w == nil {
-		w = newWatcher(func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
+		w = newWatcher(func() string { return a.kept(realm) }, func(at time.Time, kind Kind, body string) { a.raise(at, realm, kind, titles[kind], body) })
 		a.watchers[realm] = w
 	}
 	return w
+}
+
+// kept says where the attack on a realm that is running is kept; empty if it is not.
+func (a *Alerter) kept(realm string) string {
+	if a.config.Attack == nil {
+		return ""
+	}
+	id, page, flag := a.config.Attack(realm), "", ""
+	if id == "" {
+		return ""
+	}
+	if name := events.RealmName(realm); name != "" {
+		page, flag = "?realm="+name, " --realm "+name
+	}
+	return fmt.Sprintf("Who was logged in to after failures, and resetting them: /attacks/%s%s of the administration, or authguard attacks show %s%s.\n", id, page, id, flag)
 }
 
 // InRealm is the body of an alert about a realm: it names the realm, if that is not

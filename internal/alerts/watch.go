@@ -35,10 +35,11 @@ type watcher struct {
 	swept    time.Time            // when old ones were last deleted
 	ratio    ratio
 	raise    func(at time.Time, kind Kind, body string)
+	kept     func() string // says where the attack that is running is kept
 }
 
-func newWatcher(raise func(at time.Time, kind Kind, body string)) *watcher {
-	return &watcher{attacked: make(map[string]time.Time), raise: raise}
+func newWatcher(kept func() string, raise func(at time.Time, kind Kind, body string)) *watcher {
+	return &watcher{attacked: make(map[string]time.Time), raise: raise, kept: kept}
 }
 
 func (w *watcher) event(e *guard.Event) {
@@ -206,7 +207,7 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 		w.attack = newAttack(s.At)
 		w.raise(s.At, AttackBegan, fmt.Sprintf("%.4g failures per minute; CAPTCHA mode begins at %.4g", s.Pressure, s.Threshold))
 	case w.attack != nil && !s.Attacked:
-		w.raise(s.At, AttackEnded, w.attack.summary(s.At))
+		w.raise(s.At, AttackEnded, w.attack.summary(s.At)+w.kept())
 		w.attack = nil
 	}
 }

@@ -24,7 +24,7 @@ type raised struct {
 
 func watching() (*watcher, *[]raised) {
 	var list []raised
-	return newWatcher(func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) }), &list
+	return newWatcher(func() string { return "Kept." }, func(_ time.Time, kind Kind, body string) { list = append(list, raised{kind, body}) }), &list
 }
 
 func fullAccount(name string, at time.Time) *guard.Event {

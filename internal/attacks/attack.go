@@ -72,7 +72,7 @@ type Attack struct {
 }
 
 // Running reports whether it goes on.
-func (a *Attack) Running() bool { return a.Ended.IsZero() }
+func (a Attack) Running() bool { return a.Ended.IsZero() }
 
 // topShown is how many of the busiest are told.
 const topShown = 10
@@ -170,7 +170,7 @@ type Victim struct {
 }
 
 // Reset is what was done of one kind; nil: nothing since the last login.
-func (v *Victim) Reset(what string) *Reset {
+func (v Victim) Reset(what string) *Reset {
 	for i := range v.Done {
 		if v.Done[i].What == what {
 			return &v.Done[i]
@@ -180,7 +180,7 @@ func (v *Victim) Reset(what string) *Reset {
 }
 
 // Last is when the account was logged in to last.
-func (v *Victim) Last() (last time.Time) {
+func (v Victim) Last() (last time.Time) {
 	for _, l := range v.Logins {
 		if l.Last.After(last) {
 			last = l.Last

@@ -331,7 +331,9 @@ func TestAttacksThatAreNotOnTheWholeSite(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for kind, want := range map[string]string{Account: "bob 198.51.100.7[failures guessing-address]", Address: "u5 2001:db8::9[failures guessing-address]", Spray: "s3 203.0.113.13[sprayed-password]"} {
-		if lost, _ := s.victims(all[kind].ID); !slices.ContainsFunc(lost, func(l string) bool { return strings.HasPrefix(l, strings.Fields(want)[0]+" "+strings.Fields(want)[1][:9]) }) {
+		if lost, _ := s.victims(all[kind].ID); !slices.ContainsFunc(lost, func(l string) bool {
+			return strings.HasPrefix(l, strings.Fields(want)[0]+" "+strings.Fields(want)[1][:9])
+		}) {
 			t.Errorf("%s: %v", kind, lost)
 		}
 	}

@@ -71,7 +71,8 @@ type Config struct {
 	Places    Places
 	Pages     Pages `reload:"live"`
 	Counters  Counters
-	Audit     Audit `reload:"live"`
+	Audit     Audit   `reload:"live"`
+	Attacks   Attacks `reload:"live"`
 	Log       Log
 	Metrics   Metrics
 	Tracing   Tracing
@@ -303,6 +304,11 @@ type Audit struct {
 	Size        Size          `within:"16MiB 16TiB"` // with its indexes; what goes first is in internal/audit
 }
 
+// Attacks is how long attacks are kept, with who was logged in to during them.
+type Attacks struct {
+	Keep time.Duration `within:"1d 7320d"`
+}
+
 // Log is the program's own log.
 type Log struct {
 	Format LogFormat `words:"text json"`
@@ -371,6 +377,7 @@ func Default() Config {
 		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
 		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
 		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
+		Attacks:   Attacks{Keep: 365 * day},
 		Audit:     Audit{Keep: 90 * day, KeepActions: 730 * day, Size: 2 * GiB},
 		Log:       Log{Format: FormatText, Level: LevelInfo},
 		Metrics:   Metrics{Prefix: "authguard"},

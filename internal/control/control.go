@@ -20,6 +20,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/factors"
@@ -58,6 +59,8 @@ type Config struct {
 	// Factors are the administrators' second factors.
 	Factors *factors.Table
 	Audit   *audit.Log
+	// Attacks is also a sink of the event bus. Its maker runs it.
+	Attacks *attacks.Recorder
 	// Alerts is also a sink of the event bus.
 	Alerts *alerts.Alerter
 	// DirectoryOf is where the account of a canonical name logs in (guard.Attempt);
@@ -132,7 +135,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
-		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))

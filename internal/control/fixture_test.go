@@ -13,6 +13,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/control"
@@ -39,6 +40,7 @@ type desk struct {
 	listings *lists.Table
 	sessions *sessions.Store
 	audit    *audit.Log
+	attacks  *attacks.Recorder
 	passes   *passes.Table
 	tops     *control.Tops
 	changes  *changes.Watcher
@@ -79,9 +81,10 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	must(err)
 	second, err := factors.New(factors.Config{DB: d.db, Secret: []byte("the server's secret"), Now: d.w.Clock.Now})
 	must(err)
+	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.config = control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Alerts: told, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Changes: d.changes,
 		Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} },
 		Now:    d.w.Clock.Now, Log: quiet,
 	}

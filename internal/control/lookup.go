@@ -246,6 +246,6 @@ func adminWords(code string) string {
 		"unlist": "taken off the lists", "prolong": "kept on the lists for longer", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 		"captcha-auto": "CAPTCHA mode made automatic", "captcha-clear": "the site's pressure cleared", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token made", "token-revoke": "token revoked",
 		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",
-		"recovery-codes": "recovery codes made", "second-factor-reset": "second factors removed", "session-end": "session ended", "not-me": "the owner said that it was not them",
+		"recovery-codes": "recovery codes made", "second-factor-reset": "second factors removed", "attack-reset": "reset after an attack", "session-end": "session ended", "not-me": "the owner said that it was not them",
 	}[code]
 }

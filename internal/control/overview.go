@@ -8,6 +8,7 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/changes"
 	"authguard/internal/events"
 )
@@ -37,7 +38,9 @@ type Overview struct {
 	Reasons   []Subject `json:"reasons"`
 	Crowd     Crowd     `json:"crowd"`
 	Warnings  []Warning `json:"warnings"`
-	Held      int       `json:"held"` // attempts that wait for their turn, or until they are due
+	// Attacks are those that are running, that on the whole site first.
+	Attacks []attacks.Brief `json:"attacks"`
+	Held    int             `json:"held"` // attempts that wait for their turn, or until they are due
 	// Nodes reports whether others serve the site beside this one.
 	Nodes bool `json:"nodes"`
 }
@@ -73,7 +76,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Minutes:   append([]captchamode.Minute{}, c.config.Mode.Minutes()...),
 		Switches:  append([]captchamode.Switch{}, c.config.Mode.Switches()...),
 		Addresses: []Subject{}, Networks: []Subject{}, Accounts: []Subject{}, Reasons: []Subject{},
-		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
+		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Attacks: append([]attacks.Brief{}, c.config.Attacks.Running(c.config.Realm)...), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
 	}
 	o.OffAt = OffAt(o.State)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)

@@ -198,10 +198,10 @@ func (s *Store) End(ctx context.Context, account, id string) error {
 	return err
 }
 
-// EndOthers ends all sessions of an account at a door but one, and returns how many went
-// on.
+// EndOthers ends all sessions of an account at a door but one, or all but one at all doors
+// if none is named, and returns how many went on.
 func (s *Store) EndOthers(ctx context.Context, account, door, but string) (int64, error) {
-	return s.end(ctx, `account = $3 AND door = $4 AND token_hash <> $5`, account, door, but)
+	return s.end(ctx, `account = $3 AND (door = $4 OR $4 = '') AND token_hash <> $5`, account, door, but)
 }
 
 func (s *Store) end(ctx context.Context, which string, args ...any) (int64, error) {

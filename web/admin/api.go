@@ -17,6 +17,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/accounts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/duration"
@@ -71,6 +72,9 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/tokens", a.tokens)
 	add(http.MethodPost, "/tokens", asking(a.addToken))
 	add(http.MethodDelete, "/tokens", a.revokeToken)
+	add(http.MethodGet, "/attacks", a.attacks)
+	add(http.MethodGet, "/attacks/:id", a.attack)
+	add(http.MethodPost, "/attacks/:id/reset", asking(a.resetAttack))
 	add(http.MethodGet, "/alerts", a.alerts)
 	add(http.MethodPost, "/alerts/test", asking(a.testAlerts))
 	add(http.MethodGet, "/administrators", a.administrators)
@@ -264,6 +268,8 @@ func problemOf(err error) (p web.Problem) {
 		return web.Problem{Type: "unrecorded", Title: "It was done, but is not on record", Status: http.StatusInternalServerError, Detail: words(err)}
 	case errors.Is(err, control.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
+	case errors.Is(err, attacks.ErrUnknown):
+		return asked(http.StatusNotFound, "there is no such attack in this realm, or it is too old to be kept; `authguard attacks list` shows all")
 	case errors.Is(err, lists.ErrNotListed):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):

@@ -20,6 +20,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/control"
@@ -47,6 +48,7 @@ type office struct {
 	tops     *control.Tops
 	alerts   *alerts.Alerter
 	told     bell
+	attacks  *attacks.Recorder
 	api      *admin.API
 	socket   string
 	http     http.Client
@@ -115,8 +117,9 @@ func newOffice(t *testing.T) *office {
 	o.hash = checker.Hash
 	o.config = control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
+	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.control, err = control.New(o.config)
 	must(err)
 	o.api = &admin.API{Control: o.control, Audit: record, Log: quiet}

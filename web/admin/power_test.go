@@ -26,6 +26,7 @@ import (
 var attempts = map[string][]string{
 	"PUT /api/mode": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
 	"POST /api/alerts/test": {}, "POST /api/probe": {},
+	"POST /api/attacks/:id/reset":            {`{"reason":"x"}`, `{"account":"%s","reason":"x"}`, `{"account":"%s","what":["password"],"reason":"x"}`},
 	"POST /api/unlock":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.7"}`, `{"account":"%s","place":true}`, `{"account":"%s","address":"192.0.2.1","place":true}`},
 	"POST /api/forget":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.1"}`},
 	"POST /api/users":                        {`{"username":"%s","password":"another long one"}`, `{"username":"eve","password":"another long one","role":"admin"}`, `{"username":"eve","email":"%s","password":"another long one"}`},
@@ -84,6 +85,7 @@ func TestNoScopeReachesAnAdministrator(t *testing.T) {
 		c.Wrong(t, "root", "192.0.2.7")
 		c.Wrong(t, "ann", "192.0.2.7")
 	}
+	c.keeps(t, ":id", "root", "ann") // which the path says as it stands
 	for _, name := range []string{"root", "ann"} {
 		c.Right(t, name, "192.0.2.1")
 	}

@@ -46,6 +46,7 @@ type link struct{ Path, Name string }
 func (a Admin) Pages() []link {
 	return []link{
 		{"/", "Now"},
+		{"/attacks", "Attacks"},
 		{"/lists", "Lists"},
 		{"/audit", "Audit"},
 		{"/alerts", "Alerts"},

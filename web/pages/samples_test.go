@@ -15,6 +15,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/control"
 	"authguard/internal/factors"
@@ -49,6 +50,13 @@ func samples() map[string]func() ([]byte, error) {
 		"audit full":       func() ([]byte, error) { return RenderAudit(audited()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
+		"attacks": func() ([]byte, error) {
+			return RenderAttacks(AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Page: 1, Limit: 20}})
+		},
+		"attacks many":     func() ([]byte, error) { return RenderAttacks(attackedOften()) },
+		"attack":           func() ([]byte, error) { return RenderAttack(AttackView{Admin: around("/attacks"), Page: 1}) },
+		"attack lost":      func() ([]byte, error) { return RenderAttack(lostIn(30, "")) },
+		"attack elsewhere": func() ([]byte, error) { return RenderAttack(lostIn(1, "the app keeps the accounts")) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
 		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
 		"login passkeys": func() ([]byte, error) {
@@ -198,6 +206,7 @@ func attacked() NowView {
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
+			Attacks:   []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon.Add(-10 * time.Minute)}},
 			Addresses: subjects, Accounts: subjects,
 			Networks: []control.Subject{{Top: control.Top{Name: "198.51.100.0/24", Stopped: 9, LastSeen: noon}, Range: netip.MustParsePrefix("198.51.100.0/24")},
 				{Top: control.Top{Name: "203.0.113.0/24"}, Range: netip.MustParsePrefix("203.0.113.0/24"), Blocked: true}},
@@ -406,5 +415,40 @@ func secured() SecurityView {
 	v.TOTP, v.Recovery = &factors.TOTP{Created: noon, Used: noon}, 10
 	v.Passkeys = []factors.Passkey{{ID: "x", Name: hostile, Host: "localhost", Created: noon, Cloned: noon}}
 	v.Sessions = []OwnSession{{Session: sessions.Session{ID: "x", Agent: hostile, Address: "192.0.2.7", Started: noon, Seen: noon, Ends: noon}, This: true}}
+	return v
+}
+
+// attackOf is an attack that ended, or is running.
+func attackOf(ended time.Time, lost, open int) attacks.Attack {
+	top := []attacks.Named{{Name: hostile, Attempts: 1234}, {Name: "198.51.100.7", Attempts: 1}}
+	a := attacks.Attack{ID: "20260314-1150-abcd", Realm: "shop", Kind: attacks.Account, Subject: hostile, Began: noon.Add(-time.Hour), Last: noon, Ended: ended,
+		Shapes: []string{attacks.OneAccount, attacks.Spraying, attacks.Botnet}, Attempts: 12345, Peak: attacks.Peak{At: noon, Attempts: 600}, Addresses: 800, Networks: 20, Accounts: 700, Passwords: 3,
+		TopAddresses: top, TopNetworks: top, TopAccounts: top, Minutes: attacks.Minutes{Each: 1, Counts: map[int64]int64{}}, Lost: lost, Open: open, Strange: 1}
+	a.Counts = attacks.Counts{Failed: 12000, Challenged: 300, Waited: 40, Refused: 5, Known: 12000, Repeated: 9, Sprayed: 11000}
+	for i := range int64(40) {
+		a.Minutes.Counts[noon.Unix()/60-i] = i * i
+	}
+	return a
+}
+
+// attackedOften is the list of attacks with everything in it.
+func attackedOften() AttacksView {
+	v := AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Total: 60, Page: 2, Limit: 20}}
+	v.Attacks.Attacks = []attacks.Attack{attackOf(time.Time{}, 0, 0), attackOf(noon, 3, 1), attackOf(noon, 2, 0), {ID: "x", Kind: attacks.Site, Began: noon.Add(-26 * time.Hour), Ended: noon.Add(-25 * time.Hour)}}
+	return v
+}
+
+// lostIn is an attack in which accounts were lost.
+func lostIn(lost int, noPassword string) AttackView {
+	v := AttackView{Admin: around("/attacks"), Page: 2, Report: control.AttackReport{Attack: attackOf(noon, lost, lost-1), NoPassword: noPassword}}
+	v.Report.PartOf = "20260314-1155-efgh"
+	for i := range lost + 1 {
+		victim := attacks.Victim{Account: hostile, Lost: i < lost, Logins: []attacks.Login{{Account: hostile, Address: "198.51.100.9", First: noon, Last: noon, Failures: 5,
+			Why: []string{attacks.AfterFailures, attacks.FromGuesser, attacks.WithSprayed}}}}
+		if i%3 == 1 {
+			victim.Done = []attacks.Reset{{What: attacks.Sessions, At: noon, Who: "admin:" + hostile, Why: hostile}}
+		}
+		v.Report.Victims = append(v.Report.Victims, victim)
+	}
 	return v
 }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"authguard/internal/attacks"
+	"authguard/internal/control"
+)
+
+// attacksCmd is `authguard attacks`.
+type attacksCmd struct {
+	List   attacksListCmd   `cmd:"" help:"List attacks: running ones, then the newest."`
+	Show   attacksShowCmd   `cmd:"" help:"Show one attack, and the accounts that were logged in to during it."`
+	Export attacksExportCmd `cmd:"" help:"Write attacks, or the accounts of one, as CSV."`
+	Reset  attacksResetCmd  `cmd:"" help:"End sessions, forget places and ask for new passwords of the accounts that were logged in to."`
+}
+
+type attacksListCmd struct {
+	realmFlag
+	Page  int `default:"1" help:"Which page of the list."`
+	Limit int `default:"20" help:"How many on a page."`
+}
+
+// Run lists attacks.
+func (c attacksListCmd) Run(g *globals) error {
+	var all control.Attacks
+	return g.show(http.MethodGet, "/api/attacks", c.query("page", fmt.Sprint(c.Page), "limit", fmt.Sprint(c.Limit)), nil, &all, func() error {
+		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tON\tBEGAN\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tNAMES\tLOST\tNOT RESET")
+		for _, a := range all.Attacks {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), at(a.Began), ended(a), cmp.Or(strings.Join(a.Shapes, ", "), "-"), a.Attempts, a.Addresses, a.Accounts, a.Lost, a.Open)
+		}
+		if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
+			return cmp.Or(err, tells(g.out, "No attack is kept."))
+		}
+		return tells(g.out, "%d of %d. `authguard attacks show ID` shows one.", len(all.Attacks), all.Total)
+	})
+}
+
+func tells(out io.Writer, words string, args ...any) error {
+	_, err := fmt.Fprintf(out, words+"\n", args...)
+	return err
+}
+
+func on(a attacks.Attack) string {
+	if a.Subject != "" {
+		return fmt.Sprintf("%s %q", a.Kind, a.Subject)
+	}
+	return a.Kind
+}
+
+func ended(a attacks.Attack) string {
+	if a.Running() {
+		return "running"
+	}
+	return at(a.Ended)
+}
+
+type attacksShowCmd struct {
+	realmFlag
+	ID string `arg:"" help:"Of the attack, as list shows it."`
+}
+
+// Run shows one attack.
+func (c attacksShowCmd) Run(g *globals) error {
+	var a control.AttackReport
+	return g.show(http.MethodGet, attackPath(c.ID), c.query(), nil, &a, func() error { return printAttack(g.out, a) })
+}
+
+func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) }
+
+func printAttack(out io.Writer, a control.AttackReport) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "on\t%s\nbegan\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
+	fmt.Fprintf(w, "attempts\t%d came to nothing: %d wrong passwords, %d challenged, %d told to wait, %d refused\n", a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused)
+	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, at(a.Peak.At))
+	fmt.Fprintf(w, "from\tabout %d addresses in %d networks\nfor\tabout %d names\n", a.Addresses, a.Networks, a.Accounts)
+	fmt.Fprintf(w, "passwords\tabout %d different ones in %d attempts; %d tried on many accounts, %d once more at the same\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
+	if a.PartOf != "" {
+		fmt.Fprintf(w, "went on as\t%s\n", a.PartOf)
+	}
+	fmt.Fprintf(w, "logged in to\t%d accounts from a new place after failures, %d of them not reset; %d only from a new place\n", a.Lost, a.Open, a.Strange)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, v := range a.Victims {
+		if v.Lost {
+			for _, l := range v.Logins {
+				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "), "a new place"))
+			}
+			for _, done := range v.Done {
+				fmt.Fprintf(out, "    %s reset at %s by %q: %q\n", done.What, at(done.At), done.Who, done.Why)
+			}
+		}
+	}
+	if a.Open > 0 {
+		return tells(out, "`authguard attacks reset %s --reason TEXT` ends their sessions, forgets their places and asks for new passwords.", a.ID)
+	}
+	return nil
+}
+
+type attacksExportCmd struct {
+	realmFlag
+	ID string `arg:"" optional:"" help:"Of the attack whose accounts are written; without it the newest 1,000 attacks are."`
+}
+
+// Run writes CSV, or with --json what the API answers.
+func (c attacksExportCmd) Run(g *globals) error {
+	path, query := "/api/attacks", c.query("limit", "1000")
+	if c.ID != "" {
+		path, query = attackPath(c.ID), c.query()
+	}
+	if g.JSON {
+		return g.show(http.MethodGet, path, query, nil, new(any), nil)
+	}
+	query.Set("format", "csv")
+	server, err := g.client()
+	if err != nil {
+		return err
+	}
+	answer, err := server.send(http.MethodGet, path, query, "", nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(g.out, answer.Body)
+	return err
+}
+
+type attacksResetCmd struct {
+	realmFlag
+	ID      string   `arg:"" help:"Of the attack, as list shows it."`
+	Account string   `help:"Only this one; without it all that were logged in to after failures."`
+	What    []string `help:"Only this of: sessions, places, password." placeholder:"WHAT,…"`
+	Reason  string   `help:"Why, for whoever looks at it later."`
+}
+
+// Run resets accounts, and asks again as long as there was no time for all.
+func (c attacksResetCmd) Run(g *globals) error {
+	if strings.TrimSpace(c.Reason) == "" {
+		return errors.New(`say why with --reason "…": whoever is signed out may ask`)
+	}
+	server, err := g.client()
+	if err != nil {
+		return err
+	}
+	question := map[string]any{"account": c.Account, "what": c.What, "reason": c.Reason}
+	var all struct {
+		Accounts []control.Resetting `json:"accounts"`
+		Left     int                 `json:"left"`
+	}
+	for first := true; first || all.Left > 0; first = false {
+		before := len(all.Accounts)
+		answer := all
+		answer.Accounts = nil
+		if err := server.ask(http.MethodPost, attackPath(c.ID)+"/reset", c.query(), question, &answer); err != nil {
+			return err
+		}
+		all.Accounts, all.Left = append(all.Accounts, answer.Accounts...), answer.Left
+		if all.Left > 0 && len(all.Accounts) == before {
+			return errors.New("nothing could be reset in time; the server's log says why")
+		}
+	}
+	if g.JSON {
+		return printJSON(g, all)
+	}
+	return printResets(g.out, all.Accounts)
+}
+
+func printResets(out io.Writer, all []control.Resetting) error {
+	problems := 0
+	for _, one := range all {
+		fmt.Fprintf(out, "%q: %s", one.Account, cmp.Or(strings.Join(one.Done, ", "), "nothing"))
+		if len(one.Already) > 0 {
+			fmt.Fprintf(out, "; before: %s", strings.Join(one.Already, ", "))
+		}
+		for _, p := range one.Problems {
+			problems++
+			fmt.Fprintf(out, "; not done: %s", p)
+		}
+		fmt.Fprintln(out)
+	}
+	if problems > 0 {
+		return fmt.Errorf("%d things could not be done", problems)
+	}
+	return tells(out, "%d accounts.", len(all))
+}

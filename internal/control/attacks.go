@@ -1,0 +1,194 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/internal/accounts"
+	"authguard/internal/attacks"
+	"authguard/internal/audit"
+)
+
+const (
+	// attacksShown is how many attacks a list has if nothing is said, and maxAttacks the most.
+	attacksShown = 20
+	maxAttacks   = 1000
+	// resetWithin is how long one request resets accounts. What is left then is done by
+	// the next one.
+	resetWithin = 20 * time.Second
+)
+
+// Attacks are attacks on the realm: the running ones, then the newest.
+type Attacks struct {
+	Attacks []attacks.Attack `json:"attacks"`
+	Total   int              `json:"total"` // that are kept
+	Page    int              `json:"page"`  // from 1
+	Limit   int              `json:"limit"`
+}
+
+// Attacks is one page of the list; limit 0 is 20.
+func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err error) {
+	if limit <= 0 {
+		limit = attacksShown
+	}
+	a.Limit, a.Page = min(limit, maxAttacks), max(page, 1)
+	if a.Total, err = c.config.Attacks.Count(ctx, c.config.Realm); err != nil {
+		return a, err
+	}
+	a.Attacks, err = c.config.Attacks.List(ctx, c.config.Realm, (a.Page-1)*a.Limit, a.Limit)
+	return a, err
+}
+
+// An AttackReport is one attack with all accounts that were logged in to during it.
+type AttackReport struct {
+	attacks.Attack
+	Victims []attacks.Victim `json:"victims"` // those after failures first
+	// NoPassword says why no account can be asked for a new password here; empty: all can.
+	NoPassword string `json:"no_password,omitempty"`
+}
+
+// Attack is one attack on the realm, or attacks.ErrUnknown.
+func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err error) {
+	if r.Attack, err = c.config.Attacks.Get(ctx, c.config.Realm, id); err != nil {
+		return r, err
+	}
+	if r.Victims, err = c.config.Attacks.Victims(ctx, c.config.Realm, id); err != nil {
+		return r, err
+	}
+	kept, err := c.Kept(ctx)
+	if kept != ours {
+		r.NoPassword = notOurs(kept)
+		r.Open = 0
+		for _, v := range r.Victims {
+			if v.Lost && (v.Reset(attacks.Sessions) == nil || v.Reset(attacks.Places) == nil) {
+				r.Open++
+			}
+		}
+	}
+	return r, err
+}
+
+func notOurs(kept string) string {
+	if kept == InApp {
+		return "the app keeps the accounts: ask for a new password there"
+	}
+	return "accounts.source is " + kept + ": ask for a new password where the accounts are kept"
+}
+
+// An AttackReset is what is to be done about an attack's accounts.
+type AttackReset struct {
+	Account string   // one of them; empty: all that were logged in to after failures
+	What    []string // of attacks.Resets; none: all
+	Why     string   // required
+	// May says why an account must not be changed; nil: all may be.
+	May func(ctx context.Context, account string) error
+}
+
+// A Resetting is what came of one account.
+type Resetting struct {
+	Account  string   `json:"account"`
+	Done     []string `json:"done"`
+	Already  []string `json:"already"` // since the last login
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ResetAttack ends sessions, forgets places and devices, and asks for new passwords, as far
+// as that was not done since the last login. Each account is on record by itself. left is
+// how many accounts there was no time for: do it again. Errors are ErrAsked and
+// attacks.ErrUnknown.
+func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int, err error) {
+	if strings.TrimSpace(asked.Why) == "" {
+		return nil, 0, fmt.Errorf("%w: say why: whoever is signed out may ask", ErrAsked)
+	}
+	if len(asked.What) == 0 {
+		asked.What = attacks.Resets()
+	}
+	for _, what := range asked.What {
+		if !slices.Contains(attacks.Resets(), what) {
+			return nil, 0, fmt.Errorf("%w: what can be reset are %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "), what)
+		}
+	}
+	report, err := c.Attack(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	chosen := slices.DeleteFunc(report.Victims, func(v attacks.Victim) bool {
+		return asked.Account != "" && v.Account != asked.Account || asked.Account == "" && !v.Lost
+	})
+	if len(chosen) == 0 && asked.Account != "" {
+		return nil, 0, fmt.Errorf("%w: nobody logged in to the account %.60q from a new place during this attack", ErrAsked, asked.Account)
+	}
+	began := time.Now()
+	for i, v := range chosen {
+		if time.Since(began) > resetWithin {
+			return done, len(chosen) - i, nil
+		}
+		one, err := c.resetVictim(ctx, who, id, v, asked)
+		if err != nil {
+			return done, len(chosen) - i, err
+		}
+		done = append(done, one)
+	}
+	return done, 0, nil
+}
+
+func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Victim, asked AttackReset) (one Resetting, err error) {
+	one = Resetting{Account: v.Account, Done: []string{}, Already: []string{}}
+	if asked.May != nil {
+		if err := asked.May(ctx, v.Account); err != nil {
+			one.Problems = append(one.Problems, err.Error())
+			return one, nil
+		}
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, what := range attacks.Resets() {
+		switch {
+		case !slices.Contains(asked.What, what):
+		case v.Reset(what) != nil:
+			one.Already = append(one.Already, what)
+		default:
+			if err := c.reset(ctx, what, v.Account); err != nil {
+				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), ErrAsked.Error()+": "))
+				continue
+			}
+			at := c.config.Now()
+			if err := c.config.Attacks.Done(ctx, c.config.Realm, v.Account, attacks.Reset{What: what, At: at, Who: who, Why: asked.Why}); err != nil {
+				return one, err
+			}
+			one.Done = append(one.Done, what)
+		}
+	}
+	if len(one.Done) == 0 {
+		return one, nil
+	}
+	return one, c.record(ctx, audit.Action{Who: who, What: "attack-reset", Subject: v.Account,
+		Detail: fmt.Sprintf("%s, after the attack %s: %s", strings.Join(one.Done, ", "), id, asked.Why)})
+}
+
+// reset does one thing for one account.
+func (c *Control) reset(ctx context.Context, what, account string) error {
+	switch what {
+	case attacks.Sessions:
+		_, err := c.config.Sessions.EndOthers(ctx, account, "", "")
+		return err
+	case attacks.Places:
+		return c.forget(ctx, account, netip.Addr{})
+	}
+	standing, err := c.Standing(ctx, account)
+	if err != nil {
+		return err
+	}
+	if standing.Kept != ours {
+		return fmt.Errorf("%w: %s", ErrAsked, notOurs(standing.Kept))
+	}
+	err = errors.Join(c.config.Accounts.AskNewPassword(ctx, account), c.config.Passes.Revoke(ctx, account))
+	if errors.Is(err, accounts.ErrUnknown) {
+		return fmt.Errorf("%w: there is no such account any more", ErrAsked)
+	}
+	return err
+}

@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"authguard/internal/attacks"
+	"authguard/internal/control"
+	"authguard/internal/events"
+	"authguard/web"
+	"authguard/web/pages"
+)
+
+// attacks is GET /api/attacks?page=&limit=&format=csv.
+func (a *API) attacks(c echo.Context) (any, error) {
+	page, err := number(c, "page", 1)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := number(c, "limit", 0)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.of(c).Attacks(c.Request().Context(), int(min(page, 1<<20)), int(min(limit, 1<<20)))
+	if err != nil || !asksCSV(c) {
+		return all, err
+	}
+	return nil, writeCSV(c, "attacks.csv", attacksTable(all.Attacks))
+}
+
+// attack is GET /api/attacks/:id?format=csv: in CSV its accounts, a row for each login.
+func (a *API) attack(c echo.Context) (any, error) {
+	report, err := a.of(c).Attack(c.Request().Context(), c.Param("id"))
+	if err != nil || !asksCSV(c) {
+		return report, err
+	}
+	return nil, writeCSV(c, "attack-"+report.ID+".csv", victimsTable(report.Victims))
+}
+
+type attackQuestion struct {
+	Account string   `json:"account"`
+	What    []string `json:"what"`
+	Reason  string   `json:"reason"`
+}
+
+// resetAttack is POST /api/attacks/:id/reset.
+func (a *API) resetAttack(c echo.Context, q attackQuestion) (any, error) {
+	return a.resets(c, c.Param("id"), control.AttackReset{Account: q.Account, What: q.What, Why: q.Reason})
+}
+
+type resetAnswer struct {
+	Accounts []control.Resetting `json:"accounts"`
+	Left     int                 `json:"left"` // for which there was no time: ask again
+}
+
+// resets resets what the request may: an administrator's account needs more.
+func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answer resetAnswer, err error) {
+	asked.May = func(_ context.Context, account string) error {
+		var p web.Problem
+		err := a.mayChange(c, account)
+		if errors.As(err, &p) {
+			return fmt.Errorf("%s: %s", p.Title, p.Detail)
+		}
+		return err
+	}
+	answer.Accounts, answer.Left, err = a.of(c).ResetAttack(c.Request().Context(), sender(c), id, asked)
+	answer.Accounts = listed(answer.Accounts)
+	return answer, err
+}
+
+// attacksPage is GET /attacks?page=.
+func (s *Site) attacksPage(c echo.Context, session *web.Session) error {
+	page, err := number(c, "page", 1)
+	if err != nil {
+		return err
+	}
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	all, err := s.of(c).Attacks(c.Request().Context(), int(min(page, 1<<20)), 0)
+	if err != nil {
+		return err
+	}
+	shown, err := pages.RenderAttacks(pages.AttacksView{Admin: around, Attacks: all})
+	return web.WritePage(c, http.StatusOK, shown, err)
+}
+
+// attackPage is GET /attacks/:id?page=.
+func (s *Site) attackPage(c echo.Context, session *web.Session) error {
+	page, err := number(c, "page", 1)
+	if err != nil {
+		return err
+	}
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	around.Path = "/attacks"
+	report, err := s.of(c).Attack(c.Request().Context(), c.Param("id"))
+	if errors.Is(err, attacks.ErrUnknown) {
+		return echo.NewHTTPError(http.StatusNotFound, "There is no such attack in this realm, or it is too old to be kept.")
+	}
+	if err != nil {
+		return err
+	}
+	shown, err := pages.RenderAttack(pages.AttackView{Admin: around, Report: report, Page: int(min(page, 1<<20))})
+	return web.WritePage(c, http.StatusOK, shown, err)
+}
+
+// exported has a question answered in a file, for somebody at a page.
+func (s *Site) exported(ask question) echo.HandlerFunc {
+	return s.page(func(c echo.Context, _ *web.Session) error {
+		if !asksCSV(c) {
+			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="attacks.json"`)
+		}
+		return s.answering(ask)(c)
+	})
+}
+
+// resetForm is POST /attacks/reset: one account of an attack, or all that were logged in
+// to after failures.
+func (s *Site) resetForm(c echo.Context, session *web.Session) error {
+	f, err := readForm(c, session, "id", "account", "what", "reason")
+	if err != nil {
+		return err
+	}
+	asked := control.AttackReset{Account: f["account"], Why: f["reason"]}
+	if f["what"] != "" {
+		asked.What = []string{f["what"]}
+	}
+	c.Set(whoKey, who(session))
+	c.Set(grantKey, grant{fresh: s.fresh(session), maker: session.Account.Account})
+	answer, err := s.resets(c, f["id"], asked)
+	return s.outcome(c, session, f, resetNotice(answer), err)
+}
+
+// resetNotice says what was done.
+func resetNotice(a resetAnswer) (n pages.Notice) {
+	done, problems := 0, []string{}
+	for _, one := range a.Accounts {
+		if len(one.Done) > 0 {
+			done++
+		}
+		for _, problem := range one.Problems {
+			problems = append(problems, problem)
+		}
+	}
+	switch {
+	case done == 1 && len(a.Accounts) == 1:
+		n.Text, n.Subject = map[string]string{
+			attacks.Sessions: "All sessions ended:", attacks.Places: "All places and devices forgotten:", attacks.Password: "Another password is asked for:",
+		}[a.Accounts[0].Done[0]], a.Accounts[0].Account
+		if len(a.Accounts[0].Done) > 1 {
+			n.Text = "Reset:"
+		}
+	case done == 0 && len(problems) == 0:
+		n.Text = "That was done already."
+	default:
+		n.Text = "Reset: " + pages.Count(done, "account") + "."
+	}
+	if len(problems) > 0 {
+		n.Bad = true
+		n.Text = fmt.Sprintf("Reset: %s. Not all could be done (%s). The first: %s", pages.Count(done, "account"), pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
+		n.Subject = ""
+	}
+	if a.Left > 0 {
+		n.Text += fmt.Sprintf(" There was no time for %s: press again.", pages.Count(a.Left, "account"))
+	}
+	return n
+}
+
+func asksCSV(c echo.Context) bool { return c.QueryParam("format") == "csv" }
+
+// writeCSV sends a table as a file. No cell of it is a formula to a spreadsheet.
+func writeCSV(c echo.Context, name string, rows [][]string) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, "text/csv; charset=utf-8")
+	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", name))
+	c.Response().WriteHeader(http.StatusOK)
+	w := csv.NewWriter(c.Response())
+	for _, row := range rows {
+		for i := range row {
+			row[i] = events.Cell(row[i])
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func attacksTable(all []attacks.Attack) [][]string {
+	rows := [][]string{{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "waited", "refused", "peak_per_minute", "peak_at",
+		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "lost", "strange", "open", "part_of"}}
+	for _, a := range all {
+		row := []string{a.ID, a.Kind, a.Subject, stamp(a.Began), stamp(a.Ended), strings.Join(a.Shapes, ";")}
+		for _, n := range []int64{a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused, a.Peak.Attempts} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		row = append(row, stamp(a.Peak.At))
+		for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed, int64(a.Lost), int64(a.Strange), int64(a.Open)} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, append(row, a.PartOf))
+	}
+	return rows
+}
+
+func victimsTable(all []attacks.Victim) [][]string {
+	rows := [][]string{{"account", "lost", "address", "door", "why", "failures", "first", "last", "sessions_ended", "places_forgotten", "password_asked"}}
+	for _, v := range all {
+		done := []string{}
+		for _, what := range attacks.Resets() {
+			text := ""
+			if reset := v.Reset(what); reset != nil {
+				text = stamp(reset.At) + " " + reset.Who
+			}
+			done = append(done, text)
+		}
+		for _, l := range v.Logins {
+			row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"), strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
+			rows = append(rows, append(row, done...))
+		}
+	}
+	return rows
+}
+
+// stamp is a moment in a file; empty for none.
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,169 @@
+package admin_test
+
+import (
+	"encoding/csv"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/attacks"
+	"authguard/internal/control"
+	"authguard/internal/events"
+)
+
+// keeps has an attack that is over, in which accounts were lost.
+func (o *office) keeps(t *testing.T, id string, lost ...string) {
+	t.Helper()
+	at := o.Clock.Now().UnixMilli()
+	if _, err := o.db.Exec(`INSERT INTO attacks (id, realm, kind, began_at, last_at, ended_at) VALUES ($1, 'default', 'site', $2, $2, $2)`, id, at); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range lost {
+		if _, err := o.db.Exec(`INSERT INTO attack_logins (attack, account, address, why, failures, first_at, last_at) VALUES ($1, $2, '192.0.2.1', 'failures', 5, $3, $3)`, id, name, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// attacked has the site attacked, bob and carl lost, and dora log in from a new place.
+func (o *office) attacked(t *testing.T) (id string) {
+	t.Helper()
+	see := func(account, address string, outcome guard.Outcome) {
+		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewPlace: outcome == guard.Succeeded}})
+	}
+	o.attacks.HandleSwitch(events.ModeSwitch{At: o.Clock.Now(), Attacked: true})
+	for _, name := range []string{"bob", "carl", "=cmd()"} {
+		see(name, "198.51.100.1", guard.Failed)
+	}
+	see("bob", "198.51.100.2", guard.Succeeded)
+	see("carl", "198.51.100.1", guard.Succeeded)
+	see("dora", "198.51.100.3", guard.Succeeded)
+	see("=cmd()", "198.51.100.4", guard.Succeeded)
+	if err := o.attacks.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var all control.Attacks
+	o.mustAsk(t, "GET", "/api/attacks", "", &all)
+	if len(all.Attacks) != 1 || all.Total != 1 || !all.Attacks[0].Running() || all.Attacks[0].Lost != 3 || all.Attacks[0].Open != 3 || all.Attacks[0].Strange != 1 {
+		t.Fatalf("%+v", all)
+	}
+	return all.Attacks[0].ID
+}
+
+func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, name := range []string{"bob", "carl", "dora"} {
+		if _, err := o.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: "long enough"}); err != nil {
+			t.Fatal(err)
+		}
+		o.Right(t, name, "198.51.100.2")
+	}
+	id := o.attacked(t)
+	reset := func(question string) (answer struct {
+		Accounts []control.Resetting
+		Left     int
+	}) {
+		t.Helper()
+		o.mustAsk(t, "POST", "/api/attacks/"+id+"/reset", question, &answer)
+		return answer
+	}
+	for question, says := range map[string]string{`{"account":"bob"}`: "say why", `{"account":"nobody","reason":"x"}`: "nobody logged in", `{"what":["all"],"reason":"x"}`: "what can be reset are sessions, places, password"} {
+		if status, body := o.ask(t, "POST", "/api/attacks/"+id+"/reset", question, nil); status != http.StatusBadRequest || !strings.Contains(body, says) {
+			t.Errorf("%s: %d %s", question, status, body)
+		}
+	}
+	if status, body := o.ask(t, "GET", "/api/attacks/none", "", nil); status != http.StatusNotFound || !strings.Contains(body, "no such attack") {
+		t.Errorf("%d %s", status, body)
+	}
+	one := reset(`{"account":"bob","what":["places"],"reason":"he called"}`).Accounts[0]
+	if !slices.Equal(one.Done, []string{"places"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == "privileged" {
+		t.Errorf("%+v", one)
+	}
+	if what, _, subject := o.recorded(t); what != "attack-reset" || subject != "bob" {
+		t.Errorf("on record: %s %s", what, subject)
+	}
+	if bob, _ := o.accounts.Get(t.Context(), "bob"); bob.MustChange {
+		t.Error("more was done than was asked")
+	}
+	all := reset(`{"reason":"all of them"}`)
+	if len(all.Accounts) != 3 || all.Left != 0 {
+		t.Fatalf("%+v", all)
+	}
+	for _, one := range all.Accounts {
+		switch want := map[string][]string{"bob": {"sessions", "password"}, "carl": attacks.Resets(), "=cmd()": {"sessions", "places"}}[one.Account]; {
+		case !slices.Equal(one.Done, want):
+			t.Errorf("%+v, want %v", one, want)
+		case one.Account == "=cmd()" && (len(one.Problems) != 1 || !strings.Contains(one.Problems[0], "no such account")):
+			t.Errorf("an account that is no more: %+v", one)
+		}
+	}
+	for name, must := range map[string]bool{"bob": true, "carl": true, "dora": false} {
+		a, err := o.accounts.Get(t.Context(), name)
+		if err != nil || a.MustChange != must || a.NeedsCode != must {
+			t.Errorf("%s: %+v %v", name, a, err)
+		}
+	}
+	var report control.AttackReport
+	o.mustAsk(t, "GET", "/api/attacks/"+id, "", &report)
+	if report.Open != 1 || len(report.Victims) != 4 || report.Victims[0].Account != "bob" || report.Victims[0].Reset("places").Why != "he called" || report.Victims[3].Account != "dora" {
+		t.Errorf("%+v", report)
+	}
+	if again := reset(`{"account":"carl","reason":"once more"}`).Accounts[0]; len(again.Done) != 0 || len(again.Already) != 3 {
+		t.Errorf("done twice: %+v", again)
+	}
+	_, text := o.ask(t, "GET", "/api/attacks/"+id+"?format=csv", "", nil)
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 5 || !slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "'=cmd()" && r[2] == "198.51.100.4" }) {
+		t.Errorf("%v %q", err, rows)
+	}
+	if _, text := o.ask(t, "GET", "/api/attacks?format=csv", "", nil); !strings.HasPrefix(text, "id,kind,subject,") || strings.Count(text, "\n") != 2 {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestTheAttackPagesShowAndReset(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.admit(t, "ann", accounts.Admin, false)
+	for _, name := range []string{"bob", "carl"} {
+		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword})
+		c.must(t, err)
+	}
+	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, "None was recognised") {
+		t.Error(body)
+	}
+	id := c.attacked(t)
+	if _, _, body := c.get(t, "/"); !strings.Contains(body, `href="/attacks/`+id+`"`) {
+		t.Error("Now does not lead there")
+	}
+	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, `href="/attacks/`+id+`"`) || !strings.Contains(body, "3 accounts logged in to after failures, 3 not reset") {
+		t.Error(body)
+	}
+	path := "/attacks/" + id
+	if status, _, _ := c.get(t, "/attacks/none"); status != http.StatusNotFound {
+		t.Errorf("an attack that is none: %d", status)
+	}
+	press := func(account, what string) {
+		t.Helper()
+		form := map[string][]string{"csrf": {c.csrf(t, path)}, "id": {id}, "account": {account}, "what": {what}, "reason": {"logged in to"}, "back": {path}}
+		if status, to, body := c.post(t, "/attacks/reset", form); status != http.StatusSeeOther || to != path {
+			t.Errorf("%d %s %s", status, to, body)
+		}
+	}
+	press("bob", attacks.Sessions)
+	if _, _, body := c.get(t, path); !strings.Contains(body, "All sessions ended:") || strings.Count(body, "Sessions ended <time") != 1 || !strings.Contains(body, "by <") {
+		t.Error(body)
+	}
+	press("", "")
+	if _, _, body := c.get(t, path); !strings.Contains(body, "Reset: 3 accounts. Not all could be done (1 problem)") || strings.Count(body, "New password asked for") != 2 {
+		t.Error(body)
+	}
+	if _, _, body := c.get(t, path+"/export?format=csv"); !strings.HasPrefix(body, "account,lost,") {
+		t.Error(body)
+	}
+}
