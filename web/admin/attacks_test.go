@@ -13,6 +13,7 @@ import (
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/events"
+	"authguard/trusted"
 )
 
 // keeps has an attack that is over, in which accounts were lost.
@@ -81,7 +82,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	one := reset(`{"account":"bob","what":["places"],"reason":"he called"}`).Accounts[0]
-	if !slices.Equal(one.Done, []string{"places"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == "privileged" {
+	if !slices.Equal(one.Done, []string{"places"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Privileged {
 		t.Errorf("%+v", one)
 	}
 	if what, _, subject := o.recorded(t); what != "attack-reset" || subject != "bob" {
@@ -110,7 +111,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	}
 	var report control.AttackReport
 	o.mustAsk(t, "GET", "/api/attacks/"+id, "", &report)
-	if report.Open != 1 || len(report.Victims) != 4 || report.Victims[0].Account != "bob" || report.Victims[0].Reset("places").Why != "he called" || report.Victims[3].Account != "dora" {
+	if report.Open != 1 || len(report.Victims) != 4 || report.Victims[1].Account != "bob" || report.Victims[1].Reset("places").Why != "he called" || report.Victims[3].Account != "dora" {
 		t.Errorf("%+v", report)
 	}
 	if again := reset(`{"account":"carl","reason":"once more"}`).Accounts[0]; len(again.Done) != 0 || len(again.Already) != 3 {
