@@ -126,9 +126,9 @@ func (s *Site) exported(ask question) echo.HandlerFunc {
 	})
 }
 
-// resetForm is POST /attacks/reset: one account of an attack, or all that were logged in
+// resetAttackForm is POST /attacks/reset: one account of an attack, or all that were logged in
 // to after failures.
-func (s *Site) resetForm(c echo.Context, session *web.Session) error {
+func (s *Site) resetAttackForm(c echo.Context, session *web.Session) error {
 	f, err := readForm(c, session, "id", "account", "what", "reason")
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/attacks/export", s.exported(s.attacks))
 	e.GET("/attacks/:id", s.page(s.attackPage))
 	e.GET("/attacks/:id/export", s.exported(s.attack))
-	e.POST("/attacks/reset", s.page(s.resetForm))
+	e.POST("/attacks/reset", s.page(s.resetAttackForm))
 	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.POST("/alerts/test", s.form(s.testAlertsForm))
