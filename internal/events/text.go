@@ -86,12 +86,3 @@ func PrefixesOf(a netip.Addr) (address, network netip.Prefix) {
 	network, _ = a.Prefix(large)
 	return address, network
 }
-
-// Cell is a text as a cell of a CSV file that a spreadsheet opens: one that begins like a
-// formula begins with an apostrophe instead (CWE-1236).
-func Cell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(s[0])) {
-		return "'" + s
-	}
-	return s
-}

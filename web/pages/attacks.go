@@ -138,6 +138,18 @@ func (v AttackView) Export(format string) string {
 	return at
 }
 
+// Audit is what the audit log has of the time.
+func (v AttackView) Audit() string {
+	q := url.Values{"since": {v.Report.Began.UTC().Format(time.RFC3339)}}
+	if !v.Report.Running() {
+		q.Set("until", v.Report.Ended.Add(time.Second).UTC().Format(time.RFC3339))
+	}
+	if v.Elsewhere() != "" {
+		q.Set("realm", v.Elsewhere())
+	}
+	return "/audit?" + q.Encode()
+}
+
 // Whole is the attack as which it went on; empty for none.
 func (v AttackView) Whole() string {
 	if v.Report.PartOf == "" {
