@@ -30,8 +30,8 @@ func (o *office) keeps(t *testing.T, id string, lost ...string) {
 	}
 }
 
-// attacked has the site attacked, bob and carl lost, and dora log in from a new place.
-func (o *office) attacked(t *testing.T) (id string) {
+// lostAccounts has the site attacked, bob and carl lost, and dora log in from a new place.
+func (o *office) lostAccounts(t *testing.T) (id string) {
 	t.Helper()
 	see := func(account, address string, outcome guard.Outcome) {
 		o.attacks.Handle([]guard.Event{{At: o.Clock.Now(), Account: account, Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewPlace: outcome == guard.Succeeded}})
@@ -64,7 +64,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		}
 		o.Right(t, name, "198.51.100.2")
 	}
-	id := o.attacked(t)
+	id := o.lostAccounts(t)
 	reset := func(question string) (answer struct {
 		Accounts []control.Resetting
 		Left     int
@@ -138,7 +138,7 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, "None was recognised") {
 		t.Error(body)
 	}
-	id := c.attacked(t)
+	id := c.lostAccounts(t)
 	if _, _, body := c.get(t, "/"); !strings.Contains(body, `href="/attacks/`+id+`"`) {
 		t.Error("Now does not lead there")
 	}
