@@ -30,24 +30,25 @@ type commandLine struct {
 
 	Version versionFlag `help:"Print the version."`
 
-	Serve   serveCmd     `cmd:"" help:"Serve the login page, the API and the administration."`
-	Captcha captchaCmd   `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
-	Attacks attacksCmd   `cmd:"" help:"Look at past and running attacks, and reset the accounts that were lost in them."`
-	User    userCmd      `cmd:"" help:"Add, change and list accounts."`
-	Token   tokenCmd     `cmd:"" help:"Make and revoke tokens for the decision API."`
-	Allow   listCmd      `cmd:"" help:"Lift the limits of an address or range, or of those in a file."`
-	Block   listCmd      `cmd:"" help:"Refuse every attempt from an address or range, or from those in a file."`
-	Unlist  unlistCmd    `cmd:"" help:"Take an address or range off the lists."`
-	List    showListsCmd `cmd:"" help:"Show what is allowed and blocked, and the named lists."`
-	Export  exportCmd    `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
-	Audit   auditCmd     `cmd:"" help:"Show what administrators did and what was decided, or write it to a file."`
-	Explain explainCmd   `cmd:"" help:"Say what stands against an account or address, and why."`
-	Unlock  unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
-	Replay  replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`
-	Config  configCmd    `cmd:"" help:"Check or show the configuration."`
-	Proxy   proxyCmd     `cmd:"" help:"Find out how to guard the login of an app."`
-	Migrate migrateCmd   `cmd:"" help:"Bring the database up to date (serve does so too)."`
-	Doctor  doctorCmd    `cmd:"" help:"Look at everything that the configuration names, and say how to mend what is wrong."`
+	Serve    serveCmd     `cmd:"" help:"Serve the login page, the API and the administration."`
+	Captcha  captchaCmd   `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
+	Attacks  attacksCmd   `cmd:"" help:"Look at past and running attacks, and reset the accounts that were lost in them."`
+	User     userCmd      `cmd:"" help:"Add, change and list accounts."`
+	Token    tokenCmd     `cmd:"" help:"Make and revoke tokens for the decision API."`
+	Allow    listCmd      `cmd:"" help:"Lift the limits of an address or range, or of those in a file."`
+	Block    listCmd      `cmd:"" help:"Refuse every attempt from an address or range, or from those in a file."`
+	Unlist   unlistCmd    `cmd:"" help:"Take an address or range off the lists."`
+	List     showListsCmd `cmd:"" help:"Show what is allowed and blocked, and the named lists."`
+	Export   exportCmd    `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
+	Audit    auditCmd     `cmd:"" help:"Show what administrators did and what was decided, or write it to a file."`
+	Explain  explainCmd   `cmd:"" help:"Say what stands against an account or address, and why."`
+	Unlock   unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
+	Replay   replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`
+	Simulate simulateCmd  `cmd:"" help:"Let people and attackers that are made up log in for days, in seconds, and count what became of them."`
+	Config   configCmd    `cmd:"" help:"Check or show the configuration."`
+	Proxy    proxyCmd     `cmd:"" help:"Find out how to guard the login of an app."`
+	Migrate  migrateCmd   `cmd:"" help:"Bring the database up to date (serve does so too)."`
+	Doctor   doctorCmd    `cmd:"" help:"Look at everything that the configuration names, and say how to mend what is wrong."`
 }
 
 // globals are the flags of every command.
@@ -195,7 +196,7 @@ func run(args []string, out, complaints io.Writer) int {
 
 // variables are what the help of a flag can name.
 func variables() kong.Vars {
-	return kong.Vars{"presets": presetNames(), "formats": formatNames(), "logs": logFormats()}
+	return kong.Vars{"presets": presetNames(), "formats": formatNames(), "logs": logFormats(), "defences": defenceNames()}
 }
 
 // answered is an error that was printed as JSON already.

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/lists"
 	"authguard/internal/loginlog"
+	"authguard/internal/report"
 	"authguard/internal/trial"
 )
 
@@ -62,23 +63,23 @@ func (c replayCmd) Run(g *globals) error {
 	defer stop()
 	done := g.progress(logs)
 	solving := map[string]trial.Solving{"people": trial.People, "nobody": trial.Nobody, "everybody": trial.Everybody}[c.Solving]
-	report, err := trial.Run(ctx, logs, setups, trial.Options{Solving: solving, Cases: c.Cases})
+	found, err := trial.Run(ctx, logs, setups, trial.Options{Solving: solving, Cases: c.Cases})
 	done()
 	if err != nil {
 		return err
 	}
-	if report.Log.Attempts == 0 {
-		return noAttempts(logs, report)
+	if found.Log.Attempts == 0 {
+		return noAttempts(logs, found)
 	}
 	if c.HTML != "" {
-		if err := writePage(c.HTML, report); err != nil {
+		if err := writePage(c.HTML, found.Sheet()); err != nil {
 			return err
 		}
 	}
 	if g.JSON {
-		return printJSON(g, report)
+		return printJSON(g, found)
 	}
-	return report.Text(g.out)
+	return found.Sheet().Text(g.out)
 }
 
 // Validate is called when the command line has been read.
@@ -215,14 +216,14 @@ func progressText(logs *loginlog.Log, took time.Duration) string {
 }
 
 // writePage writes the report as one page, as a whole or not at all.
-func writePage(path string, r *trial.Report) error {
+func writePage(path string, s *report.Sheet) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".authguard-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // does nothing once it has its name
 	w := bufio.NewWriter(f)
-	if err := errors.Join(r.Page(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(s.Page(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)

@@ -80,7 +80,7 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	store.Sprays = failures.NewSprays(func(failures.Spray) {})
 	s.guard, err = guard.New(guard.Config{
 		Policy: setup.Policy, Secret: secret, Store: store, Cookies: cookies, Mode: s.mode, Challenges: desk,
-		Lists: setup.Lists, Now: clock,
+		Lists: setup.Lists, Passes: codes{}, Now: clock,
 	})
 	return s, err
 }
@@ -109,6 +109,12 @@ func (s *Site) Advance(to time.Time) {
 	}
 }
 
+// ModeOn reports whether CAPTCHA mode is on.
+func (s *Site) ModeOn() bool { return s.mode.On() }
+
+// Fingerprint recognises a password that is offered again.
+func (s *Site) Fingerprint(password string) uint64 { return s.guard.Fingerprint(password) }
+
 // An Ask is somebody who offers a password.
 type Ask struct {
 	Account string
@@ -120,6 +126,7 @@ type Ask struct {
 	Password uint64
 	Right    bool // it is the right one
 	Solves   bool // whoever asks solves the challenge
+	Passes   bool // whoever asks shows a good one-time code
 }
 
 // An Answer is what became of it.
@@ -128,6 +135,8 @@ type Answer struct {
 	guard.Decision
 	// Challenged: a challenge came first, and was solved if the decision is another one.
 	Challenged bool
+	// Checked: the password was looked at.
+	Checked bool
 	// In: let in.
 	In bool
 	// Device is the cookie for who was let in and keeps it.
@@ -138,6 +147,9 @@ type Answer struct {
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
 	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Door: "trial"}
+	if a.Passes {
+		attempt.Pass = good
+	}
 	if a.Device != "" {
 		attempt.Devices = []string{a.Device}
 	}
@@ -155,7 +167,8 @@ func (s *Site) Try(a Ask) (answer Answer, err error) {
 	if !answer.Checks() {
 		return answer, nil
 	}
-	answer.In = a.Right && answer.Action == guard.Proceed
+	answer.Checked = answer.Action == guard.Proceed
+	answer.In = a.Right && answer.Checked
 	err = s.guard.Settle(ctx, answer.Ticket, guard.OutcomeOf(answer.In))
 	if errors.Is(err, guard.ErrInsufficient) {
 		answer.In, err = false, nil
@@ -195,3 +208,11 @@ func (picture) Check(_ context.Context, _ challenge.Task, answer string) (bool, 
 func (picture) Render(io.Writer, challenge.Seed, string) error {
 	return errors.New("trial: nobody looks at it")
 }
+
+// codes are one-time codes: whoever shows one has had it from the owner's mailbox.
+type codes struct{}
+
+const good = "good"
+
+func (codes) Show(_ context.Context, p guard.Pass) (bool, error)      { return p.Code == good, nil }
+func (codes) Settle(context.Context, guard.Pass, guard.Outcome) error { return nil }

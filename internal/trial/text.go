@@ -3,94 +3,71 @@ package trial
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
-	"authguard/guard"
+	"authguard/internal/report"
 )
 
-// A Row is one figure of all policies.
-type Row struct {
-	Name  string
-	Cells []string
+// Sheet is the report for people.
+func (r *Report) Sheet() *report.Sheet {
+	s := &report.Sheet{Title: "What these limits would have done", Lead: r.summary(), Notes: r.notes(), Foot: foot}
+	for i := range r.Policies {
+		s.Names = append(s.Names, r.Policies[i].Name)
+		s.Sections = append(s.Sections, r.Policies[i].section())
+	}
+	r.figures(s)
+	return s
 }
 
-// Rows are the figures that stand side by side.
-func (r *Report) Rows() []Row {
-	rows := []Row{}
+const foot = "People are told from attackers by what they do: whoever logs in within a day of a wrong password, with the same account from the same address, " +
+	"has mistyped it. Whoever had the right password is taken for a person, so a stolen one is among the logins: look through the people who met most."
+
+func (r *Report) figures(s *report.Sheet) {
 	add := func(name string, cell func(*Result) string) {
-		row := Row{Name: name}
+		var cells []string
 		for i := range r.Policies {
-			row.Cells = append(row.Cells, cell(&r.Policies[i]))
+			cells = append(cells, cell(&r.Policies[i]))
 		}
-		rows = append(rows, row)
+		s.Add(name, cells...)
 	}
-	count := func(of func(*Result) int64, all func(*Result) int64) func(*Result) string {
-		return func(p *Result) string { return part(of(p), all(p)) }
+	guesses := func(name string, of func(*Guesses) int64) {
+		add(name, func(p *Result) string { return report.Part(of(&p.Guesses), p.Guesses.All) })
 	}
-	guesses := func(p *Result) int64 { return p.Guesses.All }
-	logins := func(p *Result) int64 { return p.Logins.All }
-	add("wrong passwords looked at", count(func(p *Result) int64 { return p.Guesses.Checked }, guesses))
-	add("  of people, who mended them", count(func(p *Result) int64 { return p.Guesses.Slips }, guesses))
-	add("  challenged", count(func(p *Result) int64 { return p.Guesses.Stopped[challenged] }, guesses))
-	add("  told to wait", count(func(p *Result) int64 { return p.Guesses.Stopped[delayed] }, guesses))
-	add("  refused", count(func(p *Result) int64 { return p.Guesses.Stopped[refused] }, guesses))
-	add("logins", func(p *Result) string { return comma(p.Logins.All) })
-	add("  from known places", count(func(p *Result) int64 { return p.Logins.Known }, logins))
-	add("  that met something", count(func(p *Result) int64 { return p.Logins.Hindered }, logins))
-	add("    a challenge", count(func(p *Result) int64 { return p.Logins.Met[challenged] }, logins))
-	add("    a wait", count(func(p *Result) int64 { return p.Logins.Met[delayed] }, logins))
-	add("    a refusal", count(func(p *Result) int64 { return p.Logins.Met[refused] }, logins))
-	add("  kept out", count(func(p *Result) int64 { return p.Logins.KeptOut }, logins))
-	add("  longest wait", func(p *Result) string { return spell(p.Logins.LongestWait) })
-	add("people who met something", func(p *Result) string { return comma(p.Logins.People) })
+	logins := func(name string, of func(*Logins) int64) {
+		add(name, func(p *Result) string { return report.Part(of(&p.Logins), p.Logins.All) })
+	}
+	guesses("wrong passwords looked at", func(g *Guesses) int64 { return g.Checked })
+	guesses("  of people, who mended them", func(g *Guesses) int64 { return g.Slips })
+	guesses("  challenged", func(g *Guesses) int64 { return g.Stopped[challenged] })
+	guesses("  told to wait", func(g *Guesses) int64 { return g.Stopped[delayed] })
+	guesses("  refused", func(g *Guesses) int64 { return g.Stopped[refused] })
+	add("logins", func(p *Result) string { return report.Comma(p.Logins.All) })
+	logins("  from known places", func(l *Logins) int64 { return l.Known })
+	logins("  that met something", func(l *Logins) int64 { return l.Hindered })
+	logins("    a challenge", func(l *Logins) int64 { return l.Met[challenged] })
+	logins("    a wait", func(l *Logins) int64 { return l.Met[delayed] })
+	logins("    a refusal", func(l *Logins) int64 { return l.Met[refused] })
+	logins("  kept out", func(l *Logins) int64 { return l.KeptOut })
+	add("  longest wait", func(p *Result) string { return report.Spell(p.Logins.LongestWait) })
+	add("people who met something", func(p *Result) string { return report.Comma(p.Logins.People) })
 	add("CAPTCHA mode", func(p *Result) string {
 		if len(p.Mode) == 0 {
 			return "never"
 		}
-		return fmt.Sprintf("%d×, %s in all", len(p.Mode), spell(p.ModeOn))
+		return fmt.Sprintf("%d×, %s in all", len(p.Mode), report.Spell(p.ModeOn))
 	})
-	return rows
 }
 
-// Text writes the report for a terminal.
-func (r *Report) Text(to io.Writer) error {
-	p := &printer{w: to}
-	p.line("%s", r.Summary())
-	for _, note := range r.Notes() {
-		p.line("%s", note)
-	}
-	for _, bad := range r.Log.First {
-		p.line("  %s:%d: %s: %.80q", bad.Path, bad.Line, bad.Why, bad.Text)
-	}
-	p.line("")
-	t := tabwriter.NewWriter(p, 0, 8, 3, ' ', 0)
-	for _, policy := range r.Policies {
-		fmt.Fprintf(t, "\t%s", quote(policy.Name))
-	}
-	fmt.Fprintln(t)
-	for _, row := range r.Rows() {
-		fmt.Fprintf(t, "%s\t%s\n", row.Name, strings.Join(row.Cells, "\t"))
-	}
-	_ = t.Flush() // p keeps the error
-	for i := range r.Policies {
-		p.policy(&r.Policies[i])
-	}
-	return p.err
-}
-
-// Summary says in a sentence what the log is.
-func (r *Report) Summary() string {
+// summary says in a sentence what the log is.
+func (r *Report) summary() string {
 	l := r.Log
-	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords", comma(l.Attempts), moment(l.From), moment(l.To), comma(l.Succeeded), comma(l.Failed))
+	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
+		report.Comma(l.Attempts), report.Moment(l.From), report.Moment(l.To), report.Comma(l.Succeeded), report.Comma(l.Failed))
 	if l.Stopped > 0 {
-		text += fmt.Sprintf(", %s that nobody looked at", comma(l.Stopped))
+		text += fmt.Sprintf(", %s that nobody looked at", report.Comma(l.Stopped))
 	}
 	if l.Named > 0 {
 		text += fmt.Sprintf("; %s accounts", about(r.Accounts))
@@ -98,15 +75,18 @@ func (r *Report) Summary() string {
 	return text + fmt.Sprintf(", %s addresses.", about(r.Addresses))
 }
 
-// Notes are what to know before believing it.
-func (r *Report) Notes() (notes []string) {
+// notes are what to know before believing it.
+func (r *Report) notes() (notes []string) {
 	l := r.Log
-	notes = append(notes, fmt.Sprintf("%s lines: %s of other things, %s that cannot be read.", comma(l.Lines), comma(l.Others), comma(l.Bad)))
+	notes = append(notes, fmt.Sprintf("%s lines: %s of other things, %s that cannot be read.", report.Comma(l.Lines), report.Comma(l.Others), report.Comma(l.Bad)))
+	for _, bad := range l.First {
+		notes = append(notes, fmt.Sprintf("%s:%d: %s: %s", bad.Path, bad.Line, bad.Why, strconv.Quote(bad.Text)))
+	}
 	if l.Named == 0 {
 		notes = append(notes, "The log names no accounts: limits per account were not tried, and an address that somebody logged in from stands for a known place.")
 	}
 	if l.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%s attempts stand after a later one, by %s at most.", comma(l.Late), spell(l.Latest)))
+		notes = append(notes, fmt.Sprintf("%s attempts stand after a later one, by %s at most.", report.Comma(l.Late), report.Spell(l.Latest)))
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Bounded }) {
 		notes = append(notes, "There are more pairs of account and address in a day than are kept: some people's wrong passwords count as an attacker's.")
@@ -114,42 +94,50 @@ func (r *Report) Notes() (notes []string) {
 	return notes
 }
 
-type printer struct {
-	w   io.Writer
-	err error
-}
+// mostSpans is how many times in CAPTCHA mode are told; all are in the JSON.
+const mostSpans = 10
 
-func (p *printer) Write(b []byte) (int, error) {
-	if p.err == nil {
-		_, p.err = p.w.Write(b)
-	}
-	return len(b), p.err
-}
-
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-// policy writes what stands behind the figures.
-func (p *printer) policy(r *Result) {
-	p.line("\n%s", quote(r.Name))
-	for _, m := range r.FirstSpans() {
-		p.line("  CAPTCHA mode %s", m)
+// section is what stands behind the figures of a policy.
+func (r *Result) section() report.Section {
+	s := report.Section{Name: r.Name, Plot: r.plot()}
+	for _, m := range r.Mode[:min(len(r.Mode), mostSpans)] {
+		s.Lines = append(s.Lines, m.String())
 	}
 	if len(r.Through) > 0 {
-		p.line("  most wrong passwords looked at")
-		for _, t := range r.Through {
-			p.line("    %-8s %-40s %s", t.Kind, quote(t.Name), comma(t.Checked))
+		t := report.Table{Name: "most wrong passwords looked at", Heads: []string{"what", "which", "at least"}}
+		for _, one := range r.Through {
+			t.Rows = append(t.Rows, []string{one.Kind, one.Name, report.Comma(one.Checked)})
 		}
+		s.Tables = append(s.Tables, t)
 	}
 	if len(r.Hindered) > 0 {
-		p.line("  people who met most")
+		t := report.Table{Name: "people who met most", Heads: []string{"login (UTC)", "account", "from", "met"}}
 		for _, c := range r.Hindered {
-			p.line("    %s %-24s %s: %s", moment(c.At), quote(cmp.Or(c.Account, "somebody")), c.Address, c.Met())
+			t.Rows = append(t.Rows, []string{report.Moment(c.At), cmp.Or(c.Account, "–"), c.Address, c.met()})
 		}
+		s.Tables = append(s.Tables, t)
 	}
+	return s
 }
 
-// Met says what somebody met.
-func (c Case) Met() string {
+func (r *Result) plot() report.Plot {
+	var columns []report.Column
+	for _, b := range r.Series {
+		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered, Mode: b.Mode})
+	}
+	if len(columns) == 0 {
+		return report.Plot{}
+	}
+	each := time.Minute
+	if len(r.Series) > 1 {
+		each = r.Series[1].At.Sub(r.Series[0].At)
+	}
+	return report.NewPlot(r.Series[0].At, each, columns, fmt.Sprintf("%s of %s wrong passwords were looked at, and %s of %s logins met something.",
+		report.Comma(r.Guesses.Checked), report.Comma(r.Guesses.All), report.Comma(r.Logins.Hindered), report.Comma(r.Logins.All)))
+}
+
+// met says what somebody met.
+func (c Case) met() string {
 	var parts []string
 	for _, m := range []struct {
 		n    int
@@ -161,10 +149,10 @@ func (c Case) Met() string {
 	}
 	text := strings.Join(parts, ", ")
 	if took := c.At.Sub(c.Since); took > 0 {
-		text += ", in " + spell(took)
+		text += ", in " + report.Spell(took)
 	}
 	if c.Waited > 0 {
-		text += ", waited " + spell(c.Waited)
+		text += ", waited " + report.Spell(c.Waited)
 	}
 	if c.KeptOut {
 		text += ", kept out"
@@ -172,47 +160,18 @@ func (c Case) Met() string {
 	return text
 }
 
-// FirstSpans are the first ten times in CAPTCHA mode: all are in the JSON.
-func (r Result) FirstSpans() []Span { return r.Mode[:min(len(r.Mode), 10)] }
-
 // String says when it was.
 func (s Span) String() string {
 	to := "the end of the log"
 	if !s.To.IsZero() {
-		to = moment(s.To)
+		to = report.Moment(s.To)
 	}
-	return fmt.Sprintf("from %s to %s, at %d failures a minute", moment(s.From), to, s.Pressure)
+	return fmt.Sprintf("CAPTCHA mode from %s to %s, at %d failures a minute", report.Moment(s.From), to, s.Pressure)
 }
-
-func part(n, of int64) string {
-	if of == 0 || n == 0 {
-		return comma(n)
-	}
-	return fmt.Sprintf("%s (%s %%)", comma(n), strconv.FormatFloat(float64(n)*100/float64(of), 'g', 3, 64))
-}
-
-func comma(n int64) string { return humanize.Comma(n) }
 
 func about(n int) string {
 	if n < 1000 {
 		return strconv.Itoa(n)
 	}
-	return "about " + humanize.Comma(int64(n))
-}
-
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
-
-func spell(d time.Duration) string {
-	if d <= 0 {
-		return "none"
-	}
-	return guard.Spell(d)
-}
-
-// quote is a stranger's text as a terminal may have it.
-func quote(text string) string {
-	if q := strconv.Quote(text); q[1:len(q)-1] != text {
-		return q
-	}
-	return text
+	return "about " + report.Comma(int64(n))
 }

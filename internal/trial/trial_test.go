@@ -195,8 +195,8 @@ func TestALogWithoutAccounts(t *testing.T) {
 	if p := r.Policies[0]; p.Guesses.Checked != 20 || len(p.Through) != 1 || p.Through[0].Kind != "address" {
 		t.Errorf("%+v %+v", p.Guesses, p.Through)
 	}
-	if !slices.ContainsFunc(r.Notes(), func(n string) bool { return strings.Contains(n, "names no accounts") }) {
-		t.Errorf("%q", r.Notes())
+	if !slices.ContainsFunc(r.Sheet().Notes, func(n string) bool { return strings.Contains(n, "names no accounts") }) {
+		t.Errorf("%q", r.Sheet().Notes)
 	}
 }
 
@@ -361,10 +361,10 @@ func TestStrangersTextsAreTextInEveryReport(t *testing.T) {
 	setup.Name = "<b>\x1b"
 	r := replay(t, lines, trial.Options{}, setup)
 	var text, page bytes.Buffer
-	if err := r.Text(&text); err != nil {
+	if err := r.Sheet().Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Page(&page); err != nil {
+	if err := r.Sheet().Page(&page); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"\x1b", "\u202e", "\nnew"} {

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+
+	"authguard/internal/simulate"
+)
+
+// simulateCmd is `authguard simulate`.
+type simulateCmd struct {
+	Scenario []string `arg:"" optional:"" help:"Scenarios: names of those that come along (see --list), files, or all."`
+	List     bool     `help:"Say what scenarios come along."`
+	Show     string   `placeholder:"NAME" help:"Print a scenario that comes along, to change it."`
+	Seed     uint64   `help:"Another roll of the dice. Default: that of the scenario."`
+	Policy   []string `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated."`
+	Realm    string   `placeholder:"NAME" help:"The limits of this realm."`
+	Against  []string `placeholder:"NAME" help:"What else to try: ${defences}, or all of them (the default), or nothing."`
+	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+}
+
+// defenceNames are what --against of simulate may be.
+func defenceNames() string { return strings.Join(simulate.Defences(), ", ") }
+
+// Run lets the scenarios happen, and reports.
+func (c simulateCmd) Run(g *globals) error {
+	switch {
+	case c.List:
+		return listScenarios(g)
+	case c.Show != "":
+		text, err := simulate.Source(c.Show)
+		if err != nil {
+			return err
+		}
+		_, err = g.out.Write(text)
+		return err
+	}
+	scenarios, err := c.scenarios()
+	if err != nil {
+		return err
+	}
+	setups, err := replayCmd{Policy: c.Policy, Realm: c.Realm}.setups(g)
+	if err != nil {
+		return err
+	}
+	setups[0].Name = "authguard"
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var reports []*simulate.Report
+	for _, s := range scenarios {
+		r, err := simulate.Run(ctx, s, setups, c.against(), g.steps(s.Name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		reports = append(reports, r)
+	}
+	sheet := reports[0].Sheet()
+	if len(reports) > 1 {
+		sheet = simulate.Overall(reports)
+	}
+	if c.HTML != "" {
+		if err := writePage(c.HTML, sheet); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return printJSON(g, reports)
+	}
+	return sheet.Text(g.out)
+}
+
+// Validate is called when the command line has been read.
+func (c simulateCmd) Validate() error {
+	for _, name := range c.Against {
+		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
+			return fmt.Errorf("--against: %s, all or nothing, not %q", defenceNames(), name)
+		}
+	}
+	if len(c.Scenario) == 0 && !c.List && c.Show == "" {
+		return errors.New("name a scenario: authguard simulate --list says which there are")
+	}
+	return nil
+}
+
+func (c simulateCmd) against() []string {
+	switch {
+	case len(c.Against) == 0 || slices.Contains(c.Against, "all"):
+		return simulate.Defences()
+	case slices.Contains(c.Against, "nothing"):
+		return nil
+	}
+	return c.Against
+}
+
+func (c simulateCmd) scenarios() (all []simulate.Scenario, err error) {
+	for _, name := range c.Scenario {
+		if name == "all" {
+			every, err := simulate.Scenarios()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, every...)
+			continue
+		}
+		s, err := simulate.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	for i := range all {
+		if c.Seed != 0 {
+			all[i].Seed = c.Seed
+		}
+	}
+	return all, nil
+}
+
+func listScenarios(g *globals) error {
+	all, err := simulate.Scenarios()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return printJSON(g, all)
+	}
+	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
+	}
+	return w.Flush()
+}
+
+// steps shows, on a terminal, how many of several things are done.
+func (g *globals) steps(what string) func(done, of int) {
+	file, ok := g.complaints.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return func(done, of int) {
+		fmt.Fprintf(file, "\r\033[K%s: %d of %d done", what, done, of)
+		if done == of {
+			fmt.Fprint(file, "\r\033[K")
+		}
+	}
+}

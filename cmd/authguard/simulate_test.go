@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"authguard/internal/doctest"
+	"authguard/internal/simulate"
+)
+
+// tiny is a scenario that takes no time.
+const tiny = "name: tiny\ndays: 1\npeople: {accounts: 50}\nattackers: [{kind: walk, from: 1h, for: 1h, attempts: 200, addresses: 1}]\n"
+
+func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	scenario, strict := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "strict.yaml")
+	for path, text := range map[string]string{scenario: tiny, strict: "limits:\n  address: [1/24h refuse]\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, complaints strings.Builder
+	if status := run([]string{"simulate", scenario, "--policy", strict, "--against", "none", "--json"}, &out, &complaints); status != 0 {
+		t.Fatalf("%d %s", status, complaints.String())
+	}
+	var all []simulate.Report
+	if err := json.Unmarshal([]byte(out.String()), &all); err != nil {
+		t.Fatal(err)
+	}
+	r := all[0].Results
+	if len(r) != 3 || r[0].Name != "authguard" || r[1].Checked != 1 || r[0].Checked <= 1 || r[2].Checked != 200 {
+		t.Errorf("%+v", all)
+	}
+	for want, args := range map[string][]string{
+		"name a scenario":           {},
+		"neither a scenario":        {"away.yaml"},
+		"--against: none, windows,": {scenario, "--against", "magic"},
+		"no scenario \"x\"":         {"--show", "x"},
+	} {
+		var out, complaints strings.Builder
+		if status := run(append([]string{"simulate"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
+			t.Errorf("%q: %d %s", args, status, complaints.String())
+		}
+	}
+}
+
+func TestSimulateOfTheDocuments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "stricter.yaml"), []byte("limits:\n  address: [7/1h challenge]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(doctest.Claimed(t, "docs/simulate.md")[0].Text) {
+		words := strings.Fields(line)[1:]
+		if n := len(words); words[n-2] == ">" { // as a shell does
+			words = words[:n-2]
+		}
+		for i, word := range words { // one that takes no time in its place
+			switch word {
+			case "walk", "hammer", "mine.yaml":
+				words[i] = filepath.Join(dir, "tiny.yaml")
+			case "report.html", "stricter.yaml":
+				words[i] = filepath.Join(dir, word)
+			}
+		}
+		if words[1] == "--show" {
+			words[2] = "walk"
+		}
+		if err := os.WriteFile(filepath.Join(dir, "tiny.yaml"), []byte(tiny), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, complaints strings.Builder
+		if status := run(words, &out, &complaints); status != 0 || out.Len() < 100 {
+			t.Errorf("%s: %d\n%s%s", line, status, out.String(), complaints.String())
+		}
+	}
+}
+
+func TestAScenarioOfTheDocuments(t *testing.T) {
+	t.Parallel()
+	s, err := simulate.Parse([]byte(doctest.Claimed(t, "docs/simulate.md")[0].Text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordinary, err := simulate.Parse([]byte("name: x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordinary.People.Accounts = s.People.Accounts
+	if s.People != ordinary.People || s.Days != ordinary.Days || s.Seed != ordinary.Seed {
+		t.Errorf("what is not in a scenario is not as in the document:\n%+v\n%+v", s, ordinary)
+	}
+}

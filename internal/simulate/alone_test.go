@@ -1,0 +1,126 @@
+//go:build !race
+
+package simulate_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"authguard/internal/simulate"
+)
+
+func TestEveryRightGuessGetsInWhereNothingStopsIt(t *testing.T) {
+	t.Parallel()
+	attack := small + "attackers: [{kind: spray, from: 12h, for: 4h, attempts: 30000, addresses: 20000}]\n"
+	all := happens(t, attack, simulate.Defences()...)
+	none := all[1]
+	if none.Name != "none" || none.Guesses != 30000 || none.Checked != 30000 || none.Right == 0 || none.Let != none.Right || none.Lost == 0 || none.Lost > 100 {
+		t.Errorf("%+v", none)
+	}
+	for _, r := range all {
+		if r.Logins != none.Logins || r.Guesses != none.Guesses || r.Right != none.Right {
+			t.Errorf("%s is about another town: %+v", r.Name, r)
+		}
+	}
+	if all[0].Let*20 > none.Let || all[0].ModeOn == 0 {
+		t.Errorf("authguard: %+v", all[0])
+	}
+}
+
+func TestWhatOthersDo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, attack string
+		check        func(r simulate.Result) bool
+	}{
+		{"windows", "{kind: walk, from: 1h, for: 10h, attempts: 6000, addresses: 1}", func(r simulate.Result) bool {
+			return r.Checked >= 5*55 && r.Checked <= 5*61 // five every ten minutes
+		}},
+		{"windows", "{kind: spray, from: 1h, for: 10h, attempts: 6000, addresses: 6000}", func(r simulate.Result) bool { return r.Checked > 5900 }},
+		{"lockout", "{kind: hammer, from: 1h, for: 10h, attempts: 6000, addresses: 6000, accounts: 1}", func(r simulate.Result) bool {
+			return r.Checked >= 5*35 && r.Checked <= 5*45 && r.Stopped > 0 // and the owner is kept out
+		}},
+		{"cookies", "{kind: hammer, from: 1h, for: 10h, attempts: 6000, addresses: 6000, accounts: 1}", func(r simulate.Result) bool {
+			return r.Checked >= 10*9 && r.Checked <= 10*11
+		}},
+		{"captchamode", "{kind: spray, from: 1h, for: 10m, attempts: 12000, addresses: 12000}", func(r simulate.Result) bool {
+			return r.Checked == 501+r.Let && r.ModeOn >= 19*time.Minute && r.ModeOn <= 20*time.Minute
+		}},
+		{"pgrp", "{kind: spray, from: 1h, for: 10h, attempts: 6000, addresses: 6000}", func(r simulate.Result) bool {
+			return r.Checked > 870+r.Let && r.Checked <= 900+r.Let // three for each account, of which people's slips are some
+		}},
+		{"pgrp", "{kind: spray, from: 1h, for: 10h, attempts: 6000, addresses: 6000, solves: true}", func(r simulate.Result) bool {
+			return r.Checked == 6000 && r.Let == r.Right && r.Solved > 5000
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if r := happens(t, small+"attackers: ["+c.attack+"]\n", c.name)[1]; !c.check(r) {
+				r.Series = nil
+				t.Errorf("%s: %+v", c.attack, r)
+			}
+		})
+	}
+}
+
+func TestAnAccountOfTheAttackersOwnHelpsNothing(t *testing.T) {
+	t.Parallel()
+	with := happens(t, small+"attackers: [{kind: own, from: 1h, for: 20h, attempts: 4000, addresses: 1}]\n")[0]
+	if with.Guesses != 3800 || with.Checked > 60 {
+		t.Errorf("%+v", with)
+	}
+}
+
+func TestEveryScenarioThatComesAlongHappens(t *testing.T) {
+	t.Parallel()
+	all, err := simulate.Scenarios()
+	if err != nil || len(all) < 15 {
+		t.Fatal(len(all), err)
+	}
+	for _, s := range all {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			if s.About == "" {
+				t.Error("nobody says what it is about")
+			}
+			// The same attack on a town of a hundredth, in as many days.
+			s.People.Accounts = max(40, s.People.Accounts/100)
+			s.People.Stale = min(s.People.Stale, 2)
+			for i := range s.Attackers {
+				a := &s.Attackers[i]
+				a.Attempts, a.Addresses, a.Accounts = max(1, a.Attempts/200), max(1, a.Addresses/100), min(a.Accounts, s.People.Accounts)
+			}
+			s.Days = min(s.Days, 7)
+			s.Attackers = within(s.Attackers, s.Days)
+			r, err := simulate.Run(t.Context(), s, ours(), []string{"none"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, none := r.Results[0], r.Results[1]
+			if a.Logins == 0 || a.Let > none.Let || a.Stopped > 0 || a.LongestOut > 5*time.Minute {
+				a.Series = nil
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+func within(all []simulate.Attack, days int) []simulate.Attack {
+	for i := range all {
+		all[i].For = min(all[i].For, time.Duration(days)*24*time.Hour-all[i].From)
+	}
+	return all
+}
+
+func TestTheSameSeedGivesTheSameFigures(t *testing.T) {
+	t.Parallel()
+	attack := small + "attackers: [{kind: stuff, from: 12h, for: 24h, attempts: 3000, addresses: 200, right: 0.1, solves: true}]\n"
+	one, two, other := happens(t, attack, "pgrp"), happens(t, attack, "pgrp"), happens(t, "seed: 2\n"+attack, "pgrp")
+	if !reflect.DeepEqual(one, two) {
+		t.Errorf("%+v\n%+v", one, two)
+	}
+	if reflect.DeepEqual(one, other) || one[0].Right < 250 || one[0].Right > 350 {
+		t.Errorf("%+v", other)
+	}
+}

@@ -1,0 +1,228 @@
+package simulate
+
+import (
+	"net/netip"
+	"time"
+)
+
+// A clock is what a baseline knows of the time.
+type clock struct{ now time.Time }
+
+func (c *clock) advance(to time.Time) { c.now = to }
+
+// none looks at every password.
+type none struct{}
+
+func (none) advance(time.Time) {}
+func (none) mode() bool        { return false }
+
+func (none) try(c *client) (verdict, error) { return verdict{checked: true, in: c.right}, nil }
+
+// A window counts what came since it began, as most limiters do.
+type window struct {
+	began time.Time
+	count int
+}
+
+// add counts one more in a window of this length.
+func (w *window) add(now time.Time, length time.Duration) int {
+	if now.Sub(w.began) >= length {
+		*w = window{began: now}
+	}
+	w.count++
+	return w.count
+}
+
+// has is how many there are in it.
+func (w *window) has(now time.Time, length time.Duration) int {
+	if w == nil || now.Sub(w.began) >= length {
+		return 0
+	}
+	return w.count
+}
+
+// of is the window of a key, made if there is none.
+func of[K comparable](all map[K]*window, key K) *window {
+	w := all[key]
+	if w == nil {
+		w = &window{}
+		all[key] = w
+	}
+	return w
+}
+
+// windows bans an address for ten minutes after five failures within ten: fail2ban as it
+// comes.
+type windows struct {
+	clock
+	failed map[netip.Addr]*window
+	banned map[netip.Addr]time.Time
+}
+
+func (d *windows) mode() bool { return false }
+
+func (d *windows) try(c *client) (v verdict, err error) {
+	const most, within = 5, 10 * time.Minute
+	if d.now.Before(d.banned[c.address]) {
+		return v, nil
+	}
+	v = verdict{checked: true, in: c.right}
+	if !v.in && of(d.failed, c.address).add(d.now, within) >= most {
+		d.banned[c.address] = d.now.Add(within)
+		delete(d.failed, c.address)
+	}
+	return v, nil
+}
+
+// lockout locks an account for fifteen minutes after five failures in a row within as
+// long: what most directories and frameworks offer.
+type lockout struct {
+	clock
+	failed map[string]*window
+}
+
+func (d *lockout) mode() bool { return false }
+
+func (d *lockout) try(c *client) (v verdict, err error) {
+	const most, within = 5, 15 * time.Minute
+	w := of(d.failed, c.account)
+	if w.has(d.now, within) >= most {
+		return v, nil
+	}
+	v = verdict{checked: true, in: c.right}
+	switch n := 0; {
+	case v.in:
+		delete(d.failed, c.account)
+	default:
+		if n = w.add(d.now, within); n >= most {
+			w.began = d.now // it is locked from now on
+		}
+	}
+	return v, nil
+}
+
+// A mark is a browser that has logged in to an account.
+type mark struct {
+	account string
+	device  int
+}
+
+// deviceCookies is OWASP's protocol ("Slow Down Online Guessing Attacks with Device
+// Cookies"): browsers that have logged in have a limit of their own, all others share
+// one of the account; whoever exceeds it is locked out. N is 10 and T an hour, which the
+// text leaves open.
+type deviceCookies struct {
+	clock
+	known     map[mark]bool
+	devices   map[mark]*window
+	strangers map[string]*window
+}
+
+func (d *deviceCookies) mode() bool { return false }
+
+func (d *deviceCookies) try(c *client) (v verdict, err error) {
+	const most, within = 10, time.Hour
+	me := mark{c.account, c.device}
+	w := of(d.strangers, c.account)
+	if c.device > 0 && d.known[me] {
+		w = of(d.devices, me)
+	}
+	if w.has(d.now, within) >= most {
+		return v, nil
+	}
+	v = verdict{checked: true, in: c.right}
+	switch {
+	case v.in && c.device > 0:
+		d.known[me] = true
+		delete(d.devices, me)
+	case v.in:
+	default:
+		if w.add(d.now, within) >= most {
+			w.began = d.now
+		}
+	}
+	return v, nil
+}
+
+// captcha is the site-wide switch as it was first proposed: a CAPTCHA for everybody
+// while more than a fixed number of logins a minute fail, and ten minutes longer.
+type captcha struct {
+	clock
+	failed window
+	until  time.Time
+}
+
+func (d *captcha) mode() bool { return d.now.Before(d.until) }
+
+func (d *captcha) try(c *client) (v verdict, err error) {
+	const most, cool = 500, 10 * time.Minute
+	if v.challenged = d.mode(); v.challenged && !c.solves {
+		d.fail(most, cool)
+		return v, nil
+	}
+	v.checked, v.in = true, c.right
+	if !v.in {
+		d.fail(most, cool)
+	}
+	return v, nil
+}
+
+func (d *captcha) fail(most int, cool time.Duration) {
+	if d.failed.add(d.now, time.Minute) > most {
+		d.until = d.now.Add(cool)
+	}
+}
+
+// A machine is an address, or a browser with a cookie, that an account was logged in
+// from.
+type machine struct {
+	account string
+	address netip.Addr
+	device  int
+}
+
+// pgrp is the Password Guessing Resistant Protocol (Alsaleh, Mannan and van Oorschot,
+// 2012): known machines have 30 failures, all others together three for an account in a
+// day; beyond that a challenge is to be solved. A machine is known for 30 days.
+type pgrp struct {
+	clock
+	known map[machine]time.Time
+	at    map[machine]*window // failures of known machines
+	of    map[string]*window  // of strangers, by account
+}
+
+func (d *pgrp) mode() bool { return false }
+
+func (d *pgrp) try(c *client) (v verdict, err error) {
+	const k1, k2, t1, day = 30, 3, 30 * 24 * time.Hour, 24 * time.Hour
+	place, browser := machine{c.account, c.address, 0}, machine{c.account, netip.Addr{}, c.device}
+	me, isKnown := place, d.is(place, t1)
+	if c.device > 0 && d.is(browser, t1) {
+		me, isKnown = browser, true
+	}
+	isKnown = isKnown && d.at[me].has(d.now, day) < k1
+	if !isKnown && of(d.of, c.account).has(d.now, day) >= k2 {
+		if v.challenged = true; !c.solves {
+			return v, nil
+		}
+	}
+	v.checked, v.in = true, c.right
+	switch {
+	case v.in:
+		d.known[place] = d.now
+		if c.device > 0 {
+			d.known[browser] = d.now
+		}
+		delete(d.at, me)
+	case isKnown:
+		of(d.at, me).add(d.now, day)
+	case !v.challenged:
+		of(d.of, c.account).add(d.now, day)
+	}
+	return v, nil
+}
+
+func (d *pgrp) is(m machine, within time.Duration) bool {
+	last, ok := d.known[m]
+	return ok && d.now.Sub(last) < within
+}

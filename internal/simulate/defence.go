@@ -1,0 +1,105 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/trial"
+)
+
+// A client is somebody who offers a password.
+type client struct {
+	account string
+	address netip.Addr
+	device  int  // the browser that keeps its cookie; 0: one that keeps none
+	target  int  // of a guess: the person whose account it is; -1: nobody's
+	word    int  // the password
+	right   bool // it is the account's
+	solves  bool
+	pass    bool // a one-time code came along
+}
+
+// A verdict is what became of it.
+type verdict struct {
+	checked    bool // the password was looked at
+	in         bool
+	challenged bool          // a challenge was shown
+	wait       time.Duration // told to come again then
+	pass       bool          // a one-time code would let them in
+}
+
+// A defence is what a site does against guessing. It is not safe for concurrent use.
+type defence interface {
+	advance(to time.Time)
+	try(c *client) (verdict, error)
+	// mode reports whether everybody is challenged.
+	mode() bool
+}
+
+// ours is authguard.
+type ours struct {
+	*trial.Site
+	cookies map[int]string
+	words   map[int]uint64
+}
+
+func newOurs(setup trial.Setup, start time.Time) (defence, error) {
+	site, err := trial.NewSite(setup, start)
+	return &ours{site, map[int]string{}, map[int]uint64{}}, err
+}
+
+func (o *ours) advance(to time.Time) { o.Advance(to) }
+func (o *ours) mode() bool           { return o.ModeOn() }
+
+func (o *ours) try(c *client) (v verdict, err error) {
+	word, ok := o.words[c.word]
+	if !ok {
+		word = o.Fingerprint(fmt.Sprint("word", c.word))
+		if len(o.words) < 1<<16 {
+			o.words[c.word] = word
+		}
+	}
+	a, err := o.Try(trial.Ask{
+		Account: c.account, Address: c.address, Keeps: c.device > 0, Device: o.cookies[c.device], Password: word,
+		Right: c.right, Solves: c.solves, Passes: c.pass,
+	})
+	if err != nil {
+		return v, err
+	}
+	if a.Device != "" {
+		o.cookies[c.device] = a.Device
+	}
+	v = verdict{checked: a.Checked, in: a.In, challenged: a.Challenged}
+	if a.Action == guard.Wait {
+		v.wait = max(a.RetryAfter, time.Second)
+	}
+	v.pass = !a.In && v.wait == 0
+	return v, nil
+}
+
+// Defences are what can be simulated beside authguard: what other sites do, as far as it
+// is written down.
+func Defences() []string {
+	return []string{"none", "windows", "lockout", "cookies", "captchamode", "pgrp"}
+}
+
+func newDefence(name string) (defence, error) {
+	switch name {
+	case "none":
+		return none{}, nil
+	case "windows":
+		return &windows{banned: map[netip.Addr]time.Time{}, failed: map[netip.Addr]*window{}}, nil
+	case "lockout":
+		return &lockout{failed: map[string]*window{}}, nil
+	case "cookies":
+		return &deviceCookies{known: map[mark]bool{}, devices: map[mark]*window{}, strangers: map[string]*window{}}, nil
+	case "captchamode":
+		return &captcha{}, nil
+	case "pgrp":
+		return &pgrp{known: map[machine]time.Time{}, at: map[machine]*window{}, of: map[string]*window{}}, nil
+	}
+	return nil, errors.New("simulate: no such defence")
+}

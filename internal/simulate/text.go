@@ -1,0 +1,94 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"authguard/internal/report"
+)
+
+const foot = "What counts are right passwords: those of attackers that were let in, and those of people that were stopped. Known are places and browsers where that person " +
+	"has logged in before; an address that more than ten people share is nobody's known place for authguard, so that who keeps no cookies is challenged there."
+
+// Sheet is the report for people.
+func (r *Report) Sheet() *report.Sheet {
+	s := &report.Sheet{Title: "Simulated: " + r.Scenario.Name, Lead: r.Scenario.lead(), Notes: r.Scenario.notes(), Foot: foot}
+	for i := range r.Results {
+		s.Names = append(s.Names, r.Results[i].Name)
+		s.Sections = append(s.Sections, report.Section{Name: r.Results[i].Name, Plot: r.Results[i].plot()})
+	}
+	r.figures(s, "")
+	return s
+}
+
+// Overall is one sheet for several scenarios under the same defences.
+func Overall(all []*Report) *report.Sheet {
+	s := &report.Sheet{Title: "Simulated", Lead: fmt.Sprintf("%d scenarios.", len(all)), Foot: foot}
+	for _, result := range all[0].Results {
+		s.Names = append(s.Names, result.Name)
+	}
+	for _, r := range all {
+		s.Notes = append(s.Notes, r.Scenario.Name+": "+r.Scenario.lead())
+		short := &report.Sheet{}
+		r.figures(short, "  ")
+		s.Add(r.Scenario.Name, make([]string, len(s.Names))...)
+		for _, row := range short.Rows {
+			switch row.Name {
+			case "  let in", "  challenges shown to people", "  people stopped", "  longest kept out":
+				s.Rows = append(s.Rows, row)
+			}
+		}
+		first := &r.Results[0]
+		s.Sections = append(s.Sections, report.Section{Name: r.Scenario.Name + ", " + first.Name, Plot: first.plot()})
+	}
+	return s
+}
+
+func (r *Report) figures(s *report.Sheet, in string) {
+	add := func(name string, cell func(*Result) string) {
+		var cells []string
+		for i := range r.Results {
+			cells = append(cells, cell(&r.Results[i]))
+		}
+		s.Add(in+name, cells...)
+	}
+	number := func(name string, of func(*Result) int) {
+		add(name, func(p *Result) string { return report.Comma(int64(of(p))) })
+	}
+	part := func(name string, n, of func(*Result) int) {
+		add(name, func(p *Result) string { return report.Part(int64(n(p)), int64(of(p))) })
+	}
+	guesses, logins := func(p *Result) int { return p.Guesses }, func(p *Result) int { return p.Logins }
+	if len(r.Scenario.Attackers) > 0 {
+		number("guesses", guesses)
+		part("looked at", func(p *Result) int { return p.Checked }, guesses)
+		number("right ones among them", func(p *Result) int { return p.Right })
+		number("let in", func(p *Result) int { return p.Let })
+		number("accounts lost", func(p *Result) int { return p.Lost })
+	}
+	number("people's logins", logins)
+	part("challenges shown to people", func(p *Result) int { return p.Challenges }, logins)
+	part("  at known places", func(p *Result) int { return p.KnownChallenged }, logins)
+	part("told to wait", func(p *Result) int { return p.Delayed }, logins)
+	part("asked for a one-time code", func(p *Result) int { return p.WaysIn }, logins)
+	part("people stopped", func(p *Result) int { return p.Stopped }, logins)
+	part("  or asked for a code, at known places", func(p *Result) int { return p.KnownStopped }, logins)
+	add("longest kept out", func(p *Result) string { return report.Spell(p.LongestOut.Round(time.Second)) })
+	add("CAPTCHA for everybody", func(p *Result) string { return report.Spell(p.ModeOn) })
+}
+
+func (s *Scenario) lead() string { return s.About }
+
+func (s *Scenario) notes() []string {
+	p := s.People
+	return []string{fmt.Sprintf("%d days, %s people, %g logins a day each; seed %d.", s.Days, report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
+}
+
+func (r *Result) plot() report.Plot {
+	var columns []report.Column
+	for _, h := range r.Series {
+		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins), Met: int64(h.Met), Mode: h.Mode})
+	}
+	return report.NewPlot(start(), time.Hour, columns, fmt.Sprintf("%s of %s guesses were looked at, and %s were let in; %s of %s logins met something.",
+		report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)), report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))
+}

@@ -1,0 +1,140 @@
+package simulate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+// common is how many passwords everybody guesses; those of people who have another one
+// are numbered from there.
+const common = 100
+
+// start is when every simulation begins: on a Monday.
+func start() time.Time { return time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) }
+
+// A town is the people of a scenario.
+type town struct {
+	People
+	r      *rand.Rand
+	names  []string
+	homes  []netip.Addr
+	device []int // 0: keeps no cookies
+	words  []int
+	next   int        // the newest password
+	shared netip.Addr // where most people are at home
+	crowd  netip.Addr // where the first day of term is
+}
+
+// The addresses of who is who: each has a /8 of its own.
+const homes, groups, elsewhere, carrier, campus, attackers = 10, 11, 12, 13, 14, 20
+
+func address(block byte, n int) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(n))
+	b[0] = block
+	return netip.AddrFrom4(b)
+}
+
+func newTown(p People, seed uint64) *town {
+	t := &town{
+		People: p, r: rand.New(rand.NewPCG(seed, 1)), names: make([]string, p.Accounts), homes: make([]netip.Addr, p.Accounts),
+		device: make([]int, p.Accounts), words: make([]int, p.Accounts), next: common + p.Accounts, crowd: address(campus, 1),
+	}
+	zipf := rand.NewZipf(t.r, 1.1, 1, common-1)
+	room, group := 0, 0 // at an address where several are at home
+	for i := range p.Accounts {
+		t.names[i], t.homes[i], t.words[i] = fmt.Sprint("person", i), address(homes, i), common+i
+		if t.r.Float64() < p.Shared {
+			if room == 0 { // as many addresses of few people as of many
+				room, group = 1+int(math.Exp(t.r.Float64()*math.Log(float64(p.Sharers)))), group+1
+			}
+			t.homes[i] = address(groups, group)
+			room--
+		}
+		if t.r.Float64() < p.Cookies {
+			t.device[i] = i + 1
+		}
+		if t.r.Float64() < p.Common {
+			t.words[i] = int(zipf.Uint64())
+		}
+	}
+	t.shared = t.mostShared()
+	return t
+}
+
+func (t *town) mostShared() (most netip.Addr) {
+	n := map[netip.Addr]int{}
+	for _, home := range t.homes { // in order, so that the first of equals is it
+		if n[home]++; n[home] > n[most] {
+			most = home
+		}
+	}
+	return most
+}
+
+// busy is how busy the site is in an hour, beside the busiest.
+func (t *town) busy(at time.Time) float64 {
+	hour := float64(at.Hour()) + float64(at.Minute())/60
+	day := (1 - math.Cos((hour-3)/24*2*math.Pi)) / 2 // least at three at night, most at three in the afternoon
+	part := t.Night + (1-t.Night)*day
+	if d := at.Weekday(); d == time.Saturday || d == time.Sunday {
+		part *= t.Weekend
+	}
+	return part
+}
+
+// perMinute is how many people log in in a minute that is as busy as can be.
+func (t *town) perMinute() float64 {
+	sum := 0.0
+	for m := range 7 * 24 {
+		sum += t.busy(start().Add(time.Duration(m) * time.Hour))
+	}
+	return float64(t.Accounts) * t.Logins * 7 / 60 / sum
+}
+
+// poisson draws how many things happen of which there are so many on average.
+func poisson(r *rand.Rand, mean float64) (n int) {
+	if mean > 30 {
+		return max(0, int(math.Round(mean+math.Sqrt(mean)*r.NormFloat64())))
+	}
+	for mean -= r.ExpFloat64(); mean > 0; mean -= r.ExpFloat64() {
+		n++
+	}
+	return n
+}
+
+// A visit is a login of a person, with what goes wrong before it.
+type visit struct {
+	person int
+	client client
+	wrong  int // passwords before the right one
+	home   bool
+	reset  bool // the password is forgotten, and a new one is chosen before the right one
+}
+
+// visit draws one.
+func (t *town) visit() (v visit) {
+	v.person = t.r.IntN(t.Accounts)
+	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person], solves: true}
+	if v.home = t.r.Float64() < t.Home; !v.home {
+		v.client.address = address(elsewhere, t.r.IntN(1<<24))
+		if t.r.Float64() < t.Pool {
+			v.client.address = address(carrier, t.r.IntN(t.Carrier))
+		}
+		v.client.device *= t.r.IntN(2) // with the laptop, or at somebody else's
+	}
+	switch x := t.r.Float64(); {
+	case x < t.Forgotten:
+		v.wrong, v.reset = 3+t.r.IntN(4), true
+	case x < t.Forgotten+t.Typos:
+		v.wrong = 1
+	}
+	return v
+}
+
+// typo is a password that nobody has.
+func (t *town) typo() int { return 1<<24 + t.r.IntN(1<<24) }
