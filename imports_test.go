@@ -54,6 +54,7 @@ var mayImport = map[string]string{
 	"internal/notices":    below,
 	"internal/passes":     below,
 	"internal/passwords":  below,
+	"internal/policy":     below,
 	"internal/redisstore": below,
 	"internal/report":     "guard",
 	"internal/route":      below,

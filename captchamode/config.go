@@ -31,6 +31,9 @@ type Config struct {
 	// failure. At 1 a single address can switch the mode by itself. Of several
 	// nodes each counts its part of the share, and at least one failure.
 	AddressShare float64
+	// Monitor only watches: what the pressure would do is known, told and learned from,
+	// and nobody is slowed or asked for anything. A person's word (Force) holds still.
+	Monitor bool
 }
 
 // DefaultConfig is the switch out of the box (docs/configuration.md).

@@ -22,6 +22,9 @@ import (
 type Mode struct {
 	on   atomic.Bool
 	slow atomic.Bool
+	// What on and slow would be, while the pressure is only watched.
+	wouldOn   atomic.Bool
+	wouldSlow atomic.Bool
 
 	now      func() time.Time
 	onSwitch func(Switch)
@@ -54,6 +57,9 @@ type State struct {
 	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began, less its pauses
 	CoolDown  time.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
 	Steady    bool          `json:"steady,omitzero"`    // for many hours just below the threshold
+	// Monitor: the pressure is only watched. WouldBeOn: and the mode would be on by it.
+	Monitor   bool `json:"monitor,omitzero"`
+	WouldBeOn bool `json:"would_be_on,omitzero"`
 }
 
 // NewMode returns a switch that is off. onSwitch is called after each switch,
@@ -81,6 +87,10 @@ func (m *Mode) On() bool { return m.on.Load() }
 
 // Slowing reports whether strangers are to be slowed.
 func (m *Mode) Slowing() bool { return m.slow.Load() }
+
+// Watched reports what On and Slowing would be if the pressure were not only watched
+// (Config.Monitor); both are false if it is not.
+func (m *Mode) Watched() (on, slowing bool) { return m.wouldOn.Load(), m.wouldSlow.Load() }
 
 // Observe counts one sign from an address, and reports whether it did: an
 // address contributes no more than its share. The switch goes on before Observe
@@ -217,6 +227,7 @@ func (m *Mode) State() State {
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
 		Normal: m.detector.Normal, Low: low, CoolDown: coolDown, Steady: m.detector.Steady,
+		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}
 }
 
@@ -235,7 +246,16 @@ func (m *Mode) Switches() []Switch {
 	return slices.Clone(m.switches)
 }
 
-// SetConfig changes the numbers of a running switch; what was learned stays.
+// Config is the numbers that are in force.
+func (m *Mode) Config() Config {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.config
+}
+
+// SetConfig changes the numbers of a running switch; what was learned stays. Where
+// Monitor is another, what the pressure asks for begins or ends at once: that is a
+// switch by policy, which is Adopted, since whoever changed the policy tells of it.
 func (m *Mode) SetConfig(c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -243,7 +263,11 @@ func (m *Mode) SetConfig(c Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.config = c
-	m.see(m.advance())
+	now := m.advance()
+	m.see(now)
+	if was := m.last.On; m.show() != was {
+		m.switchTo(m.force, ByPolicy, true, now)
+	}
 	return nil
 }
 
@@ -303,9 +327,12 @@ func (m *Mode) follow(adopted bool, now time.Time) {
 
 // show does what a person or else the level says.
 func (m *Mode) show() (on bool) {
-	on = m.force.Word == ForcedOn || m.force.Word == Automatic && m.detector.Level == Attack
+	attacked, watched := m.force.Word == Automatic && m.detector.Level == Attack, m.config.Monitor
+	on = m.force.Word == ForcedOn || attacked && !watched
 	m.on.Store(on)
-	m.slow.Store(m.detector.Level != Calm)
+	m.slow.Store(m.detector.Level != Calm && !watched)
+	m.wouldOn.Store(attacked && watched)
+	m.wouldSlow.Store(m.detector.Level != Calm && watched)
 	if n := len(m.minutes); n > 0 {
 		m.minutes[n-1].On, m.minutes[n-1].Level = on, m.detector.Level
 	}

@@ -14,6 +14,7 @@ const (
 	ByPerson     Cause = "forced"    // somebody said so
 	ByExpiry     Cause = "expired"   // a person's word ran out
 	ByClearing   Cause = "cleared"   // somebody cleared the pressure
+	ByPolicy     Cause = "policy"    // the policy enforces the mode again, or only watches from now on
 	BySteadiness Cause = "steady"    // for many hours just below the threshold: nothing switched
 )
 
@@ -33,22 +34,34 @@ type Switch struct {
 	// Adopted means that another node of the site switched, keeps the record
 	// and raises the alarm; this one follows.
 	Adopted bool `json:"adopted,omitzero"`
+	// Watched means that the pressure is only watched (Config.Monitor): a Level above
+	// calm asks nobody for anything.
+	Watched bool `json:"watched,omitzero"`
 }
 
 // keepSwitches is how many switches are kept in memory.
 const keepSwitches = 200
 
 // Was is what the site did before the switch: "on", "slow" or "off".
-func (s Switch) Was() string { return word(s.WasOn, s.WasLevel) }
+func (s Switch) Was() string { return word(s.WasOn, s.WasLevel, s.Watched) }
 
 // Now is what the site does after the switch: "on", "slow" or "off".
-func (s Switch) Now() string { return word(s.On, s.Level) }
+func (s Switch) Now() string { return word(s.On, s.Level, s.Watched) }
 
-func word(on bool, level Level) string {
+// Would is what the site would do after the switch, were it not only watching; empty if
+// it does that, or a person said otherwise.
+func (s Switch) Would() string {
+	if !s.Watched || s.Force.Word != Automatic {
+		return ""
+	}
+	return word(s.Level == Attack, s.Level, false)
+}
+
+func word(on bool, level Level, watched bool) string {
 	switch {
 	case on:
 		return "on"
-	case level != Calm:
+	case level != Calm && !watched:
 		return "slow"
 	}
 	return "off"
@@ -58,7 +71,7 @@ func word(on bool, level Level) string {
 func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
 	s := Switch{
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
-		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted,
+		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted, Watched: m.config.Monitor,
 	}
 	switch {
 	case cause == ByClearing: // who cleared stands in the switch; a word stays whose it was

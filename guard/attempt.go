@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type view struct {
 	suspect    bool // the address may be a proxy that nobody configured (R9)
 	modeOn     bool
 	slowing    bool
+	watched    bool   // CAPTCHA mode would be on, and only watches
+	crawling   bool   // strangers would be slowed, and are not
 	claimed    bool   // an answer to a challenge came along
 	gone       bool   // the client has hung up while it waited
 	showed     bool   // a one-time code came along
@@ -100,15 +103,15 @@ func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
 
 // look fills in what is known before anything is counted.
 func (g *Guard) look(a *Attempt, v *view) {
-	v.rules, v.Now = g.rules.Load(), g.config.Now()
-	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
+	v.rules, v.Now = g.rules.Load().in(a.Directory), g.config.Now()
+	g.ofMode(v)
 	v.claimed = a.Solve.Claimed()
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed, v.on = g.listed(v.rules, a.Address, v.Now)
 	v.blockedFor = g.blocked(v.listed, v.on, a.Address, v.Now)
 	v.suspect = g.peers.softened(v.Address)
 	of := &v.of().calm
-	if v.slowing {
+	if v.slowing || v.crawling {
 		of = &v.of().slowed
 	}
 	v.rule, v.Ladders, v.Last = &of.rules, &of.ladders, subjectCount
@@ -126,6 +129,17 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
 	v.bindAll()
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
+}
+
+// ofMode asks CAPTCHA mode. For a directory that has a policy of its own it does what it
+// would do elsewhere.
+func (g *Guard) ofMode(v *view) {
+	v.modeOn, v.slowing = g.config.Mode.On(), g.config.Mode.Slowing()
+	v.watched, v.crawling = g.config.Mode.Watched()
+	if v.rules.stricts {
+		v.modeOn, v.slowing = v.modeOn || v.watched, v.slowing || v.crawling
+		v.watched, v.crawling = false, false
+	}
 }
 
 // bindAll says what stops the attempt, by what came along with it.
@@ -160,6 +174,9 @@ func (v *view) lifts() (l lift) {
 	}
 	if v.Apart {
 		l |= pretending
+	}
+	if v.crawling {
+		l |= watchedSlowing
 	}
 	return l
 }
@@ -417,10 +434,13 @@ func (t *Ticket) end(o Outcome) error {
 func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
 
 func (t *Ticket) event(now time.Time, o Outcome) Event {
-	privileged := t.status == trusted.Privileged
+	privileged, reasons := t.status == trusted.Privileged, t.reasons
+	if o == Succeeded && t.sprayed && !privileged && !t.passed && t.rules.policy.Spray.Monitor {
+		reasons = append(slices.Clip(reasons), Reason{Cause: PasswordSprayed, Monitored: true})
+	}
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
-		Reasons: t.reasons, Privileged: privileged, AtDevice: privileged && t.place != t.address, NewPlace: o == Succeeded && !privileged,
+		Reasons: reasons, Privileged: privileged, AtDevice: privileged && t.place != t.address, NewPlace: o == Succeeded && !privileged,
 		Repeat: t.repeat, Sprayed: t.sprayed, Guess: t.spray, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
@@ -549,11 +569,15 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 // challenge: the password must not be looked at. The error means that a charge
 // could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed && d.Action != Pretend || d.Privileged || d.Solve.Solved || d.Passed || !g.config.Mode.On() {
+	if d.Action != Proceed && d.Action != Pretend || d.Privileged || d.Solve.Solved || d.Passed {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
-	if listed, _ := g.listed(g.rules.Load(), t.from, now); listed == Allowed {
+	v := view{rules: g.rules.Load().in(t.directory)}
+	if g.ofMode(&v); !v.modeOn {
+		return nil
+	}
+	if listed, _ := g.listed(v.rules, t.from, now); listed == Allowed {
 		return nil
 	}
 	if err := t.end(Withdrawn); err != nil {

@@ -114,32 +114,53 @@ func (v *view) action(r *rule, rung int) Action {
 // explain adds what a monitored limit would have done, and what would have
 // stopped the attempt had its place not been known or its challenge solved.
 func (v *view) explain(d *Decision) {
-	first, last := v.Counted()
-	for i := first; i < last; i++ {
-		r := v.rule[i]
-		over := v.Usage[i].Over &^ v.Bind(i) & r.of(v.Status)
-		if over == 0 {
-			continue
-		}
-		for j := range r.limits {
-			if over.Has(j) && r.limits[j].Monitor {
-				why := r.reason(j)
-				why.Monitored = true
-				d.Reasons.add(why)
-			}
-		}
-		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair && v.rules.policy.PairDelay.Monitor {
-			d.Reasons.add(Reason{Cause: PairDelayed, Subject: OnPair, Monitored: true})
-		}
-	}
-	if v.on != nil && v.on.asks != nil && v.on.asks.Monitor && !v.privileged() {
-		d.Reasons.add(v.askedByList())
-	}
+	v.watch(d)
 	switch {
 	case v.privileged():
 		d.Reasons.add(Reason{Cause: PlacePrivileged, Subject: OnPair})
 	case v.listed == Allowed:
 		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress, List: v.list()})
+	}
+}
+
+// watch adds what of the policy would have stopped the attempt, were it enforced.
+func (v *view) watch(d *Decision) {
+	note := func(why Reason) {
+		why.Monitored = true
+		d.Reasons.add(why)
+	}
+	if v.on != nil && v.on.watched && v.on.verdict == Blocked {
+		note(Reason{Cause: BlockedByAdmin, List: v.on.name})
+	}
+	stranger, lifts := !v.privileged(), v.lifts()
+	if v.watched && stranger && v.listed != Allowed && !v.claimed && !v.showed {
+		note(Reason{Cause: ModeOn, Subject: OnSite})
+	}
+	if v.on != nil && v.on.asks != nil && v.on.asks.Monitor && stranger && !v.claimed && !v.showed {
+		note(v.askedByList())
+	}
+	first, last := v.Counted()
+	for i := first; i < last; i++ {
+		r := v.rule[i]
+		over := v.Usage[i].Over & r.would(v.Status, lifts)
+		for j := range r.limits {
+			if over.Has(j) {
+				note(r.reason(j))
+			}
+		}
+		if over&failures.BackoffBit != 0 && r.kind == OnPrivilegedPair {
+			note(Reason{Cause: PairDelayed, Subject: OnPair})
+		}
+		if v.crawling && r.kind == OnAddress && v.listed != Allowed && stranger && v.Usage[i].Over&failures.BackoffBit != 0 {
+			note(Reason{Cause: SiteSlowed, Subject: OnSite})
+		}
+	}
+	if r := v.rules.site; r != nil && stranger && !v.Apart && v.bindsSite() {
+		for j := range r.limits {
+			if v.atSite.Over.Has(j) && r.limits[j].Monitor {
+				note(Reason{Cause: LimitReached, Subject: OnSite, Limit: &r.limits[j]})
+			}
+		}
 	}
 }
 
@@ -166,8 +187,12 @@ func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
 	return needed, ofAccount
 }
 
-// Reasons are at most four reasons, strongest first.
+// Reasons are at most MaxReasons reasons, strongest first.
 type Reasons []Reason
+
+// MaxReasons is how many reasons a decision has room for: one for every limit of an
+// attempt in a policy of the usual size.
+const MaxReasons = 16
 
 // Codes returns the code of every reason.
 func (r Reasons) Codes() []string {
@@ -185,11 +210,11 @@ func (r Reasons) Has(c Cause) bool {
 
 // first puts a reason in front, and drops the last of too many.
 func (r *Reasons) first(one Reason) {
-	*r = append(Reasons{one}, (*r)[:min(len(*r), 3)]...)
+	*r = append(Reasons{one}, (*r)[:min(len(*r), MaxReasons-1)]...)
 }
 
 func (r *Reasons) add(one Reason) {
-	if len(*r) < 4 {
+	if len(*r) < MaxReasons {
 		*r = append(*r, one)
 	}
 }

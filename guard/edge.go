@@ -15,6 +15,8 @@ const (
 	Reached
 	// Over: none has for as long as the limit's window.
 	Over
+	// Met: one came beyond a limit: no edge, and told each time.
+	Met
 )
 
 // maxEdges is how many limits may be reached at once and be told of one by one. Those

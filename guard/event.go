@@ -11,8 +11,8 @@ import (
 type Event struct {
 	At    time.Time
 	Realm string // for who observes several: the guard leaves it empty
-	// Limited is the event whose limit was reached, for one that is no login but an
-	// edge: see Edge. Empty for an attempt.
+	// Limited is the event whose limit was met, for what is no login: see Edge. Empty for
+	// an attempt.
 	Limited string
 	Edge    Edge
 	Subject string // of an edge: a piece of its keyed digest, where a limit counts by text

@@ -54,6 +54,7 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 	if !o.badName {
 		d.Account = o.view.name
 	}
+	o.tell(&d)
 	d.counted = true // no account's failures make its challenge harder
 	g.eventTally(event)[d.Action].Add(1)
 	return d, err
@@ -88,7 +89,8 @@ func (o *occurrence) look(s *Subjects) error {
 	if o.limits = v.rules.events[o.event]; o.limits == nil {
 		return ErrNoEvent
 	}
-	v.modeOn, v.slowing, v.claimed = g.config.Mode.On(), g.config.Mode.Slowing(), s.Solve.Claimed()
+	g.ofMode(v)
+	v.claimed = s.Solve.Claimed()
 	g.digests.ofAddress(s.Address, &v.Address, &v.Network)
 	v.listed = NotListed
 	if s.Address.IsValid() {
@@ -166,6 +168,16 @@ func (o *occurrence) charge(trip *eventTrip) Charge {
 }
 
 func (o *occurrence) kindOf(trip *eventTrip) SubjectKind { return trip.rules[trip.first].kind }
+
+// tell tells of an event that came beyond a limit, whatever that does.
+func (o *occurrence) tell(d *Decision) {
+	if o.guard.config.Observer == nil || !slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Cause == LimitReached }) {
+		return
+	}
+	o.guard.tell(Event{
+		At: o.Now, Door: "event", Limited: o.event, Edge: Met, Action: d.Action, Reasons: d.Reasons, Account: d.Account, Address: o.attempt.Address, Count: 1,
+	})
+}
 
 // read adds what a trip found to the decision: what stops the event, or would have,
 // and what somebody is to be told of.

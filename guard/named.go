@@ -26,6 +26,9 @@ type NamedList struct {
 	// its count: they are the same failures. One of 0 failures without a window asks
 	// for a challenge at every attempt of a stranger.
 	Limits []Limit
+	// Monitor: that an address is Blocked is recorded and shown, not enforced. Each of
+	// Limits has its own.
+	Monitor bool
 }
 
 // MaxNamedLists is how many lists a policy may name: each is asked for every address
@@ -92,6 +95,7 @@ func (l *NamedList) split() (rungs, askers []Limit) {
 type listRule struct {
 	name    string
 	verdict Verdict
+	watched bool   // a block is only recorded
 	asks    *Limit // at every attempt of a stranger; nil: not so
 	rules   *subjectRules
 }
@@ -99,7 +103,7 @@ type listRule struct {
 func compileLists(p Policy) (all []*listRule) {
 	for _, l := range p.Lists {
 		rungs, askers := l.split()
-		r := &listRule{name: l.Name, verdict: l.Verdict, rules: newSubjectRules(p, l.Name, rungs)}
+		r := &listRule{name: l.Name, verdict: l.Verdict, watched: l.Monitor, rules: newSubjectRules(p, l.Name, rungs)}
 		if len(askers) > 0 {
 			r.asks = &askers[0]
 		}
@@ -159,7 +163,11 @@ func (g *Guard) listed(r *rules, a netip.Addr, now time.Time) (Verdict, *listRul
 		return v, nil
 	}
 	for _, l := range r.lists {
-		if g.config.Lists.Named(l.name).Has(a) {
+		switch {
+		case !g.config.Lists.Named(l.name).Has(a):
+		case l.watched && l.verdict == Blocked:
+			return NotListed, l
+		default:
 			return l.verdict, l
 		}
 	}

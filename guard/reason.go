@@ -29,6 +29,7 @@ const (
 	WorkNeeded            // a picture alone does not do for this account
 	TooManyPictures       // too many pictures were answered without the work
 	TooManyAnswers        // too many answers from the address were no solves
+	PasswordSprayed       // the right password is tried on many accounts, and would not do
 )
 
 // causes are the code of each, and its words for a support person.
@@ -50,6 +51,7 @@ var causes = [...]struct{ code, words string }{
 	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},
 	WorkNeeded:      {"work", "the account is under attack, so the picture alone does not do: the browser has to work as well, which takes JavaScript"},
 	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
+	PasswordSprayed: {"spray", "the password is right, and strangers try it on many accounts"},
 	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
 }
 
@@ -109,6 +111,28 @@ func (r Reason) Code() string {
 	return code
 }
 
+// Ladder names what of the policy the reason is about, as Policy.Ladders does; empty if
+// it is nothing that can be switched, such as an administrator's block.
+func (r Reason) Ladder() string {
+	switch {
+	case r.Event != "":
+		return ofEvent + r.Event
+	case r.List != "" && r.Cause != AllowedByAdmin:
+		return ofList + r.List
+	}
+	switch r.Cause {
+	case LimitReached:
+		return strings.ReplaceAll(r.Subject.String(), " ", "-")
+	case PairDelayed:
+		return PairDelayLadder
+	case SiteSlowed, ModeOn:
+		return ModeLadder
+	case PasswordSprayed:
+		return SprayLadder
+	}
+	return ""
+}
+
 // String is the reason in words that a support person understands.
 func (r Reason) String() string {
 	s := r.words()
@@ -134,11 +158,13 @@ func (r Reason) words() string {
 	return causes[r.Cause].words
 }
 
-// CodeWords are the words for a reason of which only the code was kept; the code itself
-// if it is none of ours.
+// CodeWords are the words for a reason of which only the code was kept, with or without
+// the limit behind it ("limit:account:5/24h"); the code itself if it is none of ours.
 func CodeWords(code string) string {
 	what, monitored := strings.CutSuffix(code, ":monitored")
 	name, subject, _ := strings.Cut(what, ":")
+	subject, limit, _ := strings.Cut(subject, ":")
+	count, window, _ := strings.Cut(limit, "/")
 	words := code
 	for cause := range causes {
 		if causes[cause].code == name {
@@ -147,9 +173,15 @@ func CodeWords(code string) string {
 	}
 	if name == causes[LimitReached].code {
 		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " had as many failed logins as its limit"
+		if limit != "" {
+			words = "the " + strings.ReplaceAll(subject, "-", " ") + " had " + count + " failed logins within " + window + ", which is its limit"
+		}
 	}
 	if name == "list" {
 		words = "the address is on the list " + subject
+		if limit != "" {
+			words += " and had " + count + " failed logins within " + window + ", which is the list's limit"
+		}
 	}
 	if monitored {
 		words += "; only recorded, since this limit is on monitor"

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,9 @@ type rules struct {
 	policy Policy
 	*subjectRules
 	lists []*listRule
+	// strict are those of Policy.Directories; of a policy without, they are these.
+	strict  *rules
+	stricts bool // whether it is one such
 
 	answers, pictures quota
 	events            map[string]*eventRules
@@ -49,7 +53,8 @@ const (
 	allowedAddress                  // an administrator said so
 	shownPass                       // a one-time code came along
 	pretending                      // it is counted where those are that are pretended to
-	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending
+	watchedSlowing                  // strangers would be slowed, and are not
+	lifted         = claimedSolve | likelyProxy | allowedAddress | shownPass | pretending | watchedSlowing
 )
 
 // A rule is one ladder and, by what happens beyond, the sets of its rungs.
@@ -102,7 +107,25 @@ func compile(p Policy) (*rules, error) {
 		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), site: newSiteRule(p.Site),
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
 	}
+	r.strict = r
+	if p.Directories != nil {
+		own := *p.Directories
+		own.Directories, own.Places = nil, p.Places
+		strict, err := compile(own)
+		if err != nil {
+			return nil, fmt.Errorf("guard: Directories: %w", err)
+		}
+		r.strict, strict.stricts = strict, true
+	}
 	return r, nil
+}
+
+// in are the rules for attempts in a directory.
+func (r *rules) in(directory string) *rules {
+	if directory != "" {
+		return r.strict
+	}
+	return r
 }
 
 // newSubjectRules are a policy's rules for addresses on a named list with limits of its
@@ -145,7 +168,18 @@ func newSubjectRules(p Policy, list string, limits []Limit) *subjectRules {
 // that a solved challenge or a one-time code lifts if one came along, and those
 // of an address that somebody has allowed.
 func (r *rule) binds(status trusted.Status, l lift) failures.Mask {
-	bind := r.enforce
+	return r.unlifted(r.enforce, status, l)
+}
+
+// would are the rungs on monitor that would stop an attempt.
+func (r *rule) would(status trusted.Status, l lift) failures.Mask {
+	return r.unlifted(failures.Every&^r.enforce, status, l)
+}
+
+func (r *rule) unlifted(bind failures.Mask, status trusted.Status, l lift) failures.Mask {
+	if l&watchedSlowing != 0 && r.kind == OnAddress {
+		bind &^= failures.BackoffBit
+	}
 	if l&shownPass != 0 && r.kind == OnAccount {
 		bind &^= r.then[Refuse] | r.then[Pretend]
 	}

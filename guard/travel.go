@@ -36,7 +36,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 6
+	ticketVersion  = 7
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -46,7 +46,7 @@ const (
 	pretendedFlag  = 64
 )
 
-// A travelling ticket is this, big endian, then directory, 0, name.
+// A travelling ticket is this, big endian, then the reasons, directory, 0, name.
 type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
@@ -117,8 +117,62 @@ func (g *Guard) Seal(t *Ticket) string {
 		fixed.Flags |= pretendedFlag
 	}
 	b, _ := binary.Append(make([]byte, 0, 256), binary.BigEndian, &fixed) // fails only for a type without a size
-	b = append(append(append(b, t.directory...), 0), t.name...)
+	room := MaxTicket/4*3 - g.tickets.Overhead() - len(b) - len(t.directory) - len(t.name) - 2
+	b = append(append(append(t.reasons.pack(b, room), t.directory...), 0), t.name...)
 	return base64.RawURLEncoding.EncodeToString(g.tickets.Seal(make([]byte, 0, len(b)+g.tickets.Overhead()), nil, b, nil))
+}
+
+const (
+	packedMonitored = 1
+	packedLimit     = 2
+	packedMost      = 4 + 2*binary.MaxVarintLen64 + 1 // bytes, without the list's name
+)
+
+// pack appends the reasons of a ticket that travels: how its attempt ends is told with
+// them. The waits, which are over by then, are left out, and the last of those for which
+// there is no room.
+func (r Reasons) pack(b []byte, room int) []byte {
+	count, end := len(b), len(b)+room
+	b = append(b, 0)
+	for _, one := range r {
+		if len(b)+packedMost+len(one.List) > end {
+			break
+		}
+		b[count]++
+		flags := byte(0)
+		if one.Monitored {
+			flags |= packedMonitored
+		}
+		if one.Limit != nil {
+			flags |= packedLimit
+		}
+		b = append(b, byte(one.Cause), byte(one.Subject), flags, byte(len(one.List)))
+		if b = append(b, one.List...); one.Limit != nil {
+			b = binary.AppendUvarint(b, uint64(one.Limit.Failures))
+			b = binary.AppendUvarint(b, uint64(one.Limit.Window.Milliseconds()))
+			b = append(b, byte(one.Limit.Then))
+		}
+	}
+	return b
+}
+
+// unpackReasons reads what pack appended, and returns what stands behind it. The text was
+// sealed: nobody else can have written it.
+func unpackReasons(b []byte) (all Reasons, rest []byte) {
+	n := int(b[0])
+	for b = b[1:]; n > 0; n-- {
+		one := Reason{Cause: Cause(b[0]), Subject: SubjectKind(b[1]), Monitored: b[2]&packedMonitored != 0}
+		limited, name := b[2]&packedLimit != 0, int(b[3])
+		one.List, b = string(b[4:4+name]), b[4+name:]
+		if limited {
+			failures, k := binary.Uvarint(b)
+			window, m := binary.Uvarint(b[k:])
+			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Then: Action(b[k+m]), Monitor: one.Monitored}
+			b = b[k+m+1:]
+		}
+		all = append(all, one)
+	}
+	return all, b
 }
 
 // Open reads a ticket that Seal made. Whether it was settled before is for the
@@ -155,7 +209,9 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	if r := t.rules.site; r != nil && fixed.Site.Charged() {
 		t.site = g.siteCharge(r, g.config.Now(), fixed.Site)
 	}
-	t.directory, t.name, _ = strings.Cut(string(b[n:]), "\x00")
+	reasons, rest := unpackReasons(b[n:])
+	t.reasons = reasons
+	t.directory, t.name, _ = strings.Cut(string(rest), "\x00")
 	g.digests.ofAddress(t.from, &t.address, &t.network)
 	g.digests.ofAccount(t.directory, t.name, &t.account)
 	return t, nil

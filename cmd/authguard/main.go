@@ -33,6 +33,7 @@ type commandLine struct {
 	Serve    serveCmd     `cmd:"" help:"Serve the login page, the API and the administration."`
 	Captcha  captchaCmd   `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
 	Attacks  attacksCmd   `cmd:"" help:"Look at past and running attacks, and reset the accounts that were lost in them."`
+	Policy   policyCmd    `cmd:"" help:"Look at what the limits do, and have them enforced or only watch."`
 	User     userCmd      `cmd:"" help:"Add, change and list accounts."`
 	Token    tokenCmd     `cmd:"" help:"Make and revoke tokens for the decision API."`
 	Allow    listCmd      `cmd:"" help:"Lift the limits of an address or range, or of those in a file."`

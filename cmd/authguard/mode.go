@@ -130,7 +130,7 @@ func (m *mode) switched(one captchamode.Switch) {
 		return
 	}
 	m.bus.Switched(events.ModeSwitch{
-		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Attacked: one.Level != captchamode.Calm,
+		At: one.At, Realm: m.realm, From: one.Was(), To: one.Now(), Would: one.Would(), Attacked: one.Level != captchamode.Calm,
 		Cause: string(one.Cause), Who: one.Force.Who, Why: one.Force.Why,
 		Pressure: float64(one.Pressure), Threshold: one.Threshold, Until: one.Force.Until,
 	})
@@ -147,7 +147,7 @@ func (m *mode) start(ctx context.Context, shared *shared, group *background.Grou
 
 func (m *mode) reload(c config.Config) error {
 	return errors.Join(
-		m.SetConfig(c.Site.Mode), m.work[0].SetWork(int64(c.Challenge.PowCost)), m.work[1].SetWork(int64(c.Challenge.PowCost)),
+		m.work[0].SetWork(int64(c.Challenge.PowCost)), m.work[1].SetWork(int64(c.Challenge.PowCost)),
 		m.remote.Set(remoteConfig(c)), m.challenges.Set(preferred(c), c.Challenge.TTL),
 	)
 }

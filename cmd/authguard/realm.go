@@ -18,6 +18,7 @@ import (
 	"authguard/internal/background"
 	"authguard/internal/config"
 	"authguard/internal/control"
+	"authguard/internal/policy"
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
@@ -47,8 +48,10 @@ type realm struct {
 	api     web.API
 	look    *web.Look
 	access  atomic.Pointer[access.Rules] // of forward-auth
-	hold    atomic.Int64                 // nanoseconds for which an attempt may be held
-	door    http.Handler                 // on the public listener
+	written atomic.Pointer[written]      // of its policy
+	said    atomic.Pointer[[]policy.Word]
+	hold    atomic.Int64 // nanoseconds for which an attempt may be held
+	door    http.Handler // on the public listener
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
@@ -75,6 +78,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if r.guard, err = r.newGuard(ctx, name, c.Policy()); err != nil {
 		return nil, err
 	}
+	r.written.Store(writtenIn(c))
 	if err = r.openProxy(ctx); err != nil {
 		return nil, err
 	}
@@ -98,7 +102,7 @@ func (r *realm) openControl() (err error) {
 	}
 	r.control, err = open(control.Config{
 		Realm: r.name, Guard: r.guard, Others: r.others, Mode: r.mode.Mode, Lists: s.lists, Listings: s.listings, Accounts: r.people.accounts,
-		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
+		Sessions: r.people.sessions, Passes: r.people.passes, Tokens: s.issued, Factors: s.factors, DirectoryOf: r.directoryOf, Audit: s.watch.audit, Attacks: s.watch.attacks, Alerts: s.watch.alerts, Tops: s.watch.tops, Words: s.words, Ledger: s.watch.ledger, Written: func() policy.Written { return r.written.Load().Written }, Enact: r.enact, Changes: s.storage.changes, Nodes: s.counting.shared != nil,
 		Named: s.named, Direct: func() []netip.Prefix { return *s.proxies.Load() }, Warn: s.warnings, Now: s.storage.clock.Now, Log: r.log, Elsewhere: r.people.elsewhere(),
 		Source: r.people.source, App: r.inApp,
 	})
@@ -106,7 +110,7 @@ func (r *realm) openControl() (err error) {
 }
 
 // newGuard returns a guard that counts under a name.
-func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) (*guard.Guard, error) {
+func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) (*guard.Guard, error) {
 	on, counting := r.site.storage, r.site.counting
 	keys, err := r.cookieKeys()
 	if err != nil {
@@ -117,7 +121,7 @@ func (r *realm) newGuard(ctx context.Context, name string, policy guard.Policy) 
 		return nil, err
 	}
 	g, err := guard.New(guard.Config{
-		Now: on.clock.Now, Policy: policy, Secret: on.keys.Counters, Realm: name, Store: counting.store, Places: counting.places.Record,
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.store, Places: counting.places.Record,
 		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
@@ -179,6 +183,7 @@ func (r *realm) start(ctx context.Context) {
 		r.running.Start(r.people.health.Run)
 	}
 	r.running.Start(r.control.RunLists)
+	r.running.Start(r.control.RunPolicy)
 }
 
 // stop ends what start began, and what hears of other nodes. What the mode has learned
@@ -208,12 +213,53 @@ func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // reload puts a configuration that was found good in force, as far as that needs
 // no restart.
 func (r *realm) reload(c config.Config) error {
-	policy := c.Policy()
-	policy.Places = r.guard.Policy().Places // their store was made with them
-	err := errors.Join(r.guard.SetPolicy(policy), r.mode.reload(c), r.dress(c))
+	err := errors.Join(r.mode.reload(c), r.dress(c))
 	r.guard.SetHeld(c.Limits.Held, c.Limits.HeldPerAddress)
 	r.adopt(c)
-	return errors.Join(err, r.setProxy(context.Background()))
+	err = errors.Join(err, r.setProxy(context.Background()))
+	return errors.Join(err, r.control.EnactPolicy())
+}
+
+// A written is a realm's policy as the configuration has it.
+type written struct {
+	policy.Written
+	routes map[string]guard.Policy // of those that count for themselves
+}
+
+func writtenIn(c config.Config) *written {
+	w := &written{policy.Written{Policy: c.Policy(), Mode: c.Site.Mode, Enforce: c.Enforce}, map[string]guard.Policy{}}
+	for _, one := range c.Proxy.Guarded() {
+		w.routes[one.Name] = c.PolicyOf(one)
+	}
+	return w
+}
+
+// enact puts the policy in force, with what administrators said of it.
+func (r *realm) enact(words []policy.Word) error {
+	w := r.written.Load()
+	r.said.Store(&words)
+	p, mode, err := w.With(words)
+	p.Places = r.guard.Policy().Places // their store was made with them
+	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode))
+	if guards := r.routes.Load(); guards != nil {
+		for name, g := range *guards {
+			own := r.switched(w.routes[name])
+			own.Places = g.Policy().Places
+			err = errors.Join(err, g.SetPolicy(own))
+		}
+	}
+	return err
+}
+
+// switched is a route's policy with what administrators said of the realm's.
+func (r *realm) switched(p guard.Policy) guard.Policy {
+	words := r.said.Load()
+	if words == nil {
+		return p // none was read yet
+	}
+	of := policy.Written{Policy: p, Enforce: r.written.Load().Enforce}
+	p, _, _ = of.With(of.Enforceable(*words))
+	return p
 }
 
 // adopt takes over what cannot fail.
@@ -222,6 +268,7 @@ func (r *realm) adopt(c config.Config) {
 	rules, _ := access.Compile(c.Access) // which was checked
 	r.access.Store(&rules)
 	r.config = c
+	r.written.Store(writtenIn(c))
 }
 
 // tokensOf are a realm's tokens in its configuration.

@@ -21,6 +21,7 @@ import (
 	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passwords"
+	"authguard/internal/policy"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -45,6 +46,7 @@ type site struct {
 	health   *database.Health // whether sessions can be written
 	lists    *guard.Lists
 	listings *lists.Table
+	words    *policy.Table
 	named    *lists.Files
 	proxies  atomic.Pointer[[]netip.Prefix] // all that are configured
 	tokens   web.Tokens                     // of the decision API
@@ -100,6 +102,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	}
 	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
 	s.listings = lists.New(s.storage.db)
+	s.words = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
 	s.named.Configure(s.loaded.Sources())
 	s.trust(s.loaded)

@@ -35,6 +35,7 @@ func (s *site) tidy(ctx context.Context) {
 		{"alerts", s.watch.alerts.Purge},
 		{"lists about to expire", s.expiring},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
+		{"whom limits met", s.watch.ledger.Purge},
 		{"sessions", s.main().people.sessions.Purge},
 		{"passes", s.main().people.passes.Purge},
 		{"notices", func(ctx context.Context) (int64, error) {

@@ -14,6 +14,7 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/events"
+	"authguard/internal/policy"
 )
 
 // A watch is everything that is told what happens: the log, the audit log, the
@@ -24,6 +25,7 @@ type watch struct {
 	alerts  *alerts.Alerter
 	attacks *attacks.Recorder
 	tops    *control.Tops
+	ledger  *policy.Ledger
 	metrics *control.Metrics
 	statsd  *control.StatsD
 	traces  *control.Traces
@@ -35,7 +37,7 @@ type watch struct {
 
 // openWatch makes a watch. attacked reports whether the detector of a realm says so.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch, err error) {
-	w = &watch{tops: new(control.Tops), metrics: control.NewMetrics(), log: log}
+	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(), log: log}
 	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked, Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
@@ -46,7 +48,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.OneIn, runs(), log); err != nil {
 		return nil, err
 	}
-	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.metrics, w.statsd)
+	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger, w.metrics, w.statsd)
 	return w, w.reload(loaded)
 }
 
@@ -75,6 +77,7 @@ func (w *watch) start(group *background.Group) {
 	group.Start(w.alerts.Run)
 	group.Start(w.audit.Run)
 	group.Start(w.attacks.Run)
+	group.Start(w.ledger.Run)
 	group.Start(w.statsd.Run)
 	group.Start(w.bus.Run)
 }

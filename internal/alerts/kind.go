@@ -27,6 +27,11 @@ const (
 	SteadyPressure    Kind = "steady-pressure"
 	EventLimit        Kind = "event-limit"
 	EventQuiet        Kind = "event-quiet"
+	ModeWatched       Kind = "captcha-mode-watched"
+	AddressWatched    Kind = "address-watched"
+	// Of the policy; whoever switches it raises them.
+	PolicyWatched  Kind = "policy-watched"
+	PolicyEnforced Kind = "policy-enforced"
 )
 
 // The kinds that package control raises: somebody can sign in at the administration who
@@ -55,6 +60,8 @@ var titles = map[Kind]string{
 	FewerFailures:       "As many logins fail as usual again",
 	EventLimit:          "A limit on events was reached",
 	EventQuiet:          "A limit on events is quiet again",
+	ModeWatched:         "CAPTCHA mode would be on, and only watches",
+	AddressWatched:      "Addresses would be refused, and the limit only watches",
 	AdministratorAdded:  "There is another administrator",
 	SecondFactorRemoved: "An administrator's second factor was removed",
 	RecoveryCodeUsed:    "An administrator signed in with a recovery code",
@@ -76,7 +83,7 @@ func (k Kind) important() bool {
 // got in, or was let in for good, and what nobody can log in without.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back",
+		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back",
 	}, k)
 }
 

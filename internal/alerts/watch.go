@@ -44,7 +44,9 @@ func newWatcher(kept func() string, raise func(at time.Time, kind Kind, body str
 
 func (w *watcher) event(e *guard.Event) {
 	if e.Limited != "" {
-		w.limit(e)
+		if e.Edge != guard.Met {
+			w.limit(e)
+		}
 		return
 	}
 	ending := events.EndingOf(e)
@@ -55,7 +57,7 @@ func (w *watcher) event(e *guard.Event) {
 	if underAttack(e) {
 		w.account(e)
 	}
-	if refused(e) {
+	if refused(e, e.Action != guard.Refuse) {
 		w.address(e)
 	}
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
@@ -116,10 +118,10 @@ func (w *watcher) account(e *guard.Event) {
 }
 
 // refused reports whether the event was refused for what its address, or the network
-// around it, has failed.
-func refused(e *guard.Event) bool {
-	return e.Action == guard.Refuse && !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
-		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Then == guard.Refuse && !r.Monitored
+// around it, has failed; or would have been, by a limit that only watches.
+func refused(e *guard.Event, watched bool) bool {
+	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
+		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Then == guard.Refuse && r.Monitored == watched
 	})
 }
 
@@ -128,6 +130,9 @@ func (w *watcher) address(e *guard.Event) {
 	name, many := "address\n"+events.AddressText(e.Address), "address\n"
 	switch {
 	case w.told(name, e.At):
+	case w.room(e.At) && e.Action != guard.Refuse:
+		w.attacked[name] = e.At
+		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
 	case w.room(e.At):
 		w.attacked[name] = e.At
 		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s: everybody there but known places is refused until its failures are old enough. "+
@@ -189,6 +194,10 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 		w.raise(s.At, SteadyPressure, fmt.Sprintf("%.4g failures per minute, threshold %.4g. There have been half as many as the threshold or more "+
 			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
 			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", s.Pressure, s.Threshold))
+		return
+	}
+	if s.Would == events.ModeOn {
+		w.raise(s.At, ModeWatched, modeText(s)+"\nNobody is asked for anything: the policy says so (authguard policy)")
 		return
 	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn

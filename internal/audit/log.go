@@ -95,6 +95,9 @@ func (l *Log) Handle(list []guard.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range list {
+		if list[i].Edge == guard.Met {
+			continue // the edges are on record
+		}
 		if list[i].Limited != "" {
 			l.limit(&list[i])
 		} else if ending := events.EndingOf(&list[i]); ending != events.Undecided {

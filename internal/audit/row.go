@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"authguard/guard"
@@ -55,7 +54,7 @@ type likeness struct {
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
 		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
-		reasons: strings.Join(e.Reasons.Codes(), ","), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed,
+		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed,
 	}
 }
 
@@ -123,6 +122,9 @@ func (l likeness) detail() string {
 
 func switchRow(s events.ModeSwitch) Row {
 	detail := fmt.Sprintf("from %s; %.4g failures per minute, threshold %.4g", s.From, s.Pressure, s.Threshold)
+	if s.Would != "" {
+		detail += "; would be " + s.Would + ", and only watches"
+	}
 	if s.Why != "" {
 		detail += "; " + events.Escape(s.Why)
 	}

@@ -34,6 +34,9 @@ const (
 // Mode names the override of a realm's CAPTCHA mode.
 func Mode(realm string) string { return "mode/" + realm }
 
+// Policy names what was said of the policy of a realm.
+func Policy(realm string) string { return "policy/" + realm }
+
 // Bump announces a change. Call it last in the transaction that makes the
 // change: other changes of the same thing wait until that ends.
 func Bump(ctx context.Context, tx *sql.Tx, name string) error {

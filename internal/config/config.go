@@ -65,6 +65,9 @@ type Config struct {
 
 	Accounts  Accounts
 	Passwords Passwords
+	// Enforce is whether the policy is enforced; false: all of Limits, Events, Lists and
+	// Site is only watched. Administrators can say otherwise in the running server.
+	Enforce   bool      `reload:"live"`
 	Limits    Limits    `reload:"live"`
 	Site      Site      `reload:"live"`
 	Challenge Challenge `reload:"live"`
@@ -368,6 +371,7 @@ func Default() Config {
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
 		Passwords:     Passwords{Cost: 12, Queue: 256, Wait: 3 * time.Second},
+		Enforce:       true,
 		Limits: Limits{
 			PairDelay: policy.PairDelay,
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, PrivilegedPair: policy.PrivilegedPair,

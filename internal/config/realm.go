@@ -39,6 +39,7 @@ type Realm struct {
 	Session   Session
 	Access    []access.Rule `reload:"live"`
 	Accounts  Accounts
+	Enforce   bool      `reload:"live"`
 	Limits    Limits    `reload:"live"`
 	Site      Site      `reload:"live"`
 	Challenge Challenge `reload:"live"`
@@ -51,7 +52,7 @@ type Realm struct {
 // In is the settings as they are in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
-	c.Session, c.Access = r.Session, r.Access
+	c.Session, c.Access, c.Enforce = r.Session, r.Access, r.Enforce
 	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
@@ -70,7 +71,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Enforce: c.Enforce, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
 }
 
 // A postponed list of realms is read when all else is known.

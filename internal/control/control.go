@@ -26,6 +26,7 @@ import (
 	"authguard/internal/factors"
 	"authguard/internal/lists"
 	"authguard/internal/passes"
+	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 )
@@ -76,6 +77,14 @@ type Config struct {
 	App func(ctx context.Context) (bool, error)
 	// Tops is also a sink of the event bus.
 	Tops *Tops
+	// Words are what was said of the policy, and Ledger, also a sink of the event bus, is
+	// what it did; both of all realms.
+	Words  *policy.Table
+	Ledger *policy.Ledger
+	// Written is the policy as the configuration has it, and Enact puts it in force with
+	// these words. Nil: the guard's and the mode's as they are now, and both of them.
+	Written func() policy.Written
+	Enact   func(words []policy.Word) error
 	// Nodes reports whether other nodes serve the same site.
 	Nodes bool
 	// Changes has the lists, account names and tokens read again when another node has
@@ -99,6 +108,7 @@ type Control struct {
 	reading *sync.Mutex
 	closed  func()
 	told    listsTold
+	said    said
 
 	glance sync.Mutex
 	seen   Overview // by Glance
@@ -136,6 +146,7 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 	for name, missing := range map[string]bool{
 		"Guard": c.Guard == nil, "Mode": c.Mode == nil, "Lists": c.Lists == nil, "Listings": c.Listings == nil, "Accounts": c.Accounts == nil,
 		"Sessions": c.Sessions == nil, "Passes": c.Passes == nil, "Tokens": c.Tokens == nil, "Factors": c.Factors == nil, "DirectoryOf": c.DirectoryOf == nil, "Audit": c.Audit == nil, "Attacks": c.Attacks == nil, "Alerts": c.Alerts == nil, "Tops": c.Tops == nil, "Changes": c.Changes == nil,
+		"Words": c.Words == nil, "Ledger": c.Ledger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("control: %s: must be set", name))
@@ -155,7 +166,22 @@ func newControl(c Config, reading *sync.Mutex) (*Control, error) {
 		c.Log = slog.Default()
 	}
 	c.Tops.watch(c.Realm, c.Mode.Minutes)
-	return &Control{config: c, reading: reading, closed: c.Changes.On(changes.Accounts, c.Accounts.Refresh)}, nil
+	if c.Written == nil {
+		c.Written, c.Enact = enactHere(c)
+	}
+	control := &Control{config: c, reading: reading}
+	accounts, words := c.Changes.On(changes.Accounts, c.Accounts.Refresh), c.Changes.On(changes.Policy(c.Realm), control.ReadPolicy)
+	control.closed = func() { accounts(); words() }
+	return control, nil
+}
+
+// enactHere puts the policy in force in the one guard and the mode.
+func enactHere(c Config) (func() policy.Written, func([]policy.Word) error) {
+	written := policy.Written{Policy: c.Guard.Policy(), Mode: c.Mode.Config(), Enforce: true}
+	return func() policy.Written { return written }, func(words []policy.Word) error {
+		p, mode, err := written.With(words)
+		return errors.Join(err, c.Guard.SetPolicy(p), c.Mode.SetConfig(mode))
+	}
 }
 
 const recordWithin = 10 * time.Second // how long writing the audit log may take

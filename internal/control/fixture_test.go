@@ -22,6 +22,7 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
+	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/internal/world"
@@ -43,6 +44,7 @@ type desk struct {
 	attacks  *attacks.Recorder
 	passes   *passes.Table
 	tops     *control.Tops
+	ledger   *policy.Ledger
 	changes  *changes.Watcher
 	config   control.Config
 }
@@ -74,6 +76,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.sessions, err = sessions.New(sessions.Config{DB: d.db, Now: d.w.Clock.Now})
 	must(err)
 	d.passes = passes.New(d.db, d.w.Clock.Now)
+	d.ledger = policy.NewLedger(d.db, d.w.Clock.Now, quiet)
 	d.audit, d.listings = audit.New(d.db, audit.Config{Logger: quiet}), lists.New(d.db)
 	d.changes, err = changes.New(changes.Config{DB: d.db, Now: d.w.Clock.Now, Log: quiet})
 	must(err)
@@ -84,7 +87,7 @@ func newDeskWith(t *testing.T, db *sql.DB, change func(*control.Config)) *desk {
 	d.attacks = attacks.New(attacks.Config{DB: d.db, Secret: []byte("secret"), Now: d.w.Clock.Now, Log: quiet})
 	d.config = control.Config{
 		Guard: d.w.Guard, Mode: d.w.Mode, Lists: d.w.Lists, Listings: d.listings, Accounts: d.accounts,
-		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Changes: d.changes,
+		Sessions: d.sessions, Passes: d.passes, Tokens: tokens.New(d.db), Factors: second, DirectoryOf: d.directoryOf, Audit: d.audit, Attacks: d.attacks, Alerts: told, Tops: d.tops, Words: policy.NewTable(d.db), Ledger: d.ledger, Changes: d.changes,
 		Direct: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("172.16.0.0/16")} },
 		Now:    d.w.Clock.Now, Log: quiet,
 	}

@@ -166,6 +166,7 @@ func (c *Control) warnings(now time.Time) []Warning {
 				". Changes made since then are not in force. The log says what is wrong.",
 		})
 	}
+	all = append(all, c.policyWarning()...)
 	if c.config.Warn != nil {
 		all = append(all, c.config.Warn()...)
 	}

@@ -75,6 +75,7 @@ type ModeSwitch struct {
 	At       time.Time
 	Realm    string // whose mode it is
 	From, To string // what the site does: ModeOff, ModeSlow or ModeOn
+	Would    string // what it would do, where the mode only watches; else empty
 	// Attacked is what the detector thinks after the switch, whatever a person
 	// says: more logins fail than usual.
 	Attacked bool

@@ -38,7 +38,10 @@ func NewLog(logger *slog.Logger) *Log { return &Log{logger: logger, seen: map[st
 // Handle writes the events' lines, as many as the ceilings allow.
 func (l *Log) Handle(batch []guard.Event) {
 	for i := range batch {
-		if batch[i].Limited != "" {
+		switch {
+		case batch[i].Edge == guard.Met:
+			continue // the edges tell of it
+		case batch[i].Limited != "":
 			l.limit(&batch[i])
 			continue
 		}
@@ -66,6 +69,9 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 	}
 	if !s.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", s.Until))
+	}
+	if s.Would != "" {
+		attrs = append(attrs, slog.String("would", s.Would))
 	}
 	attrs = append(attrs, realmAttr(s.Realm)...)
 	l.record(s.At, slog.LevelWarn, "captcha mode switched", attrs...)
@@ -107,7 +113,7 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 	}, realmAttr(e.Realm)...)
 	attrs = append(attrs,
 		slog.String("account", Escape(e.Account)),
-		slog.String("reasons", strings.Join(e.Reasons.Codes(), ",")),
+		slog.String("reasons", Codes(e.Reasons)),
 		slog.Bool("privileged", e.Privileged),
 		slog.Int("account_failures", e.AccountFailures),
 	)
@@ -138,6 +144,23 @@ func (l *Log) limit(e *guard.Event) {
 		slog.String("limit", LimitText(e)), slog.Int("beyond", e.Count),
 	)
 	l.record(e.At, slog.LevelWarn, msg, attrs...)
+}
+
+// Codes are the codes of reasons, separated by commas, each with the limit that it is
+// about: "limit:account:5/24h,captcha-mode:monitored".
+func Codes(reasons guard.Reasons) string {
+	all := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		code, monitored := strings.CutSuffix(r.Code(), ":monitored")
+		if r.Limit != nil && r.Limit.Failures > 0 {
+			code += fmt.Sprintf(":%d/%s", r.Limit.Failures, duration.Format(r.Limit.Window))
+		}
+		if monitored {
+			code += ":monitored"
+		}
+		all = append(all, code)
+	}
+	return strings.Join(all, ",")
 }
 
 // LimitText is the limit that an edge is about, as it stands in the configuration.

@@ -51,6 +51,8 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/series", a.series)
 	add(http.MethodGet, "/mode", a.mode)
 	add(http.MethodPut, "/mode", asking(a.setMode))
+	add(http.MethodGet, "/policy", a.policy)
+	add(http.MethodPut, "/policy", asking(a.setPolicy))
 	add(http.MethodGet, "/explain", a.explain)
 	add(http.MethodGet, "/lookup", a.lookUpAll)
 	add(http.MethodPost, "/unlock", asking(a.unlock))
@@ -318,7 +320,7 @@ func asked(status int, detail string) web.Problem {
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.
-var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors): `)
+var packagePrefix = regexp.MustCompile(`\b(accounts|alerts|control|guard|lists|passes|captchamode|audit|sessions|passwords|database|tokens|factors|policy): `)
 
 // words is an error's text without its package names and on one line.
 func words(err error) string {

@@ -29,6 +29,7 @@ import (
 	"authguard/internal/lists"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
+	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/internal/world"
@@ -46,6 +47,7 @@ type office struct {
 	listings *lists.Table
 	factors  *factors.Table
 	tops     *control.Tops
+	ledger   *policy.Ledger
 	alerts   *alerts.Alerter
 	told     bell
 	attacks  *attacks.Recorder
@@ -110,6 +112,7 @@ func newOffice(t *testing.T) *office {
 	must(err)
 	record := audit.New(o.db, audit.Config{Logger: quiet})
 	o.listings = lists.New(o.db)
+	o.ledger = policy.NewLedger(o.db, o.Clock.Now, quiet)
 	watcher, err := changes.New(changes.Config{DB: o.db, Now: o.Clock.Now, Log: quiet})
 	must(err)
 	o.alerts, err = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: o.db, Alone: true, Now: o.Clock.Now}, slog.New(&o.told))
@@ -118,7 +121,7 @@ func newOffice(t *testing.T) *office {
 	o.attacks = attacks.New(attacks.Config{DB: o.db, Secret: []byte("secret"), Now: o.Clock.Now, Log: quiet})
 	o.config = control.Config{
 		Guard: o.Guard, Mode: o.Mode, Lists: o.Lists, Listings: o.listings, Accounts: o.accounts,
-		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Changes: watcher, Now: o.Clock.Now, Log: quiet,
+		Sessions: store, Passes: passes.New(o.db, o.Clock.Now), Tokens: tokens.New(o.db), Factors: o.factors, DirectoryOf: o.directoryOf, Audit: record, Attacks: o.attacks, Alerts: o.alerts, Tops: o.tops, Words: policy.NewTable(o.db), Ledger: o.ledger, Changes: watcher, Now: o.Clock.Now, Log: quiet,
 	}
 	o.control, err = control.New(o.config)
 	must(err)

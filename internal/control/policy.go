@@ -1,0 +1,432 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/alerts"
+	"authguard/internal/audit"
+	"authguard/internal/background"
+	"authguard/internal/duration"
+	"authguard/internal/policy"
+)
+
+// MaxPolicyWord is the longest that a word on the policy can hold by the clock; without a
+// time it holds until it is taken back.
+const MaxPolicyWord = 366 * 24 * time.Hour
+
+// What a ladder can be switched to.
+const (
+	ToWatch   = "watch"
+	ToEnforce = "enforce"
+	ToFile    = "file" // back to what the configuration says
+)
+
+// said is what is known of the words on a realm's policy.
+type said struct {
+	mu    sync.Mutex
+	words []policy.Word // as they were read last
+	ended int           // of those had run out when they were last put in force
+	told  string        // what was last wrong with them
+}
+
+// A Policy is what is in force, what was said of it, and what it did. Its JSON is the
+// answer of GET /api/policy.
+type Policy struct {
+	Now time.Time `json:"now"`
+	// Enforce is whether the whole is enforced, and Written what the configuration says
+	// of it. A ladder may say otherwise.
+	Enforce bool          `json:"enforce"`
+	Written bool          `json:"enforce_in_configuration"`
+	Words   []policy.Word `json:"words"`
+	// Watched are the ladders of which everything only watches.
+	Watched []string `json:"watched"`
+	Ladders []Ladder `json:"ladders"`
+	// Mode is CAPTCHA mode as it is, and Numbers those that it goes by.
+	Mode    captchamode.State `json:"mode"`
+	Numbers ModeNumbers       `json:"mode_numbers"`
+}
+
+// ModeNumbers are the settings that the mode's threshold follows.
+type ModeNumbers struct {
+	Factor  float64 `json:"factor"`
+	Floor   int     `json:"floor"`
+	Ceiling int     `json:"ceiling"`
+}
+
+// A Ladder is one of guard.Policy.Ladders.
+type Ladder struct {
+	Name  string       `json:"name"`
+	Word  *policy.Word `json:"word,omitempty"` // that was said of it; nil: the configuration's holds
+	Rungs []Rung       `json:"limits"`
+}
+
+// A Rung is one limit and what it did in the last day.
+type Rung struct {
+	Limit    string `json:"limit"` // as one writes it in the configuration; for what is no count, in words
+	Failures int    `json:"failures,omitempty"`
+	Window   int    `json:"window_seconds,omitempty"`
+	Then     string `json:"then"`
+	By       string `json:"by,omitempty"` // what an event's counts for
+	Watched  bool   `json:"watched"`
+	// Gone: it is in force no more, or it is a route's own.
+	Gone bool `json:"gone,omitempty"`
+	// Code is its reason in the audit log, without what follows for one that watched.
+	Code    string     `json:"code,omitempty"`
+	Stopped policy.Met `json:"stopped"`
+	Would   policy.Met `json:"would_have_stopped"`
+}
+
+// Watches reports whether everything on the ladder only watches.
+func (l Ladder) Watches() bool {
+	return !slices.ContainsFunc(l.Rungs, func(r Rung) bool { return !r.Watched && !r.Gone })
+}
+
+// Policy is what is in force and what it did.
+func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
+	now, written, words := c.config.Now(), c.config.Written(), c.words()
+	in, mode, _ := written.With(written.Enforceable(words))
+	day, err := c.config.Ledger.LastDay(ctx, c.config.Realm)
+	if err != nil {
+		return p, err
+	}
+	p = Policy{
+		Now: now, Enforce: written.Enforced(words), Written: written.Enforce, Words: append([]policy.Word{}, words...), Watched: []string{},
+		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.Factor, mode.Floor, mode.Ceiling},
+	}
+	for _, name := range in.Ladders() {
+		l := Ladder{Name: name, Rungs: rungsOf(in, mode, name)}
+		if i := slices.IndexFunc(words, func(w policy.Word) bool { return w.Ladder == name }); i >= 0 {
+			l.Word = &words[i]
+		}
+		for i := range l.Rungs {
+			l.Rungs[i].take(day, name)
+		}
+		if l.Watches() {
+			p.Watched = append(p.Watched, name)
+		}
+		p.Ladders = append(p.Ladders, l)
+	}
+	p.former(day)
+	return p, nil
+}
+
+// take moves what a rung did from the day to the rung.
+func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
+	key := policy.Rung{Ladder: ladder, Text: r.key()}
+	r.Stopped = day[key]
+	delete(day, key)
+	key.Watched = true
+	r.Would = day[key]
+	delete(day, key)
+}
+
+// key is a rung's text in the ledger.
+func (r *Rung) key() string {
+	if r.Failures == 0 && r.Window == 0 && r.Code == "" {
+		return ""
+	}
+	return r.Limit
+}
+
+// former adds what limits did that are in force no more, or are a route's own.
+func (p *Policy) former(day map[policy.Rung]policy.Met) {
+	byName := func(a, b policy.Rung) int {
+		return cmp.Or(strings.Compare(a.Ladder, b.Ladder), strings.Compare(a.Text, b.Text))
+	}
+	for _, key := range slices.SortedFunc(keysOf(day), byName) {
+		i := slices.IndexFunc(p.Ladders, func(l Ladder) bool { return l.Name == key.Ladder })
+		if i < 0 {
+			i, p.Ladders = len(p.Ladders), append(p.Ladders, Ladder{Name: key.Ladder})
+		}
+		l := &p.Ladders[i]
+		j := slices.IndexFunc(l.Rungs, func(r Rung) bool { return r.Gone && r.Limit == key.Text })
+		if j < 0 {
+			j, l.Rungs = len(l.Rungs), append(l.Rungs, Rung{Limit: key.Text, Gone: true, Code: codeOf(key.Ladder, key.Text)})
+		}
+		if key.Watched {
+			l.Rungs[j].Would = day[key]
+		} else {
+			l.Rungs[j].Stopped = day[key]
+		}
+	}
+}
+
+func keysOf[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// rungsOf are the limits of a ladder.
+func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung) {
+	switch ladder {
+	case guard.PairDelayLadder:
+		d := p.PairDelay
+		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: "wait", Watched: d.Monitor}}
+	case guard.SprayLadder:
+		return []Rung{{Limit: fmt.Sprintf("one password wrong at %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
+	case guard.ModeLadder:
+		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
+		if p.SiteSlow > 0 {
+			all = append(all, Rung{Limit: policy.TextSlow, Then: "wait", Watched: mode.Monitor, Code: "site-slow"})
+		}
+		return all
+	}
+	limits := map[string][]guard.Limit{
+		"pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.PrivilegedPair, "site": p.Site,
+	}[ladder]
+	if name, is := strings.CutPrefix(ladder, "event:"); is {
+		for _, l := range p.Events[name] {
+			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count, Window: l.Window, Then: l.Then}})
+			all = append(all, Rung{
+				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Then.String(), By: l.By.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+			})
+		}
+		return all
+	}
+	if name, is := strings.CutPrefix(ladder, "list:"); is {
+		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
+		if l.Verdict == guard.Blocked {
+			return []Rung{{Limit: policy.TextBlock, Then: "refuse", Watched: l.Monitor, Code: "blocked:" + name}}
+		}
+		limits = l.Limits
+	}
+	for _, l := range limits {
+		text := policy.LimitText(l)
+		all = append(all, Rung{
+			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Then.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+		})
+	}
+	return all
+}
+
+// codeOf is the reason that the audit log has of a limit.
+func codeOf(ladder, text string) string {
+	limit, _, _ := strings.Cut(text, " ")
+	switch {
+	case strings.HasPrefix(ladder, "event:"):
+		return ""
+	case limit == "0":
+		return ladder
+	case strings.HasPrefix(ladder, "list:"):
+		return ladder + ":" + limit
+	}
+	return "limit:" + ladder + ":" + limit
+}
+
+// SwitchPolicy has a ladder, or policy.Whole, enforced or only watched from now on,
+// whatever the configuration says, or leaves it to that again. For 0 it holds until it is
+// taken back. ErrAsked for what makes no sense, such as a limit that could never be
+// reached if it were enforced (R8).
+func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold time.Duration, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	ladder = cmp.Or(ladder, policy.Whole)
+	written, before := c.config.Written(), c.words()
+	if ladders := written.Policy.Ladders(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
+		return fmt.Errorf("%w: the policy has no %.60q; there are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
+	}
+	switch {
+	case why == noReason:
+		return fmt.Errorf("%w: say why: whoever finds it switched later needs to know", ErrAsked)
+	case to != ToWatch && to != ToEnforce && to != ToFile:
+		return fmt.Errorf("%w: say watch, enforce or file, not %.20q", ErrAsked, to)
+	case hold < 0 || hold > MaxPolicyWord:
+		return fmt.Errorf("%w: at most %s, such as 7d; without a time it holds until somebody takes it back", ErrAsked, duration.Format(MaxPolicyWord))
+	}
+	now := c.config.Now()
+	word := policy.Word{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
+	if hold > 0 {
+		word.Until = now.Add(hold)
+	}
+	if err := c.say(ctx, written, before, word, to == ToFile); err != nil {
+		return err
+	}
+	if err := c.ReadPolicy(ctx); err != nil {
+		return err
+	}
+	detail := ladder + ": " + why
+	if hold > 0 && to != ToFile {
+		detail = fmt.Sprintf("%s for %s: %s", ladder, duration.Format(hold), why)
+	}
+	c.tellPolicy(written, before, word)
+	return c.record(ctx, audit.Action{Who: who, What: "policy-" + to, Detail: detail})
+}
+
+// say keeps a word, or ends the one on its ladder.
+func (c *Control) say(ctx context.Context, written policy.Written, before []policy.Word, word policy.Word, back bool) error {
+	if back {
+		was, err := c.config.Words.TakeBack(ctx, c.config.Realm, word.Ladder)
+		if err == nil && !was {
+			err = fmt.Errorf("%w: it is as the configuration says already", ErrAsked)
+		}
+		return err
+	}
+	after := append(slices.DeleteFunc(slices.Clone(before), func(w policy.Word) bool { return w.Ladder == word.Ladder }), word)
+	if _, _, err := written.With(after); err != nil {
+		return fmt.Errorf("%w: %w", ErrAsked, err)
+	}
+	return c.config.Words.Say(ctx, c.config.Realm, word)
+}
+
+// tellPolicy raises an alert for what is only watched from now on, or enforced again: a
+// thief of an administrator's session would begin with the first.
+func (c *Control) tellPolicy(written policy.Written, before []policy.Word, word policy.Word) {
+	were, are := watchedOf(written, before), watchedOf(written, c.words())
+	less := slices.DeleteFunc(slices.Clone(are), func(l string) bool { return slices.Contains(were, l) })
+	more := slices.DeleteFunc(slices.Clone(were), func(l string) bool { return slices.Contains(are, l) })
+	by := fmt.Sprintf("by %s: %s", alerts.Name(word.Who), alerts.Name(word.Why))
+	if len(less) > 0 {
+		if !word.Until.IsZero() {
+			by += "\nuntil " + word.Until.UTC().Format(time.RFC3339)
+		}
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "The policy is not enforced", "only watched from now on: "+strings.Join(less, ", ")+"\n"+by)
+	}
+	if len(more) > 0 {
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "The policy is enforced again", strings.Join(more, ", ")+"\n"+by)
+	}
+}
+
+// watchedOf are the ladders of which everything only watches.
+func watchedOf(written policy.Written, words []policy.Word) (all []string) {
+	p, mode, _ := written.With(written.Enforceable(words))
+	for _, name := range p.Ladders() {
+		if (Ladder{Rungs: rungsOf(p, mode, name)}).Watches() {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// words are those that hold now.
+func (c *Control) words() []policy.Word {
+	c.said.mu.Lock()
+	defer c.said.mu.Unlock()
+	return holding(c.said.words, c.config.Now())
+}
+
+func holding(words []policy.Word, now time.Time) []policy.Word {
+	return slices.DeleteFunc(slices.Clone(words), func(w policy.Word) bool { return !w.Until.IsZero() && !now.Before(w.Until) })
+}
+
+// ReadPolicy reads what was said of the policy and puts it in force. If the database is
+// away, what was read last holds.
+func (c *Control) ReadPolicy(ctx context.Context) error {
+	words, err := c.config.Words.Words(ctx, c.config.Realm)
+	if err != nil {
+		return err
+	}
+	c.said.mu.Lock()
+	c.said.words = words
+	c.said.mu.Unlock()
+	return c.EnactPolicy()
+}
+
+// EnactPolicy puts the configuration's policy in force with what was said of it.
+func (c *Control) EnactPolicy() error {
+	c.said.mu.Lock()
+	defer c.said.mu.Unlock()
+	words, written := holding(c.said.words, c.config.Now()), c.config.Written()
+	c.said.ended = len(c.said.words) - len(words)
+	_, _, err := written.With(words)
+	wrong := ""
+	if err != nil {
+		wrong = err.Error()
+	}
+	if wrong != "" && wrong != c.said.told {
+		c.config.Log.Error("what was switched to be enforced cannot be, and is as the configuration says", "error", err)
+	}
+	c.said.told = wrong
+	return c.config.Enact(written.Enforceable(words))
+}
+
+// RunPolicy ends words that have run out, until ctx ends.
+func (c *Control) RunPolicy(ctx context.Context) {
+	failing := false
+	background.Every(ctx, time.Second, func(ctx context.Context) {
+		err := c.EndWords(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			c.config.Log.Error("what was said of the policy has run out, and that could not be recorded yet", "error", err)
+		}
+		failing = err != nil
+	})
+}
+
+// EndWords puts in force that words have run out, at once; and then has it recorded, by
+// one of the nodes.
+func (c *Control) EndWords(ctx context.Context) error {
+	c.said.mu.Lock()
+	all, ended, now := slices.Clone(c.said.words), c.said.ended, c.config.Now()
+	c.said.mu.Unlock()
+	over := slices.DeleteFunc(slices.Clone(all), func(w policy.Word) bool { return w.Until.IsZero() || now.Before(w.Until) })
+	if len(over) == 0 {
+		return nil
+	}
+	var failed []error
+	if len(over) != ended {
+		failed = append(failed, c.EnactPolicy())
+	}
+	for _, w := range over {
+		before := append(c.words(), w)
+		first, err := c.config.Words.End(ctx, c.config.Realm, w)
+		if err == nil && first {
+			c.tellPolicy(c.config.Written(), before, policy.Word{Who: "authguard", Why: "the time that " + w.Who + " gave is over"})
+			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.Ladder + ": " + w.Why})
+		}
+		if err == nil {
+			err = c.ReadPolicy(ctx)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// policyWarning is for the overview: what an administrator, or the configuration, has set
+// to watch only.
+func (c *Control) policyWarning() []Warning {
+	written, words := c.config.Written(), c.words()
+	watched := watchedOf(written, words)
+	switch {
+	case len(watched) == 0:
+		return nil
+	case !written.Enforced(words):
+		text := "Everything is decided, recorded and shown, and nobody is stopped"
+		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
+			text = fmt.Sprintf("Only watched: %s", strings.Join(watched, ", "))
+		}
+		return []Warning{{Code: "policy-watched", Title: "The policy is not enforced", Text: text + saidOf(words) + ". The page Policy says what it would have done, and switches it."}}
+	}
+	return []Warning{{
+		Code: "policy-watched", Title: "A part of the policy is not enforced",
+		Text: "Only watched: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Policy says what it would have done, and switches it.",
+	}}
+}
+
+// saidOf says who set the policy to watch; empty if the configuration did.
+func saidOf(words []policy.Word) string {
+	for _, w := range words {
+		if !w.Enforce {
+			text := ", since " + w.Who + " said so"
+			if !w.Until.IsZero() {
+				text += ", until " + w.Until.UTC().Format("2006-01-02 15:04 MST")
+			}
+			return text
+		}
+	}
+	return ", as the configuration says"
+}

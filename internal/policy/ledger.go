@@ -1,0 +1,410 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"authguard/guard"
+	"authguard/internal/background"
+	"authguard/internal/duration"
+	"authguard/internal/events"
+	"authguard/internal/sqltx"
+)
+
+const (
+	// mostPairs is how many accounts at addresses a limit meets by name in an hour, on one
+	// node. Those beyond are counted together: a flood of invented names fills no table.
+	mostPairs = 300
+	// mostLater is how many of those may come in beside because they logged in later.
+	mostLater = 3000
+	// mostRecent is how many accounts at addresses are remembered to have been met.
+	mostRecent = 50_000
+	// flushEvery is how often the database is told.
+	flushEvery = 10 * time.Second
+	// laterFor is how long a login is looked for in the rows of other nodes.
+	laterFor = 3 * flushEvery
+	// flushWithin bounds one time.
+	flushWithin = 20 * time.Second
+	// Day is how long whom a limit met is known, to the hour.
+	Day = 24 * time.Hour
+)
+
+// A Rung is a limit as it stands in the configuration, by the ladder that it is on.
+type Rung struct {
+	Ladder string
+	Text   string // "5/24h challenge"; what it does, where the ladder has one limit
+	// Watched: what it would have done.
+	Watched bool
+}
+
+// What is in Text for what is no limit of a count.
+const (
+	TextCAPTCHA = "challenge"
+	TextSlow    = "wait"
+	TextBlock   = "block"
+)
+
+// Met is whom a limit met in the last day. Beyond the bound the numbers but Attempts are
+// lower bounds.
+type Met struct {
+	Attempts  int64 `json:"attempts"`
+	Accounts  int64 `json:"accounts"`
+	Addresses int64 `json:"addresses"`
+	// Later is how many of the accounts were logged in to afterwards, from where they were
+	// met.
+	Later int64 `json:"logged_in_later"`
+	More  bool  `json:"at_least,omitempty"` // the numbers are lower bounds
+	// People are the newest of those who logged in later.
+	People []Person `json:"people,omitempty"`
+}
+
+// A Person is an account at an address.
+type Person struct {
+	Account string `json:"account"`
+	Address string `json:"address"`
+}
+
+type person struct {
+	realm string
+	Person
+}
+
+type rowKey struct {
+	realm string
+	hour  int64
+	Rung
+	Person
+}
+
+type row struct {
+	first int64
+	count int64
+	later bool
+}
+
+// A Ledger is a sink of the event bus that counts whom the limits met: in memory for some
+// seconds, then in the database, where the nodes add up. It is safe for concurrent use.
+type Ledger struct {
+	db  *sql.DB
+	log *slog.Logger
+	now func() time.Time
+
+	flushing sync.Mutex
+
+	mu     sync.Mutex
+	open   map[rowKey]*row // what the database does not know
+	hour   int64           // that known and full are of
+	known  map[rowKey]bool // rows with a name
+	pairs  map[rungOf]int
+	later  map[rungOf]int
+	recent *lru.Cache[person, []Rung]
+	logins map[person]time.Time // whose rows may be other nodes'
+}
+
+type rungOf struct {
+	realm string
+	Rung
+}
+
+var _ events.Sink = (*Ledger)(nil)
+
+// NewLedger returns a ledger over a migrated database.
+func NewLedger(db *sql.DB, now func() time.Time, log *slog.Logger) *Ledger {
+	l := &Ledger{db: db, log: log, now: now, open: map[rowKey]*row{}, logins: map[person]time.Time{}}
+	l.recent, _ = lru.New[person, []Rung](mostRecent) // fails only for no size
+	l.begin(0)
+	return l
+}
+
+// begin begins an hour; the caller holds the lock.
+func (l *Ledger) begin(hour int64) {
+	l.hour, l.known, l.pairs, l.later = hour, map[rowKey]bool{}, map[rungOf]int{}, map[rungOf]int{}
+}
+
+// Handle counts events.
+func (l *Ledger) Handle(batch []guard.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range batch {
+		e := &batch[i]
+		ending := events.EndingOf(e)
+		if ending == events.Undecided && e.Edge != guard.Met {
+			continue
+		}
+		who := person{cmp.Or(e.Realm, guard.DefaultRealm), personOf(e)}
+		met := rungsOf(e)
+		for _, one := range met {
+			l.met(who, one, e.At)
+		}
+		if ending == events.Succeeded {
+			l.loggedIn(who, e)
+		}
+	}
+}
+
+// HandleSwitch does nothing.
+func (l *Ledger) HandleSwitch(events.ModeSwitch) {}
+
+// Tick does nothing: Run saves.
+func (l *Ledger) Tick(time.Time) {}
+
+// personOf is who an event is about, an IPv6 /64 being one address.
+func personOf(e *guard.Event) Person {
+	p := Person{Account: events.Escape(e.Account), Address: events.AddressText(e.Address)}
+	if e.Reasons.Has(guard.BadAccountName) {
+		p.Account = ""
+	}
+	if a := e.Address.Unmap().WithZone(""); a.Is6() {
+		p.Address = netip.PrefixFrom(a, 64).Masked().String()
+	}
+	return p
+}
+
+// rungsOf are the limits that stopped what an event tells of, or would have, each once.
+func rungsOf(e *guard.Event) (all []Rung) {
+	for _, r := range e.Reasons {
+		one := Rung{r.Ladder(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Then == guard.Alert}
+		if one.Ladder == "" || e.Settled && !r.Monitored || slices.Contains(all, one) {
+			continue
+		}
+		all = append(all, one)
+	}
+	if e.Settled && e.Outcome == guard.Insufficient {
+		all = append(all, Rung{Ladder: guard.SprayLadder})
+	}
+	return all
+}
+
+// TextOf is the limit that a reason is about, as a Rung has it.
+func TextOf(r guard.Reason) string {
+	switch {
+	case r.Limit != nil && r.Event != "":
+		return fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Then, r.Subject)
+	case r.Limit != nil:
+		return LimitText(*r.Limit)
+	case r.Cause == guard.ModeOn:
+		return TextCAPTCHA
+	case r.Cause == guard.SiteSlowed:
+		return TextSlow
+	case r.Cause == guard.BlockedByAdmin:
+		return TextBlock
+	}
+	return ""
+}
+
+// LimitText is a limit as it stands in the configuration, but for monitor.
+func LimitText(l guard.Limit) string {
+	if l.Failures == 0 {
+		return "0 " + l.Then.String()
+	}
+	return fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Then)
+}
+
+// met counts one; the caller holds the lock.
+func (l *Ledger) met(who person, one Rung, at time.Time) {
+	hour := at.Truncate(time.Hour).UnixMilli()
+	if hour > l.hour {
+		l.begin(hour)
+	}
+	key, of := rowKey{who.realm, hour, one, who.Person}, rungOf{who.realm, one}
+	if !l.known[key] {
+		if l.pairs[of] >= mostPairs {
+			key.Person = Person{}
+		} else {
+			l.known[key] = true
+			l.pairs[of]++
+		}
+	}
+	l.row(key, at).count++
+	if rungs, _ := l.recent.Get(who); !slices.Contains(rungs, one) {
+		l.recent.Add(who, append(slices.Clip(rungs), one))
+	}
+}
+
+func (l *Ledger) row(key rowKey, at time.Time) *row {
+	r := l.open[key]
+	if r == nil {
+		r = &row{first: at.UnixMilli()}
+		l.open[key] = r
+	}
+	return r
+}
+
+// loggedIn notes that an account was logged in to; the caller holds the lock. Rows that
+// this node knows of are noted here, and others in the database: only a stranger's, who
+// is the one that limits stop.
+func (l *Ledger) loggedIn(who person, e *guard.Event) {
+	rungs, met := l.recent.Get(who)
+	if !met && e.NewPlace && len(l.logins) < mostRecent {
+		l.logins[who] = e.At
+	}
+	hour := e.At.Truncate(time.Hour).UnixMilli()
+	for _, one := range rungs {
+		key, of := rowKey{who.realm, hour, one, who.Person}, rungOf{who.realm, one}
+		if !l.known[key] {
+			if l.later[of] >= mostLater {
+				continue
+			}
+			l.later[of]++
+		}
+		l.row(key, e.At).later = true
+	}
+	l.recent.Remove(who)
+}
+
+// Run tells the database every few seconds, until ctx ends, and once more then.
+func (l *Ledger) Run(ctx context.Context) {
+	flush := func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, flushWithin)
+		defer cancel()
+		if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("whom the limits met could not be saved, and will be later", "error", err)
+		}
+	}
+	background.Every(ctx, flushEvery, flush)
+	flush(context.WithoutCancel(ctx))
+}
+
+// Flush tells the database what it does not know. What cannot be told waits,
+// for a day at most.
+func (l *Ledger) Flush(ctx context.Context) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	l.mu.Lock()
+	open, logins := l.open, maps.Clone(l.logins)
+	l.open = map[rowKey]*row{}
+	l.mu.Unlock()
+	if len(open)+len(logins) == 0 {
+		return nil
+	}
+	err := sqltx.Run(ctx, l.db, func(tx *sql.Tx) error { return write(ctx, tx, open, logins) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.putBack(open)
+		return fmt.Errorf("policy: saving whom the limits met: %w", err)
+	}
+	now := l.now()
+	maps.DeleteFunc(l.logins, func(_ person, at time.Time) bool { return now.Sub(at) > laterFor })
+	return nil
+}
+
+// putBack keeps what could not be written, but for what is too old to be asked for; the
+// caller holds the lock.
+func (l *Ledger) putBack(open map[rowKey]*row) {
+	oldest := l.now().Add(-Day).UnixMilli()
+	for key, r := range open {
+		if key.hour < oldest {
+			continue
+		}
+		if now := l.open[key]; now != nil {
+			r.count, r.later = r.count+now.count, r.later || now.later
+		}
+		l.open[key] = r
+	}
+}
+
+// write writes rows in one order on all nodes: two that wait for each other would both
+// lose time.
+func write(ctx context.Context, tx *sql.Tx, open map[rowKey]*row, logins map[person]time.Time) error {
+	if len(open) > 0 {
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO policy_met (realm, hour, ladder, rung, watched, account, address, first, count, later)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (realm, hour, ladder, rung, watched, account, address)
+			DO UPDATE SET count = policy_met.count + excluded.count, later = CASE WHEN excluded.later > 0 THEN 1 ELSE policy_met.later END`)
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for _, key := range slices.SortedFunc(maps.Keys(open), rowKey.compare) {
+			r := open[key]
+			if _, err := insert.ExecContext(ctx, key.realm, key.hour, key.Ladder, key.Text, flag(key.Watched), key.Account, key.Address, r.first, r.count, flag(r.later)); err != nil {
+				return err
+			}
+		}
+	}
+	byName := func(a, b person) int {
+		return cmp.Or(strings.Compare(a.realm, b.realm), strings.Compare(a.Account, b.Account), strings.Compare(a.Address, b.Address))
+	}
+	for _, who := range slices.SortedFunc(maps.Keys(logins), byName) {
+		at := logins[who]
+		if _, err := sqltx.Exec(ctx, tx, `UPDATE policy_met SET later = 1 WHERE realm = $1 AND account = $2 AND address = $3 AND later = 0 AND first <= $4 AND hour > $5`,
+			who.realm, who.Account, who.Address, at.UnixMilli(), at.Add(-Day).Truncate(time.Hour).UnixMilli()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k rowKey) compare(o rowKey) int {
+	return cmp.Or(strings.Compare(k.realm, o.realm), cmp.Compare(k.hour, o.hour), strings.Compare(k.Ladder, o.Ladder), strings.Compare(k.Text, o.Text),
+		cmp.Compare(flag(k.Watched), flag(o.Watched)), strings.Compare(k.Account, o.Account), strings.Compare(k.Address, o.Address))
+}
+
+func flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// morePeople is how many of those who logged in later are named, of each limit.
+const morePeople = 5
+
+// LastDay is whom the limits of a realm met in the last 24 hours, to the hour, on all
+// nodes; of other nodes up to some seconds ago.
+func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error) {
+	if err := l.Flush(ctx); err != nil {
+		return nil, err
+	}
+	all, since := map[Rung]Met{}, l.now().Add(-Day).Truncate(time.Hour).UnixMilli()
+	err := sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+		var one Rung
+		var watched, more int64
+		var m Met
+		err := rows.Scan(&one.Ladder, &one.Text, &watched, &m.Attempts, &m.Accounts, &m.Addresses, &m.Later, &more)
+		one.Watched, m.More = watched != 0, more != 0
+		all[one] = m
+		return err
+	}, `SELECT ladder, rung, watched, SUM(count), COUNT(DISTINCT CASE WHEN account <> '' THEN account END), COUNT(DISTINCT CASE WHEN address <> '' THEN address END),
+		COUNT(DISTINCT CASE WHEN later = 1 AND account <> '' THEN account END), MAX(CASE WHEN address = '' THEN 1 ELSE 0 END)
+		FROM policy_met WHERE realm = $1 AND hour > $2 GROUP BY ladder, rung, watched`, realm, since)
+	if err == nil {
+		err = sqltx.Each(ctx, l.db, func(rows *sql.Rows) error {
+			var one Rung
+			var watched int64
+			var p Person
+			err := rows.Scan(&one.Ladder, &one.Text, &watched, &p.Account, &p.Address)
+			one.Watched = watched != 0
+			if m := all[one]; len(m.People) < morePeople {
+				m.People = append(m.People, p)
+				all[one] = m
+			}
+			return err
+		}, `SELECT ladder, rung, watched, account, address FROM policy_met WHERE realm = $1 AND hour > $2 AND later = 1 AND account <> ''
+			GROUP BY ladder, rung, watched, account, address ORDER BY MAX(first) DESC, account, address LIMIT 500`, realm, since)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policy: whom the limits met: %w", err)
+	}
+	return all, nil
+}
+
+// Purge deletes what nobody asks for any more.
+func (l *Ledger) Purge(ctx context.Context) (int64, error) {
+	rows, err := sqltx.Exec(ctx, l.db, `DELETE FROM policy_met WHERE hour < $1`, l.now().Add(-Day-time.Hour).UnixMilli())
+	if err != nil {
+		return 0, fmt.Errorf("policy: purge: %w", err)
+	}
+	return rows, nil
+}
