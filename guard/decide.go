@@ -187,12 +187,12 @@ func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
 	return needed, ofAccount
 }
 
-// Reasons are at most MaxReasons reasons, strongest first.
+// Reasons are at most maxReasons reasons, strongest first.
 type Reasons []Reason
 
-// MaxReasons is how many reasons a decision has room for: one for every limit of an
+// maxReasons is how many reasons a decision has room for: one for every limit of an
 // attempt in a policy of the usual size.
-const MaxReasons = 16
+const maxReasons = 16
 
 // Codes returns the code of every reason.
 func (r Reasons) Codes() []string {
@@ -210,11 +210,11 @@ func (r Reasons) Has(c Cause) bool {
 
 // first puts a reason in front, and drops the last of too many.
 func (r *Reasons) first(one Reason) {
-	*r = append(Reasons{one}, (*r)[:min(len(*r), MaxReasons-1)]...)
+	*r = append(Reasons{one}, (*r)[:min(len(*r), maxReasons-1)]...)
 }
 
 func (r *Reasons) add(one Reason) {
-	if len(*r) < MaxReasons {
+	if len(*r) < maxReasons {
 		*r = append(*r, one)
 	}
 }

@@ -257,3 +257,23 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 		t.Errorf("%v after the flood", all[before:])
 	}
 }
+
+func TestWhatOnlyWatchesIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	limit := &guard.Limit{Failures: 1000, Window: 24 * time.Hour, Then: guard.Refuse, Monitor: true}
+	e := guard.Event{
+		At: noon, Account: "alice", Address: client, Action: guard.Proceed, Settled: true,
+		Reasons: guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: limit, Monitored: true}},
+	}
+	w.event(&e)
+	w.event(&e)
+	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "pressure", Pressure: 31, Threshold: 30})
+	var kinds []Kind
+	for _, one := range *list {
+		kinds = append(kinds, one.kind)
+	}
+	if want := []Kind{AddressWatched, AttackBegan, ModeWatched}; !slices.Equal(kinds, want) {
+		t.Errorf("told %v, want %v", kinds, want)
+	}
+}

@@ -25,7 +25,7 @@ import (
 const (
 	// mostPairs is how many accounts at addresses a limit meets by name in an hour, on one
 	// node. Those beyond are counted together: a flood of invented names fills no table.
-	mostPairs = 300
+	mostPairs = 100
 	// mostLater is how many of those may come in beside because they logged in later.
 	mostLater = 3000
 	// mostRecent is how many accounts at addresses are remembered to have been met.

@@ -1,0 +1,219 @@
+package authguard_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/world"
+	"authguard/trusted"
+)
+
+// everything is a policy with a limit of each kind, and a mode that any failure switches on.
+func everything() (guard.Policy, captchamode.Config) {
+	p := guard.DefaultPolicy()
+	p.Pair = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Pretend}}
+	p.PairDelay = guard.Delay{After: 1, First: time.Second, Max: time.Second, Window: time.Hour}
+	p.Account = []guard.Limit{{Failures: 3, Window: time.Hour, Then: guard.Challenge}, {Failures: 5, Window: time.Hour, Then: guard.Refuse}}
+	p.Address = []guard.Limit{{Failures: 4, Window: time.Hour, Then: guard.Refuse}}
+	p.Network = []guard.Limit{{Failures: 5, Window: time.Hour, Then: guard.Challenge}}
+	p.Site = []guard.Limit{{Failures: 6, Window: time.Hour, Then: guard.Refuse}}
+	p.PrivilegedPair = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
+	p.SiteSlow = time.Minute
+	p.Lists = []guard.NamedList{
+		{Name: "bad", Verdict: guard.Blocked}, {Name: "tor", Limits: []guard.Limit{{Then: guard.Challenge}, {Failures: 1, Window: time.Hour, Then: guard.Refuse}}},
+	}
+	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount}}}
+	m := captchamode.DefaultConfig()
+	m.Floor, m.Ceiling, m.AddressShare = 6, 6, 1
+	return p, m
+}
+
+func watch(p guard.Policy) guard.Policy {
+	return p.Switched(func(string) guard.Word { return guard.Watched })
+}
+
+func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
+	t.Parallel()
+	written, mode := everything()
+	p := watch(written)
+	p.Directories, mode.Monitor = &written, true
+	each(t, world.Options{Policy: &p, Mode: &mode, Directories: []string{"staff"}}, func(t *testing.T, w *world.World) {
+		w.Lists.SetNamed(map[string]*guard.Ranges{
+			"bad": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("203.0.113.66/32")}), "tor": guard.NewRanges([]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}),
+		})
+		says := func(d guard.Decision, want ...string) {
+			t.Helper()
+			if d.Action != guard.Proceed {
+				t.Errorf("%v %v", d.Action, d.Reasons.Codes())
+			}
+			for _, code := range want {
+				if !slices.Contains(d.Reasons.Codes(), code+":monitored") {
+					t.Errorf("%v does not say %s", d.Reasons.Codes(), code)
+				}
+			}
+		}
+		for i := range 10 {
+			d := w.Wrong(t, "alice", "192.0.2.1")
+			var want []string
+			for _, one := range []struct {
+				after int
+				code  string
+			}{
+				{1, "pair-delay"}, {2, "limit:pair"}, {3, "limit:account"}, {4, "limit:address"}, {5, "limit:network"},
+				{6, "limit:site"}, {3, "site-slow"},
+			} {
+				if i >= one.after {
+					want = append(want, one.code)
+				}
+			}
+			says(d, want...)
+			if n := len(d.Reasons); i == 0 && n != 0 {
+				t.Errorf("the first: %v", d.Reasons.Codes())
+			}
+		}
+		says(w.Wrong(t, "bob", "203.0.113.66"), "blocked:bad")
+		if on, _ := w.Mode.Watched(); w.Mode.On() || w.Mode.Slowing() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
+			t.Error("the mode that only watches is on")
+		}
+		says(w.Wrong(t, "carol", "198.51.100.7"), "list:tor", "captcha-mode")
+		says(w.Wrong(t, "dave", "198.51.100.7"), "list:tor")
+		if !w.Right(t, "alice", "192.0.2.1") { // the right password gets in, and its place is known
+			t.Error("the right password was stopped")
+		}
+		w.Clock.Advance(2 * time.Hour)
+		for range 4 {
+			w.Wrong(t, "alice", "192.0.2.1")
+		}
+		if w.Status(t, "alice", "192.0.2.1") != trusted.Privileged {
+			t.Error("a budget that is only watched forgot the place")
+		}
+		for range 3 {
+			d, err := w.Exceeded(t.Context(), "sms", guard.Subjects{Account: "alice"})
+			if err != nil || d.Action != guard.Proceed {
+				t.Errorf("an event: %v %v", d.Action, err)
+			}
+		}
+
+		t.Run("and the directory that it does not hold for is guarded", func(t *testing.T) {
+			staff := world.From("root", "192.0.2.99")
+			staff.Directory = "staff"
+			var got []string
+			for i := range 5 {
+				if i == 1 {
+					w.Mode.Clear("ann", "it is over")
+				}
+				w.Clock.Advance(2 * time.Second)
+				d, _ := w.Try(t, staff, "wrong")
+				got = append(got, d.Action.String())
+			}
+			if want := []string{"challenge", "proceed", "proceed", "pretend", "wait"}; !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	})
+}
+
+// TestWhatIsEnforcedAgainIsSoAtOnce: a policy is switched under an attack, twice.
+func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
+	t.Parallel()
+	written, mode := everything()
+	written.Pair, written.PairDelay, written.Site, written.SiteSlow, written.Address, written.Network = nil, guard.Delay{}, nil, 0, nil, nil
+	each(t, world.Options{Policy: &written, Mode: &mode}, func(t *testing.T, w *world.World) {
+		for range 3 { // each time the other way
+			for _, watched := range []bool{true, false} {
+				p, m := written, mode
+				if watched {
+					p, m.Monitor = watch(p), true
+				}
+				if err := w.SetPolicy(p); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Mode.SetConfig(m); err != nil {
+					t.Fatal(err)
+				}
+				for i := range 7 {
+					if d := w.Wrong(t, "alice", address(i)); watched && d.Action != guard.Proceed {
+						t.Errorf("watched: %v %v", d.Action, d.Reasons.Codes())
+					}
+				}
+				if on := w.Mode.On(); on == watched {
+					t.Errorf("watched %v, CAPTCHA mode on %v", watched, on)
+				}
+				if d := w.Wrong(t, "alice", "203.0.113.1"); !watched && d.Action != guard.Challenge {
+					t.Errorf("enforced: %v", d.Action)
+				}
+			}
+		}
+		if on, off := w.Switched(); on != 3 || off != 2 {
+			t.Errorf("the mode went on %d times and off %d, want 3 and 2", on, off)
+		}
+		w.Mode.Release("", "")
+		if err := w.Mode.SetConfig(captchamode.Config{Factor: mode.Factor, Floor: 6, Ceiling: 6, SlowPart: .3, LeavePart: .5, AddressShare: 1, CoolDown: time.Hour, Monitor: true}); err != nil {
+			t.Fatal(err)
+		}
+		if w.Force(t); !w.Mode.On() {
+			t.Error("the mode that somebody switched on is off, since it only watches")
+		}
+	})
+}
+
+// TestR28AWatchedSprayLetsInAndSaysSo: the password is right, and tried everywhere.
+func TestR28AWatchedSprayLetsInAndSaysSo(t *testing.T) {
+	t.Parallel()
+	p := guard.DefaultPolicy()
+	p.Spray = guard.Spray{Accounts: 3, Monitor: true}
+	w := world.New(t, world.Options{Policy: &p})
+	for i := range 3 {
+		a := world.From(fmt.Sprint("user", i), address(i))
+		a.Fingerprint = w.Fingerprint(world.Right)
+		w.Try(t, a, "wrong")
+	}
+	w.ForgetEvents()
+	a := world.From("carol", address(9))
+	a.Fingerprint = w.Fingerprint(world.Right)
+	if _, ok := w.Try(t, a, world.Right); !ok {
+		t.Error("a limit that only watches kept somebody out")
+	}
+	if e := w.Events(); len(e) != 1 || e[0].Outcome != guard.Succeeded || !slices.Contains(e[0].Reasons.Codes(), "spray:monitored") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The decision API's tickets travel, and what would have stopped them is told still.
+func TestATicketThatTravelsKeepsItsReasons(t *testing.T) {
+	t.Parallel()
+	written, _ := everything()
+	written.Lists[0].Name = "a-list-with-a-name-as-long-as-they-can-be"[:40]
+	p := watch(written)
+	w := world.New(t, world.Options{Policy: &p})
+	for range 9 {
+		w.Wrong(t, "alice", "192.0.2.1")
+	}
+	d, err := w.Begin(t.Context(), world.From("alice", "192.0.2.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := w.Seal(&d.Ticket)
+	ticket, err := w.Open(text)
+	if err != nil || len(text) > guard.MaxTicket {
+		t.Fatal(err)
+	}
+	w.ForgetEvents()
+	if err := w.Settle(t.Context(), ticket, guard.Failed); err != nil {
+		t.Fatal(err)
+	}
+	e := w.Events()[0]
+	if len(d.Reasons) < 6 || !slices.Equal(e.Reasons.Codes(), d.Reasons.Codes()) {
+		t.Errorf("%v, decided were %v", e.Reasons.Codes(), d.Reasons.Codes())
+	}
+	for i, r := range e.Reasons {
+		if l := d.Reasons[i].Limit; l != nil && *r.Limit != *l {
+			t.Errorf("%+v, want %+v", *r.Limit, *l)
+		}
+	}
+}

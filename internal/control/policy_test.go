@@ -1,0 +1,268 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/alerts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
+	"authguard/internal/policy"
+)
+
+// rung finds one in what is in force.
+func (d *desk) rung(t *testing.T, ladder, limit string) control.Rung {
+	t.Helper()
+	p, err := d.Policy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range p.Ladders {
+		for _, r := range l.Rungs {
+			if l.Name == ladder && r.Limit == limit {
+				return r
+			}
+		}
+	}
+	t.Fatalf("no %s of %s in %+v", limit, ladder, p.Ladders)
+	return control.Rung{}
+}
+
+// observe hands what the world saw since the last time to the ledger.
+func (d *desk) observe() {
+	all := d.w.Events()
+	d.w.ForgetEvents()
+	d.ledger.Handle(all)
+}
+
+func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		db := open(t)
+		d := newDesk(t, db)
+		if err := d.SwitchPolicy(t.Context(), "admin:ann", policy.Whole, control.ToWatch, 0, "the first week"); err != nil {
+			t.Fatal(err)
+		}
+		// Seven wrong passwords for one account and two for another, and then one is right.
+		for i := range 7 {
+			d.w.Wrong(t, "bob", fmt.Sprintf("192.0.%d.1", i))
+		}
+		d.observe()
+		for i := range 8 {
+			d.w.Wrong(t, "eve", fmt.Sprintf("192.0.%d.1", i%2))
+		}
+		d.observe()
+		if !d.w.Right(t, "eve", "192.0.0.1") || !d.w.Right(t, "carol", "192.0.0.1") {
+			t.Error("a policy that only watches kept somebody out")
+		}
+		d.observe()
+		got := d.rung(t, "account", "5/24h challenge")
+		// bob's 6th and 7th; eve's 6th to 8th and the right one.
+		want := policy.Met{Attempts: 2 + 4, Accounts: 2, Addresses: 4, Later: 1, People: []policy.Person{{Account: "eve", Address: "192.0.0.1"}}}
+		if fmt.Sprint(got.Would) != fmt.Sprint(want) || got.Stopped.Attempts != 0 || !got.Watched || got.Code != "limit:account:5/24h" {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		// Another node, and what a node that was stopped has left.
+		other := policy.NewLedger(db, d.w.Clock.Now, quiet)
+		limit := guard.Limit{Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true}
+		why := guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &limit, Monitored: true}}
+		event := guard.Event{At: d.w.Clock.Now(), Action: guard.Proceed, Settled: true, Account: "frank", Address: netip.MustParseAddr("198.51.100.1"), Reasons: why}
+		other.Handle([]guard.Event{event, event})
+		stopped := event
+		stopped.Action, stopped.Settled, stopped.Account = guard.Challenge, false, "gina"
+		stopped.Reasons = guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &limit}}
+		other.Handle([]guard.Event{stopped})
+		if err := other.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// They log in here, from where they were stopped there.
+		in := event
+		in.Outcome, in.NewPlace, in.Reasons, in.At = guard.Succeeded, true, nil, in.At.Add(time.Second)
+		d.ledger.Handle([]guard.Event{in})
+		in.Account = "gina"
+		d.ledger.Handle([]guard.Event{in})
+		got = d.rung(t, "account", "5/24h challenge")
+		if got.Would.Attempts != 8 || got.Would.Accounts != 3 || got.Would.Later != 2 || got.Stopped.Attempts != 1 || got.Stopped.Later != 1 {
+			t.Errorf("with another node: %+v", got)
+		}
+		d.w.Clock.Advance(25 * time.Hour)
+		if got := d.rung(t, "account", "5/24h challenge"); got.Would.Attempts != 0 || got.Stopped.Attempts != 0 {
+			t.Errorf("a day later: %+v", got)
+		}
+		if n, err := d.ledger.Purge(t.Context()); err != nil || n == 0 {
+			t.Errorf("%d rows purged, %v", n, err)
+		}
+	})
+}
+
+func TestAFloodFillsNoTableAndHidesNobodyWhoLogsIn(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		d := newDesk(t, open(t))
+		limit := guard.Limit{Failures: 10, Window: time.Minute, Then: guard.Challenge}
+		event := func(i int) guard.Event {
+			return guard.Event{
+				At: d.w.Clock.Now(), Action: guard.Challenge, Account: fmt.Sprint("made-up-", i), Address: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}),
+				Reasons: guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: &limit}},
+			}
+		}
+		for i := range 5000 {
+			d.ledger.Handle([]guard.Event{event(i)})
+		}
+		person := event(4999)
+		person.Action, person.Settled, person.Outcome, person.NewPlace = guard.Proceed, true, guard.Succeeded, true
+		person.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
+		d.ledger.Handle([]guard.Event{person})
+		met := d.rung(t, "address", "10/1m challenge").Stopped
+		if met.Attempts != 5000 || met.Accounts != 101 || met.Later != 1 || !met.More || len(met.People) != 1 || met.People[0].Account != "made-up-4999" {
+			t.Errorf("%+v", met)
+		}
+	})
+}
+
+func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		db := open(t)
+		ctx := t.Context()
+		told := [2]*strings.Builder{new(strings.Builder), new(strings.Builder)}
+		telling := func(i int) *desk {
+			return newDeskWith(t, db, func(c *control.Config) {
+				c.Alerts, _ = alerts.New(alerts.Config{PerHour: 1}, alerts.Store{}, slog.New(slog.NewTextHandler(told[i], nil)))
+			})
+		}
+		one, two := telling(0), telling(1)
+		enforced := func(d *desk, ladder string) bool {
+			t.Helper()
+			if err := d.changes.Poll(ctx); err != nil {
+				t.Fatal(err)
+			}
+			p, err := d.Policy(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range p.Ladders {
+				if l.Name == ladder {
+					return !l.Watches()
+				}
+			}
+			return false
+		}
+		switched := func(ladder, to string, hold time.Duration) {
+			t.Helper()
+			if err := one.SwitchPolicy(ctx, "admin:ann", ladder, to, hold, "to see"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is := func(what string, account, address, mode bool) {
+			t.Helper()
+			for i, d := range []*desk{one, two} {
+				if enforced(d, "account") != account || enforced(d, "address") != address || enforced(d, "mode") != mode {
+					t.Errorf("%s: node %d: account %v, address %v, mode %v", what, i+1, enforced(d, "account"), enforced(d, "address"), enforced(d, "mode"))
+				}
+				if p := d.w.Guard.Policy(); p.Account[0].Monitor == account || p.Address[0].Monitor == address || d.w.Mode.Config().Monitor == mode {
+					t.Errorf("%s: node %d: not in force", what, i+1)
+				}
+			}
+		}
+		is("at first", true, true, true)
+		switched("account", control.ToWatch, 0)
+		is("a ladder", false, true, true)
+		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-watch" || row.Detail != "account: to see" {
+			t.Errorf("%+v", row)
+		}
+		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "policy-watched" || !strings.Contains(o.Warnings[0].Text, "account, since admin:ann said so") {
+			t.Errorf("%+v", o.Warnings)
+		}
+		switched(policy.Whole, control.ToWatch, 0)
+		switched("address", control.ToEnforce, time.Hour)
+		is("the whole but one", false, true, false)
+		two.w.Clock.Advance(time.Hour) // the other node's clock says so first
+		if err := errors.Join(two.EndWords(ctx), two.EndWords(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		is("after an hour", false, false, false)
+		if row := one.recorded(t); row.Decision != "policy-ended" || row.Who != "authguard" {
+			t.Errorf("%+v", row)
+		}
+		three := newDesk(t, db) // a restart
+		if enforced(three, "account") || enforced(three, "mode") {
+			t.Error("a restart forgot what was said")
+		}
+		switched(policy.Whole, control.ToFile, 0)
+		is("back to the file", true, true, true)
+		rows, err := one.audit.Recent(ctx, audit.Filter{Kind: audit.KindAdmin})
+		if err != nil || len(rows) != 5 {
+			t.Errorf("%d rows on record, %v", len(rows), err)
+		}
+		for i, want := range [2][2]int{{2, 2}, {1, 0}} { // each edge once, by the node that it was said at, or that ended it first
+			if off, on := strings.Count(told[i].String(), "kind=policy-watched"), strings.Count(told[i].String(), "kind=policy-enforced"); [2]int{off, on} != want {
+				t.Errorf("node %d told of %d and %d, want %v:\n%s", i+1, off, on, want, told[i])
+			}
+		}
+	})
+}
+
+func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		d := newDesk(t, open(t))
+		for _, c := range []struct{ ladder, to, why, want string }{
+			{"acount", control.ToWatch, "x", "there are: pair-delay, account, address"},
+			{"account", "off", "x", "say watch, enforce or file"},
+			{"account", control.ToWatch, " ", "say why"},
+			{"account", control.ToFile, "x", "as the configuration says already"},
+		} {
+			err := d.SwitchPolicy(t.Context(), "admin:ann", c.ladder, c.to, 0, c.why)
+			if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		if row := d.recorded(t); row.Who != "" {
+			t.Errorf("%+v", row)
+		}
+	})
+}
+
+// TestAWordThatCannotBeEnforcedAnyMore: the configuration was changed since.
+func TestR8AWordThatCannotBeEnforcedIsRefused(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		d := newDeskWith(t, open(t), func(c *control.Config) {
+			p := c.Guard.Policy()
+			p.Account = []guard.Limit{{Failures: 2, Window: time.Minute, Then: guard.Challenge, Monitor: true}, {Failures: 300, Window: time.Hour, Then: guard.Challenge}}
+			if err := c.Guard.SetPolicy(p); err != nil {
+				t.Fatal(err)
+			}
+		})
+		err := d.SwitchPolicy(t.Context(), "admin:ann", "account", control.ToEnforce, 0, "x")
+		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), "can never be reached") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestWithoutTheDatabaseWhatWasSaidLastHolds(t *testing.T) {
+	t.Parallel()
+	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
+		d := newDesk(t, open(t))
+		if err := d.SwitchPolicy(t.Context(), "admin:ann", "account", control.ToWatch, time.Hour, "x"); err != nil {
+			t.Fatal(err)
+		}
+		d.db.Close()
+		if d.changes.Poll(t.Context()) == nil || !d.w.Guard.Policy().Account[0].Monitor {
+			t.Error("it was forgotten with the database")
+		}
+		d.w.Clock.Advance(time.Hour)
+		if d.EndWords(t.Context()) == nil || d.w.Guard.Policy().Account[0].Monitor {
+			t.Error("it did not end by the clock")
+		}
+	})
+}
