@@ -304,7 +304,8 @@ func (f Filter) rest() (all []condition) {
 		all = append(all, is("kind = 'attempt'"), is("decision = ?", f.Kind))
 	}
 	if f.What != "" {
-		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\')`, f.What, "%,"+likeText(f.What)+",%"))
+		code := "%," + likeText(f.What) // also with what follows: the limit, and that it only watched
+		all = append(all, is(`(decision = ? OR ',' || reasons || ',' LIKE ? ESCAPE '\' OR ',' || reasons LIKE ? ESCAPE '\')`, f.What, code+",%", code+":%"))
 	}
 	if f.Who != "" {
 		all = append(all, is(`lower(who) LIKE ? ESCAPE '\'`, "%"+likeText(strings.ToLower(events.Escape(f.Who)))+"%"))
