@@ -11,6 +11,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/control"
+	"authguard/internal/tokens"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -74,6 +75,16 @@ func (s *Site) own(h handler) echo.HandlerFunc {
 func (s *Site) lacks(session *web.Session) bool { return s.SecondRequired() && !session.Second }
 
 func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) }
+
+// mayLetIn is an error if an account is an administrator's, and the session's person did not
+// sign in a moment ago.
+func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error {
+	held, err := s.of(c).Held(c.Request().Context(), name)
+	if err == nil && held == tokens.Admin && !s.fresh(session) {
+		err = web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+	}
+	return err
+}
 
 // apiSession lets the programs of administrators in: a browser's own pages, or
 // whatever carries a session's cookie.

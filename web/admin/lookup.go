@@ -82,6 +82,9 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 	life, err := hold(f["for"])
 	var code control.Code
 	if err == nil {
+		err = s.mayLetIn(c, session, f["account"])
+	}
+	if err == nil {
 		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life)
 	}
 	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -296,5 +297,81 @@ func TestATokenOfOneRealmHasNoScopeOverAll(t *testing.T) {
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"y","scopes":["read"]}`, &made)
 	if status, body := c.bearer(t, made.Token, "GET", "/api/users?realm=shop", ""); status != http.StatusOK {
 		t.Errorf("of all realms: %d %s", status, body)
+	}
+}
+
+// A browser that was left open must not let anybody in as another administrator: every form
+// of every page is sent with an old session, about bob.
+func TestNoFormOfAnOldSessionReachesAnotherAdministrator(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "bob", Password: rightPassword, Role: accounts.Admin})
+	c.must(t, err)
+	c.admit(t, "ann", accounts.Admin, false)
+	c.Clock.Advance(10 * time.Minute)
+	hurry := []string{"/unlock", "/forget", "/administrators/sessions/end", "/administrators/tokens/revoke", "/password"}
+	for _, path := range c.changing("/") {
+		if slices.Contains(append(hurry, signIn...), path) || strings.HasPrefix(path, "/security") {
+			continue
+		}
+		before := c.power(t, "bob")
+		f := url.Values{"csrf": {c.csrf(t, "/security")}}
+		for _, name := range []string{"username", "account", "name", "user", "accounts", "all"} {
+			f.Set(name, "bob")
+		}
+		for name, value := range map[string]string{"reason": "x", "for": "1h", "password": "another long one", "role": "admin", "enable": "", "groups": "ops", "do": "disable"} {
+			f.Set(name, value)
+		}
+		status, _, body := c.post(t, path, f)
+		if after := c.power(t, "bob"); after != before {
+			t.Errorf("%s, answered %d:\nbefore %safter  %s%s", path, status, before, after, body)
+		}
+	}
+	if _, _, body := c.post(t, "/pass", url.Values{"account": {"bob"}, "for": {"1h"}, "csrf": {c.csrf(t, "/security")}}); !strings.Contains(body, "sign in again first") {
+		t.Error("a one-time code: the page does not say why not")
+	}
+}
+
+// Enumeration: whoever may not see the administrators learns nothing about a name from
+// the paths about them, neither from outside nor with a token for all but that.
+func TestThePathsOfAdministratorsTellNobodyWhoIsOne(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "ann", Password: rightPassword, Role: accounts.Admin})
+	c.must(t, err)
+	var all []string
+	for _, scope := range tokens.Scopes() {
+		if scope != tokens.Admin {
+			all = append(all, `"`+string(scope)+`"`)
+		}
+	}
+	support := c.token(t, "support", strings.Join(all, ","))
+	n := 0
+	for _, r := range c.routes {
+		if !strings.HasPrefix(r.Path, "/administrators") && !strings.HasPrefix(r.Path, "/api/administrators") && !strings.HasPrefix(r.Path, "/api/security") {
+			continue
+		}
+		n++
+		told := func(token, name string) string {
+			t.Helper()
+			c.browser = newBrowser(t)
+			q := c.request(t, r.Method, r.Path+"?username="+name+"&reason=x", `{"username":"`+name+`","reason":"x"}`, "application/json")
+			if token != "" {
+				q.Header.Set("Authorization", "Bearer "+token)
+			}
+			status, to, body := c.send(t, q)
+			if status == http.StatusOK {
+				t.Errorf("%s %s is answered %s", r.Method, r.Path, body)
+			}
+			return fmt.Sprint(status, strings.ReplaceAll(to, name, "NAME"), strings.ReplaceAll(body, name, "NAME"))
+		}
+		for _, token := range []string{"", support} {
+			if ann, nobody := told(token, "ann"), told(token, "dora"); ann != nobody {
+				t.Errorf("%s %s tells ann from nobody: %s, not %s", r.Method, r.Path, ann, nobody)
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d paths", n)
 	}
 }
