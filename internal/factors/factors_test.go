@@ -19,6 +19,7 @@ import (
 	"authguard/internal/clocktest"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/factors"
+	"authguard/internal/redistest"
 )
 
 func TestMain(m *testing.M) { databasetest.Main(m) }
@@ -220,4 +221,41 @@ func TestRecoveryCodesAreReplacedAllAtOnce(t *testing.T) {
 			t.Errorf("%+v, %v", k, err)
 		}
 	})
+}
+
+// Two nodes that have both read that a code is new must not both take it: they are held
+// where they write, until all of them have read.
+func TestACodeThatManyHaveReadIsTakenByOne(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Postgres(t)
+	d := newDesk(t, db)
+	shows := d.app()
+	d.must(d.Confirm(t.Context(), d.ann.ID, shows(noon)))
+	d.clock.Advance(time.Minute)
+	tx, err := db.BeginTx(t.Context(), nil)
+	d.must(err)
+	_, err = tx.ExecContext(t.Context(), `SELECT 1 FROM totp WHERE account = $1 FOR UPDATE`, d.ann.ID)
+	d.must(err)
+	const readers = 2
+	var good atomic.Int32
+	var all sync.WaitGroup
+	for range readers {
+		all.Go(func() {
+			if ok, _, err := d.Check(t.Context(), d.ann.ID, shows(noon.Add(time.Minute))); err != nil {
+				t.Error(err)
+			} else if ok {
+				good.Add(1)
+			}
+		})
+	}
+	redistest.Until(t, "all to have read", func() bool {
+		var waiting int
+		d.must(tx.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting))
+		return waiting >= readers
+	})
+	d.must(tx.Commit())
+	all.Wait()
+	if good.Load() != 1 {
+		t.Errorf("the code was good %d times", good.Load())
+	}
 }
