@@ -252,7 +252,7 @@ func TestATokenOfOneRealmIsGoodNowhereElse(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]bool{
-		"/api/status": true, "/api/users": true, "/api/audit": true, "/api/lookup": true, "/api/mode": true,
+		"/api/status": true, "/api/users": true, "/api/audit": true, "/api/lookup": true, "/api/mode": true, "/api/attacks": true,
 		"/api/lists": false, "/api/edge": false, "/api/alerts": false, "/api/tokens": false, "/api/administrators": false, "/api/probe": false,
 	} {
 		if within[path] != want {
