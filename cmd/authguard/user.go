@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"golang.org/x/term"
 
@@ -229,14 +230,27 @@ func (c userSecondFactorCmd) Run(g *globals) error {
 	})
 }
 
-type userListCmd struct{ realmFlag }
+type userListCmd struct {
+	realmFlag
+	Find string `help:"Only those with this in the user name or e-mail address."`
+	Sort string `enum:"name,failures,last" default:"name" help:"name, failures (most in 24 hours first) or last (newest failure first): with the latter two only accounts that had any."`
+}
 
 type listedUser struct {
-	Username string   `json:"username"`
-	Email    string   `json:"email"`
-	Groups   []string `json:"groups"`
-	Role     string   `json:"role"`
-	Disabled bool     `json:"disabled"`
+	Username    string    `json:"username"`
+	Email       string    `json:"email"`
+	Groups      []string  `json:"groups"`
+	Role        string    `json:"role"`
+	Disabled    bool      `json:"disabled"`
+	State       string    `json:"state"`
+	NeedsCode   bool      `json:"needs_code"`
+	Code        bool      `json:"code"`
+	Second      bool      `json:"second_factor"`
+	Failures    int64     `json:"failures"`
+	LastFailure time.Time `json:"last_failure,omitzero"`
+	LastLogin   time.Time `json:"last_login,omitzero"`
+	Places      int       `json:"places"`
+	Sessions    int       `json:"sessions"`
 }
 
 // Run lists all accounts, page by page.
@@ -245,13 +259,17 @@ func (c userListCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
+	order := c.Sort
+	if order == "name" {
+		order = ""
+	}
 	var all []listedUser
 	for after := ""; ; {
 		var page struct {
 			Users []listedUser `json:"users"`
 			Next  string       `json:"next"`
 		}
-		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after), nil, &page); err != nil {
+		if err := client.ask(http.MethodGet, "/api/users", c.query("after", after, "find", c.Find, "sort", order), nil, &page); err != nil {
 			return err
 		}
 		all = append(all, page.Users...)
@@ -264,15 +282,35 @@ func (c userListCmd) Run(g *globals) error {
 		return printJSON(g, append([]listedUser{}, all...))
 	}
 	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE\tGROUPS")
+	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tPLACES\tSESSIONS\tGROUPS")
 	for _, u := range all {
-		state := "enabled"
-		if u.Disabled {
-			state = "disabled"
-		}
-		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%s\n", u.Username, u.Email, u.Role, state, strings.Join(u.Groups, " "))
+		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, u.state(), u.Failures, day(u.LastFailure), day(u.LastLogin),
+			u.Places, u.Sessions, strings.Join(u.Groups, " "))
 	}
 	return w.Flush()
+}
+
+// state is what there is to say of an account, in the words of user disable and passwd.
+func (u listedUser) state() string {
+	switch {
+	case u.Disabled:
+		return "disabled"
+	case u.NeedsCode:
+		return "needs-code"
+	case u.State == control.MustChange:
+		return u.State
+	case u.State == control.NotKnown:
+		return "-"
+	}
+	return "enabled"
+}
+
+// day is a moment, in this machine's time; "-" for none.
+func day(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04")
 }
 
 type userImportCmd struct {

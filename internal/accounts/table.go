@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,6 +189,30 @@ func (t *Table) Get(ctx context.Context, name string) (Account, error) {
 // starting after the given one; "" for the first page.
 func (t *Table) List(ctx context.Context, after string, limit int) ([]Account, error) {
 	return t.query(ctx, `WHERE realm = $1 AND username > $2 ORDER BY username LIMIT $3`, t.config.Realm, sqltx.Clean(after), limit)
+}
+
+// Search is List of the accounts that have a text in their user name or e-mail address.
+func (t *Table) Search(ctx context.Context, text, after string, limit int) ([]Account, error) {
+	pattern := "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(sqltx.Clean(text)) + "%"
+	return t.query(ctx, `WHERE id IN (SELECT account FROM account_names WHERE realm = $1 AND name LIKE $2 ESCAPE '\') AND username > $3
+		ORDER BY username LIMIT $4`, t.config.Realm, pattern, sqltx.Clean(after), limit)
+}
+
+// Those are the accounts of the names that there are any of: user names, in no order.
+func (t *Table) Those(ctx context.Context, names []string) (all []Account, err error) {
+	for part := range slices.Chunk(names, 500) {
+		args, list := []any{t.config.Realm}, strings.Builder{}
+		for i, name := range part {
+			args = append(args, sqltx.Clean(name))
+			fmt.Fprintf(&list, ", $%d", i+2)
+		}
+		some, err := t.query(ctx, `WHERE realm = $1 AND username IN (`+list.String()[2:]+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 // HasUsers reports whether there is an account that is no administrator's.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authguard/internal/events"
+	"authguard/internal/sqltx"
 )
 
 // An Outcome is what became of an account's passwords.
@@ -61,6 +62,49 @@ func (l *Log) Outcome(ctx context.Context, realm, account string, since time.Tim
 		o.LastFailure = time.UnixMilli(failure)
 	}
 	return o, nil
+}
+
+// A Failing is an account, or a name that is nobody's, whose passwords were wrong.
+type Failing struct {
+	Account  string
+	Failures int64 // since the time that was asked for
+	Last     time.Time
+}
+
+// MostFailing is how many rows of wrong passwords Failing adds up: an attack writes
+// hundreds a minute, and whoever looks waits for it.
+const MostFailing = 30_000
+
+// failing reads the newest rows by the index audit_part.
+// CAST: a sum is no BIGINT in PostgreSQL.
+const failing = `SELECT account, CAST(failures AS BIGINT), last, seen FROM (
+	SELECT account, SUM(CASE WHEN at >= $2 THEN count ELSE 0 END) AS failures, MAX(at) AS last, COUNT(*) AS seen FROM (
+		SELECT account, at, count FROM audit WHERE part = 1 AND realm = $1 AND id >= $3 ORDER BY id DESC LIMIT $4) AS newest
+	GROUP BY account) AS each_account`
+
+// Failing are the accounts of a realm whose passwords were wrong, in no order: as far as
+// the newest MostFailing rows go, and back to all with ever, else since a time. Whole is
+// false if there were more rows.
+func (l *Log) Failing(ctx context.Context, realm string, since time.Time, ever bool) (all []Failing, whole bool, err error) {
+	from := since.UnixMilli() << sequenceBits
+	if ever {
+		from = 0
+	}
+	var rows int64
+	err = sqltx.Each(ctx, l.db, func(each *sql.Rows) error {
+		var f Failing
+		var last, seen int64
+		err := each.Scan(&f.Account, &f.Failures, &last, &seen)
+		f.Last = time.UnixMilli(last)
+		if rows += seen; f.Account != "" {
+			all = append(all, f)
+		}
+		return err
+	}, failing, realmOf(realm), since.UnixMilli(), from, MostFailing)
+	if err != nil {
+		return nil, false, fmt.Errorf("audit: failing accounts: %w", err)
+	}
+	return all, rows < MostFailing, nil
 }
 
 // MostSuccesses is how many successes of an account Successes reads.

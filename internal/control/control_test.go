@@ -333,8 +333,8 @@ func TestAnImportIsAllOrNothingAndOnRecord(t *testing.T) {
 		if !errors.As(err, &bad) || len(bad.Problems) != 2 {
 			t.Error(err)
 		}
-		if all, err := d.Users(t.Context(), "ann", 0); err != nil || len(all) != 1 || all[0].Username != "bob" {
-			t.Errorf("%+v, %v", all, err)
+		if p, err := d.AccountsOf(t.Context(), control.AccountsQuery{After: "ann"}); err != nil || len(p.All) != 1 || p.All[0].Username != "bob" {
+			t.Errorf("%+v, %v", p, err)
 		}
 	})
 }

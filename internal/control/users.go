@@ -15,7 +15,7 @@ import (
 	"authguard/internal/passes"
 )
 
-// MaxUsers is the most accounts on one page of Users.
+// MaxUsers is the most accounts on one page of AccountsOf.
 const MaxUsers = 1000
 
 // AddUser makes an account. Errors are those of accounts.Table.Add.
@@ -187,15 +187,6 @@ func (c *Control) PassIssued(ctx context.Context, who, account string, expires t
 func (c *Control) elsewhere() error {
 	return fmt.Errorf("%w: accounts.source is %s, so whoever logs in is looked up there and not in authguard's own table; "+
 		"add the account there. Only administrators (--admin) can be added here", ErrAsked, c.config.Elsewhere)
-}
-
-// Users is one page of the accounts in order of their user names, from after
-// the given one; "" for the first.
-func (c *Control) Users(ctx context.Context, after string, limit int) ([]accounts.Account, error) {
-	if limit <= 0 || limit > MaxUsers {
-		limit = MaxUsers
-	}
-	return c.config.Accounts.List(ctx, after, limit)
 }
 
 // Import adds the accounts of a file, all or none, and tells how many. The error

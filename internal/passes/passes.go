@@ -162,6 +162,13 @@ func (t *Table) Revoke(ctx context.Context, account string) error {
 	return wrap("revoke", err)
 }
 
+// Live reports whether somebody has a code for an account that is good and unused.
+func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
+	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0 AND tries < $3 AND expires_at > $4)`,
+		t.realm, sqltx.Clean(account), Tries, t.now().UnixMilli()).Scan(&live)
+	return live, wrap("look for one", err)
+}
+
 // Forget ends one code, which could not be given to anybody.
 func (t *Table) Forget(ctx context.Context, code string) error {
 	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE code_hash = $1`, hash(code))

@@ -68,6 +68,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.POST("/lists/import", s.page(s.importForm))
 	e.POST("/lists/prolong", s.form(s.prolongForm, "cidr", "for"))
 	e.POST("/lists/remove", s.form(s.removeForm, "cidr", "for"))
+	s.accountsRoutes(e)
 	s.securityRoutes(e)
 	s.administratorsRoutes(e)
 	e.GET("/password", s.signedIn(s.Login.PasswordPage))

@@ -7,25 +7,27 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/tokens"
 )
 
 // usersPage is how many accounts one answer has by default.
 const usersPage = 200
 
-// users is GET /api/users?after=&limit=: a page, and as "next" what to ask for
-// after it, if there may be more.
+// users is GET /api/users?find=&sort=&after=&limit=: a page, and as "next" what to ask for
+// after it, if there are more.
 func (a *API) users(c echo.Context) (any, error) {
 	limit, err := number(c, "limit", usersPage)
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.of(c).Users(c.Request().Context(), c.QueryParam("after"), int(limit))
-	answer := map[string]any{"users": listed(all)}
-	if len(all) > 0 && len(all) == int(limit) {
-		answer["next"] = all[len(all)-1].Username
-	}
-	return answer, err
+	q := accountsQuery(c)
+	q.Limit = int(limit)
+	return a.of(c).AccountsOf(c.Request().Context(), q)
+}
+
+func accountsQuery(c echo.Context) control.AccountsQuery {
+	return control.AccountsQuery{Find: c.QueryParam("find"), Sort: c.QueryParam("sort"), After: c.QueryParam("after")}
 }
 
 type addQuestion struct {

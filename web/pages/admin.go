@@ -47,6 +47,7 @@ func (a Admin) Pages() []link {
 	return []link{
 		{"/", "Now"},
 		{"/attacks", "Attacks"},
+		{"/accounts", "Accounts"},
 		{"/lists", "Lists"},
 		{"/audit", "Audit"},
 		{"/alerts", "Alerts"},

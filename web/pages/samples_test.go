@@ -48,6 +48,8 @@ func samples() map[string]func() ([]byte, error) {
 		"alerts dead":      func() ([]byte, error) { return RenderAlerts(deadChannels()) },
 		"audit":            func() ([]byte, error) { return RenderAudit(AuditView{Admin: around("/audit")}) },
 		"audit full":       func() ([]byte, error) { return RenderAudit(audited()) },
+		"accounts":         func() ([]byte, error) { return RenderAccounts(AccountsView{Admin: around("/accounts")}) },
+		"accounts all":     func() ([]byte, error) { return RenderAccounts(listedAccounts()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 		"attacks": func() ([]byte, error) {
@@ -170,6 +172,21 @@ func widget() Challenge {
 	c.Kind, c.Service, c.Script, c.Class, c.SiteKey = ChallengeRemote, "turnstile", "https://challenges.cloudflare.com/turnstile/v0/api.js", "cf-turnstile", "0x4AAAAAAA"
 	c.Action, c.Bound = "login", "00ff"
 	return c
+}
+
+// listedAccounts are accounts in every state.
+func listedAccounts() AccountsView {
+	v := AccountsView{Admin: around("/accounts"), Secret: Secret{"The one-time password of", hostile, "abcdefgh", "Hand it over."}}
+	v.Query.Find, v.Query.After, v.Accounts = hostile, "50", control.Accounts{Kept: "authguard", Next: "100", Partial: true}
+	one := func(a accounts.Account) {
+		v.Accounts.All = append(v.Accounts.All, control.ListedAccount{
+			Account: a, Outcome: audit.Outcome{LastFailure: noon, LastLogin: noon, Failures: 12345}, Places: 3, Sessions: 2, Code: true, Second: a.Role == accounts.Admin,
+		})
+	}
+	one(accounts.Account{ID: "1", Username: hostile, Email: hostile, Groups: []string{hostile, "staff"}, Disabled: true, MustChange: true, NeedsCode: true})
+	one(accounts.Account{ID: "2", Username: "bob"})
+	one(accounts.Account{ID: "3", Username: "admin", Role: accounts.Admin})
+	return v
 }
 
 // ownAccount is an account with all that there is to see of one.

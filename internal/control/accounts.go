@@ -1,0 +1,220 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"authguard/guard"
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+)
+
+// The orders of accounts.
+const (
+	ByName     = ""
+	ByFailures = "failures" // most in the last day first
+	ByLast     = "last"     // whose last failure is newest first
+)
+
+// AccountsPage is how many accounts a page has by default.
+const AccountsPage = 50
+
+// An AccountsQuery asks for a page of accounts.
+type AccountsQuery struct {
+	Find  string // in the user name or e-mail address; empty: all
+	Sort  string // ByName, ByFailures or ByLast: those of accounts that had any
+	After string // Next of the page before; empty: the first
+	Limit int    // default AccountsPage, at most MaxUsers
+}
+
+// Accounts are a page of them.
+type Accounts struct {
+	// Kept is where they are; see Standing. Only names that somebody has tried are known of
+	// accounts that are not in authguard's own table.
+	Kept string          `json:"kept"`
+	All  []ListedAccount `json:"users"`
+	Next string          `json:"next,omitempty"`
+	// Partial says that there were more wrong passwords than are added up: the newest
+	// audit.MostFailing.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// A ListedAccount is an account with what is known of it.
+type ListedAccount struct {
+	accounts.Account
+	audit.Outcome
+	State    string `json:"state"`
+	Places   int    `json:"places"`   // addresses that are known
+	Sessions int    `json:"sessions"` // that go on, at any door
+	Code     bool   `json:"code"`     // somebody has a one-time code for it
+	Second   bool   `json:"second_factor"`
+}
+
+// AccountsOf is a page of the accounts. It changes nothing.
+func (c *Control) AccountsOf(ctx context.Context, q AccountsQuery) (p Accounts, err error) {
+	if p.Kept, err = c.Kept(ctx); err != nil {
+		return p, err
+	}
+	if q.Limit <= 0 || q.Limit > MaxUsers {
+		q.Limit = AccountsPage
+	}
+	q.Find = strings.TrimSpace(q.Find)
+	if usual, err := c.config.Guard.Normalise(q.Find); err == nil {
+		q.Find = usual // as names are kept
+	}
+	var found []accounts.Account
+	switch {
+	case q.Sort == ByFailures || q.Sort == ByLast || p.Kept != ours:
+		found, err = c.failing(ctx, q, &p)
+	case q.Sort != ByName:
+		return p, fmt.Errorf("%w: sort: send %s, %s or nothing", ErrAsked, ByFailures, ByLast)
+	case q.Find != "":
+		found, err = c.config.Accounts.Search(ctx, q.Find, q.After, q.Limit+1)
+	default:
+		found, err = c.config.Accounts.List(ctx, q.After, q.Limit+1)
+	}
+	if err != nil {
+		return p, err
+	}
+	if len(found) > q.Limit {
+		found = found[:q.Limit]
+		p.Next = cmp.Or(p.Next, found[q.Limit-1].Username)
+	} else {
+		p.Next = ""
+	}
+	p.All = make([]ListedAccount, len(found))
+	for i, account := range found {
+		if p.All[i], err = c.listed(ctx, account); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// failing are the accounts with wrong passwords, of a page and one more. Those that are
+// kept elsewhere are but names, and may be nobody's.
+func (c *Control) failing(ctx context.Context, q AccountsQuery, p *Accounts) ([]accounts.Account, error) {
+	begin := 0
+	if q.After != "" {
+		var err error
+		if begin, err = strconv.Atoi(q.After); err != nil || begin < 0 {
+			return nil, fmt.Errorf("%w: after: send what the page before had as next", ErrAsked)
+		}
+	}
+	all, whole, err := c.config.Audit.Failing(ctx, c.config.Realm, c.Now().Add(-aDay), q.Sort != ByFailures)
+	if err != nil {
+		return nil, err
+	}
+	p.Partial = !whole
+	all = slices.DeleteFunc(all, func(f audit.Failing) bool { return !strings.Contains(f.Account, q.Find) })
+	slices.SortFunc(all, func(a, b audit.Failing) int {
+		order := cmp.Or(cmp.Compare(b.Failures, a.Failures), b.Last.Compare(a.Last))
+		if q.Sort != ByFailures {
+			order = b.Last.Compare(a.Last)
+		}
+		return cmp.Or(order, strings.Compare(a.Account, b.Account))
+	})
+	found, err := c.thoseOf(ctx, all, p.Kept == ours, begin+q.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	p.Next = strconv.Itoa(begin + q.Limit)
+	return found[min(begin, len(found)):], nil
+}
+
+// thoseOf are the first accounts, in order, of the names that were tried: of those that
+// are here, or else of all. Names that nobody has are asked for in pieces: an attack with
+// made-up ones has many.
+func (c *Control) thoseOf(ctx context.Context, all []audit.Failing, here bool, most int) (found []accounts.Account, err error) {
+	for part := range slices.Chunk(all, 500) {
+		if len(found) >= most {
+			break
+		}
+		names := make([]string, len(part))
+		for i, f := range part {
+			names[i] = f.Account
+		}
+		known, err := c.config.Accounts.Those(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range part {
+			i := slices.IndexFunc(known, func(a accounts.Account) bool { return a.Username == f.Account })
+			if i >= 0 && (here || known[i].Role == accounts.Admin) {
+				found = append(found, known[i])
+			} else if !here {
+				found = append(found, accounts.Account{Username: f.Account})
+			}
+		}
+	}
+	return found[:min(most, len(found))], nil
+}
+
+// listed adds what is known of an account.
+func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccount, err error) {
+	l = ListedAccount{Account: a, State: NotKnown}
+	if a.ID != "" {
+		l.State = stateOf(a)
+	}
+	if l.Outcome, err = c.config.Audit.Outcome(ctx, c.config.Realm, a.Username, c.Now().Add(-aDay)); err != nil {
+		return l, err
+	}
+	running, err := c.config.Sessions.Of(ctx, a.Username, "")
+	if err != nil {
+		return l, err
+	}
+	l.Sessions = len(running)
+	known, err := c.config.Guard.Places(ctx, guard.Attempt{Account: a.Username}, nil)
+	if err != nil {
+		return l, err
+	}
+	l.Places = len(known.Places)
+	if l.Code, err = c.config.Passes.Live(ctx, a.Username); err != nil || a.Role != accounts.Admin {
+		return l, err
+	}
+	has, err := c.config.Factors.Of(ctx, a.ID)
+	l.Second = has.Any()
+	return l, err
+}
+
+// AddPerson adds a user with a one-time password, which is told this once. Errors are those
+// of AddUser.
+func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition) (made NewAdministrator, err error) {
+	a.Password, a.Role, a.MustChange = oneTimePassword(), accounts.User, true
+	made.Password = a.Password
+	made.Account, err = c.AddUser(ctx, who, a)
+	return made, err
+}
+
+// OneTimePassword gives a user another password, good for choosing one only: the given one
+// or, if that is empty, one that is made up and told this once. Errors are those of User
+// and of accounts.Table.SetPassword.
+func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why string) (string, error) {
+	if err := c.User(ctx, name); err != nil {
+		return "", err
+	}
+	password = cmp.Or(password, oneTimePassword())
+	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
+		return "", err
+	}
+	return password, c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Detail: why})
+}
+
+// User is nil for the account of a user in authguard's own table. The error is ErrAsked
+// for an administrator's, which other pages change, and where another program keeps users;
+// and accounts.ErrUnknown.
+func (c *Control) User(ctx context.Context, name string) error {
+	a, err := c.config.Accounts.Get(ctx, name)
+	switch {
+	case errors.Is(err, accounts.ErrUnknown) && c.config.Elsewhere != "":
+		return c.elsewhere()
+	case err == nil && a.Role == accounts.Admin:
+		return fmt.Errorf("%w: %s is an administrator: change that under Administrators", ErrAsked, a.Username)
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package control_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/accounts"
+	"authguard/internal/control"
+	"authguard/internal/database/databasetest"
+)
+
+// names are the accounts of all pages of a query, in order.
+func (d *desk) names(t *testing.T, q control.AccountsQuery) (names []string) {
+	t.Helper()
+	for range 100 {
+		p, err := d.AccountsOf(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range p.All {
+			names = append(names, a.Username)
+		}
+		if q.After = p.Next; q.After == "" {
+			return names
+		}
+	}
+	t.Fatal("the pages have no end")
+	return nil
+}
+
+// Ensure that accounts are found by name and by e-mail address and come by name, by their
+// failures or by the last of those, whatever names strangers invent.
+func TestAccountsAreFoundAndSortedByTheirFailures(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		for i := range 12 {
+			d.user(t, fmt.Sprintf("user%02d", i), "")
+		}
+		d.user(t, "zoe_1", "zoe@example.org")
+		fail := func(name string, times int) {
+			for i := range times {
+				d.w.Wrong(t, name, fmt.Sprintf("198.51.100.%d", i+1))
+			}
+			d.w.Clock.Advance(time.Minute)
+		}
+		fail("user03", 4)
+		d.w.Clock.Advance(25 * time.Hour) // long ago
+		fail("user07", 3)
+		fail("user05", 5)
+		fail("invented", 5)
+		fail("user01", 1)
+		d.told(t)
+		by := func(want string, q control.AccountsQuery) {
+			t.Helper()
+			for _, q.Limit = range []int{1, 2, 50} {
+				if got := strings.Join(d.names(t, q), " "); got != want {
+					t.Errorf("%+v: %s, not %s", q, got, want)
+				}
+			}
+		}
+		by("user05 user07 user01", control.AccountsQuery{Sort: control.ByFailures})
+		by("user01 user05 user07 user03", control.AccountsQuery{Sort: control.ByLast})
+		by("user01", control.AccountsQuery{Sort: control.ByLast, Find: "R01"})
+		by("zoe_1", control.AccountsQuery{Find: " ZOE@example "})
+		by("zoe_1", control.AccountsQuery{Find: "_1"})
+		by("", control.AccountsQuery{Find: "%"})
+		by("user10 user11", control.AccountsQuery{Find: "er1"})
+		if all := d.names(t, control.AccountsQuery{Limit: 5}); len(all) != 13 || !slices.IsSorted(all) {
+			t.Error(all)
+		}
+		for _, bad := range []control.AccountsQuery{{Sort: "size"}, {Sort: control.ByLast, After: "x"}, {Sort: control.ByLast, After: "-1"}} {
+			if _, err := d.AccountsOf(t.Context(), bad); !errors.Is(err, control.ErrAsked) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
+}
+
+// Ensure that a line says all that is known of an account.
+func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		d.user(t, "ann", "")
+		one := func() control.ListedAccount {
+			t.Helper()
+			p, err := d.AccountsOf(t.Context(), control.AccountsQuery{Find: "ann"})
+			if err != nil || len(p.All) != 1 || p.Kept != "authguard" || p.Partial {
+				t.Fatalf("%+v %v", p, err)
+			}
+			return p.All[0]
+		}
+		d.w.Right(t, "ann", "192.0.2.1")
+		d.w.Right(t, "ann", "192.0.2.2")
+		d.w.Wrong(t, "ann", "198.51.100.7")
+		d.told(t)
+		if a := one(); a.Failures != 1 || a.LastFailure.IsZero() || a.LastLogin.IsZero() || a.Places != 2 || a.State != control.Active || a.Code {
+			t.Errorf("%+v", a)
+		}
+		if _, err := d.IssuePass(t.Context(), "admin:eve", "ann", 0); err != nil || !one().Code {
+			t.Errorf("%+v %v", one(), err)
+		}
+		password, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "", "forgotten")
+		if a := one(); err != nil || len(password) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
+			t.Errorf("%+v %v", a, err)
+		}
+		if row := d.recorded(t); row.Decision != "user-passwd" || row.Detail != "forgotten" || row.Who != "admin:eve" {
+			t.Errorf("%+v", row)
+		}
+		if _, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "short", ""); !errors.Is(err, accounts.ErrTooShort) {
+			t.Error(err)
+		}
+		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", "leaked"); err != nil || !one().NeedsCode {
+			t.Errorf("%+v %v", one(), err)
+		}
+		made, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob", Role: accounts.Admin})
+		if err != nil || made.Role != accounts.User || !made.MustChange || len(made.Password) < 16 {
+			t.Errorf("%+v %v", made, err)
+		}
+		if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.User(t.Context(), "root"); !errors.Is(err, control.ErrAsked) {
+			t.Errorf("an administrator is changed here: %v", err)
+		}
+	})
+}
+
+// Ensure that of accounts elsewhere the names that were tried are shown, and where to look.
+func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
+	t.Parallel()
+	db := databasetest.SQLite(t)
+	d := newDeskWith(t, db, func(c *control.Config) {
+		c.Elsewhere, c.Source = "ldap", directory{}
+		c.App = func(context.Context) (bool, error) { return false, nil }
+	})
+	d.w.Wrong(t, "ann", "198.51.100.7")
+	d.told(t)
+	p, err := d.AccountsOf(t.Context(), control.AccountsQuery{})
+	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
+		t.Errorf("%+v %v", p, err)
+	}
+	if _, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob"}); !errors.Is(err, control.ErrAsked) {
+		t.Error(err)
+	}
+	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {
+		t.Error(err)
+	}
+}

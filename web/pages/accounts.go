@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"net/url"
+	"strings"
+
+	"authguard/internal/accounts"
+	"authguard/internal/audit"
+	"authguard/internal/control"
+)
+
+// AccountsView is the accounts of a realm, a page of them. Its forms post to /accounts/….
+type AccountsView struct {
+	Admin
+	Query    control.AccountsQuery
+	Accounts control.Accounts
+	// Secret is what a form has just made.
+	Secret Secret
+}
+
+// RenderAccounts draws the page.
+func RenderAccounts(v AccountsView) ([]byte, error) { return render("accounts", v) }
+
+// Here reports whether the accounts are in authguard's own table.
+func (v AccountsView) Here() bool { return v.Accounts.Kept == "authguard" }
+
+// Where says where they are, if they are not here.
+func (v AccountsView) Where() string {
+	switch v.Accounts.Kept {
+	case control.InApp:
+		return "The app keeps its accounts and checks their passwords. What is listed are names that somebody has tried; which of them there are only the app knows. Add, disable and change them there."
+	case "htpasswd":
+		return "The accounts are in an htpasswd file (accounts.source). What is listed are names that somebody has tried. Add, disable and change them in the file."
+	case "ldap":
+		return "The accounts are in a directory (accounts.source is ldap). What is listed are names that somebody has tried. Add, disable and change them there."
+	}
+	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept + "). What is listed are names that somebody has tried. Add, disable and change them there."
+}
+
+// Sorted is whether they are in this order.
+func (v AccountsView) Sorted(by string) bool {
+	return v.Query.Sort == by || !v.Here() && v.Query.Sort == control.ByName && by == control.ByLast
+}
+
+// An accountRow is one line of the table.
+type accountRow struct {
+	control.ListedAccount
+	View AccountsView
+	// States are what there is to say of it, worst first.
+	States []string
+	Groups string
+	// User says that it is changed here.
+	User bool
+}
+
+// Rows are the lines.
+func (v AccountsView) Rows() (all []accountRow) {
+	for _, a := range v.Accounts.All {
+		row := accountRow{ListedAccount: a, View: v, Groups: strings.Join(a.Account.Groups, ", "), User: a.ID != "" && a.Role != accounts.Admin}
+		for _, one := range []struct {
+			is    bool
+			words string
+		}{
+			{a.Disabled, "disabled"}, {a.NeedsCode, "needs a code at new places"}, {a.MustChange, "must choose a password"}, {a.Code, "one-time code out"},
+		} {
+			if one.is {
+				row.States = append(row.States, one.words)
+			}
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// Partial is how many wrong passwords were added up, if there were more.
+func (v AccountsView) Partial() int {
+	if v.Accounts.Partial {
+		return audit.MostFailing
+	}
+	return 0
+}
+
+// Link is the page in another order, or what follows.
+func (v AccountsView) Link(sort, after string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"find": v.Query.Find, "sort": sort, "after": after, "realm": v.Elsewhere()} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if len(q) == 0 {
+		return "/accounts"
+	}
+	return "/accounts?" + q.Encode()
+}
