@@ -11,8 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-webauthn/webauthn/protocol/webauthncbor"
 
@@ -224,4 +226,46 @@ func TestAPasskeyAnswersNothingElse(t *testing.T) {
 	if err := d.Add(t.Context(), here, factors.Owner{ID: "eve", Name: "eve"}, "", q.State, newKey(t).made(q)); !errors.Is(err, factors.ErrPasskey) {
 		t.Errorf("what was asked for ann was added to eve: %v", err)
 	}
+}
+
+// Whoever knows the ID of somebody's passkey neither removes nor renames it.
+func TestAPasskeyIsChangedByItsOwnerOnly(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d, k := newDesk(t, db), newKey(t)
+		d.adds(k)
+		id := b64(k.id)
+		for _, err := range []error{
+			d.RemovePasskey(t.Context(), "somebody", id), d.RenamePasskey(t.Context(), "somebody", id, "mine"),
+			d.RemovePasskey(t.Context(), d.ann.ID, "x"), d.RenamePasskey(t.Context(), d.ann.ID, "x", "mine"),
+		} {
+			if !errors.Is(err, factors.ErrUnknown) {
+				t.Error(err)
+			}
+		}
+		d.must(d.RenamePasskey(t.Context(), d.ann.ID, id, " \u202ework "+strings.Repeat("é", 60)))
+		if kept, err := d.Of(t.Context(), d.ann.ID); err != nil || len(kept.Passkeys) != 1 || len(kept.Passkeys[0].Name) > 60 || !utf8.ValidString(kept.Passkeys[0].Name) {
+			t.Errorf("%+v, %v", kept, err)
+		}
+		d.must(d.RemovePasskey(t.Context(), d.ann.ID, id))
+	})
+}
+
+func TestAnAccountHasTwentyPasskeysAtMost(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		asked, err := d.AskNew(t.Context(), here, d.ann) // before there are so many
+		d.must(err)
+		for i := range factors.MostPasskeys {
+			_, err := db.Exec(`INSERT INTO passkeys (id, account, host, data, created_at) VALUES ($1, $2, 'localhost', '{}', 1)`, fmt.Sprint(i), d.ann.ID)
+			d.must(err)
+		}
+		if _, err := d.AskNew(t.Context(), here, d.ann); !errors.Is(err, factors.ErrMost) {
+			t.Errorf("asked for one more: %v", err)
+		}
+		if err := d.Add(t.Context(), here, d.ann, "one more", asked.State, newKey(t).made(asked)); !errors.Is(err, factors.ErrPasskey) {
+			t.Errorf("one more that was asked for before: %v", err)
+		}
+	})
 }

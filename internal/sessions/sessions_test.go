@@ -294,9 +294,50 @@ func TestAnUnusedSessionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		at(20*time.Minute-2*time.Millisecond, true)
-		at(20*time.Minute-time.Millisecond, false)
+		seen := func() time.Time {
+			t.Helper()
+			all, err := f.store.Of(t.Context(), "ann", "")
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			return all[0].Seen
+		}
+		for _, later := range []time.Duration{59_999 * time.Millisecond, time.Minute} { // it writes once a minute
+			f.now = begin.Add(10*time.Minute - time.Millisecond + later)
+			before := seen()
+			if err := f.store.Touch(t.Context(), "idle"); err != nil {
+				t.Fatal(err)
+			}
+			if moved := !seen().Equal(before); moved != (later == time.Minute) {
+				t.Errorf("used again after %s: written %t", later, moved)
+			}
+		}
+		at(21*time.Minute-2*time.Millisecond, true)
+		at(21*time.Minute-time.Millisecond, false)
 		if err := f.store.Touch(t.Context(), "nobody's"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// What an ended session held is gone, also when a request that was still running writes it
+// again.
+func TestAnEndedSessionHoldsNothing(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		f := setUp(t, db)
+		values := map[string]any{sessions.AccountKey: "ann"}
+		f.commit(t, "over", values)
+		if err := f.store.End(t.Context(), "ann", sessions.ID("over")); err != nil {
+			t.Fatal(err)
+		}
+		f.commit(t, "over", values)
+		var data string
+		if err := db.QueryRow(`SELECT data FROM sessions WHERE token_hash = $1`, sessions.ID("over")).Scan(&data); err != nil || data != "" {
+			t.Errorf("%q, %v", data, err)
+		}
+		if _, found, err := f.store.Find("over"); found || err != nil {
+			t.Errorf("found %t, %v", found, err)
 		}
 	})
 }

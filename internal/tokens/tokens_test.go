@@ -135,3 +135,34 @@ func TestATokenWithScopesIsGoodForATimeAndAsLongAsItsMakerIsOne(t *testing.T) {
 		}
 	})
 }
+
+func TestATokenKnowsWhetherItIsOfOneRealm(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		table := tokens.New(db)
+		for _, confined := range []bool{true, false} {
+			text, made, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: fmt.Sprint("of", confined), Scopes: []tokens.Scope{tokens.Read}, Confined: confined}, noon)
+			if err != nil || made.Confined != confined {
+				t.Fatalf("%+v, %v", made, err)
+			}
+			found, ok, err := table.Find(t.Context(), text, noon)
+			if !ok || err != nil || found.Confined != confined || found.Realm != "shop" {
+				t.Errorf("%+v, %t, %v", found, ok, err)
+			}
+			for _, later := range []time.Duration{59 * time.Second, time.Minute} { // its use is noted once a minute
+				if _, _, err := table.Find(t.Context(), text, noon.Add(later)); err != nil {
+					t.Fatal(err)
+				}
+				again, _, err := table.Find(t.Context(), text, noon.Add(later))
+				if noted := again.UsedAt.Equal(noon.Add(later)); err != nil || noted != (later == time.Minute) {
+					t.Errorf("used after %s: %+v, %v", later, again, err)
+				}
+			}
+		}
+		for _, scope := range tokens.OverAll() {
+			if _, _, err := table.Add(t.Context(), tokens.Asked{Realm: "shop", Name: "x", Scopes: []tokens.Scope{scope}, Confined: true}, noon); !errors.Is(err, tokens.ErrOverAll) {
+				t.Errorf("%s: %v", scope, err)
+			}
+		}
+	})
+}
