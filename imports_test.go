@@ -66,6 +66,7 @@ var mayImport = map[string]string{
 	"internal/trial":      below,
 	"internal/tokens":     below,
 	"internal/tops":       "",
+	"internal/tune":       below,
 	"internal/wire":       "",
 	"migrations":          "",
 

@@ -46,6 +46,7 @@ type commandLine struct {
 	Unlock   unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
 	Replay   replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`
 	Simulate simulateCmd  `cmd:"" help:"Let people and attackers that are made up log in for days, in seconds, and count what became of them."`
+	Tune     tuneCmd      `cmd:"" help:"Look for the limits that let the fewest guesses through for as much friction as you allow."`
 	Config   configCmd    `cmd:"" help:"Check or show the configuration."`
 	Proxy    proxyCmd     `cmd:"" help:"Find out how to guard the login of an app."`
 	Migrate  migrateCmd   `cmd:"" help:"Bring the database up to date (serve does so too)."`

@@ -24,11 +24,8 @@ import (
 	"authguard/internal/trial"
 )
 
-// replayCmd is `authguard replay`.
-type replayCmd struct {
-	Logs    []string          `arg:"" name:"log" help:"Logs, plain or compressed with gzip or zstd; - is standard input. Several are read as one."`
-	Policy  []string          `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated. The one in force is tried first."`
-	Realm   string            `placeholder:"NAME" help:"The limits of this realm."`
+// logFlags say how to read logs.
+type logFlags struct {
 	Format  string            `placeholder:"NAME" help:"Of all logs: ${logs}. Without it each file's is found out."`
 	Login   []string          `placeholder:"REQUEST" help:"In access logs: what is a login attempt, such as /wp-login.php or 'POST /api/login'. Default: POST /login."`
 	Success []string          `placeholder:"WORD" help:"The status or word that says that somebody was let in. Default: 302 and 303."`
@@ -36,9 +33,22 @@ type replayCmd struct {
 	Field   map[string]string `placeholder:"FIELD=NAME" help:"In JSON lines and CSV: which field is the time, account, address, outcome, device or count."`
 	Year    int               `help:"Of the first line, where lines have no year. Default: that of the file's last change."`
 	Zone    string            `placeholder:"NAME" help:"Of times without one, such as Europe/Berlin. Default: this machine's."`
-	Solving string            `enum:"people,nobody,everybody" default:"people" help:"Who solves challenges that the log knows nothing of: people (who logged in), nobody or everybody."`
-	Cases   int               `default:"10" help:"How many of the worst cases are shown."`
-	HTML    string            `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+}
+
+// policyFlags say whose limits are tried.
+type policyFlags struct {
+	Policy []string `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated. Those in force are tried first."`
+	Realm  string   `placeholder:"NAME" help:"The limits of this realm."`
+}
+
+// replayCmd is `authguard replay`.
+type replayCmd struct {
+	logFlags
+	policyFlags
+	Logs    []string `arg:"" name:"log" help:"Logs, plain or compressed with gzip or zstd; - is standard input. Several are read as one."`
+	Solving string   `enum:"people,nobody,everybody" default:"people" help:"Who solves challenges that the log knows nothing of: people (who logged in), nobody or everybody."`
+	Cases   int      `default:"10" help:"How many of the worst cases are shown."`
+	HTML    string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
 }
 
 // logFormats are what --format of replay may be.
@@ -87,13 +97,10 @@ func (c replayCmd) Validate() error {
 	if c.Cases < 0 || c.Cases > 1000 {
 		return errors.New("--cases: from 0 to 1000")
 	}
-	if c.Year != 0 && (c.Year < 1970 || c.Year > 2200) {
-		return errors.New("--year: from 1970 to 2200")
-	}
 	return nil
 }
 
-func (c replayCmd) reading() (loginlog.Config, error) {
+func (c logFlags) reading() (loginlog.Config, error) {
 	how := loginlog.Config{Format: c.Format, Success: c.Success, Failure: c.Failure, Fields: c.Field, Year: c.Year}
 	for _, text := range c.Login {
 		request, err := loginlog.ParseRequest(text)
@@ -101,6 +108,9 @@ func (c replayCmd) reading() (loginlog.Config, error) {
 			return how, fmt.Errorf("--login: %w", err)
 		}
 		how.Logins = append(how.Logins, request)
+	}
+	if c.Year != 0 && (c.Year < 1970 || c.Year > 2200) {
+		return how, errors.New("--year: from 1970 to 2200")
 	}
 	var err error
 	if how.Zone, err = time.LoadLocation(cmp.Or(c.Zone, "Local")); err != nil {
@@ -110,7 +120,7 @@ func (c replayCmd) reading() (loginlog.Config, error) {
 }
 
 // setups are the policy in force, and those of --policy.
-func (c replayCmd) setups(g *globals) (all []trial.Setup, err error) {
+func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 	for i, path := range append([]string{g.configPath()}, c.Policy...) {
 		environ := os.Environ()
 		if i > 0 {

@@ -18,12 +18,11 @@ import (
 
 // simulateCmd is `authguard simulate`.
 type simulateCmd struct {
+	policyFlags
 	Scenario []string `arg:"" optional:"" help:"Scenarios: names of those that come along (see --list), files, or all."`
 	List     bool     `help:"Say what scenarios come along."`
 	Show     string   `placeholder:"NAME" help:"Print a scenario that comes along, to change it."`
 	Seed     uint64   `help:"Another roll of the dice. Default: that of the scenario."`
-	Policy   []string `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated."`
-	Realm    string   `placeholder:"NAME" help:"The limits of this realm."`
 	Against  []string `placeholder:"NAME" help:"What else to try: ${defences}, or all of them (the default), or nothing."`
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
 }
@@ -44,11 +43,11 @@ func (c simulateCmd) Run(g *globals) error {
 		_, err = g.out.Write(text)
 		return err
 	}
-	scenarios, err := c.scenarios()
+	scenarios, err := scenariosOf(c.Scenario, c.Seed)
 	if err != nil {
 		return err
 	}
-	setups, err := replayCmd{Policy: c.Policy, Realm: c.Realm}.setups(g)
+	setups, err := c.setups(g)
 	if err != nil {
 		return err
 	}
@@ -101,8 +100,8 @@ func (c simulateCmd) against() []string {
 	return c.Against
 }
 
-func (c simulateCmd) scenarios() (all []simulate.Scenario, err error) {
-	for _, name := range c.Scenario {
+func scenariosOf(names []string, seed uint64) (all []simulate.Scenario, err error) {
+	for _, name := range names {
 		if name == "all" {
 			every, err := simulate.Scenarios()
 			if err != nil {
@@ -118,8 +117,8 @@ func (c simulateCmd) scenarios() (all []simulate.Scenario, err error) {
 		all = append(all, s)
 	}
 	for i := range all {
-		if c.Seed != 0 {
-			all[i].Seed = c.Seed
+		if seed != 0 {
+			all[i].Seed = seed
 		}
 	}
 	return all, nil

@@ -40,8 +40,10 @@ type Row struct {
 type Section struct {
 	Name   string
 	Plot   Plot // the zero Plot is none
+	Dots   Dots // and so are the zero Dots
 	Lines  []string
 	Tables []Table
+	Paste  string // lines for a configuration file
 }
 
 // A Table has as many cells in each row as names.
@@ -92,12 +94,15 @@ func (w *writer) Write(b []byte) (int, error) {
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
 func (w *writer) section(s *Section) {
-	if len(s.Lines)+len(s.Tables) == 0 {
+	if len(s.Lines)+len(s.Tables)+len(s.Paste) == 0 {
 		return
 	}
 	w.line("\n%s", Quote(s.Name))
 	for _, line := range s.Lines {
 		w.line("  %s", Quote(line))
+	}
+	if s.Paste != "" {
+		w.line("\n%s", s.Paste)
 	}
 	for _, table := range s.Tables {
 		w.line("  %s", table.Name)

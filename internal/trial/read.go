@@ -25,7 +25,7 @@ func (b *batch) done(pool *sync.Pool) {
 }
 
 // read reads the log to its end, a batch after the other.
-func read(ctx context.Context, log *loginlog.Log, pool *sync.Pool, f *facts, each func(*batch) error) error {
+func read(ctx context.Context, log *loginlog.Log, skip int64, pool *sync.Pool, f *facts, each func(*batch) error) error {
 	for more := true; more && ctx.Err() == nil; {
 		b := pool.Get().(*batch)
 		for len(b.attempts) < batchSize {
@@ -36,6 +36,9 @@ func read(ctx context.Context, log *loginlog.Log, pool *sync.Pool, f *facts, eac
 			}
 			if !more {
 				break
+			}
+			if skip--; skip >= 0 {
+				continue
 			}
 			f.add(&a)
 			b.attempts = append(b.attempts, a)

@@ -16,6 +16,8 @@ type Options struct {
 	Solving Solving
 	// Cases is how many of the worst cases are kept; default 10.
 	Cases int
+	// Skip is how many attempts at the beginning are left out.
+	Skip int64
 }
 
 // Solving is who solves a challenge. The zero Solving is that of people.
@@ -65,7 +67,7 @@ func Run(ctx context.Context, log *loginlog.Log, setups []Setup, o Options) (*Re
 		return nil
 	}
 	facts := newFacts()
-	err := read(ctx, log, &pool, facts, func(b *batch) error {
+	err := read(ctx, log, o.Skip, &pool, facts, func(b *batch) error {
 		if runs[0] == nil {
 			if err := start(&b.attempts[0]); err != nil {
 				return err

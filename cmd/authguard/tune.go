@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"authguard/internal/tune"
+)
+
+// tuneCmd is `authguard tune`.
+type tuneCmd struct {
+	logFlags
+	Realm    string   `placeholder:"NAME" help:"Begin with the limits of this realm."`
+	Logs     []string `arg:"" optional:"" name:"log" help:"Logs with an attack in them; the newest million attempts are looked at."`
+	Scenario []string `placeholder:"NAME" help:"Scenarios in the place of logs (see authguard simulate --list), files, or all."`
+	Friction float64  `default:"0.001" help:"The part of people's logins that may meet something: 0.001 is one in a thousand."`
+	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+}
+
+// Run looks for limits, and says what it has found.
+func (c tuneCmd) Run(g *globals) error {
+	how, err := c.reading()
+	if err != nil {
+		return err
+	}
+	setups, err := policyFlags{Realm: c.Realm}.setups(g)
+	if err != nil {
+		return err
+	}
+	judge := tune.OfLogs(c.Logs, how)
+	if len(c.Scenario) > 0 {
+		scenarios, err := scenariosOf(c.Scenario, 0)
+		if err != nil {
+			return err
+		}
+		judge = tune.OfScenarios(scenarios)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	found, err := tune.Search(ctx, setups[0], c.Friction, judge, g.steps("tune"))
+	if err != nil {
+		return err
+	}
+	if found.Base.Logins == 0 {
+		return errors.New("nobody logs in in there: without people no limit is too strict. See authguard replay for what was read")
+	}
+	if c.HTML != "" {
+		if err := writePage(c.HTML, found.Sheet()); err != nil {
+			return err
+		}
+	}
+	if g.JSON {
+		return printJSON(g, found)
+	}
+	return found.Sheet().Text(g.out)
+}
+
+// Validate is called when the command line has been read.
+func (c tuneCmd) Validate() error {
+	switch {
+	case (len(c.Logs) == 0) == (len(c.Scenario) == 0):
+		return errors.New("name logs, or a scenario with --scenario")
+	case slices.Contains(c.Logs, "-"):
+		return errors.New("logs are read many times, and standard input only once: name a file")
+	case c.Friction < 0 || c.Friction > 1:
+		return errors.New("--friction: from 0 to 1, such as 0.001")
+	}
+	return nil
+}

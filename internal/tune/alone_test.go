@@ -1,0 +1,64 @@
+//go:build !race
+
+package tune_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"authguard/internal/loginlog"
+	"authguard/internal/simulate"
+	"authguard/internal/trial"
+	"authguard/internal/tune"
+)
+
+// On a log with an attack in it the search is at least as good as the defaults, in both
+// ways, and finds the same again.
+func TestTheRecordedLog(t *testing.T) {
+	t.Parallel()
+	find := func(friction float64) *tune.Found {
+		found, err := tune.Search(t.Context(), defaults(), friction, tune.OfLogs([]string{"../../testdata/ssh.log"}, loginlog.Config{Year: 2026, Zone: time.UTC}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	base := find(0).Base.Score
+	one, two := find(base.Friction()), find(base.Friction())
+	if one.Best.Through >= base.Through || one.Best.Met > base.Met || one.Best.KeptOut > base.KeptOut {
+		t.Errorf("%+v, where the defaults have %+v", one.Best.Score, base)
+	}
+	if one.Best.Text != two.Best.Text || !reflect.DeepEqual(scores(one.Frontier), scores(two.Frontier)) {
+		t.Errorf("another time:\n%s\n%s", one.Best.Text, two.Best.Text)
+	}
+	var text, page strings.Builder
+	if err := one.Sheet().Text(&text); err != nil || !strings.Contains(text.String(), one.Best.Text) {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	if err := one.Sheet().Page(&page); err != nil || !strings.Contains(page.String(), "<circle") {
+		t.Errorf("%v\n%s", err, page.String())
+	}
+}
+
+func scores(all []tune.Limits) (list []tune.Score) {
+	for _, l := range all {
+		list = append(list, l.Score)
+	}
+	return list
+}
+
+func TestScenariosAreJudgedByRightGuesses(t *testing.T) {
+	t.Parallel()
+	s, err := simulate.Parse([]byte("name: x\ndays: 1\npeople: {accounts: 60, common: 0.5}\nattackers: [{kind: walk, from: 1h, for: 2h, attempts: 600, addresses: 1}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := defaults()
+	open.Policy.Address, open.Policy.Network, open.Policy.Account = nil, nil, nil
+	got, err := tune.OfScenarios([]simulate.Scenario{s, s})(t.Context(), []trial.Setup{defaults(), open})
+	if err != nil || len(got) != 2 || got[0].Through >= got[1].Through || got[0].Logins != got[1].Logins || got[0].Logins%2 != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,86 @@
+package tune
+
+import (
+	"context"
+
+	"authguard/internal/loginlog"
+	"authguard/internal/simulate"
+	"authguard/internal/trial"
+)
+
+// mostAttempts of a log are judged by: its newest. mostAtOnce setups are tried side by
+// side, each with its own counters.
+const mostAttempts, mostAtOnce = 1_000_000, 6
+
+// OfLogs judges by the attempts of logs: by wrong passwords that were looked at and were
+// nobody's slip.
+func OfLogs(paths []string, how loginlog.Config) Judge {
+	skip := int64(-1)
+	return func(ctx context.Context, setups []trial.Setup) (all []Score, err error) {
+		if skip < 0 {
+			n, err := attempts(paths, how)
+			if err != nil {
+				return nil, err
+			}
+			skip = max(0, n-mostAttempts)
+		}
+		for len(setups) > 0 {
+			some := setups[:min(len(setups), mostAtOnce)]
+			setups = setups[len(some):]
+			log, err := loginlog.Open(paths, how)
+			if err != nil {
+				return nil, err
+			}
+			r, err := trial.Run(ctx, log, some, trial.Options{Skip: skip})
+			log.Close()
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range r.Policies {
+				all = append(all, Score{float64(p.Guesses.Checked - p.Guesses.Slips), p.Logins.Hindered, p.Logins.KeptOut, p.Logins.All})
+			}
+		}
+		return all, nil
+	}
+}
+
+// attempts is how many there are in logs.
+func attempts(paths []string, how loginlog.Config) (n int64, err error) {
+	log, err := loginlog.Open(paths, how)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	for {
+		var a loginlog.Attempt
+		more, err := log.Next(&a)
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			return n, nil
+		}
+		n++
+	}
+}
+
+// OfScenarios judges by scenarios: by right guesses that were let in and, where they are
+// as many, by guesses that were looked at.
+func OfScenarios(scenarios []simulate.Scenario) Judge {
+	return func(ctx context.Context, setups []trial.Setup) ([]Score, error) {
+		all := make([]Score, len(setups))
+		for _, s := range scenarios {
+			r, err := simulate.Run(ctx, s, setups, nil, nil)
+			if err != nil {
+				return nil, err
+			}
+			for i, one := range r.Results {
+				all[i].Through += float64(one.Let) + float64(one.Checked)/1e6
+				all[i].Met += int64(one.Challenges + one.Delayed + one.WaysIn + one.Stopped)
+				all[i].KeptOut += int64(one.Stopped)
+				all[i].Logins += int64(one.Logins)
+			}
+		}
+		return all, nil
+	}
+}

@@ -1,0 +1,239 @@
+// Package tune looks for the limits that let the fewest guesses through while people
+// meet them no more often than somebody is ready to bear.
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/guard"
+	"authguard/internal/trial"
+)
+
+// A Score is how good limits are. Through counts what got through, Met the logins of
+// people that met something, of so many Logins; KeptOut of them did not get in.
+type Score struct {
+	Through float64 `json:"through"`
+	Met     int64   `json:"met"`
+	KeptOut int64   `json:"kept_out"`
+	Logins  int64   `json:"logins"`
+}
+
+// Friction is the part of logins that met something.
+func (s Score) Friction() float64 {
+	if s.Logins == 0 {
+		return 0
+	}
+	return float64(s.Met) / float64(s.Logins)
+}
+
+// A Judge says how good limits are, in the order of the setups. The same setups have the
+// same scores each time.
+type Judge func(ctx context.Context, setups []trial.Setup) ([]Score, error)
+
+// Limits are limits that were tried.
+type Limits struct {
+	trial.Setup `json:"-"`
+	Score       `json:"score"`
+	Text        string `json:"limits"` // as the configuration has them
+}
+
+// A Found is what a search comes to.
+type Found struct {
+	Base Limits `json:"base"` // what it began with
+	Best Limits `json:"best"`
+	// Frontier are the limits of all that were tried than which none is better in both
+	// ways, the least friction first.
+	Frontier []Limits `json:"frontier"`
+	Tried    int      `json:"tried"`
+	// Friction is what was allowed.
+	Friction float64 `json:"friction"`
+}
+
+// rounds are how often each limit is looked at: the second time the others have moved.
+const rounds = 2
+
+// Search begins with limits and changes one after the other, as long as that lets less
+// through without more friction than allowed, or without keeping out more people than the
+// limits that it began with. It looks at what there is: a ladder without rungs stays so.
+func Search(ctx context.Context, base trial.Setup, friction float64, judge Judge, tell func(done, of int)) (*Found, error) {
+	s := &search{judge: judge, friction: friction, tried: map[string]Limits{}}
+	first, err := s.try(ctx, []trial.Setup{base})
+	if err != nil {
+		return nil, err
+	}
+	best := first[0]
+	s.keptOut = best.KeptOut
+	all := knobs(base)
+	for round := range rounds {
+		for i, k := range all {
+			if tell != nil {
+				tell(round*len(all)+i, rounds*len(all))
+			}
+			candidates, err := s.try(ctx, k.turned(best.Setup))
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range candidates {
+				if s.better(c, best) {
+					best = c
+				}
+			}
+		}
+	}
+	if tell != nil {
+		tell(1, 1)
+	}
+	return &Found{Base: first[0], Best: best, Frontier: s.frontier(), Tried: len(s.tried), Friction: friction}, nil
+}
+
+// A search is one way through the limits.
+type search struct {
+	judge    Judge
+	friction float64
+	keptOut  int64
+	tried    map[string]Limits
+}
+
+// try judges setups, but for those that were already.
+func (s *search) try(ctx context.Context, setups []trial.Setup) (all []Limits, err error) {
+	var fresh []trial.Setup
+	for _, setup := range setups {
+		text := Text(setup)
+		if known, ok := s.tried[text]; ok {
+			all = append(all, known)
+		} else if !slices.ContainsFunc(fresh, func(o trial.Setup) bool { return Text(o) == text }) {
+			fresh = append(fresh, setup)
+		}
+	}
+	if len(fresh) == 0 {
+		return all, nil
+	}
+	scores, err := s.judge(ctx, fresh)
+	if err != nil {
+		return nil, err
+	}
+	for i, setup := range fresh {
+		one := Limits{setup, scores[i], Text(setup)}
+		s.tried[one.Text] = one
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// better reports whether limits are better than others.
+func (s *search) better(a, b Limits) bool {
+	fits := func(l Limits) int {
+		if l.Friction() <= s.friction && l.KeptOut <= s.keptOut {
+			return 0
+		}
+		return 1
+	}
+	if fits(a) == 1 && fits(b) == 1 { // the way to those that fit
+		return cmp.Or(cmp.Compare(a.KeptOut, b.KeptOut), cmp.Compare(a.Met, b.Met), cmp.Compare(a.Through, b.Through)) < 0
+	}
+	return cmp.Or(cmp.Compare(fits(a), fits(b)), cmp.Compare(a.Through, b.Through), cmp.Compare(a.Met, b.Met)) < 0
+}
+
+func (s *search) frontier() (all []Limits) {
+	var tried []Limits
+	for _, l := range s.tried {
+		if l.KeptOut <= s.keptOut {
+			tried = append(tried, l)
+		}
+	}
+	slices.SortFunc(tried, func(a, b Limits) int {
+		return cmp.Or(cmp.Compare(a.Met, b.Met), cmp.Compare(a.Through, b.Through), strings.Compare(a.Text, b.Text))
+	})
+	for _, l := range tried {
+		if n := len(all); n == 0 || l.Through < all[n-1].Through {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// A knob is one number that is turned.
+type knob struct {
+	set func(s *trial.Setup, value int)
+	was int
+}
+
+// factors are what a number is multiplied with.
+func factors() []float64 { return []float64{0.25, 0.5, 2, 4} }
+
+// turned are the setups with the knob at each of its values, as far as they make sense
+// (R8).
+func (k knob) turned(from trial.Setup) (all []trial.Setup) {
+	for _, f := range append(factors(), 1) {
+		s := from
+		s.Policy.Address, s.Policy.Network = slices.Clone(from.Policy.Address), slices.Clone(from.Policy.Network)
+		s.Policy.Account, s.Policy.PrivilegedPair = slices.Clone(from.Policy.Account), slices.Clone(from.Policy.PrivilegedPair)
+		k.set(&s, max(1, int(float64(k.was)*f+0.5)))
+		if s.Policy.Validate() == nil && s.Mode.Validate() == nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// knobs are the numbers of a setup that are turned.
+func knobs(base trial.Setup) (all []knob) {
+	ladder := func(rungs []guard.Limit, of func(*guard.Policy) []guard.Limit) {
+		for i, rung := range rungs {
+			all = append(all, knob{func(s *trial.Setup, n int) { of(&s.Policy)[i].Failures = n }, rung.Failures})
+		}
+	}
+	p := base.Policy
+	ladder(p.Address, func(p *guard.Policy) []guard.Limit { return p.Address })
+	ladder(p.Network, func(p *guard.Policy) []guard.Limit { return p.Network })
+	ladder(p.Account, func(p *guard.Policy) []guard.Limit { return p.Account })
+	if p.PairDelay.First > 0 {
+		all = append(all, knob{func(s *trial.Setup, n int) { s.Policy.PairDelay.After = n }, p.PairDelay.After})
+	}
+	return append(all,
+		knob{func(s *trial.Setup, n int) { s.Mode.Factor = float64(n) }, int(base.Mode.Factor)},
+		knob{func(s *trial.Setup, n int) { s.Mode.Floor = min(n, s.Mode.Ceiling) }, base.Mode.Floor},
+	)
+}
+
+// Text is the limits that are turned as the configuration has them.
+func Text(s trial.Setup) string {
+	var b strings.Builder
+	b.WriteString("limits:\n")
+	ladder := func(name string, rungs []guard.Limit) {
+		var words []string
+		for _, r := range rungs {
+			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Then))
+			if r.Monitor {
+				words[len(words)-1] += " monitor"
+			}
+		}
+		fmt.Fprintf(&b, "  %s: [%s]\n", name, strings.Join(words, ", "))
+	}
+	ladder("address", s.Policy.Address)
+	ladder("network", s.Policy.Network)
+	ladder("account", s.Policy.Account)
+	if d := s.Policy.PairDelay; d.First > 0 {
+		fmt.Fprintf(&b, "  pair_delay:\n    after: %d\n", d.After)
+	}
+	fmt.Fprintf(&b, "site:\n  factor: %g\n  floor: %d\n", s.Mode.Factor, s.Mode.Floor)
+	return b.String()
+}
+
+// short is a duration as people write it: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	text = strings.TrimSuffix(text, "0s")
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	if text == "" || !strings.ContainsAny(text[len(text)-1:], "smh") {
+		return d.String()
+	}
+	return text
+}

@@ -1,0 +1,99 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/guard"
+	"authguard/internal/config"
+	"authguard/internal/trial"
+	"authguard/internal/tune"
+)
+
+func defaults() trial.Setup {
+	return trial.Setup{Name: "defaults", Policy: guard.DefaultPolicy(), Mode: captchamode.DefaultConfig()}
+}
+
+// judge is a judge to whom an address' first limit is worth what it says, and meets people
+// the more the lower it is.
+func judge(calls *int) tune.Judge {
+	return func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+		for _, s := range setups {
+			*calls++
+			n := s.Policy.Address[0].Failures
+			all = append(all, tune.Score{Through: float64(n), Met: int64(100 / n), Logins: 1000})
+		}
+		return all, nil
+	}
+}
+
+func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
+	t.Parallel()
+	for friction, want := range map[float64]int{1: 3, 0.02: 5, 0.011: 10, 0.005: 20, 0: 20} {
+		calls := 0
+		found, err := tune.Search(t.Context(), defaults(), friction, judge(&calls), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The limit is at a quarter, half, once or twice what it was: with four times as much the next one could never be reached.
+		if got := found.Best.Policy.Address[0].Failures; got != want {
+			t.Errorf("friction %v: %d, want %d", friction, got, want)
+		}
+		if found.Tried != calls || len(found.Frontier) < 3 {
+			t.Errorf("%d tried in %d calls, %d at the frontier", found.Tried, calls, len(found.Frontier))
+		}
+		for i, l := range found.Frontier[1:] {
+			if l.Met < found.Frontier[i].Met || l.Through >= found.Frontier[i].Through {
+				t.Errorf("frontier: %+v after %+v", l.Score, found.Frontier[i].Score)
+			}
+		}
+		if l := guard.DefaultPolicy().Address[0]; found.Base.Policy.Address[0] != l {
+			t.Errorf("what it began with was changed: %+v", found.Base.Policy.Address[0])
+		}
+	}
+}
+
+func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
+	t.Parallel()
+	found, err := tune.Search(t.Context(), defaults(), 1, func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+		for _, s := range setups {
+			n := s.Policy.Account[1].Failures
+			all = append(all, tune.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
+		}
+		return all, nil
+	}, nil)
+	if err != nil || found.Best.Policy.Account[1].Failures != 100 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAJudgeThatFailsEndsTheSearch(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	_, err := tune.Search(t.Context(), defaults(), 1, func(context.Context, []trial.Setup) ([]tune.Score, error) { return nil, broken }, nil)
+	if !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+// What is printed is what was tried.
+func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
+	t.Parallel()
+	s := defaults()
+	s.Policy.Address = []guard.Limit{{Failures: 7, Window: 90 * time.Second, Then: guard.Challenge, Monitor: true}, {Failures: 70, Window: 36 * time.Hour, Then: guard.Refuse}}
+	s.Policy.PairDelay.After, s.Mode.Factor, s.Mode.Floor = 2, 8, 12
+	loaded, err := config.Parse("found", []byte(tune.Text(s)), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tune.Text(s))
+	}
+	if p := loaded.Policy(); !reflect.DeepEqual(p.Address, s.Policy.Address) || !reflect.DeepEqual(p.Account, s.Policy.Account) || p.PairDelay != s.Policy.PairDelay {
+		t.Errorf("%+v\n%+v", p, s.Policy)
+	}
+	if loaded.Site.Mode != s.Mode {
+		t.Errorf("%+v", loaded.Site.Mode)
+	}
+}
