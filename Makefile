@@ -8,7 +8,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATE ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-.PHONY: help run build deb image test test-apps long faults bench lint lines need
+.PHONY: help run build deb image test pictures test-apps long faults bench lint lines need
 
 help: ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,10 @@ RACE = -race $(foreach others,modernc.org/sqlite/lib golang.org/x/crypto/bcrypt 
 test: need ## Every test, with the race detector
 	go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 ./.ci/alone
+
+pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; AXE=axe.min.js looks at each
+	@mkdir -p $(or $(PICTURES),dist/pictures)
+	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) AXE=$(if $(AXE),$(abspath $(AXE))) go test -count=1 -timeout 30m -run InABrowser ./cmd/authguard
 
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps
