@@ -303,12 +303,18 @@ type topView struct {
 	Rows        []attacks.Named
 }
 
-// Tops are the three, without those that are empty.
+// topsShown is how many of each.
+const topsShown = 5
+
+// Tops are the three, without those that are empty or tell nothing.
 func (v AttackView) Tops() (all []topView) {
 	for _, t := range []topView{
 		{v, "Addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks}, {v, "Accounts", "account", v.Report.TopAccounts},
 	} {
-		if len(t.Rows) > 0 {
+		if t.Kind == "address" && slices.Contains(v.Report.Shapes, attacks.Botnet) {
+			continue // each has one: they tell nothing
+		}
+		if t.Rows = t.Rows[:min(topsShown, len(t.Rows))]; len(t.Rows) > 0 {
 			all = append(all, t)
 		}
 	}

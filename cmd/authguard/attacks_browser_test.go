@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"authguard/internal/redistest"
+)
+
+// Two accounts are lost in an attack. An administrator follows it to them and resets first
+// one, then all, without JavaScript.
+func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
+	s := newServer(t, "site: {floor: 60, ceiling: 60}\n", "alice", "bob", "carl", "admin")
+	b := openTab(t)
+	b.goTo(s.admin + "/")
+	b.send("admin", rightPassword)
+	b.do("signing in", chromedp.WaitVisible("#live"))
+	thieves, names := map[string]*person{}, []string{"alice", "bob"}
+	for i, name := range names { // before anybody knows that it is an attack
+		for range 2 {
+			from(loopback(90, i)).login(t, s, name, "wrong")
+		}
+		thieves[name] = from(loopback(91, i))
+		if got := thieves[name].login(t, s, name, rightPassword).status; got != http.StatusOK {
+			t.Fatalf("the thief of %s gets %d", name, got)
+		}
+	}
+	honest := from("127.92.0.1")
+	honest.login(t, s, "carl", "wrong") // mistyped
+	if got := honest.login(t, s, "carl", rightPassword).status; got != http.StatusOK {
+		t.Fatal(got)
+	}
+	counts := tally(200, 10, func(i int) int {
+		return from(loopback(93, i)).login(t, s, fmt.Sprint("someone", i), "wrong").status
+	})
+	if counts[http.StatusForbidden] == 0 {
+		t.Fatalf("the attack met no challenge: %v", counts)
+	}
+	signedIn := func(p *person) bool { return p.get(t, s.base+"/auth/verify").status == http.StatusOK }
+	knows := func(name, address string) bool {
+		return strings.Contains(s.must("explain", "--account", name, "--address", address), "known place")
+	}
+	for i, name := range names {
+		if !signedIn(thieves[name]) || !knows(name, loopback(91, i)) {
+			t.Fatalf("the thief of %s has lost it already: %s", name, s.must("explain", "--account", name, "--address", loopback(91, i)))
+		}
+	}
+
+	redistest.Until(t, "the attack to be written down", func() bool {
+		return strings.Contains(s.must("attacks", "list"), "running") && strings.Contains(s.must("attacks", "list"), " 205 ")
+	})
+	b.goTo(s.admin + "/")
+	b.picture("now-attack-link")
+	b.withoutScripts()
+	b.goTo(s.admin + "/attacks")
+	b.picture("attacks")
+	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#lost form.all"))
+	for _, words := range []string{"205 attempts came to nothing", "2 accounts were logged in to from a new place after failures", "alice", "bob", "2 accounts: most are people with a new phone"} {
+		if page := b.text(); !strings.Contains(page, words) {
+			t.Errorf("the page does not say %q:\n%s", words, page)
+		}
+	}
+	b.picture("attack")
+	b.do("resetting one", chromedp.Click(".victims > li:first-child button[value='']"), chromedp.WaitVisible(".victims > li:first-child .done"))
+	if page := b.text(); !strings.Contains(page, "Reset: alice") || !strings.Contains(page, "1 is not reset yet") {
+		t.Errorf("the page says:\n%s", page)
+	}
+	if signedIn(thieves["alice"]) || knows("alice", loopback(91, 0)) || !signedIn(thieves["bob"]) || !knows("bob", loopback(91, 1)) {
+		t.Error("not that one was reset, or not that one alone")
+	}
+	b.do("resetting all", chromedp.Click("#lost form.all button"), chromedp.WaitNotPresent("#lost form.all"))
+	if page := b.text(); !strings.Contains(page, "All are reset") {
+		t.Errorf("the page says:\n%s", page)
+	}
+	b.picture("attack-reset")
+	if signedIn(thieves["bob"]) || knows("bob", loopback(91, 1)) || !signedIn(honest) {
+		t.Error("all are reset, and the thief goes on, or somebody honest does not")
+	}
+	for _, name := range names {
+		if got := thieves[name].login(t, s, name, rightPassword); got.status == http.StatusOK {
+			t.Errorf("the thief of %s is let in with the password: %s", name, got.body)
+		}
+	}
+	id := strings.Fields(strings.Split(s.must("attacks", "list"), "\n")[1])[0]
+	if text := s.must("attacks", "show", id); !strings.Contains(text, "2 accounts from a new place after failures, 0 of them not reset; 2 only from a new place") || !strings.Contains(text, `password reset at`) {
+		t.Errorf("show says %s", text)
+	}
+	if text := s.must("attacks", "export", id); strings.Count(text, "\n") != 5 || !strings.Contains(text, "alice,true,127.91.0.1,") {
+		t.Errorf("export writes %s", text)
+	}
+	if text := s.must("attacks", "reset", id, "--account", "carl", "--what", "sessions", "--reason", "they asked"); !strings.Contains(text, `"carl": sessions`) || signedIn(honest) {
+		t.Errorf("reset says %s", text)
+	}
+	s.fails("say why", "attacks", "reset", id)
+}
