@@ -25,7 +25,7 @@ import (
 // at every path of the API that changes something. A path that is about no account has
 // nothing to try, and says so with an empty list.
 var attempts = map[string][]string{
-	"PUT /api/mode": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
+	"PUT /api/mode": {}, "PUT /api/policy": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
 	"POST /api/alerts/test": {}, "POST /api/probe": {},
 	"POST /api/attacks/:id/reset":            {`{"reason":"x"}`, `{"account":"%s","reason":"x"}`, `{"account":"%s","what":["password"],"reason":"x"}`},
 	"POST /api/unlock":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.7"}`, `{"account":"%s","place":true}`, `{"account":"%s","address":"192.0.2.1","place":true}`},
@@ -252,7 +252,7 @@ func TestATokenOfOneRealmIsGoodNowhereElse(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]bool{
-		"/api/status": true, "/api/users": true, "/api/audit": true, "/api/lookup": true, "/api/mode": true, "/api/attacks": true,
+		"/api/status": true, "/api/users": true, "/api/audit": true, "/api/lookup": true, "/api/mode": true, "/api/attacks": true, "/api/policy": true,
 		"/api/lists": false, "/api/edge": false, "/api/alerts": false, "/api/tokens": false, "/api/administrators": false, "/api/probe": false,
 	} {
 		if within[path] != want {

@@ -108,7 +108,7 @@ func needs(c echo.Context, scope tokens.Scope) error {
 // ofRealm are the paths that are about one realm. What is elsewhere is of all realms, and
 // closed to a token of one: whoever adds a path says so here.
 var ofRealm = []string{
-	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/attacks",
+	"/api/overview", "/api/status", "/api/series", "/api/mode", "/api/explain", "/api/lookup", "/api/unlock", "/api/forget", "/api/users", "/api/audit", "/api/attacks", "/api/policy", "/api/attacks",
 }
 
 // confine keeps a token of one realm there. It names the realm in the request, so that no
