@@ -212,6 +212,13 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		t.Errorf("it went to %s", path)
 	}
 	b.picture("alerts")
+	b.goTo(s.admin + "/policy")
+	b.picture("policy")
+	b.do("about to watch", chromedp.Click("#on-account .switches a"), chromedp.WaitVisible("#confirm"))
+	b.picture("policy-confirm")
+	b.do("watching", chromedp.SendKeys("#policy_reason", "to see whom it would stop"), chromedp.Click("#confirm button"))
+	b.until("the page to say so", `document.body.innerText.includes("A part is only watched") && document.body.innerText.includes("An account only watched by admin:admin")`)
+	b.picture("policy-watched")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.Click("form[action='/unlock'] button"))

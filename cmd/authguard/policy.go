@@ -71,8 +71,11 @@ type policyShowCmd struct{ realmFlag }
 
 // Run prints the policy.
 func (c policyShowCmd) Run(g *globals) error {
-	var p control.Policy
-	return g.show(http.MethodGet, "/api/policy", c.query(), nil, &p, func() error { return printPolicy(g.out, p) })
+	var p struct {
+		control.Policy
+		Mode any `json:"mode"` // for `authguard captcha status`
+	}
+	return g.show(http.MethodGet, "/api/policy", c.query(), nil, &p, func() error { return printPolicy(g.out, p.Policy) })
 }
 
 func printPolicy(out io.Writer, p control.Policy) error {

@@ -1,10 +1,16 @@
 package admin
 
 import (
+	"context"
+	"net/http"
+
 	"github.com/labstack/echo/v4"
+
+	"authguard/internal/control"
 
 	"authguard/internal/policy"
 	"authguard/web"
+	"authguard/web/pages"
 )
 
 // policy is GET /api/policy.
@@ -33,4 +39,29 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 		return nil, err
 	}
 	return a.policy(c)
+}
+
+// policyPage is GET /policy?switch=&to=: with them, what the switch would do and the form
+// that does it.
+func (s *Site) policyPage(c echo.Context, session *web.Session) error {
+	around, err := s.chrome(c, session)
+	if err != nil {
+		return err
+	}
+	found, err := s.of(c).Policy(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	page, err := pages.RenderPolicy(pages.PolicyView{Admin: around, Policy: found, Switch: c.QueryParam("switch"), To: c.QueryParam("to")})
+	return web.WritePage(c, http.StatusOK, page, err)
+}
+
+// policyForm is POST /policy.
+func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
+	hold, err := hold(f["for"])
+	if err != nil {
+		return pages.Notice{}, err
+	}
+	done := map[string]string{control.ToWatch: "Only watched from now on, on all nodes within a second:", control.ToEnforce: "Enforced from now on, on all nodes within a second:", control.ToFile: "As the configuration says again:"}
+	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["ladder"])}, to.SwitchPolicy(ctx, who, f["ladder"], f["to"], hold, f["reason"])
 }

@@ -49,6 +49,7 @@ func (a Admin) Pages() []link {
 		{"/attacks", "Attacks"},
 		{"/accounts", "Accounts"},
 		{"/lists", "Lists"},
+		{"/policy", "Policy"},
 		{"/audit", "Audit"},
 		{"/alerts", "Alerts"},
 	}

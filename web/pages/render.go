@@ -43,6 +43,7 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"rate":    rateWords,
 	"total":   total,
 	"mode":    modeWords,
+	"ladder":  LadderTitle,
 	"xy":      coord,
 }).ParseFS(sources, "templates/*.html"))
 

@@ -20,6 +20,7 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/factors"
 	"authguard/internal/lists"
+	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/trusted"
@@ -59,6 +60,8 @@ func samples() map[string]func() ([]byte, error) {
 		"attack":           func() ([]byte, error) { return RenderAttack(AttackView{Admin: around("/attacks"), Page: 1}) },
 		"attack lost":      func() ([]byte, error) { return RenderAttack(lostIn(30, "")) },
 		"attack elsewhere": func() ([]byte, error) { return RenderAttack(lostIn(1, "the app keeps the accounts")) },
+		"policy":           func() ([]byte, error) { return RenderPolicy(PolicyView{Admin: around("/policy")}) },
+		"policy watched":   func() ([]byte, error) { return RenderPolicy(watchedPolicy()) },
 		"lists":            func() ([]byte, error) { return RenderLists(ListsView{Admin: around("/lists")}) },
 		"lists full":       func() ([]byte, error) { return RenderLists(listed()) },
 		"login passkeys": func() ([]byte, error) {
@@ -387,6 +390,27 @@ func inner(n *html.Node) string {
 var notANumber = math.NaN()
 
 // deadChannels are one that works and one that does not, after a long night.
+// watchedPolicy is a policy of which a part only watches, and somebody is about to say so
+// of all.
+func watchedPolicy() PolicyView {
+	word := policy.Word{Ladder: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
+	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, People: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
+	return PolicyView{Admin: around("/policy"), Switch: "all", To: "watch", Policy: control.Policy{
+		Now: noon, Enforce: true, Written: true, Words: []policy.Word{word}, Watched: []string{"account", "list:tor"},
+		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
+		Ladders: []control.Ladder{
+			{Name: "account", Word: &word, Rungs: []control.Rung{
+				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
+				{Limit: "7/24h refuse", Gone: true, Code: "limit:account:7/24h", Stopped: met},
+			}},
+			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "wait"}}},
+			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "wait", Code: "site-slow"}}},
+			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "refuse", Watched: true, Code: "blocked:tor"}}},
+			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h refuse by account", Failures: 5, Window: 3600, Then: "refuse", By: "account"}}},
+		},
+	}}
+}
+
 func deadChannels() AlertsView {
 	return AlertsView{Admin: around("/alerts"), Alerts: control.Alerts{
 		Channels: []alerts.Channel{

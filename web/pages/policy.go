@@ -1,0 +1,255 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"authguard/internal/control"
+	"authguard/internal/events"
+	"authguard/internal/policy"
+)
+
+// PolicyView is the page of the policy: what is in force and what it did. It asks for
+// itself with switch and to; the form that is shown then posts to /policy.
+type PolicyView struct {
+	Admin
+	Policy control.Policy
+	// Switch is the ladder that somebody is about to switch, and To to what; empty:
+	// nobody is.
+	Switch, To string
+}
+
+// RenderPolicy draws the page.
+func RenderPolicy(v PolicyView) ([]byte, error) { return render("policy", v) }
+
+// Verdict is what is enforced in a sentence.
+func (v PolicyView) Verdict() (said verdict) {
+	switch n := len(v.Policy.Watched); {
+	case n == 0 && v.Policy.Enforce:
+		said = verdict{Tone: "", Headline: "Everything is enforced", Meaning: "What a limit says happens."}
+	case v.Policy.Enforce:
+		said = verdict{Tone: "slow", Headline: "A part is only watched", Meaning: "Decided, recorded and told, and nobody is stopped by it: " + v.titles() + "."}
+	case n == len(v.Policy.Ladders):
+		said = verdict{Tone: "on", Headline: "Nothing is enforced", Meaning: "Everything is decided, recorded and told, and nobody is stopped."}
+	default:
+		said = verdict{Tone: "on", Headline: "Most is not enforced", Meaning: "Decided, recorded and told, and nobody is stopped by it: " + v.titles() + "."}
+	}
+	if len(v.Policy.Words) == 0 {
+		said.Meaning += " So says the configuration."
+	}
+	return said
+}
+
+func (v PolicyView) titles() string {
+	var all []string
+	for _, name := range v.Policy.Watched {
+		all = append(all, lowerFirst(LadderTitle(name)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func lowerFirst(s string) string {
+	if strings.HasPrefix(s, "CAPTCHA") {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+var ladderTitles = map[string]string{
+	policy.Whole: "Everything", "pair-delay": "Delay of an account at an address", "pair": "An account at an address", "account": "An account", "address": "An address",
+	"network": "A network", "privileged-pair": "A known place of an account", "site": "The site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
+}
+
+// LadderTitle is what people call one of guard.Policy.Ladders, or policy.Whole.
+func LadderTitle(name string) string {
+	if title := ladderTitles[name]; title != "" {
+		return title
+	}
+	kind, of, _ := strings.Cut(name, ":")
+	return map[string]string{"list": "The list ", "event": "The event "}[kind] + of
+}
+
+// A ladder is one as the page shows it.
+type ladder struct {
+	control.Ladder
+	view *PolicyView
+}
+
+// Ladders are those of the page.
+func (v PolicyView) Ladders() (all []ladder) {
+	for _, l := range v.Policy.Ladders {
+		all = append(all, ladder{l, &v})
+	}
+	return all
+}
+
+// Title says what the ladder is on.
+func (l ladder) Title() string { return LadderTitle(l.Name) }
+
+// ID is the ladder's anchor.
+func (l ladder) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
+
+// Switches lead to what it can be switched to.
+func (l ladder) Switches() []turn { return l.view.switches(l.Name, l.Watches(), l.Word != nil) }
+
+// Switches lead to what the whole can be switched to.
+func (v PolicyView) Switches() []turn {
+	return v.switches(policy.Whole, !v.Policy.Enforce, len(v.Policy.Words) > 0)
+}
+
+func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
+	at := func(to, text string) {
+		q := url.Values{"switch": {name}, "to": {to}}
+		if realm := events.RealmName(v.Realm); realm != "" {
+			q.Set("realm", realm)
+		}
+		all = append(all, turn{"/policy?" + q.Encode() + "#confirm", text})
+	}
+	if watched {
+		at(control.ToEnforce, "Enforce")
+	} else {
+		at(control.ToWatch, "Watch only")
+	}
+	if said {
+		at(control.ToFile, "Back to the configuration")
+	}
+	return all
+}
+
+// Rule says what a limit is, in words.
+func (l ladder) Rule(r control.Rung) string {
+	switch {
+	case l.Name == "mode" && r.Limit == policy.TextSlow:
+		return "Strangers are slowed"
+	case l.Name == "mode":
+		return "Every stranger solves a challenge"
+	case r.Limit == policy.TextBlock:
+		return "Whoever is on it"
+	case r.Window == 0 && strings.HasPrefix(r.Limit, "0 "):
+		return "Every stranger on it"
+	case r.Failures == 0:
+		return Sentence(cmp.Or(r.Limit, "no limit any more"))
+	}
+	count, window := fmt.Sprintf("%s in %s", comma(r.Failures), strings.TrimPrefix(strings.Fields(r.Limit)[0], fmt.Sprint(r.Failures, "/"))), ""
+	if r.By != "" {
+		window = " by " + r.By
+	}
+	return "More than " + count + window
+}
+
+// Action is what happens beyond a limit.
+func (l ladder) Action(r control.Rung) string {
+	switch {
+	case r.Gone:
+		return ""
+	case r.Then == "insufficient":
+		return "it lets no stranger in"
+	}
+	return map[string]string{
+		"refuse": "refuse", "challenge": "ask for a challenge", "wait": "make wait", "pretend": "pretend it is wrong", "forget": "forget the place", "alert": "tell you",
+	}[r.Then]
+}
+
+// Audit is the audit log of what the limit stopped or would have; empty: it has none.
+func (l ladder) Audit(r control.Rung) string {
+	if r.Code == "" {
+		return ""
+	}
+	q := url.Values{"what": {r.Code}}
+	if realm := events.RealmName(l.view.Realm); realm != "" {
+		q.Set("realm", realm)
+	}
+	return "/audit?" + q.Encode()
+}
+
+// Met says whom a limit met.
+func (v PolicyView) Met(m policy.Met) string {
+	if m.Attempts == 0 {
+		return "–"
+	}
+	least := ""
+	if m.More {
+		least = "at least "
+	}
+	if m.Accounts == 0 {
+		return comma(int(m.Attempts))
+	}
+	return fmt.Sprintf("%s: %s%s from %s", comma(int(m.Attempts)), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "address", "addresses"))
+}
+
+// Later says who logged in later of those whom a limit met; empty if nobody did.
+func (v PolicyView) Later(m policy.Met) string {
+	if m.Later == 0 {
+		return ""
+	}
+	return comma(int(m.Later)) + " logged in later"
+}
+
+// A confirmation names what a switch does, before it is done.
+type confirmation struct{ Title, Effect, Button string }
+
+// Confirm is the switch that is about to be made; nil: none is.
+func (v PolicyView) Confirm() *confirmation {
+	known := v.Switch == policy.Whole
+	var most policy.Met
+	for _, l := range v.Policy.Ladders {
+		if known = known || l.Name == v.Switch; l.Name != v.Switch && v.Switch != policy.Whole {
+			continue
+		}
+		for _, r := range l.Rungs {
+			if v.To == control.ToWatch && r.Stopped.Attempts > most.Attempts {
+				most = r.Stopped
+			} else if v.To == control.ToEnforce && r.Would.Attempts > most.Attempts {
+				most = r.Would
+			}
+		}
+	}
+	if !known {
+		return nil
+	}
+	title := LadderTitle(v.Switch)
+	switch v.To {
+	case control.ToWatch:
+		return &confirmation{title + ": watch only?", "Nobody is stopped by it any more. It goes on counting, recording and telling. " +
+			v.did("In the last 24 hours the limit that stopped most stopped ", most, "It stopped nobody in the last 24 hours."), "Watch only"}
+	case control.ToEnforce:
+		return &confirmation{title + ": enforce?", "Whoever is beyond a limit is stopped from now on. " +
+			v.did("In the last 24 hours the limit that met most would have stopped ", most, "It would have stopped nobody in the last 24 hours."), "Enforce"}
+	case control.ToFile:
+		return &confirmation{title + ": back to the configuration?", "What was said here ends, and what the configuration says holds.", "Go back"}
+	}
+	return nil
+}
+
+func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
+	if m.Attempts == 0 {
+		return otherwise
+	}
+	text := before + v.Met(m)
+	if later := v.Later(m); later != "" {
+		text += ", of whom " + later
+	}
+	return text + "."
+}
+
+// View is the page that a ladder is on.
+func (l ladder) View() *PolicyView { return l.view }
+
+// A cell is whom a limit met, with who of them logged in later.
+type cell struct {
+	Text, Later string
+	People      []stopped
+}
+
+type stopped struct{ Account, Address, URL string }
+
+// Cell is whom a limit met.
+func (l ladder) Cell(m policy.Met) cell {
+	c := cell{Text: l.view.Met(m), Later: l.view.Later(m)}
+	for _, p := range m.People {
+		c.People = append(c.People, stopped{p.Account, p.Address, l.view.LookUpOf(p.Account, strings.TrimSuffix(p.Address, "/64"))})
+	}
+	return c
+}
