@@ -129,8 +129,10 @@ func (l ladder) Rule(r control.Rung) string {
 		return "Whoever is on it"
 	case r.Window == 0 && strings.HasPrefix(r.Limit, "0 "):
 		return "Every stranger on it"
+	case r.Gone:
+		return cmp.Or(r.Limit, "no limit any more")
 	case r.Failures == 0:
-		return Sentence(cmp.Or(r.Limit, "no limit any more"))
+		return Sentence(r.Limit)
 	}
 	count, window := fmt.Sprintf("%s in %s", comma(r.Failures), strings.TrimPrefix(strings.Fields(r.Limit)[0], fmt.Sprint(r.Failures, "/"))), ""
 	if r.By != "" {
