@@ -88,7 +88,7 @@ func (a attackView) Title() string {
 
 // On is what it was on.
 func (a attackView) On() string {
-	return map[string]string{attacks.Site: "the whole site", attacks.Account: "one account", attacks.Address: "from one address", attacks.Spray: "a sprayed password"}[a.Kind]
+	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account", attacks.Address: "From one address", attacks.Spray: "With sprayed passwords"}[a.Kind]
 }
 
 // Lasted is how long, up to now if it is running.
