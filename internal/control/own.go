@@ -23,7 +23,7 @@ type Own struct {
 }
 
 // ownLogins is how many logins an owner sees.
-const ownLogins = 20
+const ownLogins = 10
 
 // Own finds out what the owner of an account sees at a door, from where the attempt comes.
 func (c *Control) Own(ctx context.Context, door string, a guard.Attempt) (o Own, err error) {
