@@ -333,3 +333,21 @@ func TestPasskeysAreAskedForAtANameOnly(t *testing.T) {
 		t.Error("the page does not say where passkeys work")
 	}
 }
+
+// The second step has a session of its own, whose token its form carries: without it a
+// right code is not even looked at, and so not used up.
+func TestTheSecondStepNeedsItsOwnForm(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	shows, _ := c.enrolled(t)
+	c.password(t)
+	code := shows()
+	for _, csrf := range []string{"", "made up"} {
+		if status, to, _ := c.post(t, "/login/second", url.Values{"otp": {code}, "csrf": {csrf}}); status != http.StatusSeeOther || to != "/login/second" {
+			t.Errorf("csrf %q: %d to %q", csrf, status, to)
+		}
+	}
+	if status, to, _ := c.code(t, code); status != http.StatusSeeOther || to != "/" {
+		t.Errorf("the code was used up: %d to %q", status, to)
+	}
+}
