@@ -291,17 +291,18 @@ func inText(network netip.Prefix) []condition {
 	return []condition{is("address >= ?", begin), is("address < ?", strings.TrimSuffix(begin, between)+beyond)}
 }
 
-// rest is what no index answers.
+// rest is what no index answers. Columns that are in one have an empty text behind them:
+// SQLite would otherwise read that index, whole, and sort it (1.9 s for nine million rows).
 func (f Filter) rest() (all []condition) {
 	if f.Realm != "" && f.Account == "" {
-		all = append(all, is("realm = ?", f.Realm))
+		all = append(all, is("realm || '' = ?", f.Realm))
 	}
 	switch {
 	case f.Kind == "":
 	case slices.Contains([]string{KindAdmin, KindMode, KindEvent, KindAttempt}, f.Kind):
 		all = append(all, is("kind = ?", f.Kind))
 	default:
-		all = append(all, is("kind = 'attempt'"), is("decision = ?", f.Kind))
+		all = append(all, is("kind = 'attempt'"), is("decision || '' = ?", f.Kind))
 	}
 	if f.What != "" {
 		code := "%," + likeText(f.What) // also with what follows: the limit, and that it only watched
@@ -314,9 +315,11 @@ func (f Filter) rest() (all []condition) {
 	case !f.Network.IsValid() || f.Account == "" && f.Network.IsSingleIP():
 	case f.Network.IsSingleIP():
 		at := f.Network.Addr()
-		all = append(all, is("(address = ? OR address = ?)", events.AddressText(at), networkText(networkOf(at))))
+		all = append(all, is("(address || '' = ? OR address || '' = ?)", events.AddressText(at), networkText(networkOf(at))))
 	default:
-		all = append(all, inText(f.Network)...)
+		for _, c := range inText(f.Network) {
+			all = append(all, is(strings.Replace(c.text, "address", "address || ''", 1), c.values...))
+		}
 	}
 	return all
 }

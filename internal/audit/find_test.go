@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/database"
 	"authguard/internal/database/databasetest"
 )
 
@@ -148,14 +149,22 @@ func TestEachFilterReadsAnIndexInItsOrder(t *testing.T) {
 		for index, f := range map[string]Filter{
 			"audit_succeeded audit_failed audit_rest": {Realm: "default", Account: "alice"},
 			"audit_address audit_address":             {Realm: "default", Network: One(client)},
-			"audit_part":                              {Kind: KindAdmin},
+			"audit_part":                              {Kind: KindAdmin, Realm: "default", What: "unlock"},
+			// The newest of a realm that has too many to be told by their numbers.
+			"-": {Realm: "default", Network: netip.MustParsePrefix("198.51.0.0/16"), Kind: "failed"},
 		} {
 			sources, err := l.sources(t.Context(), f)
+			if index == "-" {
+				sources, index = []source{{index: []condition{is("1 = 1")}}}, "PRIMARY"
+				if database.IsPostgres(l.db) { // which knows how many rows there are, and here are none
+					continue
+				}
+			}
 			if err != nil || len(sources) != len(strings.Fields(index)) {
 				t.Fatalf("%s: %d sources, %v", index, len(sources), err)
 			}
 			for i, s := range sources {
-				where, args := compiled(append(s.index, is("id < ?", int64(1)<<60))...)
+				where, args := compiled(append(append(s.index, is("id < ?", int64(1)<<60)), f.rest()...)...)
 				plan := planOf(t, l.db, "SELECT "+columns+" FROM audit WHERE "+where+" ORDER BY id DESC LIMIT 100", args)
 				if !strings.Contains(plan, strings.Fields(index)[i]) || strings.Contains(strings.ToLower(plan), "sort") || strings.Contains(plan, "TEMP B-TREE") {
 					t.Errorf("%s:\n%s", where, plan)
