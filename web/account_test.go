@@ -20,6 +20,7 @@ import (
 	"authguard/internal/access"
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/changes"
 	"authguard/internal/control"
@@ -30,6 +31,7 @@ import (
 	"authguard/internal/notices"
 	"authguard/internal/passes"
 	"authguard/internal/passwords"
+	"authguard/internal/policy"
 	"authguard/internal/sessions"
 	"authguard/internal/tokens"
 	"authguard/internal/world"
@@ -81,7 +83,7 @@ func newHome(t *testing.T) *home {
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
 	h.control, err = control.New(control.Config{
 		Guard: h.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
-		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Alerts: told, Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
+		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Words: policy.NewTable(db), Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
 	})
 	must(err)
 	h.door = &web.Login{

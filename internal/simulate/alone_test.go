@@ -3,10 +3,16 @@
 package simulate_test
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"authguard/internal/doctest"
+	"authguard/internal/report"
 	"authguard/internal/simulate"
 )
 
@@ -122,5 +128,39 @@ func TestTheSameSeedGivesTheSameFigures(t *testing.T) {
 	}
 	if reflect.DeepEqual(one, other) || one[0].Right < 250 || one[0].Right > 350 {
 		t.Errorf("%+v", other)
+	}
+}
+
+// The README's figures are what the commands print that stand beside them.
+func TestTheFiguresOfTheReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(doctest.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := []string{"authguard", "lockout", "captchamode", "pgrp"}
+	rows := regexp.MustCompile(`(?m)^\| `+"`([a-z-]+)` "+`\| ([\d,]+) \| (\S+ · .*) \|$`).FindAllStringSubmatch(string(text), -1)
+	if len(rows) != 5 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		t.Run(row[1], func(t *testing.T) {
+			t.Parallel()
+			s, err := simulate.Load(row[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := simulate.Run(t.Context(), s, ours(), columns[1:], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, cell := range strings.Split(row[3], " | ") {
+				one := r.Results[i]
+				got := strings.Join([]string{report.Comma(int64(one.Let)), report.Comma(int64(one.Stopped)), report.Comma(int64(one.Challenges))}, " · ")
+				if got != cell || report.Comma(int64(one.Right)) != row[2] || one.Name != columns[i] {
+					t.Errorf("%s: %s of %d, and the README says %s of %s", columns[i], got, one.Right, cell, row[2])
+				}
+			}
+		})
 	}
 }
