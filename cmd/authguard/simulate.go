@@ -42,6 +42,8 @@ func (c simulateCmd) Run(g *globals) error {
 		}
 		_, err = g.out.Write(text)
 		return err
+	case len(c.Scenario) == 0:
+		return errors.New("name a scenario: authguard simulate --list says which there are")
 	}
 	scenarios, err := scenariosOf(c.Scenario, c.Seed)
 	if err != nil {
@@ -83,9 +85,6 @@ func (c simulateCmd) Validate() error {
 		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
 			return fmt.Errorf("--against: %s, all or nothing, not %q", defenceNames(), name)
 		}
-	}
-	if len(c.Scenario) == 0 && !c.List && c.Show == "" {
-		return errors.New("name a scenario: authguard simulate --list says which there are")
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type tuneCmd struct {
 
 // Run looks for limits, and says what it has found.
 func (c tuneCmd) Run(g *globals) error {
+	if (len(c.Logs) == 0) == (len(c.Scenario) == 0) {
+		return errors.New("name logs, or a scenario with --scenario")
+	}
 	how, err := c.reading()
 	if err != nil {
 		return err
@@ -62,8 +65,6 @@ func (c tuneCmd) Run(g *globals) error {
 // Validate is called when the command line has been read.
 func (c tuneCmd) Validate() error {
 	switch {
-	case (len(c.Logs) == 0) == (len(c.Scenario) == 0):
-		return errors.New("name logs, or a scenario with --scenario")
 	case slices.Contains(c.Logs, "-"):
 		return errors.New("logs are read many times, and standard input only once: name a file")
 	case c.Friction < 0 || c.Friction > 1:
