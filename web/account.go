@@ -49,17 +49,23 @@ func (l *Login) signedIn(h ownHandler) echo.HandlerFunc {
 			return err
 		case session != nil && l.opensTo(session.Account):
 			return h(c, session)
-		case WantsJSON(c.Request()):
-			p := refusal(http.StatusUnauthorized, "problem.login")
-			p.Type, p.Title, p.Login = LoginRequired, "Sign in first", "/login"
-			return p
 		}
-		to := "/login"
-		if c.Request().Method == http.MethodGet {
-			to += "?next=" + url.QueryEscape(baseOf(c.Request())+c.Request().URL.RequestURI())
-		}
-		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+to)
+		return signInFirst(c)
 	}
+}
+
+// signInFirst sends somebody without a session to the login page.
+func signInFirst(c echo.Context) error {
+	if WantsJSON(c.Request()) {
+		p := refusal(http.StatusUnauthorized, "problem.login")
+		p.Type, p.Title, p.Login = LoginRequired, "Sign in first", "/login"
+		return p
+	}
+	to := "/login"
+	if c.Request().Method == http.MethodGet {
+		to += "?next=" + url.QueryEscape(baseOf(c.Request())+c.Request().URL.RequestURI())
+	}
+	return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+to)
 }
 
 // own is signedIn for those who need not choose another password first.
@@ -215,7 +221,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	}
 	what := "they say so of " + control.LoginWords(row.At, row.Address)
 	if !l.replaces() {
-		if err := l.Control.NotMe(c.Request().Context(), l.who(s), s.Account.Account, "", what); err != nil && !errors.Is(err, control.ErrUnrecorded) {
+		if err := l.Control.NotMe(c.Request().Context(), l.who(s), s.Account.Account, "", 0, what); err != nil && !errors.Is(err, control.ErrUnrecorded) {
 			return err
 		}
 		return l.showDone(c, s.Account.Account)
@@ -231,7 +237,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problem)
 	}
 	return l.replacePassword(c, s, ticket, baseOf(c.Request())+"/account?done=not-me", func(ctx context.Context) error {
-		return l.Control.NotMe(ctx, l.who(s), s.Account.Account, f["new_password"], what)
+		return l.Control.NotMe(ctx, l.who(s), s.Account.Account, f["new_password"], s.Account.Version, what)
 	})
 }
 
@@ -279,7 +285,7 @@ func (l *Login) letter(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	err = l.Control.NotMe(ctx, "user:"+told.Account, told.Account, "", "by a letter's link, of "+control.LoginWords(told.At, told.Address))
+	err = l.Control.NotMe(ctx, "user:"+told.Account, told.Account, "", 0, "by a letter's link, of "+control.LoginWords(told.At, told.Address))
 	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
 		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))
 	}

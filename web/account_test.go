@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -264,6 +266,90 @@ func TestWhoHasAPasswordThatIsDoubtedGetsNowhereWithItAlone(t *testing.T) {
 	if w := h.browser(page).login("alice", chosen); w.Code != http.StatusSeeOther {
 		t.Errorf("the new password needs more: %d", w.Code)
 	}
+}
+
+// A login that had begun before the places were forgotten makes its place known again when
+// it ends: that is no way in for the password alone.
+func TestALoginOnItsWayDoesNotOpenADoubtedAccount(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	thief := h.browser(page)
+	thief.from = "198.51.100.66"
+	if w := thief.login("alice", right); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code)
+	}
+	d, err := h.Begin(t.Context(), world.From("alice", thief.from))
+	if err != nil || d.Action != guard.Proceed || !d.Privileged {
+		t.Fatalf("%+v %v", d, err)
+	}
+	if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+		t.Fatal(err)
+	}
+	h.Clock.Advance(time.Second)
+	if err := h.Settle(t.Context(), d.Ticket, guard.Succeeded); err != nil || h.Status(t, "alice", thief.from) != trusted.Privileged {
+		t.Fatalf("the place is not known again: %v", err)
+	}
+	if w := thief.login("alice", right); w.Code != http.StatusUnauthorized {
+		t.Errorf("the thief gets in: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+}
+
+// A request that was begun while its session was good, and is sent to its end after the
+// account was closed, chooses no password.
+func TestAHalfSentRequestDoesNotOutliveItsSession(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(h *home) string{
+		"a user's session": func(*home) string { return right },
+		"one that was good for choosing a password only": func(h *home) string { h.mustChange(t, oneTime); return oneTime },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			password := begin(h)
+			thief := h.browser(page)
+			if w := thief.login("alice", password); w.Code != http.StatusSeeOther {
+				t.Fatal(w.Code)
+			}
+			csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(thief.get("/account/password").Body.String())[1]
+			form := url.Values{"csrf": {csrf}, "current_password": {password}, "new_password": {chosen}, "repeat_password": {chosen}}
+			r := httptest.NewRequest(http.MethodPost, "/account/password", &closing{text: strings.NewReader(form.Encode()), before: func() {
+				if err := h.control.AskNewPassword(t.Context(), "admin:eve", "alice", "seen in a leak"); err != nil {
+					t.Error(err)
+				}
+			}})
+			r.RemoteAddr = thief.from + ":1234"
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Accept", page)
+			for _, c := range thief.cookies {
+				r.AddCookie(c)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login" {
+				t.Errorf("%d to %s", w.Code, w.Header().Get("Location"))
+			}
+			if account, err := h.accounts.Get(t.Context(), "alice"); err != nil || !account.NeedsCode || !account.MustChange {
+				t.Errorf("the account is open again: %+v %v", account, err)
+			}
+			if h.Status(t, "alice", thief.from) == trusted.Privileged {
+				t.Error("the place is known")
+			}
+		})
+	}
+}
+
+// A closing is a body before which something happens.
+type closing struct {
+	text   io.Reader
+	before func()
+}
+
+func (c *closing) Read(into []byte) (int, error) {
+	if c.before != nil {
+		c.before()
+		c.before = nil
+	}
+	return c.text.Read(into)
 }
 
 // A person's own change asks for the present password, under the limits of a login.

@@ -113,7 +113,7 @@ func (l *Login) ChangePassword(c echo.Context, session *Session) error {
 		return l.showPassword(c, session, http.StatusUnprocessableEntity, f["next"], problem)
 	}
 	return l.replacePassword(c, session, ticket, f["next"], func(ctx context.Context) error {
-		return l.Control.SetPassword(ctx, l.who(session), session.Account.Account, f["new_password"], false)
+		return l.Control.ChoosePassword(ctx, l.who(session), session.Account.Account, f["new_password"], session.Account.Version)
 	})
 }
 
@@ -223,16 +223,25 @@ func (l *Login) begin(c echo.Context, session *Session, fingerprint uint64) (gua
 
 // replacePassword sets the new password and starts a session with it. The
 // attempt is settled only after that: the new password forgets all places and
-// cookies, and the success remembers where its owner is, and the browser.
+// cookies, and the success remembers where its owner is, and the browser. Of a session
+// that ended while its request was read nothing is left, and no place is remembered.
 func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.Ticket, next string, replace func(context.Context) error) error {
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
-	set := replace(ctx)
-	if ticket != nil {
-		l.settleTicket(ctx, *ticket, guard.Succeeded)
-	}
+	set, outcome := replace(ctx), guard.Succeeded
 	if errors.Is(set, control.ErrUnrecorded) {
 		l.Log.Error("a new password is not on record", "error", set)
-	} else if set != nil {
+		set = nil
+	}
+	if set != nil {
+		outcome = guard.Abandoned
+	}
+	if ticket != nil {
+		l.settleTicket(ctx, *ticket, outcome)
+	}
+	if errors.Is(set, accounts.ErrUnknown) {
+		return signInFirst(c)
+	}
+	if set != nil {
 		return set
 	}
 	login, found, err := l.Passwords.Source.FindForLogin(ctx, name)

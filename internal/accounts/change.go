@@ -118,6 +118,22 @@ func (t *Table) SetPassword(ctx context.Context, name, password string, mustChan
 	return t.update(ctx, name, `password_hash = $4, must_change = $5, needs_code = FALSE, version = version + 1`, hash, mustChange)
 }
 
+// ChoosePassword is SetPassword by the account's owner, whose session is of a version of the
+// account. If it was changed since then (by an administrator, or because somebody else may
+// have the password) nothing is done, and the error is ErrUnknown: a request that was begun
+// before its session ended must not end what has ended it.
+func (t *Table) ChoosePassword(ctx context.Context, name, password string, version int64) error {
+	if err := CheckPassword(password); err != nil {
+		return err
+	}
+	hash, err := t.config.Hash(password)
+	if err != nil {
+		return err
+	}
+	return t.updateWhere(ctx, name, `version = $5`, false,
+		`password_hash = $4, must_change = FALSE, needs_code = FALSE, version = version + 1`, hash, version)
+}
+
 // AskNewPassword ends an account's sessions and makes its password good for choosing
 // another one only, and that from a known place or with a one-time code alone: somebody
 // else may have it, who must not be the one to choose. The error is ErrUnknown.

@@ -119,7 +119,8 @@ func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string
 }
 
 // ReplacePassword gives an administrator who has forgotten the password a one-time one,
-// told this once. Errors are ErrAsked, also for oneself, and accounts.ErrUnknown.
+// told this once, and ends the
+// tokens that they have made. Errors are ErrAsked, also for oneself, and accounts.ErrUnknown.
 func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (password string, err error) {
 	if err := cmp.Or(whyNot(why, "whoever gets the password can sign in"), c.another(who, name)); err != nil {
 		return "", err
@@ -133,6 +134,9 @@ func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (p
 	}
 	password = oneTimePassword()
 	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
+		return "", err
+	}
+	if err := c.config.Tokens.RevokeOf(ctx, account.Username); err != nil {
 		return "", err
 	}
 	return password, errors.Join(c.end(ctx, account.Username), c.signIn(ctx, who, "admin-passwd", account.Username, why))

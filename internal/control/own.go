@@ -55,12 +55,13 @@ const notMe alerts.Kind = "not-me"
 // end and all places are forgotten. With a new password, which the owner chose while they
 // showed the present one, that is all. Without one the account is as after AskNewPassword,
 // if authguard keeps it: whoever has the password alone gets no further with it. What says
-// which login was meant, and how the owner said so.
-func (c *Control) NotMe(ctx context.Context, who, name, password, what string) (err error) {
+// which login was meant, and how the owner said so. The session in which a new password was
+// chosen is of a version of the account: see ChoosePassword.
+func (c *Control) NotMe(ctx context.Context, who, name, password string, version int64, what string) (err error) {
 	name = c.nameOf(name)
 	a := audit.Action{Who: who, What: "not-me", Subject: name, Detail: what}
 	if password != "" {
-		if err := c.config.Accounts.SetPassword(ctx, name, password, false); err != nil {
+		if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 			return err
 		}
 		err = c.changed(ctx, a)

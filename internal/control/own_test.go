@@ -29,10 +29,11 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 		d.user(t, "ann", "")
 		for _, one := range []struct {
 			name, password string
+			version        int64
 			must, needs    bool
-		}{{"ann", "", true, true}, {"ann", "battery staple", false, false}, {"kept elsewhere", "", false, false}} {
+		}{{"ann", "", 0, true, true}, {"ann", "battery staple", 2, false, false}, {"kept elsewhere", "", 0, false, false}} {
 			d.w.Right(t, one.name, "192.0.2.1")
-			if err := d.NotMe(t.Context(), "user:"+one.name, one.name, one.password, "the login of noon"); err != nil {
+			if err := d.NotMe(t.Context(), "user:"+one.name, one.name, one.password, one.version, "the login of noon"); err != nil {
 				t.Fatal(err)
 			}
 			if d.w.Status(t, one.name, "192.0.2.1") != trusted.Stranger {

@@ -53,10 +53,19 @@ func (c *Control) SetPassword(ctx context.Context, who, name, password string, m
 	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
 }
 
+// ChoosePassword is SetPassword by the account's owner, in a session of a version of the
+// account. The error is accounts.ErrUnknown if the account was changed since then.
+func (c *Control) ChoosePassword(ctx context.Context, who, name, password string, version int64) error {
+	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
+		return err
+	}
+	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
+}
+
 // AskNewPassword is for an account whose password somebody else may have: it ends the
 // sessions and forgets all places and devices. Its owner signs in with the present
 // password and a one-time code, and chooses another one; whoever has the password alone
-// does not. The error is accounts.ErrUnknown if there is no such account here, and
+// does not. An administrator's tokens end as well: each is as good as a session. The error is accounts.ErrUnknown if there is no such account here, and
 // ErrAsked where another program keeps it.
 func (c *Control) AskNewPassword(ctx context.Context, who, name, why string) error {
 	return c.askNewPassword(ctx, audit.Action{Who: who, What: "user-ask-password", Subject: name, Detail: why})
@@ -71,6 +80,9 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 		return fmt.Errorf("%w: the account is not in authguard's own table (%s keeps it): change its password there", ErrAsked, standing.Kept)
 	}
 	if err := c.config.Accounts.AskNewPassword(ctx, a.Subject); err != nil {
+		return err
+	}
+	if err := c.config.Tokens.RevokeOf(ctx, c.nameOf(a.Subject)); err != nil {
 		return err
 	}
 	return c.changed(ctx, a)

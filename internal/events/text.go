@@ -67,12 +67,20 @@ func AddressText(a netip.Addr) string {
 }
 
 // Cell is a text as a cell of a CSV file that a spreadsheet opens: one that begins like a
-// formula, also in full width, begins with an apostrophe instead (CWE-1236).
+// formula, also in full width, begins with an apostrophe instead (CWE-1236). So does what
+// follows a semicolon or a tab in it: where those separate cells, as Excel has it in half of
+// Europe, quotes that stand around commas alone do not keep it together.
 func Cell(s string) string {
-	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", first) {
-		return "'" + s
+	var b strings.Builder
+	begins := true
+	for _, r := range s {
+		if begins && strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", r) {
+			b.WriteByte('\'')
+		}
+		begins = r == ';' || r == '\t'
+		b.WriteRune(r)
 	}
-	return s
+	return b.String()
 }
 
 // PrefixesOf are what the guard counts as one address, and the network around it.

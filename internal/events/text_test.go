@@ -89,7 +89,7 @@ func TestAddressTextHasNoZone(t *testing.T) {
 func TestNoCellIsAFormula(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", "bob": "bob", "=cmd()": "'=cmd()", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "192.0.2.1": "192.0.2.1",
+		"": "", "bob": "bob", "=cmd()": "'=cmd()", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t'=1", "\r=1": "'\r=1", "a=1": "a=1", "x;=1+1;y": "x;'=1+1;y", "x\t＝1": "x\t'＝1", "x; =1": "x; =1", "192.0.2.1": "192.0.2.1",
 	} {
 		if got := Cell(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)

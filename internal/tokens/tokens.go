@@ -197,6 +197,16 @@ func (t *Table) Revoke(ctx context.Context, realm, name string) error {
 	return t.change(ctx, ErrUnknown, `DELETE FROM api_tokens WHERE realm = $1 AND name = $2`, realm, sqltx.Clean(name))
 }
 
+// RevokeOf ends all tokens that an administrator has made: somebody else may have made
+// them.
+func (t *Table) RevokeOf(ctx context.Context, maker string) error {
+	none := errors.New("tokens: none")
+	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, sqltx.Clean(maker)); !errors.Is(err, none) {
+		return err
+	}
+	return nil
+}
+
 // change runs one statement and tells all nodes, or is none if that changed nothing.
 func (t *Table) change(ctx context.Context, none error, statement string, args ...any) error {
 	err := sqltx.Run(ctx, t.db, func(tx *sql.Tx) error {
