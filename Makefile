@@ -40,7 +40,7 @@ test: need ## Every test, with the race detector
 
 pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; AXE=axe.min.js looks at each
 	@mkdir -p $(or $(PICTURES),dist/pictures)
-	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) AXE=$(if $(AXE),$(abspath $(AXE))) go test -count=1 -timeout 30m -run InABrowser ./cmd/authguard
+	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) AXE=$(if $(AXE),$(abspath $(AXE))) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed' ./cmd/authguard
 
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps

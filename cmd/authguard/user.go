@@ -69,7 +69,7 @@ type userPasswdCmd struct {
 	realmFlag
 	Name       string `arg:"" help:"The user name or e-mail address."`
 	MustChange bool   `name:"must-change" help:"It is good for choosing another one only."`
-	Ask        bool   `help:"Give none: somebody else may have the present one, so its owner is to choose another, with the present one and, from a new place, a one-time code."`
+	Ask        bool   `help:"Give none: somebody else may have the present one, so its owner is to choose another, with the present one and a one-time code."`
 	Reason     string `help:"With --ask: why, for the audit log."`
 	passwordFlags
 }
@@ -81,7 +81,7 @@ func (c userPasswdCmd) Run(g *globals) error {
 			return errors.New("--ask keeps the present password: leave out --must-change, --generate and --password-stdin, or leave out --ask")
 		}
 		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name, "reason": c.Reason},
-			"%q has to choose another password. Its sessions have ended and its known places are forgotten; from a new place the present password needs a one-time code (authguard user pass).", c.Name)
+			"%q has to choose another password. Its sessions have ended and its known places are forgotten; the present password needs a one-time code beside it (authguard user pass).", c.Name)
 	}
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {

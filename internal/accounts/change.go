@@ -135,7 +135,7 @@ func (t *Table) ChoosePassword(ctx context.Context, name, password string, versi
 }
 
 // AskNewPassword ends an account's sessions and makes its password good for choosing
-// another one only, and that from a known place or with a one-time code alone: somebody
+// another one only, and that with a one-time code alone: somebody
 // else may have it, who must not be the one to choose. The error is ErrUnknown.
 func (t *Table) AskNewPassword(ctx context.Context, name string) error {
 	return t.update(ctx, name, `must_change = $4, needs_code = $4, version = version + 1`, true)

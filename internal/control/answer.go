@@ -17,6 +17,8 @@ func (l *LookUp) answer() {
 	case e.Account != "" && l.absent():
 	case e.Listed == guard.Blocked:
 		l.blocked()
+	case e.Account != "" && l.Account.NeedsCode: // which lets in through CAPTCHA mode and full limits, too
+		l.doubted()
 	case e.Decision.Action == guard.Proceed:
 		l.open()
 	default:
@@ -46,6 +48,11 @@ func (l *LookUp) absent() bool {
 		return false
 	}
 	return true
+}
+
+func (l *LookUp) doubted() {
+	l.say("You need a new password, since somebody else may have yours. Sign in with the present one and a one-time code beside it; then you choose another.",
+		"Make sure that it is the owner; then make a one-time code. If the present password no longer works, somebody has changed it: give them a new one under Accounts.")
 }
 
 func (l *LookUp) blocked() {
@@ -139,9 +146,6 @@ func (l *LookUp) open() {
 	}
 	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)), last.Address)
 	switch {
-	case l.Account.NeedsCode:
-		l.say("You need a new password, since somebody else may have yours. From a new place you need a one-time code beside the present one; then you choose another.",
-			"Make sure that it is the owner; then make a one-time code. If the present password no longer works, somebody has changed it: give them a new one under Accounts.")
 	case l.Account.State == MustChange:
 		l.say("Your password has been replaced by a one-time one: sign in with that, and you choose your own.", "If they do not have it, give them a new one under Accounts.")
 	case !ok:

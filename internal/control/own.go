@@ -71,7 +71,7 @@ func (c *Control) NotMe(ctx context.Context, who, name, password string, version
 	if err != nil && !errors.Is(err, ErrUnrecorded) {
 		return err
 	}
-	next := "Its sessions have ended and its known places are forgotten; it cannot be signed in to from a new place without a one-time code, and needs a new password."
+	next := "Its sessions have ended and its known places are forgotten; it cannot be signed in to without a one-time code, and needs a new password."
 	if password != "" {
 		next = "Its sessions have ended, its known places are forgotten, and its owner has chosen another password."
 	}

@@ -90,7 +90,7 @@ func stateOf(a accounts.Account) string {
 func (s Standing) note() string {
 	switch {
 	case s.State == MustChange && s.NeedsCode:
-		return "somebody else may have the account's password: it is good for choosing another one only, and from a new place with a one-time code beside it"
+		return "somebody else may have the account's password: it is good for choosing another one only, with a one-time code beside it"
 	case s.State == MustChange:
 		return "the account's password is good for choosing another one only"
 	case s.State == Disabled && s.Kept == ours:

@@ -61,7 +61,7 @@ func (v AccountsView) Rows() (all []accountRow) {
 			is    bool
 			words string
 		}{
-			{a.Disabled, "disabled"}, {a.NeedsCode, "needs a code at new places"}, {a.MustChange, "must choose a password"}, {a.Code, "one-time code out"},
+			{a.Disabled, "disabled"}, {a.NeedsCode, "needs a one-time code"}, {a.MustChange, "must choose a password"}, {a.Code, "one-time code out"},
 		} {
 			if one.is {
 				row.States = append(row.States, one.words)
