@@ -134,11 +134,11 @@ func (l ladder) Rule(r control.Rung) string {
 	case r.Failures == 0:
 		return Sentence(r.Limit)
 	}
-	count, window := fmt.Sprintf("%s in %s", comma(r.Failures), strings.TrimPrefix(strings.Fields(r.Limit)[0], fmt.Sprint(r.Failures, "/"))), ""
-	if r.By != "" {
-		window = " by " + r.By
+	window := strings.TrimPrefix(strings.Fields(r.Limit)[0], fmt.Sprint(r.Failures, "/"))
+	if r.By != "" { // of events
+		return fmt.Sprintf("More than %s in %s by %s", comma(r.Failures), window, r.By)
 	}
-	return "More than " + count + window
+	return fmt.Sprintf("More than %s in %s", countWords(r.Failures, "failure"), window)
 }
 
 // Action is what happens beyond a limit.
@@ -176,9 +176,9 @@ func (v PolicyView) Met(m policy.Met) string {
 		least = "at least "
 	}
 	if m.Accounts == 0 {
-		return comma(int(m.Attempts))
+		return countWords(int(m.Attempts), "attempt")
 	}
-	return fmt.Sprintf("%s: %s%s from %s", comma(int(m.Attempts)), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "address", "addresses"))
+	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "address", "addresses"))
 }
 
 // Later says who logged in later of those whom a limit met; empty if nobody did.
