@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,6 +209,22 @@ const MaxDevices = 8
 // Checks reports whether a password check is to be made for the attempt: of the
 // password, or for Pretend of a Decoy.
 func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == Pretend }
+
+// Spared reports whether the attempt only goes on because the policy is less strict than
+// Policy.Directories: that may have stopped it, or found its right password not enough. Who
+// checks accounts of another directory all the same lets none of those in then.
+func (d *Decision) Spared() bool {
+	r := d.Ticket.rules
+	if r == nil || r.strict == r {
+		return false
+	}
+	if d.Ticket.sprayed && r.policy.Spray.Monitor && !d.Privileged && !d.Passed {
+		return true
+	}
+	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
+		return why.Monitored && (why.Limit == nil || why.Limit.Then != Alert)
+	})
+}
 
 // Offered is what to check in the password's place: the password itself where that may
 // be looked at, and else a Decoy.

@@ -19,7 +19,9 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/accounts"
 	"authguard/internal/passwords"
+	"authguard/internal/policy"
 	"authguard/internal/world"
 	"authguard/trusted"
 	"authguard/web"
@@ -414,5 +416,57 @@ func TestAnotherSitesPageLogsNobodyInOrOut(t *testing.T) {
 		if json := strings.HasPrefix(path, "/v1/"); json != strings.Contains(w.Header().Get("Content-Type"), "json") {
 			t.Errorf("%s is answered as %s", path, w.Header().Get("Content-Type"))
 		}
+	}
+}
+
+// The administration is enforced while everything else is watched. At the public door an
+// administrator's right password is answered there as a wrong one once an enforced limit
+// would have stopped it, and everybody else's opens.
+func TestWatchingOpensNoAdministratorsAccountToGuesses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	administrator := h.people.all["alice"]
+	administrator.Account, administrator.Role = "root", accounts.Admin
+	h.people.all["root"] = administrator
+	written := policy.Written{Policy: h.Guard.Policy(), Mode: h.Mode.Config(), Enforce: true}
+	watch := func(words ...policy.Word) {
+		t.Helper()
+		p, _, err := written.With(words)
+		if err == nil {
+			err = h.SetPolicy(p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch(policy.Word{Ladder: policy.Whole})
+	if w := h.browser(page).login("root", right); w.Code != http.StatusSeeOther {
+		t.Fatalf("nothing has happened, and an administrator is kept out: %d", w.Code)
+	}
+	for name, opens := range map[string]bool{"root": false, "alice": true} {
+		b := h.browser(page)
+		b.from = "198.51.100.66"
+		var wrong string
+		for i := range 40 {
+			w := b.login(name, fmt.Sprint("guess ", i))
+			if w.Code != http.StatusUnauthorized {
+				t.Fatalf("%s: guess %d is stopped while all is watched: %d", name, i, w.Code)
+			}
+			wrong = says(w, name)
+		}
+		h.ForgetEvents()
+		w := b.login(name, right)
+		if opens != (w.Code == http.StatusSeeOther) || !opens && says(w, name) != wrong {
+			t.Errorf("%s: %d\n%s\nafter\n%s", name, w.Code, says(w, name), wrong)
+		}
+		for _, e := range h.Events() {
+			if e.Settled && (e.Outcome == guard.Succeeded) != opens {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+	}
+	known := h.browser(page) // where the administrator is known
+	if w := known.login("root", right); w.Code != http.StatusSeeOther {
+		t.Errorf("the known place is closed: %d", w.Code)
 	}
 }
