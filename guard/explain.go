@@ -199,20 +199,23 @@ func (g *Guard) unlock(ctx context.Context, directory, account string, address n
 // ForgetPlaces ends the privilege of an address for an account or, without
 // one, of all the account's places and devices, as a new password must.
 func (g *Guard) ForgetPlaces(ctx context.Context, account string, address netip.Addr) error {
-	return g.everywhere(account, func(directory string) error {
-		var v view
-		if g.name(&v, &Attempt{Account: account, Directory: directory}) != nil {
-			return ErrAccountName
-		}
-		var place digest
-		if address.IsValid() {
-			place = g.digests.addressKey(address)
-		}
-		if err := g.config.Store.Forget(ctx, v.Account, place, g.config.Now()); err != nil {
-			return fmt.Errorf("guard: forgetting places: %w", err)
-		}
-		return nil
-	})
+	return g.everywhere(account, func(directory string) error { return g.ForgetPlacesIn(ctx, directory, account, address) })
+}
+
+// ForgetPlacesIn is ForgetPlaces for the account of one directory (Attempt.Directory).
+func (g *Guard) ForgetPlacesIn(ctx context.Context, directory, account string, address netip.Addr) error {
+	var v view
+	if g.name(&v, &Attempt{Account: account, Directory: directory}) != nil {
+		return ErrAccountName
+	}
+	var place digest
+	if address.IsValid() {
+		place = g.digests.addressKey(address)
+	}
+	if err := g.config.Store.Forget(ctx, v.Account, place, g.config.Now()); err != nil {
+		return fmt.Errorf("guard: forgetting places: %w", err)
+	}
+	return nil
 }
 
 // Remembered is what is known of the places and devices of an account.

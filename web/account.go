@@ -171,7 +171,7 @@ func (l *Login) forget(c echo.Context, s *Session) error {
 		}
 		done = "place"
 	}
-	return l.done(c, done, l.Control.ForgetPlaces(c.Request().Context(), l.who(s), s.Account.Account, address))
+	return l.done(c, done, l.Control.ForgetOwn(c.Request().Context(), l.who(s), l.Directory, s.Account.Account, address))
 }
 
 // notMePage is GET /account/not-me?login=ID: what saying so does.
@@ -191,7 +191,7 @@ func (l *Login) ownLogin(c echo.Context, s *Session, id string) (row audit.Row, 
 	if err != nil {
 		return row, false, nil
 	}
-	return l.Control.OwnLogin(c.Request().Context(), s.Account.Account, n)
+	return l.Control.OwnLogin(c.Request().Context(), l.Directory, s.Account.Account, n)
 }
 
 func (l *Login) showNotMe(c echo.Context, s *Session, row audit.Row, status int, problems ...pages.PasswordProblem) error {
@@ -221,7 +221,8 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	}
 	what := "they say so of " + control.LoginWords(row.At, row.Address)
 	if !l.replaces() {
-		if err := l.Control.NotMe(c.Request().Context(), l.who(s), s.Account.Account, "", 0, what); err != nil && !errors.Is(err, control.ErrUnrecorded) {
+		denial := control.Denial{Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, What: what}
+		if err := l.Control.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, control.ErrUnrecorded) {
 			return err
 		}
 		return l.showDone(c, s.Account.Account)
@@ -237,7 +238,9 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 		return l.showNotMe(c, s, row, http.StatusUnprocessableEntity, problem)
 	}
 	return l.replacePassword(c, s, ticket, baseOf(c.Request())+"/account?done=not-me", func(ctx context.Context) error {
-		return l.Control.NotMe(ctx, l.who(s), s.Account.Account, f["new_password"], s.Account.Version, what)
+		return l.Control.NotMe(ctx, control.Denial{
+			Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, Password: f["new_password"], Version: s.Account.Version, What: what,
+		})
 	})
 }
 
@@ -285,7 +288,9 @@ func (l *Login) letter(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	err = l.Control.NotMe(ctx, "user:"+told.Account, told.Account, "", 0, "by a letter's link, of "+control.LoginWords(told.At, told.Address))
+	err = l.Control.NotMe(ctx, control.Denial{
+		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account, What: "by a letter's link, of " + control.LoginWords(told.At, told.Address),
+	})
 	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
 		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))
 	}

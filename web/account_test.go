@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,10 +51,17 @@ type home struct {
 	passes   *passes.Table
 	audit    *audit.Log
 	control  *control.Control
+	running  *sessions.Store
 	door     *web.Login
 }
 
 func newHome(t *testing.T) *home {
+	t.Helper()
+	return newHomeWith(t, func(*control.Config) {})
+}
+
+// newHomeWith is newHome with another configuration of its Control.
+func newHomeWith(t *testing.T, change func(*control.Config)) *home {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -67,7 +75,7 @@ func newHome(t *testing.T) *home {
 	_, err = database.Migrate(t.Context(), db)
 	must(err)
 	codes := passes.New(db, nil)
-	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes}), db: db, passes: codes}
+	h := &home{house: newHouseWith(t, world.Options{Start: time.Now().Truncate(time.Second), Passes: codes, Directories: []string{"administration"}}), db: db, passes: codes}
 	gate, err := passwords.NewGate(passwords.GateConfig{AtOnce: 4, Queue: 16, MaxWait: time.Minute})
 	must(err)
 	checker, err := passwords.NewChecker(bcrypt.MinCost, nil)
@@ -76,6 +84,7 @@ func newHome(t *testing.T) *home {
 	must(err)
 	running, err := sessions.New(sessions.Config{DB: db, Now: h.Clock.Now})
 	must(err)
+	h.running = running
 	second, err := factors.New(factors.Config{DB: db, Secret: []byte("the server's secret"), Now: h.Clock.Now})
 	must(err)
 	watcher, err := changes.New(changes.Config{DB: db, Now: h.Clock.Now, Log: quiet})
@@ -83,10 +92,12 @@ func newHome(t *testing.T) *home {
 	told, err := alerts.New(alerts.Config{PerHour: 1}, alerts.Store{DB: db, Alone: true, Now: h.Clock.Now}, quiet)
 	must(err)
 	h.audit = audit.New(db, audit.Config{Logger: quiet})
-	h.control, err = control.New(control.Config{
+	steered := control.Config{
 		Guard: h.Guard, Mode: h.Mode, Lists: h.Lists, Listings: lists.New(db), Accounts: h.accounts, Sessions: running, Passes: codes, Tokens: tokens.New(db),
 		Factors: second, DirectoryOf: nobodys, Audit: h.audit, Attacks: attacks.New(attacks.Config{DB: db, Secret: []byte("secret"), Now: h.Clock.Now, Log: quiet}), Alerts: told, Words: policy.NewTable(db), Ledger: policy.NewLedger(db, h.Clock.Now, quiet), Tops: new(control.Tops), Changes: watcher, Now: h.Clock.Now, Log: quiet,
-	})
+	}
+	change(&steered)
+	h.control, err = control.New(steered)
 	must(err)
 	h.door = &web.Login{
 		Guard: h.Guard, Edge: new(web.Edge), Door: "login", Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control, Access: new(atomic.Pointer[access.Rules]),
@@ -592,6 +603,92 @@ func TestThatWasNotMeAsksAStolenSessionForThePassword(t *testing.T) {
 	account, err := h.accounts.Get(t.Context(), "alice")
 	if err != nil || account.MustChange || account.NeedsCode {
 		t.Errorf("%+v %v", account, err)
+	}
+}
+
+// A person of the site may have an administrator's name where another program keeps the
+// people's accounts. What they see, forget and say of a login is their own, by the page and
+// by a letter.
+func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
+	t.Parallel()
+	theSite := &people{all: map[string]accounts.Login{}}
+	site := struct{ accounts.Source }{theSite} // whose passwords are not ours to replace
+	h := newHomeWith(t, func(c *control.Config) { c.Elsewhere, c.Source = "htpasswd", site })
+	theSite.all["root"] = accounts.Login{Account: "root", Password: h.people.all["alice"].Password}
+	if _, err := h.accounts.Add(t.Context(), accounts.Addition{Username: "root", Password: chosen, Role: accounts.Admin}); err != nil {
+		t.Fatal(err)
+	}
+	inside := &web.Login{
+		Guard: h.Guard, Edge: new(web.Edge), Door: "admin", Directory: "administration", Admin: true, Log: quiet, Hold: new(atomic.Int64), Look: h.look, Control: h.control,
+		Access: new(atomic.Pointer[access.Rules]), Passwords: h.door.Passwords,
+		Sessions: web.NewSessions(web.SessionConfig{Store: h.running, Source: h.accounts, Door: "admin", Lifetime: time.Hour, Now: h.Clock.Now}),
+	}
+	h.door.Passwords = &web.Passwords{Source: site, Gate: h.gate, Checker: h.checker, Log: quiet}
+	h.door.Sessions = web.NewSessions(web.SessionConfig{Store: h.running, Source: site, Door: "login", Lifetime: time.Hour, Now: h.Clock.Now})
+	letter := h.tells(t)
+	admin := h.browser(page)
+	admin.to, admin.from = (&web.Public{Login: inside, API: h.api, Look: h.look, Log: quiet}).Handler(), "198.51.100.7"
+	if w := admin.login("root", chosen); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code)
+	}
+	code, _, err := h.passes.Issue(t.Context(), passes.Grant{Directory: "administration", Account: "root", For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.remember(t)
+	theirs := regexp.MustCompile(`login=(\d+)`).FindStringSubmatch(admin.get("/account").Body.String())
+	rows, err := h.audit.Successes(t.Context(), guard.DefaultRealm, "root")
+	if err != nil || len(rows) != 1 || theirs != nil {
+		t.Fatalf("%+v %v %v", rows, err, theirs)
+	}
+	untouched := func(after string) {
+		t.Helper()
+		if a, err := h.accounts.Get(t.Context(), "root"); err != nil || a.MustChange || a.NeedsCode {
+			t.Errorf("%s the administrator's account: %+v %v", after, a, err)
+		}
+		running, err := h.running.Of(t.Context(), "root", "admin")
+		if err != nil || len(running) != 1 || admin.get("/auth/verify").Code != http.StatusOK {
+			t.Errorf("%s the administrator's session has ended: %v %v", after, running, err)
+		}
+		places, err := h.Guard.Places(t.Context(), guard.Attempt{Account: "root", Directory: "administration"}, nil)
+		if live, failed := h.passes.Live(t.Context(), "root"); err != nil || len(places.Places) != 1 || !places.Reset.IsZero() || !live || failed != nil {
+			t.Errorf("%s the administrator's places and codes: %+v %v, %v %v", after, places, err, live, failed)
+		}
+	}
+	b := h.browser(page)
+	if w := b.login("root", right); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code)
+	}
+	h.remember(t)
+	shown := b.get("/account").Body.String()
+	link := regexp.MustCompile(`/account/not-me\?login=(\d+)`).FindAllStringSubmatch(shown, -1)
+	if len(link) != 1 || strings.Contains(shown, "198.51.100.7") {
+		t.Fatalf("the administrator's login is on the user's page: %v", link)
+	}
+	if _, to, _ := b.form(t, "/account", "/account/not-me", "login", strconv.FormatInt(rows[0].ID, 10)); to != "/account" {
+		t.Errorf("the administrator's login is the user's to deny: to %s", to)
+	}
+	if _, to, _ := b.form(t, "/account", "/account/forget"); to != "/account?done=places" || h.Status(t, "root", b.from) != trusted.Stranger {
+		t.Errorf("forgetting: to %s", to)
+	}
+	untouched("forgetting:")
+	path, _ := letter()
+	if status, _, body := b.form(t, link[0][0], "/account/not-me", "login", link[0][1]); status != http.StatusOK {
+		t.Errorf("%d\n%s", status, body)
+	}
+	if b.get("/auth/verify").Code != http.StatusUnauthorized {
+		t.Error("the user's session goes on")
+	}
+	untouched("the page:")
+	if w := b.login("root", right); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code)
+	}
+	if w := h.browser(page).post(path); w.Code != http.StatusOK || b.get("/auth/verify").Code != http.StatusUnauthorized {
+		t.Errorf("the letter: %d\n%s", w.Code, w.Body)
+	}
+	untouched("the letter:")
+	if good, err := h.passes.Show(t.Context(), guard.Pass{Directory: "administration", Account: "root", Code: code, Now: h.Clock.Now()}); err != nil || !good {
+		t.Errorf("the administrator's code: %v %v", good, err)
 	}
 }
 

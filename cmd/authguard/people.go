@@ -339,10 +339,11 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 	return nil
 }
 
-// forgetting forgets all places of an account, and its one-time codes.
+// forgetting forgets all places of an account of the site's own directory, and its one-time
+// codes: an administrator of the same name is somebody else.
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
-		if err := errors.Join(g.ForgetPlaces(ctx, account, netip.Addr{}), codes.Revoke(ctx, account)); err != nil {
+		if err := errors.Join(g.ForgetPlacesIn(ctx, "", account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
 			log.Error("places of an account with a new password could not be forgotten", "error", err)
 		}
 	}

@@ -115,6 +115,12 @@ func (l *Log) Successes(ctx context.Context, realm, account string) ([]Row, erro
 	return l.rows(ctx, succeededOf, realmOf(realm), events.Escape(account), MostSuccesses)
 }
 
+// Door is where the attempts of a row came.
+func (r Row) Door() string {
+	door, _, _ := strings.Cut(r.Detail, ", ")
+	return door
+}
+
 // AtDevice reports whether a device cookie vouched for the attempts of a row.
 func (r Row) AtDevice() bool { return strings.HasSuffix(r.Detail, knownDevice) }
 

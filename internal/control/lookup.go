@@ -133,7 +133,7 @@ type Known struct {
 // Known names the places of an account, of which only digests are kept (R23), by the
 // addresses of its newest successes in the audit log and that of who asks.
 func (c *Control) Known(ctx context.Context, a guard.Attempt) (k Known, err error) {
-	rows, err := c.config.Audit.Successes(ctx, c.config.Realm, a.Account)
+	rows, err := c.successes(ctx, a.Directory, a.Account)
 	if err != nil {
 		return k, err
 	}

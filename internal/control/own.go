@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"authguard/guard"
@@ -33,14 +34,14 @@ func (c *Control) Own(ctx context.Context, door string, a guard.Attempt) (o Own,
 	if o.Known, err = c.Known(ctx, a); err != nil {
 		return o, err
 	}
-	o.Logins, err = c.config.Audit.Successes(ctx, c.config.Realm, a.Account)
+	o.Logins, err = c.successes(ctx, a.Directory, a.Account)
 	o.Logins = o.Logins[:min(len(o.Logins), ownLogins)]
 	return o, err
 }
 
 // OwnLogin is one of an account's newest logins by its ID; false if it is none.
-func (c *Control) OwnLogin(ctx context.Context, account string, id int64) (audit.Row, bool, error) {
-	all, err := c.config.Audit.Successes(ctx, c.config.Realm, account)
+func (c *Control) OwnLogin(ctx context.Context, directory, account string, id int64) (audit.Row, bool, error) {
+	all, err := c.successes(ctx, directory, account)
 	i := slices.IndexFunc(all, func(r audit.Row) bool { return r.ID == id })
 	if err != nil || i < 0 {
 		return audit.Row{}, false, err
@@ -48,20 +49,80 @@ func (c *Control) OwnLogin(ctx context.Context, account string, id int64) (audit
 	return all[i], true, nil
 }
 
+// successes are the newest of an account of a directory. Where another program keeps the
+// people's accounts, an administrator may have the name of one of them.
+func (c *Control) successes(ctx context.Context, directory, account string) ([]audit.Row, error) {
+	all, err := c.config.Audit.Successes(ctx, c.config.Realm, account)
+	if c.config.Elsewhere != "" {
+		all = slices.DeleteFunc(all, func(r audit.Row) bool { return ofAdministration(r.Door()) != (directory != "") })
+	}
+	return all, err
+}
+
+// apart reports whether the accounts of a directory are not authguard's to change: another
+// program keeps them, and one of its own table with the same name is somebody else's.
+func (c *Control) apart(directory string) bool { return c.config.Elsewhere != "" && directory == "" }
+
+// ofAdministration reports whether a door, of sessions or of attempts, is the
+// administration's.
+func ofAdministration(door string) bool {
+	return door == adminDoor || strings.HasPrefix(door, adminDoor+"_")
+}
+
+// ForgetOwn is ForgetPlaces for the owner of an account, by its canonical name in its
+// directory.
+func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string, address netip.Addr) error {
+	if err := c.forgetIn(ctx, directory, account, address); err != nil {
+		return err
+	}
+	return c.record(ctx, actionOn(who, "forget-places", account, address))
+}
+
+func (c *Control) forgetIn(ctx context.Context, directory, account string, address netip.Addr) error {
+	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlacesIn(ctx, directory, account, address) })
+}
+
+// endApart is end for an account that another program keeps: what an administrator of the
+// same name has goes on.
+func (c *Control) endApart(ctx context.Context, name string) error {
+	ctx = context.WithoutCancel(ctx)
+	running, ended := c.config.Sessions.Of(ctx, name, "")
+	for _, one := range running {
+		if ofAdministration(one.Door) {
+			continue
+		}
+		if err := c.config.Sessions.End(ctx, name, one.ID); err != nil && !errors.Is(err, sessions.ErrUnknown) {
+			ended = errors.Join(ended, err)
+		}
+	}
+	return unended(ended, c.forgetIn(ctx, "", name, netip.Addr{}), c.config.Passes.RevokeIn(ctx, "", name))
+}
+
 // notMe is the kind of an alert: an owner said that a login was not theirs.
 const notMe alerts.Kind = "not-me"
+
+// A Denial is what the owner of an account says of a login that was not theirs.
+type Denial struct {
+	Who, What          string // as an audit.Action has them
+	Directory, Account string // of guard.Attempt; the name is canonical
+	// Password is the new one, if the owner has chosen one in a session of a Version of the
+	// account: see ChoosePassword.
+	Password string
+	Version  int64
+}
 
 // NotMe is for the owner of an account who says that a login was not theirs. All sessions
 // end and all places are forgotten. With a new password, which the owner chose while they
 // showed the present one, that is all. Without one the account is as after AskNewPassword,
 // if authguard keeps it: whoever has the password alone gets no further with it. What says
-// which login was meant, and how the owner said so. The session in which a new password was
-// chosen is of a version of the account: see ChoosePassword.
-func (c *Control) NotMe(ctx context.Context, who, name, password string, version int64, what string) (err error) {
-	name = c.nameOf(name)
-	a := audit.Action{Who: who, What: "not-me", Subject: name, Detail: what}
-	if password != "" {
-		if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
+// which login was meant, and how the owner said so.
+func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
+	name, what := d.Account, d.What
+	a := audit.Action{Who: d.Who, What: "not-me", Subject: name, Detail: what}
+	if c.apart(d.Directory) {
+		err = errors.Join(c.endApart(ctx, name), c.record(ctx, a))
+	} else if d.Password != "" {
+		if err := c.config.Accounts.ChoosePassword(ctx, name, d.Password, d.Version); err != nil {
 			return err
 		}
 		err = c.changed(ctx, a)
@@ -72,7 +133,7 @@ func (c *Control) NotMe(ctx context.Context, who, name, password string, version
 		return err
 	}
 	next := "Its sessions have ended and its known places are forgotten; it cannot be signed in to without a one-time code, and needs a new password."
-	if password != "" {
+	if d.Password != "" {
 		next = "Its sessions have ended, its known places are forgotten, and its owner has chosen another password."
 	}
 	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An account's owner says: that was not me", fmt.Sprintf("The account %s: %s.\n%s\n"+

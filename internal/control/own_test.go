@@ -33,7 +33,8 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 			must, needs    bool
 		}{{"ann", "", 0, true, true}, {"ann", "battery staple", 2, false, false}, {"kept elsewhere", "", 0, false, false}} {
 			d.w.Right(t, one.name, "192.0.2.1")
-			if err := d.NotMe(t.Context(), "user:"+one.name, one.name, one.password, one.version, "the login of noon"); err != nil {
+			denial := control.Denial{Who: "user:" + one.name, Account: one.name, Password: one.password, Version: one.version, What: "the login of noon"}
+			if err := d.NotMe(t.Context(), denial); err != nil {
 				t.Fatal(err)
 			}
 			if d.w.Status(t, one.name, "192.0.2.1") != trusted.Stranger {

@@ -141,7 +141,12 @@ func (c *Control) end(ctx context.Context, name string) error {
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
 	forgotten := c.forget(ctx, name, netip.Addr{})
 	revoked := c.config.Passes.Revoke(ctx, name)
-	err := errors.Join(ended, forgotten, revoked)
+	return unended(ended, forgotten, revoked)
+}
+
+// unended says what to do if a part of end failed.
+func unended(parts ...error) error {
+	err := errors.Join(parts...)
 	if err != nil {
 		err = fmt.Errorf("control: the account is changed, but its sessions, places and one-time codes could not all be ended; do it again: %w", err)
 	}

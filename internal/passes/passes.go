@@ -162,6 +162,12 @@ func (t *Table) Revoke(ctx context.Context, account string) error {
 	return wrap("revoke", err)
 }
 
+// RevokeIn is Revoke for the account of one directory of the guard's.
+func (t *Table) RevokeIn(ctx context.Context, directory, account string) error {
+	_, err := sqltx.Exec(ctx, t.db, `DELETE FROM passes WHERE realm = $1 AND directory = $2 AND account = $3 AND used_at = 0`, t.realm, directory, sqltx.Clean(account))
+	return wrap("revoke", err)
+}
+
 // Live reports whether somebody has a code for an account that is good and unused.
 func (t *Table) Live(ctx context.Context, account string) (live bool, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM passes WHERE realm = $1 AND account = $2 AND used_at = 0 AND tries < $3 AND expires_at > $4)`,
