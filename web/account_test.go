@@ -153,7 +153,7 @@ func TestAOneTimePasswordOfAUserIsGoodForChoosingAnotherOneOnly(t *testing.T) {
 	if status, _ := opens("/auth/verify"); status != http.StatusUnauthorized {
 		t.Errorf("an app opens: %d", status)
 	}
-	for path, want := range map[string]string{"/login": "/account/password", "/login?next=/app": "/account/password?next=%2Fapp"} {
+	for path, want := range map[string]string{"/account": "/account/password", "/login": "/account/password", "/login?next=/app": "/account/password?next=%2Fapp"} {
 		if status, to := opens(path); status != http.StatusSeeOther || to != want {
 			t.Errorf("%s: %d to %s", path, status, to)
 		}

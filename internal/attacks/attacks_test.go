@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dchest/siphash"
+
 	"authguard/guard"
 	"authguard/internal/database/databasetest"
 	"authguard/internal/events"
@@ -449,4 +451,37 @@ func TestOldAttacksGoAndThoseWithLostAccountsLast(t *testing.T) {
 			t.Errorf("%d logins are left", n)
 		}
 	})
+}
+
+// failureOf is a wrong password at a time.
+func failureOf(account, address string, at time.Time) *guard.Event {
+	return &guard.Event{At: at, Account: account, Address: netip.MustParseAddr(address), Settled: true, Outcome: guard.Failed}
+}
+
+func newMemory() *memory {
+	return &memory{hash: func(name string) uint64 { return siphash.Hash(1, 2, []byte(name)) }}
+}
+
+// Who failed is remembered for an hour at least, however the halves of the memory fall, and
+// not for ever.
+func TestWhoFailedIsRememberedForAnHour(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		first, failed, login time.Duration
+		want                 bool
+	}{
+		{0, 59 * time.Minute, 118 * time.Minute, true}, // of the half before
+		{0, time.Minute, 59 * time.Minute, true},
+		{0, time.Minute, 3 * time.Hour, false},
+	} {
+		m := newMemory()
+		m.failed(failureOf("else", "192.0.2.1", noon.Add(c.first)))
+		m.failed(failureOf("ann", "203.0.113.9", noon.Add(c.failed)))
+		m.failed(failureOf("else", "192.0.2.2", noon.Add(c.login)))
+		got := m.why(stranger{account: "ann", address: "198.51.100.7", at: noon.Add(c.login)})
+		if slices.Contains(got, AfterFailures) != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
 }

@@ -46,3 +46,25 @@ func TestAFloodPushesOutNobodyWhoWasLost(t *testing.T) {
 		t.Errorf("%d early, %d minutes", len(of.early), len(of.back))
 	}
 }
+
+// R6: beyond what the memory tells apart more is suspect, and never less.
+func TestACrowdedMemorySuspectsMore(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	own := func(others int) []string {
+		m := newMemory()
+		for i := range others {
+			m.failed(failureOf(fmt.Sprint("nobody", i), "192.0.2.1", noon))
+		}
+		for range 2 { // the same person, who mistypes
+			m.failed(failureOf("ann", "203.0.113.9", noon))
+		}
+		return m.why(stranger{account: "ann", address: "203.0.113.9", at: noon})
+	}
+	if why := own(crowded / 2); len(why) != 0 {
+		t.Errorf("in time of peace: %q", why)
+	}
+	if why := own(crowded * 11 / 10); !slices.Contains(why, AfterFailures) {
+		t.Errorf("in a flood: %q", why)
+	}
+}

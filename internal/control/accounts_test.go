@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/tokens"
 )
 
 // names are the accounts of all pages of a query, in order.
@@ -153,4 +155,40 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {
 		t.Error(err)
 	}
+}
+
+// A token that an administrator made is as good as a session: it ends with the password
+// that somebody else may have had, and nobody else's does.
+func TestAnAdministratorsTokensEndWithADoubtedPassword(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDesk(t, db)
+		table := tokens.New(db)
+		for _, name := range []string{"ann", "bob"} {
+			if _, err := d.AddAdministrator(t.Context(), "admin:eve", name, "", "on call"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for what, end := range map[string]func() error{
+			"ask":     func() error { return d.AskNewPassword(t.Context(), "cli:root", "ANN", "leaked") },
+			"replace": func() error { _, err := d.ReplacePassword(t.Context(), "admin:bob", "ann", "leaked"); return err },
+		} {
+			var texts [2]string
+			for i, maker := range []string{"ann", "bob"} {
+				ask := tokens.Asked{Realm: guard.DefaultRealm, Name: what + maker, Maker: maker, Scopes: []tokens.Scope{tokens.Admin}, For: time.Hour}
+				var err error
+				if texts[i], _, err = table.Add(t.Context(), ask, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []bool{false, true} {
+				if _, ok, err := table.Find(t.Context(), texts[i], time.Now()); ok != want || err != nil {
+					t.Errorf("%s: token %d is good: %t, %v", what, i, ok, err)
+				}
+			}
+		}
+	})
 }
