@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"authguard/internal/background"
 	"authguard/internal/sqltx"
 )
 
@@ -51,20 +52,9 @@ func (h *history) add(a Alert) {
 
 // run writes until ctx ends, and once more.
 func (h *history) run(ctx context.Context) {
-	tick := time.NewTicker(historyEvery)
-	defer tick.Stop()
-	for failing, going := false, true; going; {
-		select {
-		case <-ctx.Done():
-			going = false
-		case <-tick.C:
-		}
-		err := h.write(context.WithoutCancel(ctx))
-		if err != nil && !failing {
-			h.log.Error("alerts cannot be written down: they wait in memory, and are in the log", "error", err)
-		}
-		failing = err != nil
-	}
+	background.Save(ctx, historyEvery, h.write, func(err error) {
+		h.log.Error("alerts cannot be written down: they wait in memory, and are in the log", "error", err)
+	})
 }
 
 func (h *history) write(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/background"
 	"authguard/internal/sqltx"
 )
 
@@ -28,20 +29,9 @@ const (
 // Run writes until ctx ends, and once more. What is running then goes on running in the
 // database: whoever starts next finds it there. Stop the bus first.
 func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(writeEvery)
-	defer tick.Stop()
-	for failing, going := false, true; going; {
-		select {
-		case <-ctx.Done():
-			going = false
-		case <-tick.C:
-		}
-		err := r.Flush(context.WithoutCancel(ctx))
-		if err != nil && !failing {
-			r.config.Log.Error("attacks cannot be written down: they wait in memory", "error", err)
-		}
-		failing = err != nil
-	}
+	background.Save(ctx, writeEvery, r.Flush, func(err error) {
+		r.config.Log.Error("attacks cannot be written down: they wait in memory", "error", err)
+	})
 }
 
 // Flush writes what was counted since the last time, and reads what other nodes have

@@ -66,3 +66,19 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 		}
 	}
 }
+
+// Save calls save once in every interval until ctx ends, and once more then: what it
+// works on must not be lost. Its context does not end with ctx. failed is told of the first
+// of several failures in a row.
+func Save(ctx context.Context, interval time.Duration, save func(context.Context) error, failed func(error)) {
+	failing := false
+	once := func(ctx context.Context) {
+		err := save(context.WithoutCancel(ctx))
+		if err != nil && !failing {
+			failed(err)
+		}
+		failing = err != nil
+	}
+	Every(ctx, interval, once)
+	once(ctx)
+}

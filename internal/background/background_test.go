@@ -2,6 +2,7 @@ package background_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,29 @@ func TestEveryCallsOnceAnInterval(t *testing.T) {
 		group.Stop()
 		if calls != 10 {
 			t.Errorf("%d calls in ten seconds, want 10", calls)
+		}
+	})
+}
+
+// What is saved is saved once more at the end, whatever has ended, and of failures in a row
+// the first is told.
+func TestSaveTellsTheFirstFailureAndSavesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second+time.Millisecond)
+		defer stop()
+		broken := errors.New("broken")
+		results := []error{nil, broken, broken, nil, broken, nil} // the last one at the end
+		saves, told := 0, 0
+		background.Save(ctx, time.Second, func(ctx context.Context) error {
+			saves++
+			if ctx.Err() != nil {
+				t.Error("saving ends with what it is to outlive")
+			}
+			return results[saves-1]
+		}, func(error) { told++ })
+		if saves != len(results) || told != 2 {
+			t.Errorf("%d saves, %d told", saves, told)
 		}
 	})
 }

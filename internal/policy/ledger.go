@@ -265,15 +265,14 @@ func (l *Ledger) loggedIn(who person, e *guard.Event) {
 
 // Run tells the database every few seconds, until ctx ends, and once more then.
 func (l *Ledger) Run(ctx context.Context) {
-	flush := func(ctx context.Context) {
+	flush := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, flushWithin)
 		defer cancel()
-		if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
-			l.log.Warn("whom the limits met could not be saved, and will be later", "error", err)
-		}
+		return l.Flush(ctx)
 	}
-	background.Every(ctx, flushEvery, flush)
-	flush(context.WithoutCancel(ctx))
+	background.Save(ctx, flushEvery, flush, func(err error) {
+		l.log.Warn("whom the limits met could not be saved, and will be later", "error", err)
+	})
 }
 
 // Flush tells the database what it does not know. What cannot be told waits,
