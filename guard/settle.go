@@ -1,0 +1,167 @@
+package guard
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"authguard/captchamode"
+	"authguard/trusted"
+)
+
+// OutcomeOf is Succeeded for true and Failed for false.
+func OutcomeOf(ok bool) Outcome {
+	if ok {
+		return Succeeded
+	}
+	return Failed
+}
+
+// ErrInsufficient means that the password was right and is not enough, since
+// strangers try it on many accounts (R28). The attempt was settled as one with a
+// wrong password, and is to be answered like one.
+var ErrInsufficient = errors.New("guard: the password is right, and is not enough: it is being tried on many accounts")
+
+// Settle says how an attempt ended. If that is ErrInsufficient, nobody may be let
+// in: see Decision.Insufficient. It does its work although ctx may be
+// cancelled. A ticket is settled once, whatever copies there are of it; the
+// second time is ErrSettled and changes nothing. A place that cannot be remembered
+// is told to Config.Failed and is no error: a back end would pass it on, and only a
+// right password has a place to remember (R27). Another error means that the
+// store failed: the attempt then counts as failed.
+func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
+	insufficient := o == Succeeded && t.lacking
+	if insufficient {
+		o = Insufficient
+	}
+	if t.pretended && o == Succeeded { // whatever its door says
+		insufficient, o = true, Insufficient
+	}
+	if err := t.end(o); err != nil {
+		return err
+	}
+	if t.pretended {
+		return g.endPretended(ctx, &t, o)
+	}
+	c := t.charge()
+	c.Now = g.settledAt(&t, o)
+	switch o {
+	case Succeeded:
+		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
+		g.arrived(&t, c.Now)
+		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
+	case Abandoned:
+		g.press(&t, captchamode.Shed, c.Now)
+	case Withdrawn:
+	default:
+		g.press(&t, captchamode.Failure, c.Now)
+	}
+	g.settlePass(ctx, &t, o)
+	stored := o
+	if insufficient {
+		stored = Failed
+	}
+	err := g.settle(afterwards(ctx), c, stored)
+	if errors.Is(err, ErrPlace) {
+		g.config.Failed(err)
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("guard: settling as %v: %w", o, err)
+	}
+	g.wake(&c)
+	g.tell(t.event(c.Now, o))
+	if insufficient && err == nil {
+		return ErrInsufficient
+	}
+	return err
+}
+
+// settledAt is when an attempt ends. A failure of which nobody is told, and whose
+// password is not remembered, goes by when it began: reading the clock once more is
+// a tenth of such an attempt.
+func (g *Guard) settledAt(t *Ticket, o Outcome) time.Time {
+	if o == Failed && g.config.Observer == nil && t.spray == 0 && !t.began.IsZero() {
+		return t.began
+	}
+	return g.config.Now()
+}
+
+// Unsettled is what the door that sealed a ticket does, at most once, if nobody has
+// settled it for Policy.PendingFor; nil for nothing. It counts as failed from then on,
+// and so it is pressure (R20). If it is settled as failed later, that is no further
+// pressure. It holds on to the ticket's address alone: a busy door keeps 100,000.
+func (g *Guard) Unsettled(t *Ticket) func() {
+	if t.repeat || t.status == trusted.Privileged {
+		return nil
+	}
+	address := t.address
+	return func() { g.config.Mode.Observe(captchamode.Failure, address) }
+}
+
+// press is pressure on the site, unless Unsettled was called for the ticket. A
+// failure is taken back if its pair logs in soon; one from a known place is no
+// pressure, since the place has a budget of its own (R25). A password that was
+// wrong before is none either, but it is work all the same.
+func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
+	if t.repeat && sign == captchamode.Failure {
+		return
+	}
+	at := t.began
+	if at.IsZero() {
+		if at = now; at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
+			return
+		}
+	}
+	switch {
+	case sign != captchamode.Failure:
+		g.config.Mode.ObserveAt(sign, t.address, at)
+	case t.status != trusted.Privileged:
+		g.config.Mode.Failed(t.pair(), t.address, at)
+	}
+}
+
+// Recheck looks again at a decision to proceed whose password had to wait for
+// its check: CAPTCHA mode may have gone on meanwhile. If an attempt like it
+// would be challenged now, nothing of it stays charged and d becomes that
+// challenge: the password must not be looked at. The error means that a charge
+// could not be taken back.
+func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
+	if d.Action != Proceed && d.Action != Pretend || d.Privileged || d.Solve.Solved || d.Passed {
+		return nil
+	}
+	t, now := d.Ticket, g.config.Now()
+	v := view{rules: g.rules.Load().in(t.directory)}
+	if g.ofMode(&v); !v.modeOn {
+		return nil
+	}
+	if listed, _ := g.listed(v.rules, t.from, now); listed == Allowed {
+		return nil
+	}
+	if err := t.end(Withdrawn); err != nil {
+		return err
+	}
+	*d = Decision{Action: Challenge, Account: d.Account}
+	d.Counted = !t.repeat && g.config.Mode.Observe(captchamode.Unsolved, t.address)
+	d.Reasons.add(Reason{Cause: ModeOn})
+	c := t.charge()
+	err := g.withdraw(ctx, &c)
+	e := t.event(now, Withdrawn)
+	e.Action, e.Settled, e.Reasons = Challenge, false, d.Reasons
+	g.tell(e)
+	return err
+}
+
+// Device issues a device cookie for the account of a ticket that was settled
+// as succeeded; empty if devices are not remembered. The tag tells the cookies
+// of accounts apart in one browser: 8 characters, the same for all names of an
+// account. The cookie is good for ttl.
+func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
+	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
+		return "", "", 0
+	}
+	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
+	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.Places.TTL
+}
