@@ -161,7 +161,7 @@ func (l *Log) Next(a *Attempt) (bool, error) {
 		}
 	}
 	if len(l.heads) == 0 {
-		return false, nil
+		return false, l.backwards(few)
 	}
 	f := l.heads[0]
 	*a = f.head
@@ -176,13 +176,25 @@ func (l *Log) Next(a *Attempt) (bool, error) {
 		l.stats.Late++
 		l.stats.Latest = max(l.stats.Latest, l.newest.Sub(a.At))
 		a.At = l.newest
-		if l.stats.Late > 1000 && l.stats.Late > l.stats.Attempts*9/10 {
-			return false, errBackwards
+		if err := l.backwards(many); err != nil {
+			return false, err
 		}
 	}
 	l.newest = a.At
 	l.stats.count(a)
 	return true, nil
+}
+
+// few attempts that are late tell at the end of a log that its newest lines stand first,
+// and many before.
+const few, many = 20, 1000
+
+// backwards is an error if nearly all attempts of at least so many were late.
+func (l *Log) backwards(least int64) error {
+	if l.stats.Late > least && l.stats.Late > l.stats.Attempts*9/10 {
+		return errBackwards
+	}
+	return nil
 }
 
 var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard replay -")

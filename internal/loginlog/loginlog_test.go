@@ -287,23 +287,25 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 
 func TestALogWithItsNewestLinesFirstIsRefused(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	for i := 3000; i > 0; i-- {
-		fmt.Fprintf(&b, "203.0.113.9 - - [10/Oct/2026:11:%02d:%02d +0000] \"POST /login HTTP/1.1\" 302 0\n", i/60, i%60)
-	}
-	l, err := loginlog.Open([]string{write(t, "access.log", b.String())}, loginlog.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var a loginlog.Attempt
-	for more := true; more; {
-		if more, err = l.Next(&a); err != nil {
-			break
+	for _, lines := range []int{3000, 30} {
+		var b strings.Builder
+		for i := lines; i > 0; i-- {
+			fmt.Fprintf(&b, "203.0.113.9 - - [10/Oct/2026:11:%02d:%02d +0000] \"POST /login HTTP/1.1\" 302 0\n", i/60, i%60)
 		}
-	}
-	if err == nil || !strings.Contains(err.Error(), "tac") {
-		t.Errorf("%v", err)
+		l, err := loginlog.Open([]string{write(t, "access.log", b.String())}, loginlog.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		var a loginlog.Attempt
+		for more := true; more; {
+			if more, err = l.Next(&a); err != nil {
+				break
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "tac") {
+			t.Errorf("%d lines: %v", lines, err)
+		}
 	}
 }
 
