@@ -117,6 +117,7 @@ func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") 
 // unlockCmd is `authguard unlock`.
 type unlockCmd struct {
 	realmFlag
+	reasonFlag
 	Account string `help:"Forget this account's failures."`
 	Address string `help:"Forget this address's failures; with --account also those of the two together."`
 	Event   string `help:"Forget what was counted of this event in the place of failures."`
@@ -128,7 +129,7 @@ type unlockCmd struct {
 func (c unlockCmd) Run(g *globals) error {
 	switch {
 	case c.Event != "":
-		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject}
+		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject, "reason": c.Reason}
 		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "What was counted of %s is forgotten.", c.Event)
 	case c.Account == "" && c.Address == "":
 		return errors.New("name what to unlock: --account NAME, --address IP or both")
@@ -142,7 +143,7 @@ func (c unlockCmd) Run(g *globals) error {
 	var answer struct {
 		Note string `json:"note"`
 	}
-	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place}
+	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/unlock", c.query(), question, &answer, func() error {
 		words := "%q is unlocked: its failures are forgotten.\n"
 		if answer.Note != "" {

@@ -33,6 +33,7 @@ type listCmd struct {
 
 // unlistCmd is `authguard unlist`.
 type unlistCmd struct {
+	reasonFlag
 	CIDR string `arg:"" help:"The address or range as it was listed."`
 }
 
@@ -141,7 +142,7 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 
 // Run takes a range off the lists.
 func (c unlistCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}}, nil, "%s is on no list any more.", c.CIDR)
+	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil, "%s is on no list any more.", c.CIDR)
 }
 
 // showListsCmd is `authguard list`.

@@ -79,6 +79,11 @@ func (f realmFlag) query(more ...string) url.Values {
 	return q
 }
 
+// reasonFlag says why something is changed.
+type reasonFlag struct {
+	Reason string `placeholder:"TEXT" help:"Why, for the audit log."`
+}
+
 // versionFlag is `authguard --version`.
 type versionFlag bool
 

@@ -212,7 +212,7 @@ func (r *realm) openMailer() error {
 	p.mailer = passes.NewMailer(passes.MailerConfig{
 		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
-			if err := r.control.PassIssued(ctx, "mail", account, expires); err != nil {
+			if err := r.control.PassIssued(ctx, "mail", account, expires, ""); err != nil {
 				r.log.Error("a one-time code was sent and is not on record", "error", err)
 			}
 		},

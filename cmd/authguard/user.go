@@ -180,6 +180,7 @@ func (c userDisableCmd) Run(g *globals) error {
 
 type userPassCmd struct {
 	realmFlag
+	reasonFlag
 	Name string `arg:"" help:"The user name or e-mail address."`
 	For  string `default:"1h" help:"How long the code is good, such as 30m; at most 24h."`
 }
@@ -187,7 +188,7 @@ type userPassCmd struct {
 // Run makes a code and says what to do with it.
 func (c userPassCmd) Run(g *globals) error {
 	var code control.Code
-	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For}, &code, func() error {
+	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
 		_, err := fmt.Fprintf(g.out, `One-time code for %q, shown this once: %s
 Give it to the owner of the account only, and make sure that it is the owner.
 At the sign-in page it goes into "One-time code", with user name and password.

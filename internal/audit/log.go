@@ -190,6 +190,8 @@ type Action struct {
 	// Address, anything else by Account. Empty means the whole site.
 	Subject string
 	Detail  string
+	// Why is the reason of whoever did it, in their words; it stands behind Detail.
+	Why string
 }
 
 // Record writes an administrator's action at once. An error means that it is
@@ -200,7 +202,7 @@ func (l *Log) Record(ctx context.Context, a Action) error {
 	}
 	row := Row{
 		At: time.Now(), Realm: realmOf(a.Realm), Kind: KindAdmin, Decision: events.Escape(a.What), Count: 1,
-		Who: events.Escape(a.Who), Detail: events.EscapeLines(a.Detail, 20, 500),
+		Who: events.Escape(a.Who), Detail: events.EscapeLines(a.told(), 20, 500),
 	}
 	if address, ok := addressOrNetwork(a.Subject); ok {
 		row.Address = address
@@ -208,6 +210,14 @@ func (l *Log) Record(ctx context.Context, a Action) error {
 		row.Account = events.Escape(a.Subject)
 	}
 	return l.write(ctx, []Row{row})
+}
+
+// told is the detail and the reason.
+func (a Action) told() string {
+	if a.Detail == "" || a.Why == "" {
+		return a.Detail + a.Why
+	}
+	return a.Detail + ": " + a.Why
 }
 
 func addressOrNetwork(s string) (string, bool) {

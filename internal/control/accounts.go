@@ -202,7 +202,7 @@ func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why 
 	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
 		return "", err
 	}
-	return password, c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Detail: why})
+	return password, c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Why: why})
 }
 
 // User is nil for the account of a user in authguard's own table. The error is ErrAsked

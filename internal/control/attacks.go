@@ -167,7 +167,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 		return one, nil
 	}
 	return one, c.record(ctx, audit.Action{Who: who, What: "attack-reset", Subject: v.Account,
-		Detail: fmt.Sprintf("%s, after the attack %s: %s", strings.Join(one.Done, ", "), id, asked.Why)})
+		Detail: fmt.Sprintf("%s, after the attack %s", strings.Join(one.Done, ", "), id), Why: asked.Why})
 }
 
 // reset does one thing for one account.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,6 +183,18 @@ func enactHere(c Config) (func() policy.Written, func([]policy.Word) error) {
 		p, mode, err := written.With(words)
 		return errors.Join(err, c.Guard.SetPolicy(p), c.Mode.SetConfig(mode))
 	}
+}
+
+// MaxReason is the longest reason, in bytes.
+const MaxReason = 500
+
+// reason is why a person asks for a change, as it is put on record; none is no error. It is
+// read before anything is changed.
+func reason(why string) (string, error) {
+	if why = strings.TrimSpace(why); len(why) > MaxReason {
+		return "", fmt.Errorf("%w: shorten the reason to at most %d bytes", ErrAsked, MaxReason)
+	}
+	return why, nil
 }
 
 const recordWithin = 10 * time.Second // how long writing the audit log may take

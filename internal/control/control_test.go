@@ -58,7 +58,7 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 				t.Fatal("the place is not known")
 			}
 			d.openSession(t, "ann", what)
-			code, err := d.IssuePass(t.Context(), "cli:root", "Ann@Example.org", 0)
+			code, err := d.IssuePass(t.Context(), "cli:root", "Ann@Example.org", 0, "")
 			if row := d.recorded(t); err != nil || row.Decision != "user-pass" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
 				t.Errorf("%v, on record: %+v", err, row)
 			}
@@ -92,7 +92,7 @@ func TestForgettingOnePlaceLeavesTheOthers(t *testing.T) {
 		d := newDesk(t, db)
 		d.w.Right(t, "ann", home.String())
 		d.w.Right(t, "ann", "192.0.2.8")
-		if err := d.ForgetPlaces(t.Context(), "admin:eve", "Ann", home); err != nil {
+		if err := d.ForgetPlaces(t.Context(), "admin:eve", "Ann", home, ""); err != nil {
 			t.Fatal(err)
 		}
 		if a, b := d.w.Status(t, "ann", home.String()), d.w.Status(t, "ann", "192.0.2.8"); a != trusted.Stranger || b != trusted.Privileged {
@@ -135,9 +135,9 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 			"too long":    d.Force(ctx, "x", captchamode.ForcedOn, captchamode.MaxForce+1, "y"),
 			"negative":    d.Force(ctx, "x", captchamode.ForcedOn, -1, "y"),
 			"long reason": d.Release(ctx, "x", strings.Repeat("y", 501)),
-			"unlock":      d.Unlock(ctx, "x", "", none),
-			"forget":      d.ForgetPlaces(ctx, "x", "", home),
-			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}),
+			"unlock":      d.Unlock(ctx, "x", "", none, ""),
+			"forget":      d.ForgetPlaces(ctx, "x", "", home, ""),
+			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}, ""),
 			"allow":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Allow, Prefix: every, Force: true})),
 			"block":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Block, Prefix: every})),
 			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"})),
@@ -147,7 +147,7 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := d.Unlock(ctx, "x", "\x00", home); !errors.Is(err, guard.ErrAccountName) {
+		if err := d.Unlock(ctx, "x", "\x00", home, ""); !errors.Is(err, guard.ErrAccountName) {
 			t.Errorf("unlock: %v", err)
 		}
 		if row := d.recorded(t); row.ID != 0 {
@@ -310,7 +310,7 @@ func TestTheOverviewSaysWhatTheNextAttemptGets(t *testing.T) {
 		if len(o.Addresses) != 1 || o.Addresses[0].Name != home.String() || o.Addresses[0].Next != "proceed" {
 			t.Errorf("addresses: %+v", o.Addresses)
 		}
-		if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}); err != nil {
+		if err := d.Unlock(t.Context(), "admin:eve", "ann", netip.Addr{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.Overview(t.Context()).Accounts[0].Next; got != "proceed" {

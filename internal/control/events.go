@@ -32,14 +32,18 @@ func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjec
 
 // UnlockEvent forgets what was counted of an event for the subjects that are named. The
 // text of a subject is not recorded.
-func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects) error {
+func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects, why string) error {
 	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
 		return fmt.Errorf("%w: name an account, an address or a subject of the event", ErrAsked)
+	}
+	why, err := reason(why)
+	if err != nil {
+		return err
 	}
 	if err := c.config.Guard.UnlockEvent(ctx, event, s); err != nil {
 		return c.noEvent(event, err)
 	}
-	a := actionOn(who, "unlock", s.Account, s.Address)
+	a := actionOn(who, "unlock", s.Account, s.Address, why)
 	a.Detail = strings.TrimSpace("event " + event + " " + a.Detail)
 	return c.record(ctx, a)
 }

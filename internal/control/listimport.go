@@ -154,10 +154,7 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	if p.Bad > 0 {
 		detail += fmt.Sprintf(", %d bad lines left out", p.Bad)
 	}
-	if q.Note != "" {
-		detail += ": " + q.Note
-	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: string(q.Verdict) + "-import", Detail: detail})
+	recorded := c.record(ctx, audit.Action{Who: who, What: string(q.Verdict) + "-import", Detail: detail, Why: q.Note})
 	if err := c.reloadLists(ctx); err != nil {
 		return p, fmt.Errorf("control: the entries are saved and will be in force when the lists can be read again: %w", err)
 	}

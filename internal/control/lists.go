@@ -13,7 +13,7 @@ import (
 	"authguard/internal/lists"
 )
 
-// List allows or blocks a range; it fills in request.By. The entry is in force
+// List allows or blocks a range; it fills in request.By. The note is the reason. The entry is in force
 // when List returns. Errors are those of lists.Request, wrapped in ErrAsked.
 func (c *Control) List(ctx context.Context, who string, request lists.Request) (lists.Entry, error) {
 	request.By = who
@@ -24,11 +24,7 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 	if err != nil {
 		return lists.Entry{}, err
 	}
-	detail := until(entry.ExpiresAt)
-	if entry.Note != "" {
-		detail += ": " + entry.Note
-	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: detail})
+	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: until(entry.ExpiresAt), Why: entry.Note})
 	if err := c.reloadLists(ctx); err != nil {
 		return entry, fmt.Errorf("control: the entry is saved and will be in force when the lists can be read again: %w", err)
 	}
@@ -44,8 +40,12 @@ func until(t time.Time) string {
 }
 
 // Prolong changes when the entry of exactly this range ends: so long from now, or never
-// for 0. The error is lists.ErrNotListed if it is not on the lists.
-func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, by time.Duration) error {
+// for 0; why may be empty. The error is lists.ErrNotListed if it is not on the lists.
+func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, by time.Duration, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	if !prefix.IsValid() || by < 0 {
 		return fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
 	}
@@ -53,23 +53,27 @@ func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, 
 	if err != nil {
 		return err
 	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end)})
+	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end), Why: why})
 	if err := c.reloadLists(ctx); err != nil {
 		return fmt.Errorf("control: the new end is saved and will be in force when the lists can be read again: %w", err)
 	}
 	return recorded
 }
 
-// Unlist takes exactly this range off the lists. The error is
+// Unlist takes exactly this range off the lists; why may be empty. The error is
 // lists.ErrNotListed if it is not on them.
-func (c *Control) Unlist(ctx context.Context, who string, prefix netip.Prefix) error {
+func (c *Control) Unlist(ctx context.Context, who string, prefix netip.Prefix, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	if !prefix.IsValid() {
 		return fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
 	}
 	if err := c.config.Listings.Remove(ctx, prefix); err != nil {
 		return err
 	}
-	recorded := c.record(ctx, audit.Action{Who: who, What: "unlist", Subject: prefix.String()})
+	recorded := c.record(ctx, audit.Action{Who: who, What: "unlist", Subject: prefix.String(), Why: why})
 	if err := c.reloadLists(ctx); err != nil {
 		return fmt.Errorf("control: the entry is deleted and will be out of force when the lists can be read again: %w", err)
 	}

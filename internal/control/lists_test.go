@@ -146,7 +146,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 		if l, _ := d.Listed(t.Context(), control.ListQuery{Soon: true, Verdict: lists.Block}); len(l.Entries) != 1 {
 			t.Errorf("%d end soon", len(l.Entries))
 		}
-		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/24"), 48*time.Hour); err != nil {
+		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/24"), 48*time.Hour, ""); err != nil {
 			t.Fatal(err)
 		}
 		if row := d.recorded(t); row.Decision != "prolong" || row.Address != "198.51.100.0/24" {
@@ -156,7 +156,7 @@ func TestEntriesAreFoundByWhatTheyCover(t *testing.T) {
 		if d.w.Lists.Look(netip.MustParseAddr("198.51.100.1"), d.w.Clock.Now()) != guard.Blocked {
 			t.Error("a prolonged entry has run out")
 		}
-		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/25"), time.Hour); !errors.Is(err, lists.ErrNotListed) {
+		if err := d.Prolong(t.Context(), "admin:eve", prefix("198.51.100.0/25"), time.Hour, ""); !errors.Is(err, lists.ErrNotListed) {
 			t.Errorf("prolonged what is not there: %v", err)
 		}
 	})

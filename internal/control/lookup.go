@@ -193,7 +193,7 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 
 // Unlisted takes the entry off the lists that decides about an address. The error is
 // ErrAsked if none does.
-func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr) error {
+func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, why string) error {
 	e, err := c.entryOf(ctx, address)
 	if err == nil && e == nil {
 		err = fmt.Errorf("%w: %s is on no list", ErrAsked, address)
@@ -201,7 +201,7 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr) 
 	if err != nil {
 		return err
 	}
-	return c.Unlist(ctx, who, e.Prefix)
+	return c.Unlist(ctx, who, e.Prefix, why)
 }
 
 // eventOf puts a row into words.

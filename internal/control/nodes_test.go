@@ -45,7 +45,7 @@ func TestWhatIsListedOnOneNodeIsInForceOnTheOther(t *testing.T) {
 		}
 		a.poll(t)
 		looks(guard.Allowed)
-		if err := b.Unlist(t.Context(), "admin:eve", host); err != nil {
+		if err := b.Unlist(t.Context(), "admin:eve", host, ""); err != nil {
 			t.Fatal(err)
 		}
 		a.poll(t)

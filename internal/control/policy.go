@@ -242,7 +242,7 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 		return fmt.Errorf("%w: the policy has no %.60q; there are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
 	}
 	switch {
-	case why == noReason:
+	case why == "":
 		return fmt.Errorf("%w: say why: whoever finds it switched later needs to know", ErrAsked)
 	case to != ToWatch && to != ToEnforce && to != ToFile:
 		return fmt.Errorf("%w: say watch, enforce or file, not %.20q", ErrAsked, to)

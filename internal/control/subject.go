@@ -46,11 +46,14 @@ func (c *Control) Unknown(ctx context.Context, account string) (note string, err
 }
 
 // Unlock forgets the failures of an account, an address or, with both, also of
-// the pair; either may be missing. The error is ErrAsked if both are, and
+// the pair; either may be missing, and so may why. The error is ErrAsked if both are, and
 // guard.ErrAccountName for a name that is none.
-func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr) (err error) {
+func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr, why string) (err error) {
 	if account == "" && !address.IsValid() {
 		return fmt.Errorf("%w: name an account, an address or both", ErrAsked)
+	}
+	if why, err = reason(why); err != nil {
+		return err
 	}
 	if account != "" {
 		if account, err = c.Canonical(account); err != nil {
@@ -60,23 +63,26 @@ func (c *Control) Unlock(ctx context.Context, who, account string, address netip
 	if err := c.atAll(func(g *guard.Guard) error { return g.Unlock(ctx, account, address) }); err != nil {
 		return err
 	}
-	return c.record(ctx, actionOn(who, "unlock", account, address))
+	return c.record(ctx, actionOn(who, "unlock", account, address, why))
 }
 
 // ForgetPlaces makes an address a stranger to an account again or, without an
-// address, every place and device of the account (R14).
-func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address netip.Addr) error {
+// address, every place and device of the account (R14); why may be empty.
+func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address netip.Addr, why string) error {
 	if account == "" {
 		return fmt.Errorf("%w: name the account whose places are to be forgotten", ErrAsked)
 	}
-	account, err := c.Canonical(account)
+	why, err := reason(why)
 	if err != nil {
+		return err
+	}
+	if account, err = c.Canonical(account); err != nil {
 		return err
 	}
 	if err := c.forget(ctx, account, address); err != nil {
 		return err
 	}
-	return c.record(ctx, actionOn(who, "forget-places", account, address))
+	return c.record(ctx, actionOn(who, "forget-places", account, address, why))
 }
 
 // forget forgets places wherever there are some.
@@ -106,8 +112,8 @@ func (c *Control) Canonical(account string) (string, error) {
 }
 
 // actionOn is recorded under the account if there is one.
-func actionOn(who, what, account string, address netip.Addr) audit.Action {
-	a := audit.Action{Who: who, What: what, Subject: account}
+func actionOn(who, what, account string, address netip.Addr, why string) audit.Action {
+	a := audit.Action{Who: who, What: what, Subject: account, Why: why}
 	switch {
 	case !address.IsValid():
 	case account == "":

@@ -68,7 +68,11 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 // does not. An administrator's tokens end as well: each is as good as a session. The error is accounts.ErrUnknown if there is no such account here, and
 // ErrAsked where another program keeps it.
 func (c *Control) AskNewPassword(ctx context.Context, who, name, why string) error {
-	return c.askNewPassword(ctx, audit.Action{Who: who, What: "user-ask-password", Subject: name, Detail: why})
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	return c.askNewPassword(ctx, audit.Action{Who: who, What: "user-ask-password", Subject: name, Why: why})
 }
 
 func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
@@ -105,13 +109,14 @@ func (c *Control) Disable(ctx context.Context, who, name string) error {
 
 // DisableFor is Disable with a reason.
 func (c *Control) DisableFor(ctx context.Context, who, name, why string) error {
-	if err := c.another(who, name); err != nil {
+	why, err := reason(why)
+	if err := cmp.Or(err, c.another(who, name)); err != nil {
 		return err
 	}
 	if err := c.config.Accounts.Disable(ctx, name); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name, Detail: why})
+	return c.changed(ctx, audit.Action{Who: who, What: "user-disable", Subject: name, Why: why})
 }
 
 // Enable undoes Disable; sessions and places stay gone.
@@ -121,10 +126,14 @@ func (c *Control) Enable(ctx context.Context, who, name string) error {
 
 // EnableFor is Enable with a reason.
 func (c *Control) EnableFor(ctx context.Context, who, name, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	if err := c.config.Accounts.Enable(ctx, name); err != nil {
 		return err
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Detail: why})
+	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Why: why})
 }
 
 // changed ends what a new password and disabling end, all of it although a part
@@ -169,15 +178,18 @@ type Code struct {
 }
 
 // IssuePass makes a one-time code that lets one place into an account, together
-// with its password (R29); a life of 0 is passes.DefaultLife. Errors are
+// with its password (R29); a life of 0 is passes.DefaultLife, and why may be empty. Errors are
 // accounts.ErrUnknown, guard.ErrAccountName, and ErrAsked for a life that is too
 // long.
-func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Duration) (Code, error) {
+func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Duration, why string) (Code, error) {
+	why, err := reason(why)
+	if err != nil {
+		return Code{}, err
+	}
 	if life = cmp.Or(life, passes.DefaultLife); life < time.Minute || life > passes.MaxLife {
 		return Code{}, fmt.Errorf("%w: a code is good for a minute to 24 hours", ErrAsked)
 	}
-	name, err := c.Canonical(name)
-	if err != nil {
+	if name, err = c.Canonical(name); err != nil {
 		return Code{}, err
 	}
 	directory, err := c.config.DirectoryOf(ctx, name)
@@ -192,12 +204,12 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 	if err != nil {
 		return Code{}, err
 	}
-	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account, expires)
+	return Code{p.Account, passes.Spell(code), expires.UTC().Truncate(time.Second)}, c.PassIssued(ctx, who, p.Account, expires, why)
 }
 
 // PassIssued puts on record that somebody was given a one-time code.
-func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time) error {
-	return c.record(ctx, audit.Action{Who: who, What: "user-pass", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339)})
+func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
+	return c.record(ctx, audit.Action{Who: who, What: "user-pass", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
 }
 
 // elsewhere says that an account in our own table could log in nowhere.

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os/user"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"authguard/captchamode"
 	"authguard/guard"
+	"authguard/internal/audit"
+	"authguard/internal/control"
 	"authguard/internal/doctest"
 	"authguard/trusted"
 	"authguard/web"
@@ -45,6 +48,46 @@ func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
 		o.mustAsk(t, one.method, one.path, one.question, nil)
 		if what, who, subject := o.recorded(t); what != one.what || who != "cli:"+me.Username || subject != one.subject {
 			t.Errorf("%s %s is on record as %s by %s of %q", one.path, one.question, what, who, subject)
+		}
+	}
+}
+
+// Ensure that whatever is changed has the reason on record that was given with it, and
+// that one that is too long changes nothing.
+func TestEveryChangeIsOnRecordWithItsReason(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","password":"long enough"}`, nil)
+	o.mustAsk(t, "POST", "/api/lists", `{"cidr":"192.0.2.8","verdict":"block"}`, nil)
+	for _, one := range []struct{ method, path, question, what string }{
+		{"PUT", "/api/mode", `{"mode":"on","reason":"WHY"}`, "captcha-on"},
+		{"PUT", "/api/mode", `{"mode":"auto","reason":"WHY"}`, "captcha-auto"},
+		{"PUT", "/api/mode", `{"mode":"clear","reason":"WHY"}`, "captcha-clear"},
+		{"POST", "/api/unlock", `{"account":"ann","reason":"WHY"}`, "unlock"},
+		{"POST", "/api/unlock", `{"account":"ann","place":true,"reason":"WHY"}`, "forget-places"},
+		{"POST", "/api/forget", `{"account":"ann","address":"192.0.2.7","reason":"WHY"}`, "forget-places"},
+		{"POST", "/api/lists", `{"cidr":"192.0.2.9","verdict":"allow","note":"WHY"}`, "allow"},
+		{"POST", "/api/lists/import", `{"text":"192.0.2.10","verdict":"block","note":"WHY"}`, "block-import"},
+		{"POST", "/api/lists/prolong", `{"cidr":"192.0.2.8","for":"7d","reason":"WHY"}`, "prolong"},
+		{"DELETE", "/api/lists?cidr=192.0.2.8&reason=WHY", "", "unlist"},
+		{"POST", "/api/users/pass", `{"username":"ann","reason":"WHY"}`, "user-pass"},
+		{"POST", "/api/users/ask-password", `{"username":"ann","reason":"WHY"}`, "user-ask-password"},
+		{"POST", "/api/users/disable", `{"username":"ann","reason":"WHY"}`, "user-disable"},
+		{"POST", "/api/users/disable", `{"username":"ann","enable":true,"reason":"WHY"}`, "user-enable"},
+	} {
+		with := func(why string) (path, question string) {
+			return strings.Replace(one.path, "WHY", url.QueryEscape(why), 1), strings.Replace(one.question, "WHY", why, 1)
+		}
+		if path, question := with(strings.Repeat("x", control.MaxReason+1)); !strings.Contains(one.question, "note") {
+			if status, body := o.ask(t, one.method, path, question, nil); status != http.StatusBadRequest || !strings.Contains(body, "shorten the reason") {
+				t.Errorf("%s %s with a reason that is too long: %d %s", one.method, one.path, status, body)
+			}
+		}
+		path, question := with("the <caller> asked")
+		o.mustAsk(t, one.method, path, question, nil)
+		rows, err := o.config.Audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 1})
+		if err != nil || len(rows) != 1 || rows[0].Decision != one.what || !strings.HasSuffix(rows[0].Detail, "the <caller> asked") {
+			t.Errorf("%s %s is on record as %+v, %v", one.method, one.path, rows, err)
 		}
 	}
 }

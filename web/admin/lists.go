@@ -85,29 +85,30 @@ func (q importQuestion) request() (r control.ListImport, err error) {
 type prolongQuestion struct {
 	CIDR string `json:"cidr"`
 	For  string `json:"for"`
+	because
 }
 
 // prolong is POST /api/lists/prolong: an entry ends so long from now; "for" is as in
 // POST /api/lists.
 func (a *API) prolong(c echo.Context, q prolongQuestion) (any, error) {
-	err := prolong(c.Request().Context(), a.of(c), sender(c), q.CIDR, q.For)
+	err := prolong(c.Request().Context(), a.of(c), sender(c), q)
 	return done, a.orNear(c, err, q.CIDR)
 }
 
 // prolong changes when an entry ends.
-func prolong(ctx context.Context, to *control.Control, who, cidr, how string) error {
-	prefix, err := lists.ParsePrefix(cidr)
+func prolong(ctx context.Context, to *control.Control, who string, q prolongQuestion) error {
+	prefix, err := lists.ParsePrefix(q.CIDR)
 	if err != nil {
 		return web.Invalid("cidr: %s", words(err))
 	}
-	if how == "forever" {
-		return to.Prolong(ctx, who, prefix, 0)
+	if q.For == "forever" {
+		return to.Prolong(ctx, who, prefix, 0, q.Reason)
 	}
-	by, err := hold(how)
+	by, err := hold(q.For)
 	if err != nil {
 		return err
 	}
-	return to.Prolong(ctx, who, prefix, cmp.Or(by, lists.DefaultFor))
+	return to.Prolong(ctx, who, prefix, cmp.Or(by, lists.DefaultFor), q.Reason)
 }
 
 // edge is GET /api/edge?verdict=blocked|allowed&refused=&everybody=: ranges for an edge.
@@ -153,13 +154,13 @@ func (q *listQuestion) request() (request lists.Request, err error) {
 	return request, nil
 }
 
-// unlist is DELETE /api/lists?cidr=.
+// unlist is DELETE /api/lists?cidr=&reason=.
 func (a *API) unlist(c echo.Context) (any, error) {
 	prefix, err := lists.ParsePrefix(c.QueryParam("cidr"))
 	if err != nil {
 		return nil, web.Invalid("cidr: %s", words(err))
 	}
-	err = a.of(c).Unlist(c.Request().Context(), sender(c), prefix)
+	err = a.of(c).Unlist(c.Request().Context(), sender(c), prefix, c.QueryParam("reason"))
 	return done, a.orNear(c, err, c.QueryParam("cidr"))
 }
 

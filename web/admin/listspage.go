@@ -127,7 +127,7 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 
 // prolongForm is POST /lists/prolong.
 func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
-	return pages.Notice{Text: "Prolonged:", Subject: f["cidr"]}, prolong(ctx, to, who, f["cidr"], f["for"])
+	return pages.Notice{Text: "Prolonged:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
 }
 
 // removeForm is POST /lists/remove.
@@ -136,5 +136,5 @@ func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return n, web.Invalid("cidr: %s", words(err))
 	}
-	return pages.Notice{Text: "On no list any more:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix)
+	return pages.Notice{Text: "On no list any more:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix, f["reason"])
 }

@@ -75,7 +75,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 // passForm is POST /pass. The code is on the page that answers and is kept
 // nowhere, not even for the next page, as other notices are.
 func (s *Site) passForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "account", "address", "for")
+	f, err := readForm(c, session, "account", "address", "for", "reason")
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *Site) passForm(c echo.Context, session *web.Session) error {
 		err = s.mayLetIn(c, session, f["account"])
 	}
 	if err == nil {
-		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life)
+		code, err = s.of(c).IssuePass(c.Request().Context(), who(session), f["account"], life, f["reason"])
 	}
 	view := pages.LookUpView{Admin: s.around(c, session, "/lookup"), Pass: code}
 	view.Back = s.back(c, f)
@@ -112,7 +112,7 @@ func (s *Site) listForm(c echo.Context) error {
 		switch verdict := lists.Verdict(f["verdict"]); {
 		case verdict == "none":
 			n.Text, n.Subject = "Taken off the list:", from.String()
-			return n, to.Unlisted(ctx, who, from)
+			return n, to.Unlisted(ctx, who, from, f["note"])
 		case verdict == lists.Block && prefix.Contains(own):
 			return n, web.Invalid("%s is your own address: you would lock yourself out", from)
 		default:

@@ -38,6 +38,12 @@ type unlockQuestion struct {
 	Place bool   `json:"place"`
 	Event string `json:"event"` // whose limits; empty: the logins'
 	Text  string `json:"subject"`
+	because
+}
+
+// because is part of what is asked for: why, for the audit log. It may be empty.
+type because struct {
+	Reason string `json:"reason"`
 }
 
 // unlock is POST /api/unlock. With place, the account's place at the address is
@@ -55,13 +61,13 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	}
 	ctx := c.Request().Context()
 	if q.Event != "" {
-		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text})
+		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text}, q.Reason)
 	}
-	if err := a.of(c).Unlock(ctx, sender(c), q.Account, from); err != nil {
+	if err := a.of(c).Unlock(ctx, sender(c), q.Account, from, q.Reason); err != nil {
 		return nil, err
 	}
 	if q.Place {
-		if err := a.of(c).ForgetPlaces(ctx, sender(c), q.Account, from); err != nil {
+		if err := a.of(c).ForgetPlaces(ctx, sender(c), q.Account, from, q.Reason); err != nil {
 			return nil, err
 		}
 	}
@@ -72,8 +78,13 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	return map[string]any{"ok": true, "note": note}, nil
 }
 
+type forgetQuestion struct {
+	subject
+	because
+}
+
 // forget is POST /api/forget: an account's place at an address, or all of them.
-func (a *API) forget(c echo.Context, q subject) (any, error) {
+func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	from, err := address(q.Address)
 	if err != nil {
 		return nil, err
@@ -81,7 +92,7 @@ func (a *API) forget(c echo.Context, q subject) (any, error) {
 	if err := a.mayUnlock(c, q.Account); err != nil {
 		return nil, err
 	}
-	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from)
+	return done, a.of(c).ForgetPlaces(c.Request().Context(), sender(c), q.Account, from, q.Reason)
 }
 
 // unlockForm is POST /unlock.
@@ -103,7 +114,7 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	case note != "":
 		n.Text = "Unlocked (" + note + "):"
 	}
-	return n, to.Unlock(ctx, who, account, from)
+	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
 
 // forgetForm is POST /forget.
@@ -116,7 +127,7 @@ func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, 
 	if from.IsValid() {
 		n.Text = "Forgotten: the place " + from.String() + " of"
 	}
-	return n, to.ForgetPlaces(ctx, who, account, from)
+	return n, to.ForgetPlaces(ctx, who, account, from, f["reason"])
 }
 
 func subjectOf(f web.Form) (account string, from netip.Addr, err error) {

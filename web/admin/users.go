@@ -121,6 +121,7 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 type passQuestion struct {
 	Username string `json:"username"`
 	For      string `json:"for"`
+	because
 }
 
 // issuePass is POST /api/users/pass: a one-time code, told this once. "for" is a
@@ -133,5 +134,5 @@ func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.of(c).IssuePass(c.Request().Context(), sender(c), q.Username, life)
+	return a.of(c).IssuePass(c.Request().Context(), sender(c), q.Username, life, q.Reason)
 }
