@@ -38,7 +38,7 @@ type watch struct {
 // openWatch makes a watch. attacked reports whether the detector of a realm says so.
 func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) bool, log *slog.Logger) (w *watch, err error) {
 	w = &watch{tops: new(control.Tops), ledger: policy.NewLedger(on.db, on.clock.Now, log), metrics: control.NewMetrics(), log: log}
-	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked, Now: on.clock.Now, Log: log})
+	w.attacks = attacks.New(attacks.Config{DB: on.db, Secret: on.keys.Counters, Attacked: attacked, Shared: loaded.Database != "", Now: on.clock.Now, Log: log})
 	w.audit = audit.New(on.db, audit.Config{Logger: log})
 	kept := alerts.Store{DB: on.db, Secret: on.keys.Counters, Alone: loaded.Database == "", Now: on.clock.Now}
 	if w.alerts, err = alerts.New(w.alertConfig(loaded.Config), kept, log); err != nil {

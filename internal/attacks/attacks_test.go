@@ -37,7 +37,7 @@ func newScene(t *testing.T, db *sql.DB) *scene {
 
 // node is another process over the same database.
 func (s *scene) node(db *sql.DB) *Recorder {
-	return New(Config{DB: db, Secret: []byte("secret"), Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
+	return New(Config{DB: db, Secret: []byte("secret"), Shared: true, Now: func() time.Time { return s.now }, Log: slog.New(slog.DiscardHandler),
 		Attacked: func(string) bool { return s.attacked }})
 }
 
@@ -484,4 +484,82 @@ func TestWhoFailedIsRememberedForAnHour(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
+}
+
+// What is too little on each of several nodes is one attack, with all that any of them has
+// seen of it, whichever of them finds it out.
+func TestAnAttackSpreadOverNodesIsRecognisedOnce(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		nodes := []*Recorder{s.Recorder, s.node(db), s.node(db)}
+		began := s.now
+		attack := func(attempts, of int) {
+			for i := range attempts {
+				switch of {
+				case accountAfter:
+					s.on(nodes[i%3], "bob", fmt.Sprintf("198.51.%d.%d", i%2, i))
+				default:
+					s.on(nodes[i%3], fmt.Sprint("u", i), "192.0.2.7")
+				}
+				if s.now = s.now.Add(time.Second); i%7 == 0 {
+					s.flush(nodes[1:]...)
+				}
+			}
+		}
+		attack(accountAfter-1, accountAfter)
+		attack(addressAfter-1, addressAfter)
+		for i := range addressAfter { // a school
+			s.on(nodes[i%3], fmt.Sprint("pupil", i), "203.0.113.1")
+			s.on(nodes[(i+1)%3], fmt.Sprint("pupil", i), "203.0.113.1", right)
+		}
+		for range 2 { // each node in turn tells what it has, and hears of the others'
+			s.flush(nodes[1:]...)
+		}
+		s.list(0)
+		s.on(nodes[1], "bob", "198.51.100.9")
+		s.on(nodes[2], "v", "192.0.2.7")
+		for range 3 {
+			s.flush(nodes[1:]...)
+		}
+		all := map[string]Attack{}
+		for _, a := range s.list(2) {
+			all[a.Kind] = a
+		}
+		if a := all[Account]; a.Subject != "bob" || a.Attempts != accountAfter || !a.Began.Equal(began) {
+			t.Errorf("%+v", a)
+		}
+		if a := all[Address]; a.Subject != "192.0.2.7" || a.Attempts != addressAfter {
+			t.Errorf("%+v", a)
+		}
+		s.on(nodes[2], "bob", "198.51.100.10") // it goes on, and ends in a success elsewhere
+		s.on(nodes[0], "w", "192.0.2.7", right)
+		s.flush(nodes[1:]...)
+		for _, r := range nodes {
+			if got := r.Running(""); len(got) != 2 || r.realms[guard.DefaultRealm].takeRun(subject{Account, "bob"}).events != nil {
+				t.Errorf("a node has %+v", got)
+			}
+		}
+		if a := s.list(2); a[0].Attempts+a[1].Attempts != accountAfter+1+addressAfter {
+			t.Errorf("%d and %d attempts", a[0].Attempts, a[1].Attempts)
+		}
+		lost, _ := s.victims(all[Address].ID)
+		same(t, "lost", lost, []string{"w 192.0.2.7[guessing-address]"})
+		var left int
+		if err := db.QueryRow(`SELECT COUNT(*) FROM attack_runs WHERE subject = 'bob' OR subject = '192.0.2.7'`).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d rows are left of runs that are attacks: %v", left, err)
+		}
+		s.now = s.now.Add(quietAfter)
+		for _, r := range nodes {
+			r.Tick(s.now)
+		}
+		s.flush(nodes[1:]...)
+		s.on(nodes[0], "bob", "198.51.100.11") // one more, and not the next attack
+		s.flush(nodes[1:]...)
+		for _, a := range s.list(2) {
+			if a.Running() {
+				t.Errorf("it goes on: %+v", a)
+			}
+		}
+	})
 }

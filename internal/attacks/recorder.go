@@ -50,8 +50,10 @@ type Config struct {
 	// Attacked reports whether more fails in a realm than is normal. Nil: a switch of the
 	// mode says so.
 	Attacked func(realm string) bool
-	Now      func() time.Time // default time.Now
-	Log      *slog.Logger     // default slog.Default()
+	// Shared says that other processes use the database.
+	Shared bool
+	Now    func() time.Time // default time.Now
+	Log    *slog.Logger     // default slog.Default()
 }
 
 // A Recorder recognises attacks and keeps them. Make one with New; it is safe for
@@ -64,6 +66,8 @@ type Recorder struct {
 	mu     sync.Mutex
 	realms map[string]*realm
 	over   []*running // ended, and not written yet
+
+	told map[runKey]sharedRun // what the database has of this node's runs; Flush alone uses it
 }
 
 var _ events.Sink = (*Recorder)(nil)
@@ -283,7 +287,7 @@ func (of *realm) suspectRun(e *guard.Event) {
 		return
 	}
 	for _, s := range subjectsOf(e) {
-		most := map[string]int{Account: accountAfter, Address: addressAfter}[s.kind]
+		most := enoughOf(s.kind)
 		if most == 0 {
 			continue
 		}
@@ -325,9 +329,18 @@ func (of *realm) beginRun(s subject, attempts []guard.Event) {
 	if most >= mostAtOnce {
 		return
 	}
-	one := of.begin(s, attempts[0].At, attempts[len(attempts)-1].At)
+	of.count(of.begin(s, attempts[0].At, attempts[len(attempts)-1].At), attempts)
+}
+
+// count adds attempts that came before an attack was recognised.
+func (of *realm) count(one *running, attempts []guard.Event) {
 	for i := range attempts {
-		one.tally.add(&attempts[i], events.EndingOf(&attempts[i]))
+		e := &attempts[i]
+		one.tally.add(e, events.EndingOf(e))
+		one.seen = later(one.seen, e.At)
+		if e.At.Before(one.began) {
+			one.began = e.At
+		}
 	}
 }
 
@@ -418,6 +431,9 @@ func (one *running) concerns(s stranger, why []string) bool {
 // keep notes a login of an attack.
 func (of *realm) keep(one *running, s stranger) {
 	why := of.memory.why(s)
+	if one.subject.kind == Address && s.address == one.subject.name && !slices.Contains(why, FromGuesser) {
+		why = append(why, FromGuesser) // as another node has seen
+	}
 	if !one.concerns(s, why) {
 		return
 	}

@@ -44,7 +44,7 @@ func (r *Recorder) Flush(ctx context.Context) error {
 			return fmt.Errorf("attacks: write: %w", err)
 		}
 	}
-	if err := errors.Join(r.follow(ctx), r.fold(ctx)); err != nil {
+	if err := errors.Join(r.share(ctx), r.follow(ctx), r.fold(ctx)); err != nil {
 		return fmt.Errorf("attacks: write: %w", err)
 	}
 	return nil
@@ -225,6 +225,9 @@ func (r *Recorder) follow(ctx context.Context) error {
 func (of *realm) join(id string, s subject, began, last time.Time) {
 	one := of.begin(s, began, last)
 	one.id, one.saved = id, true
+	if of.runs[s.kind] != nil {
+		of.count(one, of.takeRun(s).events)
+	}
 	if s.kind != Site {
 		return
 	}
@@ -310,6 +313,9 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 	for _, which := range []string{"NOT " + lost, lost} {
 		delete(which+` AND id IN (SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY realm, kind ORDER BY began_at DESC, id) AS n
 			FROM attacks WHERE ended_at > 0 AND `+which+`) AS numbered WHERE n > $1)`, mostKept)
+	}
+	if err == nil {
+		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_runs WHERE last_at < $1`, r.config.Now().Add(-quietAfter).UnixMilli())
 	}
 	if err == nil {
 		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_resets WHERE at < $1`, before.UnixMilli())
