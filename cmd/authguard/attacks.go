@@ -108,30 +108,20 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 
 type attacksExportCmd struct {
 	realmFlag
-	ID string `arg:"" optional:"" help:"Of the attack whose accounts are written; without it the newest 1,000 attacks are."`
+	ID string `arg:"" optional:"" help:"Of the attack whose accounts are written; without it all attacks are."`
 }
 
-// Run writes CSV, or with --json what the API answers.
+// Run writes CSV, or with --json a line for each attack or account.
 func (c attacksExportCmd) Run(g *globals) error {
-	path, query := "/api/attacks", c.query("limit", "1000")
+	path, query := "/api/attacks", c.query()
 	if c.ID != "" {
-		path, query = attackPath(c.ID), c.query()
-	}
-	if g.JSON {
-		return g.show(http.MethodGet, path, query, nil, new(any), nil)
+		path = attackPath(c.ID)
 	}
 	query.Set("format", "csv")
-	server, err := g.client()
-	if err != nil {
-		return err
+	if g.JSON {
+		query.Set("format", "jsonl")
 	}
-	answer, err := server.send(http.MethodGet, path, query, "", nil)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	_, err = io.Copy(g.out, answer.Body)
-	return err
+	return g.download(path, query)
 }
 
 type attacksResetCmd struct {

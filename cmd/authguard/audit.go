@@ -36,19 +36,7 @@ func (c auditCmd) Run(g *globals) error {
 		}
 	}
 	if c.Format != "" {
-		client, err := g.client()
-		if err != nil {
-			return err
-		}
-		response, err := client.send(http.MethodGet, "/api/audit", query, "", nil)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if _, err := io.Copy(g.out, response.Body); err != nil {
-			return fmt.Errorf("the file ends early: %w", err)
-		}
-		return nil
+		return g.download("/api/audit", query)
 	}
 	query.Set("limit", strconv.Itoa(c.Limit))
 	var page control.AuditPage

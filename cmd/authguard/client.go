@@ -119,6 +119,23 @@ func (g *globals) do(method, path string, query url.Values, question any, words 
 	})
 }
 
+// download writes a file that the server makes.
+func (g *globals) download(path string, query url.Values) error {
+	server, err := g.client()
+	if err != nil {
+		return err
+	}
+	answer, err := server.send(http.MethodGet, path, query, "", nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(g.out, answer.Body); err != nil {
+		return fmt.Errorf("the file ends early: %w", err)
+	}
+	return nil
+}
+
 // show prints an answer: in JSON as it came, or in words, made from what was read
 // into answer.
 func (g *globals) show(method, path string, query url.Values, question, answer any, words func() error) error {

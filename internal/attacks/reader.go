@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,30 @@ func (r *Recorder) List(ctx context.Context, realm string, skip, limit int) (all
 		return nil, fmt.Errorf("attacks: list: %w", err)
 	}
 	return all, nil
+}
+
+// eachAtOnce is how many attacks Each reads at a time.
+const eachAtOnce = 200
+
+// Each tells all attacks of a realm, newest first, until do fails. One that begins
+// meanwhile may be missing.
+func (r *Recorder) Each(ctx context.Context, realm string, do func(Attack) error) error {
+	last, id := int64(math.MaxInt64), ""
+	for {
+		all, err := r.attacks(ctx, `WHERE realm = $1 AND (began_at < $2 OR began_at = $2 AND id < $3) ORDER BY began_at DESC, id DESC LIMIT $4`, realm, last, id, eachAtOnce)
+		if err != nil {
+			return fmt.Errorf("attacks: each: %w", err)
+		}
+		for _, one := range all {
+			if err := do(one); err != nil {
+				return err
+			}
+			last, id = one.Began.UnixMilli(), one.ID
+		}
+		if len(all) < eachAtOnce {
+			return nil
+		}
+	}
 }
 
 // Count is how many attacks of a realm are kept.

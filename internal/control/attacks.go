@@ -44,6 +44,11 @@ func (c *Control) Attacks(ctx context.Context, page, limit int) (a Attacks, err 
 	return a, err
 }
 
+// EachAttack tells all attacks on the realm, newest first, until do fails.
+func (c *Control) EachAttack(ctx context.Context, do func(attacks.Attack) error) error {
+	return c.config.Attacks.Each(ctx, c.config.Realm, do)
+}
+
 // An AttackReport is one attack with all accounts that were logged in to during it.
 type AttackReport struct {
 	attacks.Attack

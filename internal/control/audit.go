@@ -11,7 +11,6 @@ import (
 
 	"authguard/internal/audit"
 	"authguard/internal/duration"
-	"authguard/internal/events"
 	"authguard/internal/lists"
 )
 
@@ -146,16 +145,13 @@ func AuditColumns() []string {
 	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id"}
 }
 
-// Cells are the event as a row of that table. None is a formula to a spreadsheet.
+// Cells are the event as a row of that table, as it is: what writes it for spreadsheets
+// defuses formulas.
 func (e Event) Cells() []string {
-	row := []string{
+	return []string{
 		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,
 		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10),
 	}
-	for i, text := range row {
-		row[i] = events.Cell(text)
-	}
-	return row
 }
 
 func utc(t time.Time) string {

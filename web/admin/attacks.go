@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,13 +13,20 @@ import (
 
 	"authguard/internal/attacks"
 	"authguard/internal/control"
-	"authguard/internal/events"
 	"authguard/web"
 	"authguard/web/pages"
 )
 
-// attacks is GET /api/attacks?page=&limit=&format=csv.
+// attacks is GET /api/attacks?page=&limit=. With format=csv or jsonl it is all of them, as
+// a file.
 func (a *API) attacks(c echo.Context) (any, error) {
+	format, err := fileFormat(c)
+	if err != nil {
+		return nil, err
+	}
+	if format != "" {
+		return nil, a.allAttacks(c, format)
+	}
 	page, err := number(c, "page", 1)
 	if err != nil {
 		return nil, err
@@ -29,20 +35,52 @@ func (a *API) attacks(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.of(c).Attacks(c.Request().Context(), int(min(page, 1<<20)), int(min(limit, 1<<20)))
-	if err != nil || !asksCSV(c) {
-		return all, err
-	}
-	return nil, writeCSV(c, "attacks.csv", attacksTable(all.Attacks))
+	return a.of(c).Attacks(c.Request().Context(), int(min(page, 1<<20)), int(min(limit, 1<<20)))
 }
 
-// attack is GET /api/attacks/:id?format=csv: in CSV its accounts, a row for each login.
+func (a *API) allAttacks(c echo.Context, format string) error {
+	return a.file(c, "attacks", format, attackColumns(), func(row line) error {
+		return a.of(c).EachAttack(c.Request().Context(), func(one attacks.Attack) error { return row(attackCells(one), one) })
+	})
+}
+
+// attack is GET /api/attacks/:id. With format=csv it is its accounts, a row for each login;
+// with format=jsonl a line for each account.
 func (a *API) attack(c echo.Context) (any, error) {
+	format, err := fileFormat(c)
+	if err != nil {
+		return nil, err
+	}
 	report, err := a.of(c).Attack(c.Request().Context(), c.Param("id"))
-	if err != nil || !asksCSV(c) {
+	if err != nil || format == "" {
 		return report, err
 	}
-	return nil, writeCSV(c, "attack-"+report.ID+".csv", victimsTable(report.Victims))
+	return nil, a.file(c, "attack-"+report.ID, format, victimColumns(), func(row line) error {
+		for _, v := range report.Victims {
+			cells := victimCells(v)
+			if format != "csv" {
+				cells = cells[:1]
+			}
+			for _, one := range cells {
+				if err := row(one, v); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// fileFormat is the format of the file that a request asks for; empty for none.
+func fileFormat(c echo.Context) (string, error) {
+	switch format := c.QueryParam("format"); format {
+	case "", "json":
+		return "", nil
+	case "csv", "jsonl":
+		return format, nil
+	default:
+		return "", web.Invalid("format: %.20q is none; there are csv, jsonl and json", format)
+	}
 }
 
 type attackQuestion struct {
@@ -119,7 +157,7 @@ func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 // exported has a question answered in a file, for somebody at a page.
 func (s *Site) exported(ask question) echo.HandlerFunc {
 	return s.page(func(c echo.Context, _ *web.Session) error {
-		if !asksCSV(c) {
+		if format, _ := fileFormat(c); format == "" {
 			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="attacks.json"`)
 		}
 		return s.answering(ask)(c)
@@ -178,59 +216,40 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	return n
 }
 
-func asksCSV(c echo.Context) bool { return c.QueryParam("format") == "csv" }
-
-// writeCSV sends a table as a file. No cell of it is a formula to a spreadsheet.
-func writeCSV(c echo.Context, name string, rows [][]string) error {
-	h := c.Response().Header()
-	h.Set(echo.HeaderContentType, "text/csv; charset=utf-8")
-	h.Set(echo.HeaderContentDisposition, fmt.Sprintf("attachment; filename=%q", name))
-	c.Response().WriteHeader(http.StatusOK)
-	w := csv.NewWriter(c.Response())
-	for _, row := range rows {
-		for i := range row {
-			row[i] = events.Cell(row[i])
-		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
+func attackColumns() []string {
+	return []string{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "waited", "refused", "peak_per_minute", "peak_at",
+		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "lost", "strange", "open", "part_of"}
 }
 
-func attacksTable(all []attacks.Attack) [][]string {
-	rows := [][]string{{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "waited", "refused", "peak_per_minute", "peak_at",
-		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "lost", "strange", "open", "part_of"}}
-	for _, a := range all {
-		row := []string{a.ID, a.Kind, a.Subject, stamp(a.Began), stamp(a.Ended), strings.Join(a.Shapes, ";")}
-		for _, n := range []int64{a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused, a.Peak.Attempts} {
-			row = append(row, strconv.FormatInt(n, 10))
-		}
-		row = append(row, stamp(a.Peak.At))
-		for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed, int64(a.Lost), int64(a.Strange), int64(a.Open)} {
-			row = append(row, strconv.FormatInt(n, 10))
-		}
-		rows = append(rows, append(row, a.PartOf))
+func attackCells(a attacks.Attack) []string {
+	row := []string{a.ID, a.Kind, a.Subject, stamp(a.Began), stamp(a.Ended), strings.Join(a.Shapes, ";")}
+	for _, n := range []int64{a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused, a.Peak.Attempts} {
+		row = append(row, strconv.FormatInt(n, 10))
 	}
-	return rows
+	row = append(row, stamp(a.Peak.At))
+	for _, n := range []int64{a.Addresses, a.Networks, a.Accounts, a.Passwords, a.Known, a.Repeated, a.Sprayed, int64(a.Lost), int64(a.Strange), int64(a.Open)} {
+		row = append(row, strconv.FormatInt(n, 10))
+	}
+	return append(row, a.PartOf)
 }
 
-func victimsTable(all []attacks.Victim) [][]string {
-	rows := [][]string{{"account", "lost", "address", "door", "why", "failures", "first", "last", "sessions_ended", "places_forgotten", "password_asked"}}
-	for _, v := range all {
-		done := []string{}
-		for _, what := range attacks.Resets() {
-			text := ""
-			if reset := v.Reset(what); reset != nil {
-				text = stamp(reset.At) + " " + reset.Who
-			}
-			done = append(done, text)
+func victimColumns() []string {
+	return []string{"account", "lost", "address", "door", "why", "failures", "first", "last", "sessions_ended", "places_forgotten", "password_asked"}
+}
+
+// victimCells are the rows of an account: one for each login.
+func victimCells(v attacks.Victim) (rows [][]string) {
+	done := []string{}
+	for _, what := range attacks.Resets() {
+		text := ""
+		if reset := v.Reset(what); reset != nil {
+			text = stamp(reset.At) + " " + reset.Who
 		}
-		for _, l := range v.Logins {
-			row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"), strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
-			rows = append(rows, append(row, done...))
-		}
+		done = append(done, text)
+	}
+	for _, l := range v.Logins {
+		row := []string{l.Account, strconv.FormatBool(v.Lost), l.Address, l.Door, strings.Join(l.Why, ";"), strconv.Itoa(l.Failures), stamp(l.First), stamp(l.Last)}
+		rows = append(rows, append(row, done...))
 	}
 	return rows
 }

@@ -127,6 +127,33 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	}
 }
 
+func TestAllAttacksAreInTheFile(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	if _, err := o.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
+		INSERT INTO attacks (id, realm, kind, subject, began_at, last_at, ended_at) SELECT 'a' || i, 'default', 'account', '=cmd()', 1000 + i/3, 2000, 2000 FROM n`); err != nil {
+		t.Fatal(err)
+	}
+	_, text := o.ask(t, "GET", "/api/attacks?format=csv&limit=5", "", nil)
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 1+1234 || rows[1][2] != "'=cmd()" {
+		t.Fatalf("%d rows, want a head and 1,234 attacks: %v", len(rows), err)
+	}
+	seen := map[string]bool{}
+	for _, row := range rows[1:] {
+		seen[row[0]] = true
+	}
+	if len(seen) != 1234 {
+		t.Errorf("%d different ones", len(seen))
+	}
+	if _, lines := o.ask(t, "GET", "/api/attacks?format=jsonl", "", nil); strings.Count(lines, "\n") != 1234 || !strings.Contains(lines, `"subject":"=cmd()"`) {
+		t.Errorf("%d lines", strings.Count(lines, "\n"))
+	}
+	if status, body := o.ask(t, "GET", "/api/attacks?format=xml", "", nil); status != http.StatusBadRequest || !strings.Contains(body, "there are csv, jsonl and json") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 func TestTheAttackPagesShowAndReset(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/control"
+	"authguard/internal/events"
 	"authguard/web"
 	"authguard/web/pages"
 )
@@ -24,41 +25,56 @@ func (a *API) audit(c echo.Context) (any, error) {
 		return nil, err
 	}
 	all := c.QueryParam("realm") == ""
-	switch format := c.QueryParam("format"); format {
-	case "", "json":
-		return a.of(c).Audit(c.Request().Context(), query, all)
-	case "csv", "jsonl":
-		return nil, a.export(c, format, query, all)
-	default:
-		return nil, web.Invalid("format: %.20q is none; there are csv, jsonl and json", format)
+	format, err := fileFormat(c)
+	if err != nil {
+		return nil, err
 	}
+	if format != "" {
+		return nil, a.export(c, format, query, all)
+	}
+	return a.of(c).Audit(c.Request().Context(), query, all)
 }
 
-// export streams what matches, row by row: the server keeps a page of it, and ends when
-// its reader goes, or reads nothing for a while.
+// export is what matches, as a file.
 func (a *API) export(c echo.Context, format string, query control.AuditQuery, all bool) error {
-	to := &stream{c: c, control: http.NewResponseController(c.Response())}
-	to.name = fmt.Sprintf("audit-%s.%s", a.of(c).Now().UTC().Format("2006-01-02-1504"), format)
+	name := "audit-" + a.of(c).Now().UTC().Format("2006-01-02-1504")
+	return a.file(c, name, format, control.AuditColumns(), func(row line) error {
+		return a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all, func(e control.Event) error { return row(e.Cells(), e) })
+	})
+}
+
+// A line takes one row of a file: its cells, in CSV, or the whole of it, in JSON.
+type line func(cells []string, whole any) error
+
+// file streams a file, row by row: the server keeps a page of it, and ends when its reader
+// goes, or reads nothing for a while. No cell of CSV is a formula to a spreadsheet.
+func (a *API) file(c echo.Context, name, format string, columns []string, rows func(row line) error) error {
+	to := &stream{c: c, control: http.NewResponseController(c.Response()), name: name + "." + format}
 	buffer := bufio.NewWriterSize(to, 64<<10)
 	lines, table := json.NewEncoder(buffer), csv.NewWriter(buffer)
 	to.kind = "application/jsonl"
-	write := func(e control.Event) error { return lines.Encode(e) }
+	row := func(_ []string, whole any) error { return lines.Encode(whole) }
 	if format == "csv" {
 		table.UseCRLF = true // RFC 4180
 		to.kind = "text/csv; charset=utf-8; header=present"
-		write = func(e control.Event) error { return table.Write(e.Cells()) }
-		if err := table.Write(control.AuditColumns()); err != nil {
+		row = func(cells []string, _ any) error {
+			for i := range cells {
+				cells[i] = events.Cell(cells[i])
+			}
+			return table.Write(cells)
+		}
+		if err := table.Write(columns); err != nil {
 			return err
 		}
 	}
-	err := a.of(c).ExportAudit(c.Request().Context(), sender(c), format, query, all, write)
+	err := rows(row)
 	table.Flush()
 	switch {
 	case err == nil:
 		to.begin() // also of no row
 		return errors.Join(table.Error(), buffer.Flush())
 	case c.Response().Committed: // half a file must not look like a whole one
-		a.Log.Error("an export of the audit log ended early", "who", sender(c), "error", err)
+		a.Log.Error("an export ended early", "file", to.name, "who", sender(c), "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return err

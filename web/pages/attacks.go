@@ -231,6 +231,18 @@ func (v AttackView) Where() string {
 	return fmt.Sprintf("Page %d of %d", v.page(), pagesOf(v.Report.Lost, victimsShown))
 }
 
+// OnlyOpen is the account that is not reset, where there is one.
+func (v AttackView) OnlyOpen() string {
+	for _, one := range v.Report.Victims {
+		for _, what := range attacks.Resets() {
+			if one.Lost && one.Reset(what) == nil && (what != attacks.Password || v.Report.NoPassword == "") {
+				return one.Account
+			}
+		}
+	}
+	return ""
+}
+
 // Reason is the reason that one click gives.
 func (v AttackView) Reason() string { return "logged in to from a new place during this attack" }
 
