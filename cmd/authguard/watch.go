@@ -53,7 +53,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 }
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
-	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack}
+	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
 	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.Quiet) // which was checked
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())

@@ -27,6 +27,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,8 @@ type Config struct {
 	// Attack names the attack on a whole realm that is running, for its summary; empty for
 	// none. Nil: none is kept.
 	Attack func(realm string) (id string)
+	// URL is the base URL of the administration, without a trailing slash; empty: unknown.
+	URL string
 }
 
 // A Store is where alerts are kept. The zero one keeps them in memory.
@@ -237,14 +240,27 @@ func (a *Alerter) kept(realm string) string {
 	if a.config.Attack == nil {
 		return ""
 	}
-	id, page, flag := a.config.Attack(realm), "", ""
+	id, flag := a.config.Attack(realm), ""
 	if id == "" {
 		return ""
 	}
 	if name := events.RealmName(realm); name != "" {
-		page, flag = "?realm="+name, " --realm "+name
+		flag = " --realm " + name
 	}
-	return fmt.Sprintf("Who was logged in to after failures, and resetting them: /attacks/%s%s of the administration, or authguard attacks show %s%s.\n", id, page, id, flag)
+	at := inRealm("/attacks/"+id, realm)
+	if a.config.URL == "" {
+		return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s of the administration, or authguard attacks show %s%s.\n", at, id, flag)
+	}
+	return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s%s (or authguard attacks show %s%s)\n", a.config.URL, at, id, flag)
+}
+
+// inRealm is a page's path as a realm has it.
+func inRealm(path, realm string) string {
+	name := events.RealmName(cmp.Or(realm, guard.DefaultRealm))
+	if name == "" {
+		return path
+	}
+	return path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "realm=" + name
 }
 
 // InRealm is the body of an alert about a realm: it names the realm, if that is not
@@ -318,6 +334,9 @@ func (a *Alerter) tell(except *channel, one Alert) {
 	id := a.now().UnixMilli()<<20 | int64(salt[0])<<12 | int64(salt[1])<<4 | int64(salt[2])>>4
 	a.lastID = max(id, a.lastID+1)
 	one.ID = a.lastID
+	if a.config.URL != "" {
+		one.Page = a.config.URL + inRealm(one.Kind.page(), one.Realm)
+	}
 	a.logger.Warn("alert raised", "kind", one.Kind, "title", one.Title, "body", one.Body)
 	a.history.add(one)
 	for _, c := range a.channels {

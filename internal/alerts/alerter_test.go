@@ -103,10 +103,44 @@ func config(changes Config) Config {
 	if changes.To != nil {
 		cfg.To = changes.To
 	}
+	cfg.URL, cfg.Attack = changes.URL, changes.Attack
 	if changes.PerHour != 0 {
 		cfg.PerHour = changes.PerHour
 	}
 	return cfg
+}
+
+func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		known := func(string) string { return "20260314-1200-abcd" }
+		for url, want := range map[string][]string{
+			"": {"resetting them: /attacks/20260314-1200-abcd?realm=shop of the administration, or authguard attacks show 20260314-1200-abcd --realm shop"},
+			"https://admin.example.org": {"resetting them: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
+				"See https://admin.example.org/?realm=shop\n", "See https://admin.example.org/policy\n"},
+		} {
+			a, p, _, stop := started(t, Config{URL: url, Attack: known}, io.Discard)
+			on, off := modeOn(), modeOff()
+			on.Realm, off.Realm = "shop", "shop"
+			a.HandleSwitch(on)
+			a.HandleSwitch(off)
+			a.Raise(PolicyWatched, "The policy is not enforced", "only watched from now on: site")
+			a.Raise(PolicyWatched, "The policy is not enforced", "only watched from now on: pair")
+			stop()
+			text := ""
+			for _, m := range p.got() {
+				text += m.body
+			}
+			for _, w := range want {
+				if strings.Count(text, w) < 1 {
+					t.Errorf("%q: no %q in\n%s", url, w, text)
+				}
+			}
+			if strings.Count(text, "See ") != 5*len(url)/len("https://admin.example.org") {
+				t.Errorf("%q:\n%s", url, text)
+			}
+		}
+	})
 }
 
 func TestModeOnIsSentAtOnceTogetherWithTheAttackThatCausedIt(t *testing.T) {

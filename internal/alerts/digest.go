@@ -177,6 +177,13 @@ func (d *digest) write(b *strings.Builder, kind Kind) (title string) {
 	if more > 0 {
 		fmt.Fprintf(b, "- and %d more\n", more)
 	}
+	var seen []string
+	for _, a := range group {
+		if a.Page != "" && !slices.Contains(seen, a.Page) {
+			seen = append(seen, a.Page)
+			fmt.Fprintf(b, "See %s\n", a.Page)
+		}
+	}
 	b.WriteString("\n")
 	return title
 }

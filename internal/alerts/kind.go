@@ -87,6 +87,29 @@ func (k Kind) wakes() bool {
 	}, k)
 }
 
+// page is where administrators see more of it.
+func (k Kind) page() string {
+	switch k {
+	case AttackEnded, SuspiciousSuccess, SprayedRight, Sprayed:
+		return "/attacks"
+	case AccountAttacked:
+		return "/accounts?sort=failures"
+	case EventLimit, EventQuiet:
+		return "/audit?kind=event"
+	case PolicyWatched, PolicyEnforced:
+		return "/policy"
+	case AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded:
+		return "/administrators"
+	case ChannelDead, ChannelBack:
+		return "/alerts"
+	case "list-expiring":
+		return "/lists"
+	case "not-me":
+		return "/audit?what=not-me"
+	}
+	return "/"
+}
+
 // An Alert is one notification.
 type Alert struct {
 	ID    int64     `json:"id,string"` // ascends, and differs on every node
@@ -95,4 +118,6 @@ type Alert struct {
 	Kind  Kind      `json:"kind"`
 	Title string    `json:"title"` // constant text
 	Body  string    `json:"body"`  // plain text of a few lines
+	// Page is the address of the administration's page about it, if that is known (Config.URL).
+	Page string `json:"page,omitempty"`
 }

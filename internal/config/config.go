@@ -178,6 +178,9 @@ type Admin struct {
 	// whoever may speak for the visitors of the doors need not for administrators.
 	Proxies []netip.Prefix `reload:"live"`
 	Hosts   []string       `reload:"live"` // names that the listener may be called by, beside IP addresses and localhost
+	// URL is the base URL by which administrators call it, without a trailing slash, for what
+	// is sent to them; empty: unknown.
+	URL string `reload:"live"`
 }
 
 // Redis is where the nodes of a site count together. Without Addresses there is

@@ -91,6 +91,12 @@ func (l *loader) validate() {
 		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
 			"must be a host name such as admin.example.org, without a port, not %.60q", host)
 	}
+	l.check("admin.url", c.Admin.URL, baseURL)
+	if u, err := url.Parse(c.Admin.URL); err == nil && u.Host != "" && len(c.Admin.Hosts) > 0 {
+		_, address := netip.ParseAddr(u.Hostname())
+		l.unless(address == nil || u.Hostname() == "localhost" || slices.ContainsFunc(c.Admin.Hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }),
+			"admin.url", "admin.hosts", "must have one of the names in admin.hosts: every other name is answered with 421")
+	}
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
 		l.unless(reachable(address), fmt.Sprintf("redis.addresses[%d]", i), "",
