@@ -77,10 +77,12 @@ const (
 // see 1.3 to 2.2 failures for each login, and an attacker makes as many as he
 // likes (R25, docs/decisions/0013).
 type Detector struct {
-	Normal  float64 `json:"normal"`  // accounts that log in, a minute
-	Recent  float64 `json:"recent"`  // in the last half-hour
-	Most    float64 `json:"most"`    // the most of both that counts
-	Learned int     `json:"learned"` // from how many minutes
+	Normal  float64 `json:"normal"`          // accounts that log in, a minute: the average of a day
+	Recent  float64 `json:"recent"`          // in the last half-hour
+	Usual   float64 `json:"usual,omitempty"` // at this minute of the week; Normal before a week was seen
+	Most    float64 `json:"most"`            // the most of them that counts
+	Learned int     `json:"learned"`         // from how many minutes
+	Week    Week    `json:"week,omitzero"`
 	Level   Level   `json:"level"`
 	// Low is when the cool-down began, less what has passed of it before; zero
 	// while the pressure is not below the level's lower threshold. Quiet is what
@@ -99,19 +101,21 @@ type Detector struct {
 
 // valid reports whether the numbers make sense.
 func (d *Detector) valid() bool {
-	for _, n := range []float64{d.Normal, d.Recent, d.Most, d.Weight} {
-		if !(n >= 0) || math.IsInf(n, 0) {
-			return false
-		}
+	ok := d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Hugging >= 0
+	for _, n := range []float64{d.Normal, d.Recent, d.Usual, d.Most, d.Weight} {
+		ok = ok && counts(n)
 	}
-	return d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Hugging >= 0
+	return ok && d.Week.valid()
 }
+
+// counts reports whether a number may be one of something.
+func counts(n float64) bool { return n >= 0 && !math.IsInf(n, 0) }
 
 // threshold is the one of a minute in which so many accounts have logged in. Each
 // wrong password asks for it, so it compares by hand: min and max of floats mind NaN,
 // and took 20 of an attempt's 700 ns.
 func (d *Detector) threshold(c *Config, logins int) float64 {
-	usual := d.Normal
+	usual := d.Usual
 	if d.Recent > usual {
 		usual = d.Recent
 	}
@@ -172,9 +176,24 @@ func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	}
 }
 
-// learn takes in one whole minute: how many accounts logged in. It never takes in
-// pressure, so no attack becomes the normal.
-func (d *Detector) learn(c *Config, logins int) {
+// expect goes by what is usual at a moment.
+func (d *Detector) expect(c *Config, at time.Time) {
+	d.Usual = d.Week.usual(at, d.Normal, float64(c.Floor)/c.Factor/2)
+}
+
+// learn takes in one whole minute: how many accounts logged in, and how large the
+// pressure was at its end. told is whether anybody counted in it.
+func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
+	rate, least := d.average(c, logins), float64(c.Floor)/c.Factor
+	d.Week.foresee(start)
+	if told {
+		d.Week.learn(start, rate, pressure, d.Level == Attack, [2]float64{least, least / 2})
+	}
+}
+
+// average takes in how many accounts logged in in a minute, and returns how many of
+// them count. It never takes in pressure, so no attack becomes the normal.
+func (d *Detector) average(c *Config, logins int) (rate float64) {
 	rate, least := float64(logins), max(c.Normal, float64(c.Floor)/c.Factor)
 	if d.Most == 0 && d.Learned > 0 { // saved by a version that did not know it
 		least = max(least, d.Normal)
@@ -198,6 +217,7 @@ func (d *Detector) learn(c *Config, logins int) {
 	if d.Learned >= recentOver && d.Learned <= firstDay {
 		d.Most = max(d.Most, d.Recent)
 	}
+	return rate
 }
 
 // weigh takes in the pressure at the end of a minute: how large an attack has

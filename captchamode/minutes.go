@@ -60,7 +60,11 @@ func (m minutes) running() time.Time {
 func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.Time) {
 	open, last := m.advance(now), r.Pressure
 	for i := range open {
-		one, counts, on := &open[i], r.in(open[i].Start), d.threshold(c, r.Pressure[Login])
+		one, counts := &open[i], r.in(open[i].Start)
+		if one.Threshold == 0 || i > 0 || d.Usual == 0 {
+			d.expect(c, one.Start)
+		}
+		on := d.threshold(c, r.Pressure[Login])
 		one.Failures = max(one.Failures, counts[Failure])
 		one.Unsolved = max(one.Unsolved, counts[Unsolved])
 		one.Shed = max(one.Shed, counts[Shed])
@@ -69,7 +73,7 @@ func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.
 			return
 		}
 		if d.weigh(c, on, float64(last.Total())); lesson {
-			d.learn(c, counts[Login])
+			d.learn(c, one.Start, counts[Login], float64(last.Total()), r.tells(one.Start))
 		}
 		last = Counts{}
 	}

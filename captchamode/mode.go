@@ -53,7 +53,8 @@ type State struct {
 	Threshold float64       `json:"threshold"`
 	SlowAt    float64       `json:"slow_at"`
 	LeaveAt   float64       `json:"leave_at"`
-	Normal    float64       `json:"normal"`             // accounts that log in, a minute
+	Normal    float64       `json:"normal"`             // accounts that log in, a minute: the average of a day
+	Usual     float64       `json:"usual"`              // at this minute of the week; Normal before a week was seen
 	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began, less its pauses
 	CoolDown  time.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
 	Steady    bool          `json:"steady,omitzero"`    // for many hours just below the threshold
@@ -76,7 +77,7 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: Detector{Normal: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m := &Mode{config: c, detector: Detector{Normal: c.Normal, Usual: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
 	m.advance() // the first minute begins
 	return m, nil
 }
@@ -226,7 +227,7 @@ func (m *Mode) State() State {
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
-		Normal: m.detector.Normal, Low: low, CoolDown: coolDown, Steady: m.detector.Steady,
+		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: coolDown, Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}
 }
@@ -237,6 +238,28 @@ func (m *Mode) Minutes() []Minute {
 	defer m.mu.Unlock()
 	m.pass(m.advance())
 	return slices.Clone(m.minutes)
+}
+
+// Week is what the threshold would be now if it were each hour of the week, from Monday
+// at midnight UTC on: of its middle, and without what the last half-hour adds. It is nil
+// before an hour was seen.
+func (m *Mode) Week() (all []Expected) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.detector // a copy
+	d.Recent = 0
+	for i, h := range d.Week.Hours {
+		const monday = 4 * 24 // 5 January 1970
+		d.expect(&m.config, time.Unix(int64(monday+i)*3600+1800, 0))
+		all = append(all, Expected{d.threshold(&m.config, 0), h})
+	}
+	return all
+}
+
+// Expected is an hour of the week and its threshold.
+type Expected struct {
+	Threshold float64 `json:"threshold"`
+	Hour
 }
 
 // Switches are the newest changes, oldest first.

@@ -62,13 +62,17 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	case agreed.Version == own.Version: // nobody has spoken since
 		own.Minutes = agreed.Minutes
 		return own
-	case own.Version == "" || !apart && agreed.follows(&own):
-		return *agreed
 	}
 	m := *agreed
+	if own.Week.known() > m.Week.known() { // a version that did not know it wrote last, or one that began anew
+		m.Week = own.Week
+	}
+	if own.Version == "" || !apart && agreed.follows(&own) {
+		return m
+	}
 	m.Number = max(m.Number, own.Number)
 	if own.Learned > m.Learned {
-		m.Normal, m.Recent, m.Most, m.Learned = own.Normal, own.Recent, own.Most, own.Learned
+		m.Normal, m.Recent, m.Usual, m.Most, m.Learned = own.Normal, own.Recent, own.Usual, own.Most, own.Learned
 	}
 	m.Weight = max(m.Weight, own.Weight)
 	if own.Cleared.After(m.Cleared) {

@@ -85,6 +85,12 @@ func (r *Report) in(start time.Time) Counts {
 	return Counts{}
 }
 
+// tells reports whether anything is known of the minute that began at start.
+func (r *Report) tells(start time.Time) bool {
+	past := r.Minute.Sub(start)
+	return past == 0 || past == time.Minute
+}
+
 // A window is what was counted in the last seconds.
 type window struct {
 	Report

@@ -30,6 +30,7 @@ func (m *Mode) Restore(from Snapshot) {
 	}
 	m.detector = from.Detector
 	m.detector.Normal = max(from.Normal, m.config.Normal)
+	m.detector.expect(&m.config, now)
 	if from.Force.validate(now) == nil {
 		m.force = from.Force
 	}

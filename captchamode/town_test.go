@@ -14,6 +14,7 @@ type town struct {
 	now      time.Time
 	dice     *rand.Rand
 	serial   int
+	single   bool // every stranger is at one address
 	switches []captchamode.Switch
 	on       int // minutes in which the mode was on
 	lastOn   int // the newest of them
@@ -36,7 +37,9 @@ func key(n int) (k [16]byte) { return from(n*2654435761, uint64(n)) }
 
 // stranger is a pair at an address that nobody has seen before.
 func (w *town) stranger() (pair, address [16]byte) {
-	w.serial++
+	if w.serial++; w.single {
+		return key(1<<40 + w.serial), key(-1)
+	}
 	return key(1<<40 + w.serial), key(w.serial)
 }
 
