@@ -38,9 +38,9 @@ test: need ## Every test, with the race detector
 	go test $(RACE) -vet=all -parallel 4 -timeout 30m ./... # many tests wait: for clocks, servers, browsers
 	FLOOD_NAMES=10000000 ./.ci/alone
 
-pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; AXE=axe.min.js looks at each
+pictures: need ## Pictures of every page into dist/pictures: light, dark, phone; axe-core looks at each
 	@mkdir -p $(or $(PICTURES),dist/pictures)
-	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) AXE=$(if $(AXE),$(abspath $(AXE))) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed' ./cmd/authguard
+	PICTURES=$(abspath $(or $(PICTURES),dist/pictures)) go test -count=1 -timeout 30m -run 'InABrowser|AnAttackIsFollowed' ./cmd/authguard ./web/pages ./internal/report
 
 test-apps: need ## Django, WordPress, phpMyAdmin and DokuWiki behind the proxy; fail2ban, Prometheus, the .deb; Redis and nodes broken under load
 	@./.ci/need-apps

@@ -91,6 +91,7 @@ var mayImport = map[string]string{
 	"internal/clocktest":                   helper,
 	"internal/apitest":                     helper,
 	"internal/audit/audittest":             helper,
+	"internal/browsertest":                 helper,
 	"internal/appstest":                    helper,
 	"internal/database/databasetest":       helper,
 	"internal/doctest":                     helper,

@@ -12,14 +12,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"authguard/captchamode/challenge"
 	"authguard/captchamode/challenge/image"
+	"authguard/internal/browsertest"
 	"authguard/internal/config"
 	"authguard/internal/redistest"
 )
@@ -33,17 +31,7 @@ type tab struct {
 
 func openTab(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(time.Hour))
-	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(options, more...)...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatalf("Chromium cannot be started (apt-get install chromium): %v", err)
-	}
-	return &tab{t: t, ctx: ctx}
+	return &tab{t: t, ctx: browsertest.Open(t, more...)}
 }
 
 // do carries out steps.
@@ -87,62 +75,23 @@ func (b *tab) send(user, password string) {
 func (b *tab) withoutScripts() {
 	b.t.Helper()
 	b.scriptless = true
-	b.do("no scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-		return err
-	}))
+	b.do("no scripts", browsertest.Scripts(false))
 }
 
-// accessible has axe-core look at the page, if AXE names its axe.min.js (npm pack
-// axe-core): WCAG 2.2 AA and its best practices.
-func (b *tab) accessible(name string) {
-	b.t.Helper()
-	file := os.Getenv("AXE")
-	if file == "" || b.scriptless {
-		return
-	}
-	axe, err := os.ReadFile(file)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.eval(string(axe) + `;window.found = "";
-		axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(
-			all => { window.found = "found " + all.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")).join("; ") }); ""`)
-	b.until("axe", `window.found`)
-	if found := b.eval(`window.found`); found != "found " {
-		b.t.Errorf("%s: axe-core %s", name, found)
-	}
-}
-
-// picture keeps what the browser shows, in light, dark and at phone width, if
-// PICTURES names a folder, and has each looked at by accessible.
+// picture keeps what the browser shows, by day, by night and at a phone's width, and has
+// axe-core look at each: if PICTURES names a folder. The tests of package pages look at
+// every page always.
 func (b *tab) picture(name string) {
 	b.t.Helper()
-	folder := os.Getenv("PICTURES")
-	if folder == "" {
+	if os.Getenv("PICTURES") == "" {
 		return
 	}
-	for _, shape := range []struct {
-		name, scheme string
-		width        int64
-	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 360}} {
-		scheme := func(ctx context.Context, t *chromedp.Target) error {
-			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: shape.scheme}},
-			})
-			return err
-		}
-		b.do("picture", chromedp.EmulateViewport(shape.width, 800), chromedp.Func(scheme), chromedp.Sleep(300*time.Millisecond))
-		b.accessible(name + "-" + shape.name)
-		png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name+"-"+shape.name+".png"), png, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+	if b.scriptless { // axe-core is a script
+		b.do("scripts", browsertest.Scripts(true))
+		defer b.do("no scripts", browsertest.Scripts(false))
 	}
-	b.do("picture", chromedp.ResetViewport())
+	browsertest.Look(b.t, b.ctx, name)
+	b.do("a screen", chromedp.ResetViewport())
 }
 
 func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"authguard/internal/browsertest"
 	"authguard/internal/redistest"
 	"authguard/web/pages"
 )
@@ -65,7 +66,7 @@ func TestEveryPageShowsStrangersTextAsTextAndFitsAPhoneInABrowser(t *testing.T) 
 		return strings.Contains(s.adminAPI(t, "/api/audit?kind=failed&account=someone39"), "someone39")
 	})
 	s.must("captcha", "on", "--for", "1h", "--reason", typed[0]) // it would ask the administrator too
-	b.do("a phone", chromedp.EmulateViewport(360, 844))
+	b.do("a phone", browsertest.LoadAxe(), chromedp.EmulateViewport(360, browsertest.PhoneHeight))
 	for _, path := range everyPage() {
 		b.goTo(s.admin + path)
 		b.asText(path)
@@ -106,17 +107,14 @@ func (b *tab) asText(path string) {
 }
 
 // fitsAPhone fails if the page is wider than a phone, or higher than three of its screens
-// without links to its parts that stay in view.
+// without links to its parts that stay in view, or if axe-core finds anything.
 func (b *tab) fitsAPhone(path string) {
 	b.t.Helper()
-	b.eval(`scrollTo(0, document.body.scrollHeight); ""`)
-	found := b.eval(`(() => {
-		const page = document.documentElement, jumps = document.querySelector("nav.jumps"), said = []
-		if (page.scrollWidth > innerWidth) said.push(page.scrollWidth + " pixels wide: " + [...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).slice(0, 3).map(e => e.outerHTML.slice(0, 120)).join(" "))
-		if (page.scrollHeight > 3 * 844 && !(jumps && jumps.querySelector("a[href^='#']") && jumps.getBoundingClientRect().top > -2 && jumps.getBoundingClientRect().top < innerHeight)) said.push(page.scrollHeight + " pixels high, and nothing to jump with")
-		return said.join("; ")
-	})()`)
-	if found != "" {
-		b.t.Errorf("%s on a phone: %s", path, found)
+	found, err := chromedp.Run(b.ctx, browsertest.FitsAPhone())
+	if err != nil || found != "" {
+		b.t.Errorf("%s on a phone: %s %v", path, found, err)
+	}
+	if found, err := browsertest.Axe(b.ctx); err != nil || found != "" {
+		b.t.Errorf("%s on a phone: axe-core finds %s %v", path, found, err)
 	}
 }

@@ -1,0 +1,103 @@
+package pages
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"authguard/internal/browsertest"
+	"authguard/web/static"
+)
+
+// Every page in every state: axe-core finds nothing on it by day, by night and on a phone.
+// There it is no wider than the screen, and no higher than three without a way to jump.
+func TestEveryPageIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
+	t.Parallel()
+	all := samples()
+	site := httptest.NewServer(shown(t, all))
+	defer site.Close()
+	tab := browsertest.Open(t)
+	do := func(step chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(tab, step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(browsertest.LoadAxe())
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		do(chromedp.Navigate(site.URL + "/sample/" + url.PathEscape(name)))
+		browsertest.Look(t, tab, "sample-"+strings.ReplaceAll(name, " ", "-"))
+		if found, err := chromedp.Run(tab, browsertest.FitsAPhone()); err != nil || found != "" {
+			t.Errorf("%s on a phone: %s %v", name, found, err)
+		}
+	}
+}
+
+// shown serves the samples, what they load, and pictures where theirs would be.
+func shown(t *testing.T, all map[string]func() ([]byte, error)) http.Handler {
+	t.Helper()
+	dot := new(bytes.Buffer)
+	if err := png.Encode(dot, image.NewGray(image.Rect(0, 0, 240, 80))); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for _, base := range []string{"", "/.authguard"} {
+		mux.Handle(base+"/static/", http.StripPrefix(base+"/static", http.FileServerFS(static.Files)))
+	}
+	mux.HandleFunc("/sample/{name}", func(w http.ResponseWriter, r *http.Request) {
+		page, err := all[r.PathValue("name")]()
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(page)
+	})
+	mux.HandleFunc("/captcha/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".png") {
+			_, _ = w.Write(dot.Bytes())
+		}
+	})
+	return mux
+}
+
+var renders = regexp.MustCompile(`(?m)^func (Render\w+)\(`)
+
+// Ensure that no page is left out of what is looked at.
+func TestEveryPageHasASample(t *testing.T) {
+	t.Parallel()
+	samples, err := os.ReadFile("samples_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range renders.FindAllStringSubmatch(string(text), -1) {
+			if found++; of[1] != "RenderLive" && !bytes.Contains(samples, []byte(of[1]+"(")) { // parts of the page Now
+				t.Errorf("%s: no sample is drawn by %s", file, of[1])
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d pages", found)
+	}
+}
