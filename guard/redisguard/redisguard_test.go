@@ -169,3 +169,65 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// Ensure that the pressure on the site is what all processes see, and that all ask then:
+// neither half of this attack would switch the mode on.
+func TestProcessesHaveOneMode(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	var all []*guard.Guard
+	for range 2 {
+		all = append(all, join(t, server.Addr, patient))
+	}
+	for i := range 40 {
+		try(t, all[i%2], attempt(fmt.Sprintf("person%d", i), fmt.Sprintf("198.51.%d.1", i)), false)
+	}
+	for i, g := range all {
+		redistest.Until(t, fmt.Sprintf("CAPTCHA mode at process %d", i), func() bool { return g.NeedsChallenge(netip.MustParseAddr("203.0.113.9")) })
+	}
+	other := join(t, server.Addr, patient, func(d *guard.Defaults) { d.Realm = "shop" })
+	if other.NeedsChallenge(netip.MustParseAddr("203.0.113.9")) {
+		t.Error("the attack on one site switched the mode of another on")
+	}
+}
+
+// Ensure that processes count together again when Redis is back, with nothing in it.
+func TestR22ProcessesCountTogetherAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	var up atomic.Int64
+	var all []*guard.Guard
+	for range 2 {
+		g, err := redisguard.Default(secret, redisguard.Config{
+			Server: redisguard.Server{Addresses: []string{server.Addr}}, Timeout: patient, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			OnChange: func(now bool, _ error) {
+				if now {
+					up.Add(1)
+				} else {
+					up.Add(-1)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.Close)
+		all = append(all, g)
+	}
+	server.Kill()
+	for i, g := range all {
+		try(t, g, attempt("carol", fmt.Sprintf("198.51.%d.1", i)), false)
+	}
+	redistest.Until(t, "the loss to be said at both", func() bool { return up.Load() == -2 })
+	server.Start(t)
+	redistest.Until(t, "Redis to be back at both", func() bool { return up.Load() == 0 })
+	looked := 0
+	for i := range 20 {
+		if d := try(t, all[i%2], attempt("alice", fmt.Sprintf("203.0.%d.1", i)), false); d.Action == guard.Proceed {
+			looked++
+		}
+	}
+	if looked != 5 {
+		t.Errorf("%d guesses over both were looked at, want 5", looked)
+	}
+}
