@@ -82,7 +82,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	server := redistest.Standalone(t)
 	var all []*guard.Guard
 	for range 2 {
-		all = append(all, join(t, server.Addr, patient))
+		all = append(all, join(t, server.Addr, patient, func(d *guard.Defaults) { d.Policy.PairDelay = guard.Delay{} }))
 		all[len(all)-1].Illustrate(world.Riddle{})
 	}
 	for i := range 5 {
@@ -106,6 +106,14 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	both.Wait()
 	if right.Load() != 1 {
 		t.Errorf("one solve let %d attempts through", right.Load())
+	}
+	b := attempt("alice", "203.0.113.10")
+	if issued, err = all[0].Issue(t.Context(), b, try(t, all[0], b, false)); err != nil {
+		t.Fatal(err)
+	}
+	b.Solve = challenge.Solve{ID: issued.ID, Answer: world.Answer}
+	if d, err := all[1].Begin(t.Context(), b); err != nil || d.Action != guard.Proceed {
+		t.Errorf("what one process has asked, solved at the other: %v %v (%v)", d.Action, d.Reasons, err)
 	}
 }
 
@@ -132,6 +140,22 @@ func TestR22AProcessGoesOnWithoutRedis(t *testing.T) {
 	if d := try(t, late, home, true); d.Action != guard.Proceed {
 		t.Errorf("a process that starts without Redis: %v", d.Action)
 	}
+	one, err := redisguard.Default(secret, redisguard.Config{
+		Server: redisguard.Server{Addresses: []string{server.Addr}}, Nodes: 5, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(one.Close)
+	looked = 0
+	for i := range 20 {
+		if d := try(t, one, attempt("bob", fmt.Sprintf("198.51.%d.1", i)), false); d.Action == guard.Proceed {
+			looked++
+		}
+	}
+	if looked != 1 { // a fifth
+		t.Errorf("one of five processes that starts without Redis looks at %d guesses, want 1", looked)
+	}
 }
 
 func TestWhatIsWrongIsSaid(t *testing.T) {
@@ -157,6 +181,10 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 			if _, made := os.Stat("made"); made == nil {
 				t.Error("it was made all the same")
 			}
+			return err
+		},
+		"must not be set, since Redis keeps": func() error {
+			_, err := redisguard.Default(secret, at, func(d *guard.Defaults) { d.Store = guard.NewLocal(nil, nil) })
 			return err
 		},
 		"limits.account[0].failures": func() error {
