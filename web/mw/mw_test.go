@@ -380,6 +380,7 @@ func TestBasicAuthenticationIsAnAttemptWithEachRequest(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.want(s.send(http.MethodGet, "/", "192.0.2.7", "", "", "Authorization", "Basic eDp5", "Authorization", "Basic eDp6"), http.StatusBadRequest, "")
+	s.want(s.send(http.MethodPost, "/", "192.0.2.7", formType, "what=ever"), http.StatusUnauthorized, "")
 }
 
 var hidden = regexp.MustCompile(`name="(authguard_form|captcha_id)" value="([^"]+)"`)
@@ -417,6 +418,30 @@ func TestThePageInBetweenKeepsTheFormAndNeedsNoJavaScript(t *testing.T) {
 	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, form), http.StatusOK, "welcome, alice")
 	if n := s.seen.Load(); n != 1 {
 		t.Errorf("the handler has seen %d passwords, want 1", n)
+	}
+}
+
+// A form of another type comes back from the page in between as what it was.
+func TestThePageInBetweenKeepsAFormOfParts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.guesses("alice", 5)
+	const parts = "--b\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\nalice\r\n--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n" + right + "\r\n--b--\r\n"
+	page := s.send(http.MethodPost, "/login", "203.0.113.9", "multipart/form-data; boundary=b", parts, "Accept", "text/html")
+	s.want(page, http.StatusForbidden, "authguard_form")
+	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, filled(page.body, world.Answer).Encode()), http.StatusOK, "welcome, alice")
+}
+
+// A reverse proxy in front that Proxies does not name is noticed, and that it forwards.
+func TestAProxyThatWasForgottenIsNoticed(t *testing.T) {
+	t.Parallel()
+	s := &site{t: t}
+	s.protect(s.login, func(*guard.Defaults) {}, mw.Proxies("192.0.2.1"))
+	for i := range 20 {
+		s.try("203.0.113.9", fmt.Sprintf("person%d", i), right)
+	}
+	if got := s.guard.ForgottenProxies(); len(got) != 1 || !got[0].Forwarded {
+		t.Errorf("noticed %+v, want 127.0.0.1, which forwards", got)
 	}
 }
 
