@@ -118,7 +118,7 @@ func (h *home) serve() {
 // mustChange makes a password of alice's that is good for choosing another one only.
 func (h *home) mustChange(t *testing.T, password string) {
 	t.Helper()
-	if err := h.control.SetPassword(t.Context(), "admin:eve", "alice", password, true); err != nil {
+	if err := h.control.SetPassword(t.Context(), "admin:eve", "alice", password, true, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -21,6 +21,7 @@ type tokenCmd struct {
 
 type tokenAddCmd struct {
 	realmFlag
+	reasonFlag
 	Name   string   `arg:"" help:"What it is called: who asks with it."`
 	Scopes []string `help:"Make it one for the administration's API, which may do this and no more: read, unlock, lists, accounts, groups, mode, alerts, policy, admin. With --realm it is good in that realm alone, else in all." placeholder:"SCOPE,…"`
 	For    string   `help:"How long one with scopes is good, such as 30d; at most 366d, 90d if nothing is said."`
@@ -30,7 +31,7 @@ type tokenAddCmd struct {
 // from there.
 func (c tokenAddCmd) Run(g *globals) error {
 	var made control.NewToken
-	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For}
+	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {
 		if len(made.Scopes) > 0 {
 			fmt.Fprintf(os.Stderr, "The token %q, shown this once, for /api of the administration: Authorization: Bearer TOKEN. Good until %s. `authguard token revoke %s` ends it.\n",
@@ -61,12 +62,13 @@ func (tokenListCmd) Run(g *globals) error {
 
 type tokenRevokeCmd struct {
 	realmFlag
+	reasonFlag
 	Name string `arg:"" help:"What it is called."`
 }
 
 // Run ends a token.
 func (c tokenRevokeCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name), nil, "The token %q opens nothing any more; on other nodes within a second.", c.Name)
+	return g.do(http.MethodDelete, "/api/tokens", c.query("name", c.Name, "reason", c.Reason), nil, "The token %q opens nothing any more; on other nodes within a second.", c.Name)
 }
 
 // at is a moment in a table; - for none.

@@ -42,6 +42,7 @@ type passwordFlags struct {
 
 type userAddCmd struct {
 	realmFlag
+	reasonFlag
 	Name   string   `arg:"" help:"The user name."`
 	Email  string   `help:"An e-mail address that is good for logging in too."`
 	Groups []string `help:"Groups that it is in, separated by commas."`
@@ -61,16 +62,16 @@ func (c userAddCmd) Run(g *globals) error {
 	if c.Admin {
 		role = "admin"
 	}
-	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": c.MustChange || made && c.Admin}
+	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": c.MustChange || made && c.Admin, "reason": c.Reason}
 	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
 }
 
 type userPasswdCmd struct {
 	realmFlag
+	reasonFlag
 	Name       string `arg:"" help:"The user name or e-mail address."`
 	MustChange bool   `name:"must-change" help:"It is good for choosing another one only."`
 	Ask        bool   `help:"Give none: somebody else may have the present one, so its owner is to choose another, with the present one and a one-time code."`
-	Reason     string `help:"With --ask: why, for the audit log."`
 	passwordFlags
 }
 
@@ -87,7 +88,7 @@ func (c userPasswdCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	question := map[string]any{"username": c.Name, "password": password, "must_change": c.MustChange}
+	question := map[string]any{"username": c.Name, "password": password, "must_change": c.MustChange, "reason": c.Reason}
 	return g.account("/api/users/passwd", c.query(), question, c.Name, password, made,
 		"%q has a new password. Its sessions have ended and its known places are forgotten.")
 }
@@ -146,6 +147,7 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 
 type userGroupsCmd struct {
 	realmFlag
+	reasonFlag
 	Name   string   `arg:"" help:"The user name or e-mail address."`
 	Groups []string `arg:"" optional:"" help:"All groups that it is in from now on."`
 	None   bool     `help:"It is in none."`
@@ -160,11 +162,12 @@ func (c userGroupsCmd) Run(g *globals) error {
 	if c.None {
 		words = "%q is in no group any more."
 	}
-	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups, "reason": c.Reason}, words, c.Name)
 }
 
 type userDisableCmd struct {
 	realmFlag
+	reasonFlag
 	Name   string `arg:"" help:"The user name or e-mail address."`
 	Enable bool   `help:"Enable it again."`
 }
@@ -175,7 +178,7 @@ func (c userDisableCmd) Run(g *globals) error {
 	if c.Enable {
 		words = "%q may log in again."
 	}
-	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": c.Enable}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": c.Enable, "reason": c.Reason}, words, c.Name)
 }
 
 type userPassCmd struct {
@@ -316,6 +319,7 @@ func day(t time.Time) string {
 
 type userImportCmd struct {
 	realmFlag
+	reasonFlag
 	File   string `arg:"" type:"existingfile" help:"The file."`
 	Format string `enum:"auto,htpasswd,shadow,csv" default:"auto" help:"htpasswd (name:hash lines), shadow (of crypt(5) hashes; accounts without a password are left out) or csv (with a header); auto is csv for a file whose name ends in .csv, and else htpasswd."`
 }
@@ -345,7 +349,7 @@ func (c userImportCmd) Run(g *globals) error {
 			format = "csv"
 		}
 	}
-	query := c.query("format", format, "size", fmt.Sprint(info.Size()))
+	query := c.query("format", format, "size", fmt.Sprint(info.Size()), "reason", c.Reason)
 	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", file)
 	if err != nil {
 		return err

@@ -184,10 +184,10 @@ func (c *Control) listed(ctx context.Context, a accounts.Account) (l ListedAccou
 
 // AddPerson adds a user with a one-time password, which is told this once. Errors are those
 // of AddUser.
-func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition) (made NewAdministrator, err error) {
+func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition, why string) (made NewAdministrator, err error) {
 	a.Password, a.Role, a.MustChange = oneTimePassword(), accounts.User, true
 	made.Password = a.Password
-	made.Account, err = c.AddUser(ctx, who, a)
+	made.Account, err = c.AddUser(ctx, who, a, why)
 	return made, err
 }
 
@@ -195,6 +195,10 @@ func (c *Control) AddPerson(ctx context.Context, who string, a accounts.Addition
 // or, if that is empty, one that is made up and told this once. Errors are those of User
 // and of accounts.Table.SetPassword.
 func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why string) (string, error) {
+	why, err := reason(why)
+	if err != nil {
+		return "", err
+	}
 	if err := c.User(ctx, name); err != nil {
 		return "", err
 	}

@@ -122,7 +122,7 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", "leaked"); err != nil || !one().NeedsCode {
 			t.Errorf("%+v %v", one(), err)
 		}
-		made, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob", Role: accounts.Admin})
+		made, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob", Role: accounts.Admin}, "asked for it")
 		if err != nil || made.Role != accounts.User || !made.MustChange || len(made.Password) < 16 {
 			t.Errorf("%+v %v", made, err)
 		}
@@ -149,7 +149,7 @@ func TestAccountsElsewhereAreTheNamesThatWereTried(t *testing.T) {
 	if err != nil || p.Kept != "ldap" || len(p.All) != 1 || p.All[0].Username != "ann" || p.All[0].Failures != 1 || p.All[0].State != control.NotKnown {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob"}); !errors.Is(err, control.ErrAsked) {
+	if _, err := d.AddPerson(t.Context(), "admin:eve", accounts.Addition{Username: "bob"}, ""); !errors.Is(err, control.ErrAsked) {
 		t.Error(err)
 	}
 	if err := d.User(t.Context(), "ann"); !errors.Is(err, control.ErrAsked) {

@@ -27,6 +27,9 @@ type Administrator struct {
 // adminDoor is the door of the administration's sessions (web/admin.Door).
 const adminDoor = "admin"
 
+// adminDirectory is where administrators' accounts are counted (web/admin.Directory).
+const adminDirectory = "administration"
+
 // Administrators are all of them, by name.
 func (c *Control) Administrators(ctx context.Context) (all []Administrator, err error) {
 	admins, err := c.config.Accounts.Admins(ctx)
@@ -154,7 +157,8 @@ func whyNot(why, because string) error {
 	if strings.TrimSpace(why) == "" {
 		return fmt.Errorf("%w: say why: %s", ErrAsked, because)
 	}
-	return nil
+	_, err := reason(why)
+	return err
 }
 
 func oneTimePassword() string { return strings.ToLower(rand.Text())[:16] }
@@ -188,6 +192,10 @@ func (c *Control) SessionsOf(ctx context.Context, name string) ([]sessions.Sessi
 // EndSession ends one of an account's sessions; why may be empty. The error is
 // sessions.ErrUnknown if there is none.
 func (c *Control) EndSession(ctx context.Context, who, name, id, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	name = c.nameOf(name)
 	if err := c.config.Sessions.End(ctx, name, id); err != nil {
 		return err
@@ -203,6 +211,10 @@ func (c *Control) EndSessions(ctx context.Context, who, name, but, why string) (
 
 // EndSessionsAt is EndSessions for the sessions of any account at a door.
 func (c *Control) EndSessionsAt(ctx context.Context, who, name, door, but, why string) (int64, error) {
+	why, err := reason(why)
+	if err != nil {
+		return 0, err
+	}
 	name = c.nameOf(name)
 	n, err := c.config.Sessions.EndOthers(ctx, name, door, but)
 	if err != nil {

@@ -107,8 +107,8 @@ type Resetting struct {
 // how many accounts there was no time for: do it again. Errors are ErrAsked and
 // attacks.ErrUnknown.
 func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int, err error) {
-	if strings.TrimSpace(asked.Why) == "" {
-		return nil, 0, fmt.Errorf("%w: say why: whoever is signed out may ask", ErrAsked)
+	if err := whyNot(asked.Why, "whoever is signed out may ask"); err != nil {
+		return nil, 0, err
 	}
 	if len(asked.What) == 0 {
 		asked.What = attacks.Resets()
@@ -157,7 +157,7 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 		case v.Reset(what) != nil:
 			one.Already = append(one.Already, what)
 		default:
-			if err := c.reset(ctx, what, v.Account); err != nil {
+			if err := c.reset(ctx, what, v); err != nil {
 				one.Problems = append(one.Problems, what+": "+strings.TrimPrefix(err.Error(), ErrAsked.Error()+": "))
 				continue
 			}
@@ -175,13 +175,22 @@ func (c *Control) resetVictim(ctx context.Context, who, id string, v attacks.Vic
 		Detail: fmt.Sprintf("%s, after the attack %s", strings.Join(one.Done, ", "), id), Why: asked.Why})
 }
 
-// reset does one thing for one account.
-func (c *Control) reset(ctx context.Context, what, account string) error {
-	switch what {
-	case attacks.Sessions:
+// reset does one thing for one account. Where another program keeps the people's accounts it
+// is the administrator's of the name only if the administration was logged in to.
+func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) error {
+	account, directory := v.Account, ""
+	if slices.ContainsFunc(v.Logins, func(l attacks.Login) bool { return ofAdministration(l.Door) }) {
+		directory = adminDirectory
+	}
+	switch apart := c.config.Elsewhere != ""; {
+	case what == attacks.Sessions && apart:
+		return c.endSessionsApart(ctx, directory, account)
+	case what == attacks.Sessions:
 		_, err := c.config.Sessions.EndOthers(ctx, account, "", "")
 		return err
-	case attacks.Places:
+	case what == attacks.Places && apart:
+		return c.forgetIn(ctx, directory, account, netip.Addr{})
+	case what == attacks.Places:
 		return c.forget(ctx, account, netip.Addr{})
 	}
 	standing, err := c.Standing(ctx, account)

@@ -51,7 +51,9 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 		d := newDesk(t, db)
 		d.user(t, "ann", "Ann@Example.org")
 		for what, do := range map[string]func() error{
-			"user-passwd":  func() error { return d.SetPassword(t.Context(), "cli:root", "ANN@example.org", "another one", true) },
+			"user-passwd": func() error {
+				return d.SetPassword(t.Context(), "cli:root", "ANN@example.org", "another one", true, "")
+			},
 			"user-disable": func() error { return d.Disable(t.Context(), "cli:root", "Ann@example.org") },
 		} {
 			if !d.w.Right(t, "ann", home.String()) || d.w.Status(t, "ann", home.String()) != trusted.Privileged {
@@ -140,7 +142,7 @@ func TestWhatMakesNoSenseIsRefusedAndNotOnRecord(t *testing.T) {
 			"unlist":      d.Unlist(ctx, "x", netip.Prefix{}, ""),
 			"allow":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Allow, Prefix: every, Force: true})),
 			"block":       second(d.List(ctx, "x", lists.Request{Verdict: lists.Block, Prefix: every})),
-			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"})),
+			"role":        second(d.AddUser(ctx, "x", accounts.Addition{Username: "bob", Password: "long enough", Role: "root"}, "")),
 			"explain":     second(d.Explain(ctx, "", none)),
 		} {
 			if !errors.Is(err, control.ErrAsked) {
@@ -324,12 +326,12 @@ func TestAnImportIsAllOrNothingAndOnRecord(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
 		d := newDesk(t, db)
 		file := "username,password\nann,long enough\nbob,short-but-ok\n"
-		n, err := d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV})
+		n, err := d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file), Format: accounts.CSV}, "")
 		if n != 2 || err != nil || d.recorded(t).Detail != "2 accounts" {
 			t.Errorf("%d, %v", n, err)
 		}
 		bad := new(accounts.ImportError)
-		_, err = d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file + "cid,long enough\n"), Format: accounts.CSV})
+		_, err = d.Import(t.Context(), "cli:root", accounts.ImportRequest{File: strings.NewReader(file + "cid,long enough\n"), Format: accounts.CSV}, "")
 		if !errors.As(err, &bad) || len(bad.Problems) != 2 {
 			t.Error(err)
 		}

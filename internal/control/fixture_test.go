@@ -129,7 +129,7 @@ func (d *desk) directoryOf(ctx context.Context, name string) (string, error) {
 // user adds an account.
 func (d *desk) user(t *testing.T, name, email string) {
 	t.Helper()
-	_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: name, Email: email, Password: "long enough"})
+	_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: name, Email: email, Password: "long enough"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		for _, name := range []string{"ann", "bob", "off", "user", "quiet", "hit"} {
 			d.user(t, name, "")
 		}
-		_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: "must", Password: "long enough", Role: accounts.Admin})
+		_, err := d.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: "must", Password: "long enough", Role: accounts.Admin}, "")
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -54,8 +54,8 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		}
 		must(d.Disable(t.Context(), "admin:eve", "off"))
 		must(err)
-		must(d.SetPassword(t.Context(), "admin:eve", "must", "long enough too", true))
-		must(d.SetPassword(t.Context(), "admin:eve", "user", "long enough too", true))
+		must(d.SetPassword(t.Context(), "admin:eve", "must", "long enough too", true, ""))
+		must(d.SetPassword(t.Context(), "admin:eve", "user", "long enough too", true, ""))
 		const home, cafe = "192.0.2.1", "198.51.100.7"
 		d.w.Right(t, "bob", home)
 		says := func(account, address, said, next string) {

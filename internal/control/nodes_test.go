@@ -76,7 +76,7 @@ func TestWhatIsDoneToAnAccountOnOneNodeHoldsOnTheOther(t *testing.T) {
 		if after.Password.Usable || after.Version == before.Version || open || err != nil {
 			t.Errorf("%+v, session %v, %v", after, open, err)
 		}
-		if _, err := b.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: "Ann@example.org", Password: "long enough"}); err == nil {
+		if _, err := b.AddUser(t.Context(), "admin:eve", accounts.Addition{Username: "Ann@example.org", Password: "long enough"}, ""); err == nil {
 			t.Error("a name was taken twice")
 		}
 	})

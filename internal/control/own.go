@@ -82,20 +82,24 @@ func (c *Control) forgetIn(ctx context.Context, directory, account string, addre
 	return c.atAll(func(g *guard.Guard) error { return g.ForgetPlacesIn(ctx, directory, account, address) })
 }
 
-// endApart is end for an account that another program keeps: what an administrator of the
-// same name has goes on.
-func (c *Control) endApart(ctx context.Context, name string) error {
+// endApart is end where another program keeps the people's accounts: of two with the same
+// name, the administrator and somebody else, what the other one has goes on.
+func (c *Control) endApart(ctx context.Context, directory, name string) error {
 	ctx = context.WithoutCancel(ctx)
+	return unended(c.endSessionsApart(ctx, directory, name), c.forgetIn(ctx, directory, name, netip.Addr{}), c.config.Passes.RevokeIn(ctx, directory, name))
+}
+
+func (c *Control) endSessionsApart(ctx context.Context, directory, name string) error {
 	running, ended := c.config.Sessions.Of(ctx, name, "")
 	for _, one := range running {
-		if ofAdministration(one.Door) {
+		if ofAdministration(one.Door) != (directory != "") {
 			continue
 		}
 		if err := c.config.Sessions.End(ctx, name, one.ID); err != nil && !errors.Is(err, sessions.ErrUnknown) {
 			ended = errors.Join(ended, err)
 		}
 	}
-	return unended(ended, c.forgetIn(ctx, "", name, netip.Addr{}), c.config.Passes.RevokeIn(ctx, "", name))
+	return ended
 }
 
 // notMe is the kind of an alert: an owner said that a login was not theirs.
@@ -120,7 +124,7 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	name, what := d.Account, d.What
 	a := audit.Action{Who: d.Who, What: "not-me", Subject: name, Detail: what}
 	if c.apart(d.Directory) {
-		err = errors.Join(c.endApart(ctx, name), c.record(ctx, a))
+		err = errors.Join(c.endApart(ctx, "", name), c.record(ctx, a))
 	} else if d.Password != "" {
 		if err := c.config.Accounts.ChoosePassword(ctx, name, d.Password, d.Version); err != nil {
 			return err

@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"database/sql"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"authguard/guard"
 	"authguard/internal/alerts"
+	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/events"
 	"authguard/trusted"
 )
 
@@ -68,6 +74,78 @@ func TestANewPasswordIsAskedForWhereItIsKept(t *testing.T) {
 		d := newDeskWith(t, db, func(c *control.Config) { c.Elsewhere, c.Source = "query", directory{} })
 		if err := d.AskNewPassword(t.Context(), "admin:eve", "ann", ""); err == nil || !strings.Contains(err.Error(), "change its password there") {
 			t.Error(err)
+		}
+	})
+}
+
+// Where another program keeps the people's accounts, what is done to an administrator leaves
+// a user of the same name alone, and what an attack on the user costs leaves the administrator.
+func TestAnAdministratorIsNotTheUserOfTheSameName(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		d := newDeskWith(t, db, func(c *control.Config) { c.Elsewhere, c.Source = "query", directory{} })
+		for _, name := range []string{"ann", "mia"} {
+			if _, err := d.AddAdministrator(t.Context(), "admin:eve", name, "", "on call"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		open := func() {
+			for _, door := range []string{"login", "proxy", "admin", "admin_session"} {
+				if _, err := db.Exec(`INSERT INTO sessions (token_hash, data, account, realm, door, expires_at) VALUES ($1, '', 'ann', 'default', $2, $3) ON CONFLICT (token_hash) DO UPDATE SET ended_at = 0`,
+					door, door, d.w.Clock.Now().Add(time.Hour).UnixMilli()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		left := func() (doors []string) {
+			all, err := d.sessions.Of(t.Context(), "ann", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range all {
+				doors = append(doors, one.Door)
+			}
+			slices.Sort(doors)
+			return doors
+		}
+		for what, do := range map[string]func() error{
+			"disabling":        func() error { return d.Disable(t.Context(), "admin:eve", "ann") },
+			"enabling":         func() error { return d.Enable(t.Context(), "admin:eve", "ann") },
+			"a new password":   func() error { return d.SetPassword(t.Context(), "admin:eve", "ann", "long enough", true, "") },
+			"a replaced one":   func() error { return second(d.ReplacePassword(t.Context(), "admin:eve", "ann", "lost")) },
+			"a reset of codes": func() error { return second(d.ResetFactors(t.Context(), "admin:eve", "ann", "lost")) },
+		} {
+			open()
+			d.w.Right(t, "ann", "192.0.2.1") // the user's place
+			if err := do(); err != nil {
+				t.Fatal(what, err)
+			}
+			if doors := left(); !slices.Contains(doors, "login") || !slices.Contains(doors, "proxy") || (what != "enabling") == slices.Contains(doors, "admin") {
+				t.Errorf("after %s of the administrator: %v", what, doors)
+			}
+			if d.w.Status(t, "ann", "192.0.2.1") != trusted.Privileged {
+				t.Errorf("%s of the administrator forgot the user's place", what)
+			}
+		}
+		open()
+		see := func(address string, outcome guard.Outcome) {
+			d.attacks.Handle([]guard.Event{{At: d.w.Clock.Now(), Door: "login", Account: "ann", Address: netip.MustParseAddr(address), Action: guard.Proceed, Settled: true, Outcome: outcome, NewPlace: outcome == guard.Succeeded}})
+		}
+		d.attacks.HandleSwitch(events.ModeSwitch{At: d.w.Clock.Now(), Attacked: true})
+		see("198.51.100.1", guard.Failed)
+		see("198.51.100.2", guard.Succeeded)
+		if err := d.attacks.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all, err := d.Attacks(t.Context(), 1, 1)
+		if err != nil || len(all.Attacks) != 1 {
+			t.Fatal(all, err)
+		}
+		if _, _, err := d.ResetAttack(t.Context(), "admin:eve", all.Attacks[0].ID, control.AttackReset{What: []string{attacks.Sessions, attacks.Places}, Why: "lost"}); err != nil {
+			t.Fatal(err)
+		}
+		if doors := left(); !slices.Equal(doors, []string{"admin", "admin_session"}) || d.w.Status(t, "ann", "192.0.2.1") == trusted.Privileged {
+			t.Errorf("after the reset of the user: %v", doors)
 		}
 	})
 }

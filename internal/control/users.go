@@ -18,8 +18,12 @@ import (
 // MaxUsers is the most accounts on one page of AccountsOf.
 const MaxUsers = 1000
 
-// AddUser makes an account. Errors are those of accounts.Table.Add.
-func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) (accounts.Account, error) {
+// AddUser makes an account; why may be empty. Errors are those of accounts.Table.Add.
+func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition, why string) (accounts.Account, error) {
+	why, err := reason(why)
+	if err != nil {
+		return accounts.Account{}, err
+	}
 	switch a.Role {
 	case "", accounts.User, accounts.Admin:
 	default:
@@ -36,21 +40,25 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition) 
 		return accounts.Account{}, err
 	}
 	if account.Role == accounts.Admin {
-		c.alarm("admin-add", addedBy(account.Username, who), "")
+		c.alarm("admin-add", addedBy(account.Username, who), why)
 	}
 	return account, c.record(ctx, audit.Action{
-		Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role),
+		Who: who, What: "user-add", Subject: account.Username, Detail: "role " + string(account.Role), Why: why,
 	})
 }
 
 // SetPassword gives an account a new password, ends its sessions and forgets
 // its places and devices (R14). With mustChange it is good for choosing another one
-// only. Errors are those of accounts.Table.SetPassword.
-func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool) error {
+// only; why may be empty. Errors are those of accounts.Table.SetPassword.
+func (c *Control) SetPassword(ctx context.Context, who, name, password string, mustChange bool, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
+	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Why: why})
 }
 
 // ChoosePassword is SetPassword by the account's owner, in a session of a version of the
@@ -92,13 +100,17 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 	return c.changed(ctx, a)
 }
 
-// SetGroups puts an account into these groups and no others; its sessions go on. Errors
-// are those of accounts.Table.SetGroups.
-func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string) error {
+// SetGroups puts an account into these groups and no others; its sessions go on, and why
+// may be empty. Errors are those of accounts.Table.SetGroups.
+func (c *Control) SetGroups(ctx context.Context, who, name string, groups []string, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
 	if err := c.config.Accounts.SetGroups(ctx, name, groups); err != nil {
 		return err
 	}
-	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups, " ")})
+	return c.record(ctx, audit.Action{Who: who, What: "user-groups", Subject: c.nameOf(name), Detail: strings.Join(groups, " "), Why: why})
 }
 
 // Disable makes an account's password wrong, ends its sessions and forgets its
@@ -144,8 +156,12 @@ func (c *Control) changed(ctx context.Context, a audit.Action) error {
 	return errors.Join(c.end(ctx, a.Subject), c.record(ctx, a))
 }
 
-// end is changed without the record.
+// end is changed without the record. Where another program keeps the people's accounts, one
+// of authguard's own table is an administrator's.
 func (c *Control) end(ctx context.Context, name string) error {
+	if c.config.Elsewhere != "" {
+		return c.endApart(ctx, adminDirectory, name)
+	}
 	ctx = context.WithoutCancel(ctx)
 	_, ended := c.config.Sessions.DeleteAccount(ctx, name)
 	forgotten := c.forget(ctx, name, netip.Addr{})
@@ -218,9 +234,13 @@ func (c *Control) elsewhere() error {
 		"add the account there. Only administrators (--admin) can be added here", ErrAsked, c.config.Elsewhere)
 }
 
-// Import adds the accounts of a file, all or none, and tells how many. The error
-// is an *accounts.ImportError if lines are bad.
-func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest) (int, error) {
+// Import adds the accounts of a file, all or none, and tells how many; why may be empty. The
+// error is an *accounts.ImportError if lines are bad.
+func (c *Control) Import(ctx context.Context, who string, request accounts.ImportRequest, why string) (int, error) {
+	why, err := reason(why)
+	if err != nil {
+		return 0, err
+	}
 	if c.config.Elsewhere != "" {
 		return 0, c.elsewhere()
 	}
@@ -228,5 +248,5 @@ func (c *Control) Import(ctx context.Context, who string, request accounts.Impor
 	if err != nil {
 		return n, err
 	}
-	return n, c.record(ctx, audit.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n)})
+	return n, c.record(ctx, audit.Action{Who: who, What: "user-import", Detail: fmt.Sprintf("%d accounts", n), Why: why})
 }

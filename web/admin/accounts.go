@@ -55,13 +55,13 @@ func (s *Site) secret(c echo.Context, session *web.Session, f web.Form, name, pa
 }
 
 func (s *Site) addPersonForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "username", "email", "groups")
+	f, err := readForm(c, session, "username", "email", "groups", "reason")
 	if err != nil {
 		return err
 	}
 	made, err := s.of(c).AddPerson(c.Request().Context(), who(session), accounts.Addition{
 		Username: f["username"], Email: f["email"], Groups: strings.FieldsFunc(f["groups"], func(r rune) bool { return r == ',' || r == ' ' }),
-	})
+	}, f["reason"])
 	return s.secret(c, session, f, made.Username, made.Password, err)
 }
 

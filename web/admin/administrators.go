@@ -22,8 +22,8 @@ func (s *Site) administratorsRoutes(e *echo.Echo) {
 	e.POST("/administrators/disable", s.letIn(s.disableForm(true), "username", "reason"))
 	e.POST("/administrators/enable", s.letIn(s.disableForm(false), "username", "reason"))
 	e.POST("/administrators/remove", s.letIn(s.removeRoleForm, "username", "reason"))
-	e.POST("/administrators/sessions/end", s.form(s.endSessionsForm, "username", "id"))
-	names := []string{"name", "in", "for"}
+	e.POST("/administrators/sessions/end", s.form(s.endSessionsForm, "username", "id", "reason"))
+	names := []string{"name", "in", "for", "reason"}
 	for _, scope := range tokens.Scopes() {
 		names = append(names, "scope_"+string(scope))
 	}
@@ -113,9 +113,9 @@ func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) 
 // nothing but the session: it is what somebody does in a hurry.
 func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if id := f["id"]; id != "" {
-		return pages.Notice{Text: "A session has ended, of", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, "")
+		return pages.Notice{Text: "A session has ended, of", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, f["reason"])
 	}
-	_, err = s.Control.EndSessions(ctx, who, f["username"], "", "")
+	_, err = s.Control.EndSessions(ctx, who, f["username"], "", f["reason"])
 	return pages.Notice{Text: "All sessions have ended, of", Subject: f["username"]}, err
 }
 
@@ -139,7 +139,7 @@ func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n
 	if err != nil {
 		return n, secret, err
 	}
-	made, err := to.AddToken(c.Request().Context(), who(session), asked)
+	made, err := to.AddToken(c.Request().Context(), who(session), asked, f["reason"])
 	return n, pages.Secret{What: "The token", Name: made.Name, Text: made.Text, Hint: hint}, err
 }
 
@@ -156,13 +156,13 @@ func (s *Site) named(realm string) (*control.Control, error) {
 
 // revokeForm is POST /administrators/tokens/revoke, which is done in a hurry too.
 func (s *Site) revokeForm(c echo.Context, session *web.Session) error {
-	f, err := readForm(c, session, "name", "in")
+	f, err := readForm(c, session, "name", "in", "reason")
 	if err != nil {
 		return err
 	}
 	to, err := s.named(f["in"])
 	if err == nil {
-		err = to.RevokeToken(c.Request().Context(), who(session), f["name"])
+		err = to.RevokeToken(c.Request().Context(), who(session), f["name"], f["reason"])
 	}
 	return s.outcome(c, session, f, pages.Notice{Text: "Revoked:", Subject: f["name"]}, err)
 }

@@ -86,7 +86,7 @@ func fileFormat(c echo.Context) (string, error) {
 type attackQuestion struct {
 	Account string   `json:"account"`
 	What    []string `json:"what"`
-	Reason  string   `json:"reason"`
+	because
 }
 
 // resetAttack is POST /api/attacks/:id/reset.

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"authguard/internal/accounts"
+	"authguard/internal/control"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -24,7 +25,7 @@ type finish struct {
 	More     int                    `json:"more,omitempty"`
 }
 
-// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES with the
+// importUsers is POST /api/users/import?format=htpasswd|shadow|csv&size=BYTES&reason= with the
 // file as the body. The answer is 200 and lines of JSON: {"done","total"} while
 // it goes on, and a last one with "imported", "problems" or "error". All of the
 // file is imported or nothing.
@@ -37,11 +38,15 @@ func (a *API) importUsers(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	why := c.QueryParam("reason")
+	if len(why) > control.MaxReason { // before anything of the file is read
+		return nil, web.Invalid("shorten the reason to at most %d bytes", control.MaxReason)
+	}
 	write := startLines(c)
 	n, err := a.of(c).Import(c.Request().Context(), sender(c), accounts.ImportRequest{
 		File: http.MaxBytesReader(c.Response(), c.Request().Body, maxImport), Format: format, Size: size, Groupless: !may(c, tokens.Groups),
 		Progress: func(done, total int64) { write(map[string]int64{"done": done, "total": total}) },
-	})
+	}, why)
 	write(a.finished(c, n, err))
 	return nil, nil
 }

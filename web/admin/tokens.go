@@ -176,6 +176,7 @@ type tokenQuestion struct {
 	Name   string         `json:"name"`
 	Scopes []tokens.Scope `json:"scopes"`
 	For    string         `json:"for"`
+	because
 }
 
 // addToken is POST /api/tokens: a token of the realm, told this once. With scopes it is
@@ -190,14 +191,14 @@ func (a *API) addToken(c echo.Context, q tokenQuestion) (any, error) {
 		return nil, err
 	}
 	g, _ := c.Get(grantKey).(grant)
-	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life, Confined: len(q.Scopes) > 0 && c.QueryParam("realm") != ""})
+	made, err := a.of(c).AddToken(c.Request().Context(), sender(c), tokens.Asked{Name: q.Name, Maker: g.maker, Scopes: slices.Compact(slices.Sorted(slices.Values(q.Scopes))), For: life, Confined: len(q.Scopes) > 0 && c.QueryParam("realm") != ""}, q.Reason)
 	if err != nil {
 		return nil, err
 	}
 	return nil, c.JSON(http.StatusCreated, made)
 }
 
-// revokeToken is DELETE /api/tokens?name=.
+// revokeToken is DELETE /api/tokens?name=&reason=.
 func (a *API) revokeToken(c echo.Context) (any, error) {
-	return done, a.of(c).RevokeToken(c.Request().Context(), sender(c), c.QueryParam("name"))
+	return done, a.of(c).RevokeToken(c.Request().Context(), sender(c), c.QueryParam("name"), c.QueryParam("reason"))
 }

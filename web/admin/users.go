@@ -37,6 +37,7 @@ type addQuestion struct {
 	Password   string        `json:"password"`
 	Role       accounts.Role `json:"role"`
 	MustChange bool          `json:"must_change"`
+	because
 }
 
 // addUser is POST /api/users.
@@ -51,7 +52,9 @@ func (a *API) addUser(c echo.Context, q addQuestion) (any, error) {
 			return nil, err
 		}
 	}
-	account, err := a.of(c).AddUser(c.Request().Context(), sender(c), accounts.Addition(q))
+	account, err := a.of(c).AddUser(c.Request().Context(), sender(c), accounts.Addition{
+		Username: q.Username, Email: q.Email, Groups: q.Groups, Password: q.Password, Role: q.Role, MustChange: q.MustChange,
+	}, q.Reason)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +65,7 @@ type passwordQuestion struct {
 	Username   string `json:"username"`
 	Password   string `json:"password"`
 	MustChange bool   `json:"must_change"`
+	because
 }
 
 // setPassword is POST /api/users/passwd: the account's sessions end and its
@@ -70,12 +74,12 @@ func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
 		return nil, err
 	}
-	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange)
+	return done, a.of(c).SetPassword(c.Request().Context(), sender(c), q.Username, q.Password, q.MustChange, q.Reason)
 }
 
 type askPasswordQuestion struct {
 	Username string `json:"username"`
-	Reason   string `json:"reason"`
+	because
 }
 
 // askPassword is POST /api/users/ask-password: the account's owner is to choose another
@@ -90,6 +94,7 @@ func (a *API) askPassword(c echo.Context, q askPasswordQuestion) (any, error) {
 type groupsQuestion struct {
 	Username string   `json:"username"`
 	Groups   []string `json:"groups"`
+	because
 }
 
 // setGroups is POST /api/users/groups: the account is in these and no others.
@@ -97,13 +102,13 @@ func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
 	if err := cmp.Or(a.mayChange(c, q.Username), needs(c, tokens.Groups)); err != nil {
 		return nil, err
 	}
-	return done, a.of(c).SetGroups(c.Request().Context(), sender(c), q.Username, q.Groups)
+	return done, a.of(c).SetGroups(c.Request().Context(), sender(c), q.Username, q.Groups, q.Reason)
 }
 
 type disableQuestion struct {
 	Username string `json:"username"`
 	Enable   bool   `json:"enable"`
-	Reason   string `json:"reason"`
+	because
 }
 
 // disableUser is POST /api/users/disable; with enable it undoes that.

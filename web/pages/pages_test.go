@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -241,4 +242,19 @@ func TestThePageIsMarkedInTheNavigationAndKeptForAnotherRealm(t *testing.T) {
 	if other := around("/lists").Of("blog"); other != "/lists?realm=blog" {
 		t.Errorf("the page of another realm is %s", other)
 	}
+}
+
+// Ensure that whoever changes accounts, administrators, tokens, attacks or the policy on a
+// page can say why.
+func TestEveryFormThatChangesSomethingAsksWhy(t *testing.T) {
+	t.Parallel()
+	asks := regexp.MustCompile(`^/(accounts/(add|password)|administrators|attacks|policy)`)
+	eachPage(t, func(t *testing.T, doc *html.Node) {
+		for _, form := range elements(doc, "form") {
+			action := attr(form, "action")
+			if attr(form, "method") == "post" && asks.MatchString(action) && len(named(form, "reason"))+len(named(form, "note")) == 0 {
+				t.Errorf("the form of %s does not ask why", action)
+			}
+		}
+	})
 }
