@@ -12,6 +12,7 @@ import (
 
 	"authguard/bench/doors"
 	"authguard/bench/proxy"
+	"authguard/bench/replay"
 	"authguard/bench/shared"
 	"authguard/bench/wrk"
 )
@@ -49,16 +50,23 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == shared.NodeCommand {
 		end(shared.NodeMain(context.Background(), os.Args[2:], os.Stdin, os.Stdout))
 	}
+	if len(os.Args) == 3 && os.Args[1] == replay.LinesCommand {
+		end(replay.LinesMain(os.Args[2]))
+	}
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
 	attempts := flag.Bool("attempts", true, "measure attempts")
 	doors := flag.Bool("login", true, "measure the login door, the decision API and the reverse proxy, with wrk and nginx")
 	onlyProxy := flag.Bool("proxy", false, "measure nothing but the reverse proxy")
 	onlyAPI := flag.Bool("api", false, "measure nothing but the decision API")
 	onlyRedis := flag.Bool("redis", false, "measure nothing but counting in Redis")
+	onlyReplay := flag.Int64("replay", 0, "measure nothing but authguard replay, on three logs of so many `bytes`, one after the other")
 	flag.Parse()
 	p := whole
 	if *less {
 		p = short
+	}
+	if *onlyReplay > 0 {
+		end(measureReplay(*onlyReplay))
 	}
 	if *onlyAPI {
 		end(measureAPI(p))
@@ -98,6 +106,14 @@ func measureShared(p plan) error {
 		return err
 	}
 	return printShared(os.Stdout, &results)
+}
+
+func measureReplay(bytes int64) error {
+	rows, err := replay.Run(context.Background(), os.TempDir(), bytes, say)
+	if err != nil {
+		return err
+	}
+	return printReplay(os.Stdout, rows)
 }
 
 func measureDoors(p plan) error {

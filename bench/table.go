@@ -9,6 +9,7 @@ import (
 
 	"authguard/bench/doors"
 	"authguard/bench/proxy"
+	"authguard/bench/replay"
 	"authguard/bench/shared"
 )
 
@@ -70,6 +71,26 @@ func printAPI(to io.Writer, results []doors.Result) error {
 	for _, r := range results {
 		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part),
 			fmt.Sprintf("%.1f", r.Ours.CPU), fmt.Sprintf("%.1f", r.Bare.CPU), fmt.Sprintf("%.2f", r.Bare.CPU/r.Ours.CPU))
+	}
+	return t.flush()
+}
+
+// printReplay writes how fast logs are replayed, by the processor time of one core.
+func printReplay(to io.Writer, rows []replay.Row) error {
+	fmt.Fprintln(to)
+	t := newRows(to)
+	t.row("a second of a core", "MB", "lines", "attempts", "lines read", "lines replayed", "attempts replayed", "lines, GoAccess", "peak MiB, replay", "GoAccess")
+	t.row("---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	for _, r := range rows {
+		rate := func(n int64, c replay.Cost) string {
+			if c.Processor == 0 {
+				return "–"
+			}
+			return thousands(int(float64(n) / c.Processor.Seconds()))
+		}
+		peak := func(c replay.Cost) string { return fmt.Sprint(c.Peak >> 20) }
+		t.row(r.Name, thousands(int(r.Bytes/1e6)), thousands(int(r.Lines)), thousands(int(r.Attempts)), rate(r.Lines, r.Floor),
+			rate(r.Lines, r.Replay), rate(r.Attempts, r.Replay), rate(r.Lines, r.GoAccess), peak(r.Replay), peak(r.GoAccess))
 	}
 	return t.flush()
 }

@@ -109,9 +109,9 @@ func (g *Guard) arrived(t *Ticket, now time.Time) {
 	if became && g.config.Crowded != nil {
 		g.config.Crowded(t.from, accounts)
 	}
-	softened := g.peers.most(t, now)
+	g.peers.note(t, now)
 	if accounts >= peerAccounts && g.peers.suspects(t.from) {
-		g.notice(t, softened, now)
+		g.notice(t, g.peers.most(t, now), now)
 	}
 }
 
@@ -149,16 +149,18 @@ func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, f
 // nobody's own all the same.
 const mostForgotten = 100
 
-// most notes a success, and reports whether its address carries most accounts'
-// recent ones.
-func (p *peers) most(t *Ticket, now time.Time) bool {
+// note keeps a success among the newest.
+func (p *peers) note(t *Ticket, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.recent[p.next%proxyRecent] = success{t.account, t.address, now}
 	p.next++
-	if !p.suspects(t.from) {
-		return false
-	}
+}
+
+// most reports whether an address carries most accounts' newest successes.
+func (p *peers) most(t *Ticket, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	through, around := map[digest]bool{}, map[digest]bool{}
 	for _, s := range p.recent[:min(p.next, proxyRecent)] {
 		if now.Sub(s.at) > proxyWithin {

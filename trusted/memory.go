@@ -29,7 +29,7 @@ type Memory struct {
 	limits Limits
 
 	mu       sync.RWMutex
-	accounts *simplelru.LRU[Key, *Record] // last changed last
+	accounts *simplelru.LRU[Key, Record] // last changed last
 	floor    int64                        // the latest reset of the records that were dropped
 }
 
@@ -46,7 +46,7 @@ func NewMemory(config MemoryConfig) (*Memory, error) {
 	}
 	m := &Memory{limits: config.Limits.WithDefaults()}
 	var err error
-	m.accounts, err = simplelru.NewLRU(cmp.Or(config.Accounts, DefaultAccounts), func(_ Key, dropped *Record) {
+	m.accounts, err = simplelru.NewLRU(cmp.Or(config.Accounts, DefaultAccounts), func(_ Key, dropped Record) {
 		m.floor = max(m.floor, dropped.Floor())
 	})
 	return m, err
@@ -118,9 +118,9 @@ func (m *Memory) change(account Key, apply func(*Record)) error {
 	defer m.mu.Unlock()
 	of, ok := m.accounts.Peek(account)
 	if !ok {
-		of = &Record{Reset: m.floor}
+		of.Reset = m.floor
 	}
-	apply(of)
+	apply(&of)
 	m.accounts.Add(account, of)
 	return nil
 }

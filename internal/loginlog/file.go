@@ -3,7 +3,6 @@ package loginlog
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"container/heap"
 	"errors"
@@ -178,8 +177,11 @@ func (f *file) readRow() error {
 	if f.ended = !ok; !ok || err != nil {
 		return err
 	}
-	r := cmp.Or(f.spare, new(row))
-	*r, f.spare = row{}, r
+	if f.spare == nil {
+		f.spare = new(row)
+	}
+	r := f.spare
+	*r = row{}
 	err = errTooLong
 	if !tooLong {
 		err = f.parse.parse(line, r)

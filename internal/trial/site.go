@@ -58,10 +58,6 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: setup.Policy.Places, Accounts: knownAccounts})
-	if err != nil {
-		return nil, err
-	}
 	s.mode, err = captchamode.NewMode(setup.Mode, clock, func(w captchamode.Switch) { s.switches = append(s.switches, w) })
 	if err != nil {
 		return nil, err
@@ -76,7 +72,7 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := guard.NewLocal(s.counters, places)
+	store := guard.NewLocal(s.counters, newPlaces(setup.Policy.Places, knownAccounts))
 	store.Sprays = failures.NewSprays(func(failures.Spray) {})
 	s.guard, err = guard.New(guard.Config{
 		Policy: setup.Policy, Secret: secret, Store: store, Cookies: cookies, Mode: s.mode, Challenges: desk,

@@ -28,6 +28,7 @@ type run struct {
 	guessed [2]*tops.Top[int64] // wrong passwords looked at, by account and by address
 	series  series
 	devices *lru.Cache[string, string] // the cookie that each has
+	pair    []byte                     // to write one into
 }
 
 // mendWithin is how soon somebody logs in whose wrong passwords were their own: it
@@ -140,7 +141,7 @@ func (r *run) attempt(a retry) error {
 	if answer.Device != "" {
 		r.devices.Add(a.Device, answer.Device)
 	}
-	key := pairOf(cmp.Or(answer.Account, account), a.Address)
+	key := r.pairOf(cmp.Or(answer.Account, account), a.Address)
 	if right {
 		r.login(&a, &answer, key)
 	} else {
@@ -311,11 +312,12 @@ func (r *run) mended(key uint64, at time.Time) (t trouble) {
 // turn forgets what is older than a day.
 func (r *run) turn(at time.Time) {
 	for at.Sub(r.turned) >= mendWithin {
-		r.open[0], r.open[1] = map[uint64]trouble{}, r.open[0]
+		clear(r.open[1]) // whose room is used again
+		r.open[0], r.open[1] = r.open[1], r.open[0]
 		r.turned = r.turned.Add(mendWithin)
 		if at.Sub(r.turned) >= 2*mendWithin {
 			r.turned = at.Truncate(time.Second)
-			r.open[1] = map[uint64]trouble{}
+			clear(r.open[1])
 		}
 	}
 }
@@ -335,9 +337,10 @@ func (r *run) note() {
 }
 
 // pairOf stands for an account from an address; of IPv6 from its /64.
-func pairOf(account string, address netip.Addr) uint64 {
+func (r *run) pairOf(account string, address netip.Addr) uint64 {
 	one := guard.OneAddress(address).Addr().As16()
-	return siphash.Hash(3, 4, append(one[:], account...))
+	r.pair = append(append(r.pair[:0], one[:]...), account...)
+	return siphash.Hash(3, 4, r.pair)
 }
 
 // retries are in the order in which they are due.

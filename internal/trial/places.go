@@ -1,0 +1,99 @@
+package trial
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"authguard/trusted"
+)
+
+// places are known places, by the rules of trusted.Record. Keeping accounts in the order
+// of their last change, as trusted.Memory does, has a login wait for memory nine times;
+// here it is three, which is a sixth of all that an attempt takes.
+type places struct {
+	limits trusted.Limits
+	mu     sync.Mutex
+	most   int                            // accounts in either
+	recent map[trusted.Key]trusted.Record // changed since the others were put aside
+	before map[trusted.Key]trusted.Record // which is forgotten when recent is full
+	floor  int64                          // the latest reset of what was forgotten
+}
+
+var _ trusted.Store = (*places)(nil)
+
+// newPlaces remembers at least half as many accounts.
+func newPlaces(limits trusted.Limits, most int) *places {
+	return &places{
+		limits: limits.WithDefaults(), most: max(1, most/2), recent: map[trusted.Key]trusted.Record{}, before: map[trusted.Key]trusted.Record{},
+	}
+}
+
+func (p *places) of(account trusted.Key) trusted.Record {
+	if r, ok := p.recent[account]; ok {
+		return r
+	}
+	if r, ok := p.before[account]; ok {
+		return r
+	}
+	return trusted.Record{Reset: p.floor}
+}
+
+// Status implements trusted.Store.
+func (p *places) Status(_ context.Context, account, place trusted.Key, now time.Time) (trusted.Status, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.of(account)
+	return r.Status(place, now, p.limits), nil
+}
+
+// Remember implements trusted.Store.
+func (p *places) Remember(_ context.Context, account, place trusted.Key, now time.Time) error {
+	return p.change(account, place, func(r *trusted.Record) { r.Remember(place, now, p.limits) })
+}
+
+// Spend implements trusted.Store.
+func (p *places) Spend(_ context.Context, account, place trusted.Key, now time.Time) error {
+	return p.change(account, place, func(r *trusted.Record) { r.Spend(place, now, p.limits) })
+}
+
+// Forget implements trusted.Store.
+func (p *places) Forget(_ context.Context, account, place trusted.Key, now time.Time) error {
+	return p.change(account, account, func(r *trusted.Record) { r.Forget(place, now) })
+}
+
+// ResetAt implements trusted.Store.
+func (p *places) ResetAt(_ context.Context, account trusted.Key) (time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.of(account); r.Reset != 0 {
+		return time.UnixMilli(r.Reset), nil
+	}
+	return time.Time{}, nil
+}
+
+func (p *places) change(account, place trusted.Key, apply func(*trusted.Record)) error {
+	if account == (trusted.Key{}) || place == (trusted.Key{}) {
+		return trusted.ErrNoKey
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.of(account)
+	apply(&r)
+	p.recent[account] = r
+	if len(p.recent) >= p.most {
+		p.turn()
+	}
+	return nil
+}
+
+// turn forgets the accounts that have not changed for longest.
+func (p *places) turn() {
+	for account, r := range p.before {
+		if _, ok := p.recent[account]; !ok {
+			p.floor = max(p.floor, r.Floor())
+		}
+	}
+	clear(p.before)
+	p.recent, p.before = p.before, p.recent
+}
