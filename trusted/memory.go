@@ -30,7 +30,7 @@ type Memory struct {
 
 	mu       sync.RWMutex
 	accounts *simplelru.LRU[Key, Record] // last changed last
-	floor    int64                        // the latest reset of the records that were dropped
+	floor    int64                       // the latest reset of the records that were dropped
 }
 
 var _ Store = (*Memory)(nil)
