@@ -87,3 +87,15 @@ func TestTheLogTakesNoMoreRoomThanItMay(t *testing.T) {
 		})
 	}
 }
+
+// Ensure that fewer rows are kept the nearer PostgreSQL's files come to their bound, which
+// they creep up to and never go back from.
+func TestRowsGoBeforeTheFilesReachTheBound(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 30
+	for part, want := range map[float64]float64{0: 1, 0.9: 1, full: 1, 0.975: 1.125, 1: 1.5, 1.5: 3} {
+		if got := corrected(int64(part*size), size); got < want-0.001 || got > want+0.001 {
+			t.Errorf("%v of the bound: rows are taken for %v times as much, want %v", part, got, want)
+		}
+	}
+}
