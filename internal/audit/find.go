@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"authguard/internal/database"
 	"authguard/internal/events"
 	"authguard/internal/sqltx"
 )
@@ -157,8 +158,9 @@ func compiled(all ...condition) (text string, args []any) {
 
 // A source is where rows that match can be read in the order of their IDs.
 type source struct {
-	index []condition // what an index answers
-	ids   []int64     // in its place: the rows themselves, newest first
+	index  []condition // what an index answers
+	merged bool        // an index that begins with the part, for all of them
+	ids    []int64     // in its place: the rows themselves, newest first
 }
 
 // sources are those that have all the rows which match, each row once.
@@ -196,7 +198,10 @@ func (l *Log) sources(ctx context.Context, f Filter) (all []source, err error) {
 	for _, p := range parts {
 		all = append(all, source{index: []condition{is("part = ?", p)}})
 	}
-	if parts == nil {
+	switch {
+	case parts == nil && database.IsPostgres(l.db):
+		all = []source{{index: []condition{is("part IN (0, 1, 2, 3, 4)")}, merged: true}}
+	case parts == nil:
 		all = []source{{index: []condition{is("1 = 1")}}}
 	}
 	return all, nil
@@ -358,13 +363,15 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 	}
 	rest := f.rest()
 	for {
-		floor := int64(0)
-		if len(rest) > 0 {
-			if floor, err = l.floor(ctx, append(slices.Clone(s.index), is("id >= ?", from), is("id < ?", before))); err != nil {
+		floor, most, window := int64(0), f.Limit-len(found), l.window
+		if len(rest) == 0 {
+			window = most
+		}
+		if len(rest) > 0 || s.merged {
+			if floor, err = l.floor(ctx, s, window, is("id >= ?", from), is("id < ?", before)); err != nil {
 				return nil, 0, err
 			}
 		}
-		most := f.Limit - len(found)
 		got, err := l.some(ctx, most, append(append(slices.Clone(s.index), is("id >= ?", max(from, floor)), is("id < ?", before)), rest...)...)
 		if err != nil {
 			return nil, 0, err
@@ -382,7 +389,7 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 		case floor == 0:
 			return found, 0, nil
 		default:
-			before, *left = floor, *left-l.window
+			before, *left = floor, *left-window
 		}
 		if *left <= 0 {
 			return found, before, nil
@@ -391,9 +398,18 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 }
 
 // floor is the ID of the row that ends a window; 0 if there are fewer rows.
-func (l *Log) floor(ctx context.Context, index []condition) (id int64, err error) {
-	where, args := compiled(index...)
-	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM audit WHERE %s ORDER BY id DESC LIMIT 1 OFFSET %d", where, l.window-1), args...).Scan(&id)
+func (l *Log) floor(ctx context.Context, s source, window int, span ...condition) (id int64, err error) {
+	where, args := compiled(append(slices.Clone(s.index), span...)...)
+	from := "audit WHERE " + where
+	if s.merged { // no index has the newest of all parts: the newest of each do
+		newest := make([]string, parts)
+		where, args = compiled(span...)
+		for i := range newest {
+			newest[i] = fmt.Sprintf("(SELECT id FROM audit WHERE part = %d AND %s ORDER BY id DESC LIMIT %d)", i, where, window)
+		}
+		from = "(" + strings.Join(newest, " UNION ALL ") + ") AS newest"
+	}
+	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM %s ORDER BY id DESC LIMIT 1 OFFSET %d", from, window-1), args...).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -414,7 +430,7 @@ func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int
 		for i, id := range part {
 			values[i] = id
 		}
-		in := is("id IN (?"+strings.Repeat(", ?", len(part)-1)+")", values...)
+		in := is("part IN (0, 1, 2, 3, 4) AND id IN (?"+strings.Repeat(", ?", len(part)-1)+")", values...)
 		got, err := l.some(ctx, len(part), append([]condition{in}, f.rest()...)...)
 		if err != nil {
 			return nil, 0, err

@@ -150,7 +150,7 @@ func (l *Log) keepNewest(ctx context.Context, part int, keep int64) (int64, erro
 func (l *Log) deleteUpTo(ctx context.Context, part int, last int64) (total int64, err error) {
 	for {
 		began := time.Now()
-		n, err := sqltx.Exec(ctx, l.db, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE part = $1 AND id <= $2 ORDER BY id LIMIT $3)", part, last, deletedAtOnce)
+		n, err := sqltx.Exec(ctx, l.db, "DELETE FROM audit WHERE part = $1 AND id IN (SELECT id FROM audit WHERE part = $1 AND id <= $2 ORDER BY id LIMIT $3)", part, last, deletedAtOnce)
 		if total += max(n, 0); err != nil || n == 0 {
 			return total, err
 		}
@@ -208,14 +208,13 @@ func (l *Log) eachOfPostgres(ctx context.Context, bytes, _, size int64) (each fl
 		return 0, err
 	}
 	const id, lengths = 8, 2
-	each = (row+rowPointer+aligned)/inOrder + (2*(indexEntry+id)+id)/inOrder // and of the indexes of id, and of part and id
+	each = (row+rowPointer+aligned)/inOrder + (indexEntry+id+aligned+lengths)/inOrder // and of the index of part and id
 	return corrected(bytes, size) * unvacuumed * (each + (account+address+2*(lengths+aligned+id+indexEntry))/anyOrder), nil
 }
 
 // corrected is by how much rows take more than it is told from them, if the files have
-// grown beyond what they were to have. In a month of a botnet they grew by 10 MiB a day
-// at a number of rows that did not change: pages of an index that are only emptied in
-// part are never merged. Fewer rows leave more of its pages empty, which are used again.
+// grown beyond what they were to have: PostgreSQL merges no pages, so those of an index
+// whose keys come and go in any order get emptier for weeks.
 func corrected(bytes, size int64) float64 {
 	beyond := (float64(bytes)/float64(size) - full) / (1 - full)
 	beyond = min(max(beyond, 0), 2)
