@@ -15,6 +15,10 @@ type Plot struct {
 	Text     string        // what it shows, for who does not see it
 	Areas    []Area
 	Mode     []Bar
+	// Pressure and Threshold are CAPTCHA mode's, up to Most a minute: an area and a line of
+	// an SVG of 960 by 100; empty if there was none.
+	Pressure, Threshold string
+	Most                string
 }
 
 // An Area is one count over time, as a path of an SVG of 960 by 200.
@@ -27,9 +31,25 @@ type Bar struct{ X, Width string }
 type Column struct {
 	Guesses, Checked, Logins, Met int64
 	Mode                          bool
+	Nearest
 }
 
-const plotWidth, plotHeight = 960.0, 200.0
+// Nearest is the minute in which the pressure came nearest to CAPTCHA mode's threshold.
+// The zero Nearest is none.
+type Nearest struct {
+	Pressure  int     `json:"pressure,omitempty"`
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// Or is the nearer one of two.
+func (n Nearest) Or(other Nearest) Nearest {
+	if n.Threshold == 0 || other.Threshold > 0 && float64(other.Pressure)*n.Threshold > float64(n.Pressure)*other.Threshold {
+		return other
+	}
+	return n
+}
+
+const plotWidth, plotHeight, pressureHeight = 960.0, 200.0, 100.0
 
 // NewPlot lays columns out that begin at a time and are each so long.
 func NewPlot(from time.Time, each time.Duration, columns []Column, text string) (p Plot) {
@@ -51,6 +71,7 @@ func NewPlot(from time.Time, each time.Duration, columns []Column, text string) 
 	} {
 		p.Areas = append(p.Areas, Area{a.class, a.name, path(columns, p.High, a.of)})
 	}
+	p.drawPressure(columns)
 	wide := plotWidth / float64(len(columns))
 	for i := 0; i < len(columns); i++ {
 		first := i
@@ -62,6 +83,39 @@ func NewPlot(from time.Time, each time.Duration, columns []Column, text string) 
 		}
 	}
 	return p
+}
+
+// drawPressure lays out how near the pressure came to the threshold.
+func (p *Plot) drawPressure(columns []Column) {
+	high := 0.
+	for _, c := range columns {
+		high = max(high, 1.1*c.Threshold, float64(c.Pressure))
+	}
+	if high == 0 {
+		return
+	}
+	var area, line strings.Builder
+	wide, y := plotWidth/float64(len(columns)), func(v float64) string { return coord(pressureHeight - v/high*pressureHeight) }
+	area.WriteString("M0 " + coord(pressureHeight))
+	pen, last := "M", 0.
+	for i, c := range columns {
+		x := coord(float64(i) * wide)
+		fmt.Fprintf(&area, "H%sV%s", x, y(float64(c.Pressure)))
+		switch {
+		case c.Threshold == 0: // nobody looked
+			pen = "M"
+		case pen == "M":
+			line.WriteString("M" + x + " " + y(c.Threshold))
+			pen = "H"
+		case c.Threshold != last:
+			line.WriteString("H" + x + "V" + y(c.Threshold))
+		}
+		if last = c.Threshold; last > 0 && (i+1 == len(columns) || columns[i+1].Threshold == 0) {
+			line.WriteString("H" + coord(float64(i+1)*wide))
+		}
+	}
+	area.WriteString("H" + coord(plotWidth) + "V" + coord(pressureHeight) + "Z")
+	p.Pressure, p.Threshold, p.Most = area.String(), line.String(), Comma(int64(high+.5))
 }
 
 // Highest says what the highest column is.

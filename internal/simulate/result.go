@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"authguard/internal/report"
+)
 
 // A Report is one scenario under several defences.
 type Report struct {
@@ -51,6 +55,8 @@ type Hour struct {
 	Logins  int       `json:"logins"`
 	Met     int       `json:"met"` // of the logins
 	Mode    bool      `json:"mode"`
+	// Nearest is how near the pressure came to CAPTCHA mode's threshold; of authguard alone.
+	report.Nearest
 }
 
 // at is the hour of a time, which is not before the newest.
@@ -83,9 +89,9 @@ func (h *Hour) login(met bool) {
 }
 
 // minute ends a minute.
-func (r *Result) minute(end time.Time, on bool) {
+func (r *Result) minute(end time.Time, on bool, pressure report.Nearest) {
 	h := r.at(end.Add(-time.Nanosecond))
-	if on {
+	if h.Nearest = h.Nearest.Or(pressure); on {
 		h.Mode = true
 		r.ModeOn += time.Minute
 	}

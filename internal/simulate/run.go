@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"authguard/internal/report"
 	"authguard/internal/trial"
 )
 
@@ -221,8 +222,11 @@ func (r *run) until(end time.Time) error {
 	}
 	r.now = end
 	r.advance(end)
-	on := r.mode()
-	r.result.minute(end, on)
+	var pressure report.Nearest
+	if watched, ok := r.defence.(interface{ Pressure() report.Nearest }); ok {
+		pressure = watched.Pressure()
+	}
+	r.result.minute(end, r.mode(), pressure)
 	return nil
 }
 

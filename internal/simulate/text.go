@@ -87,7 +87,7 @@ func (s *Scenario) notes() []string {
 func (r *Result) plot() report.Plot {
 	var columns []report.Column
 	for _, h := range r.Series {
-		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins), Met: int64(h.Met), Mode: h.Mode})
+		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins), Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
 	}
 	return report.NewPlot(start(), time.Hour, columns, fmt.Sprintf("%s of %s guesses were looked at, and %s were let in; %s of %s logins met something.",
 		report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)), report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))

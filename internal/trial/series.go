@@ -1,6 +1,10 @@
 package trial
 
-import "time"
+import (
+	"time"
+
+	"authguard/internal/report"
+)
 
 // A Bucket is one column of a plot.
 type Bucket struct {
@@ -10,6 +14,8 @@ type Bucket struct {
 	Logins   int64     `json:"logins"`
 	Hindered int64     `json:"hindered"` // of the logins
 	Mode     bool      `json:"mode"`     // CAPTCHA mode was on in a part of it
+	// Nearest is how near the pressure came to CAPTCHA mode's threshold.
+	report.Nearest
 }
 
 // A series is buckets of one width, which doubles when there are too many.
@@ -48,6 +54,7 @@ func (s *series) halve() {
 		to := &s.list[i/2]
 		to.Guesses, to.Checked = to.Guesses+b.Guesses, to.Checked+b.Checked
 		to.Logins, to.Hindered, to.Mode = to.Logins+b.Logins, to.Hindered+b.Hindered, to.Mode || b.Mode
+		to.Nearest = to.Nearest.Or(b.Nearest)
 	}
 	s.list = s.list[:(len(s.list)+1)/2]
 }
@@ -69,6 +76,12 @@ func (s *series) login(at time.Time, hindered bool) {
 func (s *series) level(at time.Time, on bool) {
 	b := s.at(at)
 	b.Mode, s.on = b.Mode || on, on
+}
+
+// pressure notes how near it is. A moment before the newest bucket counts in that.
+func (s *series) pressure(at time.Time, now report.Nearest) {
+	b := s.at(at)
+	b.Nearest = b.Nearest.Or(now)
 }
 
 func (s *series) all() []Bucket { return s.list }

@@ -15,6 +15,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/failures"
 	"authguard/guard"
+	"authguard/internal/report"
 	"authguard/trusted"
 )
 
@@ -107,6 +108,12 @@ func (s *Site) Advance(to time.Time) {
 
 // ModeOn reports whether CAPTCHA mode is on.
 func (s *Site) ModeOn() bool { return s.mode.On() }
+
+// Pressure is how near the pressure is to CAPTCHA mode's threshold.
+func (s *Site) Pressure() report.Nearest {
+	state := s.mode.State()
+	return report.Nearest{Pressure: state.Pressure.Total(), Threshold: state.Threshold}
+}
 
 // Fingerprint recognises a password that is offered again.
 func (s *Site) Fingerprint(password string) uint64 { return s.guard.Fingerprint(password) }

@@ -121,6 +121,9 @@ func (r *run) until(at time.Time) error {
 
 func (r *run) attempt(a retry) error {
 	if a.At.After(r.now) {
+		if minute := r.now.Unix() / 60; minute != a.At.Unix()/60 {
+			r.series.pressure(r.now, r.Pressure())
+		}
 		r.Advance(a.At)
 		r.note()
 	}

@@ -123,7 +123,7 @@ func (r *Result) section() report.Section {
 func (r *Result) plot() report.Plot {
 	var columns []report.Column
 	for _, b := range r.Series {
-		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered, Mode: b.Mode})
+		columns = append(columns, report.Column{Guesses: b.Guesses, Checked: b.Checked, Logins: b.Logins, Met: b.Hindered, Mode: b.Mode, Nearest: b.Nearest})
 	}
 	if len(columns) == 0 {
 		return report.Plot{}
