@@ -91,7 +91,7 @@ func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int)
 	}
 	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d turned away for overload\n", failures, unsolved, shed)
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, strangers slowed above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
-	fmt.Fprintf(w, "normal here\t%.1f accounts log in a minute\n", m.Normal)
+	fmt.Fprintf(w, "normal here\t%.1f accounts log in a minute; at this hour the threshold goes by %.1f\n", m.Normal, m.Usual)
 	if m.Steady {
 		fmt.Fprintf(w, "steady\tfor half a day there has been pressure just below the threshold: somebody may be guessing slowly\n")
 	}

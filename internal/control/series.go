@@ -14,6 +14,7 @@ import (
 type Counts struct {
 	Attempts int `json:"attempts"` // that were decided and, where a password was looked at, settled
 	Failures int `json:"failures"` // wrong passwords
+	Logins   int `json:"logins"`   // that succeeded
 	Shown    int `json:"challenges_shown"`
 	Solved   int `json:"challenges_solved"`
 	Refused  int `json:"refused"` // also told to wait
@@ -26,6 +27,8 @@ func countsOf(e *guard.Event, ending events.Ending) Counts {
 	switch ending {
 	case events.Failed:
 		c.Failures = 1
+	case events.Succeeded:
+		c.Logins = 1
 	case events.Challenged:
 		c.Shown = 1
 	case events.Refused, events.Waited, events.Pretended:
@@ -44,6 +47,7 @@ func countsOf(e *guard.Event, ending events.Ending) Counts {
 func (c *Counts) Add(one Counts) {
 	c.Attempts += one.Attempts
 	c.Failures += one.Failures
+	c.Logins += one.Logins
 	c.Shown += one.Shown
 	c.Solved += one.Solved
 	c.Refused += one.Refused
@@ -62,6 +66,9 @@ type Series struct {
 	Each     time.Duration        `json:"-"`
 	Points   []Point              `json:"points"`
 	Pressure []captchamode.Minute `json:"pressure"`
+	// Week is the threshold at each hour of the week, from Monday at midnight UTC on; empty
+	// before an hour was seen.
+	Week []captchamode.Expected `json:"week"`
 }
 
 // A Span is how far back a Series goes.
@@ -76,16 +83,16 @@ const (
 // Series is what came in a span. ErrAsked for a span that is none.
 func (c *Control) Series(span Span) (Series, error) {
 	now, tops := c.config.Now(), c.config.Tops
-	minutes := slices.Clone(c.config.Mode.Minutes())
+	minutes, week := slices.Clone(c.config.Mode.Minutes()), c.config.Mode.Week()
 	tops.mu.Lock()
 	defer tops.mu.Unlock()
 	of := tops.in(c.config.Realm)
 	of.note(minutes)
 	switch span {
 	case LastHour:
-		return Series{time.Second, points(&of.seconds, now), minutes}, nil
+		return Series{time.Second, points(&of.seconds, now), minutes, week}, nil
 	case LastDay:
-		return Series{time.Minute, points(&of.minutes, now), of.day(now)}, nil
+		return Series{time.Minute, points(&of.minutes, now), of.day(now), week}, nil
 	}
 	return Series{}, fmt.Errorf("%w: span: say hour or day, not %.20q", ErrAsked, string(span))
 }

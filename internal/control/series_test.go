@@ -41,7 +41,7 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 			}
 			return all, s.Points[len(s.Points)-1], len(s.Points)
 		}
-		here := control.Counts{Attempts: 6, Failures: 2, Shown: 1, Solved: 1, Refused: 2, Known: 1}
+		here := control.Counts{Attempts: 6, Failures: 2, Logins: 1, Shown: 1, Solved: 1, Refused: 2, Known: 1}
 		all, last, n := sum(control.LastHour)
 		if n != 3600 || last.Counts != here || !last.Start.Equal(now) || all.Shown != 2 {
 			t.Errorf("hour: %d points, last %+v, in all %+v", n, last, all)

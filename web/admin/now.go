@@ -28,12 +28,13 @@ func (a *API) series(c echo.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure)}
+	answer := seriesAnswer{Span: span, EverySeconds: int(all.Each / time.Second), Pressure: listed(all.Pressure), Week: listed(all.Week)}
 	for i, p := range all.Points {
 		if i == 0 {
 			answer.Start = p.Start
 		}
 		answer.Attempts, answer.Failures = append(answer.Attempts, p.Attempts), append(answer.Failures, p.Failures)
+		answer.Logins = append(answer.Logins, p.Logins)
 		answer.Shown, answer.Solved = append(answer.Shown, p.Shown), append(answer.Solved, p.Solved)
 		answer.Refused, answer.Known = append(answer.Refused, p.Refused), append(answer.Known, p.Known)
 	}
@@ -41,16 +42,18 @@ func (a *API) series(c echo.Context) (any, error) {
 }
 
 type seriesAnswer struct {
-	Span         control.Span         `json:"span"`
-	Start        time.Time            `json:"start"`
-	EverySeconds int                  `json:"every_seconds"`
-	Attempts     []int                `json:"attempts"`
-	Failures     []int                `json:"failures"`
-	Shown        []int                `json:"challenges_shown"`
-	Solved       []int                `json:"challenges_solved"`
-	Refused      []int                `json:"refused"`
-	Known        []int                `json:"known"`
-	Pressure     []captchamode.Minute `json:"pressure"` // of the whole site
+	Span         control.Span           `json:"span"`
+	Start        time.Time              `json:"start"`
+	EverySeconds int                    `json:"every_seconds"`
+	Attempts     []int                  `json:"attempts"`
+	Failures     []int                  `json:"failures"`
+	Logins       []int                  `json:"logins"`
+	Shown        []int                  `json:"challenges_shown"`
+	Solved       []int                  `json:"challenges_solved"`
+	Refused      []int                  `json:"refused"`
+	Known        []int                  `json:"known"`
+	Pressure     []captchamode.Minute   `json:"pressure"` // of the whole site
+	Week         []captchamode.Expected `json:"week"`     // from Monday at midnight UTC on
 }
 
 // nowPage is GET /?span=hour|day.

@@ -218,8 +218,8 @@ func attacked() NowView {
 	forced := captchamode.Force{Word: captchamode.ForcedOn, Who: hostile, Why: hostile, Until: noon.Add(time.Hour)}
 	return NowView{
 		Admin: around("/"), Span: control.LastDay, Series: control.Series{Each: time.Minute, Pressure: hour(40), Points: []control.Point{
-			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
-		}},
+			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
+		}, Week: office()},
 		Overview: control.Overview{
 			Now: noon, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2}, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},

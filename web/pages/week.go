@@ -1,0 +1,114 @@
+package pages
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"authguard/captchamode"
+)
+
+// Week is CAPTCHA mode's threshold at each hour of this week, by the clock of the reader.
+type Week struct {
+	Canvas     canvas
+	Desc, Zone string
+	Bars       []Bar
+	Lines      []Line
+	Days       []Tick
+	Now        string
+}
+
+// weekHours are how many hours a week has.
+const weekHours = 7 * 24
+
+// NewWeek lays the hours out, of which the first is Monday's at midnight UTC, in one of the
+// shapes of newCanvas.
+func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
+	high := 0.
+	for _, h := range hours {
+		high = max(high, finite(h.Threshold), finite(h.Pressure))
+	}
+	c := newCanvas(id, now, "", high)
+	c.Top, c.Bottom, c.Height, c.each = 12, 132, 158, time.Hour
+	year, month, day := now.Date()
+	c.from = time.Date(year, month, day-(int(now.Weekday())+6)%7, 0, 0, 0, 0, now.Location())
+	c.to = c.from.Add(weekHours * time.Hour)
+	w := Week{Canvas: c, Zone: now.Format("MST"), Now: coord(c.x(now))}
+	points := weekOf(c.from, hours)
+	for _, m := range points {
+		w.Bars = append(w.Bars, c.stack(m)...)
+	}
+	w.Lines = c.lines(points)
+	for day := range 7 {
+		noon := c.from.Add(time.Duration(day)*24*time.Hour + 12*time.Hour)
+		w.Days = append(w.Days, Tick{coord(c.x(noon)), noon.Format("Mon")})
+	}
+	if len(points) > 0 {
+		by := func(a, b captchamode.Minute) int { return int(math.Copysign(1, a.Threshold-b.Threshold)) }
+		low, high := slices.MinFunc(points, by), slices.MaxFunc(points, by)
+		w.Desc = fmt.Sprintf("From %s a minute on %s to %s on %s.", rateWords(low.Threshold), low.Start.Format("Mon 15:04"), rateWords(high.Threshold), high.Start.Format("Mon 15:04"))
+	}
+	return w
+}
+
+// weekOf are the hours of a week from its beginning on, as points of a plot.
+func weekOf(from time.Time, hours []captchamode.Expected) (all []captchamode.Minute) {
+	if len(hours) != weekHours {
+		return nil
+	}
+	for i := range hours {
+		start := from.Add(time.Duration(i) * time.Hour)
+		const monday = 3 // 1 January 1970 was a Thursday
+		h := hours[(start.Unix()/3600+monday*24)%weekHours]
+		all = append(all, captchamode.Minute{Start: start, Threshold: h.Threshold, Failures: int(math.Round(finite(h.Pressure)))})
+	}
+	return all
+}
+
+// A weekRow is one hour of the day, on each day of the week.
+type weekRow struct {
+	Hour string
+	Days []float64
+}
+
+// Week is the threshold through the week, in both shapes; none before an hour was seen.
+func (v NowView) Week() (all []Week) {
+	if len(v.Series.Week) != weekHours {
+		return nil
+	}
+	for _, id := range shapes {
+		all = append(all, NewWeek(id, v.Now, v.Series.Week))
+	}
+	return all
+}
+
+// WeekTable is the same as numbers.
+func (v NowView) WeekTable() (rows []weekRow) {
+	c := NewWeek(shapes[0], v.Now, v.Series.Week).Canvas
+	points := weekOf(c.from, v.Series.Week)
+	for hour := range len(points) / 7 {
+		row := weekRow{Hour: fmt.Sprintf("%02d:00", hour)}
+		for day := range 7 {
+			row.Days = append(row.Days, points[day*24+hour].Threshold)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// PerLogin is how many logins failed for each that succeeded, in what is plotted; empty if
+// there was none.
+func (v NowView) PerLogin() string {
+	failures, logins := 0, 0
+	for _, p := range v.Series.Points {
+		failures, logins = failures+p.Failures, logins+p.Logins
+	}
+	if failures+logins == 0 {
+		return ""
+	}
+	if logins == 0 {
+		return comma(failures) + " to 0"
+	}
+	return fmt.Sprintf("%.1f", float64(failures)/float64(logins))
+}
