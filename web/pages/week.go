@@ -14,10 +14,13 @@ type Week struct {
 	Canvas     canvas
 	Desc, Zone string
 	Bars       []Bar
-	Lines      []Line
-	Days       []Tick
-	Now        string
+	Path       string // of the threshold
+	Days       []Day
+	Now, Label string // where now is, and the threshold of its hour
 }
+
+// A Day is a day of the week: where it begins, and its name below its noon.
+type Day struct{ Begins, Noon, Text string }
 
 // weekHours are how many hours a week has.
 const weekHours = 7 * 24
@@ -30,7 +33,7 @@ func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 		high = max(high, finite(h.Threshold), finite(h.Pressure))
 	}
 	c := newCanvas(id, now, "", high)
-	c.Top, c.Bottom, c.Height, c.each = 12, 132, 158, time.Hour
+	c.Right, c.Top, c.Bottom, c.Height, c.each = c.Width-4, 18, 138, 164, time.Hour
 	year, month, day := now.Date()
 	c.from = time.Date(year, month, day-(int(now.Weekday())+6)%7, 0, 0, 0, 0, now.Location())
 	c.to = c.from.Add(weekHours * time.Hour)
@@ -39,12 +42,14 @@ func NewWeek(id string, now time.Time, hours []captchamode.Expected) Week {
 	for _, m := range points {
 		w.Bars = append(w.Bars, c.stack(m)...)
 	}
-	w.Lines = c.lines(points)
+	w.Path, _ = c.steps(points, func(m captchamode.Minute) float64 { return m.Threshold })
 	for day := range 7 {
-		noon := c.from.Add(time.Duration(day)*24*time.Hour + 12*time.Hour)
-		w.Days = append(w.Days, Tick{coord(c.x(noon)), noon.Format("Mon")})
+		begins := c.from.Add(time.Duration(day) * 24 * time.Hour)
+		noon := begins.Add(12 * time.Hour)
+		w.Days = append(w.Days, Day{coord(c.x(begins)), coord(c.x(noon)), noon.Format("Mon")})
 	}
 	if len(points) > 0 {
+		w.Label = "now " + short(points[min(int(now.Sub(c.from)/time.Hour), weekHours-1)].Threshold)
 		by := func(a, b captchamode.Minute) int { return int(math.Copysign(1, a.Threshold-b.Threshold)) }
 		low, high := slices.MinFunc(points, by), slices.MaxFunc(points, by)
 		w.Desc = fmt.Sprintf("From %s a minute on %s to %s on %s.", rateWords(low.Threshold), low.Start.Format("Mon 15:04"), rateWords(high.Threshold), high.Start.Format("Mon 15:04"))

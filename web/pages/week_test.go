@@ -38,7 +38,7 @@ func TestTheWeekIsDrawnByTheReadersClock(t *testing.T) {
 				t.Fatalf("%v: the threshold is %v, want %v", p.Start, p.Threshold, want)
 			}
 		}
-		if len(w.Days) != 7 || w.Days[0].Text != "Mon" || w.Days[6].Text != "Sun" || len(w.Lines) != 1 || len(w.Bars) != weekHours {
+		if len(w.Days) != 7 || w.Days[0].Text != "Mon" || w.Days[6].Text != "Sun" || w.Path == "" || w.Label != map[bool]string{true: "now 200", false: "now 30"}[noon.Weekday() != time.Saturday && noon.Weekday() != time.Sunday] || len(w.Bars) != weekHours {
 			t.Errorf("%+v", w)
 		}
 	}
