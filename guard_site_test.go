@@ -109,7 +109,7 @@ func TestTheSitesLimitIsOffByDefaultAndCanPretendOrWatch(t *testing.T) {
 			w.Wrong(t, fmt.Sprint("user", i), address(i))
 		}
 		for i := range 3 {
-			if d, ok := w.Try(t, world.From("carol", address(50+i)), world.Right); d.Action != c.want || ok != (c.want == guard.Proceed) {
+			if d, ok := w.Try(t, world.From(fmt.Sprint("carol", i), address(50+i)), world.Right); d.Action != c.want || ok != (c.want == guard.Proceed) {
 				t.Errorf("%v %v %v, want %v", d.Action, d.Reasons.Codes(), ok, c.want)
 			}
 		}

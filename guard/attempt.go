@@ -170,8 +170,12 @@ func (v *view) lifts() (l lift) {
 	if v.Apart {
 		l |= pretending
 	}
-	if v.crawling {
+	switch {
+	case v.slowing:
+	case v.crawling:
 		l |= watchedSlowing
+	default:
+		l |= calm
 	}
 	return l
 }

@@ -33,6 +33,9 @@ type Limit struct {
 	Then     Action
 	// Monitor: decided, recorded and shown, not enforced.
 	Monitor bool
+	// Slowed: only while strangers are slowed, from a third of CAPTCHA mode's threshold on.
+	// Otherwise it stops nothing, and is not told of.
+	Slowed bool
 }
 
 // A Delay makes the next attempt of a pair due some time after its last
@@ -114,6 +117,7 @@ func DefaultPolicy() Policy {
 		Account: []Limit{
 			{Failures: 5, Window: day, Then: Challenge},
 			{Failures: 100, Window: day, Then: Refuse},
+			{Failures: 2, Window: day, Then: Challenge, Slowed: true},
 		},
 		PrivilegedPair: []Limit{
 			{Failures: 20, Window: time.Hour, Then: Challenge},

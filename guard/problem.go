@@ -71,6 +71,8 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
 		ok = c.check(slices.Contains(allowed, l.Then), at+".then", "must be %s, not %s", oneOf(allowed), l.Then) && ok
+		ok = c.check(!l.Slowed || path != "limits.site" && path != "limits.privileged_pair" && l.Then == Challenge, at+".slowed",
+			"must be false: only limits on strangers' attempts that ask for a challenge can wait until strangers are slowed") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
@@ -100,7 +102,7 @@ func (p Policy) Notes() []Problem {
 func (c *checker) solved(at string, limits []Limit, l Limit) {
 	fewest, text := int64(l.Failures), ""
 	for i, e := range limits {
-		if e.Monitor || e.Then != Challenge || e.Window <= 0 {
+		if e.Monitor || e.Slowed || e.Then != Challenge || e.Window <= 0 {
 			continue
 		}
 		windows := int64((l.Window + e.Window - 1) / e.Window)
@@ -125,7 +127,7 @@ func (c *checker) reachable(at, what string, limits []Limit, this int) {
 
 // reachableBeside says so if one other limit, by its name, is what stops it.
 func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
-	if e.Monitor || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
+	if e.Monitor || e.Slowed || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
 		return
 	}
 	windows := int64((l.Window + e.Window - 1) / e.Window)

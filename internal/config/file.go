@@ -137,13 +137,13 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
 	case isMap && kind == reflect.Struct && s.at.Type() != networkType:
 		l.section(n, from, s.path, fields(s))
-		needed := fields(s)
-		if i := slices.IndexFunc(needed, func(part setting) bool { return part.key() == "monitor" }); i >= 0 && s.limit() {
-			needed = slices.Delete(needed, i, i+1)
-		} else {
+		if !s.limit() {
 			return
 		}
-		for _, part := range needed {
+		for _, part := range fields(s) {
+			if part.key() == "monitor" || part.key() == "slowed" {
+				continue
+			}
 			if _, set := l.loaded.origins[part.path]; !set {
 				l.problem(from, part.path, "must be set")
 			}

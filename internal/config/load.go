@@ -154,5 +154,6 @@ func (l *loader) text(from Origin, s setting, text string) {
 	for i, part := range fields(s)[:3] {
 		l.text(from, part, m[i+1])
 	}
-	s.at.FieldByName("Monitor").SetBool(m[4] != "")
+	s.at.FieldByName("Slowed").SetBool(m[4] != "")
+	s.at.FieldByName("Monitor").SetBool(m[5] != "")
 }

@@ -29,7 +29,7 @@ var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
-	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+monitor)?\s*$`)
+	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+slowed)?(\s+monitor)?\s*$`)
 	// alwaysPattern is a limit that is full from the start, of a list.
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
@@ -171,6 +171,9 @@ func show(value any) string {
 		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Then)
 		if v.Failures == 0 && v.Window == 0 {
 			text = "0 " + v.Then.String()
+		}
+		if v.Slowed {
+			text += " slowed"
 		}
 		if v.Monitor {
 			text += " monitor"

@@ -135,6 +135,9 @@ func limitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		text = "0 " + l.Then.String()
 	}
+	if l.Slowed {
+		text += " slowed"
+	}
 	if l.Monitor {
 		text += " monitor"
 	}

@@ -170,6 +170,9 @@ func LimitText(e *guard.Event) string {
 	}
 	r := e.Reasons[0]
 	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Then, r.Subject)
+	if r.Limit.Slowed {
+		text += " slowed"
+	}
 	if r.Limit.Monitor {
 		text += " monitor"
 	}

@@ -208,7 +208,11 @@ func LimitText(l guard.Limit) string {
 	if l.Failures == 0 {
 		return "0 " + l.Then.String()
 	}
-	return fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Then)
+	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Then)
+	if l.Slowed {
+		text += " slowed"
+	}
+	return text
 }
 
 // met counts one; the caller holds the lock.

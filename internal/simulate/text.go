@@ -8,7 +8,7 @@ import (
 )
 
 const foot = "What counts are right passwords: those of attackers that were let in, and those of people that were stopped. Known are places and browsers where that person " +
-	"has logged in before; an address that more than ten people share is nobody's known place for authguard, so that who keeps no cookies is challenged there."
+	"has logged in before; an address that more than fifty people share is nobody's known place for authguard, so that who keeps no cookies is challenged there."
 
 // Sheet is the report for people.
 func (r *Report) Sheet() *report.Sheet {

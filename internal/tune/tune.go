@@ -209,6 +209,9 @@ func Text(s trial.Setup) string {
 		var words []string
 		for _, r := range rungs {
 			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Then))
+			if r.Slowed {
+				words[len(words)-1] += " slowed"
+			}
 			if r.Monitor {
 				words[len(words)-1] += " monitor"
 			}
