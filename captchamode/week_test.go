@@ -220,11 +220,16 @@ func TestR7TheHoursOutliveTheProcess(t *testing.T) {
 	if got, want := other.Week(), w.Week(); !reflect.DeepEqual(got, want) || len(got) != 168 {
 		t.Errorf("with a restart every twenty minutes Monday at noon is %+v, without %+v", got[12], want[12])
 	}
+	kept := w.Save()
+	w.quick(24*time.Hour, office)
+	if kept.Week.Hours[24+12].Weeks != 1 || w.Save().Week.Hours[24+12].Weeks != 2 {
+		t.Error("what was saved has changed since")
+	}
 	before := w.Week()
 	w.now = w.now.Add(3 * 24 * time.Hour) // down
 	w.quick(10*time.Minute, office)
 	for i, h := range w.Week() {
-		if h.Hour != before[i].Hour && i != 23 {
+		if h.Hour != before[i].Hour && i != 47 {
 			t.Errorf("hour %d was %+v and is %+v after three days without a node", i, before[i], h)
 		}
 	}

@@ -25,6 +25,7 @@ var modeClaims = map[string]func(t *testing.T, open opener){
 	"CoolDownEndsOnceForAll":            coolDownEndsOnce,
 	"NewNodeAdopts":                     newNodeAdopts,
 	"NewNodeForgetsWhatItSaved":         newNodeForgets,
+	"NewNodeTellsTheWeekThatItSaved":    newNodeTellsTheWeek,
 	"AllRestartInAnAttack":              allRestart,
 	"ClocksApart":                       clocksApart,
 	"WhoeverIsLeftGoesOn":               whoeverIsLeft,
@@ -270,6 +271,30 @@ func newNodeForgets(t *testing.T, open opener) {
 	if got := n.mode.State().Threshold; got != 30 {
 		t.Errorf("its threshold is %v, want the site's 30", got)
 	}
+}
+
+// An older version, or an emptied Redis, has lost what is usual at each hour: a node that
+// still knows tells it, and it is kept.
+func newNodeTellsTheWeek(t *testing.T, open opener) {
+	s := newSite(t, open, 2)
+	week := captchamode.Week{Hours: make([]captchamode.Hour, 168)}
+	week.Hours[7] = captchamode.Hour{Logins: 12.345, Pressure: 0.5, Weeks: 3, Calm: 2}
+	s.addWith(t, s.Now, func(m *captchamode.Mode) {
+		m.Restore(captchamode.Snapshot{Detector: captchamode.Detector{Week: week}})
+	}).flush(t)
+	known := func(when string) {
+		t.Helper()
+		s.round(t)
+		for i, n := range s.nodes {
+			if all := n.mode.Week(); len(all) != 168 || all[7].Hour != week.Hours[7] {
+				t.Errorf("%s: node %d knows %d hours", when, i, len(all))
+			}
+		}
+	}
+	known("at once")
+	s.nodes = nil
+	s.add(t)
+	known("after all were restarted")
 }
 
 func allRestart(t *testing.T, open opener) {

@@ -172,6 +172,34 @@ func TestCaptchaModeWouldHaveBeenOn(t *testing.T) {
 	}
 }
 
+// Eight logins a minute around noon, and almost none else: after a week the threshold is
+// five times eight at noon before anybody comes, and the floor by night.
+func TestTheReportHasTheThresholdOfTheHour(t *testing.T) {
+	t.Parallel()
+	var lines []line
+	for minute := range 9 * 24 * 60 {
+		logins := 0
+		if hour := minute / 60 % 24; hour >= 10 && hour < 14 {
+			logins = 8
+		} else if minute%10 == 0 {
+			logins = 1
+		}
+		for i := range logins {
+			lines = append(lines, at(minute*60+i, fmt.Sprint("user", minute, "-", i), "198.51.100.7", "ok"))
+		}
+	}
+	p := replay(t, lines, trial.Options{}, defaults()).Policies[0]
+	seen := map[int]float64{}
+	for _, b := range p.Series {
+		if d := b.At.Sub(monday); d >= 8*24*time.Hour && b.Threshold > 0 {
+			seen[int(d.Hours())%24] = b.Threshold
+		}
+	}
+	if seen[3] != 30 || seen[12] < 39 || seen[12] > 41 {
+		t.Errorf("at three %v, at noon %v", seen[3], seen[12])
+	}
+}
+
 func TestALogWithoutAccounts(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
