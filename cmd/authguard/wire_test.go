@@ -49,7 +49,7 @@ func TestAmbiguousRequestsAreRefusedAndCounted(t *testing.T) {
 		t.Errorf("a good request: %q", got)
 	}
 	metrics := from("127.0.0.1").get(t, s.admin+"/metrics").body
-	for _, line := range []string{"\nauthguard_requests_refused_total 6\n", "\nauthguard_attempts_total{cause=\"none\",ending=\"succeeded\",realm=\"default\"} 1\n"} {
+	for _, line := range []string{"\nauthguard_requests_refused_total 6\n", "\nauthguard_attempts_total{cause=\"none\",ending=\"succeeded\",realm=\"default\",watched=\"false\"} 1\n"} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("no %q in the metrics", line)
 		}

@@ -191,9 +191,9 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// the second sends the bundle.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
-		w.raise(s.At, SteadyPressure, fmt.Sprintf("%.4g failures per minute, threshold %.4g. There have been half as many as the threshold or more "+
+		w.raise(s.At, SteadyPressure, fmt.Sprintf("%s failures per minute, threshold %s. There have been half as many as the threshold or more "+
 			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
-			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", s.Pressure, s.Threshold))
+			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 		return
 	}
 	if s.Would == events.ModeOn {
@@ -214,7 +214,7 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 	switch {
 	case w.attack == nil && s.Attacked:
 		w.attack = newAttack(s.At)
-		w.raise(s.At, AttackBegan, fmt.Sprintf("%.4g failures per minute; CAPTCHA mode begins at %.4g", s.Pressure, s.Threshold))
+		w.raise(s.At, AttackBegan, fmt.Sprintf("%s failures per minute; CAPTCHA mode begins at %s", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 	case w.attack != nil && !s.Attacked:
 		w.raise(s.At, AttackEnded, w.attack.summary(s.At)+w.kept())
 		w.attack = nil
@@ -223,7 +223,7 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 
 func modeText(s events.ModeSwitch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cause: %s; %.4g failures per minute, threshold %.4g", s.Cause, s.Pressure, s.Threshold)
+	fmt.Fprintf(&b, "cause: %s; %s failures per minute, threshold %s", s.Cause, events.Rate(s.Pressure), events.Rate(s.Threshold))
 	if s.Who != "" {
 		fmt.Fprintf(&b, "\nby %s: %s", Name(s.Who), Name(s.Why))
 	}

@@ -271,10 +271,10 @@ func TestAModeSwitchIsOnRecord(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		l := openLog(t, open, Config{})
-		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 30})
+		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 1e6})
 		rows := written(t, l, Filter{Kind: KindMode})
 		if len(rows) != 1 || rows[0].Decision != "on" || rows[0].Who != "root" ||
-			rows[0].Detail != "from off; 3 failures per minute, threshold 30; drill" {
+			rows[0].Detail != "from off; 3 failures per minute, threshold 1,000,000; drill" {
 			t.Fatalf("%+v", rows)
 		}
 	})

@@ -121,7 +121,7 @@ func (l likeness) detail() string {
 }
 
 func switchRow(s events.ModeSwitch) Row {
-	detail := fmt.Sprintf("from %s; %.4g failures per minute, threshold %.4g", s.From, s.Pressure, s.Threshold)
+	detail := fmt.Sprintf("from %s; %s failures per minute, threshold %s", s.From, events.Rate(s.Pressure), events.Rate(s.Threshold))
 	if s.Would != "" {
 		detail += "; would be " + s.Would + ", and only watches"
 	}

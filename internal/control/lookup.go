@@ -11,6 +11,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/events"
 	"authguard/internal/lists"
 	"authguard/trusted"
 )
@@ -214,7 +215,7 @@ func eventOf(row audit.Row) Event {
 	switch row.Kind {
 	case audit.KindAttempt:
 	case audit.KindMode:
-		e.What = "CAPTCHA mode: " + row.Decision
+		e.What = modeWords(row.Decision)
 		return e
 	case audit.KindEvent:
 		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is quiet again"}[row.Decision]
@@ -236,6 +237,17 @@ func eventOf(row audit.Row) Event {
 		e.Why = append(e.Why, "from a known device")
 	}
 	return e
+}
+
+// modeWords is what the site does, in words.
+func modeWords(state string) string {
+	switch state {
+	case events.ModeOn:
+		return "CAPTCHA mode on"
+	case events.ModeSlow:
+		return "CAPTCHA mode off, strangers slowed"
+	}
+	return "CAPTCHA mode off"
 }
 
 // adminWords is what an administrator did, in words; empty for what needs none.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"database/sql"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,8 +88,8 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authguard_attempts_total", Help: "Login attempts by how they ended and the strongest reason for it.",
-		}, []string{"realm", "ending", "cause"}),
+			Name: "authguard_attempts_total", Help: "Login attempts by how they ended, the strongest reason for it, and whether a limit that only watches would have stopped them.",
+		}, []string{"realm", "ending", "cause", "watched"}),
 		switches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by what it changed to: off, slow or on.",
 		}, []string{"realm", "to"}),
@@ -215,9 +217,14 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Handle(batch []guard.Event) {
 	for i := range batch {
 		if ending := events.EndingOf(&batch[i]); ending != events.Undecided {
-			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), reasonOf(&batch[i]).Cause.String()).Inc()
+			m.attempts.WithLabelValues(cmp.Or(batch[i].Realm, guard.DefaultRealm), ending.String(), reasonOf(&batch[i]).Cause.String(), strconv.FormatBool(watched(&batch[i]))).Inc()
 		}
 	}
+}
+
+// watched reports whether something that only watches would have had a say.
+func watched(e *guard.Event) bool {
+	return slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool { return r.Monitored })
 }
 
 // HandleSwitch counts a switch.

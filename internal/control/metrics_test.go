@@ -61,14 +61,15 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		d.w.Right(t, "ann", "198.51.100.1")
 		d.w.Right(t, "ann", "198.51.100.1")
 		d.w.Force(t)
-		m.Handle(append(d.w.Events(), guard.Event{Action: guard.Proceed}))
+		m.Handle(append(d.w.Events(), guard.Event{Action: guard.Proceed}, guard.Event{Settled: true, Outcome: guard.Failed, Reasons: guard.Reasons{{Cause: guard.LimitReached, Monitored: true}}}))
 		m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
 		got := scrape(t, m)
 		for _, line := range []string{
-			`authguard_attempts_total{cause="none",ending="failed",realm="default"} 5`,
-			`authguard_attempts_total{cause="limit",ending="challenged",realm="default"} 1`,
-			`authguard_attempts_total{cause="none",ending="succeeded",realm="default"} 1`,
-			`authguard_attempts_total{cause="privileged-place",ending="succeeded",realm="default"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",realm="default",watched="false"} 5`,
+			`authguard_attempts_total{cause="limit",ending="challenged",realm="default",watched="false"} 1`,
+			`authguard_attempts_total{cause="none",ending="succeeded",realm="default",watched="false"} 1`,
+			`authguard_attempts_total{cause="privileged-place",ending="succeeded",realm="default",watched="false"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",realm="default",watched="true"} 1`,
 			`authguard_captcha_mode_switches_total{realm="default",to="on"} 1`,
 			`authguard_captcha_mode{realm="default"} 1`, `authguard_slowing{realm="default"} 0`, `authguard_threshold{realm="default"} 30`,
 			`authguard_held_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,

@@ -1,10 +1,13 @@
 package events
 
 import (
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 )
 
 // MaxText is how many characters of a stranger's text are kept.
@@ -94,3 +97,6 @@ func PrefixesOf(a netip.Addr) (address, network netip.Prefix) {
 	network, _ = a.Prefix(large)
 	return address, network
 }
+
+// Rate is a number of failures per minute as people read it: 1,000,000 or 12.3.
+func Rate(perMinute float64) string { return humanize.Commaf(math.Round(10*perMinute) / 10) }
