@@ -166,7 +166,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("about to watch", chromedp.Click("#on-account .switches a"), chromedp.WaitVisible("#confirm"))
 	b.picture("policy-confirm")
 	b.do("watching", chromedp.SendKeys("#policy_reason", "to see whom it would stop"), chromedp.Click("#confirm button"))
-	b.until("the page to say so", `document.body.innerText.includes("A part is only watched") && document.body.innerText.includes("An account only watched by admin:admin")`)
+	b.until("the page to say so", `document.body.innerText.includes("A part is only watched") && document.body.innerText.includes("Limits of an account: only watched by admin:admin")`)
 	b.picture("policy-watched")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")

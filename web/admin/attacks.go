@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
 	"authguard/internal/attacks"
 	"authguard/internal/control"
 	"authguard/web"
@@ -106,6 +107,9 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 		err := a.mayChange(c, account)
 		if errors.As(err, &p) {
 			return fmt.Errorf("%s: %s", p.Title, p.Detail)
+		}
+		if errors.Is(err, accounts.ErrUnknown) {
+			return errors.New("there is no such account")
 		}
 		return err
 	}

@@ -28,7 +28,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 	c.ledger.Handle(c.Events())
 	_, _, body := c.get(t, "/policy?switch=account&to=watch")
 	for _, want := range []string{
-		"Everything is enforced", "An account: watch only?", "stopped 2 attempts: 1 account from 2 addresses", "An address", "CAPTCHA mode", `href="/audit?what=limit%3Aaccount%3A5%2F24h"`,
+		"Everything is enforced", "Limits of an account: watch only?", "stopped 2 attempts: 1 account from 2 addresses", "Limits of an address", "CAPTCHA mode", `href="/audit?what=limit%3Aaccount%3A5%2F24h"`,
 		"Back to the configuration",
 	} {
 		if has := strings.Contains(body, want); has != (want != "Back to the configuration") {

@@ -375,3 +375,30 @@ func TestThePathsOfAdministratorsTellNobodyWhoIsOne(t *testing.T) {
 		t.Errorf("%d paths", n)
 	}
 }
+
+// Nor from those about accounts: to a token for accounts an administrator is nobody, whatever
+// it asks. (It was 403 for an administrator and 404 for nobody.)
+func TestATokenForAccountsCannotTellWhoIsAnAdministrator(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: "ann", Password: rightPassword, Role: accounts.Admin})
+	c.must(t, err)
+	c.keeps(t, "a1", "ann", "dora")
+	support := c.token(t, "support", `"accounts","groups"`)
+	for path, question := range map[string]string{
+		"/api/users/passwd": `{"username":"NAME","password":"another long one"}`, "/api/users/ask-password": `{"username":"NAME"}`,
+		"/api/users/groups": `{"username":"NAME","groups":["ops"]}`, "/api/users/disable": `{"username":"NAME"}`, "/api/users/pass": `{"username":"NAME"}`,
+		"/api/attacks/a1/reset": `{"account":"NAME","what":["password"],"reason":"x"}`,
+	} {
+		told := func(name string) string {
+			status, body := c.bearer(t, support, "POST", path, strings.ReplaceAll(question, "NAME", name))
+			if !strings.Contains(body, "no such account") {
+				t.Errorf("%s about %s: %d %s", path, name, status, body)
+			}
+			return fmt.Sprint(status)
+		}
+		if ann, nobody := told("ann"), told("dora"); ann != nobody {
+			t.Errorf("%s tells ann from nobody: %s, not %s", path, ann, nobody)
+		}
+	}
+}

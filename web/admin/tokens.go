@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"authguard/internal/accounts"
 	"authguard/internal/tokens"
 	"authguard/web"
 )
@@ -144,12 +145,16 @@ func mayChangeWhoSignsIn(c echo.Context) error {
 }
 
 // mayChange refuses a change of an account to whoever has less power than it gives: for an
-// administrator's it is mayChangeWhoSignsIn, and one in groups needs the scope for those.
+// administrator's it is mayChangeWhoSignsIn, and one in groups needs the scope for those. To
+// a token that may not change administrators there is no account of such a name: it must
+// not find out who is one.
 func (a *API) mayChange(c echo.Context, name string) error {
 	held, err := a.of(c).Held(c.Request().Context(), name)
 	switch {
 	case err != nil || held == "":
 		return err
+	case held == tokens.Admin && !may(c, tokens.Admin):
+		return accounts.ErrUnknown
 	case held == tokens.Admin:
 		return mayChangeWhoSignsIn(c)
 	}

@@ -99,7 +99,7 @@ type groupsQuestion struct {
 
 // setGroups is POST /api/users/groups: the account is in these and no others.
 func (a *API) setGroups(c echo.Context, q groupsQuestion) (any, error) {
-	if err := cmp.Or(a.mayChange(c, q.Username), needs(c, tokens.Groups)); err != nil {
+	if err := cmp.Or(needs(c, tokens.Groups), a.mayChange(c, q.Username)); err != nil {
 		return nil, err
 	}
 	return done, a.of(c).SetGroups(c.Request().Context(), sender(c), q.Username, q.Groups, q.Reason)

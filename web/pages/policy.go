@@ -58,8 +58,8 @@ func lowerFirst(s string) string {
 }
 
 var ladderTitles = map[string]string{
-	policy.Whole: "Everything", "pair-delay": "Delay of an account at an address", "pair": "An account at an address", "account": "An account", "address": "An address",
-	"network": "A network", "privileged-pair": "A known place of an account", "site": "The site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
+	policy.Whole: "Everything", "pair-delay": "Delay of an account at an address", "pair": "Limits of an account at an address", "account": "Limits of an account", "address": "Limits of an address",
+	"network": "Limits of a network", "privileged-pair": "Limits of a known place", "site": "Limits of the site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
 }
 
 // LadderTitle is what people call one of guard.Policy.Ladders, or policy.Whole.

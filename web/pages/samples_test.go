@@ -28,9 +28,9 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 30, 0, time.UTC)
 
-// hostile is what a stranger may type as a name: markup, an attribute's end, a
+// hostile is what a stranger may type as a name: a formula, lines, markup, an attribute's end, a
 // URL, a turned-round suffix, a zero-width space and a broken byte.
-const hostile = "\"'><script>alert(1)</script>javascript:x&account=root#\u202egpj\u200b\xff"
+const hostile = "=cmd()\r\n\"'><img src=x onerror=alert(1)><script>alert(1)</script>javascript:x&account=root#\u202egpj\u200b\xff"
 
 // samples are the pages in every state that changes their markup.
 func samples() map[string]func() ([]byte, error) {
