@@ -34,7 +34,9 @@ type view struct {
 	guess      uint32 // stands for the password; see Charge
 	// Of an attempt that is pretended to: what was counted before, and why it is.
 	before    [subjectCount]failures.Usage
-	atSite    failures.Usage // before the charge
+	atAside   [asideCount]failures.Usage // before the charge
+	identity  uint32                     // of the client; 0: unknown
+	unread    bool                       // the account's failures were not looked at, since an aside is known to be full
 	pretended Reasons
 	waited    time.Duration
 }
@@ -76,7 +78,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		return d, nil
 	}
 	if d.Action == Challenge {
-		d.level, d.counted = v.level(), !v.KnownOnly || v.privileged()
+		d.level, d.counted = v.level(), !v.KnownOnly && !v.unread || v.privileged()
 	}
 	switch {
 	case v.gone || err != nil && ctx.Err() != nil:
@@ -88,6 +90,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
 		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.accountFailures(),
+		Identity: v.identity,
 	})
 	return d, err
 }
@@ -121,6 +124,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 			v.SprayAccounts = v.rules.policy.Spray.Accounts
 		}
 	}
+	v.identity = a.Identity
 	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
 	v.bindAll()
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
@@ -265,9 +269,10 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 		return nil
 	}
 	var err error
-	v.ID, v.Site = failures.ChargeID{}, nil
-	usual, full := v.KnownOnly, g.knownSite(v)
-	v.KnownOnly = usual || full
+	v.ID, v.Asides = failures.ChargeID{}, [asideCount]*Charge{}
+	usual := v.KnownOnly
+	v.unread = g.knownFull(v)
+	v.KnownOnly = usual || v.unread
 	v.Charge, err = g.begin(ctx, v.Charge)
 	if v.KnownOnly = usual; err != nil {
 		return fmt.Errorf("guard: charging an attempt: %w", err)
@@ -281,10 +286,10 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 		}
 		v.PlaceErr = nil
 	}
-	if full {
+	if v.unread {
 		return nil
 	}
-	return g.chargeSite(ctx, v)
+	return g.chargeAsides(ctx, v)
 }
 
 // blockedBy is the key of the first subject without room.
@@ -296,8 +301,10 @@ func (v *view) blockedBy(digests *digester) failures.Key {
 			return really.Subjects()[i].Key
 		}
 	}
-	if over, _ := v.siteOver(); over != 0 {
-		return failures.Key(digests.ofQuota("site", digest{}))
+	for i := range v.atAside {
+		if over, _ := v.asideOver(i); over != 0 {
+			return failures.Key(digests.asideKey(i, v.identity))
+		}
 	}
 	return failures.Key{}
 }
@@ -330,9 +337,11 @@ func (g *Guard) wake(c *Charge) {
 		really := g.digests.apart(*c)
 		subjects := really.Subjects()
 		g.waiting.wake(subjects[first:last])
-		if c.Site != nil {
-			own := c.Site.Subjects()
-			g.waiting.wake(own[AddressSubject : AddressSubject+1])
+		for _, aside := range c.Asides {
+			if aside != nil {
+				own := aside.Subjects()
+				g.waiting.wake(own[AddressSubject : AddressSubject+1])
+			}
 		}
 	}
 }

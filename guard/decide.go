@@ -44,8 +44,12 @@ func (v *view) worthWaiting() bool {
 			return false
 		}
 	}
-	_, failed := v.siteOver()
-	return failed == 0
+	for i := range v.atAside {
+		if _, failed := v.asideOver(i); failed != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // stop says what stops an attempt that found no room, strongest first. While
@@ -61,7 +65,7 @@ func (v *view) stop(d *Decision, patient bool) {
 			}
 			v.stopAt(d, i, action, over&v.Bind(i))
 		}
-		v.stopAtSite(d, action, patient)
+		v.stopAside(d, action, patient)
 	}
 	if d.Action == Proceed { // nothing was full, and yet nothing was charged
 		d.refuse(Reason{Cause: StoreFailed}, time.Second)
@@ -155,13 +159,7 @@ func (v *view) watch(d *Decision) {
 			note(Reason{Cause: SiteSlowed, Subject: OnSite})
 		}
 	}
-	if r := v.rules.site; r != nil && stranger && !v.Apart && v.bindsSite() {
-		for j := range r.limits {
-			if v.atSite.Over.Has(j) && r.limits[j].Monitor {
-				note(Reason{Cause: LimitReached, Subject: OnSite, Limit: &r.limits[j]})
-			}
-		}
-	}
+	v.watchAsides(d)
 }
 
 // needsSolve reports whether an attempt that was charged on the claim of a
@@ -180,6 +178,14 @@ func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
 		for j := range r.limits {
 			if lifted.Has(j) {
 				needed, ofAccount = true, ofAccount || !r.ofAddress()
+				d.Reasons.add(r.reason(j))
+			}
+		}
+	}
+	if r := v.aside(identityAside); r != nil && v.listed != Allowed && !v.privileged() {
+		for j := range r.limits {
+			if (v.atAside[identityAside].Over & r.enforce & r.then[Challenge]).Has(j) {
+				needed = true
 				d.Reasons.add(r.reason(j))
 			}
 		}

@@ -38,6 +38,8 @@ type Event struct {
 	// or 0 if the door had none to show. It is for counting different ones in memory,
 	// and is never written down (R23).
 	Guess uint32
+	// Identity is the client's (Attempt.Identity); 0: it is not known.
+	Identity uint32
 	// NewPlace: the attempt succeeded from a place that was not privileged.
 	NewPlace bool
 	// Note is what the door, or whoever checked the password, has to say about it

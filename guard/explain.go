@@ -67,11 +67,11 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 	}
 	e.Listed, e.List, e.Status = v.listed, v.list(), v.Status
 	e.Lines = v.lines(&used)
-	site, err := g.siteLines(ctx, v)
+	aside, err := g.asideLines(ctx, v)
 	if err != nil {
 		return e, err
 	}
-	e.Lines = append(e.Lines, site...)
+	e.Lines = append(e.Lines, aside...)
 	e.Decision = v.foretell()
 	return e, nil
 }
@@ -135,8 +135,9 @@ func (v *view) foretell() (d Decision) {
 	for i := first; i < last; i++ {
 		room = room && v.Usage[i].Over&v.Bind(i) == 0
 	}
-	if over, _ := v.siteOver(); over != 0 {
-		room = false
+	for i := range v.atAside {
+		over, _ := v.asideOver(i)
+		room = room && over == 0
 	}
 	if room {
 		v.ID = failures.ChargeID{At: 1}

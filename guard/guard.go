@@ -96,8 +96,8 @@ type Guard struct {
 	listTallies sync.Map      // of named lists, by name
 	edges       edges
 	pace        pace
-	// siteFull is the newest that was found out about a site without room.
-	siteFull atomic.Pointer[siteFull]
+	// asideFull is the newest that was found out about asides without room.
+	asideFull [asidesKnown]atomic.Pointer[asideFull]
 }
 
 // New returns a guard, or every problem with the config.
@@ -193,6 +193,9 @@ type Attempt struct {
 	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
 	// that every try counts.
 	Fingerprint uint64
+	// Identity recognises the client, whatever its address: keyed, from Guard.Identity,
+	// which must not be one of another site's. 0: unknown, and not counted.
+	Identity uint32
 	// Forwarded says that the peer is no configured proxy and yet sent a
 	// forwarding header (R9).
 	Forwarded bool

@@ -68,7 +68,7 @@ func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 		return nil
 	}
 	address, account := v.Charge, v.Charge
-	address.Last, account.First, address.Site = AccountSubject, AccountSubject, nil
+	address.Last, account.First, address.Asides = AccountSubject, AccountSubject, [asideCount]*Charge{}
 	v.showed, v.badPass = false, true
 	v.bindAll()
 	g.config.Mode.Observe(captchamode.Failure, v.Address)

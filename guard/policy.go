@@ -20,7 +20,7 @@ const (
 	Wait
 	// Pretend answers as for a wrong password, without looking at it.
 	Pretend
-	// Alert stops nothing (limits on events only): somebody is told.
+	// Alert stops nothing (limits on events and identities only): somebody is told.
 	Alert
 	Proceed
 )
@@ -68,6 +68,11 @@ type Policy struct {
 	// refuses, or pretends to, every stranger without a one-time code. Empty: the site
 	// refuses nobody.
 	Site []Limit
+	// Identity binds strangers only, on the failures of all of them whose client looks the
+	// same (Attempt.Identity). A rung asks for a challenge, or alerts and stops nothing: a
+	// client is never refused for what others do with the same browser. Empty: nobody
+	// looks at clients.
+	Identity []Limit
 	// Pair binds strangers only: an account from one address. The delay comes first.
 	Pair []Limit
 	// PrivilegedPair is the budget of an account at a privileged place.

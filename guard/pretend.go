@@ -66,15 +66,18 @@ func (g *Guard) begin(ctx context.Context, c Charge) (Charge, error) {
 }
 
 func (g *Guard) settle(ctx context.Context, c Charge, o Outcome) error {
-	var site error
-	if c.Site != nil {
+	var aside error
+	for _, one := range c.Asides {
+		if one == nil {
+			continue
+		}
 		end := o
 		if o == Succeeded {
 			end = Withdrawn // it has no place to remember
 		}
-		site = g.config.Store.Settle(ctx, *c.Site, end)
+		aside = errors.Join(aside, g.config.Store.Settle(ctx, *one, end))
 	}
-	return errors.Join(g.config.Store.Settle(ctx, g.digests.apart(c), o), site)
+	return errors.Join(g.config.Store.Settle(ctx, g.digests.apart(c), o), aside)
 }
 
 // endPretended settles an attempt that was pretended to: it has failed, whatever its

@@ -38,6 +38,7 @@ func (p Policy) Problems() []Problem {
 	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.PrivilegedPair) <= failures.MaxRungs, "limits.pair",
 		"at most %d limits together with limits.privileged_pair, not %d", failures.MaxRungs, len(p.Pair)+len(p.PrivilegedPair))
 	c.ladder("limits.site", p.Site, failures.Backoff{}, Refuse, Pretend)
+	c.ladder("limits.identity", p.Identity, failures.Backoff{}, Challenge, Alert)
 	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",
@@ -62,6 +63,11 @@ func (c *checker) check(ok bool, path, text string, args ...any) bool {
 	return ok
 }
 
+// whyNot says why a ladder allows no more, where somebody would want it to.
+var whyNot = map[string]string{
+	"limits.identity": ": thousands of people may share one browser's version, and whoever sends its headers must not lock them out",
+}
+
 func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
 	c.check(len(limits) <= failures.MaxRungs, path, "at most %d limits, not %d", failures.MaxRungs, len(limits))
 	for i, l := range limits {
@@ -70,8 +76,8 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
-		ok = c.check(slices.Contains(allowed, l.Then), at+".then", "must be %s, not %s", oneOf(allowed), l.Then) && ok
-		ok = c.check(!l.Slowed || path != "limits.site" && path != "limits.privileged_pair" && l.Then == Challenge, at+".slowed",
+		ok = c.check(slices.Contains(allowed, l.Then), at+".then", "must be %s, not %s%s", oneOf(allowed), l.Then, whyNot[path]) && ok
+		ok = c.check(!l.Slowed || path != "limits.site" && path != "limits.identity" && path != "limits.privileged_pair" && l.Then == Challenge, at+".slowed",
 			"must be false: only limits on strangers' attempts that ask for a challenge can wait until strangers are slowed") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)

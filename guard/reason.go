@@ -70,11 +70,12 @@ const (
 	OnPrivilegedPair
 	OnSite
 	OnSubject // of an event: any text
+	OnIdentity
 )
 
 var subjectNames = [...]string{
 	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site", OnSubject: "subject",
+	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site", OnSubject: "subject", OnIdentity: "identity",
 }
 
 // String is the subject's name.
@@ -139,7 +140,10 @@ func (r Reason) String() string {
 	if r.Wait > 0 {
 		s += fmt.Sprintf(" (for another %s)", Spell(r.Wait))
 	}
-	if r.Monitored {
+	switch {
+	case r.Monitored && r.Limit != nil && r.Limit.Then == Alert:
+		s += "; it stops nothing"
+	case r.Monitored:
 		s += "; only recorded, since this limit is on monitor"
 	}
 	return s
@@ -151,6 +155,9 @@ func (r Reason) words() string {
 	}
 	if r.Cause == LimitReached && r.Event != "" {
 		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event, Spell(r.Limit.Window))
+	}
+	if r.Cause == LimitReached && r.Subject == OnIdentity {
+		return fmt.Sprintf("clients that look like this one had %d failed logins within %s, which is their limit", r.Limit.Failures, Spell(r.Limit.Window))
 	}
 	if r.Cause == LimitReached {
 		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
@@ -177,6 +184,7 @@ func CodeWords(code string) string {
 			words = "the " + strings.ReplaceAll(subject, "-", " ") + " had " + count + " failed logins within " + window + ", which is its limit"
 		}
 	}
+	words = strings.Replace(words, "the identity had", "clients that look like this one had", 1)
 	if name == "list" {
 		words = "the address is on the list " + subject
 		if limit != "" {

@@ -21,7 +21,7 @@ type rules struct {
 
 	answers, pictures quota
 	events            map[string]*eventRules
-	site              *siteRule
+	asides            [asideCount]*asideRule
 }
 
 // subjectRules are the rules for all subjects of an attempt.
@@ -107,7 +107,7 @@ func compile(p Policy) (*rules, error) {
 		return nil, err
 	}
 	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), site: newSiteRule(p.Site),
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), asides: [...]*asideRule{identityAside: newAsideRule(OnIdentity, p.Identity), siteAside: newAsideRule(OnSite, p.Site)},
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
 	}
 	r.strict = r
@@ -248,7 +248,7 @@ func (d Delay) backoff() failures.Backoff {
 // failures must be told.
 func (p Policy) Retain() time.Duration {
 	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
-	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Pair, p.Site) {
+	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Pair, p.Site, p.Identity) {
 		longest = max(longest, l.Window)
 	}
 	for _, list := range p.Lists {

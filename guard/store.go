@@ -87,9 +87,9 @@ type Charge struct {
 	// Apart is the guard's: the charge is one of those that are pretended to, which
 	// have keys of their own. Stores need not know.
 	Apart bool
-	// Site is the guard's, too: what the site is charged for the attempt, in a trip of
-	// its own; nil: nothing.
-	Site *Charge
+	// Asides are the guard's, too: what is charged for the attempt to the client's
+	// identity and to the site, each in a trip of its own; nil: nothing.
+	Asides [asideCount]*Charge
 	// KnownOnly charges nothing unless the place is privileged: everybody else
 	// has to solve a challenge first.
 	KnownOnly bool

@@ -33,7 +33,8 @@ type Ticket struct {
 	// For the event.
 	passed    bool // a one-time code was good
 	pretended bool // nobody looks at the password
-	site      *Charge
+	asides    [asideCount]*Charge
+	identity  uint32
 	name      string
 	directory string
 	door      string
@@ -55,14 +56,15 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Door, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed, t.pretended, t.site = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart, v.Site
+	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart
+	t.asides, t.identity = v.Asides, v.identity
 }
 
 // charge is what the attempt was charged.
 func (t *Ticket) charge() (c Charge) {
 	c.ID, c.Guess, c.Repeat, c.Status, c.Last = t.id, t.guess, t.repeat, t.status, subjectCount
 	c.Spray, c.SprayAccounts = t.spray, t.rules.policy.Spray.Accounts
-	c.Ladders, c.Binds, c.Apart, c.Site = &t.rules.calm.ladders, &t.rules.binds[calm], t.pretended, t.site
+	c.Ladders, c.Binds, c.Apart, c.Asides = &t.rules.calm.ladders, &t.rules.binds[calm], t.pretended, t.asides
 	c.Account, c.Address, c.Network = t.account, t.address, t.network
 	if t.place != t.address {
 		c.Device, c.AtDevice = t.place, true
@@ -98,7 +100,7 @@ func (t *Ticket) event(now time.Time, o Outcome) Event {
 	return Event{
 		At: now, Door: t.door, Account: t.name, Address: t.from, Action: Proceed, Settled: true, Outcome: o,
 		Reasons: reasons, Privileged: privileged, AtDevice: privileged && t.place != t.address, NewPlace: o == Succeeded && !privileged,
-		Repeat: t.repeat, Sprayed: t.sprayed, Guess: t.spray, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
+		Identity: t.identity, Repeat: t.repeat, Sprayed: t.sprayed, Guess: t.spray, AccountFailures: int(t.failures), Note: strings.ToValidUTF8(t.Note[:min(len(t.Note), MaxNote)], ""),
 	}
 }
 

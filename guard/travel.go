@@ -36,7 +36,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 7
+	ticketVersion  = 8
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -50,8 +50,9 @@ const (
 type travelling struct {
 	Version, Flags               uint8
 	Failures                     int32 // of strangers for the account, before
-	Guess, Spray                 uint32
-	Charge, Site                 failures.ChargeID
+	Guess, Spray, Identity       uint32
+	Charge                       failures.ChargeID
+	Asides                       [asideCount]failures.ChargeID
 	Epoch, Nonce, Place, Address [16]byte
 }
 
@@ -89,11 +90,13 @@ func (g *Guard) Seal(t *Ticket) string {
 	}
 	rand.Read(t.nonce[:])
 	fixed := travelling{
-		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Spray: t.spray, Charge: t.id,
+		Version: ticketVersion, Failures: t.failures, Guess: t.guess, Spray: t.spray, Identity: t.identity, Charge: t.id,
 		Epoch: g.config.Epoch, Nonce: t.nonce, Place: t.place, Address: t.from.As16(),
 	}
-	if t.site != nil {
-		fixed.Site = t.site.ID
+	for i, aside := range t.asides {
+		if aside != nil {
+			fixed.Asides[i] = aside.ID
+		}
 	}
 	if t.status == trusted.Privileged {
 		fixed.Flags |= privilegedFlag
@@ -200,14 +203,16 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 	t = Ticket{
 		ended: new(atomic.Int32), nonce: fixed.Nonce, rules: g.rules.Load(), id: fixed.Charge, place: fixed.Place,
 		from: netip.AddrFrom16(fixed.Address).Unmap(), door: "api", forwarded: fixed.Flags&forwardedFlag != 0,
-		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray,
+		passed: fixed.Flags&passedFlag != 0, failures: fixed.Failures, guess: fixed.Guess, spray: fixed.Spray, identity: fixed.Identity,
 		sprayed: fixed.Flags&sprayedFlag != 0, lacking: fixed.Flags&lackingFlag != 0, pretended: fixed.Flags&pretendedFlag != 0, repeat: fixed.Flags&repeatFlag != 0,
 	}
 	if fixed.Flags&privilegedFlag != 0 {
 		t.status = trusted.Privileged
 	}
-	if r := t.rules.site; r != nil && fixed.Site.Charged() {
-		t.site = g.siteCharge(r, g.config.Now(), fixed.Site)
+	for i, r := range t.rules.asides {
+		if r != nil && fixed.Asides[i].Charged() {
+			t.asides[i] = g.asideCharge(i, r, fixed.Identity, g.config.Now(), fixed.Asides[i])
+		}
 	}
 	reasons, rest := unpackReasons(b[n:])
 	t.reasons = reasons

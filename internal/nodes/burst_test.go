@@ -2,11 +2,13 @@ package nodes_test
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"authguard/guard"
 	"authguard/internal/redisstore"
 )
 
@@ -58,6 +60,40 @@ func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
 		all.Wait()
 		if in.Load() != 20 {
 			t.Errorf("%d of 20 got in", in.Load())
+		}
+	})
+}
+
+// A client's identity is counted once for all nodes, on whichever of them it comes.
+func TestR1AnIdentityOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, at redisstore.Server) {
+		p := policy()
+		p.Identity = []guard.Limit{{Failures: 20, Window: time.Hour, Then: guard.Challenge}}
+		s := newSite(t, 3, at, p)
+		var next, proceeded atomic.Int64
+		var all sync.WaitGroup
+		for range 60 {
+			all.Go(func() {
+				for i := int(next.Add(1)); i <= 300; i = int(next.Add(1)) {
+					one := s.nodes[i%3]
+					d, err := one.Begin(t.Context(), guard.Attempt{
+						Account: fmt.Sprint("user", i), Address: netip.MustParseAddr(address(i)), Identity: one.Identity("bot"), Door: "test",
+					})
+					if err != nil {
+						t.Error(err)
+					} else if d.Action == guard.Proceed {
+						proceeded.Add(1)
+						if err := one.Settle(t.Context(), d.Ticket, guard.Failed); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got := proceeded.Load(); got != 20 {
+			t.Errorf("%d passwords were looked at, want 20", got)
 		}
 	})
 }
