@@ -35,6 +35,7 @@ type Listener struct {
 
 	http2        bool     // a connection may begin with HTTP/2 instead
 	hijacked     sync.Map // of *Conn
+	ordered      atomic.Pointer[[]string]
 	balancers    atomic.Pointer[bart.Lite]
 	refused      atomic.Uint64
 	unintroduced atomic.Uint64
@@ -47,7 +48,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead}}, nil
+	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead, ordered: &l.ordered}}, nil
 }
 
 func (l *Listener) refuse(peer any, why error) {
