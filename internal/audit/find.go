@@ -44,16 +44,19 @@ type Filter struct {
 	Since  time.Time // the first moment
 	Until  time.Time // the first moment that is too late
 	Before int64     // only rows with a lower ID: Page.Next of the page before
-	Limit  int       // default DefaultLimit, at most MaxLimit
+	// OldestFirst turns the order. Page.Next is for After then.
+	OldestFirst bool
+	After       int64 // only rows with a higher ID
+	Limit       int   // default DefaultLimit, at most MaxLimit
 }
 
-// A Page is what Log.Page has found, newest first.
+// A Page is what Log.Page has found, in the filter's order.
 type Page struct {
 	Rows []Row
-	// Next is Filter.Before of the page after this one; 0: there is none.
+	// Next is Filter.Before, or Filter.After, of the page after this one; 0: there is none.
 	Next int64
-	// Searched is how far back was looked, if that was not all the way: older rows may
-	// match too.
+	// Searched is how far was looked, if that was not all the way: rows beyond may match
+	// too.
 	Searched time.Time
 }
 
@@ -72,11 +75,18 @@ func Kinds() []string {
 	return all
 }
 
-// Each tells the rows that match, newest first, until row fails. It reads them a page at
-// a time and holds nothing in between, so it may take as long as it likes: rows that come
-// meanwhile are not among them. Limit is ignored.
+// Each tells the rows that match, in the filter's order, until row fails. It reads them a
+// page at a time and holds nothing in between, so it may take as long as it likes: rows
+// that come meanwhile are not among them. Limit is ignored.
 func (l *Log) Each(ctx context.Context, f Filter, row func(Row) error) error {
 	f.Limit = MaxLimit
+	if f.OldestFirst && f.Before == 0 {
+		last, err := l.Page(ctx, Filter{Limit: 1})
+		if err != nil || len(last.Rows) == 0 {
+			return err
+		}
+		f.Before = last.Rows[0].ID + 1
+	}
 	for {
 		page, err := l.Page(ctx, f)
 		if err != nil {
@@ -87,8 +97,13 @@ func (l *Log) Each(ctx context.Context, f Filter, row func(Row) error) error {
 				return err
 			}
 		}
-		if f.Before = page.Next; f.Before == 0 {
+		if page.Next == 0 {
 			return nil
+		}
+		if f.OldestFirst {
+			f.After = page.Next
+		} else {
+			f.Before = page.Next
 		}
 	}
 }
@@ -99,7 +114,7 @@ func (l *Log) Recent(ctx context.Context, f Filter) ([]Row, error) {
 	return page.Rows, err
 }
 
-// Page finds the newest rows that match. Rows that have yet to be written, about a
+// Page finds the newest rows that match, or the oldest. Rows that have yet to be written, about a
 // second's worth, are not among them. However large the table is, it reads a bounded part
 // of it.
 func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
@@ -112,16 +127,22 @@ func (l *Log) Page(ctx context.Context, f Filter) (p Page, err error) {
 	if err != nil {
 		return p, fmt.Errorf("audit: find: %w", err)
 	}
-	left, bound := windows*l.window, int64(0) // rows older than bound were not looked for everywhere
+	left, bound := windows*l.window, int64(0) // rows beyond bound were not looked for everywhere
+	beyond := func(id, bound int64) bool { return id < bound != f.OldestFirst && id != bound }
 	for _, s := range sources {
 		rows, reached, err := l.walk(ctx, s, f, &left)
 		if err != nil {
 			return p, fmt.Errorf("audit: find: %w", err)
 		}
-		p.Rows, bound = append(p.Rows, rows...), max(bound, reached)
+		if p.Rows = append(p.Rows, rows...); bound == 0 || reached != 0 && beyond(bound, reached) {
+			bound = reached
+		}
 	}
 	p.Rows = newest(p.Rows, len(p.Rows))
-	p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return r.ID < bound })
+	if f.OldestFirst {
+		slices.Reverse(p.Rows)
+	}
+	p.Rows = slices.DeleteFunc(p.Rows, func(r Row) bool { return bound > 0 && beyond(r.ID, bound) })
 	if len(p.Rows) > most {
 		p.Rows, p.Next = p.Rows[:most], p.Rows[most-1].ID
 	} else if p.Next = bound; bound > 0 {
@@ -351,11 +372,11 @@ func (f Filter) span() (from, before int64) {
 	if !f.Since.IsZero() {
 		from = max(f.Since.UnixMilli(), 0) << sequenceBits
 	}
-	return from, before
+	return max(from, f.After+1), before
 }
 
-// walk finds the newest rows of a source, as many as the filter's limit, while left lasts.
-// reached is the ID down to which they are all; 0 if there are no others.
+// walk finds the first rows of a source in the filter's order, as many as its limit, while
+// left lasts. reached is the ID up to which they are all; 0 if there are no others.
 func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []Row, reached int64, err error) {
 	from, before := f.span()
 	if s.index == nil {
@@ -363,16 +384,22 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 	}
 	rest := f.rest()
 	for {
-		floor, most, window := int64(0), f.Limit-len(found), l.window
+		edge, most, window := int64(0), f.Limit-len(found), l.window
 		if len(rest) == 0 {
 			window = most
 		}
 		if len(rest) > 0 || s.merged {
-			if floor, err = l.floor(ctx, s, window, is("id >= ?", from), is("id < ?", before)); err != nil {
+			if edge, err = l.edge(ctx, f, s, window, is("id >= ?", from), is("id < ?", before)); err != nil {
 				return nil, 0, err
 			}
 		}
-		got, err := l.some(ctx, most, append(append(slices.Clone(s.index), is("id >= ?", max(from, floor)), is("id < ?", before)), rest...)...)
+		least, end := max(from, edge), before
+		if f.OldestFirst {
+			if least = from; edge > 0 {
+				end = edge + 1
+			}
+		}
+		got, err := l.some(ctx, f, most, append(append(slices.Clone(s.index), is("id >= ?", least), is("id < ?", end)), rest...)...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -385,53 +412,69 @@ func (l *Log) walk(ctx context.Context, s source, f Filter, left *int) (found []
 		case len(found) == f.Limit:
 			return found, found[len(found)-1].ID, nil
 		case len(got) == most: // but some are of other networks
-			before, *left = got[len(got)-1].ID, *left-len(got)
-		case floor == 0:
+			edge, *left = got[len(got)-1].ID, *left-len(got)
+		case edge == 0:
 			return found, 0, nil
 		default:
-			before, *left = floor, *left-window
+			*left -= window
 		}
 		if *left <= 0 {
-			return found, before, nil
+			return found, edge, nil
+		}
+		if f.OldestFirst {
+			from = edge + 1
+		} else {
+			before = edge
 		}
 	}
 }
 
-// floor is the ID of the row that ends a window; 0 if there are fewer rows.
-func (l *Log) floor(ctx context.Context, s source, window int, span ...condition) (id int64, err error) {
+// order is how a query sorts.
+func (f Filter) order() string {
+	if f.OldestFirst {
+		return "ORDER BY id"
+	}
+	return "ORDER BY id DESC"
+}
+
+// edge is the ID of the row that ends a window; 0 if there are fewer rows.
+func (l *Log) edge(ctx context.Context, f Filter, s source, window int, span ...condition) (id int64, err error) {
 	where, args := compiled(append(slices.Clone(s.index), span...)...)
 	from := "audit WHERE " + where
-	if s.merged { // no index has the newest of all parts: the newest of each do
-		newest := make([]string, parts)
+	if s.merged { // no index has the first of all parts: the first of each do
+		first := make([]string, parts)
 		where, args = compiled(span...)
-		for i := range newest {
-			newest[i] = fmt.Sprintf("(SELECT id FROM audit WHERE part = %d AND %s ORDER BY id DESC LIMIT %d)", i, where, window)
+		for i := range first {
+			first[i] = fmt.Sprintf("(SELECT id FROM audit WHERE part = %d AND %s %s LIMIT %d)", i, where, f.order(), window)
 		}
-		from = "(" + strings.Join(newest, " UNION ALL ") + ") AS newest"
+		from = "(" + strings.Join(first, " UNION ALL ") + ") AS first"
 	}
-	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM %s ORDER BY id DESC LIMIT 1 OFFSET %d", from, window-1), args...).Scan(&id)
+	err = l.db.QueryRowContext(ctx, fmt.Sprintf("SELECT id FROM %s %s LIMIT 1 OFFSET %d", from, f.order(), window-1), args...).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	return id, err
 }
 
-// some are the newest rows of which conditions hold.
-func (l *Log) some(ctx context.Context, most int, all ...condition) ([]Row, error) {
+// some are the first rows, in the filter's order, of which conditions hold.
+func (l *Log) some(ctx context.Context, f Filter, most int, all ...condition) ([]Row, error) {
 	where, args := compiled(all...)
-	return l.rows(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s ORDER BY id DESC LIMIT %d", columns, where, most), args...)
+	return l.rows(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s %s LIMIT %d", columns, where, f.order(), most), args...)
 }
 
 // fetch finds those among rows whose numbers are known.
 func (l *Log) fetch(ctx context.Context, ids []int64, f Filter, from, before int64) (found []Row, reached int64, err error) {
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return id < from || id >= before })
+	if f.OldestFirst {
+		slices.Reverse(ids)
+	}
 	for part := range slices.Chunk(ids, max(f.Limit, 100)) {
 		values := make([]any, len(part))
 		for i, id := range part {
 			values[i] = id
 		}
 		in := is("part IN (0, 1, 2, 3, 4) AND id IN (?"+strings.Repeat(", ?", len(part)-1)+")", values...)
-		got, err := l.some(ctx, len(part), append([]condition{in}, f.rest()...)...)
+		got, err := l.some(ctx, f, len(part), append([]condition{in}, f.rest()...)...)
 		if err != nil {
 			return nil, 0, err
 		}

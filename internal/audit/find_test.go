@@ -79,9 +79,12 @@ func TestFiltersFindWhatTheyName(t *testing.T) {
 			{"between, in a network", Filter{Network: network("198.51.0.0/16"), Since: noon.Add(2 * time.Minute), Until: noon.Add(8 * time.Minute)}, []int{7, 3, 2}},
 			{"SQL", Filter{Who: "' OR 1=1 --", What: "?"}, nil},
 		} {
-			for _, limit := range []int{0, 1, 2} { // whole, and in small pages
+			for _, limit := range []int{0, 1, 2, -1, -2, -100} { // whole, and in small pages; oldest first below 0
 				var got []int
-				c.f.Limit, c.f.Before = limit, 0
+				if c.f.OldestFirst = limit < 0; c.f.OldestFirst {
+					limit = -limit
+				}
+				c.f.Limit, c.f.Before, c.f.After = limit, 0, 0
 				for pages := 0; ; pages++ {
 					page, err := l.Page(t.Context(), c.f)
 					if err != nil || limit > 0 && len(page.Rows) > limit || !page.Searched.IsZero() {
@@ -90,12 +93,20 @@ func TestFiltersFindWhatTheyName(t *testing.T) {
 					for _, r := range page.Rows {
 						got = append(got, int(r.At.Sub(noon)/time.Minute))
 					}
-					if c.f.Before = page.Next; page.Next == 0 {
+					if c.f.OldestFirst {
+						c.f.After = page.Next
+					} else {
+						c.f.Before = page.Next
+					}
+					if page.Next == 0 {
 						if limit > 0 && pages != max(0, len(c.want)-1)/limit {
 							t.Errorf("%s: %d pages of %d for %d rows", c.name, pages+1, limit, len(c.want))
 						}
 						break
 					}
+				}
+				if c.f.OldestFirst {
+					slices.Reverse(got)
 				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("%s, %d at a time: %v, want %v", c.name, limit, got, c.want)
@@ -130,14 +141,30 @@ func TestAPageReadsABoundedPartOfALargeTable(t *testing.T) {
 		if err != nil || len(second.Rows) != 1 || second.Next != 0 || !second.Searched.IsZero() {
 			t.Fatalf("then %+v, %v", second, err)
 		}
+		newest := Filter{What: "newest", OldestFirst: true}
+		if err := l.insert(t.Context(), []Row{{At: noon.Add(time.Hour), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: "refused", Address: "203.0.113.2", Reasons: "newest", Count: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		first, err = l.Page(t.Context(), newest)
+		if err != nil || len(first.Rows) != 0 || !first.Searched.Equal(rows[10*50-1].At) {
+			t.Fatalf("oldest first: %d rows, searched up to %v; %v", len(first.Rows), first.Searched, err)
+		}
+		newest.After = first.Next
+		if second, err = l.Page(t.Context(), newest); err != nil || len(second.Rows) != 1 || second.Next != 0 {
+			t.Fatalf("then %+v, %v", second, err)
+		}
+		var ids []int64
+		if err := l.Each(t.Context(), Filter{What: "blocked", OldestFirst: true}, func(r Row) error { ids = append(ids, r.ID); return nil }); err != nil || len(ids) != len(rows)-2 || !slices.IsSorted(ids) {
+			t.Errorf("oldest first: %d rows, %v", len(ids), err)
+		}
 		n := 0
 		for _, what := range []string{"older", "oldest"} {
 			if err := l.Each(t.Context(), Filter{What: what}, func(Row) error { n++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := l.Each(t.Context(), Filter{Network: netip.MustParsePrefix("203.0.113.0/28")}, func(Row) error { n++; return nil }); err != nil || n != 2+len(rows) {
-			t.Errorf("%d rows in all, want %d: %v", n, 2+len(rows), err)
+		if err := l.Each(t.Context(), Filter{Network: netip.MustParsePrefix("203.0.113.0/28")}, func(Row) error { n++; return nil }); err != nil || n != 3+len(rows) {
+			t.Errorf("%d rows in all, want %d: %v", n, 3+len(rows), err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"authguard/guard"
@@ -49,12 +50,13 @@ type likeness struct {
 	novel   bool
 	sprayed bool
 	limited string // of a limit on events: which, and the subject
+	client  uint32 // its identity, if that is known
 }
 
 func likenessOf(e *guard.Event, ending events.Ending) likeness {
 	return likeness{
 		realm: realmOf(e.Realm), ending: ending, account: events.Escape(e.Account), address: e.Address.WithZone(""), door: events.Escape(e.Door),
-		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed,
+		reasons: events.Codes(e.Reasons), known: e.Privileged, device: e.AtDevice, novel: e.NewPlace, sprayed: e.Sprayed && ending == events.Failed, client: e.Identity,
 	}
 }
 
@@ -99,25 +101,40 @@ const (
 	// sprayedPassword is of a wrong password that strangers try on many accounts, and of a
 	// right one that is not enough for that (R28): which of the two is told to nobody.
 	sprayedPassword = ", sprayed password"
+	// ofClient is before the identity of a client, in eight hexadecimal digits.
+	ofClient = ", client "
 	// summedUp is of a row that has what came beyond perMinute. The column part looks for it.
 	summedUp = ", summed up"
 )
 
 func (l likeness) detail() string {
+	at := l.door
+	if l.client != 0 {
+		at += fmt.Sprintf("%s%08x", ofClient, l.client)
+	}
 	switch {
 	case l.limited != "":
 		return l.limited
 	case l.device:
-		return l.door + knownDevice
+		return at + knownDevice
 	case l.known:
-		return l.door + knownPlace
+		return at + knownPlace
 	case l.novel:
-		return l.door + ", new place"
+		return at + ", new place"
 	case l.sprayed:
-		return l.door + sprayedPassword
+		return at + sprayedPassword
 	default:
-		return l.door
+		return at
 	}
+}
+
+// Identity is the client's, in eight hexadecimal digits; empty if it is not known.
+func (r Row) Identity() string {
+	_, rest, ok := strings.Cut(r.Detail, ofClient)
+	if !ok || r.Kind != KindAttempt || len(rest) < 8 {
+		return ""
+	}
+	return rest[:8]
 }
 
 func switchRow(s events.ModeSwitch) Row {

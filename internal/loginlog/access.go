@@ -14,15 +14,17 @@ import (
 //	203.0.113.9 - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302 0 "…" "…"
 //
 // The account is that of HTTP authentication, where there is one; a form's is in no
-// access log.
+// access log. What the client looks like is its User-Agent, the last of the combined
+// format's two texts: other headers, and their order, are in none.
 type access struct {
 	file             *file
+	agents           map[string]string
 	logins           []Request
 	success, failure [][]byte
 }
 
 func newAccess(f *file, _ time.Time, c Config) (parser, error) {
-	a := &access{file: f, logins: c.Logins}
+	a := &access{file: f, logins: c.Logins, agents: map[string]string{}}
 	for _, word := range c.Success {
 		a.success = append(a.success, []byte(word))
 	}
@@ -108,8 +110,35 @@ func (p *access) parse(line []byte, r *row) (err error) {
 	if err := r.who(before); err != nil {
 		return err
 	}
-	r.count = 1
+	r.Client, r.count = p.agent(after), 1
 	return nil
+}
+
+// mostAgents are kept, so that most lines need no text of their own.
+const mostAgents = 4096
+
+// agent is the second quoted text behind the request; empty if there is none.
+func (p *access) agent(after []byte) string {
+	var text []byte
+	for range 2 {
+		begin := bytes.IndexByte(after, '"')
+		if begin < 0 {
+			return ""
+		}
+		after = after[begin+1:]
+		end := closingQuote(after)
+		if end < 0 {
+			return ""
+		}
+		text, after = after[:end], after[end+1:]
+	}
+	known, ok := p.agents[string(text)]
+	if !ok {
+		if known = string(text); len(p.agents) < mostAgents {
+			p.agents[known] = known
+		}
+	}
+	return known
 }
 
 // who reads "ADDRESS IDENTITY USER ", perhaps with a virtual host before it.

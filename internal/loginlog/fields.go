@@ -23,9 +23,10 @@ func names() map[string][]string {
 		"address": {
 			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip", "source_address", "client_address",
 		},
-		"outcome": {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
-		"device":  {"device", "device_id"},
-		"count":   {"count"},
+		"outcome":  {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
+		"device":   {"device", "device_id"},
+		"count":    {"count"},
+		"identity": {"identity", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
 	}
 }
 
@@ -38,6 +39,7 @@ const (
 	addressField
 	outcomeField
 	deviceField
+	identityField
 	countField
 	lastField
 	kindField
@@ -58,11 +60,12 @@ func newFields(c Config, audit bool) *fields {
 	if audit {
 		f.of = map[string]int{
 			"at": timeField, "last": lastField, "account": accountField, "address": addressField, "decision": outcomeField,
-			"count": countField, "kind": kindField,
+			"count": countField, "kind": kindField, "identity": identityField,
+			"time": timeField, "code": outcomeField, "times": countField, // as in the CSV
 		}
 		return f
 	}
-	for i, field := range []string{"time", "account", "address", "outcome", "device", "count"} {
+	for i, field := range []string{"time", "account", "address", "outcome", "device", "identity", "count"} {
 		if own, ok := c.Fields[field]; ok {
 			f.of[canonical(own)] = i
 			continue
@@ -127,7 +130,7 @@ func (f *fields) row(v *values, r *row) (err error) {
 		}
 	}
 	r.Account, r.Named = v.text[accountField], v.rank[accountField] > 0
-	r.Device, r.count = v.text[deviceField], count
+	r.Device, r.Client, r.count = v.text[deviceField], v.text[identityField], count
 	return nil
 }
 

@@ -25,6 +25,7 @@ type Attempt struct {
 	Address netip.Addr
 	Outcome Outcome
 	Device  string // what the log tells a client apart by; usually empty
+	Client  string // what it looks like: its identity or User-Agent
 }
 
 // An Outcome is what the log says came of an attempt.
@@ -50,7 +51,7 @@ type Config struct {
 	// those of DefaultSuccess and DefaultFailure, and common words.
 	Success, Failure []string
 	// Fields says which field of JSON lines, or column of CSV, is the "time", "account",
-	// "address", "outcome", "device" or "count", where its name does not tell.
+	// "address", "outcome", "device", "identity" or "count", where its name does not tell.
 	Fields map[string]string
 	// Year is that of the first line, where lines have none. Zero: that of the file's
 	// last change.
@@ -197,7 +198,7 @@ func (l *Log) backwards(least int64) error {
 	return nil
 }
 
-var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard replay -")
+var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard replay -; authguard audit --oldest-first writes its own log so")
 
 func (l *Log) push(f *file) error {
 	more, err := f.next()

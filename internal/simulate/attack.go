@@ -13,6 +13,7 @@ type raid struct {
 	r     *rand.Rand
 	block int // its addresses begin here
 	done  int
+	looks string
 }
 
 func (t *town) raid(a Attack, number int, seed uint64) *raid {
@@ -22,7 +23,11 @@ func (t *town) raid(a Attack, number int, seed uint64) *raid {
 	if a.Passwords == 0 {
 		a.Passwords = common
 	}
-	return &raid{Attack: a, town: t, r: rand.New(rand.NewPCG(seed, 100+uint64(number))), block: number << 20}
+	looks := browser(a.Browser)
+	if a.Browser == 0 {
+		looks = fmt.Sprint("attacker ", number)
+	}
+	return &raid{Attack: a, town: t, r: rand.New(rand.NewPCG(seed, 100+uint64(number))), block: number << 20, looks: looks}
 }
 
 // due is how many attempts are to have been made by a time since the start.
@@ -36,7 +41,7 @@ func (r *raid) due(at time.Duration) int {
 func (r *raid) guess() (c client, own bool) {
 	i := r.done
 	r.done++
-	c = client{target: -1, address: address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses))), solves: r.Solves}
+	c = client{target: -1, address: address(attackers+byte(r.block>>20), r.r.IntN(max(1, r.Addresses))), browser: r.looks, solves: r.Solves}
 	person := i % r.Accounts
 	switch r.Kind {
 	case Hammer:

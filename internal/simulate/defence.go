@@ -14,7 +14,8 @@ import (
 type client struct {
 	account string
 	address netip.Addr
-	device  int  // the browser that keeps its cookie; 0: one that keeps none
+	device  int // the browser that keeps its cookie; 0: one that keeps none
+	browser string
 	target  int  // of a guess: the person whose account it is; -1: nobody's
 	word    int  // the password
 	right   bool // it is the account's
@@ -63,7 +64,7 @@ func (o *ours) try(c *client) (v verdict, err error) {
 		}
 	}
 	a, err := o.Try(trial.Ask{
-		Account: c.account, Address: c.address, Keeps: c.device > 0, Device: o.cookies[c.device], Password: word,
+		Account: c.account, Address: c.address, Keeps: c.device > 0, Device: o.cookies[c.device], Client: c.browser, Password: word,
 		Right: c.right, Solves: c.solves, Passes: c.pass,
 	})
 	if err != nil {

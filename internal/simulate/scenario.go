@@ -51,6 +51,9 @@ type People struct {
 	Sharers int     `yaml:"sharers"`
 	Pool    float64 `yaml:"pool"`
 	Carrier int     `yaml:"carrier"`
+	// Browsers is how many clients there are that can be told apart: the second is half as
+	// common as the first, the third a third, and so on.
+	Browsers int `yaml:"browsers"`
 	// Common is the part of people with one of the hundred passwords that everybody
 	// guesses.
 	Common float64 `yaml:"common"`
@@ -77,6 +80,9 @@ type Attack struct {
 	Right float64 `yaml:"right"`
 	// Solves: challenges are solved, by a farm of people.
 	Solves bool `yaml:"solves"`
+	// Browser is which of the people's clients the attacker's looks like, from 1; none: one
+	// that nobody has.
+	Browser int `yaml:"browser"`
 }
 
 // A Kind is what an attacker does.
@@ -160,7 +166,7 @@ func Load(name string) (Scenario, error) {
 func ordinary() People {
 	return People{
 		Accounts: 5000, Logins: 4, Night: 0.1, Weekend: 0.5, Typos: 0.02, Forgotten: 0.002, Home: 0.85, Cookies: 0.9,
-		Shared: 0.1, Sharers: 100, Pool: 0.3, Carrier: 500, Common: 0.05, Every: time.Minute,
+		Shared: 0.1, Sharers: 100, Pool: 0.3, Carrier: 500, Browsers: 200, Common: 0.05, Every: time.Minute,
 	}
 }
 
@@ -193,6 +199,7 @@ func (s *Scenario) validate() error {
 	}
 	check(p.Shared == 0 || p.Sharers >= 2, "people.sharers: at least 2")
 	check(p.Pool == 0 || p.Carrier >= 1, "people.carrier: at least 1")
+	check(p.Browsers >= 1 && p.Browsers <= 10_000, "people.browsers: from 1 to 10000")
 	check(p.Stale >= 0 && p.Stale <= p.Accounts, "people.stale: from 0 to people.accounts")
 	check(p.Stale == 0 || p.Every >= time.Second, "people.every: at least 1s")
 	check(p.Rush >= 0 && p.Rush <= 12*time.Hour, "people.rush: from 0 to 12h")
@@ -204,6 +211,7 @@ func (s *Scenario) validate() error {
 		check(a.Addresses >= 1 && a.Addresses <= 1<<24 || a.Kind == Neighbour || a.Kind == Pool, "%s.addresses: from 1 to %d", at, 1<<24)
 		check(a.Accounts >= 0 && a.Accounts <= p.Accounts, "%s.accounts: at most people.accounts", at)
 		check(a.Passwords >= 0 && a.Passwords <= common, "%s.passwords: at most %d", at, common)
+		check(a.Browser >= 0 && a.Browser <= p.Browsers, "%s.browser: at most people.browsers", at)
 		check(a.Right >= 0 && a.Right <= 1, "%s.right: from 0 to 1", at)
 		check(a.Kind != Neighbour || p.Shared > 0, "%s: a neighbour needs people.shared", at)
 		check(a.Kind != Pool || p.Pool > 0, "%s: the pool needs people.pool", at)

@@ -2,10 +2,12 @@ package simulate_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"authguard/captchamode"
 	"authguard/guard"
@@ -106,5 +108,32 @@ func TestTheReportIsForPeople(t *testing.T) {
 	}
 	if n := strings.Count(all.String(), "\none "); n != 2 {
 		t.Errorf("%d scenarios in\n%s", n, all.String())
+	}
+}
+
+// A botnet below every other threshold, with leaked pairs, each tried once from an address of
+// its own. What gives it away is its program, unless that is a browser that people have.
+func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
+	t.Parallel()
+	const text = "days: 2\npeople: {accounts: 400}\nattackers: [{kind: stuff, from: 12h, for: 24h, attempts: 4000, addresses: 4000, right: 0.05, browser: %d}]\n"
+	policy := guard.DefaultPolicy()
+	policy.Identity = []guard.Limit{{Failures: 30, Window: time.Hour, Then: guard.Challenge}}
+	setups := append(ours(), trial.Setup{Name: "identity", Policy: policy, Mode: captchamode.DefaultConfig()})
+	for browser, want := range []string{"93 90 79, 42 1 1", "93 90 79, 42 10 10"} { // nobody's, and the commonest
+		s, err := simulate.Parse([]byte("name: test\n" + fmt.Sprintf(text, browser)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := simulate.Run(t.Context(), s, setups, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, with := r.Results[0], r.Results[1]
+		if got := fmt.Sprintf("%d %d %d, %d %d %d", without.Let, without.Challenges, without.People, with.Let, with.Challenges, with.People); got != want {
+			t.Errorf("browser %d: let in, challenges to people, people without and with the limit: %s, want %s", browser, got, want)
+		}
+		if with.Stopped+with.KnownChallenged > 0 {
+			t.Errorf("browser %d: %d people were stopped, %d known ones asked", browser, with.Stopped, with.KnownChallenged)
+		}
 	}
 }

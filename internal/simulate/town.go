@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -24,9 +25,11 @@ type town struct {
 	homes  []netip.Addr
 	device []int // 0: keeps no cookies
 	words  []int
-	next   int        // the newest password
-	shared netip.Addr // where most people are at home
-	crowd  netip.Addr // where the first day of term is
+	// browsers are what people's clients look like.
+	browsers []string
+	next     int        // the newest password
+	shared   netip.Addr // where most people are at home
+	crowd    netip.Addr // where the first day of term is
 }
 
 // The addresses of who is who: each has a /8 of its own.
@@ -62,8 +65,26 @@ func newTown(p People, seed uint64) *town {
 			t.words[i] = int(zipf.Uint64())
 		}
 	}
-	t.shared = t.mostShared()
+	t.shared, t.browsers = t.mostShared(), browsersOf(p, seed)
 	return t
+}
+
+func browser(n int) string { return fmt.Sprint("browser ", n) }
+
+// browsersOf gives people their clients, by a draw of its own: whether anybody looks at
+// clients changes nothing else.
+func browsersOf(p People, seed uint64) []string {
+	r, all, sum := rand.New(rand.NewPCG(seed, 2)), make([]string, p.Accounts), 0.0
+	upTo := make([]float64, p.Browsers)
+	for n := range upTo {
+		sum += 1 / float64(n+1)
+		upTo[n] = sum
+	}
+	for i := range all {
+		n, _ := slices.BinarySearch(upTo, r.Float64()*sum)
+		all[i] = browser(n + 1)
+	}
+	return all
 }
 
 func (t *town) mostShared() (most netip.Addr) {
@@ -119,7 +140,7 @@ type visit struct {
 // visit draws one.
 func (t *town) visit() (v visit) {
 	v.person = t.r.IntN(t.Accounts)
-	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person], solves: true}
+	v.client = client{account: t.names[v.person], address: t.homes[v.person], device: t.device[v.person], browser: t.browsers[v.person], solves: true}
 	if v.home = t.r.Float64() < t.Home; !v.home {
 		v.client.address = address(elsewhere, t.r.IntN(1<<24))
 		if t.r.Float64() < t.Pool {

@@ -125,6 +125,8 @@ type Ask struct {
 	// Keeps: it is a browser that keeps cookies. Device is the one that it has.
 	Keeps  bool
 	Device string
+	// Client is what the client looks like; empty: unknown.
+	Client string
 	// Password recognises a password that is offered again; 0: unknown.
 	Password uint64
 	Right    bool // it is the right one
@@ -149,7 +151,7 @@ type Answer struct {
 // Try takes an attempt from beginning to end, now.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
-	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Door: "trial"}
+	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Identity: s.guard.Identity(a.Client), Door: "trial"}
 	if a.Passes {
 		attempt.Pass = good
 	}

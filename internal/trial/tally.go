@@ -134,7 +134,7 @@ func (r *run) attempt(a retry) error {
 	right := a.Outcome == loginlog.Succeeded
 	device, _ := r.devices.Get(a.Device)
 	answer, err := r.Try(Ask{
-		Account: account, Address: a.Address, Keeps: a.Device != "", Device: device, Right: right,
+		Account: account, Address: a.Address, Keeps: a.Device != "", Device: device, Client: a.Client, Right: right,
 		Solves: r.options.Solving == Everybody || right && r.options.Solving == People,
 	})
 	if err != nil {
