@@ -13,7 +13,7 @@ import (
 // Two ladders are off unless the policy has them: one on the client's identity, one on the
 // whole site. Both count strangers' failures alone, so they are charged after the attempt's
 // own subjects, which say whether the place is privileged, and each by a trip of its own:
-// over nodes each is one key, exact and busy (docs/decisions/0027, 0043). While one is
+// over nodes each is one key, exact and busy (docs/decisions/0027, 0045). While one is
 // found full a node asks again once a second.
 
 // The asides of an attempt, in the order in which they are charged.

@@ -15,6 +15,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/web/client"
 )
 
 // An API is the decision API: back ends in any language ask for a decision,
@@ -28,6 +29,8 @@ type API struct {
 	Realm  string
 	// Media draws challenges for callers who want them inline.
 	Media func(ctx context.Context, id, ext string) (challenge.Media, error)
+	// Identity is what the clients of callers are recognised by; nil: nothing.
+	Identity *client.Identity
 	// Later calls f after a time; default time.AfterFunc.
 	Later func(after time.Duration, f func())
 }
@@ -90,7 +93,9 @@ type attemptRequest struct {
 		Work   string `json:"work"`
 	} `json:"challenge"`
 	PasswordFingerprint string   `json:"password_fingerprint"`
-	Inline              []string `json:"inline"` // of a challenge: image, audio
+	Identity            string   `json:"identity"`
+	Headers             []string `json:"headers"` // "Name: value", as they came
+	Inline              []string `json:"inline"`  // of a challenge: image, audio
 }
 
 type attemptAnswer struct {
@@ -118,10 +123,14 @@ func (a *API) begin(c echo.Context) error {
 	if badInline(in.Inline) {
 		return noInline()
 	}
+	if in.Identity != "" && len(in.Headers) > 0 {
+		return Invalid("identity: send it or headers, not both.")
+	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
 		Fingerprint: a.fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
+		Identity: a.identity(&in),
 	}
 	if in.Challenge != nil {
 		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
@@ -219,6 +228,18 @@ func (a *API) expect(ticket *guard.Ticket) {
 		later = func(after time.Duration, f func()) { time.AfterFunc(after, f) }
 	}
 	later(a.Guard.Policy().PendingFor, check)
+}
+
+// identity keys what the caller recognises its client by or, without that, the client's
+// headers. No identity of another door begins with NUL and a word.
+func (a *API) identity(in *attemptRequest) uint32 {
+	switch {
+	case !a.Identity.On():
+		return 0
+	case in.Identity != "":
+		return a.Guard.Identity("\x00identity " + in.Identity)
+	}
+	return a.Guard.Identity(a.Identity.OfLines(in.Headers))
 }
 
 // fingerprint keys once more what the caller has keyed. No password begins with

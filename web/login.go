@@ -54,6 +54,8 @@ type Login struct {
 	AskCode func(guard.Pass)
 	// Remote is the provider of challenges on the web; nil for none.
 	Remote *remote.Provider
+	// Identity is what clients are recognised by; nil: nothing.
+	Identity *client.Identity
 	// Admin says that only administrators may enter here.
 	Admin bool
 	// Second is what is asked for beside the password; nil: nothing.
@@ -120,7 +122,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
 		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
-		Pass:  t.form["code"], Fingerprint: p.fingerprint, Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+		Pass:  t.form["code"], Fingerprint: p.fingerprint, Identity: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
 	})
 	switch {
 	case err != nil:
@@ -167,6 +169,9 @@ func (l *Login) take(t *try, p proof) (err error) {
 	}
 	return l.welcome(t, login)
 }
+
+// identity is what the guard recognises a client by.
+func (l *Login) identity(c echo.Context) uint32 { return l.Guard.Identity(l.Identity.Of(c.Request())) }
 
 // failed is why nobody can be let in just now, as far as that is known.
 func (l *Login) failed() (why error) {

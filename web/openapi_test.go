@@ -63,7 +63,7 @@ func TestTheDocumentHasEveryReason(t *testing.T) {
 	for c := guard.NoCause + 1; c <= guard.TooManyAnswers; c++ {
 		subjects := []guard.SubjectKind{guard.NoSubject}
 		if c == guard.LimitReached {
-			subjects = []guard.SubjectKind{guard.OnPair, guard.OnAddress, guard.OnNetwork, guard.OnAccount, guard.OnPrivilegedPair, guard.OnSite, guard.OnSubject}
+			subjects = []guard.SubjectKind{guard.OnPair, guard.OnAddress, guard.OnNetwork, guard.OnAccount, guard.OnPrivilegedPair, guard.OnSite, guard.OnSubject, guard.OnIdentity}
 		}
 		for _, on := range subjects {
 			for _, monitored := range []bool{false, true} {

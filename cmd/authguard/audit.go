@@ -13,16 +13,17 @@ import (
 
 // auditCmd is `authguard audit`.
 type auditCmd struct {
-	Realm   string `placeholder:"NAME" help:"In this realm; without it in all."`
-	Account string `help:"About this account."`
-	Address string `placeholder:"CIDR" help:"About this address, or from this network."`
-	Who     string `help:"Done by them: a part of the name, such as ann or admin:."`
-	Kind    string `help:"admin, mode, event or attempt; or what became of attempts: succeeded, failed, challenged, refused, waited, pretended, abandoned."`
-	What    string `placeholder:"CODE" help:"By its code: what was done (unlock), or a reason (captcha-mode)."`
-	Since   string `placeholder:"TIME" help:"From then on: a time in UTC, or how long ago, such as 24h."`
-	Until   string `placeholder:"TIME" help:"Until then."`
-	Limit   int    `default:"50" help:"How many, the newest; at most 1000."`
-	Format  string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"All that match as a file, on standard output."`
+	Realm       string `placeholder:"NAME" help:"In this realm; without it in all."`
+	Account     string `help:"About this account."`
+	Address     string `placeholder:"CIDR" help:"About this address, or from this network."`
+	Who         string `help:"Done by them: a part of the name, such as ann or admin:."`
+	Kind        string `help:"admin, mode, event or attempt; or what became of attempts: succeeded, failed, challenged, refused, waited, pretended, abandoned."`
+	What        string `placeholder:"CODE" help:"By its code: what was done (unlock), or a reason (captcha-mode)."`
+	Since       string `placeholder:"TIME" help:"From then on: a time in UTC, or how long ago, such as 24h."`
+	Until       string `placeholder:"TIME" help:"Until then."`
+	Limit       int    `default:"50" help:"How many; at most 1000."`
+	OldestFirst bool   `help:"The oldest first, as authguard replay and tune read them."`
+	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"All that match as a file, on standard output."`
 }
 
 // Run shows what is on record.
@@ -34,6 +35,9 @@ func (c auditCmd) Run(g *globals) error {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if c.OldestFirst {
+		query.Set("order", "oldest")
 	}
 	if c.Format != "" {
 		return g.download("/api/audit", query)
@@ -59,6 +63,8 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 		return err
 	}
 	switch {
+	case c.OldestFirst && (!page.Searched.IsZero() || page.Next > 0):
+		fmt.Fprintln(out, "There are newer ones: --limit and --since show them, --format csv takes all.")
 	case !page.Searched.IsZero():
 		fmt.Fprintf(out, "Looked back to %s; --until goes on from there.\n", page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
 	case len(page.Rows) == 0:

@@ -49,6 +49,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 		header = webclient.Forwarded
 	}
 	d.front.SetBalancers(loaded.ProxyProtocol)
+	d.front.SetOrdered(orderedHeaders(loaded.Config))
 	d.edge.Set(loaded.Proxies, header)
 	d.inside.Set(loaded.Admin.Proxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
@@ -81,6 +82,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		}
 		last, server := newLastCall(socket.(*net.TCPListener)), httpServer(d.site.closing(h), d.site.log)
 		front.Listener, front.MaxHead, front.Log = last, server.MaxHeaderBytes, d.site.log
+		server.ConnContext = wire.WithConn
 		server.ConnState = func(c net.Conn, state http.ConnState) {
 			last.note(c, state)
 			if state == http.StateHijacked {
@@ -201,7 +203,7 @@ func (r *realm) login(d *doors, door string, edge *web.Edge, session time.Durati
 		ask = p.mailer.Ask
 	}
 	return &web.Login{
-		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log,
+		Guard: r.guard, Origin: origin, Access: &r.access, AskCode: ask, Remote: r.mode.remote, Edge: edge, Door: door, Control: r.control, Notices: p.notices, Log: r.log, Identity: &r.clients,
 		Passwords: &web.Passwords{Source: source, Gate: p.gate, Checker: p.checker, Away: away, Unusable: r.unusable, Log: r.log},
 		Sessions:  web.NewSessions(sessions),
 		Hold:      &r.hold,

@@ -19,9 +19,11 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/policy"
+	"authguard/internal/wire"
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
+	webclient "authguard/web/client"
 	"authguard/web/proxy"
 )
 
@@ -50,8 +52,9 @@ type realm struct {
 	access  atomic.Pointer[access.Rules] // of forward-auth
 	written atomic.Pointer[written]      // of its policy
 	said    atomic.Pointer[[]policy.Word]
-	hold    atomic.Int64 // nanoseconds for which an attempt may be held
-	door    http.Handler // on the public listener
+	hold    atomic.Int64       // nanoseconds for which an attempt may be held
+	clients webclient.Identity // what they are recognised by
+	door    http.Handler       // on the public listener
 }
 
 func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *realm, err error) {
@@ -85,7 +88,7 @@ func (s *site) openRealm(ctx context.Context, name string, c config.Config) (r *
 	if err = r.openControl(); err != nil {
 		return nil, err
 	}
-	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name, Media: r.mode.challenges.Media}
+	r.api = web.API{Guard: r.guard, Settled: s.counting.settled, Tokens: &s.tokens, Realm: name, Media: r.mode.challenges.Media, Identity: &r.clients}
 	r.people.forget = r.people.onNewPassword(forgetting(r.guard, r.people.passes, r.log))
 	r.adopt(c)
 	if err = r.openMailer(); err != nil {
@@ -267,8 +270,30 @@ func (r *realm) adopt(c config.Config) {
 	r.hold.Store(int64(c.Limits.Hold))
 	rules, _ := access.Compile(c.Access) // which was checked
 	r.access.Store(&rules)
+	r.clients.Set(clientHeaders(c))
 	r.config = c
 	r.written.Store(writtenIn(c))
+}
+
+// clientHeaders are those that clients are recognised by, and who knows their order.
+func clientHeaders(c config.Config) (headers []string, order func(*http.Request) []string) {
+	if len(c.Limits.Identity) == 0 {
+		return nil, nil
+	}
+	if c.Identity.Order {
+		order = wire.Order
+	}
+	return c.Identity.Headers, order
+}
+
+// orderedHeaders are those whose order some realm asks for.
+func orderedHeaders(c config.Config) (all []string) {
+	for _, r := range append([]config.Config{c}, c.InRealms()...) {
+		if headers, order := clientHeaders(r); order != nil {
+			all = append(all, headers...)
+		}
+	}
+	return all
 }
 
 // tokensOf are a realm's tokens in its configuration.

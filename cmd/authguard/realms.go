@@ -235,7 +235,7 @@ func (s *site) controls() (all []*control.Control) {
 // gauges are what is measured of each realm.
 func (s *site) gauges() (all []control.RealmGauges) {
 	for _, r := range *s.realms.Load() {
-		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Events: r.guard.Tallied, Unusable: r.people.unusable.Load})
+		all = append(all, control.RealmGauges{Realm: r.name, Mode: r.mode.Mode, Held: r.guard.Held, HungUp: r.guard.HungUp, Checks: r.people.gate.State, Events: r.guard.Tallied, Enforced: r.control.Enforced, Unusable: r.people.unusable.Load})
 	}
 	return all
 }

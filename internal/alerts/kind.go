@@ -17,6 +17,7 @@ const (
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
 	AddressRefused    Kind = "address-refused"
+	ClientsAttack     Kind = "clients-attack"
 	SuspiciousSuccess Kind = "suspicious-success"
 	SprayedRight      Kind = "sprayed-password-right"
 	Sprayed           Kind = "password-sprayed"
@@ -51,6 +52,7 @@ var titles = map[Kind]string{
 	AttackEnded:         "The attack on the login ended",
 	AccountAttacked:     "Accounts are under attack",
 	AddressRefused:      "Addresses are refused",
+	ClientsAttack:       "Clients that look alike fail at many logins",
 	ChannelDead:         "An alert channel is dead",
 	ChannelBack:         "An alert channel works again",
 	SprayedRight:        "A stranger has an account's right password, which is tried on many accounts",

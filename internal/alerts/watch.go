@@ -60,6 +60,7 @@ func (w *watcher) event(e *guard.Event) {
 	if refused(e, e.Action != guard.Refuse) {
 		w.address(e)
 	}
+	w.clients(e)
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
 		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered like a wrong one. The account needs another password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
@@ -114,6 +115,20 @@ func (w *watcher) account(e *guard.Event) {
 	case !w.told(tooMany, e.At):
 		w.attacked[tooMany] = e.At
 		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; no more of them are named", maxAccounts))
+	}
+}
+
+// clients raises at most one alert a day for clients that look alike and have failed as
+// often as their limit says, whatever that does.
+func (w *watcher) clients(e *guard.Event) {
+	i := slices.IndexFunc(e.Reasons, func(r guard.Reason) bool { return r.Cause == guard.LimitReached && r.Subject == guard.OnIdentity })
+	if i < 0 || e.Privileged || e.Reasons[i].Limit == nil {
+		return
+	}
+	if client := fmt.Sprintf("%08x", e.Identity); w.first("client\n"+client, e.At) {
+		l := e.Reasons[i].Limit
+		w.raise(e.At, ClientsAttack, fmt.Sprintf("client %s: %d wrong passwords within %s from unfamiliar places; the last try for account %s from %s",
+			client, l.Failures, guard.Spell(l.Window), Name(e.Account), events.AddressText(e.Address)))
 	}
 }
 

@@ -69,6 +69,7 @@ type Config struct {
 	// Site is only watched. Administrators can say otherwise in the running server.
 	Enforce   bool      `reload:"live"`
 	Limits    Limits    `reload:"live"`
+	Identity  Identity  `reload:"live"` // of clients, for limits.identity
 	Site      Site      `reload:"live"`
 	Challenge Challenge `reload:"live"`
 	Places    Places
@@ -250,6 +251,7 @@ type Limits struct {
 	Address        []guard.Limit `split:","`
 	Network        []guard.Limit `split:","`
 	Account        []guard.Limit `split:","` // strangers only
+	Identity       []guard.Limit `split:","` // strangers only, by what their clients look like
 	Site           []guard.Limit `split:","` // strangers only, all together
 	Pair           []guard.Limit `split:","` // strangers only
 	PrivilegedPair []guard.Limit `split:","`
@@ -258,6 +260,12 @@ type Limits struct {
 	Hold           time.Duration `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
 	Held           int           `within:"1 1000000"` // attempts held at the same time
 	HeldPerAddress int           `within:"1 1000000"` // of those, from one address
+}
+
+// Identity is what clients look like: their headers.
+type Identity struct {
+	Headers []string // whose values count
+	Order   bool     // the order in which those came counts as well, where it is known
 }
 
 // Site is the site-wide switch.
@@ -380,6 +388,7 @@ func Default() Config {
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, PrivilegedPair: policy.PrivilegedPair,
 			Spray: policy.Spray, LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
 		},
+		Identity:  Identity{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}, Order: true},
 		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
 		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
 		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
@@ -422,6 +431,7 @@ func (c Config) Policy() guard.Policy {
 		Network:        l.Network,
 		Account:        l.Account,
 		PrivilegedPair: l.PrivilegedPair,
+		Identity:       l.Identity,
 		Site:           l.Site,
 		Pair:           l.Pair,
 		Spray:          l.Spray,

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,10 +99,13 @@ func TestTheExamplesOfRealmsAreRead(t *testing.T) {
 func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 	t.Parallel()
 	blocks := doctest.Claimed(t, "docs/configuration.md")
-	if len(blocks) != 3 {
+	if len(blocks) != 4 {
 		t.Fatalf("%d examples", len(blocks))
 	}
-	short, shorter, full := load(t, blocks[0].Text, nil), load(t, blocks[1].Text, nil), load(t, blocks[2].Text, nil)
+	short, shorter, full := load(t, blocks[0].Text, nil), load(t, blocks[1].Text, nil), load(t, blocks[3].Text, nil)
+	if alike := load(t, blocks[2].Text, nil); len(alike.Limits.Identity) != 2 || !reflect.DeepEqual(alike.Identity, config.Default().Identity) {
+		t.Errorf("%+v, and the defaults are not what the document says", alike.Identity)
+	}
 	if live, restart := config.Diff(short.Config, shorter.Config); live != nil || restart != nil {
 		t.Errorf("the two ways to write limits differ: %v %v", live, restart)
 	}

@@ -41,14 +41,15 @@ func eventsOf(all []Event) map[string][]guard.EventLimit {
 }
 
 var (
-	eventsType     = reflect.TypeFor[[]Event]()
-	eventLimitType = reflect.TypeFor[guard.EventLimit]()
-	eventPattern   = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
-	actions        = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend}
-	siteActions    = map[string]guard.Action{"refuse": guard.Refuse, "pretend": guard.Pretend}
-	placeActions   = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
-	eventActions   = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
-	eventSubjects  = map[string]guard.SubjectKind{
+	eventsType      = reflect.TypeFor[[]Event]()
+	eventLimitType  = reflect.TypeFor[guard.EventLimit]()
+	eventPattern    = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
+	actions         = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend}
+	identityActions = map[string]guard.Action{"challenge": guard.Challenge, "alert": guard.Alert}
+	siteActions     = map[string]guard.Action{"refuse": guard.Refuse, "pretend": guard.Pretend}
+	placeActions    = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
+	eventActions    = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
+	eventSubjects   = map[string]guard.SubjectKind{
 		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
 	}
 )
@@ -113,6 +114,8 @@ func setAction(to *guard.Action, text, path string) (err error) {
 	switch {
 	case partOf(path[max(0, strings.Index(path, "events.")):], "events"):
 		words = eventActions
+	case strings.Contains(path, "limits.identity["):
+		words = identityActions
 	case strings.Contains(path, "limits.site["):
 		words = siteActions
 	case strings.Contains(path, "limits.privileged_pair["):

@@ -41,6 +41,7 @@ type Realm struct {
 	Accounts  Accounts
 	Enforce   bool      `reload:"live"`
 	Limits    Limits    `reload:"live"`
+	Identity  Identity  `reload:"live"`
 	Site      Site      `reload:"live"`
 	Challenge Challenge `reload:"live"`
 	Pages     Pages     `reload:"live"`
@@ -53,9 +54,17 @@ type Realm struct {
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
 	c.Session, c.Access, c.Enforce = r.Session, r.Access, r.Enforce
-	c.Accounts, c.Limits, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
+	c.Accounts, c.Limits, c.Identity, c.Site, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Identity, r.Site, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
+}
+
+// InRealms are the settings as they are in each of the realms.
+func (c Config) InRealms() (all []Config) {
+	for _, r := range c.Realms {
+		all = append(all, c.In(r))
+	}
+	return all
 }
 
 // originAt is an origin at the first host that is one, and no pattern of several.
@@ -71,7 +80,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Enforce: c.Enforce, Limits: c.Limits, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Enforce: c.Enforce, Limits: c.Limits, Identity: c.Identity, Site: c.Site, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
 }
 
 // A postponed list of realms is read when all else is known.

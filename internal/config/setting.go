@@ -222,7 +222,8 @@ func (l *Loaded) Effective() []Setting {
 }
 
 // Notes is what is worth knowing about the limits that were set, those of each realm
-// after the others: see [guard.Policy.Notes]. The defaults are as they should be.
+// after the others: that nothing is enforced, and see [guard.Policy.Notes]. The defaults
+// are as they should be.
 func (l *Loaded) Notes() (notes []string) {
 	add := func(at, name string, policy guard.Policy) {
 		for _, note := range policy.Notes() {
@@ -232,8 +233,15 @@ func (l *Loaded) Notes() (notes []string) {
 			}
 		}
 	}
+	watched := func(name string, enforce bool) {
+		if !enforce {
+			notes = append(notes, name+"enforce: false: NOTHING IS ENFORCED. Limits, lists, events and CAPTCHA mode only watch, and stop nobody; enforce: true, or authguard policy enforce all, ends that")
+		}
+	}
+	watched("", l.Enforce)
 	add("", "", l.Policy())
 	for i, r := range l.Realms {
+		watched("realms."+r.Name+".", r.Enforce)
 		add(fmt.Sprintf("realms[%d].", i), "realms."+r.Name+".", l.In(r).Policy())
 	}
 	return notes

@@ -107,6 +107,7 @@ func (l *loader) validate() {
 	l.unless(prefixPattern.MatchString(c.Metrics.Prefix), "metrics.prefix", "", "must be 1 to 100 letters, digits and ._-, not %.60q", c.Metrics.Prefix)
 	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
+	l.identity()
 	l.unless(c.Site.Mode.CoolDown >= time.Second, "site.cool_down", "", "must be at least 1s")
 	l.unless(c.Site.Mode.CoolDown <= 7*day, "site.cool_down", "", "must be at most 7d")
 	for i, to := range c.Alerts.To {
@@ -398,4 +399,29 @@ func (l *loader) ldapConflicts(a *Accounts) {
 	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "", "needs {dn} where the DN of the person goes")
 	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter", "must be the DN below which people are, such as dc=example,dc=org")
 	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn", "must be set together with accounts.ldap.bind_dn")
+}
+
+// headerPattern is a header's name.
+var headerPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
+
+// changing are headers, or what theirs begin with, that one client does not send alike
+// twice, or that are a proxy's.
+var changing = []string{
+	"authorization", "cf-", "connection", "content-", "cookie", "date", "dnt-", "expect", "fly-", "forwarded", "host", "if-", "idempotency-", "origin",
+	"proxy-", "range", "referer", "sec-fetch-", "sec-websocket-", "traceparent", "tracestate", "transfer-encoding", "true-client-ip", "via", "x-csrf", "x-forwarded", "x-real-ip", "x-request-id", "x-xsrf",
+}
+
+// identity checks the headers that clients are recognised by.
+func (l *loader) identity() {
+	c, seen := &l.loaded.Config, map[string]bool{}
+	l.unless(len(c.Identity.Headers) <= 16, "identity.headers", "", "must be at most 16, not %d", len(c.Identity.Headers))
+	l.unless(len(c.Identity.Headers) > 0 || len(c.Limits.Identity) == 0, "identity.headers", "", "must be set: limits.identity recognises clients by them")
+	for i, name := range c.Identity.Headers {
+		at, small := fmt.Sprintf("identity.headers[%d]", i), strings.ToLower(name)
+		l.unless(headerPattern.MatchString(name), at, "", "must be the name of a header such as User-Agent, not %.60q", name)
+		l.unless(!slices.ContainsFunc(changing, func(c string) bool { return strings.HasPrefix(small, c) }), at, "",
+			"must not be %.60q: one client sends it now so and now so, or a proxy does, and nobody would be recognised", name)
+		l.unless(!seen[small], at, "", "is there twice")
+		seen[small] = true
+	}
 }

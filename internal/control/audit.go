@@ -19,6 +19,7 @@ import (
 type AuditQuery struct {
 	Account, Address, Who, Kind, What string
 	Since, Until                      string // a time in UTC, or how long ago
+	OldestFirst                       bool
 	Before                            int64
 	Limit                             int
 }
@@ -27,6 +28,13 @@ type AuditQuery struct {
 func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	get := func(name string) string { return strings.TrimSpace(v.Get(name)) }
 	q = AuditQuery{Account: get("account"), Address: get("address"), Who: get("who"), Kind: get("kind"), What: get("what"), Since: get("since"), Until: get("until")}
+	switch order := get("order"); order {
+	case "", "newest":
+	case "oldest":
+		q.OldestFirst = true
+	default:
+		return q, fmt.Errorf("%w: order: %.20q is none; there are newest and oldest, for what comes first", ErrAsked, order)
+	}
 	limit := int64(0)
 	for name, to := range map[string]*int64{"before": &q.Before, "limit": &limit} {
 		if text := get(name); text != "" {
@@ -39,13 +47,13 @@ func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	return q, nil
 }
 
-// An AuditPage is a part of the audit log, newest first. Its JSON is the answer of GET
+// An AuditPage is a part of the audit log, in the order that was asked for. Its JSON is the answer of GET
 // /api/audit.
 type AuditPage struct {
 	Rows []Event `json:"audit"`
 	// Next is "before" of the page after this one; 0: there is none.
 	Next int64 `json:"next,omitempty,string"`
-	// Searched is how far back was looked, if that was not all the way.
+	// Searched is how far was looked, if that was not all the way.
 	Searched time.Time `json:"searched_back_to,omitzero"`
 }
 
@@ -65,7 +73,8 @@ func (c *Control) Audit(ctx context.Context, q AuditQuery, all bool) (p AuditPag
 	return p, err
 }
 
-// ExportAudit tells every row that matches, newest first, until row fails. That it was
+// ExportAudit tells every row that matches, in the order that was asked for, until row
+// fails. That it was
 // asked for is on record.
 func (c *Control) ExportAudit(ctx context.Context, who, format string, q AuditQuery, all bool, row func(Event) error) error {
 	f, err := c.auditFilter(q, all)
@@ -86,6 +95,9 @@ func (q AuditQuery) Values() url.Values {
 			v.Set(name, value)
 		}
 	}
+	if q.OldestFirst {
+		v.Set("order", "oldest")
+	}
 	return v
 }
 
@@ -100,7 +112,10 @@ func (q AuditQuery) String() string {
 }
 
 func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error) {
-	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Before: q.Before, Limit: q.Limit}
+	f = audit.Filter{Who: q.Who, Kind: q.Kind, What: q.What, Limit: q.Limit, OldestFirst: q.OldestFirst}
+	if f.Before = q.Before; q.OldestFirst { // of the page after this one
+		f.Before, f.After = 0, q.Before
+	}
 	if !all {
 		f.Realm = c.config.Realm
 	}
@@ -142,7 +157,7 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 
 // AuditColumns are those of an exported table.
 func AuditColumns() []string {
-	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id"}
+	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id", "identity"}
 }
 
 // Cells are the event as a row of that table, as it is: what writes it for spreadsheets
@@ -150,7 +165,7 @@ func AuditColumns() []string {
 func (e Event) Cells() []string {
 	return []string{
 		utc(e.At), utc(e.Last), strconv.FormatInt(e.Count, 10), e.Realm, e.Kind, e.What, e.Decision, e.Account, e.Address,
-		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10),
+		strings.Join(e.Why, "; "), e.Reasons, e.Who, strconv.FormatBool(e.Summed), e.Detail, strconv.FormatInt(e.ID, 10), e.Identity,
 	}
 }
 

@@ -67,6 +67,9 @@ type Event struct {
 	// Summed says that the row sums up attempts beyond those that have rows of their own,
 	// and names what they had in common.
 	Summed bool `json:"summed_up,omitempty"`
+	// Identity is what the client looks like, in eight hexadecimal digits, where
+	// limits.identity asks for it.
+	Identity string `json:"identity,omitempty"`
 }
 
 // recentRows is how many events a look-up has.
@@ -207,7 +210,7 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 
 // eventOf puts a row into words.
 func eventOf(row audit.Row) Event {
-	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed()}
+	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
 		"succeeded": "signed in", "failed": "wrong password", "refused": "refused", "challenged": "asked for a CAPTCHA",
 		"waited": "told to wait", "abandoned": "given up before the password was looked at", "pretended": "answered as wrong, unlooked at",

@@ -69,6 +69,8 @@ type RealmGauges struct {
 	// Events are those that the realm limits, by name and by what became of them:
 	// guard.Guard.Tallied.
 	Events func() map[string]map[string]uint64
+	// Enforced reports whether the policy is enforced as a whole: Control.Enforced.
+	Enforced func() bool
 	// Unusable is how many password hashes could not be checked.
 	Unusable func() uint64
 }
@@ -161,6 +163,7 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 		state, checks := r.Mode.State(), r.Checks()
 		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth(r.Mode.On()))
+		send(gauge, "authguard_enforced", "0 while the policy only watches, and stops nobody.", truth(r.Enforced()))
 		send(gauge, "authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
 		send(gauge, "authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.", float64(state.Pressure.Total()))
 		send(gauge, "authguard_threshold", "The pressure above which CAPTCHA mode goes on.", state.Threshold)

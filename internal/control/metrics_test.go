@@ -35,7 +35,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		checks := func() passwords.GateState {
 			return passwords.GateState{Running: 2, Strangers: 3, Known: 4, Administrators: 5, Shed: 6, Hogged: true}
 		}
-		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }}}
+		realms := []control.RealmGauges{{Realm: "default", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 3 }}}
 		m.Watch(control.Gauges{
 			Realms: func() []control.RealmGauges { return realms },
 			Size:   d.w.Counts.Size, Dropped: func() uint64 { return 7 }, Channels: func() []control.ChannelGauges {
@@ -94,7 +94,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		if err != nil || len(complaints) > 0 {
 			t.Errorf("%v %v", complaints, err)
 		}
-		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Unusable: func() uint64 { return 3 }})
+		realms = append(realms, control.RealmGauges{Realm: "shop", Mode: d.w.Mode, Held: d.w.Held, HungUp: d.w.HungUp, Checks: checks, Events: d.w.Tallied, Enforced: func() bool { return false }, Unusable: func() uint64 { return 3 }})
 		m.HandleSwitch(events.ModeSwitch{Realm: "shop", To: events.ModeOn})
 		const both = `authguard_captcha_mode{realm="shop"} 1`
 		const switched = `authguard_captcha_mode_switches_total{realm="shop",to="on"} 1`

@@ -119,6 +119,9 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	return p, nil
 }
 
+// Enforced reports whether the whole is enforced now. A ladder may say otherwise.
+func (c *Control) Enforced() bool { return c.config.Written().Enforced(c.words()) }
+
 // take moves what a rung did from the day to the rung.
 func (r *Rung) take(day map[policy.Rung]policy.Met, ladder string) {
 	key := policy.Rung{Ladder: ladder, Text: r.key()}
@@ -186,7 +189,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 		return all
 	}
 	limits := map[string][]guard.Limit{
-		"pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.PrivilegedPair, "site": p.Site,
+		"identity": p.Identity, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.PrivilegedPair, "site": p.Site,
 	}[ladder]
 	if name, is := strings.CutPrefix(ladder, "event:"); is {
 		for _, l := range p.Events[name] {

@@ -19,6 +19,7 @@ func settings(ctx context.Context, c Config, n *notes) {
 		return
 	}
 	n.ok("config", "The configuration is good.")
+	enforced(c, n)
 	doors(ctx, c, n)
 	if c.Settings.Admin.Listen == "" {
 		n.ok("admin.listen", "The administrator's pages are off.")
@@ -29,6 +30,22 @@ func settings(ctx context.Context, c Config, n *notes) {
 		advice(c.reachOf(ctx, hostOf(listen)) > loopback,
 			"Set admin.listen: 127.0.0.1:8081 and come through ssh -L 8081:127.0.0.1:8081, or keep it behind a firewall and a proxy that speaks HTTPS.",
 			"The administrator's pages, metrics and health listen beyond this machine (%s), over plain HTTP.", listen))
+}
+
+// enforced says so where nothing stops anybody: it is easily forgotten.
+func enforced(c Config, n *notes) {
+	var watched []string
+	if !c.Settings.Enforce {
+		watched = append(watched, config.DefaultRealm)
+	}
+	for _, r := range c.Settings.Realms {
+		if !r.Enforce {
+			watched = append(watched, r.Name)
+		}
+	}
+	n.check("enforce", "The policy is enforced.",
+		advice(len(watched) > 0, "When a week of it is on record: authguard tune, then enforce: true, or authguard policy enforce all --reason TEXT.",
+			"Nothing is enforced (enforce: false) in: %s. Limits, lists, events and CAPTCHA mode only watch, and stop nobody.", strings.Join(watched, ", ")))
 }
 
 func doors(ctx context.Context, c Config, n *notes) {

@@ -17,7 +17,8 @@ import (
 	"authguard/web/pages"
 )
 
-// audit is GET /api/audit: what happened, newest first; of all realms unless one is named.
+// audit is GET /api/audit: what happened, newest first or with
+// order=oldest the oldest; of all realms unless one is named.
 // With format=csv or jsonl it is all that matches, as a file.
 func (a *API) audit(c echo.Context) (any, error) {
 	query, err := control.AuditQueryOf(c.QueryParams())

@@ -71,7 +71,7 @@ func newCounter(t *testing.T) *counter {
 	}}
 	metrics := control.NewMetrics()
 	metrics.Watch(control.Gauges{Realms: func() []control.RealmGauges {
-		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Unusable: func() uint64 { return 0 }}}
+		return []control.RealmGauges{{Realm: guard.DefaultRealm, Mode: c.Mode, Held: c.Held, HungUp: c.HungUp, Checks: gate.State, Events: c.Tallied, Enforced: func() bool { return true }, Unusable: func() uint64 { return 0 }}}
 	}, Size: c.Counts.Size, Dropped: func() uint64 { return 0 }, Channels: func() []control.ChannelGauges { return nil }, Refused: func() uint64 { return 0 }, Unintroduced: func() uint64 { return 0 }, DatabaseUp: func() bool { return true }, Database: c.db})
 	e := web.NewEcho("", nil, quiet)
 	site := &admin.Site{

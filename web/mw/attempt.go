@@ -149,7 +149,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
-		Forwarded: a.client.Forwarded, Hold: a.hold, Door: a.name,
+		Forwarded: a.client.Forwarded, Hold: a.hold, Door: a.name, Identity: a.guard.Identity(a.identity(a.request)),
 	}
 }
 

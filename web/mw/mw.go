@@ -61,6 +61,7 @@ type door struct {
 	password  string
 	routes    route.Table
 	client    func(*http.Request) client.Client
+	identity  func(*http.Request) string
 	hold      time.Duration
 	body      int64
 	judge     func(status int, h http.Header) guard.Outcome
@@ -93,7 +94,7 @@ func Middleware(g *guard.Guard, options ...Option) func(http.Handler) http.Handl
 
 func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	d := &door{
-		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client,
+		guard: g, name: "library", account: "username", password: "password", client: new(client.Finder).Client, identity: new(client.Identity).Of,
 		body: MaxBody, judge: told, refuse: func(w http.ResponseWriter, r *http.Request, f *Refusal) { f.Write(w, r) },
 		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
@@ -189,6 +190,19 @@ func Client(find func(*http.Request) client.Client) Option {
 	return func(d *door) error {
 		if d.client = find; find == nil {
 			return errors.New("Client: must be a function")
+		}
+		return nil
+	}
+}
+
+// Identity has a function say what a request's client looks like, whatever its address, for
+// guard.Policy.Identity: all for whom it says the same share a count. The guard keys the
+// text and keeps 32 bits; the empty text is not counted. [client.Identity.Of] is one, of
+// headers. Without this nobody looks at clients.
+func Identity(of func(*http.Request) string) Option {
+	return func(d *door) error {
+		if d.identity = of; of == nil {
+			return errors.New("Identity: must be a function")
 		}
 		return nil
 	}

@@ -23,6 +23,7 @@ import (
 	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/world"
+	"authguard/web/client"
 	"authguard/web/mw"
 )
 
@@ -175,6 +176,20 @@ func TestR1OfAHundredParallelGuessesFiveReachTheHandler(t *testing.T) {
 	}
 	s.want(s.try("203.0.113.9", "alice", right), http.StatusForbidden, "challenge-required")
 	s.want(s.try("192.0.2.7", "alice", right), http.StatusOK, "welcome, alice")
+}
+
+// Logins with one program share a count, wherever they come from.
+func TestR13ClientsThatLookAlikeAreAsked(t *testing.T) {
+	t.Parallel()
+	s, clients, p := &site{t: t}, new(client.Identity), guard.DefaultPolicy()
+	clients.Set([]string{"User-Agent"}, nil)
+	p.Identity = []guard.Limit{{Failures: 3, Window: time.Hour, Then: guard.Challenge}}
+	s.protect(s.login, func(d *guard.Defaults) { d.Policy, d.Observer = p, s }, mw.Identity(clients.Of))
+	for i := range 3 {
+		s.want(s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), "guess", "User-Agent", "bot"), http.StatusUnauthorized, "")
+	}
+	s.want(s.try("198.51.9.1", "alice", right, "User-Agent", "bot"), http.StatusForbidden, "challenge-required")
+	s.want(s.try("198.51.9.2", "alice", right, "User-Agent", "a browser"), http.StatusOK, "welcome, alice")
 }
 
 // echo writes what a handler returns when the middleware is done, so that its status is

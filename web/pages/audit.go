@@ -28,7 +28,11 @@ const AuditRows = 25
 func RenderAudit(v AuditView) ([]byte, error) { return render("audit", v) }
 
 // Asked reports whether not all rows are shown.
-func (v AuditView) Asked() bool { return v.Query.String() != "" }
+func (v AuditView) Asked() bool {
+	q := v.Query
+	q.OldestFirst = false
+	return q.String() != ""
+}
 
 // Further reports whether older ones were not looked for.
 func (v AuditView) Further() bool { return !v.Searched.IsZero() }
@@ -63,9 +67,10 @@ func (v AuditView) Newest() string {
 	return v.at("/audit", "realm", v.Elsewhere())
 }
 
-// File is all that matches as a file, of the realm that is shown.
-func (v AuditView) File(format string) string {
-	return v.at("/api/audit", "realm", v.Realm, "format", format)
+// File is all that matches as a file, of the realm that is shown, the newest or the oldest
+// first.
+func (v AuditView) File(format, order string) string {
+	return v.at("/api/audit", "realm", v.Realm, "format", format, "order", order)
 }
 
 // Kinds are what may be chosen, in groups.

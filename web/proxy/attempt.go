@@ -165,7 +165,8 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
 		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
-		Hold: time.Duration(v.proxy.Hold.Load()), Door: v.door(),
+		Identity: v.guard.Identity(v.proxy.Identity.Of(r)),
+		Hold:     time.Duration(v.proxy.Hold.Load()), Door: v.door(),
 	}
 	if c.Password != "" {
 		a.Fingerprint = v.guard.Fingerprint(c.Password)

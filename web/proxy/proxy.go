@@ -27,6 +27,7 @@ import (
 	"authguard/guard"
 	"authguard/internal/route"
 	"authguard/web"
+	"authguard/web/client"
 )
 
 // Base begins the paths that are ours, and not the app's.
@@ -51,6 +52,8 @@ type Config struct {
 	// nanoseconds.
 	Hold   *atomic.Int64
 	Secure web.CookieSecurity // of cookies
+	// Identity is what clients are recognised by; nil: nothing.
+	Identity *client.Identity
 	// Look is of our pages; nil: authguard's own.
 	Look *web.Look
 	// Origin is where browsers find us; empty: the request's own host.
