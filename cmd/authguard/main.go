@@ -35,6 +35,7 @@ type commandLine struct {
 	Attacks  attacksCmd   `cmd:"" help:"Look at past and running attacks, and reset the accounts that were lost in them."`
 	Policy   policyCmd    `cmd:"" help:"Look at what the limits do, and have them enforced or only watch."`
 	User     userCmd      `cmd:"" help:"Add, change and list accounts."`
+	Admin    adminCmd     `cmd:"" help:"Add, remove and list administrators."`
 	Token    tokenCmd     `cmd:"" help:"Make and revoke tokens for the decision API."`
 	Allow    listCmd      `cmd:"" help:"Lift the limits of an address or range, or of those in a file."`
 	Block    listCmd      `cmd:"" help:"Refuse every attempt from an address or range, or from those in a file."`

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"authguard/internal/control"
+)
+
+// adminCmd is `authguard admin`: what the page Administrators does.
+type adminCmd struct {
+	List   adminListCmd   `cmd:"" help:"List the administrators, and how they sign in."`
+	Add    adminAddCmd    `cmd:"" help:"Add an administrator, or make a user one, with a one-time password."`
+	Remove adminRemoveCmd `cmd:"" help:"Take the role away; the account stays, as a user's."`
+	Passwd adminPasswdCmd `cmd:"" help:"Give one who has forgotten the password a one-time one."`
+	End    adminEndCmd    `cmd:"" help:"End an administrator's sessions."`
+}
+
+// about is an administrator, and why something is done to them.
+type about struct {
+	Name   string `arg:"" help:"The administrator."`
+	Reason string `required:"" placeholder:"TEXT" help:"Why, for the audit log."`
+}
+
+func (a about) question() map[string]string {
+	return map[string]string{"username": a.Name, "reason": a.Reason}
+}
+
+func (a about) query() url.Values { return url.Values{"username": {a.Name}, "reason": {a.Reason}} }
+
+type adminListCmd struct{}
+
+// Run lists them.
+func (adminListCmd) Run(g *globals) error {
+	var answer struct{ Administrators []control.Administrator }
+	return g.show(http.MethodGet, "/api/administrators", nil, nil, &answer, func() error {
+		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tDISABLED\tAPP\tPASSKEYS\tRECOVERY CODES\tSESSIONS\tLAST SIGN-IN")
+		for _, one := range answer.Administrators {
+			fmt.Fprintf(w, "%q\t%t\t%t\t%d\t%d\t%d\t%s\n", one.Username, one.Disabled, one.TOTP != nil, len(one.Passkeys), one.Recovery, one.Sessions, day(one.LastLogin))
+		}
+		return w.Flush()
+	})
+}
+
+type adminAddCmd struct {
+	about
+	Email string `help:"An e-mail address that is good for logging in too."`
+}
+
+// Run adds one.
+func (c adminAddCmd) Run(g *globals) error {
+	var made control.NewAdministrator
+	question := map[string]string{"username": c.Name, "email": c.Email, "reason": c.Reason}
+	return g.show(http.MethodPost, "/api/administrators", nil, question, &made, func() error {
+		return tells(g.out, "%q is an administrator. One-time password, shown this once: %s", made.Username, made.Password)
+	})
+}
+
+type adminRemoveCmd struct{ about }
+
+// Run takes the role away.
+func (c adminRemoveCmd) Run(g *globals) error {
+	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil, "%q is no administrator any more. Sessions, second factors and tokens of theirs have ended.", c.Name)
+}
+
+type adminPasswdCmd struct{ about }
+
+// Run makes a one-time password.
+func (c adminPasswdCmd) Run(g *globals) error {
+	var made struct{ Password string }
+	return g.show(http.MethodPost, "/api/administrators/password", nil, c.question(), &made, func() error {
+		return tells(g.out, "One-time password of %q, shown this once: %s", c.Name, made.Password)
+	})
+}
+
+type adminEndCmd struct{ about }
+
+// Run ends the sessions.
+func (c adminEndCmd) Run(g *globals) error {
+	return g.do(http.MethodDelete, "/api/administrators/sessions", c.query(), nil, "All sessions of %q have ended.", c.Name)
+}

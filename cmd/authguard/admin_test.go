@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// The commands do what the page Administrators does, on a real server.
+func TestAdministratorsAreChangedByCommand(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, quiet, "admin")
+	if text := s.must("admin", "add", "eve", "--reason", "on call"); !strings.Contains(text, `"eve" is an administrator. One-time password`) {
+		t.Error(text)
+	}
+	s.fails("eve is an administrator already", "admin", "add", "eve", "--reason", "again")
+	if text := s.must("admin", "list"); !strings.Contains(text, `"admin"`) || !strings.Contains(text, `"eve"`) {
+		t.Error(text)
+	}
+	if text := s.must("admin", "passwd", "eve", "--reason", "lost it"); !strings.Contains(text, "shown this once: ") {
+		t.Error(text)
+	}
+	s.must("admin", "end", "eve", "--reason", "lost a phone")
+	s.must("admin", "remove", "eve", "--reason", "left")
+	if text := s.must("admin", "list"); strings.Contains(text, `"eve"`) {
+		t.Error(text)
+	}
+	for _, why := range []string{"on call", "lost it", "lost a phone", "left"} {
+		if !strings.Contains(s.must("audit", "--kind", "admin", "--format", "jsonl"), why) {
+			t.Errorf("%q is not on record", why)
+		}
+	}
+	s.fails("--reason", "admin", "remove", "admin")
+}
