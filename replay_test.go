@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,6 +155,13 @@ func TestRecordedLog(t *testing.T) {
 	if !burst[0].decision.Privileged || len(burst) < 100 || checked != 20 {
 		t.Errorf("a burst of %d guesses from a privileged place (%v): %d were checked, want its budget of 20",
 			len(burst), burst[0].decision.Privileged, checked)
+	}
+	end := burst[len(burst)-1]
+	i := slices.IndexFunc(all, func(r replayed) bool {
+		return r.accepted && r.at.After(end.at) && r.account == end.account && r.address == end.address
+	})
+	if i < 0 || all[i].in || all[i].decision.Action != guard.Challenge {
+		t.Errorf("the attacker's success at the end of the burst was not asked for a challenge: %d", i)
 	}
 	for _, r := range all {
 		if r.accepted && !r.in && r.at.Before(burst[0].at) {

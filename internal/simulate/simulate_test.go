@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,11 +104,30 @@ func TestTheReportIsForPeople(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
 	}
-	if strings.Contains(page.String(), "<b>") || strings.Count(page.String(), "<svg") != 2 {
+	if strings.Contains(page.String(), "<b>") || strings.Count(page.String(), "<svg") != 3 {
 		t.Error(page.String())
 	}
 	if n := strings.Count(all.String(), "\none "); n != 2 {
 		t.Errorf("%d scenarios in\n%s", n, all.String())
+	}
+	// What counts is added up, and it is said where another does better.
+	r.Results[1].Let, r.Results[0].Let, r.Results[0].Stopped = 1, 2, 1
+	sheet := simulate.Overall([]*simulate.Report{r, r})
+	var got []string
+	for _, row := range sheet.Rows[len(sheet.Rows)-5:] {
+		got = append(got, fmt.Sprint(row.Name, row.Cells))
+	}
+	right, challenges := 2*r.Results[0].Right, 2*r.Results[0].Challenges
+	want := []string{
+		"all together[ ]", fmt.Sprintf("  right guesses[%d %d]", right, right), "  let in[4 2]",
+		fmt.Sprintf("  challenges shown to people[%d 0]", challenges), "  people stopped[2 0]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	last := strings.Join(sheet.Notes[len(sheet.Notes)-2:], "\n")
+	if last != "one: none lets fewer right guesses in than authguard, 1 and not 2.\none: none stops fewer people than authguard, 0 and not 1." {
+		t.Errorf("%q", last)
 	}
 }
 

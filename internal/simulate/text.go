@@ -41,7 +41,54 @@ func Overall(all []*Report) *report.Sheet {
 		first := &r.Results[0]
 		s.Sections = append(s.Sections, report.Section{Name: r.Scenario.Name + ", " + first.Name, Plot: first.plot()})
 	}
+	together(s, all)
+	s.Notes = append(s.Notes, outdone(all)...)
 	return s
+}
+
+// together adds up what counts, over all scenarios.
+func together(s *report.Sheet, all []*Report) {
+	s.Add("all together", make([]string, len(s.Names))...)
+	for _, row := range []struct {
+		name string
+		of   func(*Result) int
+	}{
+		{"right guesses", func(r *Result) int { return r.Right }},
+		{"let in", func(r *Result) int { return r.Let }},
+		{"challenges shown to people", func(r *Result) int { return r.Challenges }},
+		{"people stopped", func(r *Result) int { return r.Stopped }},
+	} {
+		cells := make([]string, len(s.Names))
+		for i := range cells {
+			sum := 0
+			for _, r := range all {
+				sum += row.of(&r.Results[i])
+			}
+			cells[i] = report.Comma(int64(sum))
+		}
+		s.Add("  "+row.name, cells...)
+	}
+}
+
+// outdone says where another defence than the first lets fewer right guesses in, or stops
+// fewer people.
+func outdone(all []*Report) (notes []string) {
+	for _, r := range all {
+		first := &r.Results[0]
+		for i := range r.Results[1:] {
+			o := &r.Results[i+1]
+			if o.Let < first.Let {
+				notes = append(notes, fmt.Sprintf("%s: %s lets fewer right guesses in than %s, %d and not %d.", r.Scenario.Name, o.Name, first.Name, o.Let, first.Let))
+			}
+			if o.Stopped < first.Stopped {
+				notes = append(notes, fmt.Sprintf("%s: %s stops fewer people than %s, %d and not %d.", r.Scenario.Name, o.Name, first.Name, o.Stopped, first.Stopped))
+			}
+		}
+	}
+	if len(notes) == 0 && len(all[0].Results) > 1 {
+		notes = append(notes, fmt.Sprintf("In none of these does another let fewer right guesses in than %s, or stop fewer people.", all[0].Results[0].Name))
+	}
+	return notes
 }
 
 func (r *Report) figures(s *report.Sheet, in string) {

@@ -59,7 +59,8 @@ type Logins struct {
 	// with a wrong password; one can be in several. Hindered are in one at least.
 	Met      [3]int64 `json:"met"`
 	Hindered int64    `json:"hindered"`
-	// People of the Hindered are different pairs of account and address.
+	// People of the Hindered are different pairs of account and address, counted up to
+	// a million.
 	People int64 `json:"people"`
 	// KeptOut got in only later, or not.
 	KeptOut     int64         `json:"kept_out"`

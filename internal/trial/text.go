@@ -91,6 +91,9 @@ func (r *Report) notes() (notes []string) {
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Bounded }) {
 		notes = append(notes, "There are more pairs of account and address in a day than are kept: some people's wrong passwords count as an attacker's.")
 	}
+	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Logins.People >= mostPeople }) {
+		notes = append(notes, fmt.Sprintf("People who met something are counted up to %s.", report.Comma(mostPeople)))
+	}
 	return notes
 }
 
