@@ -1535,6 +1535,12 @@ func TestWhileStrangersAreSlowedAnAccountAsksThemSooner(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
 	p.SiteSlow = 0
+	p.Account = append(p.Account, guard.Limit{Failures: 2, Window: 24 * time.Hour, Then: guard.Challenge, Slowed: true})
+	closes := p
+	closes.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Refuse, Slowed: true}}
+	if err := closes.Validate(); err == nil || !strings.Contains(err.Error(), "limits.account[0].slowed: must be false") {
+		t.Errorf("a limit that refuses: %v", err)
+	}
 	attacked := func(w *world.World) {
 		for i := range 12 { // above a third of 30
 			w.Wrong(t, fmt.Sprintf("account%d", i), address(i))

@@ -122,7 +122,6 @@ func DefaultPolicy() Policy {
 		Account: []Limit{
 			{Failures: 5, Window: day, Then: Challenge},
 			{Failures: 100, Window: day, Then: Refuse},
-			{Failures: 2, Window: day, Then: Challenge, Slowed: true},
 		},
 		PrivilegedPair: []Limit{
 			{Failures: 20, Window: time.Hour, Then: Challenge},

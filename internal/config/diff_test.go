@@ -69,7 +69,7 @@ func TestEffectiveShowsSecretsAsSet(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 		case "limits.account":
-			if s.Value != "5/24h challenge, 100/24h refuse, 2/24h challenge slowed" {
+			if s.Value != "5/24h challenge, 100/24h refuse" {
 				t.Errorf("got %+v", s)
 			}
 		}

@@ -85,6 +85,7 @@ func TestWhatIsToPasteIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	s := defaults()
 	s.Policy.Address = []guard.Limit{{Failures: 7, Window: 90 * time.Second, Then: guard.Challenge, Monitor: true}, {Failures: 70, Window: 36 * time.Hour, Then: guard.Refuse}}
+	s.Policy.Account = append(s.Policy.Account, guard.Limit{Failures: 2, Window: 24 * time.Hour, Then: guard.Challenge, Slowed: true})
 	s.Policy.PairDelay.After, s.Mode.Factor, s.Mode.Floor = 2, 8, 12
 	loaded, err := config.Parse("found", []byte(tune.Text(s)), nil)
 	if err != nil {
