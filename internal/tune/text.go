@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"authguard/internal/report"
@@ -64,4 +65,4 @@ func (f *Found) table() report.Table {
 	return t
 }
 
-func through(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func through(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64) }
