@@ -147,12 +147,28 @@ func (v *view) foretell() (d Decision) {
 }
 
 // Unlock forgets the failures of an account, an address or, with both, also of
-// the pair. The network's count stays: it is not one person's.
+// the pair. The network's count stays: it is not one person's (UnlockNetwork).
 func (g *Guard) Unlock(ctx context.Context, account string, address netip.Addr) error {
 	if account == "" && !address.IsValid() {
 		return errors.New("guard: unlock needs an account, an address or both")
 	}
 	return g.everywhere(account, func(directory string) error { return g.unlock(ctx, directory, account, address) })
+}
+
+// UnlockNetwork forgets the failures of the network around an address: the IPv4 /24 or the
+// IPv6 /48. Those of the addresses in it stay.
+func (g *Guard) UnlockNetwork(ctx context.Context, address netip.Addr) error {
+	if !address.IsValid() {
+		return errors.New("guard: unlocking a network needs an address in it")
+	}
+	v := new(view)
+	g.look(&Attempt{Address: address}, v)
+	v.First, v.Last = NetworkSubject, NetworkSubject+1
+	if err := g.config.Store.Clear(ctx, v.Charge); err != nil {
+		return fmt.Errorf("guard: unlocking a network: %w", err)
+	}
+	g.wake(&v.Charge)
+	return nil
 }
 
 // everywhere does something for an account of every directory; once if there

@@ -128,7 +128,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("the last day", chromedp.Click(".spans a[href='/?span=day']"), chromedp.WaitVisible("#live"))
 	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "Last day" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 in all")`)
 	b.picture("now-day")
-	b.do("blocking a network", chromedp.Click("#live-network details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
+	b.do("blocking a network", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
 	network := b.eval(`document.querySelector("#live-network details[open] input[name=cidr]").value`)
 	b.do("blocking a network", chromedp.Click("#live-network details[open] button"))
 	b.until("the page to say so", `document.body.innerText.includes("Blocked until") && document.body.innerText.includes("`+network+`") && location.search === "?span=day"`)
@@ -137,8 +137,8 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	})
 	force := func(mode, reason string) {
 		t.Helper()
-		b.do("forcing "+mode, chromedp.Click("input[name=mode][value="+mode+"]"), chromedp.SendKeys("input[name=reason]", reason),
-			chromedp.Click("form[action='/mode'] button"), chromedp.WaitVisible("#live"))
+		b.do("forcing "+mode, chromedp.Click("#switch summary"), chromedp.Click("input[name=mode][value="+mode+"]"), chromedp.SendKeys("#reason", reason),
+			chromedp.Click("#switch button[type=submit]"), chromedp.WaitNotPresent("#switch[open]"), chromedp.WaitVisible("#live"))
 	}
 	force("off", "a drill")
 	redistest.Until(t, "the mode to be off", func() bool {
@@ -148,7 +148,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	redistest.Until(t, "the mode to be automatic again", func() bool {
 		return from("127.61.0.2").login(t, s, "nobody else", "wrong").status == http.StatusForbidden
 	})
-	b.do("clearing", chromedp.Click("form.clear button"))
+	b.do("clearing", chromedp.Click("#switch summary"), chromedp.Click("form.clear button"))
 	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("the pressure is cleared")`)
 	redistest.Until(t, "the mode to be off", func() bool {
 		return from("127.61.0.3").login(t, s, "nobody at all", "wrong").status != http.StatusForbidden
@@ -188,10 +188,10 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		document.querySelectorAll("#plot-table tbody tr").length >= 60 && document.querySelector("svg.strips desc").textContent.includes("Attempts: ")`)
 	force("on", "without scripts")
 	b.until("the mode to be on", `document.querySelector("#status").innerText.includes("without scripts")`)
-	b.do("blocking", chromedp.Click("#live-network tr:last-child details.block summary"), chromedp.Click("#live-network details[open] button"))
+	b.do("blocking", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.Click("#live-network details[open] button"))
 	b.until("the page to say so", `document.body.innerText.includes("Blocked until")`)
-	b.do("unlocking", chromedp.Click("#live-account form[action='/unlock'] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Unlocked")`)
+	b.do("unlocking", chromedp.Click("#live-network tr:first-child details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=reason]", "a drill"), chromedp.Click("#live-network details[open] button"))
+	b.until("the page to say so", `document.body.innerText.includes("Unlocked the network")`)
 	b.do("the day", chromedp.Click(".spans a[href='/?span=day']"))
 	b.until("the day", `document.querySelector(".spans a[aria-current]").innerText === "Last day"`)
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "someone1"), chromedp.Click(".find button"))

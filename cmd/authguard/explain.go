@@ -120,6 +120,7 @@ type unlockCmd struct {
 	reasonFlag
 	Account string `help:"Forget this account's failures."`
 	Address string `help:"Forget this address's failures; with --account also those of the two together."`
+	Network string `help:"Forget the failures of this network, an IPv4 /24 or IPv6 /48; the addresses in it keep theirs." placeholder:"CIDR"`
 	Event   string `help:"Forget what was counted of this event in the place of failures."`
 	Subject string `help:"With --event: the text that it counts by."`
 	Place   bool   `help:"Also forget where the account was logged in from: at --address, or everywhere."`
@@ -131,8 +132,10 @@ func (c unlockCmd) Run(g *globals) error {
 	case c.Event != "":
 		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject, "reason": c.Reason}
 		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "What was counted of %s is forgotten.", c.Event)
+	case c.Network != "":
+		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason}, "The network %s is unlocked: its failures are forgotten.", c.Network)
 	case c.Account == "" && c.Address == "":
-		return errors.New("name what to unlock: --account NAME, --address IP or both")
+		return errors.New("name what to unlock: --account NAME, --address IP or both, or --network CIDR")
 	case c.Place && c.Account == "":
 		return errors.New("--place needs --account: places belong to an account")
 	}

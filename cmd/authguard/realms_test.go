@@ -407,7 +407,7 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 	b.send("adminann", rightPassword)
 	b.do("the shop", chromedp.WaitVisible("#live"), chromedp.Click(`nav[aria-label=Realms] a[href="/?realm=shop"]`))
 	b.until("the shop's numbers", `document.querySelector('nav[aria-label=Realms] a[aria-current]')?.innerText === "shop" && document.querySelector("#live")?.innerText.includes("ann")`)
-	b.do("switching", chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
+	b.do("switching", chromedp.Click("#switch summary"), chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
 	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is switched on")`)
 	b.picture("realms")
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "ann"), chromedp.Click(".find button"))

@@ -118,8 +118,22 @@ func shapesOf(a *Attack) []string {
 	spraying := a.Kind == Spray || 2*a.Sprayed >= max(1, a.Known)
 	is(Spraying, spraying)
 	is(Stuffing, !spraying && a.Accounts >= enough && a.Attempts <= 2*a.Accounts)
-	is(Botnet, tops.Scattered(a.Attempts, a.Addresses, most(a.TopAddresses)))
+	is(Botnet, scattered(a))
 	return shapes
+}
+
+// scattered reports whether at least a quarter of it came from addresses that tried seldom.
+func scattered(a *Attack) bool {
+	busiest := make([]int64, len(a.TopAddresses))
+	for i, one := range a.TopAddresses {
+		busiest[i] = one.Attempts
+	}
+	loud, ok := tops.Scattered(a.Attempts, a.Addresses, busiest)
+	left := a.Attempts
+	for _, attempts := range busiest[:loud] {
+		left -= attempts
+	}
+	return ok && 4*left >= a.Attempts
 }
 
 // Reasons for which a login from a new place is more than that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 	"authguard/internal/database/databasetest"
+	"authguard/internal/events"
 	"authguard/internal/lists"
 	"authguard/internal/world"
 	"authguard/trusted"
@@ -339,4 +341,52 @@ func TestAnImportIsAllOrNothingAndOnRecord(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})
+}
+
+// Ensure that a network that is full is free again once it is unlocked, on record with the
+// reason, and that the addresses in it keep what they did.
+func TestANetworkIsUnlocked(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"198.51.100.%d", "2001:db8:1:%d::1"} {
+		d := newDesk(t, databasetest.SQLite(t))
+		if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOff, time.Hour, "its limits alone"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 60 {
+			d.w.Wrong(t, fmt.Sprint("someone", i), fmt.Sprintf(address, i))
+		}
+		fresh := netip.MustParseAddr(fmt.Sprintf(address, 99))
+		at := func(address netip.Addr, subject guard.SubjectKind) (used int, full bool) {
+			t.Helper()
+			e, err := d.Explain(t.Context(), "", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range e.Lines {
+				if line.Subject == subject {
+					used, full = max(used, line.Used), full || line.Full
+				}
+			}
+			return used, full
+		}
+		if used, full := at(fresh, guard.OnNetwork); used < 60 || !full {
+			t.Fatalf("%d, full %t", used, full)
+		}
+		_, network := events.PrefixesOf(fresh)
+		if err := d.UnlockNetwork(t.Context(), "admin:eve", network, "a school"); err != nil {
+			t.Fatal(err)
+		}
+		if used, full := at(fresh, guard.OnNetwork); used != 0 || full {
+			t.Errorf("%d after it was unlocked, full %t", used, full)
+		}
+		if used, _ := at(netip.MustParseAddr(fmt.Sprintf(address, 1)), guard.OnAddress); used != 1 {
+			t.Errorf("an address in it has %d", used)
+		}
+		if row := d.recorded(t); row.Decision != "unlock" || row.Address != network.String() || row.Detail != "a school" {
+			t.Errorf("%+v", row)
+		}
+		if err := d.UnlockNetwork(t.Context(), "admin:eve", netip.PrefixFrom(fresh, 20), ""); !errors.Is(err, control.ErrAsked) {
+			t.Error(err)
+		}
+	}
 }

@@ -31,12 +31,13 @@ type Overview struct {
 	Switches []captchamode.Switch `json:"switches"` // oldest first
 	// Addresses, Networks, Accounts and Reasons are those with the most failed and
 	// stopped attempts in the last hour, most first, and Crowd how widely these are
-	// spread: as this node has seen them.
+	// spread: as this node has seen them. Botnet says that they come from one.
 	Addresses []Subject `json:"addresses"`
 	Networks  []Subject `json:"networks"`
 	Accounts  []Subject `json:"accounts"`
 	Reasons   []Subject `json:"reasons"`
 	Crowd     Crowd     `json:"crowd"`
+	Botnet    bool      `json:"botnet"`
 	Warnings  []Warning `json:"warnings"`
 	// Attacks are those that are running, that on the whole site first.
 	Attacks []attacks.Brief `json:"attacks"`
@@ -79,6 +80,7 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		Crowd: c.config.Tops.Crowd(c.config.Realm, now), Warnings: c.warnings(now), Attacks: append([]attacks.Brief{}, c.config.Attacks.Running(c.config.Realm)...), Held: c.config.Guard.Held(), Nodes: c.config.Nodes,
 	}
 	o.OffAt = OffAt(o.State)
+	o.Botnet = botnet(o.Crowd, o.State)
 	busiest := c.config.Tops.First(c.config.Realm, now, topRows)
 	for _, top := range busiest.Addresses {
 		address, _ := netip.ParseAddr(top.Name) // always one
@@ -96,6 +98,14 @@ func (c *Control) Overview(ctx context.Context) Overview {
 		o.Reasons = append(o.Reasons, Subject{Top: top})
 	}
 	return o
+}
+
+// botnet reports whether what came to nothing is the work of many addresses, so many in an
+// hour as the people of this site never make: a quarter of it, or ten times what would be an
+// attack in a minute. A loud address more does not hide them.
+func botnet(c Crowd, s captchamode.State) bool {
+	left, attack := float64(c.ByAddress.Left), max(s.Threshold, 1)
+	return c.ByAddress.Scattered && (s.On || s.Level != captchamode.Calm) && left > attack && (4*c.ByAddress.Left >= c.Attempts || left >= 10*attack)
 }
 
 // glanceAge is how old what Glance tells may be: as many as watch, the counters are

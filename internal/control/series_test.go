@@ -98,17 +98,18 @@ func TestABotnetIsToldFromAFewAttackers(t *testing.T) {
 		botnet          bool
 	}{{400, 1, true}, {400, 3, true}, {49, 1, false}, {400, 5, false}, {1, 400, false}} {
 		got := from(one.addresses, one.each)
-		if got.Botnet() != one.botnet || got.Attempts != one.addresses*one.each || got.Most != one.each ||
+		if got.ByAddress.Scattered != one.botnet || got.Attempts != one.addresses*one.each || got.Most != one.each ||
 			got.Addresses < one.addresses*97/100 || got.Addresses > one.addresses*103/100 {
-			t.Errorf("%d addresses with %d attempts each: %+v, botnet %t", one.addresses, one.each, got, got.Botnet())
+			t.Errorf("%d addresses with %d attempts each: %+v, botnet %t", one.addresses, one.each, got, got.ByAddress.Scattered)
 		}
 	}
 	tops := new(control.Tops)
 	for i := range 100 {
 		tops.Handle([]guard.Event{failed("ann", fmt.Sprintf("198.51.100.%d", i), noon), failed("ann", "192.0.2.1", noon)})
 	}
-	if got := tops.Crowd("", noon); got.Botnet() {
-		t.Errorf("one address made half of them: %+v", got)
+	tops.Handle([]guard.Event{failed("ann", "192.0.2.2", noon)})
+	if got := tops.Crowd("", noon); !got.ByAddress.Scattered || got.ByAddress.Loud != 1 || got.ByAddress.Left != 101 || got.ByAccount.Scattered || got.ByAccount.Names != 1 {
+		t.Errorf("one address made half of them, the others one each, all at ann: %+v", got)
 	}
 	if got := tops.Crowd("", noon.Add(2*time.Hour)); got != (control.Crowd{}) {
 		t.Errorf("two hours later: %+v", got)

@@ -8,6 +8,7 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/audit"
+	"authguard/internal/events"
 )
 
 // Explain tells why somebody can or cannot log in. It changes nothing. The
@@ -64,6 +65,22 @@ func (c *Control) Unlock(ctx context.Context, who, account string, address netip
 		return err
 	}
 	return c.record(ctx, actionOn(who, "unlock", account, address, why))
+}
+
+// UnlockNetwork forgets the failures of a network as the guard counts it: an IPv4 /24 or an
+// IPv6 /48. Those of the addresses in it stay. The error is ErrAsked for any other range.
+func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.Prefix, why string) error {
+	why, err := reason(why)
+	if err != nil {
+		return err
+	}
+	if _, counted := events.PrefixesOf(network.Addr()); !network.IsValid() || counted != network {
+		return fmt.Errorf("%w: failures are counted by networks of one size: write 203.0.113.0/24, or 2001:db8:1::/48", ErrAsked)
+	}
+	if err := c.atAll(func(g *guard.Guard) error { return g.UnlockNetwork(ctx, network.Addr()) }); err != nil {
+		return err
+	}
+	return c.record(ctx, audit.Action{Who: who, What: "unlock", Subject: network.String(), Why: why})
 }
 
 // ForgetPlaces makes an address a stranger to an account again or, without an

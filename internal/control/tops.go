@@ -38,15 +38,36 @@ type Busiest struct{ Addresses, Networks, Accounts, Reasons []Top }
 
 // A Crowd is how widely what came to nothing in the last hour is spread.
 type Crowd struct {
-	Attempts  int `json:"attempts"`
-	Addresses int `json:"addresses"` // different ones, to within about 1 %
-	Most      int `json:"most"`      // of the busiest address
+	Attempts  int    `json:"attempts"`
+	Addresses int    `json:"addresses"` // different ones, to within about 1 %
+	Most      int    `json:"most"`      // of the busiest address
+	ByAddress Spread `json:"by_address"`
+	ByAccount Spread `json:"by_account"`
 }
 
-// Botnet reports whether so many addresses took part, each so little, that no list of
-// addresses tells anything and blocking single ones helps nobody.
-func (c Crowd) Botnet() bool {
-	return tops.Scattered(int64(c.Attempts), int64(c.Addresses), int64(c.Most))
+// A Spread is whether those of one kind are many of whom each tried, or was tried, so seldom
+// that no list of them tells anything: the addresses of a botnet, or invented names.
+type Spread struct {
+	Scattered bool `json:"scattered"`
+	Names     int  `json:"names"` // different ones, to within about 1 %
+	// Loud is how many of the busiest stand out all the same, and Left is what came from the
+	// others.
+	Loud int `json:"loud"`
+	Left int `json:"left"`
+}
+
+// spreadOf finds that out from the busiest.
+func spreadOf(attempts, names int, busiest []Top) Spread {
+	s := Spread{Names: names, Left: attempts}
+	each := make([]int64, len(busiest))
+	for i, top := range busiest {
+		each[i] = int64(top.Failures + top.Stopped)
+	}
+	s.Loud, s.Scattered = tops.Scattered(int64(attempts), int64(names), each)
+	for _, top := range busiest[:s.Loud] {
+		s.Left -= top.Failures + top.Stopped
+	}
+	return s
 }
 
 // Tops are, for each realm, what its events of the last hour and day add up to, in bounded
@@ -62,8 +83,8 @@ type Tops struct {
 type realmTops struct {
 	series
 	addresses, networks, accounts, reasons ring[*tops.Top[Top]]
-	crowd                                  ring[*tops.Distinct]
-	everybody                              *tops.Distinct // of no time: what crowd can be merged into
+	crowd, named                           ring[*tops.Distinct] // addresses, and accounts
+	everybody                              *tops.Distinct       // of no time: what those can be merged into
 	minutesOf                              func() []captchamode.Minute
 }
 
@@ -103,6 +124,7 @@ func (of *realmTops) handle(e *guard.Event, ending events.Ending) {
 	if !e.Reasons.Has(guard.BadAccountName) && e.Account != "" && len(e.Account) <= guard.MaxAccount {
 		one.Name = e.Account
 		count(&of.accounts, e.Account, one)
+		(*of.named.at(e.At, of.everybody.Fresh)).Add(e.Account)
 	}
 	why := reasonOf(e)
 	one.Name, one.Words = why.Code(), wordsOf(why)
@@ -170,22 +192,30 @@ func (t *Tops) Crowd(realm string, now time.Time) (c Crowd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.in(realm)
-	all := of.everybody.Fresh()
-	of.crowd.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {
-		if d != nil {
-			all.Merge(*d)
-		}
-	})
 	of.minutes.newest(now, topMinutes, func(_ time.Time, counts *Counts) {
 		if counts != nil {
 			c.Attempts += int(counts.Failures + counts.Shown + counts.Refused)
 		}
 	})
-	for _, top := range first(&of.addresses, now, 1) {
-		c.Most = top.Failures + top.Stopped
+	busiest := first(&of.addresses, now, topRows)
+	if len(busiest) > 0 {
+		c.Most = busiest[0].Failures + busiest[0].Stopped
 	}
-	c.Addresses = min(all.Count(), c.Attempts)
+	c.Addresses = min(of.different(&of.crowd, now), c.Attempts)
+	c.ByAddress = spreadOf(c.Attempts, c.Addresses, busiest)
+	c.ByAccount = spreadOf(c.Attempts, min(of.different(&of.named, now), c.Attempts), first(&of.accounts, now, topRows))
 	return c
+}
+
+// different is how many there were in the last hour.
+func (of *realmTops) different(each *ring[*tops.Distinct], now time.Time) int {
+	all := of.everybody.Fresh()
+	each.newest(now, crowds, func(_ time.Time, d **tops.Distinct) {
+		if d != nil {
+			all.Merge(*d)
+		}
+	})
+	return all.Count()
 }
 
 // Forget ends the tops of a realm that is no more.
@@ -205,7 +235,7 @@ func (t *Tops) in(realm string) *realmTops {
 		}
 		hour := func() ring[*tops.Top[Top]] { return newRing[*tops.Top[Top]](time.Minute, topMinutes) }
 		of = &realmTops{series: newSeries(), addresses: hour(), networks: hour(), accounts: hour(), reasons: hour(),
-			crowd: newRing[*tops.Distinct](crowdEach, crowds), everybody: tops.NewDistinct()}
+			crowd: newRing[*tops.Distinct](crowdEach, crowds), named: newRing[*tops.Distinct](crowdEach, crowds), everybody: tops.NewDistinct()}
 		t.realms[realm] = of
 	}
 	return of

@@ -166,8 +166,16 @@ func (s *Seen) Has(hash uint64) bool {
 // bitOf is one of a name's bits (Kirsch and Mitzenmacher, 2006: two hashes make all).
 func bitOf(hash, i uint64) uint64 { return (hash>>32 + i*(hash&(1<<32-1)|1)) % seenBits }
 
-// Scattered reports whether attempts come from so many names, each so seldom, that none
-// of them tells anything: the addresses of a botnet.
-func Scattered(attempts, names, most int64) bool {
-	return names >= 50 && attempts <= 4*names && 20*most <= attempts
+// Scattered reports whether attempts come from so many names, each so seldom, that no list of
+// them tells anything: the addresses of a botnet, or invented accounts. A few loud ones do
+// not hide the others: loud is how many of the busiest, most first, have more than a
+// twentieth of what is left without those before them.
+func Scattered(attempts, names int64, busiest []int64) (loud int, ok bool) {
+	left := attempts
+	for loud < len(busiest) && 20*busiest[loud] > left {
+		left -= busiest[loud]
+		loud++
+	}
+	others := names - int64(loud)
+	return loud, loud < max(len(busiest), 1) && others >= 50 && left <= 4*others
 }

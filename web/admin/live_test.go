@@ -68,7 +68,7 @@ func TestALivePageIsToldWhatChangesAndNothingElse(t *testing.T) {
 	if got := l.Header.Get("Content-Type"); l.StatusCode != http.StatusOK || got != "text/event-stream" {
 		t.Fatalf("%d %s", l.StatusCode, got)
 	}
-	if all := l.change(t); len(all) != 9 || !strings.Contains(strings.Join(all, ""), "Quiet") {
+	if all := l.change(t); len(all) != 10 || !strings.Contains(strings.Join(all, ""), "Quiet") {
 		t.Fatalf("at first %d parts", len(all))
 	}
 	c.Wrong(t, `vic"><b>`, "192.0.2.66")

@@ -50,7 +50,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/", s.page(s.nowPage))
 	e.GET("/live", s.live)
 	e.POST("/mode", s.form(s.modeForm, "mode", "for", "reason"))
-	e.POST("/unlock", s.form(s.unlockForm, "account", "address", "reason"))
+	e.POST("/unlock", s.form(s.unlockForm, "account", "address", "network", "reason"))
 	e.POST("/block", s.blockForm)
 	e.POST("/forget", s.form(s.forgetForm, "account", "address", "reason"))
 	e.GET("/attacks", s.page(s.attacksPage))

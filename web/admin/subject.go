@@ -35,9 +35,10 @@ type subject struct {
 
 type unlockQuestion struct {
 	subject
-	Place bool   `json:"place"`
-	Event string `json:"event"` // whose limits; empty: the logins'
-	Text  string `json:"subject"`
+	Network string `json:"network"` // in the place of both
+	Place   bool   `json:"place"`
+	Event   string `json:"event"` // whose limits; empty: the logins'
+	Text    string `json:"subject"`
 	because
 }
 
@@ -60,6 +61,12 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, err
 	}
 	ctx := c.Request().Context()
+	if q.Network != "" {
+		if q.subject != (subject{}) || q.Place || q.Event != "" {
+			return nil, web.Invalid("network: send it alone")
+		}
+		return done, unlockNetwork(ctx, a.of(c), sender(c), q.Network, q.Reason)
+	}
 	if q.Event != "" {
 		return done, a.of(c).UnlockEvent(ctx, sender(c), q.Event, guard.Subjects{Account: q.Account, Address: from, Subject: q.Text}, q.Reason)
 	}
@@ -83,6 +90,15 @@ type forgetQuestion struct {
 	because
 }
 
+// unlockNetwork unlocks a network as it was sent.
+func unlockNetwork(ctx context.Context, to *control.Control, who, network, why string) error {
+	prefix, err := netip.ParsePrefix(strings.TrimSpace(network))
+	if err != nil {
+		return web.Invalid("network: %.60q is none: write 203.0.113.0/24, or 2001:db8:1::/48", network)
+	}
+	return to.UnlockNetwork(ctx, who, prefix.Masked(), why)
+}
+
 // forget is POST /api/forget: an account's place at an address, or all of them.
 func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 	from, err := address(q.Address)
@@ -97,6 +113,9 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 
 // unlockForm is POST /unlock.
 func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+	if f["network"] != "" {
+		return pages.Notice{Text: "Unlocked the network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
+	}
 	account, from, err := subjectOf(f)
 	if err != nil {
 		return n, err

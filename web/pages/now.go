@@ -2,6 +2,8 @@ package pages
 
 import (
 	"cmp"
+	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -25,10 +27,9 @@ type NowView struct {
 // RenderNow draws the whole page.
 func RenderNow(v NowView) ([]byte, error) { return render("now", v) }
 
-// liveParts are the parts of the page that change by themselves: one element each,
-// inside the section with the id live.
+// liveParts are the parts of the page that change by themselves: one element each.
 var liveParts = [...]string{
-	"live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network", "live-account", "live-reason", "live-switches",
+	"live-clock", "live-warnings", "live-status", "live-plot", "live-crowd", "live-address", "live-network", "live-account", "live-reason", "live-switches",
 }
 
 // RenderLive draws the parts of the page that change by themselves.
@@ -168,6 +169,24 @@ func (v NowView) History() (all []change) {
 	return all
 }
 
+// shownChanges is how many changes are shown before the others are folded away.
+const shownChanges = 5
+
+// changes are some of the history, on the page.
+type changes struct {
+	NowView
+	Changes []change
+}
+
+// Part are the newest changes, or the rest.
+func (v NowView) Part(all []change, rest bool) changes {
+	first := min(shownChanges, len(all))
+	if rest {
+		return changes{v, all[first:]}
+	}
+	return changes{v, all[:first]}
+}
+
 // A change is one change of CAPTCHA mode.
 type change captchamode.Switch
 
@@ -199,28 +218,81 @@ type subjectTable struct {
 	NowView
 	Kind, Title, Column string
 	Rows                []control.Subject
+	// Scattered says why only those that stand out are shown, and Hidden that there are none,
+	// which is said elsewhere.
+	Scattered string
+	Hidden    bool
 }
 
-// Addresses, Networks, Accounts and Reasons are the four.
+// loud keeps the rows that stand out.
+func (t *subjectTable) loud(s control.Spread, why string) {
+	t.Rows = t.Rows[:min(s.Loud, len(t.Rows))]
+	t.Scattered, t.Hidden = cmp.Or(why, "Only those that stand out."), len(t.Rows) == 0 && why == ""
+}
+
+// shownRows is how many rows are shown before the others are folded away.
+const shownRows = 5
+
+// First are the first rows, and Rest those behind them.
+func (t subjectTable) First() subjectTable {
+	t.Rows = t.Rows[:min(shownRows, len(t.Rows))]
+	return t
+}
+func (t subjectTable) Rest() subjectTable {
+	t.Rows = t.Rows[min(shownRows, len(t.Rows)):]
+	return t
+}
+
+// CrowdWords say what a botnet is, and what to do.
+func (v NowView) CrowdWords() []string {
+	c := v.Overview.Crowd
+	by := c.ByAddress
+	from := fmt.Sprintf("%s came to nothing in the last hour, from about %s different addresses.", countWords(c.Attempts, "attempt"), comma(c.Addresses))
+	if by.Loud > 0 {
+		return []string{from, fmt.Sprintf("%s: block %s if you like. The other %s came from addresses that tried about once each, and blocking those one by one does not help: look at networks and accounts.",
+			map[bool]string{true: "One address stands out, below", false: fmt.Sprintf("%d addresses stand out, below", by.Loud)}[by.Loud == 1], map[bool]string{true: "it", false: "them"}[by.Loud == 1], comma(by.Left))}
+	}
+	return []string{from + fmt.Sprintf(" The busiest made %s. Blocking single addresses does not help, so none are listed: look at the networks and accounts.", comma(c.Most))}
+}
+
+// Addresses, Networks, Accounts and Reasons are the four. Of a botnet's addresses, and of
+// names that were invented, only those that stand out are shown: any others would be as many
+// as fit, by the alphabet.
 func (v NowView) Addresses() subjectTable {
-	return subjectTable{v, "address", "Addresses", "Address", v.Overview.Addresses}
+	t := subjectTable{NowView: v, Kind: "address", Title: "Addresses", Column: "Address", Rows: v.Overview.Addresses}
+	if v.Overview.Botnet {
+		t.loud(v.Overview.Crowd.ByAddress, "")
+	}
+	return t
 }
 func (v NowView) Networks() subjectTable {
-	return subjectTable{v, "network", "Networks", "Network", v.Overview.Networks}
+	return subjectTable{NowView: v, Kind: "network", Title: "Networks", Column: "Network", Rows: v.Overview.Networks}
 }
 func (v NowView) Accounts() subjectTable {
-	return subjectTable{v, "account", "Accounts", "Account", v.Overview.Accounts}
+	t := subjectTable{NowView: v, Kind: "account", Title: "Accounts", Column: "Account", Rows: v.Overview.Accounts}
+	if by := v.Overview.Crowd.ByAccount; by.Scattered {
+		t.loud(by, fmt.Sprintf("About %s different names were tried, each about as seldom: none stands out.", comma(by.Names)))
+	}
+	return t
 }
 func (v NowView) Reasons() subjectTable {
-	return subjectTable{v, "reason", "Reasons", "Reason", v.Overview.Reasons}
+	return subjectTable{NowView: v, Kind: "reason", Title: "Reasons", Column: "Reason", Rows: v.Overview.Reasons}
 }
 
-// ActsOn is what unlocking a row names: an account or an address; empty for neither.
-func (t subjectTable) ActsOn() string {
-	if t.Kind == "account" || t.Kind == "address" {
-		return t.Kind
+// ActsOn reports whether a row can be unlocked and looked up.
+func (t subjectTable) ActsOn() bool { return t.Kind != "reason" }
+
+// Asks is the field of the look-up that a row's name goes into.
+func (t subjectTable) Asks() string {
+	if t.Kind == "network" {
+		return "address"
 	}
-	return ""
+	return t.Kind
+}
+
+// Key names the form that unlocks a row, in the page.
+func (t subjectTable) Key(name string) string {
+	return fmt.Sprintf("unlock-%s-%x", t.Kind, crc32.ChecksumIEEE([]byte(name)))
 }
 
 // nextWords is what the next attempt of a subject gets.

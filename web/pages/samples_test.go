@@ -221,7 +221,7 @@ func attacked() NowView {
 			{Start: noon.Add(-time.Minute), Counts: control.Counts{Attempts: 9, Failures: 7, Logins: 2, Shown: 2, Solved: 1, Refused: 3, Known: 1}},
 		}, Week: office()},
 		Overview: control.Overview{
-			Now: noon, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2}, Nodes: true,
+			Now: noon, Botnet: true, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2, ByAddress: control.Spread{Scattered: true, Names: 800, Loud: 1, Left: 600}}, Nodes: true,
 			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,

@@ -12,7 +12,7 @@ const againMs = 30000;
 let paused = false;
 let stream = null;
 let timer = 0;
-let lastGood = clock();
+let lastGood = clock(); // the server's, in its own zone, as all times of the page are
 const waiting = new Map(); // parts that came while theirs was held
 
 pause.hidden = false;
@@ -22,7 +22,7 @@ pause.addEventListener("click", () => {
   pause.setAttribute("aria-pressed", String(paused));
   if (paused) {
     disconnect();
-    freshness.textContent = `Paused at ${clock()}.`;
+    freshness.textContent = "Paused, as of";
   } else connect();
 });
 // A browser has six connections to a host: a tab that nobody sees gives its one back.
@@ -36,7 +36,7 @@ function connect() {
   stream.addEventListener("parts", (event) => show(JSON.parse(event.data)));
   stream.addEventListener("ended", signedOut);
   stream.addEventListener("error", () => {
-    freshness.textContent = `No answer from the server since ${lastGood}. Trying again.`;
+    freshness.textContent = `No answer from the server since ${lastGood}. Trying again. As of`;
     refreshLink.hidden = false;
     // The browser tries again by itself after a lost connection, but not after a refusal.
     if (stream && stream.readyState === EventSource.CLOSED) {
@@ -60,7 +60,7 @@ function show(parts) {
   for (const [id, part] of waiting) if (replace(part)) waiting.delete(id);
   lastGood = clock();
   refreshLink.hidden = true;
-  freshness.textContent = `Live, as of ${lastGood}.`;
+  freshness.textContent = "Live, as of";
 }
 
 // A part is left alone while text in it is selected, while somebody is about to block
@@ -69,7 +69,7 @@ function show(parts) {
 function replace(part) {
   const old = document.getElementById(part.id);
   if (!old || old.outerHTML === part.outerHTML) return true;
-  if ("hold" in old.dataset && (old.matches(":hover") || old.querySelector("details[open] form"))) return false;
+  if ("hold" in old.dataset && (old.matches(":hover") || old.querySelector("details.block[open] form"))) return false;
   if (selectedIn(old)) return false;
   const keep = remember(old);
   const fresh = document.importNode(part, true);
@@ -134,5 +134,5 @@ function signedOut() {
 }
 
 function clock() {
-  return new Date().toLocaleTimeString();
+  return document.getElementById("live-clock").textContent;
 }
