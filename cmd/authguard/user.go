@@ -31,6 +31,7 @@ type userCmd struct {
 	Pass    userPassCmd    `cmd:"" help:"Make a one-time code that lets one place into an account, together with its password."`
 	// SecondFactor is for administrators.
 	SecondFactor userSecondFactorCmd `cmd:"" help:"Show what administrators sign in with beside their passwords, or --remove all of one who has lost it."`
+	SignOut      userSignOutCmd      `cmd:"" help:"End all sessions of a user."`
 	List         userListCmd         `cmd:"" help:"List the accounts."`
 	Import       userImportCmd       `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
 }
@@ -197,6 +198,23 @@ Give it to the owner of the account only, and make sure that it is the owner.
 At the sign-in page it goes into "One-time code", with user name and password.
 It is good once, at the first place that uses it, until %s.
 `, code.Account, code.Code, code.Expires.Local().Format("15:04 MST on 2 January"))
+		return err
+	})
+}
+
+type userSignOutCmd struct {
+	realmFlag
+	reasonFlag
+	Name string `arg:"" help:"The user name or e-mail address."`
+}
+
+// Run ends the sessions.
+func (c userSignOutCmd) Run(g *globals) error {
+	var answer struct {
+		Ended int `json:"ended"`
+	}
+	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer, func() error {
+		_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known places stay known; `authguard unlock --account NAME --place` forgets them.\n", c.Name, answer.Ended)
 		return err
 	})
 }

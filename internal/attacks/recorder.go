@@ -201,6 +201,8 @@ type Brief struct {
 	ID    string    `json:"id"`
 	Kind  string    `json:"kind"`
 	Began time.Time `json:"began"`
+	// Subject is the account or address of the kinds of this name.
+	Subject string `json:"subject,omitempty"`
 }
 
 // Running are the attacks on a realm that are running, that on the whole site first.
@@ -208,7 +210,7 @@ func (r *Recorder) Running(name string) (all []Brief) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range r.in(name).running {
-		all = append(all, Brief{one.id, one.subject.kind, one.began})
+		all = append(all, Brief{one.id, one.subject.kind, one.began, one.subject.name})
 	}
 	slices.SortFunc(all, func(a, b Brief) int {
 		return cmp.Or(-cmp.Compare(btoi(a.Kind == Site), btoi(b.Kind == Site)), a.Began.Compare(b.Began), strings.Compare(a.ID, b.ID))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authguard/guard"
+	"authguard/internal/attacks"
 	"authguard/internal/audit"
 	"authguard/internal/events"
 	"authguard/internal/lists"
@@ -40,6 +41,9 @@ type LookUp struct {
 	Forgotten time.Time `json:"forgotten,omitzero"`
 	Sessions  int       `json:"sessions"` // that go on, at any door
 	Recent    []Event   `json:"recent"`   // newest first
+	// Attacks are those that are running and concern it: on the site, the account or the
+	// address.
+	Attacks []attacks.Brief `json:"attacks"`
 }
 
 // A KnownPlace is an address from which an account was logged in to.
@@ -99,8 +103,106 @@ func (c *Control) LookUp(ctx context.Context, account string, address netip.Addr
 	for _, row := range rows {
 		l.Recent = append(l.Recent, eventOf(row))
 	}
+	l.Attacks = []attacks.Brief{}
+	for _, a := range c.config.Attacks.Running(c.config.Realm) {
+		if a.Kind == attacks.Site || a.Kind == attacks.Account && a.Subject == e.Account || a.Kind == attacks.Address && address.IsValid() && a.Subject == events.AddressText(address) {
+			l.Attacks = append(l.Attacks, a)
+		}
+	}
 	l.answer()
 	return l, err
+}
+
+// A NetworkLookUp is all that is known of a range.
+type NetworkLookUp struct {
+	Now   time.Time    `json:"now"`
+	Said  string       `json:"said"`
+	Next  string       `json:"next"`
+	Open  bool         `json:"open"`
+	Range netip.Prefix `json:"network"`
+	// Counted is the network whose failures count for what comes from there; invalid if the
+	// range is larger than one.
+	Counted netip.Prefix `json:"counted,omitzero"`
+	Lines   []string     `json:"limits"` // how its limits stand, in words
+	// Entries are those of the lists around it and within it, the widest first, More how
+	// many there are besides, and Exactly whether one is of this range.
+	Entries []lists.Entry `json:"lists"`
+	More    int           `json:"more_lists,omitempty"`
+	Exactly bool          `json:"listed"`
+	Recent  []Event       `json:"recent"`
+}
+
+// shownListed is how many entries of the lists a look-up of a range has.
+const shownListed = 20
+
+// LookUpNetwork finds out all that is known of a range. It changes nothing.
+func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*NetworkLookUp, error) {
+	if !network.IsValid() {
+		return nil, fmt.Errorf("%w: %w", ErrAsked, lists.ErrPrefix)
+	}
+	n := &NetworkLookUp{Now: c.config.Now(), Range: network.Masked(), Lines: []string{}, Entries: []lists.Entry{}, Recent: []Event{}}
+	all, err := c.Listings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var decides *lists.Entry
+	for _, e := range all {
+		if !e.Prefix.Overlaps(n.Range) {
+			continue
+		}
+		n.Entries = append(n.Entries, e)
+		n.Exactly = n.Exactly || e.Prefix == n.Range
+		if e.Prefix.Bits() <= n.Range.Bits() && (decides == nil || e.Prefix.Bits() > decides.Prefix.Bits()) {
+			decides = &e
+		}
+	}
+	slices.SortStableFunc(n.Entries, func(a, b lists.Entry) int { return cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()) })
+	n.More = max(0, len(n.Entries)-shownListed)
+	n.Entries = n.Entries[:len(n.Entries)-n.More]
+	var full *guard.Line
+	if _, counted := events.PrefixesOf(n.Range.Addr()); counted.Bits() <= n.Range.Bits() {
+		n.Counted = counted
+		e, err := c.Explain(ctx, "", n.Range.Addr())
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range e.Lines {
+			if line.Subject == guard.OnNetwork {
+				n.Lines = append(n.Lines, line.String())
+				if line.Full && !line.Limit.Monitor && (full == nil || line.FreeIn > full.FreeIn) {
+					full = &line
+				}
+			}
+		}
+	}
+	page, err := c.Audit(ctx, AuditQuery{Address: n.Range.String(), Limit: recentRows}, false)
+	n.Recent = page.Rows
+	n.answer(decides, full)
+	return n, err
+}
+
+// answer says what stands against a range.
+func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
+	switch {
+	case decides != nil && decides.Verdict == lists.Block:
+		n.Said, n.Next = "An administrator has blocked the network that you come from, so nobody can sign in from it.",
+			"If they should be let in, take "+decides.Prefix.String()+" off the list, or allow their address beside it."
+	case decides != nil:
+		n.Said, n.Next, n.Open = "Nothing stands against your network: an administrator has allowed it.", "Ask for the user name and look that up.", true
+	case full != nil:
+		n.Said = fmt.Sprintf("Too many wrong passwords came from the network around your address, so for another %s whoever is new there meets more than a password.", guard.Spell(full.FreeIn))
+		n.Next = "Look at who it is, below. Unlock the network if they are people; where they are known, it stops nobody."
+	case !n.Counted.IsValid():
+		n.Said, n.Next, n.Open = "Nothing stands against all of that range.", fmt.Sprintf("Failures are counted by smaller networks: look one of them up, such as %s.", smaller(n.Range)), true
+	default:
+		n.Said, n.Next, n.Open = "Nothing stands against your network: what is sent from there is looked at.", "Ask for the address or the user name, and look those up.", true
+	}
+}
+
+// smaller is the first network in a range that failures are counted by.
+func smaller(p netip.Prefix) netip.Prefix {
+	_, counted := events.PrefixesOf(p.Addr())
+	return counted
 }
 
 func (c *Control) lookUpAccount(ctx context.Context, l *LookUp) error {

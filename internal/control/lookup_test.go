@@ -3,11 +3,14 @@ package control_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/control"
@@ -190,5 +193,72 @@ func TestAnAccountThatIsKeptElsewhereIsLookedUpThere(t *testing.T) {
 	}
 	if note, err := d.Unknown(t.Context(), "nobody"); note != "" || err != nil {
 		t.Errorf("unlocking warns of %q, %v", note, err)
+	}
+}
+
+// Ensure that a network is looked up: what blocks it, what is listed within it, its counter
+// and what came from there; and that a larger range says what to look up.
+func TestANetworkIsLookedUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	if err := d.Force(t.Context(), "admin:eve", captchamode.ForcedOff, time.Hour, "its limits alone"); err != nil {
+		t.Fatal(err)
+	}
+	look := func(network string) *control.NetworkLookUp {
+		t.Helper()
+		n, err := d.LookUpNetwork(t.Context(), netip.MustParsePrefix(network))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := look("198.51.100.0/24"); !n.Open || len(n.Lines) == 0 || len(n.Entries)+len(n.Recent) != 0 {
+		t.Errorf("%+v", n)
+	}
+	for i := range 60 {
+		d.w.Wrong(t, fmt.Sprint("someone", i), fmt.Sprintf("198.51.100.%d", i))
+	}
+	d.told(t)
+	if n := look("198.51.100.0/24"); n.Open || !strings.Contains(n.Said, "Too many wrong passwords") || len(n.Recent) != 30 {
+		t.Errorf("full: %+v", n)
+	}
+	if n := look("198.51.100.64/26"); n.Open || n.Counted.String() != "198.51.100.0/24" {
+		t.Errorf("a part of it: %+v", n)
+	}
+	if n := look("198.51.96.0/20"); !n.Open || n.Counted.IsValid() || !strings.Contains(n.Next, "198.51.96.0/24") {
+		t.Errorf("more than it: %+v", n)
+	}
+	for _, one := range []string{"198.51.100.0/24", "198.51.100.7/32"} {
+		if _, err := d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix(one), Verdict: lists.Block}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := look("198.51.100.0/24"); n.Open || !n.Exactly || len(n.Entries) != 2 || !strings.Contains(n.Said, "blocked the network") {
+		t.Errorf("blocked: %+v", n)
+	}
+}
+
+// Ensure that a user is signed out everywhere, on record with the reason, and an
+// administrator is not.
+func TestAUserIsSignedOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	d.user(t, "ann", "ann@example.org")
+	d.openSession(t, "ann", "one")
+	d.openSession(t, "ann", "two")
+	if n, err := d.EndUserSessions(t.Context(), "admin:eve", "Ann@example.org", "a lost phone"); n != 2 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	if row := d.recorded(t); row.Decision != "user-sessions" || row.Account != "ann" || row.Detail != "2 sessions: a lost phone" {
+		t.Errorf("%+v", row)
+	}
+	if l, err := d.LookUp(t.Context(), "ann", netip.Addr{}); err != nil || l.Sessions != 0 {
+		t.Errorf("%+v %v", l, err)
+	}
+	if _, err := d.AddAdministrator(t.Context(), "admin:eve", "root", "", "on call"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.EndUserSessions(t.Context(), "admin:eve", "root", ""); !errors.Is(err, control.ErrAsked) {
+		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/audit"
 	"authguard/internal/passes"
+	"authguard/internal/sessions"
 )
 
 // MaxUsers is the most accounts on one page of AccountsOf.
@@ -68,6 +69,43 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 		return err
 	}
 	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
+}
+
+// EndUserSessions ends all sessions of a user, at every door, and returns how many went on;
+// why may be empty. Known places stay. The error is ErrAsked for an administrator's account
+// here, whose sessions end under Administrators; where another program keeps the accounts,
+// an administrator of the same name stays signed in.
+func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (ended int64, err error) {
+	why, err = reason(why)
+	if err == nil {
+		name, err = c.Canonical(name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if c.config.Elsewhere == "" {
+		if a, err := c.config.Accounts.Get(ctx, name); err == nil && a.Role == accounts.Admin {
+			return 0, fmt.Errorf("%w: %s is an administrator: end the sessions under Administrators", ErrAsked, a.Username)
+		} else if err != nil && !errors.Is(err, accounts.ErrUnknown) {
+			return 0, err
+		}
+	}
+	running, err := c.config.Sessions.Of(ctx, name, "")
+	for _, one := range running {
+		if ofAdministration(one.Door) {
+			continue
+		}
+		switch failed := c.config.Sessions.End(ctx, name, one.ID); {
+		case failed == nil:
+			ended++
+		case !errors.Is(failed, sessions.ErrUnknown): // it has just ended
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		return ended, err
+	}
+	return ended, c.record(ctx, audit.Action{Who: who, What: "user-sessions", Subject: name, Detail: fmt.Sprintf("%d sessions", ended), Why: why})
 }
 
 // AskNewPassword is for an account whose password somebody else may have: it ends the

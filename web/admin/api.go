@@ -70,6 +70,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodPost, "/users/groups", asking(a.setGroups))
 	add(http.MethodPost, "/users/disable", asking(a.disableUser))
 	add(http.MethodPost, "/users/pass", asking(a.issuePass))
+	add(http.MethodDelete, "/users/sessions", a.endUserSessions)
 	add(http.MethodPost, "/users/import", a.importUsers)
 	add(http.MethodGet, "/tokens", a.tokens)
 	add(http.MethodPost, "/tokens", asking(a.addToken))

@@ -18,6 +18,12 @@ import (
 
 // lookUpAll is GET /api/lookup?account=&address=.
 func (a *API) lookUpAll(c echo.Context) (any, error) {
+	if network, ok := networkOf(c.QueryParam("address")); ok {
+		if c.QueryParam("account") != "" {
+			return nil, web.Invalid("address: an account is looked up with one address, not with a network")
+		}
+		return a.of(c).LookUpNetwork(c.Request().Context(), network)
+	}
 	from, err := address(c.QueryParam("address"))
 	if err != nil {
 		return nil, err
@@ -44,7 +50,8 @@ func showLookUp(c echo.Context, v pages.LookUpView) error {
 func asksAbout(c echo.Context) (l pages.LookUp) {
 	l.Account, l.Address = strings.TrimSpace(c.QueryParam("account")), strings.TrimSpace(c.QueryParam("address"))
 	q := strings.TrimSpace(c.QueryParam("q"))
-	if _, err := netip.ParseAddr(q); err == nil {
+	_, network := networkOf(q)
+	if _, err := netip.ParseAddr(q); err == nil || network {
 		l.Address = cmp.Or(l.Address, q)
 	} else {
 		l.Account = cmp.Or(l.Account, q)
@@ -57,19 +64,46 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	if l.Account == "" && l.Address == "" {
 		return l
 	}
+	network, isNetwork := networkOf(l.Address)
 	from, err := address(l.Address)
-	if err == nil {
+	switch {
+	case isNetwork && l.Account != "":
+		err = web.Invalid("an account is looked up with one address, not with a network: leave one of them out")
+	case isNetwork:
+		l.Network, err = s.of(c).LookUpNetwork(c.Request().Context(), network)
+	case err == nil:
 		l.Result, err = s.of(c).LookUp(c.Request().Context(), l.Account, from)
 	}
 	if err != nil {
 		p := problemOf(err)
-		l.Result, l.Problem = nil, pages.Sentence(p.Detail)
+		l.Result, l.Network, l.Problem = nil, nil, pages.Sentence(p.Detail)
 		if p.Status >= http.StatusInternalServerError {
 			s.Log.Error("look-up failed", "error", err)
 			l.Problem = "It could not be looked up. The server's log says why."
 		}
 	}
 	return l
+}
+
+// networkOf reads a range of more than one address. 203.0.113.9/32 is an address.
+func networkOf(text string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(strings.TrimSpace(text))
+	return p.Masked(), err == nil && !p.IsSingleIP()
+}
+
+// allowForm is POST /lookup/allow: a network, for a week.
+func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+	request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Allow, Note: f["reason"]}).request()
+	if err == nil {
+		_, err = to.List(ctx, who, request)
+	}
+	return pages.Notice{Text: "Allowed for a week:", Subject: f["cidr"]}, err
+}
+
+// endUserSessionsForm is POST /lookup/sessions.
+func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
+	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
+	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + " of", Subject: f["account"]}, err
 }
 
 // passForm is POST /pass. The code is on the page that answers and is kept
@@ -112,13 +146,13 @@ func (s *Site) listForm(c echo.Context) error {
 		switch verdict := lists.Verdict(f["verdict"]); {
 		case verdict == "none":
 			n.Text, n.Subject = "Taken off the list:", from.String()
-			return n, to.Unlisted(ctx, who, from, f["note"])
+			return n, to.Unlisted(ctx, who, from, f["reason"])
 		case verdict == lists.Block && prefix.Contains(own):
 			return n, web.Invalid("%s is your own address: you would lock yourself out", from)
 		default:
 			n.Text = map[lists.Verdict]string{lists.Block: "Blocked for a week:", lists.Allow: "Allowed for a week:"}[verdict]
-			_, err = to.List(ctx, who, lists.Request{Prefix: prefix, Verdict: verdict, Note: f["note"]})
+			_, err = to.List(ctx, who, lists.Request{Prefix: prefix, Verdict: verdict, Note: f["reason"]})
 			return n, err
 		}
-	}, "address", "verdict", "note")(c)
+	}, "address", "verdict", "reason")(c)
 }

@@ -85,7 +85,7 @@ func (s *Site) now(c echo.Context, around pages.Admin, look func(context.Context
 func (s *Site) blockForm(c echo.Context) error {
 	own := s.Login.Edge.Client(c.Request()).Address
 	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
-		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: f["note"]}).request()
+		request, err := (&listQuestion{CIDR: f["cidr"], Verdict: lists.Block, For: f["for"], Note: cmp.Or(f["note"], f["reason"])}).request()
 		switch {
 		case err != nil:
 			return n, err
@@ -98,7 +98,7 @@ func (s *Site) blockForm(c echo.Context) error {
 			n.Text = "Blocked until " + entry.ExpiresAt.In(to.Now().Location()).Format("2 Jan 2006 15:04") + ":"
 		}
 		return n, err
-	}, "cidr", "for", "note")(c)
+	}, "cidr", "for", "note", "reason")(c)
 }
 
 // mode is GET /api/mode.

@@ -38,6 +38,7 @@ var attempts = map[string][]string{
 	"POST /api/users/pass":                   {`{"username":"%s","for":"24h"}`},
 	"POST /api/users/import":                 {"?format=csv username,password\n%s,another long one\n", "?format=htpasswd %s:$2y$04$tcGAv8JhTJCpbGPkVWYb2OSSvRcGRcbE7IRTWs9AgM4EN8Ha5GuG2\n"},
 	"POST /api/tokens":                       {`{"name":"more","scopes":["admin"]}`, `{"name":"more","scopes":["read"]}`, `{"name":"more"}`},
+	"DELETE /api/users/sessions":             {"?username=%s"},
 	"DELETE /api/tokens":                     {"?name=theirs", "?name=shop"},
 	"POST /api/administrators":               {`{"username":"eve","reason":"x"}`, `{"username":"%s","reason":"x"}`},
 	"DELETE /api/administrators":             {"?username=%s&reason=x"},

@@ -66,6 +66,8 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/lookup", s.page(s.lookUpPage))
 	e.POST("/pass", s.page(s.passForm))
 	e.POST("/lookup/list", s.listForm)
+	e.POST("/lookup/allow", s.form(s.allowForm, "cidr", "reason"))
+	e.POST("/lookup/sessions", s.form(s.endUserSessionsForm, "account", "reason"))
 	e.GET("/lists", s.page(s.listsPage))
 	e.POST("/lists/import", s.page(s.importForm))
 	e.POST("/lists/prolong", s.form(s.prolongForm, "cidr", "for", "reason"))

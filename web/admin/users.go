@@ -123,6 +123,17 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	return done, change(c.Request().Context(), sender(c), q.Username, q.Reason)
 }
 
+// endUserSessions is DELETE /api/users/sessions?username=&reason=: the user is signed out at
+// every door.
+func (a *API) endUserSessions(c echo.Context) (any, error) {
+	name := c.QueryParam("username")
+	if err := a.mayChange(c, name); err != nil {
+		return nil, err
+	}
+	n, err := a.of(c).EndUserSessions(c.Request().Context(), sender(c), name, c.QueryParam("reason"))
+	return map[string]int64{"ended": n}, err
+}
+
 type passQuestion struct {
 	Username string `json:"username"`
 	For      string `json:"for"`

@@ -386,8 +386,13 @@ func (v AttackView) PlotWords() string {
 // AttackLinks are the attacks that are running, for the first page.
 func (v NowView) AttackLinks() (all []turn) {
 	for _, a := range v.Overview.Attacks {
-		text := map[string]string{attacks.Site: "The attack", attacks.Account: "An account is guessed at", attacks.Address: "An address guesses", attacks.Spray: "Passwords are sprayed"}[a.Kind]
-		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), text + ", since " + newMoment(v.Now, a.Began).Text})
+		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
 	}
 	return all
+}
+
+// attackWords is a running attack in a few words.
+func attackWords(a attacks.Brief, now time.Time) string {
+	text := map[string]string{attacks.Site: "The attack", attacks.Account: "An account is guessed at", attacks.Address: "An address guesses", attacks.Spray: "Passwords are sprayed"}[a.Kind]
+	return text + ", since " + newMoment(now, a.Began).Text
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"net/url"
 
 	"authguard/guard"
 	"authguard/internal/control"
@@ -43,8 +44,59 @@ type LookUp struct {
 	// Problem is a sentence of the handler's own, for what could not be
 	// looked up.
 	Problem string
-	// Result is nil before anything was asked.
-	Result *control.LookUp
+	// Result is nil before anything was asked, and Network unless a range was.
+	Result  *control.LookUp
+	Network *control.NetworkLookUp
+}
+
+// FullNetwork is the network around the address if it stops who comes from there.
+func (l LookUp) FullNetwork() string {
+	for _, line := range l.Result.Explanation.Lines {
+		if line.Subject == guard.OnNetwork && line.Full && l.Address != "" {
+			return l.Result.Explanation.Whose(guard.OnNetwork)
+		}
+	}
+	return ""
+}
+
+// Running are the attacks that concern what is looked up.
+func (v LookUpView) Running() (all []turn) {
+	for _, a := range v.LookUp.Result.Attacks {
+		all = append(all, turn{v.At("/attacks/" + url.PathEscape(a.ID)), attackWords(a, v.Now)})
+	}
+	return all
+}
+
+// Ways lead to what other pages know of it.
+func (v LookUpView) Ways() (all []turn) {
+	realm, e := v.Elsewhere(), v.LookUp.Result.Explanation
+	add := func(path, text string, names ...string) {
+		q := url.Values{}
+		for i := 0; i+1 < len(names); i += 2 {
+			if names[i+1] != "" {
+				q.Set(names[i], names[i+1])
+			}
+		}
+		if realm != "" {
+			q.Set("realm", realm)
+		}
+		all = append(all, turn{path + "?" + q.Encode(), text})
+	}
+	address := ""
+	if e.Address.IsValid() {
+		address = e.Address.String()
+		add("/lists", "The lists", "find", address)
+	}
+	if e.Account != "" {
+		add("/accounts", "The account", "find", e.Account)
+	}
+	add("/audit", "All on record", "account", e.Account, "address", address)
+	return all
+}
+
+// ListsOf is the page of the lists about the network.
+func (v LookUpView) ListsOf() string {
+	return ListsView{Admin: v.Admin, Query: control.ListQuery{Find: v.LookUp.Network.Range.String()}}.at(1)
 }
 
 // Why is what leads to the answer, a sentence each.

@@ -52,6 +52,7 @@ func samples() map[string]func() ([]byte, error) {
 		"accounts":         func() ([]byte, error) { return RenderAccounts(AccountsView{Admin: around("/accounts")}) },
 		"accounts all":     func() ([]byte, error) { return RenderAccounts(listedAccounts()) },
 		"look up":          func() ([]byte, error) { return RenderLookUp(LookUpView{Admin: around("/lookup")}) },
+		"look up network":  func() ([]byte, error) { return RenderLookUp(aroundMany()) },
 		"look up locked":   func() ([]byte, error) { return RenderLookUp(locked()) },
 		"attacks": func() ([]byte, error) {
 			return RenderAttacks(AttacksView{Admin: around("/attacks"), Attacks: control.Attacks{Page: 1, Limit: 20}})
@@ -209,6 +210,18 @@ func refusedPassword() PasswordView {
 	return PasswordView{Admin: true, Action: "/password", CSRF: "token", Username: "admin", Problems: []PasswordProblem{CurrentWrong, NewTooShort, RepeatDiffers}}
 }
 
+// aroundMany is the look-up of a network that is full, blocked and on record.
+func aroundMany() LookUpView {
+	n := &control.NetworkLookUp{Said: "Too many wrong passwords came from there.", Next: "Unlock it.", Range: netip.MustParsePrefix("203.0.113.0/24"), Counted: netip.MustParsePrefix("203.0.113.0/24"),
+		Lines: []string{"network: 60 of 60 failures in any minute"}, Exactly: true, More: 3,
+		Entries: []lists.Entry{{Prefix: netip.MustParsePrefix("203.0.112.0/20"), Verdict: lists.Allow}, {Prefix: netip.MustParsePrefix("203.0.113.0/24"), Verdict: lists.Block, Note: hostile, ExpiresAt: noon.Add(time.Hour)}}}
+	for range 30 {
+		n.Recent = append(n.Recent, control.Event{Row: audit.Row{At: noon, Kind: audit.KindAttempt, Account: hostile, Address: "203.0.113.9", Count: 12}, What: "wrong password", Why: []string{"the network had as many failures as its limit allows"}})
+	}
+	n.Recent = append(n.Recent, control.Event{Row: audit.Row{At: noon, Kind: audit.KindAdmin, Address: "203.0.113.9", Who: hostile, Detail: hostile, Count: 1}, What: "unlocked"})
+	return LookUpView{Admin: around("/lookup"), LookUp: LookUp{Address: "203.0.113.0/24", Network: n}}
+}
+
 // attacked is the overview with everything in it, and strangers' words
 // wherever they can appear.
 func attacked() NowView {
@@ -268,7 +281,7 @@ func listed() ListsView {
 func locked() LookUpView {
 	return LookUpView{
 		Admin: around("/lookup"), Pass: control.Code{Account: hostile, Code: "ABCD-EFGH-JKLM-NPQR", Expires: noon.Add(time.Hour)},
-		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{
+		LookUp: LookUp{Account: hostile, Address: hostile, Result: &control.LookUp{Attacks: []attacks.Brief{{ID: "20260314-1150-abcd", Kind: attacks.Site, Began: noon}},
 			Now: noon, Said: "You are blocked.", Next: "Unblock them.", Account: &control.Standing{State: control.Active, Kept: "authguard"}, Unnamed: 2, Forgotten: noon,
 			Entry:   &lists.Entry{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: lists.Block, Note: hostile, CreatedBy: hostile},
 			Places:  []control.KnownPlace{{Address: netip.MustParseAddr("192.0.2.1"), Last: noon}, {Address: netip.MustParseAddr("192.0.2.2"), Spent: true, Shared: true, Last: noon}},
