@@ -17,7 +17,7 @@ type tuneCmd struct {
 	Realm    string   `placeholder:"NAME" help:"Begin with the limits of this realm."`
 	Logs     []string `arg:"" optional:"" name:"log" help:"Logs with an attack in them; the newest million attempts are looked at."`
 	Scenario []string `placeholder:"NAME" help:"Scenarios in the place of logs (see authguard simulate --list), files, or all."`
-	Friction float64  `default:"0.001" help:"The part of people's logins that may meet something: 0.001 is one in a thousand."`
+	Friction *float64 `placeholder:"PART" help:"The part of people's logins that may meet something: 0.001 is one in a thousand. Without this as many as under the limits in force, or that many."`
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
 }
 
@@ -67,7 +67,7 @@ func (c tuneCmd) Validate() error {
 	switch {
 	case slices.Contains(c.Logs, "-"):
 		return errors.New("logs are read many times, and standard input only once: name a file")
-	case c.Friction < 0 || c.Friction > 1:
+	case c.Friction != nil && (*c.Friction < 0 || *c.Friction > 1):
 		return errors.New("--friction: from 0 to 1, such as 0.001")
 	}
 	return nil

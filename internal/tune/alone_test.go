@@ -18,15 +18,15 @@ import (
 // ways, and finds the same again.
 func TestTheRecordedLog(t *testing.T) {
 	t.Parallel()
-	find := func(friction float64) *tune.Found {
-		found, err := tune.Search(t.Context(), defaults(), friction, tune.OfLogs([]string{"../../testdata/ssh.log"}, loginlog.Config{Year: 2026, Zone: time.UTC}), nil)
+	find := func() *tune.Found {
+		found, err := tune.Search(t.Context(), defaults(), nil, tune.OfLogs([]string{"../../testdata/ssh.log"}, loginlog.Config{Year: 2026, Zone: time.UTC}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
-	base := find(0).Base.Score
-	one, two := find(base.Friction()), find(base.Friction())
+	one, two := find(), find()
+	base := one.Base.Score
 	if one.Best.Through >= base.Through || one.Best.Met > base.Met || one.Best.KeptOut > base.KeptOut {
 		t.Errorf("%+v, where the defaults have %+v", one.Best.Score, base)
 	}

@@ -57,17 +57,25 @@ type Found struct {
 // rounds are how often each limit is looked at: the second time the others have moved.
 const rounds = 2
 
+// leastFriction is what is allowed at least where nobody says what may be.
+const leastFriction = 0.001
+
 // Search begins with limits and changes one after the other, as long as that lets less
 // through without more friction than allowed, or without keeping out more people than the
 // limits that it began with. It looks at what there is: a ladder without rungs stays so.
-func Search(ctx context.Context, base trial.Setup, friction float64, judge Judge, tell func(done, of int)) (*Found, error) {
-	s := &search{judge: judge, friction: friction, tried: map[string]Limits{}}
+// Nil allows the friction of those limits, or one login in a thousand if that is more:
+// what is found is then never worse than they are.
+func Search(ctx context.Context, base trial.Setup, friction *float64, judge Judge, tell func(done, of int)) (*Found, error) {
+	s := &search{judge: judge, tried: map[string]Limits{}}
 	first, err := s.try(ctx, []trial.Setup{base})
 	if err != nil {
 		return nil, err
 	}
 	best := first[0]
-	s.keptOut = best.KeptOut
+	s.keptOut, s.friction = best.KeptOut, max(leastFriction, best.Friction())
+	if friction != nil {
+		s.friction = *friction
+	}
 	all := knobs(base)
 	for round := range rounds {
 		for i, k := range all {
@@ -88,7 +96,7 @@ func Search(ctx context.Context, base trial.Setup, friction float64, judge Judge
 	if tell != nil {
 		tell(1, 1)
 	}
-	return &Found{Base: first[0], Best: best, Frontier: s.frontier(), Tried: len(s.tried), Friction: friction}, nil
+	return &Found{Base: first[0], Best: best, Frontier: s.frontier(), Tried: len(s.tried), Friction: s.friction}, nil
 }
 
 // A search is one way through the limits.

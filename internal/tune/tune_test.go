@@ -35,7 +35,7 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for friction, want := range map[float64]int{1: 3, 0.02: 5, 0.011: 10, 0.005: 20, 0: 20} {
 		calls := 0
-		found, err := tune.Search(t.Context(), defaults(), friction, judge(&calls), nil)
+		found, err := tune.Search(t.Context(), defaults(), &friction, judge(&calls), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,9 +57,32 @@ func TestTheFewestGuessesForTheFrictionThatIsAllowed(t *testing.T) {
 	}
 }
 
+// Nobody has said what may be: then it is what the limits in force cost, and what is found
+// is at least as good in both ways.
+func TestWhatIsFoundIsNoWorseThanWhatThereWas(t *testing.T) {
+	t.Parallel()
+	for cost, allowed := range map[int64]float64{200: 0.2, 0: 0.001} {
+		found, err := tune.Search(t.Context(), defaults(), nil, func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+			for _, s := range setups {
+				// Fewer guesses for more challenges by address; by account for nothing.
+				address, account := int64(s.Policy.Address[0].Failures), int64(s.Policy.Account[0].Failures)
+				all = append(all, tune.Score{Through: float64(100*address + account), Met: cost + 20 - address, Logins: 1000})
+			}
+			return all, nil
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := found.Base.Score
+		if found.Friction != max(allowed, was.Friction()) || found.Best.Met > max(was.Met, 1) || found.Best.Through >= was.Through {
+			t.Errorf("allowed %v: %+v for %+v", found.Friction, found.Best.Score, was)
+		}
+	}
+}
+
 func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 	t.Parallel()
-	found, err := tune.Search(t.Context(), defaults(), 1, func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
+	found, err := tune.Search(t.Context(), defaults(), new(1.0), func(_ context.Context, setups []trial.Setup) (all []tune.Score, err error) {
 		for _, s := range setups {
 			n := s.Policy.Account[1].Failures
 			all = append(all, tune.Score{Through: float64(n), KeptOut: max(0, int64(100-n)), Logins: 1000})
@@ -74,7 +97,7 @@ func TestNobodyIsKeptOutForFewerGuesses(t *testing.T) {
 func TestAJudgeThatFailsEndsTheSearch(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	_, err := tune.Search(t.Context(), defaults(), 1, func(context.Context, []trial.Setup) ([]tune.Score, error) { return nil, broken }, nil)
+	_, err := tune.Search(t.Context(), defaults(), new(1.0), func(context.Context, []trial.Setup) ([]tune.Score, error) { return nil, broken }, nil)
 	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
