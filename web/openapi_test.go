@@ -338,7 +338,7 @@ func TestWhatIsOptionalMayBeNull(t *testing.T) {
 		}
 	}
 	var out struct{ Decision string }
-	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 7 {
+	if b.post(t, "/v1/attempts", body, &out); out.Decision != "proceed" || len(body) != 9 {
 		t.Errorf("%v is answered %q", body, out.Decision)
 	}
 }

@@ -150,7 +150,8 @@ func run(ctx context.Context, only string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`axe.run({runOnly: `+only+`, resultTypes: ["violations"]}).then(all =>
+	// From the top: what stays in view hides nothing there.
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`(scrollTo(0, 0), axe).run({runOnly: `+only+`, resultTypes: ["violations"]}).then(all =>
 		all.violations.map(v => v.id + ": " + v.nodes.map(n => n.html.slice(0, 200)).join(" ")))`, chromedp.EvalAwaitPromise))
 	return strings.Join(found, "; "), err
 }
