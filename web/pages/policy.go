@@ -88,6 +88,19 @@ func (v PolicyView) Ladders() (all []ladder) {
 // Title says what the ladder is on.
 func (l ladder) Title() string { return LadderTitle(l.Name) }
 
+// Jump is what the link to the ladder says: so short that the strip of them leaves room on
+// a phone.
+func (l ladder) Jump() string {
+	if of, ok := strings.CutPrefix(l.Title(), "Limits of "); ok {
+		for _, article := range []string{"an ", "a ", "the "} {
+			of = strings.TrimPrefix(of, article)
+		}
+		return strings.ToUpper(of[:1]) + of[1:]
+	}
+	what, _, _ := strings.Cut(l.Title(), " of ")
+	return what
+}
+
 // ID is the ladder's anchor.
 func (l ladder) ID() string { return "on-" + strings.ReplaceAll(l.Name, ":", "-") }
 
