@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"authguard/internal/redistest"
 )
 
 // raw sends bytes over a connection of its own, and returns all that comes back.
@@ -48,11 +50,10 @@ func TestAmbiguousRequestsAreRefusedAndCounted(t *testing.T) {
 	if got := s.raw(t, login); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
 		t.Errorf("a good request: %q", got)
 	}
-	metrics := from("127.0.0.1").get(t, s.admin+"/metrics").body
 	for _, line := range []string{"\nauthguard_requests_refused_total 6\n", "\nauthguard_attempts_total{cause=\"none\",ending=\"succeeded\",realm=\"default\",watched=\"false\"} 1\n"} {
-		if !strings.Contains(metrics, line) {
-			t.Errorf("no %q in the metrics", line)
-		}
+		redistest.Until(t, line+" in the metrics, which are told a moment after the answer", func() bool {
+			return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, line)
+		})
 	}
 	for _, says := range []string{"request refused", "one Content-Length", "peer=127.0.0.1:"} {
 		if !s.log.has(says) {

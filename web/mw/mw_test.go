@@ -22,6 +22,7 @@ import (
 
 	"authguard/captchamode/challenge"
 	"authguard/guard"
+	"authguard/internal/redistest"
 	"authguard/internal/world"
 	"authguard/web/client"
 	"authguard/web/mw"
@@ -261,6 +262,11 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 	} {
 		s := newSite(t, one.login, one.options...)
 		s.try("192.0.2.7", "alice", "pw")
+		redistest.Until(t, name+" to be settled", func() bool { // who hijacks has answered before
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.events) > 0
+		})
 		if got := s.last(); !got.Settled || got.Outcome != one.want {
 			t.Errorf("%s: settled %v as %v, want %v", name, got.Settled, got.Outcome, one.want)
 		}
