@@ -76,11 +76,11 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		}
 	}()
 	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
-		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
+		socket, err := listenTCP(ctx, at)
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		last, server := newLastCall(socket.(*net.TCPListener)), httpServer(d.site.closing(h), d.site.log)
+		last, server := newLastCall(socket), httpServer(d.site.closing(h), d.site.log)
 		front.Listener, front.MaxHead, front.Log = last, server.MaxHeaderBytes, d.site.log
 		server.ConnContext = wire.WithConn
 		server.ConnState = func(c net.Conn, state http.ConnState) {

@@ -18,10 +18,23 @@ import (
 // twice.
 type lastCall struct {
 	*net.TCPListener
+	deaf bool          // nobody new can connect; Accept's alone
 	over chan struct{} // closed when nobody is let in any more
 
 	mu   sync.Mutex
 	busy map[net.Conn]struct{} // connections that are owed an answer, or may yet ask
+}
+
+// listenTCP listens without multipath TCP, which is Go's default and takes no filter (see
+// deafen).
+func listenTCP(ctx context.Context, address string) (*net.TCPListener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	socket, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return socket.(*net.TCPListener), nil
 }
 
 func newLastCall(l *net.TCPListener) *lastCall {
@@ -31,9 +44,9 @@ func newLastCall(l *net.TCPListener) *lastCall {
 // lastCallFor is how long a listener waits for one more connection.
 const lastCallFor = 20 * time.Millisecond
 
-// Accept implements net.Listener. Once its deadline has passed, Go's own Accept
-// takes nobody, even those who wait in the socket's queue, so they are taken here: on a
-// busy machine there are many.
+// Accept implements net.Listener, for one caller. Once its deadline has passed, Go's own
+// Accept takes nobody, even those who wait in the socket's queue, so they are taken here:
+// on a busy machine there are many.
 func (l *lastCall) Accept() (net.Conn, error) {
 	c, err := l.TCPListener.Accept()
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -42,7 +55,14 @@ func (l *lastCall) Accept() (net.Conn, error) {
 	if c := l.queued(); c != nil {
 		return c, nil
 	}
-	_ = l.Close() // at once: whoever connects now is to be refused, not reset
+	if !l.deaf { // who is half in comes in yet, and nobody else
+		l.deaf = true
+		l.deafen()
+		if l.SetDeadline(time.Now().Add(lastCallFor)) == nil {
+			return l.Accept()
+		}
+	}
+	_ = l.Close()
 	close(l.over)
 	return nil, net.ErrClosed
 }
@@ -71,6 +91,26 @@ func (l *lastCall) queued() (c net.Conn) {
 		c, _ = net.FileConn(file)
 	})
 	return c
+}
+
+// deafen has the kernel drop each SYN that comes for the socket, so that nobody can join
+// its queue between the last look into it and the end: they would be reset. Whoever
+// connects meanwhile asks again a second later (RFC 6298), and is refused or has the next
+// process. Where no filter may be set, there is that moment.
+func (l *lastCall) deafen() {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return
+	}
+	const flags, syn, all = 13, 0x02, 0xffffffff // of the TCP header
+	_ = raw.Control(func(socket uintptr) {
+		_ = syscall.AttachLsf(int(socket), []syscall.SockFilter{
+			*syscall.LsfStmt(syscall.BPF_LD+syscall.BPF_B+syscall.BPF_ABS, flags),
+			*syscall.LsfJump(syscall.BPF_JMP+syscall.BPF_JSET+syscall.BPF_K, syn, 0, 1),
+			*syscall.LsfStmt(syscall.BPF_RET+syscall.BPF_K, 0),
+			*syscall.LsfStmt(syscall.BPF_RET+syscall.BPF_K, all),
+		})
+	})
 }
 
 // note is an http.Server's ConnState. The server calls it for a new connection before
