@@ -1,7 +1,5 @@
 package failures
 
-import "encoding/binary"
-
 // What happens at the memory bound (R6; Argo CD CVE-2024-21662 dropped the
 // oldest counters there, so that a flood of made-up names reset everybody's).
 //
@@ -10,14 +8,28 @@ import "encoding/binary"
 // room again, a key that gets a slot of its own starts with a copy of what it
 // shared, so it is never forgotten on the way back either.
 
-// keyShared is the key that a subject shares at the bound. Ladders of another
-// shape share other keys, so that a flood of names does not fill the addresses'
-// counts.
-func keyShared(s *Subject) (k Key) {
+// keyShared is the key that a key shares at the bound. Ladders of another size
+// share other keys, so that a flood of names does not fill the addresses' counts.
+// The size is kept with each key, since a snapshot knows no ladders.
+func keyShared(key *Key, size uint8) (k Key) {
 	copy(k[:8], sharedMark[:])
-	k[8], k[9] = s.Key[0]%sharedSlots, byte(len(s.Ladder.rungs))
-	binary.LittleEndian.PutUint32(k[10:], s.Ladder.longest)
+	k[8], k[9] = key[0]%sharedSlots, size
 	return k
+}
+
+// Sizes of ladders: 1 + the class of the block for as many charges as the ladder
+// keeps, or one of these.
+const (
+	sizeUnknown uint8 = 0  // of a snapshot that does not say it
+	sizeMark    uint8 = 15 // see keyCleared
+)
+
+func sizeOf(keep int) uint8 { return 1 + uint8(classFor(keep)) }
+
+// kept is how many charges are enough for every ladder of a size, and as many to
+// spare for those that may yet be taken back.
+func kept(size uint8) int {
+	return min(2*capacity(uint32(size-1)), countMask)
 }
 
 // admit makes a slot for a subject that has none of its own: one with a copy
@@ -27,14 +39,14 @@ func (m *Memory) admit(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 		return m.unshare(sh, s, shared, at)
 	}
 	if m.room(sh, at) {
-		return sh.insert(&s.Key)
+		return sh.insert(&s.Key, s.Ladder.size)
 	}
 	return sh.share(s)
 }
 
 // share is the slot that a subject shares from now on; nil if there is none.
 func (sh *shard) share(s *Subject) *slot {
-	key := keyShared(s)
+	key := keyShared(&s.Key, s.Ladder.size)
 	if found := sh.find(&key); found != nil {
 		return found
 	}
@@ -42,7 +54,7 @@ func (sh *shard) share(s *Subject) *slot {
 		return nil
 	}
 	sh.shared++
-	return sh.insert(&key)
+	return sh.insert(&key, s.Ladder.size)
 }
 
 // unshare gives a subject a slot of its own with a copy of what it shared.
@@ -51,7 +63,7 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 	if !m.room(sh, at) {
 		return sh.share(s)
 	}
-	own := sh.insert(&s.Key)
+	own := sh.insert(&s.Key, s.Ladder.size)
 	for _, then := range before {
 		if !sh.push(own, then, s.Ladder.keep, m.retain.Load(), m.reserve) {
 			sh.drop(own)
@@ -59,7 +71,7 @@ func (m *Memory) unshare(sh *shard, s *Subject, shared *slot, at uint32) *slot {
 		}
 	}
 	for _, then := range before {
-		m.note(rowCharged, m.shard(&s.Shard), &own.key, then)
+		m.note(rowCharged, m.shard(&s.Shard), own.size(), &own.key, then)
 	}
 	own.set(own.count(), 0, own.class())
 	return own

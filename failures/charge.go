@@ -2,20 +2,31 @@ package failures
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Charge implements Store. With a journal it returns when the charge is in it.
-func (m *Memory) Charge(_ context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
+// Charge implements Store. With a journal it returns when the charge is in it. One that
+// cannot be written is taken back, and is an error (R27).
+func (m *Memory) Charge(ctx context.Context, subjects []Subject, usages []Usage) (ChargeID, error) {
 	if err := check(subjects, len(usages)); err != nil {
 		return ChargeID{}, err
 	}
-	at := m.charge(subjects, usages)
-	if at != 0 {
-		m.written()
+	if m.Unwritten() != nil {
+		if err := m.written(); err != nil {
+			return ChargeID{}, err
+		}
 	}
-	return ChargeID{At: at}, nil
+	at := m.charge(subjects, usages)
+	if at == 0 {
+		return ChargeID{}, nil
+	}
+	id := ChargeID{At: at}
+	if err := m.written(); err != nil {
+		return ChargeID{}, errors.Join(err, m.TakeBack(ctx, id, subjects))
+	}
+	return id, nil
 }
 
 // charge is when the charge was made, or 0 if there was no room.
@@ -92,19 +103,19 @@ func (m *Memory) Clear(_ context.Context, subjects []Subject, what Mask) error {
 		if keyIsShared(&s.key) {
 			return
 		}
-		key, mark, newest := s.key, keyCleared(&s.key), sh.newest(s)
+		key, size, mark, newest := s.key, s.size(), keyCleared(&s.key), sh.newest(s)
 		sh.changed = true
 		if what == BackoffBit {
 			if m.mark(sh, &mark, newest) {
-				m.note(rowMarked, number, &mark, newest)
+				m.note(rowMarked, number, sizeMark, &mark, newest)
 			}
 			return
 		}
 		sh.remove(s)
-		m.note(rowCleared, number, &key, newest)
+		m.note(rowCleared, number, size, &key, newest)
 		if old := sh.find(&mark); old != nil {
 			sh.remove(old)
-			m.note(rowCleared, number, &mark, newest)
+			m.note(rowCleared, number, sizeMark, &mark, newest)
 		}
 	})
 }
@@ -117,7 +128,7 @@ func (m *Memory) mark(sh *shard, key *Key, at uint32) bool {
 	case old != nil:
 		old.body[0] = at
 	case m.room(sh, uint32(m.clock())):
-		sh.pushInline(sh.insert(key), at)
+		sh.pushInline(sh.insert(key, sizeMark), at)
 	default:
 		return false
 	}
@@ -139,15 +150,15 @@ func (m *Memory) each(subjects []Subject, do func(uint8, *shard, *slot)) error {
 		}
 	}
 	l.unlock(m)
-	m.written()
+	_ = m.written() // what cannot be written now is written later
 	return nil
 }
 
 // pull takes a moment back and notes that.
 func (m *Memory) pull(number uint8, sh *shard, s *slot, at uint32) {
-	key := s.key
+	key, size := s.key, s.size()
 	if sh.pull(s, at) {
-		m.note(rowTakenBack, number, &key, at)
+		m.note(rowTakenBack, number, size, &key, at)
 	}
 }
 
@@ -173,6 +184,7 @@ func (m *Memory) use(subjects []Subject, usages []Usage, l *lockSet) (at int64, 
 		}
 		fresh := l.shards[i].fresh(s, slot, uint32(at))
 		free := l.shards[i].moments(slot).usage(s, uint32(at), fresh, slot.pending(), pendingFor, out)
+		out.Shared = keyIsShared(&slot.key)
 		if out.Over&s.Bind != 0 {
 			room = false
 			out.FreeIn = time.Duration(free) * time.Millisecond
@@ -188,20 +200,21 @@ func (m *Memory) chargeOne(sh *shard, s *Subject, slot *slot, at uint32) bool {
 		slot = sh.lookUp(s)
 	}
 	if slot == nil && sh.used*100 < len(sh.slots)*fullPercent {
-		slot = sh.insert(&s.Key)
+		slot = sh.insert(&s.Key, s.Ladder.size)
 	} else if slot == nil || keyIsShared(&slot.key) {
 		slot = m.admit(sh, s, slot, at)
 	}
 	if slot == nil {
 		return false
 	}
+	slot.resized(s.Ladder.size)
 	if !sh.pushInline(slot, at) && !sh.push(slot, at, s.Ladder.keep, m.retain.Load(), m.reserve) {
 		if slot.count() == 0 {
 			sh.drop(slot)
 		}
 		return false
 	}
-	m.note(rowCharged, m.shard(&s.Shard), &slot.key, at)
+	m.note(rowCharged, m.shard(&s.Shard), slot.size(), &slot.key, at)
 	return true
 }
 
@@ -306,6 +319,9 @@ type ChargeID struct {
 	// no nodes.
 	Node uint64
 	Here int64
+	// Full are the subjects, as bits in the order of the charge, of which the charge
+	// filled a limit. A store of several nodes writes down where such a charge fails.
+	Full uint8
 }
 
 // Charged reports whether anything was charged.

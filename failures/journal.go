@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A journal holds what changed since the snapshot beside it, so that a process that
@@ -18,24 +21,27 @@ import (
 // process dies; it is not synced, so the loss of power costs what it did before: the
 // time since the last snapshot.
 //
-// It is a row of records, and ends with the first that is cut or damaged:
+// It is a row of records. A process that is killed may leave the first bytes of a last
+// one; any other damage is counted and reported, and the records after it are good:
 //
-//	crc32 (Castagnoli) of the rest, what happened uint8, shard uint8, 2 zero bytes,
-//	number uint64, key [16]byte, moment uint32   (little endian)
+//	crc32 (Castagnoli) of the rest, what happened uint8, shard uint8, size of the ladder
+//	uint8, zero byte, number uint64, key [16]byte, moment uint32   (little endian)
 //
-// Numbers ascend over all journals of a folder. A snapshot says up to which number
-// each of its shards is, so a journal may be begun before the snapshot that makes
-// the ones before it superfluous.
+// Numbers ascend by one over all journals of a folder, so a gap is what is missing. A
+// snapshot says up to which number each of its shards is, so a journal may be begun
+// before the snapshot that makes the ones before it superfluous.
 type journal struct {
-	mu    sync.Mutex // taken under the lock of a shard, so that records keep its order
-	rows  []byte     // not yet written
-	spare []byte
-	last  uint64 // the newest record's number
+	mu   sync.Mutex // taken under the lock of a shard, so that records keep its order
+	rows []byte     // not yet written
+	last uint64     // the newest record's number
 
-	out    sync.Mutex // held while writing; taken before mu
-	path   string     // of the snapshot
-	file   *os.File
-	failed error // the file has holes from then on; Save begins another
+	out   sync.Mutex // held while writing; taken before mu
+	path  string     // of the snapshot
+	file  *os.File
+	size  int64 // of the file, up to the last whole write
+	spare []byte
+	// failed is why the last write failed. What was to be written waits in rows.
+	failed atomic.Pointer[error]
 }
 
 // What happened.
@@ -49,50 +55,72 @@ const (
 const rowBytes = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 
 // Journal writes every change to a file beside the snapshot from now on, before the
-// call that makes it returns. Call it after Load, and once. What could not be written
-// is the error of the next Save.
+// call that makes it returns. Call it after Load, and once. While that fails, Charge
+// returns the error and charges nothing; what is taken back or cleared meanwhile is
+// written as soon as that is possible.
 func (m *Memory) Journal(path string) error {
 	m.journal.out.Lock()
 	defer m.journal.out.Unlock()
 	m.journal.path = path
-	if err := m.journal.begin(); err != nil {
+	if err := m.journal.begin(m.journal.first()); err != nil {
 		return fmt.Errorf("failures: journal: %w", err)
 	}
 	m.journaled = true
 	return nil
 }
 
-// begin changes to a new file. The caller holds j.out.
-func (j *journal) begin() error {
-	j.mu.Lock()
-	first := j.last + 1
-	if len(j.rows) > 0 {
-		first = binary.LittleEndian.Uint64(j.rows[8:])
+// Unwritten is why the journal could not be written when that was last tried; nil if it
+// could, and without a journal. It does not wait.
+func (m *Memory) Unwritten() error {
+	if failed := m.journal.failed.Load(); failed != nil {
+		return *failed
 	}
-	j.mu.Unlock()
-	file, err := os.OpenFile(fmt.Sprintf("%s.journal-%020d", j.path, first), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	return nil
+}
+
+// first is the number of the first record that is not yet written.
+func (j *journal) first() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.rows) > 0 {
+		return numberOf(j.rows)
+	}
+	return j.last + 1
+}
+
+// numberOf is the number of the first of some records.
+func numberOf(rows []byte) uint64 { return binary.LittleEndian.Uint64(rows[8:]) }
+
+// begin changes to a new file, whose first record will have this number. The caller
+// holds j.out.
+func (j *journal) begin(first uint64) error {
+	name := fmt.Sprintf("%s%s%020d", j.path, journalInfix, first)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	if j.file != nil {
 		_ = j.file.Close()
 	}
-	j.file, j.failed = file, nil
+	j.file, j.size = file, 0
 	return nil
 }
 
+// journalInfix is between the name of a snapshot and the number of a journal's first record.
+const journalInfix = ".journal-"
+
 // note adds a record if there is a journal. The caller holds the shard's lock.
-func (m *Memory) note(what, shard uint8, key *Key, at uint32) {
+func (m *Memory) note(what, shard, size uint8, key *Key, at uint32) {
 	if m.journaled {
-		m.journal.note(what, shard, key, at)
+		m.journal.note(what, shard, size, key, at)
 	}
 }
 
-func (j *journal) note(what, shard uint8, key *Key, at uint32) {
+func (j *journal) note(what, shard, size uint8, key *Key, at uint32) {
 	j.mu.Lock()
 	j.last++
 	n := len(j.rows)
-	j.rows = append(j.rows, 0, 0, 0, 0, what, shard, 0, 0)
+	j.rows = append(j.rows, 0, 0, 0, 0, what, shard, size, 0)
 	j.rows = binary.LittleEndian.AppendUint64(j.rows, j.last)
 	j.rows = append(j.rows, key[:]...)
 	j.rows = binary.LittleEndian.AppendUint32(j.rows, at)
@@ -101,33 +129,56 @@ func (j *journal) note(what, shard uint8, key *Key, at uint32) {
 	j.mu.Unlock()
 }
 
-// written returns when everything that was noted is written. Whoever comes while
-// another one writes finds that done for it, mostly.
-func (m *Memory) written() {
-	if m.journaled {
-		m.journal.write()
+// written returns when everything that was noted is written, or why it is not. A call
+// during the write of another one finds that done for it, mostly.
+func (m *Memory) written() error {
+	if !m.journaled {
+		return nil
 	}
+	m.journal.out.Lock()
+	defer m.journal.out.Unlock()
+	return m.journal.flush()
 }
 
-func (j *journal) write() {
-	j.out.Lock()
-	j.flush()
-	j.out.Unlock()
-}
-
-// flush writes what was noted. The caller holds j.out.
-func (j *journal) flush() {
+// flush writes what was noted. What cannot be written waits for the next call. The caller
+// holds j.out.
+func (j *journal) flush() error {
 	j.mu.Lock()
 	rows := j.rows
 	j.rows = j.spare[:0]
 	j.mu.Unlock()
 	j.spare = rows
-	if len(rows) == 0 || j.failed != nil {
-		return
+	if len(rows) == 0 {
+		return nil
 	}
-	if _, err := j.file.Write(rows); err != nil {
-		j.failed = err
+	err := j.write(rows)
+	if err == nil {
+		j.failed.Store(nil)
+		return nil
 	}
+	j.mu.Lock()
+	j.rows, j.spare = append(rows, j.rows...), nil
+	j.mu.Unlock()
+	j.failed.Store(&err)
+	return err
+}
+
+// write appends to the file, all or nothing.
+func (j *journal) write(rows []byte) (err error) {
+	if j.file == nil {
+		if err = j.begin(numberOf(rows)); err != nil {
+			return err
+		}
+	}
+	if _, err = j.file.Write(rows); err == nil {
+		j.size += int64(len(rows))
+		return nil
+	}
+	if failed := j.file.Truncate(j.size); failed != nil { // the file may end with a part of them
+		_ = j.file.Close()
+		j.file = nil
+	}
+	return fmt.Errorf("failures: journal: %w", err)
 }
 
 // turn begins a new journal for what the snapshot that is about to be written may
@@ -139,9 +190,12 @@ func (m *Memory) turn() (drop func(), err error) {
 	j := &m.journal
 	j.out.Lock()
 	defer j.out.Unlock()
-	j.flush()
-	if err := j.begin(); err != nil {
+	failed := j.flush()
+	if err := j.begin(j.first()); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if failed != nil {
+		_ = j.flush() // the next charge says so
 	}
 	current := j.file.Name()
 	return func() {
@@ -155,9 +209,25 @@ func (m *Memory) turn() (drop func(), err error) {
 
 // journals are those beside a snapshot, oldest first.
 func journals(path string) []string {
-	names, _ := filepath.Glob(escaped(path) + ".journal-*")
+	names, _ := filepath.Glob(escaped(path) + journalInfix + "*")
 	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return firstOf(name) == 0 })
+}
+
+// firstOf is the number of a journal's first record by the file's name; 0 for another file.
+func firstOf(name string) uint64 {
+	first, _ := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+	return first
+}
+
+// SetAside renames a snapshot and the journals beside it, so that no Load finds them.
+func SetAside(path, to string) (err error) {
+	for _, name := range append(journals(path), path) {
+		if failed := os.Rename(name, to+strings.TrimPrefix(name, path)); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }
 
 // escaped is a path in which Glob finds nothing to expand.
@@ -171,59 +241,4 @@ func escaped(path string) string {
 		b = append(b, path[i])
 	}
 	return string(b)
-}
-
-// replay does again what the journals say that the snapshot lacks.
-func (m *Memory) replay(path string) error {
-	for _, name := range journals(path) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		for ; len(text) >= rowBytes; text = text[rowBytes:] {
-			if err := m.redo(text[:rowBytes]); errors.Is(err, io.ErrUnexpectedEOF) {
-				break
-			} else if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// redo does again what one record says; io.ErrUnexpectedEOF if it is damaged.
-func (m *Memory) redo(row []byte) error {
-	what, number := row[4], binary.LittleEndian.Uint64(row[8:])
-	if binary.LittleEndian.Uint32(row) != crc32.Checksum(row[crc32.Size:], castagnoli) || what < rowCharged || what > rowMarked {
-		return io.ErrUnexpectedEOF
-	}
-	m.journal.last = max(m.journal.last, number)
-	sh, key, now := &m.shards[row[5]], Key(row[16:]), uint32(m.clock())
-	at := binary.LittleEndian.Uint32(row[16+len(Key{}):])
-	at -= uint32(max(0, int32(at-now))) // the clock was set back meanwhile
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if number <= sh.saved || now-at > m.retain.Load() {
-		return nil
-	}
-	s := sh.find(&key)
-	switch {
-	case what == rowMarked:
-		m.mark(sh, &key, at)
-	case what == rowCharged:
-		if s == nil {
-			s = m.readmit(sh, &key, now)
-		}
-		if s == nil || !sh.push(s, at, MaxFailures, m.retain.Load(), m.reserve) {
-			return errors.New("the memory bound is too small for this journal")
-		}
-		s.set(s.count(), 0, s.class()) // what was undecided has failed
-	case s == nil:
-	case what == rowTakenBack:
-		sh.pull(s, at)
-	default:
-		sh.changed = true
-		sh.remove(s)
-	}
-	return nil
 }

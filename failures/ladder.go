@@ -58,6 +58,7 @@ type Ladder struct {
 	rungs   []Rung
 	backoff Backoff
 	keep    int              // the newest moments that are enough for every rung
+	size    uint8            // see sizeOf
 	quiet   int              // with fewer charges than that no rung is full, and no backoff asks for time
 	longest uint32           // Longest, in milliseconds
 	slowest uint32           // the backoff's Max, in milliseconds; 0 if there is none
@@ -85,7 +86,7 @@ func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
 	if err := backoff.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("failures: backoff: %w", err))
 	}
-	l.longest, l.slowest = millis(l.Longest()), millis(backoff.Max)
+	l.longest, l.slowest, l.size = millis(l.Longest()), millis(backoff.Max), sizeOf(min(l.keep, MaxFailures))
 	return l, errors.Join(errs...)
 }
 

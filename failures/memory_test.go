@@ -89,8 +89,8 @@ func TestR7SnapshotRestoresEveryCount(t *testing.T) {
 	}
 	c.Advance(time.Minute)
 	again := newMemory(t, c, 0)
-	if keys, err := again.Load(path); err != nil || keys != 1300 {
-		t.Fatalf("loaded %d keys, %v; want 1300", keys, err)
+	if l, err := again.Load(path); err != nil || l != (failures.Loaded{Keys: 1300, Needs: l.Needs}) {
+		t.Fatalf("loaded %+v, %v; want 1300 keys", l, err)
 	}
 	for n := range uint64(1300) {
 		k := nameKey(n)

@@ -10,7 +10,7 @@ import (
 // slot without moments is empty.
 type slot struct {
 	key  Key
-	meta uint32 // moments: 12 bits; undecided: 12 bits; class of the block: 4 bits
+	meta uint32 // moments: 12 bits; undecided: 12 bits; class of the block: 4 bits; size: 4 bits
 	body [inline]uint32
 }
 
@@ -18,19 +18,26 @@ const (
 	countBits   = 12
 	countMask   = 1<<countBits - 1
 	classShift  = 2 * countBits
+	classMask   = 1<<4 - 1
+	sizeShift   = classShift + 4
 	slotBytes   = 32
 	firstSlots  = 16
 	fullPercent = 80 // of the slots, then a table grows
 	nextPercent = 60 // of the slots of the grown table are in use
-	sharedSlots = 32 // keys that share are folded into this many, per size of ladder
+	sharedSlots = 32 // keys that share are folded into this many, per size
 )
 
-func (s *slot) count() int    { return int(s.meta & countMask) }
-func (s *slot) pending() int  { return int(s.meta >> countBits & countMask) }
-func (s *slot) class() uint32 { return s.meta >> classShift }
+func (s *slot) count() int   { return int(s.meta & countMask) }
+func (s *slot) pending() int { return int(s.meta >> countBits & countMask) }
+
+// resized notes the size of the ladder that the key is charged on now.
+func (s *slot) resized(size uint8) { s.meta = s.meta&(1<<sizeShift-1) | uint32(size)<<sizeShift }
+
+func (s *slot) class() uint32 { return s.meta >> classShift & classMask }
+func (s *slot) size() uint8   { return uint8(s.meta >> sizeShift) }
 
 func (s *slot) set(count, pending int, class uint32) {
-	s.meta = uint32(count) | uint32(min(pending, countMask))<<countBits | class<<classShift
+	s.meta = s.meta>>sizeShift<<sizeShift | uint32(count) | uint32(min(pending, countMask))<<countBits | class<<classShift
 }
 
 // sharedMark begins the key of every shared slot. A keyed digest begins with
@@ -86,7 +93,7 @@ func (sh *shard) lookUp(s *Subject) *slot {
 	if own := sh.find(&s.Key); own != nil || sh.shared == 0 {
 		return own
 	}
-	key := keyShared(s)
+	key := keyShared(&s.Key, s.Ladder.size)
 	return sh.find(&key)
 }
 
@@ -137,7 +144,7 @@ func (sh *shard) newest(s *slot) uint32 {
 
 // insert takes an empty slot for a key that find did not find. The caller must
 // give it a moment before it lets go of the lock.
-func (sh *shard) insert(key *Key) *slot {
+func (sh *shard) insert(key *Key, size uint8) *slot {
 	n := len(sh.slots)
 	i := key.home(n)
 	for sh.slots[i].meta&countMask != 0 {
@@ -145,7 +152,7 @@ func (sh *shard) insert(key *Key) *slot {
 			i = 0
 		}
 	}
-	sh.slots[i] = slot{key: *key}
+	sh.slots[i] = slot{key: *key, meta: uint32(size) << sizeShift}
 	sh.used++
 	return &sh.slots[i]
 }
@@ -196,7 +203,7 @@ func (sh *shard) resize(slots int) {
 	sh.slots, sh.used = make([]slot, slots), 0
 	for i := range old {
 		if old[i].meta&countMask != 0 {
-			*sh.insert(&old[i].key) = old[i]
+			*sh.insert(&old[i].key, 0) = old[i]
 		}
 	}
 }

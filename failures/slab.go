@@ -31,6 +31,14 @@ func capacity(class uint32) int {
 	return 4 << class
 }
 
+// classFor is the smallest class for so many moments.
+func classFor(moments int) (class uint32) {
+	for capacity(class) < moments {
+		class++
+	}
+	return class
+}
+
 func (s *slab) block(class, number uint32) []uint32 {
 	size := uint32(capacity(class))
 	return s.classes[class-1].words[number*size : (number+1)*size]

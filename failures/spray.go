@@ -12,16 +12,34 @@ import (
 type Miss struct {
 	Value   uint32 // stands for the password, at every account alike; never 0
 	Account uint32
-	Address uint16
+	Network uint16
+	// Of is the Value of which this Miss counts one network alone; 0: all of them.
+	Of uint32
 }
+
+// ofNetwork marks a Value that stands for a password in one network.
+const ofNetwork = 1 << 25
+
+// Counted are the two misses that an attempt makes: one on the whole site, to which
+// a network contributes at most its share (SprayShare), and one in its network,
+// without a share. So a network that tries a password everywhere spoils it for itself.
+func (m Miss) Counted() [2]Miss {
+	// A piece of the account stands for the network: no share is ever used up.
+	within := Miss{Value: (m.Value^uint32(m.Network)<<8)&(1<<24-1) | ofNetwork, Account: m.Account, Network: uint16(m.Account), Of: m.Value}
+	return [2]Miss{m, within}
+}
+
+// SprayShare is at how many accounts one network's failures count, of so many that
+// make a spray: three tenths.
+func SprayShare(accounts int) int { return max(1, accounts*3/10) }
 
 // A Spray is a password that strangers try on many accounts.
 type Spray struct {
-	Value     uint32
-	Since     time.Time // the first of the misses that told
-	Until     time.Time // when so many accounts no longer lie in SprayWindow
-	Accounts  int       // that it was wrong at, since then
-	Addresses int       // that it came from, at most as many as accounts tell
+	Value    uint32
+	Since    time.Time // the first of the misses that told
+	Until    time.Time // when so many accounts no longer lie in SprayWindow
+	Accounts int       // that it was wrong at, since then
+	Networks int       // that it came from, at most as many as accounts tell
 }
 
 const (
@@ -54,7 +72,7 @@ type Sprays struct {
 type miss struct {
 	value   uint32
 	account uint32
-	address uint16
+	network uint16
 	minute  uint16
 }
 
@@ -76,10 +94,20 @@ func (s *Sprays) Adopt(all []Spray) {
 	s.adopted = adopted
 }
 
-// Has reports whether a password is being sprayed.
-func (s *Sprays) Has(value uint32, now time.Time) bool {
+// Has reports whether the password of a miss is being sprayed, on the whole site or
+// from the network of the miss.
+func (s *Sprays) Has(m Miss, now time.Time) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	for _, one := range m.Counted() {
+		if s.has(one.Value, now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sprays) has(value uint32, now time.Time) bool {
 	one := s.found[value]
 	return one != nil && now.Before(one.Until) || now.Before(s.adopted[value].Until)
 }
@@ -87,14 +115,19 @@ func (s *Sprays) Has(value uint32, now time.Time) bool {
 // Add counts a miss. If its password has been wrong at so many accounts within
 // SprayWindow, it is sprayed from then on.
 func (s *Sprays) Add(m Miss, accounts int, now time.Time) {
-	if one := s.add(m, accounts, now); one != nil && s.told != nil {
-		s.told(*one)
+	for _, counted := range m.Counted() {
+		if one := s.add(counted, accounts, now); one != nil && s.told != nil {
+			s.told(*one)
+		}
 	}
 }
 
 func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.has(m.Of, now) {
+		return nil // a spray everywhere needs no count by network
+	}
 	bucket, minute := s.bucket(m.Value), minuteOf(now)
 	fresh := bucket.note(m, accounts, minute)
 	var room [sprayWays]miss
@@ -114,7 +147,10 @@ func (s *Sprays) add(m Miss, accounts int, now time.Time) (told *Spray) {
 		oldest := missed[len(missed)-accounts]
 		one.Until = later(one.Until, now.Add(SprayWindow-time.Duration(minute-oldest.minute)*time.Minute))
 	}
-	one.Addresses = max(one.Addresses, addresses(missed))
+	one.Networks = max(one.Networks, networks(missed))
+	if m.Of != 0 {
+		one.Networks = 1
+	}
 	if !fresh {
 		return nil
 	}
@@ -164,10 +200,12 @@ func tenfold(n, accounts int) bool {
 func (s *Sprays) TakeBack(m Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bucket := s.bucket(m.Value)
-	for i := range bucket {
-		if one := &bucket[i]; one.value == m.Value && one.account == m.Account {
-			*one = miss{}
+	for _, m := range m.Counted() {
+		bucket := s.bucket(m.Value)
+		for i := range bucket {
+			if one := &bucket[i]; one.value == m.Value && one.account == m.Account {
+				*one = miss{}
+			}
 		}
 	}
 }
@@ -193,11 +231,13 @@ func (b *bucket) of(value uint32, minute uint16, all []miss) []miss {
 	return all
 }
 
-// note puts a miss into the bucket, and reports whether its account is new.
+// note puts a miss into the bucket, and reports whether its account is new and its
+// network had a share left.
 func (b *bucket) note(m Miss, most int, minute uint16) (fresh bool) {
-	noted := miss{m.Value, m.Account, m.Address, minute}
-	room, own := -1, -1
-	mine := 0
+	noted := miss{m.Value, m.Account, m.Network, minute}
+	room, own, neighbour := -1, -1, -1 // neighbour is of the same network
+	mine, share := 0, SprayShare(most)
+	older := func(i, than int) bool { return than < 0 || minute-b[i].minute > minute-b[than].minute }
 	for i := range b {
 		one := &b[i]
 		switch old := minute-one.minute >= sprayMinutes; {
@@ -207,12 +247,20 @@ func (b *bucket) note(m Miss, most int, minute uint16) (fresh bool) {
 			*one = noted
 			return false
 		case one.value == m.Value:
-			if mine++; own < 0 || minute-one.minute > minute-b[own].minute {
+			if mine++; older(i, own) {
 				own = i
+			}
+			if one.network == m.Network {
+				if share--; older(i, neighbour) {
+					neighbour = i
+				}
 			}
 		}
 	}
 	switch {
+	case share <= 0:
+		b[neighbour] = noted
+		return false
 	case mine >= most:
 		room = own
 	case room < 0:
@@ -240,9 +288,9 @@ func (b *bucket) least(minute uint16) (least int) {
 	return least
 }
 
-func addresses(missed []miss) (n int) {
+func networks(missed []miss) (n int) {
 	for i := range missed {
-		if !slices.ContainsFunc(missed[:i], func(one miss) bool { return one.address == missed[i].address }) {
+		if !slices.ContainsFunc(missed[:i], func(one miss) bool { return one.network == missed[i].network }) {
 			n++
 		}
 	}

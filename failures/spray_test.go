@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"authguard/failures"
+	"authguard/failures/failurestest"
 )
 
 // Who mends a word that strangers spray does not end the spray (R28): it lasts for
@@ -13,7 +14,9 @@ func TestWhatIsTakenBackEndsNoSpray(t *testing.T) {
 	t.Parallel()
 	const many = 10
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	miss := func(account int) failures.Miss { return failures.Miss{Value: 7, Account: uint32(account), Address: 1} }
+	miss := func(account int) failures.Miss {
+		return failures.Miss{Value: 7, Account: uint32(account), Network: uint16(account)}
+	}
 	told := 0
 	s := failures.NewSprays(func(failures.Spray) { told++ })
 	for i := range 9 {
@@ -21,7 +24,7 @@ func TestWhatIsTakenBackEndsNoSpray(t *testing.T) {
 	}
 	s.TakeBack(miss(8))
 	s.Add(miss(9), many, noon)
-	if s.Has(7, noon) || told != 0 {
+	if s.Has(failures.Miss{Value: 7}, noon) || told != 0 {
 		t.Fatal("found at nine accounts")
 	}
 	for i := range 2 {
@@ -34,14 +37,14 @@ func TestWhatIsTakenBackEndsNoSpray(t *testing.T) {
 		for i := range mended {
 			s.TakeBack(miss(100 + i))
 		}
-		if end := noon.Add(failures.SprayWindow); !s.Has(7, end.Add(-time.Minute)) {
+		if end := noon.Add(failures.SprayWindow); !s.Has(failures.Miss{Value: 7}, end.Add(-time.Minute)) {
 			t.Errorf("no spray any more after %d have mended it", mended)
 		}
 	}
 	for i := range 9 { // too few to make it last longer
 		s.Add(miss(200+i), many, noon.Add(6*time.Hour))
 	}
-	if end := noon.Add(25 * time.Hour); s.Has(7, end) {
+	if end := noon.Add(25 * time.Hour); s.Has(failures.Miss{Value: 7}, end) {
 		t.Error("a spray without end")
 	}
 	if told != 1 {
@@ -70,7 +73,7 @@ func TestR28ASprayIsFoundBesideWhateverElseIsTried(t *testing.T) {
 	var told []failures.Spray
 	s := failures.NewSprays(func(one failures.Spray) { told = append(told, one) })
 	add := func(value uint32, account int, after time.Duration) {
-		s.Add(failures.Miss{Value: value, Account: uint32(account), Address: uint16(account / 2)}, many, noon.Add(after))
+		s.Add(failures.Miss{Value: value, Account: uint32(account), Network: uint16(account / 2)}, many, noon.Add(after))
 	}
 	for range 50 {
 		add(one, 0, 0)
@@ -92,15 +95,15 @@ func TestR28ASprayIsFoundBesideWhateverElseIsTried(t *testing.T) {
 			add(other, i, 2*time.Hour)
 		}
 	}
-	if s.Has(one, noon.Add(3*time.Hour)) {
+	if s.Has(failures.Miss{Value: one}, noon.Add(3*time.Hour)) {
 		t.Fatal("found at nine accounts")
 	}
 	add(one, 9, 3*time.Hour)
 	end := noon.Add(2*time.Hour + failures.SprayWindow)
-	if !s.Has(one, end.Add(-time.Minute)) || s.Has(one, end) || failures.SprayWindow != 24*time.Hour {
+	if !s.Has(failures.Miss{Value: one}, end.Add(-time.Minute)) || s.Has(failures.Miss{Value: one}, end) || failures.SprayWindow != 24*time.Hour {
 		t.Error("it is not found for as long as ten accounts lie in a day")
 	}
-	if len(told) != 3 || told[1].Accounts != 100 || told[1].Value != large || told[2].Value != one || told[2].Accounts != 10 || told[2].Addresses != 5 {
+	if len(told) != 3 || told[1].Accounts != 100 || told[1].Value != large || told[2].Value != one || told[2].Accounts != 10 || told[2].Networks != 5 {
 		t.Errorf("told of %+v, want of the large one twice and of ten accounts from five addresses", told)
 	}
 	// Beside passwords that come once a spray begins, too: the oldest make room.
@@ -112,7 +115,7 @@ func TestR28ASprayIsFoundBesideWhateverElseIsTried(t *testing.T) {
 			began.Add(failures.Miss{Value: one, Account: uint32(i)}, many, noon)
 		}
 	}
-	if !began.Has(one, noon) {
+	if !began.Has(failures.Miss{Value: one}, noon) {
 		t.Error("not found beside passwords that come once")
 	}
 	noon = noon.Add(-10 * time.Minute)
@@ -120,7 +123,7 @@ func TestR28ASprayIsFoundBesideWhateverElseIsTried(t *testing.T) {
 	for i := range 9 {
 		add(one, 300+i, 30*time.Hour)
 	}
-	if s.Has(one, noon.Add(30*time.Hour)) {
+	if s.Has(failures.Miss{Value: one}, noon.Add(30*time.Hour)) {
 		t.Error("nine accounts of today and some of yesterday are a spray")
 	}
 }
@@ -140,7 +143,7 @@ func TestR6SpraysAreBounded(t *testing.T) {
 		}
 	}
 	for value, found := range map[uint32]bool{1: false, 2: true, failures.MaxSprays + 1: true} {
-		if s.Has(value, now) != found {
+		if s.Has(failures.Miss{Value: value}, now) != found {
 			t.Errorf("the password %d of %d is found: %v", value, failures.MaxSprays+1, !found)
 		}
 	}
@@ -153,11 +156,32 @@ func TestR28WhatOtherNodesFoundIsFound(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := failures.NewSprays(nil)
 	s.Adopt([]failures.Spray{{Value: 7, Until: noon.Add(time.Hour)}})
-	if !s.Has(7, noon.Add(time.Hour-time.Second)) || s.Has(7, noon.Add(time.Hour)) || s.Has(8, noon) {
+	if !s.Has(failures.Miss{Value: 7}, noon.Add(time.Hour-time.Second)) || s.Has(failures.Miss{Value: 7}, noon.Add(time.Hour)) || s.Has(failures.Miss{Value: 8}, noon) {
 		t.Error("not found for its hour alone")
 	}
 	s.Adopt(nil)
-	if s.Has(7, noon) {
+	if s.Has(failures.Miss{Value: 7}, noon) {
 		t.Error("found though nobody says so any more")
 	}
+}
+
+func TestSpraysContract(t *testing.T) {
+	t.Parallel()
+	failurestest.RunSprays(t, func(*testing.T) failurestest.Spraying {
+		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		var told []failures.Spray
+		s := failures.NewSprays(func(one failures.Spray) { told = append(told, one) })
+		return failurestest.Spraying{
+			Count: func(m failures.Miss, back bool) {
+				if back {
+					s.TakeBack(m)
+				} else {
+					s.Add(m, failurestest.SprayAccounts, now)
+				}
+			},
+			Has:      func(m failures.Miss) bool { return s.Has(m, now) },
+			Advance:  func(d time.Duration) { now = now.Add(d) },
+			Reported: func() []failures.Spray { return told },
+		}
+	})
 }

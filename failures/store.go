@@ -46,6 +46,9 @@ type Usage struct {
 	// Count is how many charges lie in the ladder's longest window, at most
 	// as many as the largest rung asks for.
 	Count int32
+	// Shared says that the charges may be other keys': at the memory bound new keys have a
+	// count in common.
+	Shared bool
 	// FreeIn is how long until the last of the binding rungs in Over has room
 	// again if nothing else happens; if strict ones are among them, the last of
 	// those. Zero if none of them is full.

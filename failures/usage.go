@@ -131,6 +131,15 @@ func (s *Subject) Use(charges []uint32, now uint32, fresh, undecided int, out *U
 	}
 }
 
+// Fills reports whether one more charge, at now, fills a rung or the backoff beside
+// those that are over already.
+func (s *Subject) Fills(charges []uint32, now uint32, fresh int, over Mask) bool {
+	var after Usage
+	m := append(moments(nil), charges...)
+	append(m, now).usage(s, now, fresh+1, 0, 0, &after)
+	return after.Over&^over != 0
+}
+
 // Tally writes into out what each rung by itself says of the charges.
 func (s *Subject) Tally(charges []uint32, now uint32, fresh int, out *Used) {
 	m := moments(charges)

@@ -35,8 +35,13 @@ type Breaker struct {
 	log      *slog.Logger
 	onChange func(up bool, why error)
 
+	// met is false from a loss on until Redis was probed, and while nodes that count apart
+	// from this one use it.
+	met atomic.Bool
+
 	mu    sync.Mutex
-	since time.Time // when it opened or closed last
+	open  bool      // the circuit
+	since time.Time // when Redis was lost or met last
 	why   error     // the last failure
 }
 
@@ -52,6 +57,7 @@ func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Lo
 		onChange = func(bool, error) {}
 	}
 	b := &Breaker{budget: budget, log: log, onChange: onChange}
+	b.met.Store(true)
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:       openFor,
 		ReadyToTrip:   func(gobreaker.Counts) bool { return true },
@@ -64,7 +70,7 @@ func NewBreaker(client redis.UniversalClient, budget time.Duration, log *slog.Lo
 }
 
 // Up reports whether Redis is asked.
-func (b *Breaker) Up() bool { return b.circuit.State() == gobreaker.StateClosed }
+func (b *Breaker) Up() bool { return b.met.Load() && b.circuit.State() == gobreaker.StateClosed }
 
 // State is since when Redis is up or down (zero: it was never lost), and why it
 // is down; nil if it is up.
@@ -81,23 +87,48 @@ func (b *Breaker) State() (since time.Time, why error) {
 // Failures is how many trips have failed.
 func (b *Breaker) Failures() int64 { return b.failures.Load() }
 
-// changed is told of states; half-open is still down.
-func (b *Breaker) changed(_ string, from, to gobreaker.State) {
-	if to == gobreaker.StateHalfOpen || from == gobreaker.StateHalfOpen && to == gobreaker.StateOpen {
-		return
-	}
+// changed hears of the circuit's states; half-open is still down. Redis is back only when it
+// is met.
+func (b *Breaker) changed(_ string, _, to gobreaker.State) {
 	b.mu.Lock()
-	was, why := b.since, b.why
-	if why == nil { // the client panicked
-		why = errors.New("nodes: a trip to Redis did not end")
+	b.open = to != gobreaker.StateClosed
+	if b.why == nil { // the client panicked
+		b.why = errors.New("nodes: a trip to Redis did not end")
 	}
-	b.since = time.Now()
 	b.mu.Unlock()
-	if to == gobreaker.StateClosed {
+	if to == gobreaker.StateOpen && b.met.Swap(false) {
+		b.lost()
+	}
+}
+
+// Meet says after a probe whether Redis can be counted in: nil, or why not.
+func (b *Breaker) Meet(why error) {
+	b.mu.Lock()
+	was, open, news := b.since, b.open, why != nil && (b.why == nil || b.why.Error() != why.Error())
+	if why != nil {
+		b.why = why
+	}
+	b.mu.Unlock()
+	switch {
+	case why != nil:
+		if b.met.Swap(false) || news {
+			b.lost()
+		}
+	case !open && b.met.CompareAndSwap(false, true):
+		b.mu.Lock()
+		b.since = time.Now()
+		b.mu.Unlock()
 		b.log.Info("Redis is back: the nodes count together again", "after", time.Since(was).Round(time.Millisecond))
 		b.onChange(true, nil)
-		return
 	}
+}
+
+// lost reports that Redis is down, with the reason.
+func (b *Breaker) lost() {
+	b.mu.Lock()
+	b.since = time.Now()
+	why := b.why
+	b.mu.Unlock()
 	b.log.Error("Redis cannot be used: this node counts alone, with divided limits", "error", why)
 	b.onChange(false, why)
 }

@@ -48,6 +48,8 @@ type site struct {
 	hangs   atomic.Bool
 	checked sync.Map
 	told    sprays
+	emptied atomic.Int64 // how often a node found Redis without its data
+	reasons sync.Map     // for which nodes left Redis
 }
 
 // policy is the default one, but for how long an undecided attempt is waited
@@ -85,9 +87,10 @@ func (s *site) join(t *testing.T, n int) *node {
 	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.Places})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places, OnSpray: s.told.add},
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
 		Counters: own, Places: made.places, Peek: made.places.Peek, Nodes: func() int { return n }, Budget: s.budget,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		OnChange: func(_ bool, why error) { s.reasons.Store(fmt.Sprint(why), true) },
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	must(err)
 	client.AddHook(s.hook)

@@ -145,6 +145,12 @@ func (m *model) node(of int) int {
 	return m.count(func(t try) bool { return t.inNode && t.node == of })
 }
 
+// undecided reports whether something undecided is in the way of an attempt that Redis
+// has no room for: without it there would be room.
+func (m *model) undecided() bool {
+	return m.count(func(t try) bool { return t.inRedis && t.phase == failed }) < allowed
+}
+
 // checked is how many passwords were looked at and not made good: what the limit is
 // about.
 func (m *model) checked() int {
@@ -459,6 +465,21 @@ func (r *replayed) doAt(t *testing.T, store guard.Store, e event) (charged bool)
 	return false
 }
 
+// waits reports whether an attempt without room waits, after each node had one round to
+// write down what it knows.
+func (r *replayed) waits(t *testing.T, node int) bool {
+	for _, n := range r.nodes {
+		if err := n.Redis().Answer(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	c, err := r.nodes[node].Begin(t.Context(), r.charge(98, allowed))
+	if err != nil || c.ID.Charged() {
+		t.Errorf("charged %v, %v", c.ID.Charged(), err)
+	}
+	return c.Usage[guard.AccountSubject].Failed == 0
+}
+
 // replay has the stores take a path, and compares them with the model after each step;
 // then it lets everything end and the window pass, after which anybody gets in.
 func replay(t *testing.T, server *redistest.Server, prefix string, m model, events []event) {
@@ -474,6 +495,12 @@ func replay(t *testing.T, server *redistest.Server, prefix string, m model, even
 		if got != want {
 			t.Errorf("%v: the last one was charged: %v, the model says %v", events[:i+1], got, want)
 			return
+		}
+		if e.what == "begin" && !want && !m.lost && m.alone == [2]bool{} {
+			if waits := r.waits(t, m.tries[e.n].node); waits != m.undecided() {
+				t.Errorf("%v: the last one waits: %v, the model says %v", events[:i+1], waits, m.undecided())
+				return
+			}
 		}
 		for n := range r.nodes {
 			inRedis, inNode := r.standing(t, n)

@@ -37,7 +37,7 @@ func (s *sprays) told() []failures.Spray {
 // begin is a stranger's attempt at one node, with a password that can be recognised.
 func (n *node) begin(t *testing.T, account, address, password string) guard.Decision {
 	t.Helper()
-	d, err := n.Begin(context.Background(), guard.Attempt{
+	d, err := n.Begin(context.Background(), guard.Attempt{SendsCode: true,
 		Account: account, Address: netip.MustParseAddr(address), Door: "test", Fingerprint: n.Fingerprint(password),
 	})
 	if err != nil || d.Action != guard.Proceed {
@@ -71,7 +71,7 @@ func TestR28NodesRecogniseASprayTogether(t *testing.T) {
 		for i := range 9 {
 			miss(i / 5)
 		}
-		redistest.Until(t, "Redis to know of nine", func() bool { return seen(t, client) == 9 })
+		redistest.Until(t, "Redis to know of nine accounts", func() bool { return seen(t, client) == 18 }) // each for the site and for its network
 		if n := len(s.told.told()); n != 0 {
 			t.Fatalf("told %d times after nine accounts", n)
 		}
@@ -92,7 +92,7 @@ func TestR28NodesRecogniseASprayTogether(t *testing.T) {
 		}
 		redistest.Until(t, "Redis to know of thirty", func() bool { return accounts(t, client) == "30" })
 		told := s.told.told()
-		if len(told) != 1 || told[0].Accounts != 10 || told[0].Addresses != 10 {
+		if len(told) != 1 || told[0].Accounts != 10 || told[0].Networks != 10 {
 			t.Errorf("told of %+v, want one spray of ten accounts from ten addresses", told)
 		}
 	})

@@ -10,7 +10,7 @@
 // each, on top of what Redis has counted. A single node keeps to half as well: nodes
 // that have stopped since may have used up the limit. So at most 1.5 N passwords are
 // checked in an outage, or one more on each other node where N is smaller than twice
-// the nodes, and at most 2 N when Redis has forgotten everything. Usually it is less:
+// the nodes, and N more for each time that Redis has forgotten everything. Usually it is less:
 // what a node charges in Redis it mirrors in its memory, where it counts against its
 // part. orders_test.go walks through every order of events for this.
 //
@@ -112,7 +112,8 @@ func (s *Store) sprayed(one failures.Spray) {
 	}
 }
 
-// Run probes Redis until ctx ends, tells it what it is owed, and shares which
+// Run probes Redis until ctx ends, does without a Redis that nodes of another version or with
+// other keys use, tells it what it is owed, and shares which
 // passwords are sprayed.
 func (s *Store) Run(ctx context.Context) {
 	ticker := time.NewTicker(probeEvery)
@@ -131,8 +132,13 @@ func (s *Store) Run(ctx context.Context) {
 
 // look probes once and, if Redis can be used, tells it all that it is owed.
 func (s *Store) look(ctx context.Context) {
-	_ = s.redis.Probe(context.WithValue(ctx, probing{}, true)) // the breaker notes what came of it
+	if err := s.redis.Probe(context.WithValue(ctx, probing{}, true)); err == nil || errors.Is(err, redisstore.ErrApart) {
+		s.Meet(err) // else the breaker has noted it
+	}
 	for s.Up() && s.owed.pay(ctx, s.Up) {
+	}
+	if s.Up() {
+		_ = s.redis.Answer(ctx) // else they wait until the failures are old
 	}
 }
 
@@ -245,14 +251,17 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	} else if !alone {
 		own.ID = failures.ChargeID{At: c.ID.Here}
 	}
+	var full error
 	if mine || o == guard.Succeeded {
-		if err := s.local.Settle(ctx, own, o); err != nil && alone {
+		if err := s.local.Settle(ctx, own, o); errors.Is(err, trusted.ErrFull) {
+			full = err
+		} else if err != nil && alone {
 			return err
 		}
 	}
 	switch {
 	case alone:
-		return s.settleApart(ctx, told, o, mine)
+		return cmp.Or(s.settleApart(ctx, told, o, mine), full)
 	case o == guard.Failed: // nothing is written
 		return s.redis.Settle(ctx, told, o)
 	}
@@ -308,10 +317,14 @@ func (a *apart) tell(ctx context.Context, in *redisstore.Store, now time.Time) e
 		return nil
 	}
 	told, err := in.Begin(ctx, a.told)
-	if err == nil {
-		a.told = told
+	if err != nil {
+		return err
 	}
-	return err
+	a.told = told
+	if a.failed {
+		_ = in.Settle(ctx, told, guard.Failed) // else an attempt waits until it is old
+	}
+	return nil
 }
 
 // settled is what Redis is to be told of the end: the charge that stands there or, if it

@@ -107,3 +107,27 @@ func TestR1AFailureThatEndsLateCountsInRedis(t *testing.T) {
 		t.Errorf("failed: %d in Redis and %d in the node, want 1 and 1", inRedis, inNode)
 	}
 }
+
+// What each node counted alone, and has failed, is decided once Redis knows it: the next
+// attempt does not wait for it.
+func TestR3AFailureOfAnOutageIsDecidedAfterIt(t *testing.T) {
+	t.Parallel()
+	r := newReplayed(t, redistest.Standalone(t), "decided:", window)
+	m := new(model)
+	r.do(t, m, event{"lose", 0})
+	for n, store := range r.nodes {
+		if !r.doAt(t, store, event{"begin", n}) {
+			t.Fatal("alone, the attempt was not let through")
+		}
+		r.doAt(t, store, event{"fail", n})
+	}
+	r.do(t, m, event{"return", 0})
+	for n := range r.nodes {
+		r.do(t, m, event{"rejoin", n})
+	}
+	for n := range r.nodes {
+		if r.waits(t, n) {
+			t.Errorf("an attempt at node %d waits", n)
+		}
+	}
+}

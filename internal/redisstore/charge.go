@@ -26,6 +26,7 @@ const undoWithin = time.Second
 type part struct {
 	call
 	what     string
+	first    uint8              // the number of the first of these
 	subjects []failures.Subject // that count; of an account, once its place is known
 	usages   []failures.Usage
 	used     []failures.Used // if reading
@@ -38,6 +39,7 @@ type part struct {
 	made    bool
 	joined  bool // it holds on to that charge
 	refused bool
+	full    uint8 // subjects of which the charge fills a limit, as bits; see failures.ChargeID
 	status  trusted.Status
 	place   int
 	known   bool // Redis knows something of the account
@@ -62,7 +64,7 @@ func (s *Store) Begin(ctx context.Context, c guard.Charge) (guard.Charge, error)
 			s.sprayed(&c)
 			return c, nil
 		}
-		if err := s.changePlaces(ctx, c.Account, c.Now, change{spend, c.Place(), c.Now.UnixMilli()}); err != nil {
+		if err := s.changePlaces(ctx, c.Account, c.Now, change{what: spend, place: c.Place(), at: c.Now.UnixMilli()}); err != nil {
 			return c, err
 		}
 		if s.options.Spent != nil {
@@ -150,12 +152,16 @@ func (s *Store) combine(ctx context.Context, sent time.Time, parts ...*part) (id
 		refused = refused || p.refused
 		if p.made {
 			stamp(&id, p)
+			id.Full |= p.full
 		} else if p.joined {
 			id.At, id.There = p.at, p.same
 		}
 	}
 	if err == nil && !refused {
 		return id, nil
+	}
+	if err == nil {
+		s.ask(ctx, sent, parts)
 	}
 	return failures.ChargeID{}, errors.Join(err, s.undo(ctx, parts...))
 }
@@ -281,7 +287,7 @@ func (p *part) found(c *guard.Charge, used *guard.Used) {
 // counts says which subjects the part is charged.
 func (p *part) counts(c *guard.Charge, used *guard.Used, first, last uint8) {
 	all := c.Subjects()
-	p.subjects, p.usages = all[first:last], c.Usage[first:last]
+	p.first, p.subjects, p.usages = first, all[first:last], c.Usage[first:last]
 	if used != nil {
 		p.used = used[first:last]
 	}
@@ -352,12 +358,18 @@ func (s *Store) fill(p *part, sent time.Time) {
 		text, full := p.told[i].(string)
 		if !full {
 			count, _ := p.told[i].(int64)
+			if count < 0 {
+				count, p.full = -1-count, p.full|1<<(int(p.first)+i)
+			}
 			*out = failures.Usage{Count: int32(min(int(count), subject.Ladder.Keep()))}
 			continue
 		}
 		charges, cleared := chargesOf(text)
 		certain := s.known.certain(subject.Key, charges, uint32(p.at), s.pendingFor())
 		subject.Use(charges, uint32(p.at), cleared.fresh(charges), len(charges)-len(certain), out)
+		if p.made && subject.Fills(charges, uint32(p.at), cleared.fresh(charges), out.Over) {
+			p.full |= 1 << (int(p.first) + i)
+		}
 		if p.what == reading {
 			subject.Tally(charges, uint32(p.at), cleared.fresh(charges), &p.used[i])
 		} else if p.looks {

@@ -38,9 +38,9 @@
 -- counts; 1 if anything is known of the account's places; when the same password
 -- was charged, 0 if it was not: the attempt then needs room and is charged
 -- nothing; then of each subject
--- that counts what was there before: how many charges its longest window holds
--- or, if a rung is full, the charges. If there was no room, all places and their
--- scores follow.
+-- that counts what was there before: how many charges its longest window holds,
+-- as -1 - n if this charge fills a rung; or, if a rung is full, the charges. If
+-- there was no room, all places and their scores follow.
 --
 -- A subject's value is its newest charges, oldest first, each the low 32 bits
 -- of its milliseconds, little endian. If its backoff was let begin anew, a head of
@@ -143,7 +143,7 @@ end
 -- these themselves if any rung is full; and whether one is that binds.
 local function judge(head, s, lives, ladder)
   local count, longest = #s / 4, lives - slack
-  if count < tonumber(string.match(ladder, '^%d+')) and (now - num('<I4', s)) % wrap <= longest then
+  if count + 1 < tonumber(string.match(ladder, '^%d+')) and (s == '' or (now - num('<I4', s)) % wrap <= longest) then
     return s, count, false
   end
   local least, keep, masks, rungs, backoff =
@@ -162,9 +162,9 @@ local function judge(head, s, lives, ladder)
 
   count = within(longest)
   s = sub(s, #s - 4 * count + 1)
-  if count < tonumber(least) then return s, count, false end
+  if count + 1 < tonumber(least) then return s, count, false end
 
-  local mask, bit, full, binds = nil, 1, false, false
+  local mask, bit, full, fills, binds = nil, 1, false, false, false
   for one in string.gmatch(masks, '%d+') do
     mask = tonumber(one)
     if bit > status then break end
@@ -172,8 +172,11 @@ local function judge(head, s, lives, ladder)
   end
   bit = 1
   for limit, window in string.gmatch(rungs, '(%d+) (%d+)') do
-    if count >= tonumber(limit) and age(tonumber(limit)) <= tonumber(window) then
+    limit, window = tonumber(limit), tonumber(window)
+    if count >= limit and age(limit) <= window then
       full, binds = true, binds or mask % (2 * bit) >= bit
+    elseif count + 1 >= limit and (limit == 1 or age(limit - 1) <= window) then
+      fills = true
     end
     bit = 2 * bit
   end
@@ -185,12 +188,13 @@ local function judge(head, s, lives, ladder)
       window = age < wrap / 2 and math.min(window, age - 1) or -1
     end
     window = within(window)
+    fills = fills or window + 1 >= after
     while after < window and delay < most do after, delay = after + 1, delay * 2 end
     if window >= after and age(1) < math.min(delay, most) then
       full, binds = true, binds or mask >= 32768
     end
   end
-  local before = full and head .. s or count
+  local before = full and head .. s or fills and -1 - count or count
   -- What may yet be taken back pushes out nothing: it would be missing
   -- afterwards.
   keep = tonumber(keep) + spare
@@ -215,7 +219,7 @@ end
 for k, i in ipairs(counted) do
   local head, s, before, binds = '', values[i] or '', 0, false
   if #s % 4 == 1 then head, s = sub(s, 1, 5), sub(s, 6) end
-  if values[i] then s, before, binds = judge(head, s, ARGV[2 + 2 * i], ARGV[3 + 2 * i]) end
+  s, before, binds = judge(head, s, ARGV[2 + 2 * i], ARGV[3 + 2 * i])
   if ARGV[1] == 'read' then before = values[i] or '' end
   values[i], answer[5 + k], room = s == '' and s or head .. s, before, room and not binds
 end

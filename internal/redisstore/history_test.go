@@ -148,7 +148,23 @@ func (p *pair) offer() {
 		p.rt.Fatalf("Charge at %v: Redis %v, %+v\nmemory %v, %+v", p.now, at, a, then, b)
 	}
 	if at.Charged() {
+		p.fills(at.Full, chosen, a)
 		p.open = append(p.open, charged{p.now, at, then, slices.Clone(chosen)})
+	}
+}
+
+// fills holds what a charge said against what it did: it filled a limit of those subjects
+// that are full in another way than before.
+func (p *pair) fills(told uint8, subjects []failures.Subject, before []failures.Usage) {
+	after, really := make([]failures.Usage, len(subjects)), uint8(0)
+	must(p.t, p.redis.Read(p.t.Context(), subjects, after, nil))
+	for i := range subjects {
+		if after[i].Over&^before[i].Over != 0 {
+			really |= 1 << i
+		}
+	}
+	if told != really {
+		p.rt.Fatalf("Charge at %v: filled %b, and says %b; before %+v\nafter %+v", p.now, really, told, before, after)
 	}
 }
 

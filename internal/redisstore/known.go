@@ -46,9 +46,8 @@ type known struct {
 	ladders *lru.Cache[bound, ladderArgs]
 
 	mu sync.Mutex // for failed
-	// failed are the stamps of young charges that this node was told have
-	// failed (R3).
-	failed *lru.Cache[failures.Key, []uint32]
+	// failed are young charges that are known to have failed (R3).
+	failed *lru.Cache[failures.Key, decided]
 }
 
 type placeOf struct{ account, place trusted.Key }
@@ -72,7 +71,7 @@ func newKnown() *known {
 	return &known{
 		privileged: cache[placeOf, struct{}](), closed: cache[failures.Key, shut](),
 		accounts: cache[trusted.Key, placesAt](), ladders: cache[bound, ladderArgs](),
-		failed: cache[failures.Key, []uint32](), guesses: cache[guess, struct{}](),
+		failed: cache[failures.Key, decided](), guesses: cache[guess, struct{}](),
 	}
 }
 
@@ -205,12 +204,12 @@ func (k *known) fail(id failures.ChargeID, subjects []failures.Subject, pendingF
 	defer k.mu.Unlock()
 	for i := range subjects {
 		at := uint32(stampOf(id, subjects[i].Shard))
-		stamps, _ := k.failed.Get(subjects[i].Key)
-		stamps = slices.DeleteFunc(slices.Clone(stamps), func(one uint32) bool {
+		known, _ := k.failed.Get(subjects[i].Key)
+		own := slices.DeleteFunc(slices.Clone(known.own), func(one uint32) bool {
 			age := at - one
 			return age > pendingFor && age < math.MaxInt32
 		})
-		k.failed.Add(subjects[i].Key, append(stamps, at))
+		k.failed.Add(subjects[i].Key, decided{own: append(own, at), others: known.others})
 	}
 }
 
@@ -221,8 +220,8 @@ func (k *known) certain(key failures.Key, charges []uint32, now, pendingFor uint
 	for young > 0 && now-charges[young-1] <= pendingFor {
 		young--
 	}
-	stamps, _ := k.failed.Get(key)
-	stamps = slices.Clone(stamps)
+	known, _ := k.failed.Get(key)
+	stamps := slices.Concat(known.own, known.others)
 	certain := slices.Clone(charges[:young])
 	for _, one := range charges[young:] {
 		if i := slices.Index(stamps, one); i >= 0 {

@@ -9,12 +9,14 @@ import "encoding/base64"
 //	{S}K         charges of a subject kept with it: a pair, an address
 //	{S}p         the places of account S
 //	{S}v         the accounts that log in from address S (crowd.lua)
+//	asked        the subjects at which attempts wait (ask.lua): a sorted set
 //	crowds       the addresses that too many share: a sorted set
+//	{S}d, {S}Kd  which young charges of a subject have failed (decided.go): a hash
 //	{S}w         the last wrong passwords of account S, for a day: 24 bits of each
 //	c:ID         a challenge that was used up
 //	s:ID         a ticket of the decision API that was settled
-//	probeN       written to see whether Redis takes writes
-//	keys         the fingerprint of the nodes' keys
+//	lifeN        a random text for as long as Redis keeps what it knows (site.go)
+//	keys         the nodes' signature: the layout's number, and the fingerprint of their keys
 //	{PREFIXmode}counted  what each node has counted for CAPTCHA mode: a hash
 //	{PREFIXmode}agreed   what the nodes have agreed on about it: a hash
 //	{PREFIXspray}seen    the latest wrong passwords of all strangers (spray.lua): a string
@@ -34,8 +36,8 @@ import "encoding/base64"
 // Charges are a string of the newest (charge.lua; 5 bytes more where a login has let
 // the delay of a pair with failures begin anew), which lives as long as its
 // ladder's longest window and a second. Wrong passwords are a string, too. Places
-// are a sorted set (places.lua), which lives as long as a privilege; an account
-// that is known always has one.
+// are a sorted set with two members for each (places.lua), which lives as long as a
+// privilege; an account that is known always has one.
 const (
 	shardBytes   = 12
 	subjectBytes = 9

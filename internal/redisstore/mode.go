@@ -177,7 +177,7 @@ func (m *Mode) exchange(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	stays := m.mode.State().CoolDown + modeStays
+	stays := time.Duration(m.mode.State().CoolDown) + modeStays
 	reply, err := m.run(ctx, modeAgreeScript, []any{m.kept}, m.version, next.Version, state, stays.Milliseconds())
 	if err != nil || reply != int64(1) {
 		return false, err

@@ -80,13 +80,15 @@ func (s *Store) Share(ctx context.Context) error {
 		waiting, many := s.misses.take()
 		// One call does both. As two in one pipeline the answer was that of before,
 		// whenever Redis did not know the script and only that was sent again.
-		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.MaxSprays}}
+		count := &call{script: sprayScript, keys: s.sprayKeys(), args: []any{s.minute(), many, failures.SprayShare(many), failures.MaxSprays}}
 		for _, one := range waiting {
 			what := "miss"
 			if one.back {
 				what = "back"
 			}
-			count.args = append(count.args, what, failures.SprayBucket(one.Value), one.Value, one.Account, one.Address)
+			for _, m := range one.Counted() {
+				count.args = append(count.args, what, failures.SprayBucket(m.Value), m.Value, m.Account, m.Network, m.Of)
+			}
 		}
 		if err := run(ctx, direct(s.client), count); err != nil {
 			s.misses.giveBack(waiting)
@@ -133,7 +135,7 @@ func sprays(reply any) (all []failures.Spray) {
 
 func spray(n [5]int64) failures.Spray {
 	return failures.Spray{
-		Value: uint32(n[0]), Since: time.Unix(60*n[1], 0), Until: time.Unix(60*n[2], 0), Accounts: int(n[3]), Addresses: int(n[4]),
+		Value: uint32(n[0]), Since: time.Unix(60*n[1], 0), Until: time.Unix(60*n[2], 0), Accounts: int(n[3]), Networks: int(n[4]),
 	}
 }
 
@@ -146,5 +148,5 @@ func (s *Store) minute() any {
 
 // sprayed says whether an attempt's password is sprayed.
 func (s *Store) sprayed(c *guard.Charge) {
-	c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && s.options.Sprays.Has(c.Spray, c.Now)
+	c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && s.options.Sprays.Has(c.Miss(c.Spray), c.Now)
 }

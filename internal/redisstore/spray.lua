@@ -2,23 +2,26 @@
 -- the rules of failures.Sprays.
 --
 -- KEYS  1  the misses: buckets of 32, each 12 bytes: what stands for the password,
---          pieces of its account (4 bytes) and address (2), and the minute (2)
+--          pieces of its account (4 bytes) and network (2), and the minute (2)
 --       2  the passwords that are sprayed: a hash of 'since until accounts
---          addresses', in minutes
+--          networks', in minutes
 -- ARGV  1  the minute; '' is Redis's own
 --       2  at how many accounts a password is sprayed
---       3  how many of those are kept
+--       3  at how many accounts one network's failures count
+--       4  how many of those are kept
 --       then for each miss, of which there may be none:
 --       +1  miss, or back: the same person has logged in since. What has been found
 --           stays found until its end
 --       +2  its bucket
---       +3  what stands for the password; +4 its account; +5 its address
+--       +3  what stands for the password; +4 its account; +5 its network
+--       +6  what stands for the password on the whole site, where this miss counts one
+--           network alone; else 0
 --
 -- Answer: what to tell people, for each: the password, since, until, accounts,
--- addresses; and, after that, all that are sprayed, as they stand in the hash.
+-- networks; and, after that, all that are sprayed, as they stand in the hash.
 
 local call, size, day, wrap = redis.call, 384, 1440, 65536
-local many, most, told = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+local many, share, most, told = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
 local minute = tonumber(ARGV[1]) or math.floor(call('TIME')[1] / 60)
 
 local function read(b)
@@ -26,7 +29,7 @@ local function read(b)
   s = s .. string.rep('\0', size - #s)
   for i = 1, size, 12 do
     local one = {}
-    one.value, one.account, one.address, one.minute = struct.unpack('<I4I4I2I2', s, i)
+    one.value, one.account, one.network, one.minute = struct.unpack('<I4I4I2I2', s, i)
     one.age = (minute - one.minute) % wrap
     if one.age >= day then one.value = 0 end
     all[#all + 1] = one
@@ -36,7 +39,7 @@ end
 
 local function write(b, all)
   local s = {}
-  for i, one in ipairs(all) do s[i] = struct.pack('<I4I4I2I2', one.value, one.account, one.address, one.minute) end
+  for i, one in ipairs(all) do s[i] = struct.pack('<I4I4I2I2', one.value, one.account, one.network, one.minute) end
   call('SETRANGE', KEYS[1], b * size, table.concat(s))
 end
 
@@ -50,13 +53,19 @@ local function missed(all, value)
   return of
 end
 
--- place is where a new miss goes, and whether its account is new.
-local function place(all, value, account)
-  local room, count, least = nil, {}, nil
+-- place is where a new miss goes, and whether its account is new and its network has
+-- a share left.
+local function place(all, value, account, network)
+  local room, count, least, shared, neighbour = nil, {}, nil, 0, nil
   for i, one in ipairs(all) do
     if one.value == value and one.account == account then return i, false end
+    if one.value == value and one.network == network then
+      shared = shared + 1
+      if not neighbour or one.age > all[neighbour].age then neighbour = i end
+    end
     if one.value == 0 then room = i else count[one.value] = (count[one.value] or 0) + 1 end
   end
+  if shared >= share then return neighbour, false end
   local full = (count[value] or 0) >= many
   if room and not full then return room, true end
   for i, one in ipairs(all) do
@@ -68,11 +77,15 @@ local function place(all, value, account)
   return least, true
 end
 
-local function tell(value, all, fresh)
+local function ends(value)
+  return tonumber(string.match(call('HGET', KEYS[2], value) or '', '%d+ (%d+)')) or 0
+end
+
+local function tell(value, all, fresh, whole)
   local of = missed(all, value)
-  local since, ends, accounts, addresses = string.match(call('HGET', KEYS[2], value) or '', '(%d+) (%d+) (%d+) (%d+)')
-  accounts, ends = tonumber(accounts), tonumber(ends) or 0
-  local known = ends > minute
+  local since, till, accounts, networks = string.match(call('HGET', KEYS[2], value) or '', '(%d+) (%d+) (%d+) (%d+)')
+  accounts, till = tonumber(accounts), tonumber(till) or 0
+  local known = till > minute
   if not known and #of < many then return end
   if not known then
     since, accounts, fresh = minute - of[1].age, #of - 1, true
@@ -80,37 +93,39 @@ local function tell(value, all, fresh)
       local first, at
       local found = call('HGETALL', KEYS[2])
       for i = 1, #found, 2 do
-        local till = tonumber(string.match(found[i + 1], '%d+ (%d+)'))
-        if not at or till < at then first, at = found[i], till end
+        local ending = tonumber(string.match(found[i + 1], '%d+ (%d+)'))
+        if not at or ending < at then first, at = found[i], ending end
       end
       call('HDEL', KEYS[2], first)
     end
   end
   local from, n = {}, 0
   for _, one in ipairs(of) do
-    if not from[one.address] then from[one.address], n = true, n + 1 end
+    if not from[one.network] then from[one.network], n = true, n + 1 end
   end
-  addresses = math.max(tonumber(addresses) or 0, n)
-  if #of >= many then ends = math.max(ends, minute - of[#of - many + 1].age + day) end
+  networks = whole ~= 0 and 1 or math.max(tonumber(networks) or 0, n)
+  if #of >= many then till = math.max(till, minute - of[#of - many + 1].age + day) end
   if fresh then
     accounts = accounts + 1
     local step = many
     while step < accounts do step = step * 10 end
     if step == accounts then
-      told[#told + 1] = { value, tonumber(since), ends, accounts, addresses }
+      told[#told + 1] = { value, tonumber(since), till, accounts, networks }
     end
   end
-  call('HSET', KEYS[2], value, since .. ' ' .. ends .. ' ' .. accounts .. ' ' .. addresses)
+  call('HSET', KEYS[2], value, since .. ' ' .. till .. ' ' .. accounts .. ' ' .. networks)
 end
 
-for i = 4, #ARGV, 5 do
-  local b, value, account = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  local all = read(b)
+for i = 5, #ARGV, 6 do
+  local b, value, account, network = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
+  local all, whole = read(b), tonumber(ARGV[i + 5])
   if ARGV[i] == 'miss' then
-    local at, fresh = place(all, value, account)
-    all[at] = { value = value, account = account, address = tonumber(ARGV[i + 4]), minute = minute % wrap, age = 0 }
-    write(b, all)
-    tell(value, all, fresh)
+    if ends(whole) <= minute then -- a spray everywhere needs no count by network
+      local at, fresh = place(all, value, account, network)
+      all[at] = { value = value, account = account, network = network, minute = minute % wrap, age = 0 }
+      write(b, all)
+      tell(value, all, fresh, whole)
+    end
   else
     for _, one in ipairs(all) do
       if one.value == value and one.account == account then one.value = 0 end
@@ -118,7 +133,7 @@ for i = 4, #ARGV, 5 do
     write(b, all)
   end
 end
-if #ARGV > 3 then
+if #ARGV > 4 then
   for _, key in ipairs(KEYS) do call('PEXPIRE', key, day * 60000 + 60000) end
 end
 return { told, call('HGETALL', KEYS[2]) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"authguard/failures"
+	"authguard/failures/failurestest"
 	"authguard/guard"
 	"authguard/internal/redisstore"
 )
@@ -28,8 +29,26 @@ func r28AShareThatFailsLosesNothing(t *testing.T, on redisOf) {
 		}
 	}
 	must(t, s.Share(t.Context()))
-	want(t, "sprayed", found.Has(password, time.Now()), true)
+	want(t, "sprayed", found.Has(failures.Miss{Value: password}, time.Now()), true)
 	must(t, s.Share(t.Context()))
 	want(t, "told", len(told), 1)
 	want(t, "accounts", told[0].Accounts, 10)
+}
+
+func spraysContract(t *testing.T, on redisOf) {
+	failurestest.RunSprays(t, func(t *testing.T) failurestest.Spraying {
+		c, on := newClock(), on.realm()
+		var told []failures.Spray
+		sprays := failures.NewSprays(nil)
+		s := on.node(t, redisstore.Options{Sprays: sprays, Clock: c.Now, OnSpray: func(one failures.Spray) { told = append(told, one) }})
+		return failurestest.Spraying{
+			Count: func(m failures.Miss, back bool) {
+				s.Missed(failurestest.SprayAccounts, m, back)
+				must(t, s.Share(t.Context()))
+			},
+			Has:      func(m failures.Miss) bool { return sprays.Has(m, c.Now()) },
+			Advance:  c.Advance,
+			Reported: func() []failures.Spray { return told },
+		}
+	})
 }

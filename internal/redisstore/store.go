@@ -16,6 +16,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -52,6 +53,12 @@ type Options struct {
 	// Spent, if not nil, is told of a place whose budget is used up.
 	Spent func(ctx context.Context, account, place trusted.Key, now time.Time)
 
+	// Keys is the fingerprint of the keys file, which all nodes have in common; empty: the
+	// others' do not matter.
+	Keys string
+	// OnEmptied, if not nil, hears that Redis has lost what it knew. It must not block.
+	OnEmptied func()
+
 	// Sprays are what this node knows of passwords that are sprayed, which Share
 	// keeps up to date. Nil: what Share learns is for this store alone.
 	Sprays *failures.Sprays
@@ -75,6 +82,8 @@ type Store struct {
 	options Options
 	known   *known
 	misses  misses
+	node    string           // names this store in decided.go
+	lives   [probes]string   // of the masters, as last probed
 	now     func() time.Time // this node's clock, for durations only
 }
 
@@ -93,6 +102,8 @@ var (
 	crowdLua string
 	//go:embed spray.lua
 	sprayLua string
+	//go:embed ask.lua
+	askLua string
 
 	chargeScript   = newScript(chargeLua)
 	takeBackScript = newScript(takeBackLua)
@@ -100,6 +111,7 @@ var (
 	spendScript    = newScript(spendLua)
 	crowdScript    = newScript(crowdLua)
 	sprayScript    = newScript(sprayLua)
+	askScript      = newScript(askLua)
 )
 
 // New returns the store of a realm. Nothing is sent to Redis yet.
@@ -116,7 +128,7 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		problems = append(problems, errors.New("prefix must not hold a brace"))
 	}
-	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(), now: time.Now}
+	s := &Store{client: client, prefix: o.Prefix, limits: o.Places.WithDefaults(), options: o, known: newKnown(), node: rand.Text(), now: time.Now}
 	if o.Clock != nil {
 		s.now = o.Clock
 	}
@@ -138,35 +150,11 @@ func (s *Store) Configure(pendingFor time.Duration) error {
 	return nil
 }
 
-// probes is how many keys a probe writes in a Cluster: enough that every master
-// has some.
-const probes = 64
-
-// Probe finds out whether Redis takes writes, every master of a Cluster.
-func (s *Store) Probe(ctx context.Context) error {
-	cluster, many := s.client.(*redis.ClusterClient)
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i := range probes {
-			if i == 0 || many {
-				pipe.Set(ctx, s.prefix+"probe"+strconv.Itoa(i), "", time.Minute)
-			}
-		}
-		return nil
-	})
-	if err != nil && many {
-		cluster.ReloadState(ctx) // another master may have taken over
-	}
-	if err != nil {
-		return fmt.Errorf("redisstore: probing: %w", err)
-	}
-	return nil
-}
-
 // Closed is how many attempts were refused without asking Redis.
 func (s *Store) Closed() uint64 { return s.known.answered.Load() }
 
-// Settle implements guard.Store. A failure is not written: the charge is there
-// already.
+// Settle implements guard.Store. A failure is written only if its charge filled a
+// limit (decided.go): the charge is there already.
 func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) error {
 	if !c.ID.Charged() || c.Repeat && o == guard.Failed {
 		return nil
@@ -182,6 +170,11 @@ func (s *Store) Settle(ctx context.Context, c guard.Charge, o guard.Outcome) err
 	default:
 		s.missed(&c)
 		s.known.fail(c.ID, all[first:last], s.pendingFor())
+		for i := first; i < last; i++ {
+			if c.ID.Full&(1<<i) != 0 {
+				_ = s.publish(ctx, all[i].Shard, all[i].Key) // else an attempt asks for it
+			}
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("redisstore: settling: %w", err)
@@ -197,8 +190,16 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 	}
 	account := s.takingBack(c.Held(), charged[n:], pair)[0]
 	calls := []*call{account}
+	var known []change
 	if !c.Nobodys {
-		calls = append(calls, s.changing(c.Account, c.Now, change{remember, c.Address, c.Now.UnixMilli()}))
+		known = append(known, change{what: remember, place: c.Address, at: c.Now.UnixMilli()})
+	}
+	if c.Device != (trusted.Key{}) && !c.AtDevice {
+		known = append(known, change{what: forget, place: c.Device})
+	}
+	places := s.changing(c.Account, c.Now, known...)
+	if len(known) > 0 {
+		calls = append(calls, places)
 	}
 	if !c.Repeat { // else whoever was charged takes that back
 		calls = append(calls, s.takingBack(c.ID, charged[:n], nil)...)
@@ -215,11 +216,17 @@ func (s *Store) succeeded(ctx context.Context, c *guard.Charge, charged []failur
 	}
 	s.known.opened(charged...)
 	s.known.accounts.Remove(c.Account)
+	if full(places) {
+		return trusted.ErrFull
+	}
 	if !c.Nobodys {
 		s.known.privileged.Add(placeOf{c.Account, c.Address}, struct{}{})
 	}
 	return nil
 }
+
+// full reports whether places.lua found no room to remember a place.
+func full(c *call) bool { return c.reply == int64(0) }
 
 // dropping makes a call that takes back an account's charge say what became of
 // the password.
@@ -280,7 +287,7 @@ func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time
 	if place == (trusted.Key{}) {
 		what = reset
 	}
-	return s.changePlaces(ctx, account, now, change{what, place, now.UnixMilli()})
+	return s.changePlaces(ctx, account, now, change{what: what, place: place, at: now.UnixMilli()})
 }
 
 func (s *Store) clear(ctx context.Context, subjects []failures.Subject) error {
@@ -353,6 +360,7 @@ type change struct {
 	what  string
 	place trusted.Key
 	at    int64
+	first int64 // when the place was first used; 0: at that time
 }
 
 // recordOf reads what charge.lua says of all places.
@@ -363,11 +371,13 @@ func recordOf(told any) (r trusted.Record) {
 		score, _ := list[i+1].(string)
 		at, _ := strconv.ParseInt(score, 10, 64)
 		e := trusted.Entry{Status: trusted.Privileged, First: at, Last: at}
-		switch {
+		switch kind := member[copy(e.Place[:], member):]; {
 		case member == "r":
 			r.Reset = at
 			continue
-		case copy(e.Place[:], member) < len(member):
+		case kind == "f": // no rule that a node goes by reads it
+			continue
+		case kind == "s":
 			e.Status = trusted.Spent
 		}
 		r.Entries = append(r.Entries, e)
@@ -385,7 +395,7 @@ func (s *Store) merge(ctx context.Context, account trusted.Key, record *trusted.
 		if e.Status == trusted.Spent {
 			what = mergeSpent
 		}
-		changes = append(changes, change{what, e.Place, e.Last})
+		changes = append(changes, change{what, e.Place, e.Last, e.First})
 	}
 	return s.changePlaces(ctx, account, now, changes...)
 }
@@ -397,18 +407,24 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 			return trusted.ErrNoKey
 		}
 	}
-	if err := run(ctx, s.batcher.enqueue, s.changing(account, now, changes...)); err != nil {
+	places := s.changing(account, now, changes...)
+	if err := run(ctx, s.batcher.enqueue, places); err != nil {
 		return fmt.Errorf("redisstore: changing places: %w", err)
 	}
 	s.known.accounts.Remove(account)
+	if full(places) {
+		return trusted.ErrFull
+	}
 	return nil
 }
 
 func (s *Store) changing(account trusted.Key, now time.Time, changes ...change) *call {
 	c := &call{script: placesScript, keys: []any{s.placesKey(account)}}
-	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), s.limits.Places, trusted.MaxSpent)
+	c.args = append(c.args, s.since(now), s.limits.TTL.Milliseconds(), s.limits.Places, trusted.MaxSpent,
+		trusted.NewFor.Milliseconds(), trusted.LongStanding.Milliseconds())
 	for i := range changes {
-		c.args = append(c.args, changes[i].what, changes[i].place[:], changes[i].at)
+		one := &changes[i]
+		c.args = append(c.args, one.what, one.place[:], one.at, cmp.Or(one.first, one.at))
 	}
 	return c
 }

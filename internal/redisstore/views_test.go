@@ -61,7 +61,7 @@ func (c Counters) each(ctx context.Context, subjects []failures.Subject, usages 
 			reads = new(guard.Used)
 		}
 		p := c.newPart(reads, to-from)
-		p.subjects, p.usages = subjects[from:to], usages[from:to]
+		p.first, p.subjects, p.usages = uint8(from), subjects[from:to], usages[from:to]
 		if used != nil {
 			p.used = used[from:to]
 		}
@@ -129,12 +129,12 @@ func (p Places) ResetAt(ctx context.Context, account trusted.Key) (time.Time, er
 
 // Remember implements trusted.Store.
 func (p Places) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{remember, place, now.UnixMilli()})
+	return p.changePlaces(ctx, account, now, change{what: remember, place: place, at: now.UnixMilli()})
 }
 
 // Spend implements trusted.Store.
 func (p Places) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return p.changePlaces(ctx, account, now, change{spend, place, now.UnixMilli()})
+	return p.changePlaces(ctx, account, now, change{what: spend, place: place, at: now.UnixMilli()})
 }
 
 func (p Places) record(ctx context.Context, account trusted.Key) (trusted.Record, error) {

@@ -1,0 +1,107 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authguard/internal/secrets"
+)
+
+// Layout is the number of the layout of all keys and values in Redis. Raise it with every
+// change that nodes of two versions would read in different ways.
+const Layout = 1
+
+// ErrApart means that this node must not count in this Redis: nodes with another layout or
+// with other keys use it, and limits would be counted twice.
+var ErrApart = errors.New("redis: this node cannot count together with the others")
+
+// signLives is how long the nodes' signature stays after the last node has started.
+const signLives = 90 * 24 * time.Hour
+
+// SignKey is the key of the nodes' signature: "LAYOUT FINGERPRINT". Before there were
+// layouts it was the fingerprint alone, and such a version refuses this text.
+func SignKey(prefix string) string { return prefix + "keys" }
+
+func signature(fingerprint string) string { return strconv.Itoa(Layout) + " " + fingerprint }
+
+// Compare is nil if a node with these keys can share a Redis with this signature, and else
+// ErrApart, which says what to do. An empty signature is none yet; an empty fingerprint
+// compares the layout alone.
+func Compare(signed, fingerprint, prefix string) error {
+	if signed == "" {
+		return nil
+	}
+	layout, theirs, found := strings.Cut(signed, " ")
+	if !found {
+		layout, theirs = "without a number", signed
+	}
+	switch {
+	case layout != strconv.Itoa(Layout):
+		return fmt.Errorf("%w: another version of authguard uses it with prefix %q (layout of the keys: %s; this version's: %d). "+
+			"Run one version on all nodes, or set redis.prefix to something else", ErrApart, prefix, layout, Layout)
+	case fingerprint != "" && theirs != "" && theirs != fingerprint && !secrets.Agrees(fingerprint, theirs):
+		return fmt.Errorf("%w: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
+			"Copy the keys file of a node that serves; or set redis.prefix to something else if this is another site; "+
+			"or, if no node has the other keys any more, delete the key %s in Redis", ErrApart, fingerprint, theirs, SignKey(prefix))
+	}
+	return nil
+}
+
+// probes is how many keys a probe writes in a Cluster: enough that every master
+// has some.
+const probes = 64
+
+// Probe finds out whether Redis takes writes, every master of a Cluster; whether this node
+// may count there (ErrApart); and whether Redis has lost what it knew since the last Probe,
+// which Options.OnEmptied hears. It is for one caller at a time.
+func (s *Store) Probe(ctx context.Context) error {
+	cluster, many := s.client.(*redis.ClusterClient)
+	life := rand.Text()
+	pipe := s.client.Pipeline()
+	pipe.Do(ctx, "set", SignKey(s.prefix), signature(s.options.Keys), "nx", "px", signLives.Milliseconds())
+	signed := pipe.Get(ctx, SignKey(s.prefix))
+	var lives []*redis.StringCmd
+	for i := range probes {
+		if i == 0 || many {
+			key := s.prefix + "life" + strconv.Itoa(i)
+			pipe.Do(ctx, "set", key, life, "nx")
+			lives = append(lives, pipe.Get(ctx, key))
+		}
+	}
+	cmds, _ := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			if many {
+				cluster.ReloadState(ctx) // another master may have taken over
+			}
+			return fmt.Errorf("redisstore: probing: %w", err)
+		}
+	}
+	s.emptied(lives)
+	return Compare(signed.Val(), s.options.Keys, s.prefix)
+}
+
+// emptied compares the lives of the masters with those of the last probe. A life ends only
+// with all else that the master knew.
+func (s *Store) emptied(lives []*redis.StringCmd) {
+	lost := false
+	for i, life := range lives {
+		lost = lost || s.lives[i] != "" && s.lives[i] != life.Val()
+		s.lives[i] = life.Val()
+	}
+	if lost && s.options.OnEmptied != nil {
+		s.options.OnEmptied()
+	}
+}
+
+// Sign makes the signature this node's: its cookie keys may be newer. Probe first.
+func (s *Store) Sign(ctx context.Context) error {
+	return s.client.Set(ctx, SignKey(s.prefix), signature(s.options.Keys), signLives).Err()
+}
