@@ -30,26 +30,36 @@ func TestACookieTellsWhatWasIssued(t *testing.T) {
 	t.Parallel()
 	c := mustCookies(t, oldKey)
 	now := noon.Add(123 * time.Millisecond)
-	cookie, device := c.Issue(trusted.Key{9}, now)
-	account, gotDevice, issued, err := c.Parse(cookie)
-	if err != nil || account != (trusted.Key{9}) || gotDevice != device || !issued.Equal(now) {
-		t.Errorf("got %v %v %v %v", account, gotDevice, issued, err)
+	account, device, issued, err := c.Parse(c.Issue(trusted.Key{9}, trusted.Key{8}, now))
+	if err != nil || account != (trusted.Key{9}) || device != (trusted.Key{8}) || !issued.Equal(now) {
+		t.Errorf("got %v %v %v %v", account, device, issued, err)
 	}
-	if _, other := c.Issue(trusted.Key{9}, now); other == device {
-		t.Error("two devices are one")
+}
+
+func TestACookieNamesItsAccountAlone(t *testing.T) {
+	t.Parallel()
+	mine := trusted.Key{1, 2, 3, 13: 4}
+	cookie := mustCookies(t, oldKey).Issue(mine, trusted.Key{8}, noon)
+	for other, want := range map[trusted.Key]bool{mine: true, {1, 2, 3, 13: 5}: false, {2, 2, 3, 13: 4}: false} {
+		if trusted.NamesAccount(cookie, other) != want {
+			t.Errorf("of %v: %v", other, !want)
+		}
+	}
+	if trusted.NamesAccount("", mine) || trusted.NamesAccount(cookie[1:], mine) {
+		t.Error("what is no cookie names an account")
 	}
 }
 
 func TestARotatedKeyStillVerifies(t *testing.T) {
 	t.Parallel()
-	cookie, _ := mustCookies(t, oldKey).Issue(trusted.Key{9}, noon)
+	cookie := mustCookies(t, oldKey).Issue(trusted.Key{9}, trusted.Key{8}, noon)
 	if _, _, _, err := mustCookies(t, newKey, oldKey).Parse(cookie); err != nil {
 		t.Error(err)
 	}
 	if _, _, _, err := mustCookies(t, newKey).Parse(cookie); !errors.Is(err, trusted.ErrCookie) {
 		t.Errorf("a removed key still verifies: %v", err)
 	}
-	fresh, _ := mustCookies(t, newKey, oldKey).Issue(trusted.Key{9}, noon)
+	fresh := mustCookies(t, newKey, oldKey).Issue(trusted.Key{9}, trusted.Key{8}, noon)
 	if _, _, _, err := mustCookies(t, newKey).Parse(fresh); err != nil {
 		t.Errorf("the first key does not sign: %v", err)
 	}
@@ -58,7 +68,7 @@ func TestARotatedKeyStillVerifies(t *testing.T) {
 func TestNoBitOfACookieCanBeChanged(t *testing.T) {
 	t.Parallel()
 	c := mustCookies(t, oldKey)
-	cookie, _ := c.Issue(trusted.Key{9}, noon)
+	cookie := c.Issue(trusted.Key{9}, trusted.Key{8}, noon)
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +85,7 @@ func TestNoBitOfACookieCanBeChanged(t *testing.T) {
 func TestOnlyOneSpellingOfACookieParses(t *testing.T) {
 	t.Parallel()
 	c := mustCookies(t, oldKey)
-	cookie, _ := c.Issue(trusted.Key{9}, noon)
+	cookie := c.Issue(trusted.Key{9}, trusted.Key{8}, noon)
 	last := cookie[len(cookie)-1]
 	for _, other := range []string{
 		"", " " + cookie, cookie + "=", cookie + "\n", cookie[:50] + "\r\n" + cookie[50:],
@@ -103,8 +113,8 @@ func FuzzDeviceCookie(f *testing.F) {
 	own := make([]byte, trusted.MinCookieKey)
 	rand.Read(own)
 	c := mustCookies(f, own)
-	issued, _ := c.Issue(trusted.Key{9}, noon)
-	foreign, _ := mustCookies(f, oldKey).Issue(trusted.Key{9}, noon)
+	issued := c.Issue(trusted.Key{9}, trusted.Key{8}, noon)
+	foreign := mustCookies(f, oldKey).Issue(trusted.Key{9}, trusted.Key{8}, noon)
 	for _, seed := range []string{"", issued, foreign, issued[:97], issued + "A", strings.Repeat("\n", 98)} {
 		f.Add(seed, uint16(0), byte(0))
 		f.Add(seed, uint16(60), byte(1))

@@ -34,7 +34,7 @@ func ExampleCookies() {
 		log.Fatal(err)
 	}
 	alice := trusted.Key{1}
-	text, _ := cookies.Issue(alice, time.Now())
+	text := cookies.Issue(alice, trusted.Key{4}, time.Now())
 	account, _, _, err := cookies.Parse(text)
 	fmt.Println(account == alice, err)
 	_, _, _, err = cookies.Parse(text[1:])

@@ -78,7 +78,7 @@ func (m *Memory) Remember(_ context.Context, account, place Key, now time.Time) 
 	if place == (Key{}) {
 		return ErrNoKey
 	}
-	return m.change(account, func(r *Record) { r.Remember(place, now, m.limits) })
+	return m.change(account, func(r *Record) error { return r.Remember(place, now, m.limits) })
 }
 
 // Spend implements Store.
@@ -86,12 +86,12 @@ func (m *Memory) Spend(_ context.Context, account, place Key, now time.Time) err
 	if place == (Key{}) {
 		return ErrNoKey
 	}
-	return m.change(account, func(r *Record) { r.Spend(place, now, m.limits) })
+	return m.change(account, func(r *Record) error { r.Spend(place, now, m.limits); return nil })
 }
 
 // Forget implements Store.
 func (m *Memory) Forget(_ context.Context, account, place Key, now time.Time) error {
-	return m.change(account, func(r *Record) { r.Forget(place, now) })
+	return m.change(account, func(r *Record) error { r.Forget(place, now); return nil })
 }
 
 // ResetAt implements Store. Of an account that was dropped to make room it is
@@ -110,7 +110,7 @@ func (m *Memory) ResetAt(_ context.Context, account Key) (time.Time, error) {
 }
 
 // change applies a rule to an account's record, which becomes the newest.
-func (m *Memory) change(account Key, apply func(*Record)) error {
+func (m *Memory) change(account Key, apply func(*Record) error) error {
 	if account == (Key{}) {
 		return ErrNoKey
 	}
@@ -120,7 +120,7 @@ func (m *Memory) change(account Key, apply func(*Record)) error {
 	if !ok {
 		of.Reset = m.floor
 	}
-	apply(&of)
+	err := apply(&of)
 	m.accounts.Add(account, of)
-	return nil
+	return err
 }

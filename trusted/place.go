@@ -49,8 +49,9 @@ type Store interface {
 	// Status tells what a place is to an account at a time.
 	Status(ctx context.Context, account, place Key, now time.Time) (Status, error)
 	// Remember makes a place privileged, or notes that it was used again. A login
-	// before the account's last reset changes nothing. The zero account or place
-	// is ErrNoKey, here and in Spend.
+	// before the account's last reset changes nothing. ErrFull says that there is no
+	// room: see [Record.Remember]. The zero account or place is ErrNoKey, here and in
+	// Spend.
 	Remember(ctx context.Context, account, place Key, now time.Time) error
 	// Spend ends a place's privilege because its budget is used up. Remember
 	// gives it back.

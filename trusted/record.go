@@ -9,6 +9,19 @@ import (
 // ErrNoKey says that a change named no account, or no place: the zero Key.
 var ErrNoKey = errors.New("trusted: the zero key names no account and no place")
 
+// ErrFull says that a login changed nothing: its account has as many known clients as
+// it may, and one of them was added within the hour.
+var ErrFull = errors.New("trusted: no room for another known client within the hour")
+
+// LongStanding is how long a known client is in use before newer ones no longer evict it
+// while there are others.
+const LongStanding = 24 * time.Hour
+
+// NewFor is how long a known client is new: meanwhile a full account gets no other, or
+// logins from many addresses would evict all others (a botnet at an app that answers
+// wrong passwords like right ones).
+const NewFor = time.Hour
+
 // MaxSpent is how many spent places of one account are kept.
 const MaxSpent = 32
 
@@ -17,7 +30,7 @@ const MaxSpent = 32
 type Entry struct {
 	Place  Key
 	Status Status // Privileged or Spent
-	First  int64  // first login from there
+	First  int64  // first login from there, or the first since it was spent
 	Last   int64  // last login from there; of a spent place, when it was spent
 	// Saved is the Last that a store has written elsewhere; no rule reads it.
 	Saved int64
@@ -72,17 +85,22 @@ func (r *Record) Status(place Key, now time.Time, limits Limits) Status {
 	return Stranger
 }
 
-// Remember makes a place privileged; the least recently used beyond
-// limits.Places go. A login that ended before all places were forgotten, and is
-// told late, changes nothing.
-func (r *Record) Remember(place Key, now time.Time, limits Limits) {
+// Remember makes a place privileged. Where limits.Places are, one of them is evicted
+// ([Record.leastUsed]) or, if one was added within the hour, the error is ErrFull. A login
+// that ended before all places were forgotten, and is told late, changes nothing.
+func (r *Record) Remember(place Key, now time.Time, limits Limits) error {
 	if now.UnixMilli() < r.Reset {
-		return
+		return nil
+	}
+	r.Expire(now, limits)
+	if i := r.find(place); (i < 0 || r.Entries[i].Status != Privileged) && r.count(Privileged) >= limits.Places {
+		if r.hasNew(now) {
+			return ErrFull
+		}
+		r.drop(r.leastUsed(place))
 	}
 	r.put(place, Privileged, now, limits)
-	for r.count(Privileged) > limits.Places {
-		r.drop(r.oldest(Privileged, place))
-	}
+	return nil
 }
 
 // Spend ends a place's privilege. The oldest spent ones beyond MaxSpent go, and
@@ -91,7 +109,7 @@ func (r *Record) Remember(place Key, now time.Time, limits Limits) {
 func (r *Record) Spend(place Key, now time.Time, limits Limits) {
 	r.put(place, Spent, now, limits)
 	for r.count(Spent) > MaxSpent {
-		i := r.oldest(Spent, place)
+		i := r.oldest(Spent, place, func(*Entry) bool { return true })
 		r.Reset = max(r.Reset, r.Entries[i].Last)
 		r.drop(i)
 	}
@@ -123,7 +141,7 @@ func (r *Record) Merge(o *Record, limits Limits) {
 	}
 	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.Last <= r.Reset })
 	for r.count(Privileged) > limits.Places {
-		r.drop(r.oldest(Privileged, Key{}))
+		r.drop(r.leastUsed(Key{}))
 	}
 }
 
@@ -158,6 +176,9 @@ func (r *Record) put(place Key, status Status, now time.Time, limits Limits) {
 		return
 	}
 	e := &r.Entries[i]
+	if status == Privileged && e.Status == Spent {
+		e.First = at // as new as any other that takes room
+	}
 	e.Status, e.Last = status, max(e.Last, at)
 }
 
@@ -176,13 +197,31 @@ func (r *Record) count(status Status) (n int) {
 	return n
 }
 
+// leastUsed is the privileged place to evict: the least recently used one, and none of
+// long standing while there are others.
+func (r *Record) leastUsed(keep Key) int {
+	brief := r.oldest(Privileged, keep, func(e *Entry) bool { return e.Last-e.First < LongStanding.Milliseconds() })
+	if brief >= 0 {
+		return brief
+	}
+	return r.oldest(Privileged, keep, func(*Entry) bool { return true })
+}
+
+// hasNew reports whether a privileged place was added within the hour.
+func (r *Record) hasNew(now time.Time) bool {
+	return slices.ContainsFunc(r.Entries, func(e Entry) bool {
+		age := now.UnixMilli() - e.First // below 0 if the clock was set back
+		return e.Status == Privileged && max(age, -age) < NewFor.Milliseconds()
+	})
+}
+
 // oldest is the least recently used of a status, but never keep: with a clock
-// that went backwards the newest word would otherwise go first.
-func (r *Record) oldest(status Status, keep Key) int {
+// that went backwards the newest word would otherwise go first. It is -1 if there is none.
+func (r *Record) oldest(status Status, keep Key, among func(*Entry) bool) int {
 	found := -1
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		if e.Status == status && e.Place != keep && (found < 0 || e.Last < r.Entries[found].Last) {
+		if e.Status == status && e.Place != keep && among(e) && (found < 0 || e.Last < r.Entries[found].Last) {
 			found = i
 		}
 	}

@@ -94,6 +94,11 @@ func (d *Desk) Set(preferred string, ttl time.Duration) error {
 	return nil
 }
 
+// slowestKey is how long a slow core takes for one key of a proof of work, with bad luck:
+// one that did 106 keys a second, times the 1.6 of the unluckiest one in twenty. A
+// challenge lives until that is done, or its owner could never solve it.
+const slowestKey = 16 * time.Millisecond
+
 // Issue makes a challenge that is good for its bond only. counted is sealed in it
 // and returned by [Desk.Check]: whether the caller has charged the challenge to
 // anything. A broken provider is replaced by the built-in one (R18); an error
@@ -108,6 +113,9 @@ func (d *Desk) Issue(ctx context.Context, bond Bond, counted bool) (Challenge, e
 		return Challenge{}, err
 	}
 	s.orImage, s.andImage, s.work = puzzle.OrImage, puzzle.AndImage, puzzle.Work
+	if slow := time.Duration(puzzle.Work) * slowestKey; slow > policy.ttl {
+		s.expires = s.expires.Add(min(slow, MaxTTL) - policy.ttl)
+	}
 	return d.present(s, puzzle), nil
 }
 

@@ -65,13 +65,13 @@ func (m *MemorySpent) Spend(_ context.Context, id [16]byte, until time.Time) (bo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweep(minute(now))
-	ids := m.minutes[minute(until)]
-	if _, spent := ids[digest]; spent || !now.Before(until) {
+	if !now.Before(until) || m.has(digest) {
 		return false, nil
 	}
 	if m.count >= m.limit {
 		return false, ErrSpentFull
 	}
+	ids := m.minutes[minute(until)]
 	if ids == nil {
 		ids = map[uint64]struct{}{}
 		m.minutes[minute(until)] = ids
@@ -85,8 +85,17 @@ func (m *MemorySpent) Spend(_ context.Context, id [16]byte, until time.Time) (bo
 func (m *MemorySpent) Seen(_ context.Context, id [16]byte, until time.Time) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, spent := m.minutes[minute(until)][m.digest(id)]
-	return spent, nil
+	return m.has(m.digest(id)), nil
+}
+
+// has looks in every minute: 60 for challenges that live an hour.
+func (m *MemorySpent) has(digest uint64) bool {
+	for _, ids := range m.minutes {
+		if _, spent := ids[digest]; spent {
+			return true
+		}
+	}
+	return false
 }
 
 // digest reduces an ID to eight bytes. In a full store a new ID collides with one

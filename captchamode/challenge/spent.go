@@ -10,9 +10,9 @@ import (
 // suite in challenge/challengetest.
 type Spent interface {
 	// Spend uses up an ID and reports whether this call was the first to do so:
-	// of any number of calls, on any node, at most one returns true. until is
-	// when the ID expires, the same in every call for one ID; from then on no
-	// call returns true. After an error the ID may or may not be spent, and the
+	// of any number of calls, on any node, at most one returns true until the first
+	// one's until. until is when the ID expires; from then on no call returns
+	// true. After an error the ID may or may not be spent, and the
 	// caller must take it for no.
 	Spend(ctx context.Context, id [16]byte, until time.Time) (first bool, err error)
 	// Seen reports whether an ID has been spent, and spends nothing. After

@@ -21,7 +21,8 @@ const (
 
 const (
 	upsertPlace = `INSERT INTO places (account, place, status, first_used, last_used) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (account, place) DO UPDATE SET status = excluded.status, last_used = excluded.last_used`
+		ON CONFLICT (account, place) DO UPDATE
+		SET status = excluded.status, first_used = excluded.first_used, last_used = excluded.last_used`
 	upsertReset = `INSERT INTO place_resets (account, reset_at, changed_at) VALUES ($1, $2, $3)
 		ON CONFLICT (account) DO UPDATE SET changed_at = excluded.changed_at, reset_at =
 		CASE WHEN excluded.reset_at > place_resets.reset_at THEN excluded.reset_at ELSE place_resets.reset_at END`

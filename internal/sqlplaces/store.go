@@ -128,16 +128,17 @@ func (s *Store) Peek(account trusted.Key) (trusted.Record, bool) {
 // Remember implements trusted.Store. If it cannot be written, the place is not
 // privileged.
 func (s *Store) Remember(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return s.change(ctx, change{account: account, place: place, now: now}, func(r *trusted.Record) {
-		r.Remember(place, now, s.config.Limits)
+	return s.change(ctx, change{account: account, place: place, now: now}, func(r *trusted.Record) error {
+		return r.Remember(place, now, s.config.Limits)
 	})
 }
 
 // Spend implements trusted.Store. If it cannot be written, the place is spent
 // on this node all the same; the error means that other nodes do not know.
 func (s *Store) Spend(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return s.change(ctx, change{account: account, place: place, now: now, stricter: true}, func(r *trusted.Record) {
+	return s.change(ctx, change{account: account, place: place, now: now, stricter: true}, func(r *trusted.Record) error {
 		r.Spend(place, now, s.config.Limits)
+		return nil
 	})
 }
 
@@ -145,8 +146,9 @@ func (s *Store) Spend(ctx context.Context, account, place trusted.Key, now time.
 // forgotten on this node all the same; the error means that the table still has
 // it.
 func (s *Store) Forget(ctx context.Context, account, place trusted.Key, now time.Time) error {
-	return s.change(ctx, change{account: account, place: place, now: now, stricter: true, forget: true}, func(r *trusted.Record) {
+	return s.change(ctx, change{account: account, place: place, now: now, stricter: true, forget: true}, func(r *trusted.Record) error {
 		r.Forget(place, now)
+		return nil
 	})
 }
 
@@ -161,7 +163,7 @@ type change struct {
 }
 
 // change works on a copy, writes the difference, and publishes the copy.
-func (s *Store) change(ctx context.Context, c change, apply func(*trusted.Record)) error {
+func (s *Store) change(ctx context.Context, c change, apply func(*trusted.Record) error) error {
 	if c.account == (trusted.Key{}) || c.place == (trusted.Key{}) && !c.forget {
 		return trusted.ErrNoKey
 	}
@@ -180,7 +182,9 @@ func (s *Store) change(ctx context.Context, c change, apply func(*trusted.Record
 		}
 	}
 	after := before.Clone()
-	apply(&after)
+	if err := apply(&after); err != nil {
+		return err
+	}
 	err := s.save(ctx, c, before, &after)
 	if err == nil || c.stricter {
 		s.publish(sh, c.account, &after)

@@ -47,6 +47,66 @@ func leastRecentlyUsed(t *testing.T, s subject) {
 	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Privileged)
 }
 
+func oneAnHour(t *testing.T, s subject) {
+	for n := range trusted.DefaultPlaces {
+		s.remember(t, account(1), place(n), at(time.Duration(n)*time.Second))
+	}
+	minute := at(time.Minute)
+	s.full(t, account(1), place(100), minute)
+	s.want(t, account(1), place(100), minute, trusted.Stranger)
+	s.remember(t, account(1), place(3), minute) // known ones go on
+	s.full(t, account(1), place(100), at(trusted.NewFor+9*time.Second-time.Millisecond))
+	s.remember(t, account(1), place(100), at(trusted.NewFor+9*time.Second))
+	s.full(t, account(1), place(101), at(trusted.NewFor+time.Minute))
+	for n := range trusted.DefaultPlaces {
+		want := trusted.Privileged
+		if n == 0 {
+			want = trusted.Stranger
+		}
+		s.want(t, account(1), place(n), at(2*time.Hour), want)
+	}
+	s.want(t, account(1), place(100), at(2*time.Hour), trusted.Privileged)
+}
+
+func longStanding(t *testing.T, s subject) {
+	s.remember(t, account(1), place(0), start)
+	s.remember(t, account(1), place(0), at(trusted.LongStanding))
+	s.remember(t, account(1), place(1), start)
+	s.remember(t, account(1), place(1), at(trusted.LongStanding-time.Millisecond))
+	for n := 2; n < trusted.DefaultPlaces; n++ {
+		s.remember(t, account(1), place(n), at(2*day))
+	}
+	s.remember(t, account(1), place(100), at(3*day))
+	s.want(t, account(1), place(1), at(3*day), trusted.Stranger)
+	s.remember(t, account(1), place(101), at(4*day))
+	s.want(t, account(1), place(0), at(4*day), trusted.Privileged)
+	// All of long standing: the least recently used.
+	for n := range 9 {
+		for _, d := range []time.Duration{30, 40} {
+			s.remember(t, account(2), place(n), at(d*day+time.Duration(n)))
+		}
+	}
+	s.remember(t, account(2), place(9), at(30*day))
+	s.remember(t, account(2), place(9), at(39*day))
+	s.remember(t, account(2), place(100), at(41*day))
+	s.want(t, account(2), place(9), at(41*day), trusted.Stranger)
+}
+
+func spentIsNew(t *testing.T, s subject) {
+	s.remember(t, account(1), place(0), start)
+	s.spend(t, account(1), place(0), at(day))
+	for n := 1; n < trusted.DefaultPlaces; n++ {
+		s.remember(t, account(1), place(n), at(day))
+	}
+	s.remember(t, account(1), place(0), at(2*day))
+	s.full(t, account(1), place(100), at(2*day+time.Minute))
+	s.want(t, account(1), place(0), at(2*day), trusted.Privileged)
+	s.spend(t, account(1), place(1), at(3*day))
+	s.remember(t, account(1), place(101), at(3*day))
+	s.full(t, account(1), place(1), at(3*day+time.Minute))
+	s.want(t, account(1), place(1), at(3*day+time.Minute), trusted.Spent)
+}
+
 func backwards(t *testing.T, s subject) {
 	s.remember(t, account(1), place(0), at(10*day))
 	s.remember(t, account(1), place(0), start)

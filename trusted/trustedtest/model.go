@@ -21,21 +21,47 @@ type model struct {
 type use struct {
 	place trusted.Key
 	spent bool
+	first time.Time
 	last  time.Time
 }
 
-func (m *model) touch(place trusted.Key, spent bool, now time.Time) {
+// touch reports whether there was room.
+func (m *model) touch(place trusted.Key, spent bool, now time.Time) bool {
+	one := use{place, spent, now, now}
+	if i := m.find(place, now); i >= 0 && !spent && !m.used[i].spent {
+		one.first = m.used[i].first
+	} else if !spent && !m.room(now) {
+		return false
+	}
 	m.drop(place)
-	m.used = append(m.expire(now), use{place, spent, now})
-	privileged := 0
-	for i := len(m.used) - 1; i >= 0; i-- {
-		if m.used[i].spent {
+	m.used = append(m.used, one)
+	return true
+}
+
+// room evicts a place where there are ten, unless one is new.
+func (m *model) room(now time.Time) bool {
+	known, evict := 0, -1
+	for i, u := range m.used {
+		if u.spent {
 			continue
 		}
-		if privileged++; privileged > trusted.DefaultPlaces {
-			m.used = slices.Delete(m.used, i, i+1)
+		known++
+		if brief := u.last.Sub(u.first) < trusted.LongStanding; evict < 0 || brief && m.used[evict].last.Sub(m.used[evict].first) >= trusted.LongStanding {
+			evict = i
 		}
 	}
+	switch {
+	case known < trusted.DefaultPlaces:
+		return true
+	case slices.ContainsFunc(m.used, func(u use) bool { return !u.spent && now.Sub(u.first) < trusted.NewFor }):
+		return false
+	}
+	m.used = slices.Delete(m.used, evict, evict+1)
+	return true
+}
+
+func (m *model) find(place trusted.Key, now time.Time) int {
+	return slices.IndexFunc(m.expire(now), func(u use) bool { return u.place == place })
 }
 
 func (m *model) drop(place trusted.Key) {
@@ -69,16 +95,22 @@ func histories(t *testing.T, s subject) {
 	})
 }
 
+// modelPlaces are more than an account may have.
+const modelPlaces = 14
+
 func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
 	var m model
 	now := start
-	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-		now = now.Add(time.Duration(rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes")) * time.Millisecond)
-		where := place(rapid.IntRange(1, 9).Draw(rt, "place"))
+	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+		now = now.Add(time.Duration(rapid.SampledFrom([]int64{1, 60_000, 3_700_000, 3_700_000, 86_400_000, 40 * 86_400_000}).Draw(rt, "passes")) * time.Millisecond)
+		where := place(rapid.IntRange(1, modelPlaces).Draw(rt, "place"))
 		switch rapid.SampledFrom([]string{"remember", "remember", "remember", "spend", "forget", "reset"}).Draw(rt, "does") {
 		case "remember":
-			s.remember(t, who, where, now)
-			m.touch(where, false, now)
+			if m.touch(where, false, now) {
+				s.remember(t, who, where, now)
+			} else {
+				s.full(t, who, where, now)
+			}
 		case "spend":
 			s.spend(t, who, where, now)
 			m.touch(where, true, now)
@@ -89,12 +121,15 @@ func history(t *testing.T, rt *rapid.T, s subject, who trusted.Key) {
 			s.forget(t, who, trusted.Key{}, now)
 			m.used, m.reset = nil, now
 		}
-		agree(t, rt, s, who, &m, now)
+		if got, want := s.status(t, who, where, now), m.status(where, now); got != want {
+			rt.Fatalf("place %v has status %d, the model says %d", where, got, want)
+		}
 	}
+	agree(t, rt, s, who, &m, now)
 }
 
 func agree(t *testing.T, rt *rapid.T, s subject, who trusted.Key, m *model, now time.Time) {
-	for n := 1; n <= 9; n++ {
+	for n := 1; n <= modelPlaces; n++ {
 		if got, want := s.status(t, who, place(n), now), m.status(place(n), now); got != want {
 			rt.Fatalf("place %d has status %d, the model says %d", n, got, want)
 		}

@@ -1,6 +1,7 @@
 package trustedtest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -14,6 +15,13 @@ func (s subject) remember(t testing.TB, account, place trusted.Key, now time.Tim
 	t.Helper()
 	if err := s.store.Remember(t.Context(), account, place, now); err != nil {
 		t.Fatalf("Remember: %v", err)
+	}
+}
+
+func (s subject) full(t testing.TB, account, place trusted.Key, now time.Time) {
+	t.Helper()
+	if err := s.store.Remember(t.Context(), account, place, now); !errors.Is(err, trusted.ErrFull) {
+		t.Fatalf("Remember: %v, want ErrFull", err)
 	}
 }
 

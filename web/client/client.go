@@ -147,6 +147,15 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), true
 }
 
+// PlainHeader reports whether a header's name has letters, digits and hyphens only. CGI, WSGI
+// and PHP make an underscore of anything else, and of hyphens too: Remote.User is
+// Remote-User to them.
+func PlainHeader(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
 // WantsJSON reports whether a client wants JSON: Accept names it before HTML, or what
 // it sent was JSON and it did not ask for HTML.
 func WantsJSON(r *http.Request) bool {

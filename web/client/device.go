@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,10 @@ const SecureOnly = "__Secure-"
 // since several people may use one browser.
 const deviceCookie = "authguard_device_"
 
+// mostExpired is how many device cookies one answer expires: 90 made an answer of 4,540
+// bytes, which nginx with its default buffers (4,096) turned into 502.
+const mostExpired = 5
+
 // Devices are the device cookies of the request, of all accounts.
 func Devices(r *http.Request) (all []string) {
 	for _, cookie := range r.Cookies() {
@@ -36,8 +41,9 @@ func isDevice(name string) bool {
 }
 
 // SetDevice gives the browser its device cookie for an account, in the headers of an
-// answer, and, beyond guard.MaxDevices, takes away those that it has had for
-// longest: it sends them first (RFC 6265, section 5.4).
+// answer, and, beyond guard.MaxDevices, expires those that it has had for longest: it
+// sends them first (RFC 6265, section 5.4). At most mostExpired are in one answer, since a
+// sibling host can plant any number.
 func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Duration, secure bool) {
 	if value == "" {
 		return
@@ -47,12 +53,12 @@ func SetDevice(h http.Header, r *http.Request, tag, value string, ttl time.Durat
 		own = HostOnly + own
 	}
 	for _, cookie := range r.Cookies() {
-		if isDevice(cookie.Name) && cookie.Name != own {
+		if isDevice(cookie.Name) && cookie.Name != own && !slices.Contains(others, cookie.Name) {
 			others = append(others, cookie.Name)
 		}
 	}
 	set := func(c http.Cookie) { h.Add("Set-Cookie", c.String()) }
-	for _, name := range others[:max(0, len(others)+1-guard.MaxDevices)] {
+	for _, name := range others[:min(mostExpired, max(0, len(others)+1-guard.MaxDevices))] {
 		set(http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: strings.HasPrefix(name, HostOnly)})
 	}
 	set(http.Cookie{

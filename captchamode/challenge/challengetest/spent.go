@@ -104,8 +104,8 @@ func spentForGood(t *testing.T, f Fixture) {
 	if !f.spend(t, id, until) {
 		t.Fatal("the first spend was not first")
 	}
-	for range 3 {
-		if f.spend(t, id, until) {
+	for i := range 3 {
+		if f.spend(t, id, until) || f.spend(t, id, until.Add(time.Duration(i-1)*time.Minute)) {
 			t.Fatal("a later spend was first again")
 		}
 	}

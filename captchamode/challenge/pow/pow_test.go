@@ -147,6 +147,31 @@ func TestWorkDoublesByTheLevelUpToItsMost(t *testing.T) {
 	}
 }
 
+// A loaded core did 106 keys a second: at 86 failures its owner could never finish.
+func TestAChallengeLivesLongerThanASlowCoreNeeds(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	p := provider(t, pow.DefaultWork)
+	desk, err := challenge.New(challenge.Config{
+		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: challenge.NewMemorySpent(0, clock),
+		BuiltIn: p, Now: clock, TTL: 5 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for level := range uint8(9) {
+		c, err := desk.Issue(t.Context(), challenge.Bond{Level: level}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lives, needs := c.Expires.Sub(now), time.Duration(float64(c.PoW.Work)*1.6/106*float64(time.Second))
+		if lives < needs || lives < 5*time.Minute || lives > challenge.MaxTTL || needs < 3*time.Minute && lives != 5*time.Minute {
+			t.Errorf("%d keys: it lives %v, and a slow core needs %v", c.PoW.Work, lives, needs)
+		}
+	}
+}
+
 func TestWorkOutOfBoundsIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, work := range []int64{-1, 1, pow.MinWork - 1, pow.MostWork + 1} {

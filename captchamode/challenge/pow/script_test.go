@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"authguard/captchamode/challenge"
+	"authguard/captchamode/challenge/pow"
+	"authguard/internal/redistest"
 )
 
 const policy = "default-src 'none'; script-src 'self'; form-action 'self'"
@@ -34,7 +37,7 @@ func page(t *testing.T, task, more string) (url string, sent <-chan http.Header)
 		fmt.Fprintf(w, `<!doctype html><script defer src="/pow.js"></script>
 <form method="post"><input type="hidden" name="captcha_id" value="x">
 <div data-image-part><input id="typed" name="captcha_answer" required></div>
-<div data-pow="%s"%s data-texts='{"doing":"Working.","part":"{n} %% of the work is done.","held":"Held.","done":"The work is done.","digits":"The work is done. The digits are needed.","failed":"It failed."}' data-meanwhile="Type."><p role="status"></p></div>
+<div data-pow="%s"%s data-texts='{"doing":"Working.","part":"{n} %% of the work is done.","long":"It takes {n} minutes.","held":"Held.","done":"The work is done.","digits":"The work is done. The digits are needed.","failed":"It failed."}' data-meanwhile="Type."><p role="status"></p></div>
 <button type="submit">Log in</button></form>`, html.EscapeString(task), more)
 	})
 	mux.HandleFunc("POST /", func(_ http.ResponseWriter, r *http.Request) {
@@ -102,6 +105,33 @@ func TestTheScriptHidesThePictureUnlessBothAreAskedFor(t *testing.T) {
 		if err != nil || got != hidden {
 			t.Errorf("%q: the picture is hidden: %t, %v", more, got, err)
 		}
+	}
+}
+
+// The owner of an account under attack learns early how long it takes.
+func TestTheScriptSaysHowManyMinutesALongWorkTakes(t *testing.T) {
+	t.Parallel()
+	c, _ := issue(t, provider(t, pow.DefaultWork), challenge.Task{Level: 8})
+	c.Iterations *= 10 // a slow device
+	ctx := browser(t)
+	url, _ := page(t, asAttribute(t, c), "")
+	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+		t.Fatal(err)
+	}
+	heard := func() (said string) {
+		said, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("[role=status]").textContent`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	minutes := regexp.MustCompile(`^Working\. It takes \d+ minutes\. Type\.$`)
+	redistest.Until(t, "the minutes", func() bool { return minutes.MatchString(heard()) })
+	if err := chromedp.Do(ctx, chromedp.Click("button")); err != nil {
+		t.Fatal(err)
+	}
+	if said := heard(); !strings.HasPrefix(said, "Held. It takes ") {
+		t.Errorf("a form that is held back says %q", said)
 	}
 }
 

@@ -161,6 +161,32 @@ func TestR17ATokenIsGoodOnceWhateverTheProviderSays(t *testing.T) {
 	})
 }
 
+// A provider that stamps a token anew each time is not believed either.
+func TestR17ATokenIsGoodOnceWhateverItsTimeStamp(t *testing.T) {
+	t.Parallel()
+	now, good := time.Now().Truncate(time.Second), 0
+	stamp, clock := now, func() time.Time { return now }
+	f := newFake(t, success("hcaptcha", func(a map[string]any) { a["challenge_ts"] = stamp.Format(time.RFC3339) }))
+	p := New(challenge.NewMemorySpent(0, clock), nil, clock)
+	if err := p.Set(Config{Service: "hcaptcha", SiteKey: "k", Secret: secret, Verify: f.URL, Hosts: []string{"login.example.org"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 23 * 6 {
+		for _, age := range []time.Duration{0, time.Minute, fresh - time.Second, time.Minute - fresh} {
+			stamp = now.Add(-age).UTC()
+			if ok, err := p.Check(t.Context(), challenge.Task{Seed: seed}, token); err != nil {
+				t.Fatal(err)
+			} else if ok {
+				good++
+			}
+		}
+		now = now.Add(10 * time.Minute)
+	}
+	if good != 1 {
+		t.Errorf("one token was good %d times in a day", good)
+	}
+}
+
 // Most services bind a token to nothing: one that was good for one challenge is good
 // for no other, as long as it is fresh.
 func TestR17ATokenThatWasUsedIsGoodForNoOtherChallenge(t *testing.T) {
