@@ -19,8 +19,8 @@ type Config struct {
 	// SlowPart of the threshold slows strangers and alerts; LeavePart of it is
 	// the lower threshold, below which the pressure must stay for the whole
 	// cool-down before the mode goes off. Both are above 0 and below 1.
-	SlowPart  float64
-	LeavePart float64
+	SlowPart  float64 `unit:"part"`
+	LeavePart float64 `unit:"part"`
 	// CoolDown is the longest cool-down and CoolDownAtLeast the shortest; between
 	// them it is as long as the attack deserves. If CoolDown is the shorter one, it
 	// is the cool-down of every attack.
@@ -30,7 +30,7 @@ type Config struct {
 	// contribute in a minute, above 0 and at most 1; always at least one
 	// failure. At 1 a single address can switch the mode by itself. Of several
 	// nodes each counts its part of the share, and at least one failure.
-	AddressShare float64
+	AddressShare float64 `unit:"part"`
 	// Monitor only watches: what the pressure would do is known, told and learned from,
 	// and nobody is slowed or asked for anything. A person's word (Force) holds still.
 	Monitor bool

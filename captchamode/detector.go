@@ -58,10 +58,11 @@ const (
 	aQuarter = 13 * aWeek
 	// coolDownFor is the cool-down that an attack has earned with each threshold's
 	// worth of pressure: two hours with eight hours at the threshold, or with
-	// forty-eight minutes at ten times it. fades is what is left of that after a
-	// minute without an attack: one that comes back soon is the same.
+	// forty-eight minutes at ten times it.
 	coolDownFor = 15 * time.Second
-	fades       = 0.99
+	// sameFor is how long after its end an attack that starts again is the same. It gets no
+	// second CoolDownAtLeast, or 64 bursts of 31 guesses a day hold the mode on all day.
+	sameFor = 24 * time.Hour
 	// slowCoolDown is how long the pressure must stay low before strangers are
 	// no longer slowed.
 	slowCoolDown = 5 * time.Minute
@@ -89,8 +90,13 @@ type Detector struct {
 	// has passed by then.
 	Low   time.Time     `json:"low,omitzero"`
 	Quiet time.Duration `json:"quiet,omitzero"`
-	// Weight is how large the attack is, or was, in thresholds times minutes.
-	Weight float64 `json:"weight,omitzero"`
+	// Weight is how large the attack is, in thresholds times minutes, without what cool-downs
+	// have paid for. Least is what is left of CoolDownAtLeast.
+	Weight float64       `json:"weight,omitzero"`
+	Least  time.Duration `json:"least,omitzero"`
+	// Ended is when the newest attack ended, and Calmed when the level last became Calm.
+	Ended  time.Time `json:"ended,omitzero"`
+	Calmed time.Time `json:"calmed,omitzero"`
 	// Hugging counts minutes of pressure just below the threshold; Steady says
 	// that there have been many, until there are none left.
 	Hugging int  `json:"hugging,omitzero"`
@@ -101,7 +107,7 @@ type Detector struct {
 
 // valid reports whether the numbers make sense.
 func (d *Detector) valid() bool {
-	ok := d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Hugging >= 0
+	ok := d.Level <= Attack && d.Learned >= 0 && d.Quiet >= 0 && d.Least >= 0 && d.Hugging >= 0
 	for _, n := range []float64{d.Normal, d.Recent, d.Usual, d.Most, d.Weight} {
 		ok = ok && counts(n)
 	}
@@ -139,17 +145,49 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	switch {
 	case rising > on:
-		d.rise(Attack)
+		d.rise(c, Attack, now)
 	case d.Level == Attack:
 		d.settle(all < on*c.LeavePart, d.coolDown(c), now)
 	case rising > on*c.SlowPart:
-		d.rise(Slow)
+		d.rise(c, Slow, now)
 	case d.Level == Slow:
 		d.settle(all < on*c.SlowPart*c.LeavePart, d.coolDown(c), now)
 	}
 }
 
-func (d *Detector) rise(to Level) { d.Level, d.Low, d.Quiet = to, time.Time{}, 0 }
+// rise moves up to a level, or stays there: what has passed of the cool-down stays paid for.
+func (d *Detector) rise(c *Config, to Level, now time.Time) {
+	switch {
+	case to != Attack:
+	case d.Level != Attack:
+		d.Weight, d.Least = 0, 0
+		if !d.resumes(to, now) {
+			d.Least = c.CoolDownAtLeast
+		}
+	default:
+		passed := d.Quiet
+		if !d.Low.IsZero() {
+			passed = max(0, now.Sub(d.Low))
+		}
+		d.Weight = max(0, d.Weight-float64(passed)/float64(coolDownFor))
+		d.Least = max(0, d.Least-passed)
+	}
+	d.Level, d.Low, d.Quiet = to, time.Time{}, 0
+}
+
+// resumes reports whether a rise to the level continues what ended less than a day ago.
+func (d *Detector) resumes(to Level, now time.Time) bool {
+	ended := d.Calmed
+	if to == Attack {
+		ended = d.Ended
+	}
+	return ended.After(d.Cleared) && now.Sub(ended) < sameFor
+}
+
+// calm ends whatever there is.
+func (d *Detector) calm() {
+	d.Level, d.Low, d.Quiet, d.Weight, d.Least = Calm, time.Time{}, 0, 0, 0
+}
 
 // coolDown is how long the pressure must be low to leave the level: of an attack
 // as long as it deserves.
@@ -158,7 +196,7 @@ func (d *Detector) coolDown(c *Config) time.Duration {
 		return min(slowCoolDown, c.CoolDown)
 	}
 	deserved := time.Duration(min(d.Weight*float64(coolDownFor), float64(c.CoolDown)))
-	return min(max(deserved, c.CoolDownAtLeast), c.CoolDown)
+	return min(max(deserved, d.Least), c.CoolDown)
 }
 
 // settle leaves the level once the pressure has been low for its cool-down. While
@@ -172,7 +210,10 @@ func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 	case d.Low.IsZero():
 		d.Low = now.Add(-d.Quiet)
 	case now.Sub(d.Low) >= coolDown:
-		d.rise(Calm)
+		if d.Calmed = now.Round(0); d.Level == Attack {
+			d.Ended = d.Calmed
+		}
+		d.calm()
 	}
 }
 
@@ -225,9 +266,8 @@ func (d *Detector) average(c *Config, logins int) (rate float64) {
 func (d *Detector) weigh(c *Config, on, pressure float64) {
 	hugged := false
 	if d.Level == Attack {
-		d.Weight += pressure / on
+		d.Weight = min(d.Weight+pressure/on, float64(c.CoolDown)/float64(coolDownFor))
 	} else {
-		d.Weight *= fades
 		hugged = pressure >= on*c.LeavePart
 	}
 	if hugged {
@@ -240,6 +280,6 @@ func (d *Detector) weigh(c *Config, on, pressure float64) {
 
 // clear ends whatever there is, as if nothing had been counted.
 func (d *Detector) clear(now time.Time) {
-	d.rise(Calm)
-	d.Weight, d.Hugging, d.Steady, d.Cleared = 0, 0, false, now
+	d.calm()
+	d.Hugging, d.Steady, d.Cleared = 0, false, now
 }

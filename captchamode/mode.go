@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"authguard/internal/duration"
 )
 
 // A Mode is the site-wide switch. All methods are safe for concurrent use; On
@@ -46,18 +48,18 @@ type Mode struct {
 
 // A State is what the switch knows at one moment.
 type State struct {
-	On        bool          `json:"on"`
-	Level     Level         `json:"level"`
-	Force     Force         `json:"force"`
-	Pressure  Counts        `json:"pressure"` // in the last minute
-	Threshold float64       `json:"threshold"`
-	SlowAt    float64       `json:"slow_at"`
-	LeaveAt   float64       `json:"leave_at"`
-	Normal    float64       `json:"normal"`             // accounts that log in, a minute: the average of a day
-	Usual     float64       `json:"usual"`              // at this minute of the week; Normal before a week was seen
-	Low       time.Time     `json:"low_since,omitzero"` // the cool-down began, less its pauses
-	CoolDown  time.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
-	Steady    bool          `json:"steady,omitzero"`    // for many hours just below the threshold
+	On        bool              `json:"on"`
+	Level     Level             `json:"level"`
+	Force     Force             `json:"force"`
+	Pressure  Counts            `json:"pressure"` // in the last minute
+	Threshold float64           `json:"threshold"`
+	SlowAt    float64           `json:"slow_at"`
+	LeaveAt   float64           `json:"leave_at"`
+	Normal    float64           `json:"normal"`             // accounts that log in, a minute: the average of a day
+	Usual     float64           `json:"usual"`              // at this minute of the week; Normal before a week was seen
+	Low       time.Time         `json:"low_since,omitzero"` // the cool-down began, less its pauses
+	CoolDown  duration.Duration `json:"cool_down"`          // of this attack so far; if there is none, the longest
+	Steady    bool              `json:"steady,omitzero"`    // for many hours just below the threshold
 	// Monitor: the pressure is only watched. WouldBeOn: and the mode would be on by it.
 	Monitor   bool `json:"monitor,omitzero"`
 	WouldBeOn bool `json:"would_be_on,omitzero"`
@@ -227,7 +229,7 @@ func (m *Mode) State() State {
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
-		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: coolDown, Steady: m.detector.Steady,
+		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}
 }

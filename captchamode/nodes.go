@@ -74,10 +74,9 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 	if own.Learned > m.Learned {
 		m.Normal, m.Recent, m.Usual, m.Most, m.Learned = own.Normal, own.Recent, own.Usual, own.Most, own.Learned
 	}
-	m.Weight = max(m.Weight, own.Weight)
-	if own.Cleared.After(m.Cleared) {
-		m.Cleared = own.Cleared
-	}
+	m.Weight, m.Least = max(m.Weight, own.Weight), max(m.Least, own.Least)
+	m.Ended, m.Calmed = later(m.Ended, own.Ended), later(m.Calmed, own.Calmed)
+	m.Cleared = later(m.Cleared, own.Cleared)
 	switch {
 	case own.Level > m.Level:
 		m.Level, m.Low, m.Quiet = own.Level, own.Low, own.Quiet
@@ -87,6 +86,13 @@ func Merge(agreed *Agreed, own Agreed, apart bool) Agreed {
 		m.Low, m.Quiet = own.Low, own.Quiet
 	}
 	return m
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // Join makes the Mode one of the nodes of a site. node names this process and
@@ -175,7 +181,7 @@ func (m *Mode) apply(a Agreed, now time.Time) {
 	m.minutes, m.detector = slices.Clone(a.Minutes), a.Detector
 	switch {
 	case own > f.judged && own > a.Level: // risen since Merge: the next report tells
-		m.detector.rise(own)
+		m.detector.rise(&m.config, own, now)
 	case cleared && m.detector.Level < m.last.Level:
 		m.switchTo(m.force, ByClearing, true, now)
 	default:

@@ -224,7 +224,7 @@ func TestR25FiveHundredAttemptsADayHoldTheModeForFourHoursAtMost(t *testing.T) {
 						s := w.State()
 						c := chance{on: s.On, pressure: s.Pressure.Total(), left: left, day: day, hour: minute / 60}
 						if !s.Low.IsZero() {
-							c.coolsUntil = s.Low.Add(s.CoolDown).Sub(w.now)
+							c.coolsUntil = s.Low.Add(time.Duration(s.CoolDown)).Sub(w.now)
 						}
 						for i := range min(left, max(0, tries(c))) {
 							if one, ok := free(w.now.Unix() / 60); ok { // he knows what an address may contribute
@@ -272,24 +272,38 @@ func TestR25CoolDownIsAsLongAsTheAttackDeserves(t *testing.T) {
 	}
 }
 
-// Pulses that come back soon after the mode went off are one attack in the end.
-func TestR25PulsesDoNotFlapForEver(t *testing.T) {
+// Pulses are one attack: one start is new, and the mode is on for little more than the minute of each pulse.
+func TestR25PulsesAreOneAttack(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, captchamode.DefaultConfig())
-	off := 0
+	pulses, before := 0, 0
 	for minute := range 2 * 24 * 60 {
+		if minute == 24*60 {
+			pulses, before = 0, w.on
+		}
 		w.minute(func(step int) {
 			if minute%13 == 0 && step == 0 {
+				pulses++
 				w.fail(60)
 			}
 		})
-		if !w.On() && minute > 24*60 {
-			off++
+	}
+	if on := w.on - before; on < pulses || on > 2*pulses {
+		t.Errorf("on for %d minutes of the second day, want one or two of each of %d pulses", on, pulses)
+	}
+	if n := fresh(w.switches); n != 1 {
+		t.Errorf("%d starts are new, want the first", n)
+	}
+}
+
+// fresh counts the starts that resume nothing.
+func fresh(all []captchamode.Switch) (n int) {
+	for _, s := range all {
+		if s.On && !s.WasOn && !s.Resumed {
+			n++
 		}
 	}
-	if off > 0 {
-		t.Errorf("off for %d minutes of the second day", off)
-	}
+	return n
 }
 
 // What counts as steady is most of half a day and not a moment sooner; a pause of some
@@ -348,7 +362,7 @@ func TestACoolDownShorterThanTheLeastIsThatOfEveryAttack(t *testing.T) {
 	c.CoolDown = 5 * time.Minute
 	w := newTown(t, c)
 	w.fail(31)
-	if got := w.State().CoolDown; got != 5*time.Minute {
+	if got := time.Duration(w.State().CoolDown); got != 5*time.Minute {
 		t.Errorf("the cool-down is %v, want 5 m", got)
 	}
 }
@@ -400,7 +414,7 @@ func TestR25AfterClearingTheNextAttackIsANewOne(t *testing.T) {
 	for range 60 {
 		w.minute(func(step int) { w.fail(due(300, step)) })
 	}
-	if s := w.State(); s.CoolDown != 2*time.Hour || !s.Steady {
+	if s := w.State(); time.Duration(s.CoolDown) != 2*time.Hour || !s.Steady {
 		t.Fatalf("before: %+v", s)
 	}
 	w.Clear("ann", "it was us")
@@ -415,7 +429,7 @@ func TestR25AfterClearingTheNextAttackIsANewOne(t *testing.T) {
 	}
 	w.now = w.now.Add(2 * time.Minute)
 	w.fail(31)
-	if s := w.State(); !s.On || s.CoolDown != 10*time.Minute {
+	if s := w.State(); !s.On || time.Duration(s.CoolDown) != 10*time.Minute {
 		t.Errorf("a small attack after clearing: on %v with a cool-down of %v, want on and 10 m", s.On, s.CoolDown)
 	}
 }

@@ -19,8 +19,8 @@ type Force struct {
 	Word  Word      `json:"word"`
 	Who   string    `json:"who"`
 	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // A Word is what a person said of the mode.

@@ -2,6 +2,7 @@ package captchamode
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -31,6 +32,14 @@ type Counts [signs]int
 // MarshalJSON names the numbers.
 func (c Counts) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`, c[Failure], c[Unsolved], c[Shed], c[Login]), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (c *Counts) UnmarshalJSON(text []byte) error {
+	var n struct{ Failures, Unsolved, Shed, Logins int }
+	err := json.Unmarshal(text, &n)
+	c[Failure], c[Unsolved], c[Shed], c[Login] = n.Failures, n.Unsolved, n.Shed, n.Logins
+	return err
 }
 
 // Total is the pressure: all signs but logins. A sign that was taken back more

@@ -37,6 +37,9 @@ type Switch struct {
 	// Watched means that the pressure is only watched (Config.Monitor): a Level above
 	// calm asks nobody for anything.
 	Watched bool `json:"watched,omitzero"`
+	// Resumed means that a level like this one ended less than a day ago: the same attack
+	// goes on.
+	Resumed bool `json:"resumed,omitzero"`
 }
 
 // keepSwitches is how many switches are kept in memory.
@@ -73,6 +76,7 @@ func (m *Mode) switchTo(f Force, cause Cause, adopted bool, now time.Time) {
 		At: now, WasOn: m.last.On, WasLevel: m.last.Level, Level: m.detector.Level, Cause: cause,
 		Force: f, Pressure: m.pressure().Total(), Threshold: m.threshold(), Adopted: adopted, Watched: m.config.Monitor,
 	}
+	s.Resumed = s.Level > s.WasLevel && m.detector.resumes(s.Level, now)
 	switch {
 	case cause == ByClearing: // who cleared stands in the switch; a word stays whose it was
 	case f.Word == Automatic:
