@@ -206,7 +206,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 	for want, l := range map[string]guard.NamedList{
 		"lists[0].limits[0].failures: can never be reached: limits.address[1] stops at 20": {Name: "x", Limits: []guard.Limit{hour(21, guard.Challenge)}},
 		"lists[0].limits[1]: can never be reached: 0 challenge":                            {Name: "x", Limits: []guard.Limit{always, hour(2, guard.Challenge)}},
-		"strangers are asked before they are refused (R13)":                                {Name: "x", Limits: []guard.Limit{{Then: guard.Refuse}}},
+		"unknown clients get a challenge first":                                            {Name: "x", Limits: []guard.Limit{{Then: guard.Refuse}}},
 		"lists[0].limits[0].then: must be challenge":                                       {Name: "x", Limits: []guard.Limit{hour(2, guard.Forget)}},
 		"lists[0].limits: at most 8 limits together with limits.address, not 9":            {Name: "x", Limits: slices.Repeat([]guard.Limit{hour(2, guard.Challenge)}, 5)},
 		"lists[0].name: must be 1 to 40":                                                   {Name: "A b", Verdict: guard.Blocked},

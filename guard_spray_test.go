@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/world"
 	"authguard/trusted"
@@ -27,11 +29,59 @@ func spray(t *testing.T, w *world.World, accounts int) {
 	w.Offer(t, "somebody", address(5000), "anything") // shares what was seen
 }
 
+// sprayFrom tries one password at invented names, each from its own address, seven
+// seconds apart.
+func sprayFrom(t *testing.T, w *world.World, names int, password string, from func(i int) string) {
+	t.Helper()
+	for i := range names {
+		a := world.From(fmt.Sprint("invented", i), from(i))
+		a.Fingerprint = w.Fingerprint(password)
+		if d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil }); d.Action != guard.Proceed || err != nil {
+			t.Fatalf("name %d: %v, %v", i, d.Action, err)
+		}
+		w.Clock.Advance(7 * time.Second)
+	}
+	w.Offer(t, "somebody", address(5000), "anything") // shares what was seen
+}
+
+// Ten guesses with one password at invented names, from one IP address or from one
+// network, leave the password good for its owners elsewhere. The network itself is
+// refused. Four networks make it a sprayed password.
+func TestR28OneNetworkPoisonsNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		names    int
+		from     func(i int) string
+		poisoned bool
+	}{
+		"one address":    {10, func(int) string { return "198.51.100.1" }, false},
+		"one network":    {10, func(i int) string { return fmt.Sprint("198.51.100.", i) }, false},
+		"three networks": {30, func(i int) string { return fmt.Sprintf("198.51.%d.%d", 100+i%3, i) }, false},
+		"four networks":  {10, func(i int) string { return fmt.Sprintf("198.51.%d.%d", 100+i%4, i) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
+				sprayFrom(t, w, c.names, world.Right, c.from)
+				if d, ok := w.Offer(t, "owner", nowhere, world.Right); ok == c.poisoned || d.Insufficient != c.poisoned || d.Action != guard.Proceed {
+					t.Errorf("the owner at a new client: %v, in %v, insufficient %v", d.Action, ok, d.Insufficient)
+				}
+				if n := len(w.Sprays()); n == 0 {
+					t.Error("no alert")
+				}
+				if d, ok := w.Offer(t, "victim", "198.51.100.77", world.Right); ok || !d.Insufficient {
+					t.Errorf("the network that sprays: %v, in %v, insufficient %v", d.Action, ok, d.Insufficient)
+				}
+			})
+		})
+	}
+}
+
 // One password that was wrong at ten accounts is told of, and from then on it
 // lets no stranger in, even where it is right. Known places never notice.
 func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		w.Offer(t, "alice", home, world.Right)
 		spray(t, w, 9)
 		if n := len(w.Sprays()); n != 0 {
@@ -42,7 +92,7 @@ func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 		}
 		spray(t, w, 10)
 		told := w.Sprays()
-		if len(told) != 1 || told[0].Accounts != 10 || told[0].Addresses != 5 {
+		if len(told) != 1 || told[0].Accounts != 10 || told[0].Networks != 5 {
 			t.Fatalf("told of %+v", told)
 		}
 		d, ok := w.Offer(t, "bob", nowhere, world.Right)
@@ -78,7 +128,7 @@ func TestR28ASprayedPasswordDoesNotSuffice(t *testing.T) {
 // ticket that has travelled.
 func TestR28ASuccessThatDoesNotSufficeIsAFailure(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{})
+	w := world.New(t, world.Options{Mail: true})
 	spray(t, w, 10)
 	a := world.From("bob", nowhere)
 	a.Fingerprint = w.Fingerprint(world.Right)
@@ -101,7 +151,7 @@ func TestR28ASuccessThatDoesNotSufficeIsAFailure(t *testing.T) {
 // What the same person mends from the same place was mistyped, and is no spray.
 func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		for i := range 30 {
 			account, from := fmt.Sprint("person", i), address(i)
 			w.Offer(t, account, from, "the word that many people have")
@@ -118,7 +168,7 @@ func TestR28WhatIsMadeGoodIsNoSpray(t *testing.T) {
 // quarter of an hour is one.
 func TestR28WhoIsKnownSpraysNotAndWhoIsLateMendsNothing(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		for i := range 10 {
 			w.Right(t, fmt.Sprint("person", i), address(i))
 			w.Offer(t, fmt.Sprint("person", i), address(i), "an old word")
@@ -146,7 +196,7 @@ func TestR28WhoIsKnownSpraysNotAndWhoIsLateMendsNothing(t *testing.T) {
 // person nor an attacker with ten accounts of his own.
 func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		try := func(i int, password string, right bool) {
 			t.Helper()
 			a := world.From(fmt.Sprint("mender", i), address(7000+i))
@@ -223,7 +273,7 @@ func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
 // it enough.
 func TestR28ATicketThatTravelsKeepsThatItsPasswordIsSprayed(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.Options{Passes: newCodes()})
+	w := world.New(t, world.Options{Mail: true, Passes: newCodes()})
 	spray(t, w, 10)
 	a := showing("alice's", nowhere)
 	a.Fingerprint = w.Fingerprint(world.Right)
@@ -263,7 +313,7 @@ func TestR28ASprayThatIsOnlyWatchedStopsNobody(t *testing.T) {
 // accounts, over all that goes on.
 func TestR28ASprayIsToldOnce(t *testing.T) {
 	t.Parallel()
-	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+	each(t, world.Options{Mail: true}, func(t *testing.T, w *world.World) {
 		began := w.Clock.Now()
 		for _, c := range []struct{ accounts, told int }{{9, 0}, {10, 1}, {10, 1}, {99, 1}, {100, 2}, {120, 2}} {
 			spray(t, w, c.accounts)
@@ -272,8 +322,127 @@ func TestR28ASprayIsToldOnce(t *testing.T) {
 			}
 		}
 		first, second := w.Sprays()[0], w.Sprays()[1]
-		if first.Accounts != 10 || first.Addresses != 5 || second.Accounts != 100 || first.Since.Before(began) || first.Since.After(began.Add(9*time.Minute)) || !second.Since.Equal(first.Since) {
+		if first.Accounts != 10 || first.Networks != 5 || second.Accounts != 100 || first.Since.Before(began) || first.Since.After(began.Add(9*time.Minute)) || !second.Since.Equal(first.Since) {
 			t.Errorf("told of %+v, then %+v", first, second)
+		}
+	})
+}
+
+// sprayedSite is a site that sends no codes, where the right password is sprayed from
+// four networks.
+func sprayedSite(t *testing.T, w *world.World) {
+	t.Helper()
+	sprayFrom(t, w, 10, world.Right, func(i int) string { return fmt.Sprintf("198.51.%d.%d", 100+i%4, i) })
+}
+
+// solved is a login with the sprayed password after the challenge that it asks for.
+func solved(t *testing.T, w *world.World, account, from string, right bool) (guard.Decision, bool) {
+	t.Helper()
+	a := world.From(account, from)
+	a.Fingerprint = w.Fingerprint(world.Right)
+	d, err := w.Begin(t.Context(), a)
+	if err != nil || d.Action != guard.Challenge || !d.Reasons.Has(guard.SprayedAsks) {
+		t.Fatalf("%s: %v, %v, %v", account, d.Action, d.Reasons.Codes(), err)
+	}
+	a.Solve = w.Works(t, a, d)
+	d, ok, err := w.Login(t.Context(), a, func(context.Context) (bool, error) { return right, nil })
+	if err != nil || d.Action != guard.Proceed {
+		t.Fatalf("%s: %v, %v", account, d.Action, err)
+	}
+	return d, ok
+}
+
+// Where no verification code can be sent, a sprayed password meets the most expensive
+// challenge, right or wrong. Behind it three logins an hour and ten a day are admitted.
+func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
+		sprayedSite(t, w)
+		a := world.From("alice", nowhere)
+		a.Fingerprint = w.Fingerprint(world.Right)
+		d, err := w.Begin(t.Context(), a)
+		issued, err2 := w.Issue(t.Context(), a, d)
+		if err != nil || err2 != nil || d.Action != guard.Challenge || issued.PoW.Work < 100<<20 {
+			t.Fatalf("%v, %v, work %+v", d.Action, errors.Join(err, err2), issued.PoW)
+		}
+		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 0 {
+			t.Errorf("the challenge cost the account %d failures", got)
+		}
+		cheap, err := w.Issue(t.Context(), world.From("alice", nowhere), guard.Decision{Action: guard.Challenge, Account: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Solve = challenge.Solve{ID: cheap.ID, Answer: world.Answer, Work: world.Done}
+		if d, ok := w.Try(t, a, world.Right); ok || d.Action != guard.Challenge || d.Solve.Reason != challenge.TooLittle {
+			t.Errorf("a cheap challenge: %v, in %v, %v", d.Action, ok, d.Solve.Reason)
+		}
+		in, asked := 0, 0
+		for hour := range 24 {
+			for i := range 6 { // every other one is wrong, and takes no room
+				account := fmt.Sprintf("person%d-%d", hour, i)
+				switch d, ok := solved(t, w, account, address(100+6*hour+i), i%2 == 1); {
+				case ok && !d.Insufficient:
+					in++
+				case i%2 == 1 && d.Insufficient:
+					asked++
+				}
+			}
+			if in+asked != 3*(hour+1) || in != min(3*(hour+1), 10) {
+				t.Fatalf("after %d hours %d are in, and %d are not", hour+1, in, asked)
+			}
+			w.Clock.Advance(time.Hour + time.Second)
+		}
+		if st := w.Status(t, "person0-1", address(101)); st != trusted.Privileged {
+			t.Errorf("the place of a login that was admitted is %v", st)
+		}
+	})
+}
+
+// At most three of many at once are admitted, each node and each ticket that travels
+// included; a ticket that is settled otherwise gives its room back.
+func TestR1SprayedLoginsAreChargedFirst(t *testing.T) {
+	t.Parallel()
+	each(t, world.Options{}, func(t *testing.T, w *world.World) {
+		sprayedSite(t, w)
+		begin := func(i int) guard.Decision {
+			a := world.From(fmt.Sprint("person", i), address(100+i))
+			a.Fingerprint = w.Fingerprint(world.Right)
+			d, err := w.Begin(t.Context(), a)
+			if err == nil {
+				a.Solve = w.Works(t, a, d)
+				d, err = w.Begin(t.Context(), a)
+			}
+			if err != nil || d.Action != guard.Proceed {
+				t.Errorf("%v, %v", d.Action, err)
+			}
+			return d
+		}
+		var mu sync.Mutex
+		var admitted []guard.Decision
+		burst(40, 20, func(i int) {
+			if d := begin(i); !d.Insufficient {
+				mu.Lock()
+				defer mu.Unlock()
+				admitted = append(admitted, d)
+			}
+		})
+		if len(admitted) != guard.SprayedPerHour {
+			t.Fatalf("%d of 40 at once are admitted", len(admitted))
+		}
+		for i, o := range []guard.Outcome{guard.Failed, guard.Abandoned, guard.Succeeded} {
+			travelled, err := w.Open(w.Seal(&admitted[i].Ticket))
+			if err = errors.Join(err, w.Settle(t.Context(), travelled, o)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		admitted = nil
+		for i := range 5 {
+			if d := begin(100 + i); !d.Insufficient {
+				admitted = append(admitted, d)
+			}
+		}
+		if len(admitted) != 2 {
+			t.Errorf("%d more are admitted, want the two that were given back", len(admitted))
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 const (
 	identityAside = iota
 	siteAside
+	sprayAside // a login that a sprayed password admits
 	asideCount
 )
 

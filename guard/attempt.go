@@ -39,6 +39,7 @@ type view struct {
 	unread    bool                       // the account's failures were not looked at, since an aside is known to be full
 	pretended Reasons
 	waited    time.Duration
+	hardest   bool // no verification code can be sent, and there are challenges
 }
 
 // Begin decides an attempt. Only if the decision is Proceed may the password
@@ -78,18 +79,18 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		return d, nil
 	}
 	if d.Action == Challenge {
-		d.level, d.counted = v.level(), !v.KnownOnly && !v.unread || v.privileged()
+		d.level, d.counted = v.level(), !v.KnownOnly && !v.unread || v.privileged() || v.asksSprayed()
 	}
 	switch {
 	case v.gone || err != nil && ctx.Err() != nil:
 		g.HangUp()
 		g.config.Mode.Observe(captchamode.Shed, v.Address)
-	case d.Action == Challenge && !v.Repeat:
+	case d.Action == Challenge && !v.Repeat && !d.Reasons.Has(SprayedAsks):
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
 	g.tell(Event{
 		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
-		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.accountFailures(),
+		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.ownFailures(),
 		Identity: v.identity,
 	})
 	return d, err
@@ -104,6 +105,7 @@ func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load().in(a.Directory), g.config.Now()
 	g.ofMode(v)
 	v.claimed = a.Solve.Claimed()
+	v.hardest = !a.SendsCode && g.config.Challenges != nil
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed, v.on = g.listed(v.rules, a.Address, v.Now)
 	v.blockedFor = g.blocked(v.listed, v.on, a.Address, v.Now)
@@ -184,10 +186,17 @@ func (v *view) lifts() (l lift) {
 	return l
 }
 
-// insufficient reports whether even the right password is not enough: strangers
-// try it on many accounts, and this is a stranger's place without a one-time code.
+// insufficient reports whether even the right password is not enough: attackers
+// try it on many accounts, and this is an unknown client without a verification code
+// that was not admitted without one either.
 func (v *view) insufficient() bool {
-	return v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor
+	return v.Sprayed && !v.privileged() && !v.passed && !v.rules.policy.Spray.Monitor && v.Asides[sprayAside] == nil
+}
+
+// asksSprayed reports whether an attempt with a sprayed password solves the most
+// expensive challenge, right or wrong: its owner can get no verification code.
+func (v *view) asksSprayed() bool {
+	return v.hardest && v.Sprayed && !v.privileged() && !v.showed && !v.rules.policy.Spray.Monitor
 }
 
 func (v *view) privileged() bool { return v.Status == trusted.Privileged }
@@ -243,6 +252,9 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			d.Reasons.add(Reason{Cause: PassShown})
 		case d.Action == Proceed && v.claimed:
 			return g.checkSolve(ctx, a, v, d)
+		case d.Action == Proceed && v.asksSprayed():
+			*d = Decision{Action: Challenge, Reasons: Reasons{{Cause: SprayedAsks}}}
+			return g.withdraw(ctx, &v.Charge)
 		case d.Action == Forget: // undecided attempts alone fill the budget
 			d.Action, d.RetryAfter = Wait, time.Second
 		case d.Action == Wait && d.RetryAfter <= a.Hold:
@@ -351,6 +363,14 @@ func (g *Guard) tell(e Event) {
 	if g.config.Observer != nil {
 		g.config.Observer.Observe(e)
 	}
+}
+
+// ownFailures is accountFailures, and 0 where these may be other accounts' (R6).
+func (v *view) ownFailures() int {
+	if v.Usage[AccountSubject].Shared {
+		return 0
+	}
+	return v.accountFailures()
 }
 
 // accountFailures is how many failures of strangers the account had; 0 if its

@@ -67,6 +67,9 @@ func (g *Guard) NeedsChallenge(address netip.Addr) bool {
 func (v *view) level() uint8 { return v.levelAt(v.accountFailures()) }
 
 func (v *view) levelAt(failures int) uint8 {
+	if v.asksSprayed() {
+		return hardest
+	}
 	if of := v.rule[AccountSubject]; of.enforce&of.then[Challenge] == 0 {
 		return 0
 	}
@@ -95,6 +98,9 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 		return errors.Join(err, g.withdraw(ctx, &v.Charge))
 	case d.Solve.Solved:
 		d.Reasons.add(Reason{Cause: ChallengeSolved})
+		if err := g.admitSprayed(ctx, v); err != nil {
+			return errors.Join(err, g.withdraw(ctx, &v.Charge))
+		}
 		return nil
 	case stopped.Wait > 0:
 		why.Action, why.Reasons = Proceed, nil
@@ -196,6 +202,34 @@ const (
 
 func picturesAlone() quota {
 	return newQuota("pictures alone", []failures.Rung{{Failures: PicturesPerHour, Window: time.Hour}}, []failures.Rung{{Failures: PicturesPerMinute, Window: time.Minute}})
+}
+
+// sprayedLogins is how many logins of unknown clients a sprayed password admits
+// without a verification code.
+func sprayedLogins() quota {
+	return newQuota("sprayed logins", []failures.Rung{{Failures: SprayedPerHour, Window: time.Hour}, {Failures: SprayedPerDay, Window: 24 * time.Hour}}, nil)
+}
+
+// sprayedCharge is what a login with a sprayed password is charged to.
+func (g *Guard) sprayedCharge(q *quota, spray uint32, now time.Time, id failures.ChargeID) Charge {
+	key := g.digests.ofQuota(q.name, g.digests.ofIdentity(spray))
+	return Charge{Now: now, Address: key, Network: key, Ladders: &q.ladders, Binds: &q.binds, Last: AddressSubject + 1, ID: id}
+}
+
+// admitSprayed charges the login that a sprayed password may become, as if it had
+// succeeded (R1). Without room the right password is not enough.
+func (g *Guard) admitSprayed(ctx context.Context, v *view) error {
+	if !v.asksSprayed() {
+		return nil
+	}
+	taken, err := g.config.Store.Begin(ctx, g.sprayedCharge(&v.rules.sprayed, v.Spray, v.Now, failures.ChargeID{}))
+	if err != nil {
+		return fmt.Errorf("guard: charging a login with a sprayed password: %w", err)
+	}
+	if taken.ID.Charged() {
+		v.Asides[sprayAside] = &taken
+	}
+	return nil
 }
 
 // take charges the attempt's address, and the site, one more. If there is no

@@ -166,8 +166,12 @@ func (v *view) watch(d *Decision) {
 // solved challenge really needs one, and adds why. ofAccount says that the
 // account, or its place, is among those that ask.
 func (v *view) needsSolve(d *Decision) (needed, ofAccount bool) {
-	needed = v.asks()
+	needed, ofAccount = v.asks(), v.asksSprayed()
+	needed = needed || ofAccount
 	v.askers(d)
+	if ofAccount {
+		d.Reasons.add(Reason{Cause: SprayedAsks})
+	}
 	first, last := v.Counted()
 	for i := first; i < last; i++ {
 		r := v.rule[i]

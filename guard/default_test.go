@@ -156,7 +156,7 @@ func TestR7TheFolderOfADefaultGuardForgetsNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(copied, "counters"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Default(secret, func(d *guard.Defaults) { d.Folder = copied }); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if _, err := guard.Default(secret, func(d *guard.Defaults) { d.Folder = copied }); err == nil || !strings.Contains(err.Error(), "the counters cannot be used. Restore them") {
 		t.Errorf("damaged counters: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ type Event struct {
 	Note string
 	// AccountFailures is how many failures of strangers the account had, as
 	// far as its ladder looks, when the attempt began.
-	AccountFailures int
+	AccountFailures int // 0 where they may be other accounts', at the memory bound
 }
 
 // An Observer is told of every event. Observe is called on the hot path from

@@ -188,7 +188,7 @@ func ExamplePolicy_Validate() {
 		{Failures: 300, Window: time.Hour, Then: guard.Refuse},
 	}
 	fmt.Println(p.Validate())
-	// Output: limits.account[1].failures: can never be reached: limit 0 stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300
+	// Output: limits.account[1].failures: can never be reached: limits.account[0] stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300
 }
 
 // The most specific entry decides.

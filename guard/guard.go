@@ -181,14 +181,18 @@ type Attempt struct {
 	// Address is the client's, decided by the door; invalid counts as one
 	// shared address, so that what cannot be parsed is never unlimited.
 	Address netip.Addr
-	// Devices are the device cookies that came along, of whichever accounts; at
-	// most MaxDevices are looked at.
+	// Devices are the device cookies that came along, of whichever accounts; of the
+	// account's own at most MaxDevices are looked at.
 	Devices []string
 	// Solve is the answer to a challenge, if one came along.
 	Solve challenge.Solve
 	// Pass is a one-time code, if one came along (R29). At a privileged place it
 	// is not looked at.
 	Pass string
+	// SendsCode says that the integration can send a verification code to the
+	// account's owner. Where it cannot, an unknown client with a sprayed password
+	// solves the most expensive challenge instead (R28).
+	SendsCode bool
 	// Fingerprint recognises a password that is offered again (R28): keyed, from
 	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
 	// that every try counts.
@@ -206,7 +210,7 @@ type Attempt struct {
 	Door string
 }
 
-// MaxDevices is how many device cookies of one attempt are looked at.
+// MaxDevices is how many device cookies of one account an attempt may bring.
 const MaxDevices = 8
 
 // Checks reports whether a password check is to be made for the attempt: of the
@@ -256,7 +260,8 @@ type Decision struct {
 	// Privileged says that the attempt came from a privileged place.
 	Privileged bool
 	// Insufficient says, of Proceed, that even the right password is not enough,
-	// since strangers try it on many accounts: it is to be checked and then answered
+	// since strangers try it on many accounts and the owner can get a verification
+	// code, or no further login is admitted without one (SprayedPerHour): it is to be checked and then answered
 	// like a wrong one. Settle refuses a success.
 	Insufficient bool
 	// Passed says that a good one-time code came along.

@@ -210,7 +210,14 @@ func (g *Guard) device(v *view, cookies []string) {
 	if g.config.Cookies == nil || !v.rules.policy.Devices {
 		return
 	}
-	for _, cookie := range cookies[:min(len(cookies), MaxDevices)] {
+	looked := 0
+	for _, cookie := range cookies {
+		if !trusted.NamesAccount(cookie, v.Account) {
+			continue // of another account, or planted by a sibling host
+		}
+		if looked++; looked > MaxDevices {
+			return
+		}
 		account, device, issued, err := g.config.Cookies.Parse(cookie)
 		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
 			v.Device, v.Issued = device, issued

@@ -91,7 +91,8 @@ func wellFormed(name string) (string, error) {
 // every back end.
 func legible(name string, fold func(string) string) bool {
 	for _, r := range name {
-		if unicode.In(r, unseen...) || r >= utf8.RuneSelf && (ambiguous(r) || !returns(string(r), fold)) {
+		if unicode.In(r, unseen...) || !unicode.In(r, assigned...) || strings.ContainsRune(blank, r) ||
+			r >= utf8.RuneSelf && (ambiguous(r) || !returns(string(r), fold)) {
 			return false
 		}
 	}
@@ -104,6 +105,15 @@ func legible(name string, fold func(string) string) bool {
 var unseen = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 }
+
+// assigned are the characters that Unicode has given a meaning. Databases and filters drop
+// the others: those of private use, and those of no use yet.
+var assigned = []*unicode.RangeTable{unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z,
+	unicode.Cc, unicode.Cf}
+
+// blank are symbols without a picture: the Ogham space, the empty Braille pattern, the
+// object replacement character, and the null note of music.
+const blank = "\u1680\u2800\ufffc\U0001d159"
 
 // ambiguous reports whether Unicode's own forms replace a character by another:
 // the Kelvin sign by K (NFC), a mathematical k by k (NFKC, which Django applies

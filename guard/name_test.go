@@ -17,7 +17,10 @@ func TestR11LookAlikesAreNoNames(t *testing.T) {
 		"letters that compatibility replaces": {"ſmith", "ﬁn", "ℓee", "𝐤im", "ⓚim", "k²", "kªm", "µ", "a…b", "k\u00a0m", "\u01c5"},
 		"format characters":                   {"kim\u200b", "k\u200dim", "\u202ekim", "kim\u00ad", "\ufeffkim", "ki\u2060m", "k\U000e0069m", "\u0600kim"},
 		"ignorable characters":                {"kim\ufe0f", "kim\U000e0100", "k\u034fim", "kim\u115f", "kim\u3164", "kim\uffa0", "kim\u17b4", "kim\u2065", "k\u180bim"},
-		"lines":                               {"k\u2028im", "k\u2029im", "k\nim"},
+		"blank symbols":                       {"k\u2800im", "k\u1680im", "kim\ufffc", "k\U0001d159im"},
+		"private use and no use yet": {"k\ue000im", "kim\U000f0000", "k\U0010fffdim", "k\u0378im",
+			"kim\U0001ff00", "k\ufdd0im", "kim\uffff", "k\U000e1000im"},
+		"lines": {"k\u2028im", "k\u2029im", "k\nim"},
 	} {
 		for _, name := range names {
 			if got, err := NormaliseAccount(name); err == nil {
@@ -47,7 +50,8 @@ func TestR11PeoplesNamesAreNames(t *testing.T) {
 	for typed, want := range map[string]string{
 		"José": "josé", "JOSE\u0301": "josé", "Łukasz": "łukasz", "ÅSA": "åsa", "Ωmega": "ωmega", "straße": "straße", "yıldız": "yıldız",
 		"Αλέξης": "αλέξης", "ΑΛΈΞΗΣ": "αλέξησ", "Дмитрий": "дмитрий", "李小龍": "李小龍", "山田ﾀﾛｳ": "山田タロウ", "ａｌｉｃｅ": "alice",
-		"김철수": "김철수", "น้ำ": "น้ำ", "محمد": "محمد", "דוד": "דוד", "राम": "राम", "\u0958": "\u0915\u093c", "ᏣᎳᎩ": "ꮳꮃꭹ",
+		"⠗⠊⠎": "⠗⠊⠎", "김철수": "김철수", "น้ำ": "น้ำ", "محمد": "محمد", "דוד": "דוד", "राम": "राम",
+		"\u0958": "\u0915\u093c", "ᏣᎳᎩ": "ꮳꮃꭹ",
 		" Ann@Example.COM\u00a0": "ann@example.com", "o'neil-smith": "o'neil-smith", "🦊": "🦊",
 	} {
 		if got, err := NormaliseAccount(typed); err != nil || got != want {

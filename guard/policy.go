@@ -152,6 +152,15 @@ func WorkLevel(failures int) uint8 {
 	return uint8(min((failures-WorkFrom)/WorkEvery+1, 255))
 }
 
+// SprayedPerHour and SprayedPerDay are how many logins of unknown clients one
+// sprayed password admits where no verification code can be sent.
+const (
+	SprayedPerHour = 3
+	SprayedPerDay  = 10
+	// hardest is the level of the challenge before each of them.
+	hardest = 20
+)
+
 var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Pretend: "pretend", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.

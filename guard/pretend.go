@@ -67,12 +67,17 @@ func (g *Guard) begin(ctx context.Context, c Charge) (Charge, error) {
 
 func (g *Guard) settle(ctx context.Context, c Charge, o Outcome) error {
 	var aside error
-	for _, one := range c.Asides {
+	for i, one := range c.Asides {
 		if one == nil {
 			continue
 		}
 		end := o
-		if o == Succeeded {
+		switch {
+		case i == sprayAside && o == Succeeded:
+			end = Failed // what it counts is logins
+		case i == sprayAside:
+			end = Withdrawn
+		case o == Succeeded:
 			end = Withdrawn // it has no place to remember
 		}
 		aside = errors.Join(aside, g.config.Store.Settle(ctx, *one, end))

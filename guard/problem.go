@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"authguard/failures"
@@ -114,8 +115,8 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 		windows := int64((l.Window + e.Window - 1) / e.Window)
 		if most := int64(e.Failures) * windows; most < fewest {
 			fewest = most
-			text = fmt.Sprintf("only solved challenges reach it: limit %d asks for one beyond %d per %s, so at most %d × %d = %d in %s come without",
-				i, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window))
+			text = fmt.Sprintf("only solved challenges reach it: %s asks for one beyond %d per %s, so at most %d × %d = %d in %s come without",
+				beside(at, i), e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window))
 		}
 	}
 	c.check(text == "", at, "%s", text)
@@ -126,9 +127,14 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 func (c *checker) reachable(at, what string, limits []Limit, this int) {
 	for i, e := range limits {
 		if i != this {
-			c.reachableBeside(at+"."+what, limits[this], fmt.Sprintf("limit %d", i), e)
+			c.reachableBeside(at+"."+what, limits[this], beside(at, i), e)
 		}
 	}
+}
+
+// beside is the path of limit i among those of the limit at a path.
+func beside(at string, i int) string {
+	return fmt.Sprintf("%s[%d]", at[:strings.LastIndexByte(at, '[')], i)
 }
 
 // reachableBeside says so if one other limit, by its name, is what stops it.

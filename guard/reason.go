@@ -30,6 +30,7 @@ const (
 	TooManyPictures       // too many pictures were answered without the work
 	TooManyAnswers        // too many answers from the address were no solves
 	PasswordSprayed       // the right password is tried on many accounts, and would not do
+	SprayedAsks           // the password is tried on many accounts, and no verification code can be sent
 )
 
 // causes are the code of each, and its words for a support person.
@@ -52,6 +53,7 @@ var causes = [...]struct{ code, words string }{
 	WorkNeeded:      {"work", "the account is under attack, so the picture alone does not do: the browser has to work as well, which takes JavaScript"},
 	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
 	PasswordSprayed: {"spray", "the password is right, and strangers try it on many accounts"},
+	SprayedAsks:     {"spray-challenge", "attackers try this password on many accounts, and no verification code can be sent, so an unknown client solves the most expensive challenge"},
 	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
 }
 
@@ -128,7 +130,7 @@ func (r Reason) Ladder() string {
 		return PairDelayLadder
 	case SiteSlowed, ModeOn:
 		return ModeLadder
-	case PasswordSprayed:
+	case PasswordSprayed, SprayedAsks:
 		return SprayLadder
 	}
 	return ""

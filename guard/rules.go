@@ -19,9 +19,9 @@ type rules struct {
 	strict  *rules
 	stricts bool // whether it is one such
 
-	answers, pictures quota
-	events            map[string]*eventRules
-	asides            [asideCount]*asideRule
+	answers, pictures, sprayed quota
+	events                     map[string]*eventRules
+	asides                     [asideCount]*asideRule
 }
 
 // subjectRules are the rules for all subjects of an attempt.
@@ -107,7 +107,8 @@ func compile(p Policy) (*rules, error) {
 		return nil, err
 	}
 	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), events: compileEvents(p.Events), asides: [...]*asideRule{identityAside: newAsideRule(OnIdentity, p.Identity), siteAside: newAsideRule(OnSite, p.Site)},
+		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), sprayed: sprayedLogins(), events: compileEvents(p.Events),
+		asides:       [asideCount]*asideRule{identityAside: newAsideRule(OnIdentity, p.Identity), siteAside: newAsideRule(OnSite, p.Site)},
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
 	}
 	r.strict = r

@@ -52,6 +52,9 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		g.config.Mode.LoggedIn(t.account, t.pair(), t.status != trusted.Privileged, c.Now)
 		g.arrived(&t, c.Now)
 		c.Nobodys = g.nobodys(t.from, t.address, t.directory, c.Now)
+		if g.config.Cookies != nil {
+			c.Device = g.deviceOf(&t)
+		}
 	case Abandoned:
 		g.press(&t, captchamode.Shed, c.Now)
 	case Withdrawn:
@@ -64,7 +67,11 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 		stored = Failed
 	}
 	err := g.settle(afterwards(ctx), c, stored)
-	if errors.Is(err, ErrPlace) {
+	switch {
+	case errors.Is(err, trusted.ErrFull):
+		t.ended.Store(settledFull)
+		err = nil
+	case errors.Is(err, ErrPlace):
 		g.config.Failed(err)
 		err = nil
 	}
@@ -155,13 +162,24 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 }
 
 // Device issues a device cookie for the account of a ticket that was settled
-// as succeeded; empty if devices are not remembered. The tag tells the cookies
-// of accounts apart in one browser: 8 characters, the same for all names of an
-// account. The cookie is good for ttl.
+// as succeeded; empty if devices are not remembered, or the account has no room for
+// another known client. The tag tells the cookies of accounts apart in one browser: 8
+// characters, the same for all names of an account. The cookie is good for ttl.
 func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 	if g.config.Cookies == nil || !t.succeeded() || !t.rules.policy.Devices {
 		return "", "", 0
 	}
-	cookie, _ = g.config.Cookies.Issue(t.account, g.config.Now())
+	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())
 	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.Places.TTL
+}
+
+// deviceOf is the device that gets the ticket's device cookie: the one whose cookie came
+// along, or all that sign in to the account from this address. An attacker who mints
+// cookies, at an app that answers wrong passwords like right ones, gets one budget for
+// all of them.
+func (g *Guard) deviceOf(t *Ticket) digest {
+	if t.place != t.address {
+		return t.place
+	}
+	return g.digests.ofQuota("device", ofPair(t.account, t.address))
 }

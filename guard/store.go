@@ -29,10 +29,12 @@ type Store interface {
 	Begin(ctx context.Context, c Charge) (Charge, error)
 	// Settle says how an attempt ended that Begin has charged. Failed leaves the
 	// charges where they are. Succeeded takes the attempt's own charges back and
-	// no other (R4), lets the pair's delay begin anew (R30) and makes the place
-	// privileged, or is ErrPlace if that alone is impossible. Abandoned and Withdrawn
-	// take all of them back. A charge that other attempts with the same guess hold on
-	// to stays until the last of them is settled so.
+	// no other (R4), lets the pair's delay begin anew (R30) and makes the address
+	// privileged, or is ErrPlace if that alone is impossible, with trusted.ErrFull if
+	// there is no room. A Device that is not the attempt's place gets its cookie now, and
+	// is spent no more. Abandoned and Withdrawn take all charges back. A charge that
+	// other attempts with the same guess hold on to stays until the last of them is
+	// settled so.
 	Settle(ctx context.Context, c Charge, o Outcome) error
 	// Read fills in Status, AtDevice and Usage as Begin does, tells how much is
 	// used, and changes nothing.
@@ -163,7 +165,7 @@ func (c *Charge) Sprayable() bool {
 // Miss is the attempt's wrong password, or another one by what stands for it.
 func (c *Charge) Miss(spray uint32) failures.Miss {
 	return failures.Miss{
-		Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Address: binary.LittleEndian.Uint16(c.Address[:]),
+		Value: spray, Account: binary.LittleEndian.Uint32(c.Account[:]), Network: binary.LittleEndian.Uint16(c.Network[:]),
 	}
 }
 
@@ -291,6 +293,9 @@ func (l *Local) repeat(ctx context.Context, c *Charge, subjects []failures.Subje
 	if len(subjects) == 0 {
 		return nil
 	}
+	if err := l.counters.Unwritten(); err != nil { // as a new one is answered (R27)
+		return err
+	}
 	if err := l.counters.Read(ctx, subjects, usages, nil); err != nil {
 		return err
 	}
@@ -313,7 +318,9 @@ func (l *Local) Note(c Charge) { l.counters.Note(c.guess(), c.ID) }
 // address can use up its budget, but not the device's.
 func (l *Local) find(ctx context.Context, c *Charge) {
 	c.AtDevice, c.Status = false, trusted.Stranger
-	defer func() { c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && l.Sprays.Has(c.Spray, c.Now) }()
+	defer func() {
+		c.Sprayed = c.Spray != 0 && c.Status != trusted.Privileged && l.Sprays.Has(c.Miss(c.Spray), c.Now)
+	}()
 	if c.Account == (trusted.Key{}) {
 		return
 	}
@@ -364,22 +371,31 @@ func (l *Local) Settle(ctx context.Context, c Charge, o Outcome) error {
 	}
 	switch o {
 	case Succeeded:
-		return errors.Join(
+		remembered := l.remember(ctx, &c)
+		if err := errors.Join(
 			l.counters.TakeBack(ctx, c.Held(), subjects),
 			l.counters.Clear(ctx, all[PairSubject:], failures.BackoffBit),
-			l.remember(ctx, &c),
-		)
+		); err != nil {
+			return err
+		}
+		return remembered
 	case Abandoned, Withdrawn:
 		return l.counters.TakeBack(ctx, c.Held(), subjects)
 	}
 	return l.counters.Failed(ctx, c.ID, subjects)
 }
 
-func (l *Local) remember(ctx context.Context, c *Charge) error {
-	if c.Nobodys {
-		return nil
+func (l *Local) remember(ctx context.Context, c *Charge) (err error) {
+	if !c.Nobodys {
+		err = l.places.Remember(ctx, c.Account, c.Address, c.Now)
 	}
-	if err := l.places.Remember(ctx, c.Account, c.Address, c.Now); err != nil {
+	if err == nil && c.Device != (trusted.Key{}) && !c.AtDevice {
+		var status trusted.Status
+		if status, err = l.places.Status(ctx, c.Account, c.Device, c.Now); status == trusted.Spent {
+			err = l.places.Forget(ctx, c.Account, c.Device, c.Now)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // copies stand for the same attempt: only one of them can be settled. The zero
 // Ticket stands for none. A Ticket is safe for concurrent use, but for Seal.
 type Ticket struct {
-	ended   *atomic.Int32 // 0, or 1 plus the outcome; shared by all copies
+	ended   *atomic.Int32 // 0, 1 plus the outcome, or settledFull; shared by all copies
 	rules   *rules
 	id      failures.ChargeID
 	guess   uint32
@@ -56,7 +56,7 @@ func (t *Ticket) fill(a *Attempt, v *view, d *Decision) {
 	t.account, t.address, t.network, t.place, t.status = v.Account, v.Address, v.Network, v.Place(), v.Status
 	t.guess, t.spray, t.repeat, t.sprayed, t.lacking = v.guess, v.Spray, v.Repeat, v.Sprayed, d.Insufficient
 	t.name, t.directory, t.door, t.from, t.forwarded = v.name, a.Directory, a.Door, a.Address, a.Forwarded
-	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.accountFailures()), v.passed, v.Apart
+	t.reasons, t.failures, t.passed, t.pretended = d.Reasons, int32(v.ownFailures()), v.passed, v.Apart
 	t.asides, t.identity = v.Asides, v.identity
 }
 
@@ -89,6 +89,9 @@ func (t *Ticket) end(o Outcome) error {
 	}
 	return nil
 }
+
+// settledFull ends a ticket that succeeded and made no client known: ErrFull.
+const settledFull = -1
 
 func (t *Ticket) succeeded() bool { return t.ended != nil && t.ended.Load() == 1+int32(Succeeded) }
 

@@ -36,7 +36,7 @@ const (
 	// MaxTicket is the longest ticket as text, in bytes.
 	MaxTicket = 1024
 
-	ticketVersion  = 8
+	ticketVersion  = 9
 	privilegedFlag = 1
 	forwardedFlag  = 2
 	passedFlag     = 4
@@ -213,6 +213,10 @@ func (g *Guard) Open(text string) (t Ticket, err error) {
 		if r != nil && fixed.Asides[i].Charged() {
 			t.asides[i] = g.asideCharge(i, r, fixed.Identity, g.config.Now(), fixed.Asides[i])
 		}
+	}
+	if id := fixed.Asides[sprayAside]; id.Charged() {
+		admitted := g.sprayedCharge(&t.rules.sprayed, t.spray, g.config.Now(), id)
+		t.asides[sprayAside] = &admitted
 	}
 	reasons, rest := unpackReasons(b[n:])
 	t.reasons = reasons

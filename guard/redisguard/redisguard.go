@@ -121,6 +121,11 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := store.Redis().Probe(ctx); errors.Is(err, redisstore.ErrApart) {
+		return err
+	}
 	d.Store = store
 	crowds := redisstore.NewCrowds(store.Redis(), d.Crowds)
 	d.Background = append(d.Background, func(ctx context.Context) {
