@@ -109,8 +109,9 @@ type Need struct {
 // Of is what a request needs: what the first rule says that surely fits it, and
 // everything else that a rule before that says which may fit it.
 func (all Rules) Of(r Request) (n Need) {
+	named := slices.ContainsFunc(all, func(one compiled) bool { return one.hasHost(r.Host) })
 	for _, one := range all {
-		surely, perhaps := one.fits(r)
+		surely, perhaps := one.fits(r, named)
 		if !perhaps {
 			continue
 		}
@@ -160,13 +161,14 @@ func (n Need) Meets(loggedIn bool, groups []string) Verdict {
 }
 
 // fits reports whether everybody reads the request as one of the rule's, and whether
-// anybody may.
-func (c *compiled) fits(r Request) (surely, perhaps bool) {
+// anybody may. A host that no rule names may be any: a gateway may send it to the app of any
+// host, as nginx sends it to that of its default server.
+func (c *compiled) fits(r Request, named bool) (surely, perhaps bool) {
 	surely, perhaps = true, true
 	and := func(s, p bool) { surely, perhaps = surely && s, perhaps && p }
 	if len(c.Hosts) > 0 {
-		is := slices.ContainsFunc(c.Hosts, func(h string) bool { return isHost(h, r.Host) })
-		and(is, is || r.Host == "")
+		is := c.hasHost(r.Host)
+		and(is, is || !named)
 	}
 	if len(c.Paths) > 0 {
 		and(r.Path != "" && c.paths.Surely(r.Path), r.Path == "" || c.paths.Perhaps(r.Path))
@@ -181,6 +183,10 @@ func (c *compiled) fits(r Request) (surely, perhaps bool) {
 
 func (c *compiled) names(method string) bool {
 	return slices.Contains(c.Methods, method) || method == http.MethodHead && slices.Contains(c.Methods, http.MethodGet)
+}
+
+func (c *compiled) hasHost(host string) bool {
+	return slices.ContainsFunc(c.Hosts, func(h string) bool { return isHost(h, host) })
 }
 
 // isHost reports whether a host has a name, or one below it for a pattern.

@@ -27,6 +27,7 @@ func sites(t testing.TB) access.Rules {
 		access.Rule{Paths: []string{"/admin/*"}, Groups: []string{"admins", "Domain Admins"}},
 		access.Rule{Paths: []string{"/old/*"}, Allow: access.Nobody},
 		access.Rule{Hosts: []string{"files.example.org", "*.files.example.org"}, Groups: []string{"staff"}},
+		access.Rule{Hosts: []string{"app.example.org", "xfiles.example.org"}, Allow: access.Login},
 	)
 }
 
@@ -60,6 +61,10 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"a.files.example.org", "GET", "/", "login", "refused", "granted", "refused"},
 		{"xfiles.example.org", "GET", "/", "login", "granted", "granted", "granted"},
 		{"files.example.org", "GET", "/public/x", "granted", "granted", "granted", "granted"},
+		{"unknown.example.org", "GET", "/", "login", "refused", "granted", "refused"}, // a gateway may send it to files
+		{"unknown.example.org", "GET", "/public/x", "granted", "granted", "granted", "granted"},
+		{"files.example.org:1:2", "GET", "/", "login", "refused", "granted", "refused"},
+		{"127.0.0.1", "GET", "/", "login", "refused", "granted", "refused"},
 		// Somebody does not read these as they stand.
 		{"app.example.org", "GET", "//admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/%61dmin", "login", "refused", "refused", "granted"},
@@ -73,6 +78,20 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 		{"app.example.org", "GET", "/admin;x=1", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/admin%00", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/./admin", "login", "refused", "refused", "granted"},
+		// nginx passes a # on; gunicorn, Node and PHP end the path there.
+		{"app.example.org", "GET", "/admin#", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin#/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/old/x#?x", "refused", "refused", "refused", "refused"},
+		// Windows opens the folder admin for these.
+		{"app.example.org", "GET", "/admin./x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin.../x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin%20/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin%2e%20/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin::$INDEX_ALLOCATION/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/admin:$i30:$INDEX_ALLOCATION/x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public/../admin./x", "login", "refused", "refused", "granted"},
+		{"app.example.org", "GET", "/public./x", "login", "granted", "granted", "granted"},
+		{"app.example.org", "GET", "/admin:x", "login", "granted", "granted", "granted"},
 		{"app.example.org", "GET", "/public/../admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/public/%2e%2e/admin", "login", "refused", "refused", "granted"},
 		{"app.example.org", "GET", "/public/..;/admin", "login", "refused", "refused", "granted"},

@@ -7,15 +7,18 @@ import "testing"
 // needs no login at /hello/.
 func Django(t testing.TB) *App {
 	t.Helper()
+	return django(t, "False")
+}
+
+func django(t testing.TB, saves string) *App {
+	t.Helper()
 	a := newApp(t)
 	port := a.listen(t)
 	for _, name := range []string{"settings.py", "urls.py", "counting.py", "install.py"} {
-		a.write(t, "django/"+name, name, "{{user}}", User, "{{password}}", Password)
+		a.write(t, "django/"+name, name, "{{user}}", User, "{{password}}", Password, "{{saves}}", saves)
 	}
 	a.write(t, "django/login.html", "registration/login.html")
 	a.run(t, "/usr/bin/python3", "install.py")
-	a.start(t, a.answers, "/usr/bin/python3", "-m", "gunicorn", "--bind", "127.0.0.1:"+port,
-		"--env", "DJANGO_SETTINGS_MODULE=settings", "--worker-class", "gthread", "--workers", "1", "--threads", "32",
-		"--timeout", "600", "--log-level", "warning", "django.core.wsgi:get_wsgi_application()")
+	a.gunicorn(t, port, "django.core.wsgi:get_wsgi_application()", "--env", "DJANGO_SETTINGS_MODULE=settings")
 	return a
 }

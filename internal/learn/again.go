@@ -32,7 +32,7 @@ type Send func(*http.Request) (*http.Response, error)
 // Check proposes the route that tells two logins apart, and tries it: it sends the failed
 // login again, with a password made up here, as a guesser would send it. What such a
 // guess gets is no sign of a success. It asks the app for its page and logs in at most
-// eight times.
+// sixteen times.
 func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal, err error) {
 	if p.Spec, err = Propose(failed, succeeded); err != nil {
 		return p, err
@@ -53,6 +53,9 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 	if len(p.Also) > 0 {
 		p.Folder = folderAround(p.Path, p.Also)
 	}
+	if err == nil {
+		err = c.signedIn(&p, succeeded, fresh, page)
+	}
 	return p, err
 }
 
@@ -66,7 +69,7 @@ type checker struct {
 // guesses are the app's answers to the login without cookies, to one with those of its
 // page, and the page.
 func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
-	if bare, err = c.ask(c.login.again, nil); err == nil {
+	if bare, err = c.do(c.request(c.login.again, nil)); err == nil {
 		fresh, page, err = c.fresh(c.login.again.url.Path)
 	}
 	for _, a := range []route.Answer{bare, fresh} {
@@ -79,35 +82,44 @@ func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
 
 // fresh gets the page anew, and sends its cookies and hidden fields with the login.
 func (c checker) fresh(to string) (answer, page route.Answer, err error) {
-	q := c.login.again
-	get := request{method: http.MethodGet, host: q.host, url: q.url, header: http.Header{"Accept": {"text/html,*/*"}}}
-	if from, err := url.Parse(q.header.Get("Referer")); err == nil && from.Host == q.host {
-		get.url = from
-	}
-	if page, err = c.ask(get, nil); err != nil {
+	if page, err = c.do(c.request(c.page(), nil)); err != nil {
 		return answer, page, err
 	}
-	q = q.with(hidden(page.Body))
+	q := c.login.again.with(hidden(page.Body))
 	at := *q.url
 	at.Path, at.RawPath = to, ""
 	q.url = &at
-	answer, err = c.ask(q, page.Header)
+	answer, err = c.do(c.request(q, set(page.Header)))
 	return answer, page, err
 }
 
-// ask sends a request with the cookies that an answer has set.
-func (c checker) ask(q request, set http.Header) (a route.Answer, err error) {
+// page is a GET of the page with the login form.
+func (c checker) page() request {
+	get := c.get("")
+	get.url = c.login.again.url
+	if from, err := url.Parse(c.login.again.header.Get("Referer")); err == nil && from.Host == get.host {
+		get.url = from
+	}
+	return get
+}
+
+func (c checker) get(path string) request {
+	return request{http.MethodGet, c.login.again.host, &url.URL{Path: path}, http.Header{"Accept": {"text/html,*/*"}}, nil}
+}
+
+// request is one with these cookies.
+func (c checker) request(q request, cookies []*http.Cookie) *http.Request {
 	to := url.URL{Scheme: "http", Host: q.host, Path: q.url.Path, RawPath: q.url.RawPath, RawQuery: q.url.RawQuery}
-	r, err := http.NewRequestWithContext(c.ctx, q.method, to.String(), bytes.NewReader(q.body))
-	if err != nil {
-		return a, err
-	}
+	r, _ := http.NewRequestWithContext(c.ctx, q.method, to.String(), bytes.NewReader(q.body)) // of a request that came
 	r.Header, r.RemoteAddr = q.header.Clone(), "127.0.0.1:0"
-	for _, one := range (&http.Response{Header: set}).Cookies() {
-		if one.Value != "" {
-			r.AddCookie(&http.Cookie{Name: one.Name, Value: one.Value})
-		}
+	for _, one := range cookies {
+		r.AddCookie(&http.Cookie{Name: one.Name, Value: one.Value})
 	}
+	return r
+}
+
+// do sends a request, and cleans the answer of what was typed.
+func (c checker) do(r *http.Request) (a route.Answer, err error) {
 	answer, err := c.send(r)
 	if err != nil {
 		return a, err

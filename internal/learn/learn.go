@@ -81,6 +81,7 @@ type Login struct {
 	password     string
 	typed        []string // itself: the password, which goes with the answer, and the name
 	again        request
+	cookies      []*http.Cookie // that came along
 }
 
 // Answered notes the app's answer, without what was typed where the app repeats it,
@@ -117,7 +118,7 @@ type field struct{ at, name, value string }
 // Login is the login that a request is, but for the answer; nil if it offers no
 // password. The body is all of it.
 func (w *Watcher) Login(r *http.Request, body []byte) *Login {
-	l := &Login{Method: r.Method, Path: r.URL.Path}
+	l := &Login{Method: r.Method, Path: r.URL.Path, cookies: r.Cookies()}
 	if name, password, ok := r.BasicAuth(); ok {
 		w.took(l, name, password)
 		l.Account, l.again = "basic", without(r, body, name, password)

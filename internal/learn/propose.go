@@ -287,6 +287,10 @@ func lines(page []byte) (all []string) {
 func YAML(p Proposal) string {
 	text := yaml(p.Spec)
 	if p.Folder != "" {
+		if !strings.HasSuffix(p.Path, "*") {
+			text += "    # Other forms at " + p.Path + " are refused until the route above names a field of each:\n" +
+				"    # passes: [form:FIELD].\n"
+		}
 		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it looks at the fields, not at\n" +
 			"    # the address. Without this one guesses that go there are not counted.\n"
 		p.Path = p.Folder
@@ -308,6 +312,9 @@ func yaml(s route.Spec) string {
 		line("password", quoted(s.Password))
 	}
 	line("success", list(s.Success))
+	if len(s.SignedIn) > 0 {
+		line("signed_in", list(s.SignedIn))
+	}
 	return b.String()
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -153,11 +154,17 @@ func keys(query string) (all []string) {
 	return all
 }
 
+// InQuery reports whether an app may find a field in a query.
+func InQuery(query, field string) bool {
+	return slices.ContainsFunc(keys(query), func(key string) bool { return looksLike(key, field) })
+}
+
 // looksLike reports whether an app may take one field for the other. PHP writes an
 // underscore for dots, spaces and an open bracket, and forgets what comes after the
 // last bracket; it, Express and Rails make a list or a member of name[] and name[x],
 // and the latter two take [name] for name. Spring takes !name for a default, Zope
-// name:int for one with a type. Others cut at a NUL, fold case, width or white space.
+// name:int for one with a type. Others cut at a NUL, fold case, width or white space,
+// decode twice, or leave out what cannot be seen.
 func looksLike(key, field string) bool {
 	if key == field {
 		return true
@@ -177,13 +184,24 @@ func looksLike(key, field string) bool {
 
 // nested are the names in a[b][c], as loosely as apps read them.
 func nested(s string) []string {
-	s, _, _ = strings.Cut(s, "\x00")
-	s = strings.TrimLeft(cases.Fold().String(norm.NFKC.String(s)), "! \t\r\n\v\f")
+	s, _, _ = strings.Cut(decode(s), "\x00")
+	if s = strings.ToLower(s); !isPlain(s) {
+		s = strings.Map(visible, cases.Fold().String(norm.NFKC.String(s)))
+	}
+	s = strings.TrimLeft(s, "! \t\r\n\v\f")
 	all := strings.FieldsFunc(s, func(r rune) bool { return r == '[' || r == ']' })
 	for i, name := range all {
 		all[i] = strings.TrimRight(joined.Replace(strings.TrimSpace(name)), "_")
 	}
 	return all
+}
+
+// visible leaves out what filters and databases leave out: a BOM, a soft hyphen, joiners.
+func visible(r rune) rune {
+	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		return -1
+	}
+	return r
 }
 
 var joined = strings.NewReplacer(".", "_", " ", "_", "+", "_")

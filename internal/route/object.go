@@ -3,7 +3,6 @@ package route
 import (
 	"bytes"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,10 +17,8 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 		}
 		return Offer{}, nil
 	}
-	for _, key := range keys(req.URL.RawQuery) {
-		if l := r.password; l.kind != nowhere && looksLike(key, l.pointer[len(l.pointer)-1]) {
-			return Offer{}, refuse("Send the password in the body, not in the address.")
-		}
+	if query := keys(req.URL.RawQuery); r.account.in(query) || r.password.in(query) {
+		return Offer{}, refuse("Send the account's name and the password in the body, not in the address.")
 	}
 	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
 		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
@@ -114,35 +111,4 @@ func follow(top any, pointer []string) (any, bool) {
 		}
 	}
 	return top, true
-}
-
-// members are the names in all objects of a JSON text.
-func members(body []byte) (names []string) {
-	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	if kind := jsontext.Value(body).Kind(); kind != '{' && kind != '[' {
-		return nil
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	for {
-		within, n := d.StackIndex(d.StackDepth())
-		token, err := d.ReadToken()
-		if err != nil {
-			return names
-		}
-		if within == '{' && n%2 == 0 && token.Kind() == '"' {
-			names = append(names, token.String())
-		}
-	}
-}
-
-// mayBeJSON reports whether an app may read a body as JSON: many do so whatever they are
-// told, but what is told to be something else altogether is an upload.
-func mayBeJSON(r *http.Request) bool {
-	kind := strings.ToLower(strings.Join(r.Header.Values("Content-Type"), ","))
-	for _, one := range []string{"json", "text", "octet-stream"} {
-		if strings.Contains(kind, one) {
-			return true
-		}
-	}
-	return !strings.Contains(kind, "/")
 }

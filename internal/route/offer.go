@@ -98,15 +98,13 @@ func parsePointer(s string) (keys []string, err error) {
 }
 
 // Find is the first of the routes that the request offers a password at, and what it
-// offers; nil if it offers none. The body is all of it. The error is a *Refusal.
+// offers; nil if it offers none. The body is all of it, or nil if it is too large to be
+// looked through here. The error is a *Refusal; it counts at the route.
 func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, err error) {
-	if err := t.sane(r, body); err != nil {
-		return nil, Offer{}, err
+	if at, err := t.sane(r, body); err != nil {
+		return at, Offer{}, err
 	}
 	for _, one := range t {
-		if one.path.folder && !t.readsJSON(r) && one.hides(r, body) {
-			return one, Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends, in the way that it does."}
-		}
 		if !one.offers(r.Method) || found != nil && found.account.at() == one.account.at() {
 			continue
 		}
@@ -129,39 +127,36 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 			found, offer = one, o
 		}
 	}
-	if found == nil {
-		err = t.typed(r, body)
+	if at, err := t.unread(r, body, found); err != nil {
+		return at, Offer{}, err
 	}
-	return found, offer, err
+	return found, offer, nil
 }
 
-// hides reports whether a request in a folder has both fields in a place where the
-// route does not look, and an app may: Express and Rails take JSON for a form, and many
-// read JSON of whatever type and method.
-func (r *Route) hides(req *http.Request, body []byte) bool {
-	if r.password.kind != form && r.password.kind != param && r.password.kind != object {
-		return false
+// unread refuses what an app may find in a request, and its routes have not.
+func (t Table) unread(r *http.Request, body []byte, found *Route) (at *Route, err error) {
+	if !slices.ContainsFunc(t, (*Route).inFields) {
+		return nil, nil
 	}
-	var names []string
-	if !r.offers(req.Method) {
-		names = keys(req.URL.RawQuery)
-		fields, _ := formFields(req, body)
-		for _, f := range fields {
-			names = append(names, f.name)
-		}
+	all := readLeniently(r, body)
+	if at = t.hidden(r, &all, found); at != nil {
+		return at, &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends, in the way that it does."}
 	}
-	if !r.offers(req.Method) || r.account.kind != object {
-		names = append(names, members(body)...)
+	if found != nil && (found.account.kind != basic || len(body) == 0) {
+		return nil, nil // the header says nothing about a body
 	}
-	has := func(l locator) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return looksLike(name, l.name) || looksLike(name, l.last()) })
+	if at = t.missing(r, body, &all); at == nil {
+		return nil, nil
 	}
-	return has(r.account) && has(r.password)
-}
-
-// readsJSON reports whether one of the routes reads the request as JSON.
-func (t Table) readsJSON(r *http.Request) bool {
-	return slices.ContainsFunc(t, func(one *Route) bool { return one.account.kind == object && one.offers(r.Method) })
+	if len(body) > 0 && !slices.ContainsFunc(t, func(one *Route) bool { return one.account.reads(r) }) {
+		return at, &Refusal{http.StatusUnsupportedMediaType,
+			"Send what the login form sends: this body is of another type."}
+	}
+	if at.password.kind == nowhere {
+		return at, refuse("The form has not what this page asks for: send the field %.60s.", at.account.name)
+	}
+	return at, refuse("The form has not what this page asks for: send the fields %.60s and %.60s.",
+		at.account.name, at.password.name)
 }
 
 // last is the innermost name of the locator.
@@ -210,9 +205,9 @@ func (r *Route) named(all []Credential) error {
 	return nil
 }
 
-// sane refuses what no browser sends to a login: a method that the app may take for
-// POST, or a page that is asked for with a body or a password.
-func (t Table) sane(r *http.Request, body []byte) error {
+// sane refuses what no browser sends to a login, at the route that it is for: a method
+// that the app may take for POST, or a page that is asked for with a body or a password.
+func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	for _, one := range t {
 		if one.path.folder || one.offers(r.Method) {
 			continue
@@ -220,20 +215,18 @@ func (t Table) sane(r *http.Request, body []byte) error {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
 			if len(body) > 0 {
-				return refuse("Send no body with %s.", r.Method)
+				return one, refuse("Send no body with %s.", r.Method)
 			}
-			for _, key := range keys(r.URL.RawQuery) {
-				if one.password.kind != nowhere && looksLike(key, one.password.name) {
-					return refuse("Send the password in the body of a form, not in the address.")
-				}
+			if one.password.in(keys(r.URL.RawQuery)) {
+				return one, refuse("Send the password in the body of a form, not in the address.")
 			}
 		default:
 			if !t.offers(r.Method) {
-				return &Refusal{http.StatusMethodNotAllowed, "Nothing here is sent with " + r.Method + "."}
+				return one, &Refusal{http.StatusMethodNotAllowed, "Nothing here is sent with " + r.Method + "."}
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (t Table) offers(method string) bool {
@@ -243,20 +236,6 @@ func (t Table) offers(method string) bool {
 		}
 	}
 	return false
-}
-
-// typed refuses a body at a single path that none of its routes could read: the app
-// may read it.
-func (t Table) typed(r *http.Request, body []byte) error {
-	if len(body) == 0 || !t.Single() {
-		return nil
-	}
-	for _, one := range t {
-		if one.account.kind == basic || one.account.reads(r) {
-			return nil
-		}
-	}
-	return &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends: this body is of another type."}
 }
 
 // reads reports whether a body is of the type that the locator looks into.

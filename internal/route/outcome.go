@@ -59,7 +59,7 @@ func parseRule(s Spec) (r rule, err error) {
 
 // NeedsBody reports whether Judge looks at the answer's body.
 func (r *Route) NeedsBody() bool {
-	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned} {
+	for _, list := range [][]condition{r.rule.success, r.rule.failure, r.rule.abandoned, r.signedIn.conditions} {
 		for _, c := range list {
 			if c.ofBody() {
 				return true
@@ -172,6 +172,8 @@ func parseCondition(written string) (c condition, err error) {
 	}
 	return c, err
 }
+
+func (c condition) never() bool { return c.what == "never" && !c.not }
 
 func (c *condition) ofBody() bool { return c.what == "body" || c.what == "match" || c.what == "json" }
 

@@ -169,7 +169,7 @@ func partHead(lines string) (name string, file bool, err error) {
 		switch {
 		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }), strings.HasPrefix(lower, "content-transfer-encoding"):
 			return "", false, errPart
-		case m != nil && !found:
+		case m != nil && !found && !strings.Contains(m[1], "=?"): // Tomcat decodes names by RFC 2047
 			found, name, file = true, m[1], m[2] != "" || m[4] != ""
 		case strings.HasPrefix(lower, "content-disposition"), !partHeader.MatchString(line), !inUTF8(lower):
 			return "", false, errPart

@@ -171,7 +171,9 @@ func usual(path string) bool {
 	before := byte(0)
 	for i := range len(path) {
 		switch c := path[i]; {
-		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '\\', before == '/' && (c == '/' || c == '.'):
+		case c <= ' ' || c >= 0x7f || c == '%' || c == ';' || c == '#' || c == '\\',
+			before == '/' && (c == '/' || c == '.'),
+			before == '.' && c == '/', before == ':' && c == '$':
 			return false
 		default:
 			before = c
@@ -212,6 +214,7 @@ var (
 	odd     = regexp.MustCompile(`//|\\|[\x00-\x1f\x7f?#]|(^|/)\.{1,2}(/|$)`)
 	slashes = regexp.MustCompile(`/{2,}`)
 	params  = regexp.MustCompile(`;[^/]*`)
+	ignored = regexp.MustCompile(`([^/. ])(?:[. ]|::?\$[^/]*)+(/|$)`)
 )
 
 func endsPath(r rune) bool { return unicode.IsControl(r) || r == '?' || r == '#' }
@@ -241,9 +244,9 @@ func decode(s string) string {
 }
 
 // fold leaves out what no server takes for another page, or what a file system
-// ignores.
+// ignores: Windows opens admin for "admin.", "admin " and "admin::$INDEX_ALLOCATION".
 func fold(s string) string {
-	s = cases.Fold().String(params.ReplaceAllString(s, ""))
+	s = ignored.ReplaceAllString(cases.Fold().String(params.ReplaceAllString(s, "")), "$1$2")
 	return strings.TrimRight(s, "/. ")
 }
 

@@ -41,6 +41,15 @@ type Spec struct {
 	// does. If something of Abandoned holds, the password was not looked at. An
 	// answer that is none of these is a failure. See ParseCondition.
 	Success, Failure, Abandoned []string
+	// SignedIn says how to recognize a visitor who is signed in, whose password the app does
+	// not check: "page /account" and conditions for the answer to a GET of it, or "never"
+	// if the app checks it all the same. Empty: see Route.Basis.
+	SignedIn []string
+	// Passes are fields of other forms at the same single path, as form:NAME or
+	// param:NAME: a plain form with one of them, and without the account's and the
+	// password's field however it is read, is no attempt. Every other request without
+	// these is refused.
+	Passes []string
 }
 
 // A Route is a Spec that was found good. Routes do not change; they are safe for
@@ -53,13 +62,15 @@ type Route struct {
 	password locator // of kind nowhere if there is none
 	names    *regexp.Regexp
 	rule     rule
+	signedIn signedInRule
+	passes   []locator
 }
 
 // Compile returns the route, or everything that is wrong with it: each error
 // begins with the key that it is about and a colon.
 func Compile(s Spec) (*Route, error) {
 	r := &Route{Name: s.Name, methods: s.Methods}
-	var errs [5]error
+	var errs [7]error
 	if !namePattern.MatchString(s.Name) {
 		errs[0] = fmt.Errorf("name: must be 1 to 40 lower-case letters, digits and -, not %.60q", s.Name)
 	}
@@ -70,11 +81,28 @@ func Compile(s Spec) (*Route, error) {
 	errs[2] = errors.Join(r.locate(s), r.checkMethods())
 	r.rule, errs[3] = parseRule(s)
 	if r.names, errs[4] = regexp.Compile(`^(?:` + cmp.Or(s.Names, ".*") + `)$`); errs[4] != nil {
-		errs[4] = fmt.Errorf("names: %w", errs[4])
+		errs[4] = fmt.Errorf("names: must be a regular expression such as [A-Za-z0-9._@+-]+: %w", errs[4])
 	} else if !slices.ContainsFunc(everyday, r.names.MatchString) {
 		errs[4] = fmt.Errorf("names: must fit a whole name, and fits none of %s: nobody could log in; write one such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
 	}
+	errs[5] = r.parseSignedIn(s.SignedIn)
+	errs[6] = r.exceptions(s.Passes)
 	return r, errors.Join(errs[:]...)
+}
+
+// exceptions reads Passes.
+func (r *Route) exceptions(written []string) error {
+	for _, one := range written {
+		l, err := parseLocator(one)
+		if err != nil || l.kind != form && l.kind != param {
+			return fmt.Errorf("passes: must be form:NAME or param:NAME, a field of another form, not %.60q", one)
+		}
+		r.passes = append(r.passes, l)
+	}
+	if len(written) > 0 && r.path.folder {
+		return errors.New("passes: is for one path: in a folder other forms pass anyway, so leave it out")
+	}
+	return nil
 }
 
 // everyday are names of people. A pattern that fits none of them fits nobody, most likely.
@@ -114,6 +142,9 @@ func (r *Route) offers(method string) bool {
 	return r.account.kind == basic || slices.Contains(r.methods, method) || slices.Contains(r.methods, "ANY") ||
 		method == http.MethodHead && slices.Contains(r.methods, http.MethodGet)
 }
+
+// Basic reports whether the route reads the Authorization header, and no body.
+func (r *Route) Basic() bool { return r.account.kind == basic }
 
 // A Table is the guarded routes of an app, in their order. The zero Table has none.
 type Table []*Route
@@ -162,20 +193,8 @@ func (t Table) Page() *Route {
 	return nil
 }
 
-// MayRead reports whether the body of a request at one of these routes may offer a
-// password, to the app if not to us: a call of XML-RPC and JSON are found by apps in a
-// body of any type. In a folder, what cannot be a form or JSON is left to stream.
-func (t Table) MayRead(r *http.Request) bool {
-	for _, one := range t {
-		switch one.account.kind {
-		case basic:
-		case object, xmlrpc:
-			return true
-		default:
-			if !one.path.folder || one.account.reads(r) || mayHoldFields(r) || mayBeJSON(r) {
-				return true
-			}
-		}
-	}
-	return false
+// MayRead reports whether one of these routes looks for a password in a body. It then
+// looks into every body, since apps read bodies of any type.
+func (t Table) MayRead() bool {
+	return slices.ContainsFunc(t, func(r *Route) bool { return r.account.kind != basic })
 }

@@ -3,11 +3,11 @@ package route
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // Watch passes on a body that is too large for a login, and fails before the value
@@ -16,28 +16,31 @@ import (
 // error is a *Refusal.
 func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 	in := bufio.NewReaderSize(body, longestName)
-	w := &watched{from: in, space: make([]byte, 8*longestName), err: t.tooLarge(r, in)}
-	kind, boundary := formType(r)
-	switch {
-	case w.err != nil:
-	case kind == urlencodedForm:
-		w.through = &pairs{field: t.watches}
-	case kind == multipartForm:
-		w.through = newParts(boundary, func(name string, _ bool) error { return t.watches(name) })
-	default:
-		w.through = &texts{text: t.names}
+	first, kind := watch(in, nil), noForm
+	if first.err = t.tooLarge(r, in); first.err != nil {
+		return first
 	}
-	return w
-}
-
-// names refuses the name of a password in a large JSON text.
-func (t Table) names(name string) error {
+	switch form, boundary := formType(r); form {
+	case urlencodedForm:
+		first.through, kind = &pairs{field: t.watches}, form
+	case multipartForm:
+		first.through, kind = newParts(boundary, func(name string, _ bool) error { return t.watches(name) }), form
+	}
+	s := &sieve{kind: kind}
 	for _, one := range t {
-		if l := one.password; (l.kind == form || l.kind == param || l.kind == object) && looksLike(name, l.last()) {
-			return refuse("Send the member %.60q in a small object.", l.last())
+		if one.inFields() && one.password.kind != nowhere {
+			query := keys(r.URL.RawQuery)
+			s.wanted = append(s.wanted, &wanted{one, one.account.in(query), one.password.in(query)})
 		}
 	}
-	return nil
+	if kind == noForm {
+		return watch(in, s)
+	}
+	return watch(first, s)
+}
+
+func watch(from io.Reader, through splitter) *watched {
+	return &watched{from: from, through: through, space: make([]byte, 8*longestName)}
 }
 
 // watches refuses a field that one of the routes looks for.
@@ -63,7 +66,8 @@ func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
 			return &Refusal{http.StatusRequestEntityTooLarge, "This request is too large for a login."}
 		}
 	}
-	if kind, _ := formType(r); kind == noForm && mayHoldFields(r) {
+	if kind, _ := formType(r); kind == noForm && (mayHoldFields(r) ||
+		strings.Contains(r.Header.Get("Content-Type"), "encoded")) {
 		return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
 	}
 	return nil
@@ -166,70 +170,77 @@ func (p *pairs) feed(b []byte, last bool) (n int, err error) {
 	return n, nil
 }
 
-// texts goes through JSON and looks at every string that may be a name: one that is not
-// followed by a colon is taken for one, too.
-type texts struct {
-	text   func(string) error
-	begun  bool
-	isJSON bool
-	inText bool // in a string that is too long for a name
+// A sieve goes through what is no form to us, and may be one to an app.
+type sieve struct {
+	kind   formKind // what looks through it as well
+	wanted []*wanted
+	passed int
+	begins string // what the body begins with; empty: nothing but spaces yet
 }
 
-func (t *texts) feed(b []byte, last bool) (n int, err error) {
-	if !t.begun {
-		rest := bytes.TrimLeft(b, "\ufeff \t\r\n")
-		t.begun, t.isJSON = len(rest) > 0, len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')
+// A wanted route's fields were seen in the body or in the query.
+type wanted struct {
+	of                *Route
+	account, password bool
+}
+
+// fewBytes is how far a short name, such as p, is looked for between pairs: in a file of
+// a gibibyte it is there by chance. Bottle reads 100 KiB of such a body.
+const fewBytes = 128 << 10
+
+func (s *sieve) feed(b []byte, last bool) (n int, err error) {
+	text := string(b)
+	if s.begins == "" {
+		s.begins = withoutMarks(text)
+		s.begins = s.begins[:min(1, len(s.begins))]
 	}
-	if !t.isJSON {
-		return len(b), nil
+	var all [ways][]string
+	switch {
+	case beginsWith(s.begins, "{["):
+		all[asJSON] = jsonNames("{" + text)
+	case beginsWith(s.begins, "<"):
+		all[asXML] = xmlNames("<" + text)
 	}
-	for n < len(b) {
-		if !t.inText {
-			begin := bytes.IndexByte(b[n:], '"')
-			if begin < 0 {
-				return len(b), nil
-			}
-			n += begin
-			end := endOfText(b[n+1:])
-			if end < 0 && !last && len(b)-n < longestName {
-				return n, nil
-			}
-			if end >= 0 {
-				var name string
-				if json.Unmarshal(b[n:n+end+2], &name) == nil {
-					err = t.text(name)
-				}
-				if err != nil {
-					return n, err
-				}
-				n += end + 2
+	if s.kind != multipartForm {
+		all[asParts] = partNames(text)
+	}
+	if s.kind == noForm {
+		all[asPairs] = plainKeys(text)
+	}
+	for _, one := range s.wanted {
+		short := len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4
+		for w := range ways {
+			if w == asPairs && short && s.passed > fewBytes {
 				continue
 			}
-			t.inText, n = true, n+1
+			one.account = one.account || one.of.account.in(all[w])
+			one.password = one.password || one.of.password.in(all[w])
 		}
-		switch at := bytes.IndexAny(b[n:], `"\`); {
-		case at < 0:
-			return len(b), nil
-		case b[n+at] == '"':
-			t.inText, n = false, n+at+1
-		case n+at+1 == len(b) && !last: // what is escaped is still to come
-			return n + at, nil
-		default:
-			n = min(n+at+2, len(b))
+		if one.account && one.password {
+			return 0, refuse("Send the login in a small form.")
 		}
 	}
+	if n = len(b); !last {
+		n = max(0, n-longestName)
+	}
+	s.passed += n
 	return n, nil
 }
 
-// endOfText is where a string ends whose quotation mark came before; -1 if it does not.
-func endOfText(b []byte) int {
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i
-		case '\\':
-			i++
+// plainKeys are the names of a form that are ASCII as they are written: in a file there
+// are few.
+func plainKeys(text string) (all []string) {
+	for more := true; more; {
+		end := strings.IndexAny(text, "&;")
+		if more = end >= 0; !more {
+			end = len(text)
 		}
+		raw, _, ok := strings.Cut(text[:end], "=")
+		if ok && strings.IndexFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0 {
+			key, _ := decodeField(raw)
+			all = append(all, key)
+		}
+		text = text[min(end+1, len(text)):]
 	}
-	return -1
+	return all
 }

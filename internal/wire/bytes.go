@@ -17,7 +17,8 @@ const (
 var (
 	methods = among(capitals + "-")
 	tokens  = among(capitals + smalls + decimals + "!#$%&'*+-.^_`|~")
-	hosts   = among(capitals + smalls + decimals + "-._~%:[]")
+	labels  = among(capitals + smalls + decimals + "-_")
+	digits  = among(decimals)
 	// targets are in ASCII, without a fragment: some take the # for its beginning.
 	targets = between('!', '~', func(c byte) bool { return c != '#' })
 	values  = between(0, math.MaxUint8, func(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' })

@@ -118,7 +118,7 @@ func (h *head) field(line []byte) error {
 		h.hosts++
 		value = bytes.Trim(value, " ")
 		h.host = append(h.host[:0], value...)
-		if len(value) > 0 && !hosts.all(value) {
+		if len(value) > 0 && !Host(value) {
 			return badHost
 		}
 	case "connection":

@@ -85,6 +85,7 @@ func TestWhatParsersCouldReadDifferentlyIsRefused(t *testing.T) {
 		"GET login HTTP/1.1\r\nHost: a", "GET * HTTP/1.1\r\nHost: a", "GET /a#b HTTP/1.1\r\nHost: a", "GET /\xc3\xa9 HTTP/1.1\r\nHost: a", "GET /\x00 HTTP/1.1\r\nHost: a", "GET /\x7f HTTP/1.1\r\nHost: a", "GET ftp://a/ HTTP/1.1\r\nHost: a",
 		"GET http://b/ HTTP/1.1\r\nHost: a", "GET http:///x HTTP/1.1\r\nHost: a", "GET http://u@a/ HTTP/1.1\r\nHost: a", "GET http://a:80/ HTTP/1.1\r\nHost: a", "GET http:/a HTTP/1.1\r\nHost: a",
 		"GET / HTTP/1.1", "GET / HTTP/1.1\r\nX: a", "GET / HTTP/1.0\r\nHost: a\r\nHost: a", "GET / HTTP/1.1\r\nHost: a b", "GET / HTTP/1.1\r\nHost: a,b", "GET / HTTP/1.1\r\nHost: a/b", "GET / HTTP/1.1\r\nHost: u@a", "GET / HTTP/1.1\r\nHost:\ta",
+		"GET / HTTP/1.1\r\nHost: a:1:2", "GET / HTTP/1.1\r\nHost: a:80]", "GET http://a:80]/ HTTP/1.1\r\nHost: a:80]", "GET / HTTP/1.1\r\nHost: a:x",
 		"POST / HTTP/1.0\r\nTransfer-Encoding: chunked", "GET / HTTP/1.0\r\nUpgrade: websocket", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5", "HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked", "GET / HTTP/1.1\nHost: a", "GET / HTTP/1.1\r\nHost: a\n",
 		"PRI * HTTP/2.0\r\nHost: a", "PRI * HTTP/2.0\r\n\r\nSN", "PRI * HTTP/2.0\r\n\r\nSM\r\nx", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\nHost: a", "\x0d\x0a\x0d\x0a\x00\x0d\x0a\x51\x55\x49\x54\x0a\x21\x11\x00\x0c",
 	} {

@@ -50,6 +50,8 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler)
 		a.malformed(w, err)
 	case len(offer.Credentials) == 0:
 		login.ServeHTTP(w, r) // it offers no password
+	case d.signedIn != nil && d.signedIn(r):
+		a.malformed(w, &route.Refusal{Status: http.StatusConflict, Text: "You are already signed in. Sign out first, and then sign in again. The password was not checked."})
 	default:
 		a.begin(w, r, offer, login)
 	}
@@ -78,11 +80,7 @@ func (a *attempt) read(w http.ResponseWriter, r *http.Request) (offer route.Offe
 		a.code = h.Get("Authguard-Code")
 		a.solve = challenge.Solve{ID: h.Get("Authguard-Captcha-Id"), Answer: h.Get("Authguard-Captcha-Answer"), Work: h.Get("Authguard-Captcha-Work")}
 	}
-	found, offer, err := a.routes.Find(r, a.sent.Body)
-	if err == nil && found == nil && r.Method == http.MethodPost && a.door.account != "basic" {
-		// A name of a field that is wrong here must not let everybody past.
-		err = &route.Refusal{Status: http.StatusBadRequest, Text: "The account's name and the password are missing: send the fields " + a.door.account + " and " + a.door.password + "."}
-	}
+	_, offer, err = a.routes.Find(r, a.sent.Body)
 	return offer, err
 }
 

@@ -88,7 +88,8 @@ func ExampleByStatus() {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
-	answer := post(mw.Protect(g, theirs, mw.ByStatus()), "correct horse")
+	signedIn := func(r *http.Request) bool { _, err := r.Cookie("session"); return err == nil } // look the session up
+	answer := post(mw.Protect(g, theirs, mw.ByStatus(), mw.SignedIn(signedIn)), "correct horse")
 	fmt.Println(answer.Code, len(answer.Result().Cookies()), "device cookie")
 	// Output: 200 1 device cookie
 }

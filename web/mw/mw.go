@@ -65,6 +65,8 @@ type door struct {
 	hold      time.Duration
 	body      int64
 	judge     func(status int, h http.Header) guard.Outcome
+	judges    bool // by what the handler answers
+	signedIn  func(*http.Request) bool
 	refuse    func(http.ResponseWriter, *http.Request, *Refusal)
 	sameSite  *http.CrossOriginProtection
 	forms     *route.Forms
@@ -104,6 +106,10 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	var errs []error
 	for _, option := range options {
 		errs = append(errs, option(d))
+	}
+	if d.judges && d.signedIn == nil {
+		errs = append(errs, errors.New("ByStatus and Outcome need SignedIn: "+
+			"a handler that redirects a visitor who is signed in looks like one that has found the password right"))
 	}
 	errs = append(errs, d.findFields())
 	key, err := g.Key("the forms of mw")
@@ -248,13 +254,27 @@ func Body(most int64) Option {
 }
 
 // Outcome judges what the handler answers where it has not said how the attempt
-// ended; default: 502, 503 and 504 say that the password was not looked at, and
+// ended, with [SignedIn]; default: 502, 503 and 504 say that the password was not looked at, and
 // everything else that it was wrong. It gets the status and the headers before they
 // are sent.
 func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 	return func(d *door) error {
-		if d.judge = judge; judge == nil {
+		if d.judge, d.judges = judge, true; judge == nil {
 			return errors.New("Outcome: must be a function")
+		}
+		return nil
+	}
+}
+
+// SignedIn has a function say whether the visitor who sends a request is signed in already.
+// Such a login is refused (409) before the handler, and counts against the IP address. Many
+// handlers redirect such a visitor without checking the password. By the status that is a
+// success, for every account that an attacker names. ByStatus and Outcome need this option;
+// a handler that calls [Succeeded] says itself that it has checked the password.
+func SignedIn(is func(*http.Request) bool) Option {
+	return func(d *door) error {
+		if d.signedIn = is; is == nil {
+			return errors.New("SignedIn: must be a function")
 		}
 		return nil
 	}
@@ -263,6 +283,7 @@ func Outcome(judge func(status int, h http.Header) guard.Outcome) Option {
 // ByStatus is for a handler that answers a wrong password with 400 or more, always,
 // and a right one with 2xx or 3xx. One that shows the form again with 200, or
 // redirects to it, makes every guess a success: it must call [Succeeded] instead.
+// [SignedIn] must be there, too.
 func ByStatus() Option {
 	return Outcome(func(status int, h http.Header) guard.Outcome {
 		if status >= 200 && status < 400 {

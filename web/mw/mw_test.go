@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -218,6 +219,45 @@ func TestR27AnEchoHandlerThatReturns503SaysSo(t *testing.T) {
 	}
 }
 
+// anonymous says that nobody is signed in.
+var anonymous = mw.SignedIn(func(*http.Request) bool { return false })
+
+// A handler that redirects a visitor who is signed in has checked no password.
+func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	signedIn := func(r *http.Request) bool { _, err := r.Cookie("session"); return err == nil }
+	checked := 0
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if signedIn(r) {
+			http.Redirect(w, r, "/home", http.StatusSeeOther)
+			return
+		}
+		checked++
+		w.WriteHeader(http.StatusUnauthorized)
+	}, mw.ByStatus(), mw.SignedIn(signedIn))
+	for i := range 30 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.server.URL+"/login", strings.NewReader(fmt.Sprintf("username=alice&password=guess-%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", formType)
+		r.Header.Set("Cookie", "session=mallorys")
+		got, err := s.server.Client().Transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		if got.StatusCode < 400 || len(got.Header["Set-Cookie"]) > 0 || i == 0 && got.StatusCode != http.StatusConflict {
+			t.Fatalf("guess %d: %d %v", i, got.StatusCode, got.Header)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.events, func(e guard.Event) bool { return e.Outcome == guard.Succeeded && e.Settled }); checked > 0 || i >= 0 {
+		t.Errorf("%d passwords were checked, success %d of %d events", checked, i, len(s.events))
+	}
+}
+
 // What the handler does, and what that was.
 func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 	t.Parallel()
@@ -238,14 +278,14 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 		"http.ErrAbortHandler": {login: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: guard.Failed},
 		"a panic after 200, by status": {
 			login:   func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", "y"); panic("before the answer") },
-			options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+			options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed,
 		},
-		"200, by status": {login: status(200), options: []mw.Option{mw.ByStatus()}, want: guard.Succeeded},
-		"303, by status": {login: status(303), options: []mw.Option{mw.ByStatus()}, want: guard.Succeeded},
-		"401, by status": {login: status(401), options: []mw.Option{mw.ByStatus()}, want: guard.Failed},
-		"422, by status": {login: status(422), options: []mw.Option{mw.ByStatus()}, want: guard.Failed},
+		"200, by status": {login: status(200), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Succeeded},
+		"303, by status": {login: status(303), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Succeeded},
+		"401, by status": {login: status(401), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed},
+		"422, by status": {login: status(422), options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed},
 		"Failed and 200, by status": {
-			login: func(_ http.ResponseWriter, r *http.Request) { mw.Failed(r) }, options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+			login: func(_ http.ResponseWriter, r *http.Request) { mw.Failed(r) }, options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed,
 		},
 		"Abandoned and 500": {login: func(w http.ResponseWriter, r *http.Request) { mw.Abandoned(r); w.WriteHeader(500) }, want: guard.Abandoned},
 		"Succeeded and a panic": {
@@ -257,7 +297,7 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 					_ = conn.Close()
 				}
 			},
-			options: []mw.Option{mw.ByStatus()}, want: guard.Failed,
+			options: []mw.Option{mw.ByStatus(), anonymous}, want: guard.Failed,
 		},
 	} {
 		s := newSite(t, one.login, one.options...)
@@ -548,7 +588,7 @@ func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
 	var got error
 	var saw string
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
-		if name := r.FormValue("username"); name == "alice" {
+		if name := r.FormValue("username"); strings.HasPrefix(name, "owner") {
 			saw, got = r.FormValue("password"), mw.Succeeded(r)
 		}
 		w.WriteHeader(http.StatusUnauthorized)
@@ -556,9 +596,17 @@ func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
 	for i := range 10 {
 		s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), "Summer2026!")
 	}
-	s.try("203.0.113.9", "alice", "Summer2026!")
-	if saw == "Summer2026!" || !errors.Is(got, guard.ErrInsufficient) {
-		t.Errorf("the handler saw %q, and Succeeded said %v", saw, got)
+	for i := range guard.SprayedPerHour + 1 {
+		from, owner := fmt.Sprintf("203.0.%d.9", i), fmt.Sprint("owner", i)
+		saw, got = "nothing", nil
+		id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(s.try(from, owner, "Summer2026!").body)
+		if id == nil || saw != "nothing" {
+			t.Fatalf("%s: the challenge is %v, and the handler saw %q", owner, id, saw)
+		}
+		s.try(from, owner, "Summer2026!", "Authguard-Captcha-Id", id[1], "Authguard-Captcha-Answer", world.Answer)
+		if admitted := i < guard.SprayedPerHour; (saw == "Summer2026!") != admitted || errors.Is(got, guard.ErrInsufficient) == admitted {
+			t.Errorf("%s: the handler saw %q, and Succeeded said %v", owner, saw, got)
+		}
 	}
 }
 
@@ -680,6 +728,8 @@ func TestAWrongOptionIsSeenWhenTheProgramStarts(t *testing.T) {
 		"a bad origin":  {g, mw.Origins("example.org"), "origin"},
 		"a long hold":   {g, mw.Hold(3600e9), "Hold: must be from 0 to 1m"},
 		"no judge":      {g, mw.Outcome(nil), "Outcome: must be a function"},
+		"by status":     {g, mw.ByStatus(), "need SignedIn"},
+		"not a session": {g, mw.SignedIn(nil), "SignedIn: must be a function"},
 		"another place": {g, mw.Account("json:/name"), "password"},
 	} {
 		func() {

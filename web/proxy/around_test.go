@@ -82,8 +82,11 @@ func TestNoDevicesCookieIsCachedForEverybody(t *testing.T) {
 	t.Parallel()
 	for control, want := range map[string]bool{"": true, "max-age=60": true, "private": true, "Public, max-age=60": false, "s-maxage=60": false, "must-revalidate": false} {
 		d := newDoor(t, redirects, nil)
-		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}, func(w http.ResponseWriter, _ *http.Request) {
+		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", control)
+			if r.Header.Get("Authorization") == "" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
 		})
 		r, _ := http.NewRequest(http.MethodGet, d.URL+"/style.css", nil)
 		r.SetBasicAuth("alice", right)

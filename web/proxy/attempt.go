@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,6 +27,7 @@ type visit struct {
 
 	// Of a guarded request:
 	in       *http.Request // as the client sent it; the app's has none of our cookies
+	routes   route.Table   // at the path
 	route    *route.Route
 	guard    *guard.Guard
 	sent     form            // what the visitor filled in
@@ -39,6 +39,8 @@ type visit struct {
 	settled  bool
 	judged   func() // once the answer is: what is left of it may take long
 	large    bool   // the request is larger than a login
+	basis    route.Basis
+	probe    *probe // not nil: the visit is a question of ours (probe.go)
 }
 
 type visitKey struct{}
@@ -51,6 +53,7 @@ func visitOf(ctx context.Context) *visit {
 // guarded serves a request to a guarded path. It reports whether it did: a request
 // that offers no password streams through, with the body that was read.
 func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Table) bool {
+	v.routes = routes
 	if err := v.read(w, r, routes); err != nil {
 		v.refuse(w, r, err)
 		return true
@@ -83,7 +86,7 @@ func (v *visit) guarded(w http.ResponseWriter, r *http.Request, routes route.Tab
 // read reads the body of a request that may offer a password in it. What is too
 // large for a form is left to stream where it cannot be one.
 func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table) error {
-	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead(r) {
+	if r.Body == nil || r.Body == http.NoBody || !routes.MayRead() {
 		return nil
 	}
 	limit := v.app.MaxBody
@@ -95,7 +98,7 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, routes route.Table)
 		body = append(body, rest...)
 	}
 	if err != nil {
-		return &route.Refusal{Status: http.StatusBadRequest, Text: "The request could not be read."}
+		return web.Unusable(http.StatusBadRequest, "problem.body") // its client has hung up
 	}
 	if v.large = int64(len(body)) > limit; v.large {
 		if routes.Single() {
@@ -127,13 +130,6 @@ func (f *form) restore(r *http.Request) {
 	}
 }
 
-// oneWord reports whether this is the whole body, and has no space and no end of a line
-// in it, as the form of a login: no method, path and version are to be found there. A
-// connection to the app for each login costs more than the rest of its way.
-func (f *form) oneWord(length int64) bool {
-	return int64(len(f.Body)) == length && !slices.ContainsFunc(f.Body, func(c byte) bool { return c <= ' ' || c >= 0x7f })
-}
-
 // attempt begins an attempt for everything that is offered, and forwards the request
 // if all of it may be looked at.
 func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offer) {
@@ -153,6 +149,9 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 		}
 		v.attempts = append(v.attempts, d)
 		insufficient = insufficient || d.Insufficient || d.Action == guard.Pretend
+	}
+	if !v.decides(w, r, offer) {
+		return
 	}
 	if insufficient {
 		v.sent.Body = offer.Spoil(r, v.sent.Body, rand.Text()) // what is sprayed, or pretended to, is answered like a wrong one (R28)
@@ -196,7 +195,10 @@ func (v *visit) pass(w http.ResponseWriter, r *http.Request) {
 // the client.
 func answered(answer *http.Response) error {
 	v := visitOf(answer.Request.Context())
-	if v.route == nil {
+	switch {
+	case v.probe != nil:
+		return v.probe.answered(v, answer)
+	case v.route == nil:
 		return nil
 	}
 	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true}
@@ -206,6 +208,9 @@ func answered(answer *http.Response) error {
 		}
 	}
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
+	if outcome == guard.Succeeded && v.basis != route.OnPassword {
+		outcome = guard.Withdrawn
+	}
 	v.settle(outcome)
 	v.judged()
 	if outcome == guard.Succeeded && !shared(answer) {
@@ -249,6 +254,10 @@ func (v *visit) peek(answer *http.Response, a *route.Answer) (err error) {
 // passwords waiting must not make them free.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	v := visitOf(r.Context())
+	if v.probe != nil {
+		v.probe.err = err
+		return
+	}
 	outcome := guard.Failed
 	if !v.reached.Load() {
 		outcome = guard.Abandoned

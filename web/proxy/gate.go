@@ -218,6 +218,10 @@ func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		p = web.Invalid("%s", refusal.Text)
 		p.Status = refusal.Status
 	}
+	rest := v.route == nil || p.Status != http.StatusBadRequest // of what was sent may be unread
+	if v.route == nil && len(v.routes) > 0 && refusal.Text != "" {
+		v.route = v.routes[0]
+	}
 	if v.route != nil {
 		v.guard = v.proxy.Guard(v.route.Name)
 		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Door: v.door()})
@@ -226,8 +230,8 @@ func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			return
 		}
 	}
-	if v.route == nil || p.Status != http.StatusBadRequest {
-		w.Header().Set("Connection", "close") // the rest of what was sent is not read
+	if rest {
+		w.Header().Set("Connection", "close")
 	}
 	v.invalid(w, r, p)
 }

@@ -17,11 +17,7 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	pr.SetURL(a.Upstream)
 	pr.Out.Host = pr.In.Host
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
-	for name := range pr.Out.Header {
-		if claimsIdentity(name) {
-			delete(pr.Out.Header, name)
-		}
-	}
+	withoutClaims(pr.Out.Header)
 	withoutOurs(pr.Out.Header)
 	address := v.client.Address.String()
 	pr.Out.Header.Set("X-Forwarded-For", address)
@@ -31,16 +27,16 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	if v.client.Secure {
 		pr.Out.Header.Set("X-Forwarded-Proto", "https")
 	}
-	if !strings.EqualFold(pr.Out.Header.Get("Upgrade"), "websocket") { // h2c would be HTTP that nobody looks at
+	if !v.mayUpgrade(pr.Out) {
 		pr.Out.Header.Del("Upgrade")
 		pr.Out.Header.Del("Connection")
 	}
 	// The server has asked for the body, and sends it along; servers differ in what they
 	// do where a body is expected.
 	pr.Out.Header.Del("Expect")
-	// An app that does not read the body of a request would take it for the next one
-	// on the connection (CL.0): so there is none, unless the body cannot be one.
-	pr.Out.Close = pr.In.ContentLength != 0 && !v.sent.oneWord(pr.In.ContentLength)
+	// An app that does not read the body of a request takes it for the beginning of the
+	// next one on the connection (CL.0): so there is no next one.
+	pr.Out.Close = pr.In.ContentLength != 0
 	if v.route == nil {
 		return
 	}
@@ -53,6 +49,14 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	if v.route.NeedsBody() {
 		pr.Out.Header.Del("Accept-Encoding") // what is compressed cannot be judged
 	}
+}
+
+// mayUpgrade reports whether the connection may become a WebSocket's: h2c would be HTTP
+// that is not looked at, and so would be what an app reads behind a form that it answers
+// with 101.
+func (v *visit) mayUpgrade(out *http.Request) bool {
+	return strings.EqualFold(out.Header.Get("Upgrade"), "websocket") && out.Method == http.MethodGet &&
+		out.ContentLength == 0 && (v.route == nil || v.route.Basic())
 }
 
 // comesFrom takes care that nobody chooses where a wrong password leads: Express, Rails
@@ -78,28 +82,57 @@ func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
 	pr.Out.Header.Set("Referer", own.String())
 }
 
+func withoutClaims(h http.Header) {
+	for name := range h {
+		if claimsIdentity(name) {
+			delete(h, name)
+		}
+	}
+}
+
 // claimsIdentity reports whether a header says who or where the client is, which
 // path it asked for, or through which proxy the app is to go (CVE-2016-5385), or is
-// for us: none of that is the client's to say to the app. No header with an
-// underscore goes on, as behind nginx: gunicorn takes SCRIPT_NAME for part of the
-// path.
+// for us: none of that is the client's to say to the app. As behind nginx, a name with
+// other signs than letters, digits and hyphens does not go on.
 func claimsIdentity(name string) bool {
-	if strings.Contains(name, "_") {
+	switch {
+	case !client.PlainHeader(name):
 		return true
+	case strings.HasPrefix(name, "Sec-") || slices.Contains(notClaims, name):
+		return false
 	}
-	return slices.Contains(claims, name) || slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
+	for word := range strings.SplitSeq(name, "-") {
+		if word == "Meta" { // what a client names as it likes, for an object in a store
+			return false
+		} else if slices.Contains(claimWords, word) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(claimEnds, func(end string) bool {
+		rest, ok := strings.CutSuffix(name, end)
+		return ok && (rest == "" || strings.HasSuffix(rest, "-"))
+	}) || slices.ContainsFunc(claimsOf, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // The names are as net/http has them, and are compared as they stand: there are many,
 // in every request.
 var (
-	claims = canonical(
-		"forwarded", "client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip", "remote-addr", "remote-host",
-		"x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-originating-ip", "x-azure-clientip", "x-appengine-user-ip", "x-envoy-external-address",
-		"remote-user", "remote-groups", "remote-email", "remote-name", "x-user", "x-groups", "x-email",
-		"x-original-url", "x-rewrite-url", "x-original-uri", "x-original-host", "x-host", "x-http-host-override", "proxy",
+	// claimWords make a claim of a header, wherever they stand in its name.
+	claimWords = canonical(
+		"accel", "appengine", "authelia", "authentik", "authenticated", "authguard", "clientip", "clientcert",
+		"consumer", "envoy",
+		"forward", "forwarded", "forwarder", "host", "https", "invoke", "middleware", "mtls", "oidc",
+		"original", "pomerium",
+		"principal", "proxy", "proxyuser", "remote", "rewrite", "scheme", "script", "sendfile", "shib",
+		"smuser", "socketip",
+		"ssl", "subrequest", "tailscale", "tls", "userinfo", "username", "vouch", "webauth",
 	)
-	claimsOf = canonical("x-forwarded-", "x-remote-", "x-auth-request-", "x-authenticated-", "x-webauth-", "x-authentik-", "x-goog-authenticated-", "x-ms-client-principal", "x-pomerium-", "x-token-", "authguard-")
+	// claimEnds do so at its end, alone or after a hyphen.
+	claimEnds = canonical("addr", "cert", "dn", "email", "group", "groups", "ip", "proto", "roles",
+		"user", "user-name", "verify")
+	claimsOf = canonical("x-auth-request-", "x-token-")
+	// notClaims are read by the APIs of apps that check who sends them.
+	notClaims = canonical("x-redmine-switch-user")
 	// overrides say that a POST is something else.
 	overrides = canonical("x-http-method-override", "x-http-method", "x-method-override")
 )

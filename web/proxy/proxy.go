@@ -148,6 +148,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	routes, where := v.app.Routes.At(r.URL.EscapedPath())
 	switch {
+	case r.Host == "": // net/http would name the upstream instead, which the app may trust
+		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: "Name the site in the Host header."})
 	case where == route.Ambiguous:
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
 	case where == route.Elsewhere || !v.guarded(w, r, routes):

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,7 +148,7 @@ var specs = map[string]route.Spec{
 	"form":   {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
 	"302":    {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302", "not location /login*"}},
 	"json":   {Name: "login", Path: "/api/login", Account: "json:/user/username", Password: "json:/user/password", Success: []string{"cookie logged_in_*"}},
-	"any":    {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "param:username", Password: "param:password", Success: []string{"cookie logged_in_*"}},
+	"any":    {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "param:username", Password: "param:password", Success: []string{"cookie logged_in_*"}, SignedIn: []string{"never"}},
 	"auth":   {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "basic", Success: []string{"cookie logged_in_*"}},
 	"text":   {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200"}, Failure: []string{"body wrong"}},
 	"xmlrpc": {Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"cookie logged_in_*"}},
@@ -399,10 +400,11 @@ func TestRoutesCountForThemselves(t *testing.T) {
 
 func TestWhatIsNotGuardedPassesUntouched(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, wordpress, nil, "form")
+	d := newDoor(t, wordpress, func(a *proxy.App) { a.Routes = append(a.Routes, others(t, "/forms")) }, "form")
 	for _, o := range []offer{
 		{"GET", "/", "", ""}, {"GET", "/a%2Fb//c;d=1?x=%zz&y=;", "", ""}, {"POST", "/upload", "multipart/form-data; boundary=x", strings.Repeat("data ", 100_000)},
-		{"DELETE", "/thing", "", ""}, {"POST", "/login", "application/x-www-form-urlencoded", "forgotten=alice"}, {"OPTIONS", "/login", "", ""},
+		{"DELETE", "/thing", "", ""}, {"POST", "/forms", "application/x-www-form-urlencoded", "zz=alice"},
+		{"OPTIONS", "/login", "", ""},
 	} {
 		direct := d.direct(t, o)
 		through := d.send(t, "198.18.0.1", o)
@@ -496,28 +498,101 @@ func TestNothingIsSmuggledPastTheGuard(t *testing.T) {
 	}
 }
 
-// What could be a request of its own ends the connection to the app; the form of a
-// login cannot, and is spared a connection for itself.
-func TestAFormEndsNoConnectionAndOtherBodiesDo(t *testing.T) {
+// An app that does not read a body takes it for the beginning of the next request on the
+// connection (CL.0), whatever is in it: zz=1GET is a method to some.
+func TestEveryBodyHasAConnectionOfItsOwn(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, wordpress, nil, "form", "json")
-	for _, one := range []struct {
-		offer
-		closes bool
-	}{
-		{form("username=alice&password=a%20+%0Db"), false},
-		{form("username=alice&password=a b"), true},
-		{form("username=bob&password=a&x=GET\t/\tHTTP/1.1\n"), true},
-		{form("username=bob&password=a&x=GET\u00a0/"), true},
-		{offer{"POST", "/api/login", "application/json", `{"user":{"username":"carol","password":"x"}}`}, false},
-		{offer{"POST", "/api/login", "application/json", `{"user": {"username":"carol","password":"x"}}`}, true},
-		{offer{"POST", "/elsewhere", "application/x-www-form-urlencoded", "a=b"}, true}, // it is not read
+	d := newDoor(t, wordpress, func(a *proxy.App) { a.Routes = append(a.Routes, others(t, "/forms")) }, "form", "json")
+	for _, one := range []offer{
+		form("username=alice&password=a"), form("username=alice&password=a%20+%0Db"),
+		form("username=bob&password=a&x=GET\t/\tHTTP/1.1\n"),
+		{"POST", "/api/login", "application/json", `{"user":{"username":"carol","password":"x"}}`},
+		{"POST", "/forms", "application/x-www-form-urlencoded", "zz=1"}, {"POST", "/elsewhere",
+			"application/x-www-form-urlencoded", "a=b"},
 	} {
 		d.app.last = nil
-		if got := d.send(t, "198.18.0.7", one.offer); got.StatusCode >= http.StatusBadRequest {
+		if got := d.send(t, "198.18.0.7", one); got.StatusCode >= http.StatusBadRequest {
 			t.Errorf("%s: %s", one.body, got.Status)
-		} else if _, last := d.app.lastSeen(); last.Close != one.closes {
-			t.Errorf("%s: the connection ends: %v", one.body, last.Close)
+		} else if _, last := d.app.lastSeen(); !last.Close {
+			t.Errorf("%s: the connection is used again", one.body)
+		}
+	}
+}
+
+// others is a route at whose path other forms pass that have the field zz.
+func others(t *testing.T, path string) *route.Route {
+	t.Helper()
+	spec := specs["form"]
+	spec.Path, spec.Passes = path, []string{"form:zz"}
+	r, err := route.Compile(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// An app that answers a form with 101 gets no tunnel through which more could be tried; a
+// WebSocket beside the form passes (TestAConnectionThatIsUpgradedPasses).
+func TestNoFormBecomesATunnel(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form", "auth")
+	for _, one := range []struct {
+		method, path, rest string
+		passes             bool
+	}{
+		{"POST", "/login",
+			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 28\r\n\r\nusername=alice&password=aaaa", false},
+		{"POST", "/elsewhere", "Content-Length: 0\r\n\r\n", false}, {"GET", "/login", "\r\n", true},
+		{"GET", "/x", "Authorization: Basic YWxpY2U6YWFhYQ==\r\n\r\n", true},
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n%s",
+			one.method, one.path, one.rest)
+		if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, last := d.app.lastSeen(); (last.Header.Get("Upgrade") != "") != one.passes {
+			t.Errorf("%s %s: the app was asked for %q", one.method, one.path, last.Header["Upgrade"])
+		}
+	}
+}
+
+// What a route cannot read counts for its address: another type of body, no field at
+// all, an upload that brings a login along, and a body that is too large.
+func TestR11WhatIsNoLoginCountsForItsAddress(t *testing.T) {
+	t.Parallel()
+	const pairs = "application/x-www-form-urlencoded"
+	pad := strings.Repeat("0123456789abcde\n", 1000)
+	for name, c := range map[string]struct {
+		route  string
+		offer  offer
+		status int
+	}{
+		"JSON": {"form", offer{"POST", "/login", "application/json",
+			`{"username":"alice","password":"guess"}`}, 415},
+		"an array":       {"form", offer{"POST", "/login", "application/json", `[1]`}, 415},
+		"JSON as pairs":  {"form", offer{"POST", "/login", pairs, `{"username":"alice","password":"guess"}`}, 415},
+		"no field":       {"form", offer{"POST", "/login", pairs, "zz=1"}, 400},
+		"nothing":        {"form", offer{"POST", "/login", "", ""}, 400},
+		"another method": {"form", offer{"PUT", "/login", pairs, "username=alice&password=guess"}, 405},
+		"in the address": {"form", offer{"GET", "/login?username=alice&password=guess", "", ""}, 400},
+		"too large":      {"form", offer{"POST", "/login", pairs, "x=" + pad}, 413},
+		"an image":       {"any", offer{"POST", "/x", "image/png", "username=alice&password=guess"}, 415},
+		"a large image":  {"any", offer{"POST", "/x", "image/png", "x=" + pad + "&username=alice&password=guess"}, 400},
+		"a large form":   {"any", offer{"POST", "/x", pairs, "x=" + pad + "&username=alice&password=guess"}, 400},
+	} {
+		d := newDoor(t, wordpress, nil, c.route)
+		for i := range 10 {
+			if r := d.send(t, "203.0.113.9", c.offer); r.StatusCode != c.status {
+				t.Fatalf("%s: %s, not %d, after %d", name, r.Status, c.status, i)
+			}
+		}
+		if r := d.send(t, "203.0.113.9", c.offer); r.StatusCode != http.StatusForbidden || d.app.passwords() != 0 {
+			t.Errorf("%s: %s after ten of them, and %d passwords", name, r.Status, d.app.passwords())
 		}
 	}
 }
@@ -541,6 +616,60 @@ func TestR9WhatTheClientSaysItIsNeverReachesTheApp(t *testing.T) {
 	}
 	if last.Host != host.Host {
 		t.Errorf("the app was asked for %s", last.Host)
+	}
+}
+
+// PHP and CGI make Remote-User of Remote.User, and apps behind other gateways believe
+// names like these. What APIs of apps take from their clients passes.
+func TestR9NoNameOfAHeaderClaimsWhoTheClientIs(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	claims := []string{
+		"Remote.User", "X.Forwarded.For", "Remote!Groups", "X.Original.URL", "Remote#User", "Remote|User",
+		"Remote~User", "Remote$User", "Remote*User", "Remote'User", "Remote`User",
+		"Fly-Client-IP", "WL-Proxy-Client-IP", "WL-Proxy-SSL", "X-Username", "X-User-Name", "X-User-Email",
+		"X-User-Roles", "SSL-Client-Verify", "SSL-Client-S-DN", "X-SSL-Client-Cert", "X-Client-Cert",
+		"X-Script-Name", "X-Middleware-Subrequest", "X-Forward-For", "X-Forwarder-For", "Forwarded-For",
+		"X-True-IP", "X-Nf-Client-Connection-Ip", "X-Azure-SocketIP",
+		"X-Backend-Host", "Front-End-Https", "X-Url-Scheme", "X-Auth-User", "X-Auth-Email",
+		"X-Amzn-Oidc-Identity", "Cf-Access-Authenticated-User-Email", "Tailscale-User-Login",
+		"X-Consumer-Username", "Iv-User", "Sm-User", "X-Userinfo", "X-Vouch-User", "X-Invoke-Path",
+		"X-Sendfile-Type", "X-Accel-Mapping", "X-Auth-Request-Access-Token", "X-Ms-Client-Principal-Id",
+	}
+	kept := []string{
+		"User-Agent", "X-User-Agent", "Sec-Fetch-User", "Authorization", "X-Auth-Token", "X-User-Id",
+		"X-Csrf-Token", "X-Requested-With", "X-Api-Key", "X-Client-Data", "Hx-Current-Url", "Destination",
+		"Upgrade-Insecure-Requests", "X-Amz-Meta-Original-User", "X-Hasura-Role", "X-Redmine-Switch-User",
+		"X-Http-Method-Override", "X-Zip", "Traceparent",
+		"X-Access-Token", "X-Id-Token", "X-Hasura-User-Id", "X-Role", "Private-Token", "Sudo", "Cf-Visitor",
+		"Cf-Ipcountry", "Iv-Creds", "Eppn", "X-Matched-Path", "X-Base-Path",
+	}
+	for _, name := range append(claims, kept...) {
+		d.send(t, "203.0.113.9", offer{"GET", "/", "", ""}, name, "forged")
+		var told []string
+		_, last := d.app.lastSeen()
+		for seen, values := range last.Header {
+			if slices.Contains(values, "forged") {
+				told = append(told, seen)
+			}
+		}
+		if want := slices.Contains(kept, name); (len(told) > 0) != want {
+			t.Errorf("%s: the app was told %q", name, told)
+		}
+	}
+}
+
+// net/http would name the upstream in its place: the app would take it for its own name.
+func TestWithoutAHostTheAppIsNotAsked(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, wordpress, nil, "form")
+	d.app.last = nil
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Host = ""
+	w := httptest.NewRecorder()
+	d.proxy.ServeHTTP(w, r)
+	if w.Code != http.StatusBadRequest || d.app.last != nil {
+		t.Errorf("%d; the app was asked: %t", w.Code, d.app.last != nil)
 	}
 }
 
@@ -847,10 +976,21 @@ func TestR28ASprayedPasswordDoesNotSufficeBehindTheProxy(t *testing.T) {
 		password, _ := d.app.lastSeen()
 		wordpress(w, password == "sprayed")
 	}
-	r := d.send(t, "203.0.113.9", form("username=carol&password=sprayed&remember=1"))
-	password, last := d.app.lastSeen()
-	if r.StatusCode != http.StatusOK || password == "sprayed" || last.PostFormValue("remember") != "1" || last.PostFormValue("username") != "carol" {
-		t.Errorf("%d, the app saw %q, %v", r.StatusCode, password, last.PostForm)
+	for i := range guard.SprayedPerHour + 1 {
+		from, carol := fmt.Sprintf("203.0.%d.9", i), fmt.Sprint("carol", i)
+		at := form("username=" + carol + "&password=sprayed&remember=1")
+		before := d.app.passwords()
+		r := d.send(t, from, at, "Accept", "application/json")
+		id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(text(t, r))
+		if r.StatusCode != http.StatusForbidden || id == nil || d.app.passwords() != before {
+			t.Fatalf("%s: %d, the challenge is %v", carol, r.StatusCode, id)
+		}
+		r = d.send(t, from, at, "Accept", "application/json", "Authguard-Captcha-Id", id[1], "Authguard-Captcha-Answer", world.Answer)
+		password, last := d.app.lastSeen()
+		want := map[bool]int{true: http.StatusFound, false: http.StatusOK}[i < guard.SprayedPerHour]
+		if r.StatusCode != want || (password == "sprayed") != (want == http.StatusFound) || last.PostFormValue("remember") != "1" || last.PostFormValue("username") != carol {
+			t.Errorf("%s: %d, the app saw %q, %v", carol, r.StatusCode, password, last.PostForm)
+		}
 	}
 }
 

@@ -100,6 +100,10 @@ func TestWhatComesAfterTheVerdictTakesItsTime(t *testing.T) {
 		front, back := make(pipes), make(pipes)
 		left := make(chan struct{})
 		app := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
 			for _, piece := range []string{"begin ", "end"} {
 				_, _ = io.WriteString(w, piece)
 				_ = http.NewResponseController(w).Flush()

@@ -30,5 +30,6 @@ TEMPLATES = [
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "{{folder}}/db.sqlite3", "OPTIONS": {"timeout": 600}}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "/static/"
+SESSION_SAVE_EVERY_REQUEST = {{saves}}
 LOGIN_REDIRECT_URL = "/hello/"
 AUTHENTICATION_BACKENDS = ["counting.Counting"]

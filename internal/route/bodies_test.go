@@ -1,0 +1,488 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+)
+
+// loginAt is a form's route at a path.
+func loginAt(t testing.TB, path string, change ...func(*Spec)) *Route {
+	t.Helper()
+	s := Spec{
+		Name: "login", Path: path, Account: "form:username", Password: "form:password",
+		Success: []string{"status 302"},
+	}
+	for _, one := range change {
+		one(&s)
+	}
+	return mustCompile(t, s)
+}
+
+const (
+	pairsBody  = "username=alice&password=guess"
+	objectBody = `{"username":"alice","password":"guess"}`
+	xmlBody    = `<?xml version="1.0"?><login><username>alice</username><a:password>guess</a:password></login>`
+)
+
+// partsOf is a body of parts with these heads and contents.
+func partsOf(headsAndContents ...string) (body string) {
+	for i := 0; i < len(headsAndContents); i += 2 {
+		body += "--XyZ\r\n" + headsAndContents[i] + "\r\n\r\n" + headsAndContents[i+1] + "\r\n"
+	}
+	return body + "--XyZ--\r\n"
+}
+
+func named(name string) string { return `Content-Disposition: form-data; name="` + name + `"` }
+
+var partsBody = partsOf(named("username"), "alice", named("password"), "guess")
+
+func utf16Of(text string) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b.WriteString(string([]byte{byte(unit), byte(unit >> 8)}))
+	}
+	return b.String()
+}
+
+// disguised are bodies in which some framework finds both fields, and their types. The
+// first of each pair of names is its reader.
+var disguised = [][3]string{
+	{"Bottle", "image/png", pairsBody},
+	{"Bottle", "application/pdf", pairsBody},
+	{"Bottle", "application/octet-stream", "a=b;" + strings.ReplaceAll(pairsBody, "&", ";")},
+	{"Bottle", "multipart/mixed; boundary=XyZ", partsBody},
+	{"Rack", "multipart/mixed; boundary=XyZ", partsBody},
+	{"Rack", "multipart/related; boundary=XyZ", partsBody},
+	{"Rack", "multipart/related; boundary=XyZ", partsOf("Content-ID: username", "alice", "Content-ID: password",
+		"guess")},
+	{"Rack", "multipart/mixed; boundary=XyZ", partsOf("Content-Disposition: x; name=username", "alice",
+		"Content-Disposition: x; name*=utf-8''pass%77ord", "guess")},
+	{"Python", "multipart/mixed; boundary=XyZ",
+		partsOf("Content-Disposition:form-data;\r\n name*0=user; name*1=name", "alice", named("password"), "guess")},
+	{"Werkzeug 2.2", "application/x-url-encoded", pairsBody},
+	{"parse_str(php://input)", ofParts, partsOf(named("a"), "&"+pairsBody+"&")},
+	{"json_decode(php://input)", ofPairs, objectBody},
+	{"json_decode(php://input)", ofPairs, `{"username":"alice","password":"guess","a":"&x=y&"}`},
+	{"get_json(force=True)", "image/png", objectBody},
+	{"get_json(force=True)", "text/plain", "[" + objectBody + "]"},
+	{"get_json(force=True)", "text/plain", "\ufeff" + objectBody},
+	{"get_json(force=True)", "text/plain", `{"a":NaN,` + objectBody[1:]},
+	{"get_json(force=True)", "application/octet-stream", utf16Of("\ufeff" + objectBody)},
+	{"get_json(force=True)", "application/octet-stream", utf16Of(objectBody)},
+	{"get_json(force=True)", "text/plain", `{"user\u006eame":"alice","password":"guess"}`},
+	{"get_json(force=True)", "text/plain", `{"user` + "\u00ad" + `name":"alice","password":"guess"}`},
+	{"a JSON part", ofParts,
+		partsOf("Content-Disposition: form-data; name=\"data\"\r\nContent-Type: application/json", objectBody)},
+	{"a JSON part", "multipart/mixed; boundary=XyZ", partsOf("Content-Type: application/json", objectBody)},
+	{"JSON in a field", ofPairs, "data=%7B%22username%22%3A%22alice%22%2C%22password%22%3A%22guess%22%7D"},
+	{"XML", "application/xml", xmlBody},
+	{"XML", "text/plain", xmlBody},
+	{"a reader that decodes twice", ofPairs, "%2575sername=alice&password=guess"},
+	{"a reader that decodes twice", ofPairs, "%2575sername=alice&%2570assword=guess"},
+	{"a reader that drops what cannot be seen", ofPairs, "user%C2%ADname=alice&password=guess"},
+	{"a reader that drops what cannot be seen", ofPairs, "%EF%BB%BFusername=alice&pass%E2%80%8Bword=guess"},
+	{"a reader that drops a BOM", ofPairs, "\ufeff" + pairsBody},
+	{"Tomcat", ofParts, partsOf(named("=?utf-8?q?user=6eame?="), "alice", named("password"), "guess")},
+}
+
+// decoys are what a form has before or behind a disguised body: what the strict reader
+// finds, so that it looks no further.
+const decoy = "username=decoy&password=x"
+
+// What some app takes for a login is an attempt, or is refused and counts at its route:
+// at one path and in a folder, alone and beside what the route reads itself.
+func TestABodyThatSomeAppReadsOtherwiseIsRefusedAtItsRoute(t *testing.T) {
+	t.Parallel()
+	basicAt := func(path string) *Route {
+		return mustCompile(t, Spec{Name: "login", Path: path, Account: "basic", Success: []string{"status 200"}})
+	}
+	objectAt := func(path string) *Route {
+		return mustCompile(t, Spec{Name: "login", Path: path, Account: "json:/user/id",
+			Password: "json:/user/code", Success: []string{"status 200"}})
+	}
+	for name, table := range map[string]Table{
+		"one path":             {loginAt(t, "/login")},
+		"a folder":             {loginAt(t, "/*")},
+		"beside basic":         {basicAt("/login"), loginAt(t, "/login")},
+		"beside basic, folder": {loginAt(t, "/*"), basicAt("/*")},
+		"beside JSON":          {objectAt("/login"), loginAt(t, "/login")},
+		"beside JSON, folder":  {loginAt(t, "/*"), objectAt("/*")},
+		"with an exception": {loginAt(t, "/login", func(s *Spec) {
+			s.Passes = []string{"form:other",
+				"form:data", "form:a"}
+		})},
+	} {
+		for _, one := range disguised {
+			for _, header := range []string{"", "Basic ZGVjb3k6eA=="} {
+				r := httptest.NewRequest(http.MethodPost, "/login", nil)
+				r.Header.Set("Content-Type", one[1])
+				if r.Header.Set("Authorization", header); header == "" {
+					r.Header.Del("Authorization")
+				}
+				found, o, err := table.Find(r, []byte(one[2]))
+				if err == nil && (found == nil || !slices.Contains(o.Credentials, Credential{"alice",
+					"guess"})) || found == nil {
+					t.Errorf("%s: %s as %s: %q passes, at %v with %q: %v", name, one[0], one[1], one[2], found,
+						o.Credentials, err)
+				}
+			}
+		}
+	}
+}
+
+// One body is a form to the strict reader, and JSON or another form to the app.
+func TestADecoyInABodyOfTwoReadingsIsRefused(t *testing.T) {
+	t.Parallel()
+	ofJSON := mustCompile(t, Spec{Name: "login", Path: "/login", Account: "json:/username",
+		Password: "json:/password", Success: []string{"status 200"}})
+	for _, one := range []struct {
+		table             Table
+		query, kind, body string
+	}{
+		{Table{loginAt(t, "/login")}, "", ofPairs, `{"username":"alice","password":"guess","a":"&` + decoy + `&"}`},
+		{Table{loginAt(t, "/*")}, "", ofPairs, `{"username":"alice","password":"guess","a":"&` + decoy + `&"}`},
+		{Table{loginAt(t, "/login")}, "", ofPairs, decoy + "&data=" + objectBody},
+		{Table{loginAt(t, "/login")}, "", ofParts, partsOf(named("username"), "decoy", named("password"),
+			"x&"+pairsBody+"&")},
+		{Table{loginAt(t, "/login")}, "", ofParts, partsOf(named("username"), "decoy", named("password"), "x",
+			named("data"), objectBody)},
+		{Table{loginAt(t, "/login")}, "", ofParts, partsOf(named("=?utf-8?q?user=6eame?="), "alice",
+			named("username"), "decoy", named("password"), "guess")},
+		{Table{ofJSON}, "", "application/json", `{"username":"decoy","password":"x","a":"&` + pairsBody + `&"}`},
+		{Table{ofJSON}, "username=alice", "application/json", `{"username":"decoy","password":"guess"}`},
+		{Table{loginAt(t, "/login"), ofJSON}, "", "application/json",
+			`{"username":"decoy","password":"x","a":"&` + pairsBody + `&"}`},
+		{Table{loginAt(t, "/login"), mustCompile(t, Spec{Name: "login", Path: "/login", Account: "json:/id",
+			Password: "json:/code", Success: []string{"status 200"}})}, "", "application/json",
+			`{"id":"decoy","code":"x","username":"alice","password":"guess"}`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/login?"+one.query, nil)
+		r.Header.Set("Content-Type", one.kind)
+		if found, o, err := one.table.Find(r, []byte(one.body)); err == nil || found == nil {
+			t.Errorf("%s %q passes, at %v with %q: %v", one.kind, one.body, found, o.Credentials, err)
+		}
+	}
+}
+
+// What large bodies in a folder have in them is found on its way.
+func TestALargeBodyThatSomeAppReadsOtherwiseIsCutOff(t *testing.T) {
+	t.Parallel()
+	table := Table{loginAt(t, "/*")}
+	pad := strings.Repeat("0123456789abcde\n", 20_000)
+	for _, one := range [][2]string{
+		{"image/png", "a=" + pad + "&" + pairsBody}, {"application/x-url-encoded", "a=" + pad + "&" + pairsBody},
+		{"multipart/mixed; boundary=XyZ", partsOf(named("a"), pad) + partsBody},
+		{"multipart/related; boundary=XyZ", partsOf("Content-ID: a", pad, "Content-ID: username", "alice",
+			"Content-ID: password", "guess")},
+		{ofPairs, `{"a":"` + pad + `",` + objectBody[1:]}, {"image/png", `{"a":"` + pad + `",` + objectBody[1:]},
+		{"text/plain", utf16Of(`{"a":"` + pad + `",` + objectBody[1:])}, {"text/plain", "<a>" + pad +
+			xmlBody[len(`<?xml version="1.0"?>`):]},
+	} {
+		got, err := io.ReadAll(table.Watch(posted(one[0], one[1]), strings.NewReader(one[1])))
+		if err == nil || strings.Contains(string(got), "guess") {
+			t.Errorf("%s: %d of %d bytes pass: %v", one[0], len(got), len(one[1]), err)
+		}
+	}
+	png := "\x89PNG\r\n\x1a\n" + strings.Repeat("\x00&u=\xff;p=username password", 20_000)
+	for kind, body := range map[string]string{
+		"image/png": png, "application/octet-stream": pad,
+		"text/html": `<form><input name="username"><input name="password"></form>` + pad,
+		"application/json": `{"text":"` + strings.ReplaceAll(pad, "\n", `\n`) +
+			`your username: and your password: "}`,
+		"multipart/related; boundary=XyZ": partsOf("Content-ID: <a@b>", pad),
+		ofParts:                           partsOf(`Content-Disposition: form-data; name="f"; filename="a.png"`, png),
+	} {
+		if got, err := io.ReadAll(table.Watch(posted(kind, body), strings.NewReader(body))); err != nil ||
+			string(got) != body {
+			t.Errorf("%s: %d of %d bytes pass: %v", kind, len(got), len(body), err)
+		}
+	}
+}
+
+// In a folder everything passes that has not both fields.
+func TestUploadsPassInAFolder(t *testing.T) {
+	t.Parallel()
+	table := Table{loginAt(t, "/*")}
+	for _, one := range [][2]string{
+		{"image/png", "\x89PNG\r\n\x1a\n&u=1;p=2"}, {"", "username and password"}, {"text/plain",
+			"username=alice"}, {"multipart/mixed; boundary=XyZ", partsOf(named("username"), "x")},
+		{"application/json", `{"text":"the username: x, the password: y","password":1}`}, {"application/xml",
+			"<username>x</username>"}, {"text/html", `<input name="username"><input name="password">`},
+		{ofParts, partsOf(`Content-Disposition: form-data; name="f"; filename="a.html"`,
+			`<input name="username"><input name="password">`)},
+		{ofPairs, "text=" + "username%3Da%26password%3Db"}, {"application/pdf", "%PDF-1.4 username password"},
+	} {
+		r := posted(one[0], one[1])
+		if one[0] == "" {
+			r.Header.Del("Content-Type")
+			r.Method = http.MethodPut
+		}
+		if found, _, err := table.Find(r, []byte(one[1])); found != nil || err != nil {
+			t.Errorf("%q as %s: %v", one[1], one[0], err)
+		}
+	}
+}
+
+// A request without either field is none of the login's: it is refused, unless the route
+// names a field of another form.
+func TestARequestWithoutTheFieldsIsRefusedAtOnePath(t *testing.T) {
+	t.Parallel()
+	closed := Table{loginAt(t, "/login")}
+	open := Table{
+		loginAt(t, "/login", func(s *Spec) { s.Passes = []string{"form:pass1", "param:action"} }),
+		mustCompile(t, Spec{Name: "reset", Path: "/login", Account: "form:email", Success: []string{"never"}}),
+	}
+	for _, one := range []struct {
+		query, kind, body string
+		passes            bool
+	}{
+		{"", ofPairs, "pass1=a&key=b", true}, {"", ofParts, partsOf(named("pass1"), "a", named("key"), "b"),
+			true}, {"", ofPairs, "action=x", true}, {"action=x", ofPairs, "a=b", true},
+		{"action=x", "", "", true}, {"", ofPairs, "pass2=a", false}, {"pass1=a", ofPairs, "b=c", false}, {"", "",
+			"", false}, {"", ofPairs, "zz=1", false},
+		{"", "application/json", `{"pass1":"a"}`, false}, {"action=x", "text/plain", "a", false}, {"action=x",
+			"image/png", "\x89PNG", false},
+		{"", ofPairs, "pass1=a&%2575sername=b", false}, {"", ofPairs, "pass1=a&data=%7B%22password%22:1%7D",
+			false}, {"", ofPairs, "pass1=%zz", false}, {"", ofPairs, "pass1=a;b=c", false},
+		{"", ofParts, partsOf(named("pass1"), "a", named("b"), `{"username":"x"}`), false}, {"", ofParts,
+			partsOf(named("pass1"), "a&password=b"), false},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/login?"+one.query, nil)
+		r.Header.Set("Content-Type", one.kind)
+		if found, _, err := closed.Find(r, []byte(one.body)); err == nil || found != closed[0] {
+			t.Errorf("?%s %s %q passes without an exception, at %v: %v", one.query, one.kind, one.body, found, err)
+		}
+		found, _, err := open.Find(r, []byte(one.body))
+		if passes := err == nil && found == nil; passes != one.passes || err != nil && found == nil {
+			t.Errorf("?%s %s %q passes: %v, at %v: %v", one.query, one.kind, one.body, passes, found, err)
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+		if found, _, err := closed.Find(httptest.NewRequest(method, "/login?next=/", nil), nil); found != nil ||
+			err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	for _, passes := range []string{"json:/a", "basic", "form:", "x"} {
+		if _, err := Compile(Spec{Name: "login", Path: "/login", Account: "form:u", Success: []string{"never"},
+			Passes: []string{passes}}); err == nil || !strings.HasPrefix(err.Error(), "passes: ") {
+			t.Errorf("%s: %v", passes, err)
+		}
+	}
+}
+
+// The lenient readers of the property: each is written from what a framework does, and
+// not from what is looked for here.
+
+type reader func(kind string, body []byte) (account, password string)
+
+func ofFields(value func(name string) string) (account, password string) {
+	return value("username"), value("password")
+}
+
+func pairsOfAnyType(twice bool) reader {
+	return func(_ string, body []byte) (string, string) {
+		return ofFields(func(want string) string {
+			for pair := range strings.FieldsFuncSeq(strings.TrimPrefix(string(body), "\ufeff"),
+				func(r rune) bool { return r == '&' || r == ';' }) {
+				name, value, _ := strings.Cut(pair, "=")
+				if name = laxDecode(name); twice {
+					name = laxDecode(name)
+				}
+				if name == want {
+					return laxDecode(value)
+				}
+			}
+			return ""
+		})
+	}
+}
+
+// partsIn are the parts of a body of any multipart type, by name.
+func partsIn(kind string, body []byte) (parts map[string]string, all []string) {
+	parts = map[string]string{}
+	_, params, _ := mime.ParseMediaType(kind)
+	if params["boundary"] == "" {
+		return parts, nil
+	}
+	reading := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for part, err := reading.NextRawPart(); err == nil; part, err = reading.NextRawPart() {
+		content, _ := io.ReadAll(part)
+		_, disposition, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+		parts[disposition["name"]+strings.Trim(part.Header.Get("Content-Id"), "<>")] = string(content)
+		all = append(all, string(content))
+	}
+	return parts, all
+}
+
+func partsOfAnyType(kind string, body []byte) (string, string) {
+	parts, _ := partsIn(kind, body)
+	return ofFields(func(name string) string { return parts[name] })
+}
+
+// jsonAnywhere reads a body, a field's name or value, or a part.
+func jsonAnywhere(kind string, body []byte) (account, password string) {
+	_, texts := partsIn(kind, body)
+	texts = append(texts, string(body), strings.ReplaceAll(string(body), "\x00", ""))
+	for pair := range strings.SplitSeq(string(body), "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		texts = append(texts, laxDecode(name), laxDecode(value))
+	}
+	for _, text := range texts {
+		var top any
+		if json.Unmarshal([]byte(strings.TrimLeft(text, "\ufeff\xff\xfe \t\r\n")), &top) != nil {
+			continue
+		}
+		if list, ok := top.([]any); ok && len(list) > 0 {
+			top = list[0]
+		}
+		if object, ok := top.(map[string]any); ok && object["username"] != nil && object["password"] != nil {
+			return fmt.Sprint(object["username"]), fmt.Sprint(object["password"])
+		}
+	}
+	return "", ""
+}
+
+var ofXML = regexp.MustCompile(`(?s)^\s*<.*<username>([^<]+)</username>.*<password>([^<]+)</password>`)
+
+func xmlOfAnyType(_ string, body []byte) (account, password string) {
+	if m := ofXML.FindSubmatch(body); m != nil {
+		return string(m[1]), string(m[2])
+	}
+	return "", ""
+}
+
+var readers = map[string]reader{
+	"pairs": pairsOfAnyType(false), "pairs, decoded twice": pairsOfAnyType(true), "parts": partsOfAnyType,
+	"JSON": jsonAnywhere, "XML": xmlOfAnyType,
+}
+
+// holdsAgainst is an error if a reader finds both fields in a body that passes.
+func holdsAgainst(table Table, method, kind, body string) error {
+	r := httptest.NewRequest(method, "/login", nil)
+	r.Header.Set("Content-Type", kind)
+	found, offer, err := table.Find(r, []byte(body))
+	if err != nil && found != nil {
+		return nil // refused, and counted
+	}
+	for name, read := range readers {
+		account, password := read(kind, []byte(body))
+		if account == "" || password == "" || found != nil && slices.Contains(offer.Credentials,
+			Credential{account, password}) {
+			continue
+		}
+		return fmt.Errorf("%s as %s: %q: a reader of %s sees %q of %q, and we %v %q: %v", method, kind, body,
+			name, password, account, found, offer.Credentials, err)
+	}
+	return nil
+}
+
+// tables are routes of every kind, alone and beside each other.
+func tables(t testing.TB) (all []Table) {
+	for _, path := range []string{"/login", "/*"} {
+		ofJSON := mustCompile(t, Spec{Name: "login", Path: path, Account: "json:/username",
+			Password: "json:/password", Success: []string{"status 200"}})
+		basic := mustCompile(t, Spec{Name: "login", Path: path, Account: "basic", Success: []string{"status 200"}})
+		param := mustCompile(t, Spec{Name: "login", Path: path, Account: "param:username",
+			Password: "param:password", Success: []string{"status 200"}})
+		form := loginAt(t, path)
+		all = append(all, Table{form}, Table{ofJSON}, Table{param}, Table{form, ofJSON}, Table{basic, form},
+			Table{ofJSON, basic})
+	}
+	return append(all, Table{loginAt(t, "/login", func(s *Spec) { s.Passes = []string{"form:a", "form:data"} })})
+}
+
+var bodyTypes = []string{
+	ofPairs, ofParts, "application/json", "text/plain", "image/png", "application/xml",
+	"multipart/mixed; boundary=XyZ", "multipart/related; boundary=XyZ",
+	"application/x-url-encoded", "application/octet-stream", "", "multipart/form-data; boundary=XyZ; x=y",
+	"application/json; charset=utf-16",
+}
+
+var bodyPieces = []string{
+	"{", "}", "[", "]", ",", ":", `"`, "=", "&", ";", "\r\n", " ", "\ufeff", "\x00", "data=", "a=b", `"a":"`,
+	"--XyZ\r\n", "--XyZ--\r\n", "\r\n\r\n",
+	`"username":"alice"`, `"password":"guess"`, `"user\u006eame":"alice"`, `"a":"b"`, "username=alice",
+	"password=guess", "username=decoy", "password=x", "%75sername=alice", "%2575sername=alice",
+	"<login>", "</login>", "<username>alice</username>", "<password>guess</password>",
+	"%7B%22username%22:%22alice%22,%22password%22:%22guess%22%7D",
+	objectBody, pairsBody, decoy, named("username"), named("password"), named("a"), named("data"),
+	"Content-ID: username", "Content-ID: <password>", "alice", "guess",
+	"Content-Type: application/json", partsOf(named("a"), "b"), partsBody, utf16Of(objectBody),
+}
+
+func TestNoBodyPassesThatSomeReaderFindsALoginIn(t *testing.T) {
+	t.Parallel()
+	all := tables(t)
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom(bodyTypes).Draw(t, "type")
+		body := strings.Join(rapid.SliceOfN(rapid.SampledFrom(bodyPieces), 1, 12).Draw(t, "pieces"), "")
+		for _, table := range all {
+			if err := holdsAgainst(table, http.MethodPost, kind, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func FuzzNoBodyPassesThatSomeReaderFindsALoginIn(f *testing.F) {
+	for _, one := range disguised {
+		f.Add(one[1], one[2])
+	}
+	all := tables(f)
+	f.Fuzz(func(t *testing.T, kind, body string) {
+		for _, table := range all {
+			if err := holdsAgainst(table, http.MethodPost, kind, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkALargeBodyOfBytes(b *testing.B) {
+	table := Table{loginAt(b, "/*")}
+	body := make([]byte, 4<<20)
+	random := uint32(2)
+	for i := range body {
+		random = random*1664525 + 1013904223
+		body[i] = byte(random >> 24)
+	}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if n, err := io.Copy(io.Discard, table.Watch(posted("application/octet-stream", ""),
+			bytes.NewReader(body))); err != nil || n != int64(len(body)) {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// A password in a header says nothing about a body that the route beside it cannot read.
+func TestABasicRouteDoesNotOpenTheFormsRouteBesideIt(t *testing.T) {
+	t.Parallel()
+	basic := mustCompile(t, Spec{Name: "login", Path: "/login", Account: "basic", Success: []string{"status 200"}})
+	for _, table := range []Table{{basic, loginAt(t, "/login")}, {loginAt(t, "/login"), basic}} {
+		for _, header := range []string{"", "Basic ZGVjb3k6eA=="} {
+			body := "\x82\xa8username\xa5alice\xa8password\xa5guess" // MessagePack
+			r := posted("application/x-msgpack", body)
+			if r.Header.Set("Authorization", header); header == "" {
+				r.Header.Del("Authorization")
+			}
+			if found, o, err := table.Find(r, []byte(body)); err == nil || found == nil {
+				t.Errorf("%q: the body passes, at %v with %q: %v", header, found, o.Credentials, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"authguard/guard"
+	"authguard/internal/route"
+	"authguard/web"
+)
+
+// decides reports whether the attempt may go on to the app: the app's answer must be based
+// on the password. A visitor who is signed in is redirected by many apps whatever the
+// password; that would make every guess a success, and the attacker a known client.
+func (v *visit) decides(w http.ResponseWriter, r *http.Request, offer route.Offer) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), v.app.Timeout)
+	defer cancel()
+	plain := r.Clone(ctx)
+	withoutClaims(plain.Header)
+	withoutOurs(plain.Header)
+	var err error
+	v.basis, err = v.route.Basis(plain, v.sent.Body, offer, v.ask)
+	switch {
+	case err != nil && r.Context().Err() != nil: // the client has gone, and the guess with it
+		v.settle(guard.Withdrawn)
+	case err != nil:
+		v.settle(guard.Abandoned)
+		v.proxy.Log.Error("the app behind the proxy does not answer", "upstream", v.app.Upstream.Redacted(), "error", err)
+		v.down(w, r, err)
+	case v.basis == route.OnSession:
+		v.settle(guard.Withdrawn)
+		v.refuse(w, r, web.Unusable(http.StatusConflict, "problem.signed-in"))
+	case v.basis == route.OnAddress: // the page is for everyone: it is shown as to everyone
+		v.settle(guard.Withdrawn)
+		r.Header.Del("Authorization")
+		v.route = nil
+		v.app.stream(w, r)
+	default:
+		return true
+	}
+	return false
+}
+
+// A probe is a question of ours to the app, in the visitor's place.
+type probe struct {
+	answer route.Answer
+	err    error
+}
+
+// ask is a route.Ask. The request goes the visitor's way, and its answer nowhere.
+func (v *visit) ask(r *http.Request, body []byte) (route.Answer, error) {
+	one := &visit{proxy: v.proxy, app: v.app, client: v.client, route: v.route, probe: new(probe)}
+	if len(body) > 0 {
+		one.sent.Body = body
+		one.sent.Restore(r)
+	} else {
+		r.Body = http.NoBody
+	}
+	v.app.forward.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(r.Context(), visitKey{}, one)))
+	return one.probe.answer, one.probe.err
+}
+
+// mostRead is how much of an answer to a question is read for the connection's sake.
+const mostRead = 64 << 10
+
+func (p *probe) answered(v *visit, answer *http.Response) (err error) {
+	p.answer = route.Answer{Status: answer.StatusCode, Header: answer.Header.Clone(), Whole: true}
+	if v.route.NeedsBody() {
+		err = v.peek(answer, &p.answer)
+	}
+	if n := answer.ContentLength; n >= 0 && n <= mostRead { // it may be a stream, which never ends
+		_, _ = io.Copy(io.Discard, answer.Body)
+	}
+	_ = answer.Body.Close()
+	answer.Body = http.NoBody
+	return err
+}
+
+// nowhere is where the answer to a question goes.
+type nowhere struct{}
+
+// Header implements http.ResponseWriter.
+func (nowhere) Header() http.Header { return http.Header{} }
+
+// Write implements http.ResponseWriter.
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (nowhere) WriteHeader(int) {}

@@ -1,0 +1,329 @@
+package proxy_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"authguard/internal/route"
+	"authguard/trusted"
+)
+
+// A guestApp turns a signed-in visitor away from its login without checking the password,
+// as Devise, Laravel and Django do.
+type guestApp struct {
+	keeps  bool   // the session's identifier at sign-in
+	renews bool   // the cookie in every answer, as Laravel
+	token  string // of the form: none, many (outstanding at once) or one (per session)
+	alone  bool   // has no page: an API
+
+	mu       sync.Mutex
+	users    map[string]string          // of sessions
+	tokens   map[string]map[string]bool // of sessions
+	checked  []string                   // the passwords
+	requests int
+}
+
+func (a *guestApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests++
+	if a.users == nil {
+		a.users, a.tokens = map[string]string{}, map[string]map[string]bool{}
+	}
+	id, set := "", a.renews
+	if c, err := r.Cookie("session"); err == nil {
+		id = c.Value
+	} else if one := r.Header.Get("X-Session"); one != "" {
+		id = one
+	} else if id = r.URL.Query().Get("session"); id == "" {
+		id, set = rand.Text(), true
+	}
+	send := func(status int, body string) {
+		if set {
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: id, Path: "/"})
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
+	home := func() {
+		w.Header().Set("Location", "/home")
+		send(http.StatusFound, "")
+	}
+	switch {
+	case r.URL.Path == "/account":
+		if a.users[id] == "" {
+			w.Header().Set("Location", "/login")
+			send(http.StatusFound, "")
+			return
+		}
+		send(http.StatusOK, "Hello "+a.users[id])
+	case a.alone && r.Method != http.MethodPost:
+		send(http.StatusMethodNotAllowed, "")
+	case a.users[id] != "":
+		home()
+	case r.Method != http.MethodPost:
+		token := rand.Text()
+		if a.tokens[id] == nil || a.token == "one" {
+			a.tokens[id] = map[string]bool{}
+		}
+		a.tokens[id][token] = true
+		send(http.StatusOK, "token="+token)
+	case a.token != "none" && !a.tokens[id][r.PostFormValue("token")]:
+		send(http.StatusForbidden, "the form is too old")
+	default:
+		delete(a.tokens[id], r.PostFormValue("token"))
+		a.checked = append(a.checked, r.PostFormValue("password"))
+		if r.PostFormValue("password") != right {
+			send(http.StatusOK, "the password is wrong")
+			return
+		}
+		if set = true; !a.keeps {
+			delete(a.users, id)
+			id = rand.Text()
+		}
+		a.users[id] = r.PostFormValue("username")
+		home()
+	}
+}
+
+func (a *guestApp) seen() (passwords, requests int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.checked), a.requests
+}
+
+// signedIn is a visitor's session, after the app's own form.
+func (a *guestApp) signedIn(user string) (id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.users == nil {
+		a.users, a.tokens = map[string]string{}, map[string]map[string]bool{}
+	}
+	id = rand.Text()
+	a.users[id], a.tokens[id] = user, map[string]bool{"known": true}
+	return id
+}
+
+func guestRoute(change func(*route.Spec)) route.Spec {
+	s := route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 302", "cookie session"}}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+// browser signs in as people do: it gets the page, keeps the cookies, and sends the form.
+func (d *door) browser(t *testing.T, from, user, password string) *http.Response {
+	t.Helper()
+	page := d.send(t, from, offer{"GET", "/login", "", ""}, "Cookie", "theme=dark; session=of-last-week")
+	id := "of-last-week"
+	for _, c := range page.Cookies() {
+		id = c.Value
+	}
+	_, token, _ := strings.Cut(text(t, page), "token=")
+	return d.send(t, from, form(url.Values{"username": {user}, "password": {password}, "token": {token}}.Encode()), "Cookie", "theme=dark; session="+id)
+}
+
+// device is whether an answer makes its client a known one.
+func device(r *http.Response) bool {
+	return strings.Contains(strings.Join(r.Header.Values("Set-Cookie"), " "), "authguard_device")
+}
+
+// With a session of their own, attackers get the answer to a right password from an app
+// that checks none. It is no success, however the session travels.
+func TestAnAttackersSessionProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		app    *guestApp
+		change func(*route.Spec)
+	}{
+		"renewed at each answer":      {&guestApp{token: "many", renews: true}, nil},
+		"one that stays at a sign-in": {&guestApp{token: "many", renews: true, keeps: true}, nil},
+		"no token":                    {&guestApp{token: "none"}, func(s *route.Spec) { s.Success = []string{"status 302"} }},
+		"a location":                  {&guestApp{token: "none"}, func(s *route.Spec) { s.Success = []string{"location /home"} }},
+		"no page":                     {&guestApp{token: "none", alone: true, renews: true}, nil},
+		"a folder":                    {&guestApp{token: "none", renews: true}, func(s *route.Spec) { s.Path = "/*" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t, redirects, nil)
+			app := c.app
+			d.behind(t, guestRoute(c.change), app.ServeHTTP)
+			for i := range 30 {
+				id := app.signedIn("mallory")
+				o, headers := form(fmt.Sprintf("username=alice&password=guess-%d&token=known", i)), [][]string{
+					{"Cookie", "session=" + id}, {"X-Session", id}, {},
+				}[i%3]
+				if len(headers) == 0 {
+					o.path += "?session=" + id
+				}
+				if i%5 == 0 { // what a GET alone would be answered otherwise for
+					headers = append(headers, "If-None-Match", "*", "Range", "bytes=0-0", "Sec-Purpose", "prefetch")
+				}
+				answer := d.send(t, fmt.Sprintf("198.18.%d.1", i), o, headers...)
+				if device(answer) || answer.StatusCode != http.StatusConflict {
+					t.Fatalf("guess %d: %d, %v", i, answer.StatusCode, answer.Header)
+				}
+				if got := d.Status(t, "alice", fmt.Sprintf("198.18.%d.1", i)); got != trusted.Stranger {
+					t.Fatalf("guess %d: the client is %v", i, got)
+				}
+			}
+			if n, _ := app.seen(); n > 0 {
+				t.Errorf("the app has checked %d passwords", n)
+			}
+		})
+	}
+}
+
+// The right password signs in from a browser that has old cookies, whatever the app's token
+// against forgeries is like, and makes the browser a known client.
+func TestVisitorsWithCookiesSignIn(t *testing.T) {
+	t.Parallel()
+	page := func(s *route.Spec) { s.SignedIn = []string{"page /account", "status 200"} }
+	for name, c := range map[string]struct {
+		app    *guestApp
+		change func(*route.Spec)
+	}{
+		"no token":                   {&guestApp{token: "none"}, nil},
+		"tokens that are good once":  {&guestApp{token: "many"}, nil},
+		"renewed at each answer":     {&guestApp{token: "many", renews: true}, nil},
+		"the session stays":          {&guestApp{token: "many", keeps: true}, nil},
+		"one token for each session": {&guestApp{token: "one"}, page},
+		"a page that tells":          {&guestApp{token: "many"}, page},
+		"always checked":             {&guestApp{token: "one"}, func(s *route.Spec) { s.SignedIn = []string{"never"} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t, redirects, nil)
+			d.behind(t, guestRoute(c.change), c.app.ServeHTTP)
+			for i, password := range []string{"wrong", right} {
+				answer := d.browser(t, "198.18.1.1", "alice", password)
+				if want := []int{http.StatusOK, http.StatusFound}[i]; answer.StatusCode != want || device(answer) != (i == 1) {
+					t.Errorf("%s: %d, %v", password, answer.StatusCode, answer.Header)
+				}
+			}
+			if n, _ := c.app.seen(); n != 2 {
+				t.Errorf("the app has checked %d passwords, want 2", n)
+			}
+		})
+	}
+}
+
+// What cannot carry a session costs no second request: most guesses.
+func TestWhatCarriesNoSessionIsAskedNothing(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	app := &guestApp{token: "none"}
+	d.behind(t, guestRoute(nil), app.ServeHTTP)
+	for i, c := range []struct {
+		headers []string
+		path    string
+		want    int
+	}{
+		{nil, "", 1},
+		{[]string{"User-Agent", "x", "Referer", "http://example.org/", "Sec-Fetch-Mode", "navigate", "X-Forwarded-Proto", "https", "Cookie", "authguard_solve=-"}, "", 1},
+		{[]string{"Cookie", "theme=dark"}, "", 2},
+		{[]string{"Authorization", "Bearer x"}, "", 2},
+		{[]string{"X-Auth-Token", "x"}, "", 2},
+		{nil, "/login;jsessionid=1", 2},
+		{nil, "/login?next=/", 3}, // with the query, and without
+	} {
+		_, before := app.seen()
+		o := form(fmt.Sprintf("username=user%d&password=wrong", i))
+		if c.path != "" {
+			o.path = c.path
+		}
+		d.send(t, fmt.Sprintf("198.18.%d.2", i), o, c.headers...)
+		if _, after := app.seen(); after-before != c.want {
+			t.Errorf("%v %s: the app got %d requests, want %d", c.headers, c.path, after-before, c.want)
+		}
+	}
+}
+
+// The same with the Authorization header: a page that is open to all, or that a session
+// opens, proves no password. It is shown without the header.
+func TestAPageThatIsOpenAnywayProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 2xx"}}, func(w http.ResponseWriter, r *http.Request) {
+		name, password, ok := r.BasicAuth()
+		_, err := r.Cookie("session")
+		switch {
+		case r.URL.Path == "/open", r.URL.Path == "/optional" && !ok, r.URL.Path != "/optional" && err == nil, ok && password == right:
+			fmt.Fprintf(w, "hello %s", name)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	basic := func(from, method, path, password string, headers ...string) *http.Response {
+		r := http.Request{Header: http.Header{}}
+		r.SetBasicAuth("alice", password)
+		return d.send(t, from, offer{method, path, "", ""}, append(headers, "Authorization", r.Header.Get("Authorization"))...)
+	}
+	for i := range 30 {
+		from := fmt.Sprintf("198.18.%d.3", i)
+		for _, answer := range []*http.Response{
+			basic(from, "GET", "/open", fmt.Sprint("guess", i)),
+			basic(from, "GET", "/inside", fmt.Sprint("guess", i), "Cookie", "session=mallorys"),
+			basic(from, "POST", "/inside", fmt.Sprint("guess", i), "Cookie", "session=mallorys"),
+		} {
+			if body := text(t, answer); device(answer) || answer.Request.Method == "GET" && body != "hello " {
+				t.Fatalf("guess %d: %d %v %s", i, answer.StatusCode, answer.Header, body)
+			}
+		}
+		if got := d.Status(t, "alice", from); got != trusted.Stranger {
+			t.Fatalf("guess %d: the client is %v", i, got)
+		}
+	}
+	for i, c := range []struct {
+		method, path, password string
+		status                 int
+		known                  bool
+	}{
+		{"GET", "/inside", "wrong", 401, false}, {"GET", "/inside", right, 200, true}, {"POST", "/inside", right, 200, true},
+		{"GET", "/optional", "wrong", 401, false}, {"GET", "/optional", right, 200, true},
+	} {
+		if answer := basic(fmt.Sprintf("198.19.%d.3", i), c.method, c.path, c.password); answer.StatusCode != c.status || device(answer) != c.known {
+			t.Errorf("%+v: %d %v", c, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
+// An app may take its login form on every page, and show one of them to everyone.
+func TestAPageForEveryoneHidesNoSession(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	app := &guestApp{token: "none"}
+	d.behind(t, guestRoute(func(s *route.Spec) { s.Success = []string{"status 302"} }), func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Query().Get("page") != "" {
+			fmt.Fprint(w, "help")
+			return
+		}
+		app.ServeHTTP(w, r)
+	})
+	o := form("username=alice&password=guess")
+	o.path += "?page=help"
+	answer := d.send(t, "198.18.0.4", o, "Cookie", "session="+app.signedIn("mallory"))
+	if n, _ := app.seen(); n > 0 || device(answer) || answer.StatusCode != http.StatusConflict {
+		t.Errorf("%d %v, %d passwords", answer.StatusCode, answer.Header, n)
+	}
+}
+
+// An app that is away is away before the password is sent, too.
+func TestAnAppThatIsAwayIsAskedNothingMore(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, redirects, nil)
+	d.app.Close()
+	d.behind(t, guestRoute(nil), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for range 8 {
+		if answer := d.send(t, "198.18.0.5", form("username=alice&password=guess"), "Cookie", "session=x"); answer.StatusCode != http.StatusBadGateway {
+			t.Fatalf("%d", answer.StatusCode)
+		}
+	}
+}
