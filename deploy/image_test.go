@@ -126,13 +126,15 @@ func context(to string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"-a"}
+	args := []string{"-a", "--parents", "-t", to}
 	for line := range strings.Lines(string(ignore)) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
-			args = append(args, filepath.Join("..", name))
+			args = append(args, name)
 		}
 	}
-	if out, err := exec.Command("cp", append(args, to)...).CombinedOutput(); err != nil {
+	cp := exec.Command("cp", args...)
+	cp.Dir = ".."
+	if out, err := cp.CombinedOutput(); err != nil {
 		return "", &failed{"cp", out, err}
 	}
 	out, err := exec.Command("find", to, "(", "-name", "*_test.go", "-o", "-name", "testdata", ")", "-prune", "-exec", "rm", "-rf", "{}", "+").CombinedOutput()

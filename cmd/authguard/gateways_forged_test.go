@@ -1,0 +1,68 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// forgedHeaders are what a client sends to an app behind any gateway: who it is, where it
+// is, and what it asked for. CGI and PHP take every sign but letters and digits for an
+// underscore. No gateway passes one on.
+var forgedHeaders = []string{
+	"Remote-User", "remote-user", "REMOTE_USER", "Remote_User", "Remote.User", "Remote!User", "Remote~User",
+	"Remote-Groups", "Remote_Groups", "Remote!Groups", "Remote-Email", "Remote_Email",
+	"Remote-Name", "Remote_Name", "Remote.Name", "Remote-Anything",
+	"X-Forwarded-For", "X_Forwarded_For", "X.Forwarded.For", "X-Forwarded-Host", "X.Forwarded.Host",
+	"X-Forwarded-Proto", "X.Forwarded.Proto", "X-Forwarded-Uri", "X_Forwarded_Uri",
+	"X-Forwarded-Method", "X-Forwarded-Prefix", "X_Forwarded_Prefix", "X-Forwarded-Port", "X-Forwarded-Server",
+	"X-Forwarded-Scheme", "X-Forwarded-Ssl", "X-Forwarded-By", "X-Forwarded-Path",
+	"X-Forwarded-User", "X-Forwarded-Groups", "X-Forwarded-Email", "X-Forwarded-Preferred-Username",
+	"X-Forwarded-Client-Cert", "X-Forwarded-For-Original",
+	"X-Original-URL", "X_Original_URL", "X.Original.URL", "X-Original-URI", "X-Original-Method",
+	"X-Rewrite-URL", "X_Rewrite_Url", "X.Rewrite.URL",
+	"X-Real-IP", "X.Real.IP", "Forwarded", "X.Y", "X!Y",
+}
+
+// shortREADME are headers that the README's few lines for Caddy pass on: docs/gateways/caddy.md
+// removes them.
+var shortREADME = []string{"X-Original-Method", "X-Real-IP"}
+
+// forgedHeadersReachNoApp sends each of them, from a user and from a client without a
+// session: the gateway removes it, or authguard answers 400.
+func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, name string) {
+	t.Helper()
+	const identity = "remote-email=alice@example.org remote-groups=staff remote-user=alice"
+	for _, header := range forgedHeaders {
+		if name == "caddy by the README" && slices.Contains(shortREADME, header) {
+			continue
+		}
+		var refused bool
+		for _, one := range []struct {
+			p          *person
+			path, told string
+		}{
+			{alice, "/shop", identity}, {unknown, "/public/x", ""},
+			{alice, "/.well-known/acme-challenge/x", ""}, // nginx does not ask there
+		} {
+			if strings.HasPrefix(one.path, "/.well") && (name != "nginx" || refused) {
+				continue
+			}
+			got := one.p.send(t, at, "GET", one.path, "", header, "/forged")
+			refused = refused || got.status == http.StatusBadRequest
+			switch {
+			case got.status == http.StatusBadRequest:
+			case got.status != http.StatusOK || got.body != "GET "+one.path+" "+one.told+" 0":
+				t.Errorf("%s at %s: %d %.300q", header, one.path, got.status, got.body)
+			case got.header["Forged"] != nil:
+				t.Errorf("%s at %s: the app got %v", header, one.path, got.header["Forged"])
+			}
+		}
+	}
+	for _, header := range []string{"Remote-User", "Remote_User", "Remote.User"} {
+		if got := unknown.send(t, at, "GET", "/shop", "", header, "root", "Cookie", "authguard_login=made-up"); got.status < 300 {
+			t.Errorf("an unknown client with %s: %d %q", header, got.status, got.body)
+		}
+	}
+}
