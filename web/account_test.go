@@ -697,10 +697,10 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", strings.Repeat("a", 1<<20), "\u202egpj"} {
+	for _, agent := range []string{"x\r\nBcc: all@example.org\r\n\r\nhello", "https://evil.example/ www.evil.example", "evil.example", "evil.example Firefox/1", strings.Repeat("a", 1<<20), "\u202egpj"} {
 		subject, text := h.look.Letter("en", notices.Login{Account: "alice\r\n", Address: "192.0.2.1", Agent: agent, At: h.Clock.Now()}, "https://login.example.org/x")
 		lines := strings.Split(text, "\n")
-		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) != 14 || len(text) > 2000 || strings.Contains(text, "evil.example/ www.") || strings.Count(text, "://") != 1 {
+		if strings.ContainsAny(subject+text, "\r\u202e") || len(lines) < 13 || len(lines) > 14 || len(text) > 2000 || strings.Contains(text, "evil") || strings.Count(text, "://") != 1 {
 			t.Errorf("%d lines:\n%.1000s", len(lines), text)
 		}
 	}

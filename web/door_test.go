@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"authguard/captchamode/challenge"
+	"authguard/guard"
 	"authguard/internal/accounts"
 	"authguard/internal/apitest"
 	"authguard/internal/passwords"
@@ -45,6 +46,7 @@ type house struct {
 	sessions *memory
 	storage  *storage
 	look     *web.Look
+	ask      func(guard.Pass)
 }
 
 func newHouse(t *testing.T) *house {
@@ -67,6 +69,9 @@ func newHouseWith(t *testing.T, o world.Options) *house {
 	hash, err := checker.Hash(right)
 	must(err)
 	h := &house{World: world.New(t, o), gate: gate, checker: checker, sessions: &memory{MemStore: memstore.NewWithCleanupInterval(0)}, storage: new(storage), look: web.NewLook()}
+	if o.Mail {
+		h.ask = func(guard.Pass) {}
+	}
 	h.people = &people{all: map[string]accounts.Login{
 		"alice": {Account: "alice", Password: passwords.Stored{Hash: hash, Usable: true}},
 		"gone":  {Account: "gone", Password: passwords.Stored{Hash: hash}},
@@ -100,6 +105,7 @@ func (h *house) login(door string, gate *passwords.Gate, checker *passwords.Chec
 		Sessions:  web.NewSessions(web.SessionConfig{Store: h.sessions, Source: h.people, Door: door, Lifetime: time.Hour}),
 		Storage:   h.storage,
 		Look:      h.look,
+		AskCode:   h.ask,
 	}
 }
 

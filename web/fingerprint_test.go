@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"authguard/captchamode/challenge"
 	"authguard/guard"
 	"authguard/internal/doctest"
+	"authguard/internal/world"
 )
 
 // What a back end sends as password_fingerprint (docs/fingerprints.md).
@@ -75,13 +77,23 @@ func TestEveryLanguageOfTheDocsMakesTheSameFingerprint(t *testing.T) {
 func TestR28TheDecisionAPIRecognisesPasswordsByFingerprint(t *testing.T) {
 	t.Parallel()
 	b := newBackEnd(t)
+	sprayed, challenged := "", 0
 	try := func(account, address, fingerprint, outcome string) (suffices bool, status int) {
 		t.Helper()
-		var out struct {
+		type attempt struct {
 			Decision, Ticket string
 			PasswordSuffices *bool `json:"password_suffices"`
+			Challenge        *challenge.Challenge
 		}
-		b.post(t, "/v1/attempts", map[string]string{"account": account, "address": address, "password_fingerprint": fingerprint}, &out)
+		var out attempt
+		in := map[string]any{"account": account, "address": address, "password_fingerprint": fingerprint}
+		b.post(t, "/v1/attempts", in, &out)
+		if out.Decision == "challenge" && fingerprint == sprayed {
+			in["challenge"] = map[string]string{"id": out.Challenge.ID, "answer": world.Answer}
+			out = attempt{}
+			b.post(t, "/v1/attempts", in, &out)
+			challenged++
+		}
 		if out.Decision != "proceed" || out.PasswordSuffices == nil {
 			t.Fatalf("answered %q, %v", out.Decision, out.PasswordSuffices)
 		}
@@ -96,7 +108,13 @@ func TestR28TheDecisionAPIRecognisesPasswordsByFingerprint(t *testing.T) {
 			t.Fatalf("account %d: recognised too early", i)
 		}
 	}
-	if suffices, status := try("bob", "203.0.113.1", "common", "succeeded"); suffices || status != http.StatusForbidden {
+	sprayed = "common"
+	for i := range guard.SprayedPerHour {
+		if suffices, status := try(fmt.Sprint("owner", i), fmt.Sprintf("203.0.%d.1", i), "common", "succeeded"); !suffices || status != http.StatusNoContent {
+			t.Errorf("owner %d: suffices %v, settled with %d; want true and 204", i, suffices, status)
+		}
+	}
+	if suffices, status := try("bob", "203.0.113.1", "common", "succeeded"); challenged != guard.SprayedPerHour+1 || suffices || status != http.StatusForbidden {
 		t.Errorf("suffices %v, settled with %d; want false and 403", suffices, status)
 	}
 	if suffices, status := try("bob", "203.0.113.1", "his own", "succeeded"); !suffices || status != http.StatusNoContent {

@@ -15,6 +15,8 @@ import (
 
 	"authguard/guard"
 	"authguard/internal/access"
+	"authguard/internal/route"
+	"authguard/internal/wire"
 	"authguard/web/client"
 	"authguard/web/pages"
 )
@@ -80,12 +82,39 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 			*one.as = said[0]
 		}
 	}
+	if w.host != "" && !wire.Host([]byte(w.host)) {
+		return w, Invalid("The host of the request is not a name with an optional port.")
+	}
+	if name := forged(r.Header); name != "" {
+		return w, Invalid("The client sent the header %s, which apps take for the word of a gateway. "+
+			"The gateway has to remove it.", name)
+	}
 	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
 		return w, Invalid("The gateway sent no path of an address.")
+	}
+	if _, query, _ := strings.Cut(w.uri, "?"); strings.Contains(query, "%00") { // PHP cuts names there, others do not
+		return w, Invalid("Write an address without %%00.")
 	}
 	w.elsewhere = !strings.EqualFold(w.host, r.Host)
 	return w, nil
 }
+
+// forged names a header that no gateway sends here and that apps take for one that it does:
+// PHP takes Remote.User for Remote-User. A gateway that passes it to us, and cannot remove
+// headers by a rule, passes it to the app too. Empty: there is none.
+func forged(h http.Header) string {
+	for name := range h {
+		said, forwarded := strings.CutPrefix(name, "X-Forwarded-")
+		if !client.PlainHeader(name) || strings.HasPrefix(name, "Remote-") ||
+			forwarded && !slices.Contains(gatewaysSay, said) {
+			return name
+		}
+	}
+	return ""
+}
+
+// gatewaysSay are the X-Forwarded-* headers that gateways set themselves when they ask.
+var gatewaysSay = []string{"For", "Proto", "Host", "Uri", "Method", "Port", "Server", "Prefix"}
 
 // maxURI is as long as a path with its query may be, in bytes.
 const maxURI = 16 << 10
@@ -113,29 +142,15 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 	}
 	return rules.Of(access.Request{
 		Host: hostName(w.host), Path: path, Method: w.method,
-		Overridden: slices.ContainsFunc(overrides, func(h string) bool { return r.Header.Get(h) != "" }) || overridden(query),
+		Overridden: route.InQuery(query, "_method") || slices.ContainsFunc(overrides, func(h string) bool {
+			return strings.Join(r.Header.Values(h), "") != "" // PHP takes the last, Node all
+		}),
 	})
 }
 
 // overrides are headers that make another method of a request in Rails, Laravel,
-// Symfony, Spring and Express.
+// Symfony, Spring and Express, as _method in the query does in the first three.
 var overrides = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
-
-// overridden reports whether a query makes another method of a POST in Symfony and
-// Laravel: by _method, which PHP also reads in " .method" and "_method[]".
-func overridden(query string) bool {
-	for part := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
-		key, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(key); err == nil {
-			key = plain
-		}
-		key, _, _ = strings.Cut(strings.NewReplacer(".", "_", " ", "_").Replace(strings.TrimLeft(key, " ")), "[")
-		if strings.EqualFold(key, "_method") {
-			return true
-		}
-	}
-	return false
-}
 
 // admit is what becomes of what a gateway was asked for. A public address stays one while
 // sessions cannot be looked up.

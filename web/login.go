@@ -123,6 +123,7 @@ func (l *Login) take(t *try, p proof) (err error) {
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
 		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
 		Pass:  t.form["code"], Fingerprint: p.fingerprint, Identity: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+		SendsCode: l.AskCode != nil,
 	})
 	switch {
 	case err != nil:

@@ -125,7 +125,7 @@ func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
 			t.Parallel()
 			account := map[string]string{"login": "alice", "admin": "root"}[door]
 			came := func() (h *house, b *browser) {
-				h = newHouseWith(t, world.Options{Passes: new(codebook)})
+				h = newHouseWith(t, world.Options{Mail: true, Passes: new(codebook)})
 				h.people.all["root"] = accounts.Login{Account: "root", Role: accounts.Admin, Password: h.people.all["alice"].Password}
 				h.spray(t, 10)
 				b = h.browser(accept)
@@ -173,7 +173,7 @@ func TestR28ASprayedRightPasswordIsAnsweredLikeAWrongOne(t *testing.T) {
 // in. So everybody who is answered 401 is told, at both doors.
 func TestR28AWrongPasswordsAnswerOffersTheWayIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouseWith(t, world.Options{Mail: true})
 	administration := h.login("admin", h.gate, h.checker)
 	administration.Admin = true
 	h.spray(t, 10)

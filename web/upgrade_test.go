@@ -10,6 +10,7 @@ import (
 
 	"authguard/internal/accounts"
 	"authguard/internal/passwords"
+	"authguard/internal/world"
 )
 
 // Upgrade keeps the new hash of an account, and counts.
@@ -31,7 +32,7 @@ const aDjangoHash = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3AHrDsJV
 // imported is a house where alice has a hash of Django's.
 func imported(t *testing.T) *house {
 	t.Helper()
-	h := newHouse(t)
+	h := newHouseWith(t, world.Options{Mail: true})
 	h.people.all["alice"] = accounts.Login{Account: "alice", Password: passwords.Stored{Hash: aDjangoHash, Usable: true}}
 	return h
 }

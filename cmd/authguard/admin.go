@@ -11,17 +11,17 @@ import (
 
 // adminCmd is `authguard admin`: what the page Administrators does.
 type adminCmd struct {
-	List   adminListCmd   `cmd:"" help:"List the administrators, and how they sign in."`
-	Add    adminAddCmd    `cmd:"" help:"Add an administrator, or make a user one, with a one-time password."`
-	Remove adminRemoveCmd `cmd:"" help:"Take the role away; the account stays, as a user's."`
-	Passwd adminPasswdCmd `cmd:"" help:"Give one who has forgotten the password a one-time one."`
-	End    adminEndCmd    `cmd:"" help:"End an administrator's sessions."`
+	List   adminListCmd   `cmd:"" help:"List administrators and their MFA" example:""`
+	Add    adminAddCmd    `cmd:"" help:"Add an administrator (prints a temporary password)" example:"carol --reason 'on call'"`
+	Remove adminRemoveCmd `cmd:"" help:"Remove the administrator role and keep the account" example:"carol --reason left"`
+	Passwd adminPasswdCmd `cmd:"" help:"Reset a password (prints a temporary one)" example:"carol --reason 'forgotten'"`
+	End    adminEndCmd    `cmd:"" help:"Revoke all sessions of an administrator" example:"carol --reason 'lost laptop'"`
 }
 
 // about is an administrator, and why something is done to them.
 type about struct {
-	Name   string `arg:"" help:"The administrator."`
-	Reason string `required:"" placeholder:"TEXT" help:"Why, for the audit log."`
+	Name   string `arg:"" help:"User name of the administrator"`
+	Reason string `required:"" placeholder:"TEXT" help:"Reason, for the audit log"`
 }
 
 func (a about) question() map[string]string {
@@ -47,7 +47,7 @@ func (adminListCmd) Run(g *globals) error {
 
 type adminAddCmd struct {
 	about
-	Email string `help:"An e-mail address that is good for logging in too."`
+	Email string `help:"Email address, also valid as a user name"`
 }
 
 // Run adds one.

@@ -23,6 +23,7 @@ import (
 	"authguard/internal/appstest"
 	"authguard/internal/doctest"
 	"authguard/internal/learn"
+	"authguard/internal/redistest"
 )
 
 // A realApp is an application, and how a person and a script log in to it.
@@ -336,7 +337,11 @@ func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
 // send offers a password in one way, with what the form of this client has hidden.
 func (a realApp) send(t *testing.T, base, address string, v variant, user, password string) {
 	t.Helper()
-	p := from(address)
+	a.sendBy(t, from(address), base, v, user, password)
+}
+
+func (a realApp) sendBy(t *testing.T, p *person, base string, v variant, user, password string) answer {
+	t.Helper()
 	hidden := map[string]string{}
 	if strings.Contains(v.body+v.path, "{csrf}") {
 		page := p.get(t, base+a.page)
@@ -369,7 +374,35 @@ func (a realApp) send(t *testing.T, base, address string, v variant, user, passw
 		r.Header.Set("Content-Type", v.kind)
 	}
 	r.Header.Set("Accept", "text/html")
-	p.do(t, r)
+	return p.do(t, r)
+}
+
+// The presets that say signed_in: never are right: the application checks the password of a
+// visitor who is signed in, too.
+func TestAppsCheckThePasswordOfWhoIsSignedIn(t *testing.T) {
+	for _, name := range []string{"WordPress", "phpMyAdmin", "DokuWiki"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := realApps[name]
+			app := a.start(t)
+			s := newServer(t, a.before(t, app)+noDelay+quiet)
+			p := from("127.0.0.1")
+			a.sendBy(t, p, s.base, a.variants[0], appstest.User, appstest.Password)
+			redistest.Until(t, "a success", func() bool { return successes(s, appstest.User) == 1 })
+			before := app.Guesses(t)
+			for i := range 3 {
+				a.sendBy(t, p, s.base, a.variants[0], appstest.User, fmt.Sprint("guess ", i))
+				a.sendBy(t, p, s.base, a.variants[0], "bob", fmt.Sprint("guess ", i))
+			}
+			if n := app.Guesses(t) - before; n != 6 {
+				t.Errorf("the application has checked %d of 6 passwords", n)
+			}
+			redistest.Until(t, "the failures", func() bool { return strings.Count(s.log.String(), `msg="attempt failed"`) == 6 })
+			if n, bobs := successes(s, appstest.User), successes(s, "bob"); n != 1 || bobs > 0 {
+				t.Errorf("%d and %d successes are recorded:\n%s", n, bobs, s.log)
+			}
+		})
+	}
 }
 
 // An unguarded page and a file are the same, byte for byte, as without us.
@@ -499,6 +532,7 @@ func TestAppsAreLearned(t *testing.T) {
 			a.send(t, s.base, loopback(95, i), a.variants[0], "learned", fmt.Sprint("wrong", i))
 		}
 		if seen := app.Guesses(t) - before; seen != 5 {
+			t.Logf("%s", s.log)
 			t.Errorf("the application saw %d passwords, want 5", seen)
 		}
 		// The right one is known to be right: six of them are not too many.

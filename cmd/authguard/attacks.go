@@ -16,16 +16,16 @@ import (
 
 // attacksCmd is `authguard attacks`.
 type attacksCmd struct {
-	List   attacksListCmd   `cmd:"" help:"List attacks: running ones, then the newest."`
-	Show   attacksShowCmd   `cmd:"" help:"Show one attack, and the accounts that were logged in to during it."`
-	Export attacksExportCmd `cmd:"" help:"Write attacks, or the accounts of one, as CSV."`
-	Reset  attacksResetCmd  `cmd:"" help:"End sessions, forget places and ask for new passwords of the accounts that were logged in to."`
+	List   attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
+	Show   attacksShowCmd   `cmd:"" help:"Show an attack and the accounts in danger" example:"3f2a"`
+	Export attacksExportCmd `cmd:"" help:"Export attacks, or the accounts of one, as CSV" example:"3f2a"`
+	Reset  attacksResetCmd  `cmd:"" help:"Sign out the accounts in danger and force new passwords" example:"3f2a --reason stolen"`
 }
 
 type attacksListCmd struct {
 	realmFlag
-	Page  int `default:"1" help:"Which page of the list."`
-	Limit int `default:"20" help:"How many on a page."`
+	Page  int `default:"1" help:"Page of the list"`
+	Limit int `default:"20" help:"Attacks per page"`
 }
 
 // Run lists attacks.
@@ -65,7 +65,7 @@ func ended(a attacks.Attack) string {
 
 type attacksShowCmd struct {
 	realmFlag
-	ID string `arg:"" help:"Of the attack, as list shows it."`
+	ID string `arg:"" help:"ID of the attack, from attacks list"`
 }
 
 // Run shows one attack.
@@ -108,7 +108,7 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 
 type attacksExportCmd struct {
 	realmFlag
-	ID string `arg:"" optional:"" help:"Of the attack whose accounts are written; without it all attacks are."`
+	ID string `arg:"" optional:"" help:"ID of the attack (default: all attacks)"`
 }
 
 // Run writes CSV, or with --json a line for each attack or account.
@@ -126,10 +126,10 @@ func (c attacksExportCmd) Run(g *globals) error {
 
 type attacksResetCmd struct {
 	realmFlag
-	ID      string   `arg:"" help:"Of the attack, as list shows it."`
-	Account string   `help:"Only this one; without it all that were logged in to after failures."`
-	What    []string `help:"Only this of: sessions, places, password." placeholder:"WHAT,…"`
-	Reason  string   `help:"Why, for whoever looks at it later."`
+	ID      string   `arg:"" help:"ID of the attack, from attacks list"`
+	Account string   `help:"One account (default: all that are in danger)"`
+	What    []string `enum:"sessions,places,password" help:"Operations (default: all)" placeholder:"WHAT"`
+	Reason  string   `help:"Reason, for the audit log"`
 }
 
 // Run resets accounts, and asks again as long as there was no time for all.

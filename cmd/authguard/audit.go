@@ -13,17 +13,17 @@ import (
 
 // auditCmd is `authguard audit`.
 type auditCmd struct {
-	Realm       string `placeholder:"NAME" help:"In this realm; without it in all."`
-	Account     string `help:"About this account."`
-	Address     string `placeholder:"CIDR" help:"About this address, or from this network."`
-	Who         string `help:"Done by them: a part of the name, such as ann or admin:."`
-	Kind        string `help:"admin, mode, event or attempt; or what became of attempts: succeeded, failed, challenged, refused, waited, pretended, abandoned."`
-	What        string `placeholder:"CODE" help:"By its code: what was done (unlock), or a reason (captcha-mode)."`
-	Since       string `placeholder:"TIME" help:"From then on: a time in UTC, or how long ago, such as 24h."`
-	Until       string `placeholder:"TIME" help:"Until then."`
-	Limit       int    `default:"50" help:"How many; at most 1000."`
-	OldestFirst bool   `help:"The oldest first, as authguard replay and tune read them."`
-	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"All that match as a file, on standard output."`
+	Realm       string `placeholder:"NAME" help:"Realm (default: all)"`
+	Account     string `help:"Account"`
+	Address     string `placeholder:"CIDR" help:"IP address or network"`
+	Who         string `help:"Part of the actor's name, such as ann or admin:"`
+	Kind        string `enum:",admin,mode,event,attempt,succeeded,failed,challenged,refused,waited,pretended,abandoned" default:"" help:"Kind of row"`
+	What        string `placeholder:"CODE" help:"Code of an operation or reason, such as unlock"`
+	Since       string `placeholder:"TIME" help:"Start: a UTC time, or a duration ago such as 24h"`
+	Until       string `placeholder:"TIME" help:"End: a UTC time, or a duration ago"`
+	Limit       int    `default:"50" help:"Number of rows, at most 1000"`
+	OldestFirst bool   `help:"Show the oldest first, as replay and tune need"`
+	Format      string `enum:",csv,jsonl" default:"" placeholder:"csv|jsonl" help:"Write all matching rows to standard output"`
 }
 
 // Run shows what is on record.

@@ -18,22 +18,22 @@ import (
 
 // captchaCmd is `authguard captcha`.
 type captchaCmd struct {
-	On     captchaForceCmd  `cmd:"" help:"Switch CAPTCHA mode on for a time."`
-	Off    captchaForceCmd  `cmd:"" help:"Switch CAPTCHA mode off for a time, whatever happens."`
-	Auto   captchaAutoCmd   `cmd:"" help:"Leave CAPTCHA mode to the failure rate again."`
-	Clear  captchaClearCmd  `cmd:"" help:"Forget the pressure and the cool-down, on all nodes; an attack that goes on is noticed again."`
-	Status captchaStatusCmd `cmd:"" help:"Say whether the site is under attack, and why the mode is what it is."`
+	On     captchaForceCmd  `cmd:"" help:"Force CAPTCHA mode on for a time" example:"--for 2h --reason 'botnet announced'"`
+	Off    captchaForceCmd  `cmd:"" help:"Force CAPTCHA mode off for a time" example:"--for 30m --reason 'load test'"`
+	Auto   captchaAutoCmd   `cmd:"" help:"Return CAPTCHA mode to the failure rate" example:""`
+	Clear  captchaClearCmd  `cmd:"" help:"Reset the failure rate and end the cool-down" example:"--reason 'load test'"`
+	Status captchaStatusCmd `cmd:"" help:"Show CAPTCHA mode and its thresholds" example:""`
 }
 
 type captchaForceCmd struct {
 	realmFlag
-	For    duration.Duration `default:"2h" help:"How long; then the mode is automatic again."`
-	Reason string            `help:"Why, for whoever looks at it later."`
+	For    duration.Duration `default:"2h" help:"Duration, at most 7d"`
+	Reason string            `help:"Reason, for the audit log"`
 }
 
 type captchaAutoCmd struct {
 	realmFlag
-	Reason string `help:"Why, for whoever looks at it later."`
+	Reason string `help:"Reason, for the audit log"`
 }
 
 // Run switches the mode on or off, as the command is called.
@@ -44,7 +44,15 @@ func (c captchaForceCmd) Run(g *globals, command *kong.Context) error {
 	word := command.Selected().Name
 	return g.do(http.MethodPut, "/api/mode", c.query(),
 		map[string]string{"mode": word, "for": c.For.String(), "reason": c.Reason},
-		"CAPTCHA mode is %s for %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word, c.For)
+		"CAPTCHA mode is %s until %s. It then follows the failure rate again; `authguard captcha auto` ends it sooner.", word, soon(time.Now().Add(time.Duration(c.For))))
+}
+
+// soon is a time in the next months, in this machine's zone: 30 Nov 03:12, or with its year.
+func soon(t time.Time) string {
+	if time.Until(t) > 300*24*time.Hour {
+		return t.Local().Format("2 Jan 2006")
+	}
+	return t.Local().Format("2 Jan 15:04")
 }
 
 // Run returns the mode to automatic.
@@ -55,7 +63,7 @@ func (c captchaAutoCmd) Run(g *globals) error {
 
 type captchaClearCmd struct {
 	realmFlag
-	Reason string `help:"Why, for whoever looks at it later."`
+	Reason string `help:"Reason, for the audit log"`
 }
 
 // Run clears the pressure.
@@ -68,16 +76,11 @@ type captchaStatusCmd struct{ realmFlag }
 
 // Run prints the mode.
 func (c captchaStatusCmd) Run(g *globals) error {
-	var m struct {
-		captchamode.State
-		Pressure struct{ Failures, Unsolved, Shed int } `json:"pressure"`
-	}
-	return g.show(http.MethodGet, "/api/mode", c.query(), nil, &m, func() error {
-		return printMode(g.out, m.State, m.Pressure.Failures, m.Pressure.Unsolved, m.Pressure.Shed)
-	})
+	var m captchamode.State
+	return g.show(http.MethodGet, "/api/mode", c.query(), nil, &m, func() error { return printMode(g.out, m) })
 }
 
-func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int) error {
+func printMode(out io.Writer, m captchamode.State) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPTCHA mode\t%s\n", map[bool]string{true: "on", false: "off"}[m.On])
 	if m.Force.Word != "" {
@@ -89,7 +92,7 @@ func printMode(out io.Writer, m captchamode.State, failures, unsolved, shed int)
 	if off := control.OffAt(m); !off.IsZero() {
 		fmt.Fprintf(w, "goes off\tat %s, if it stays quiet\n", off.Local().Format(time.RFC1123))
 	}
-	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d turned away for overload\n", failures, unsolved, shed)
+	fmt.Fprintf(w, "last minute\t%d failures, %d unsolved challenges, %d turned away for overload\n", m.Pressure[captchamode.Failure], m.Pressure[captchamode.Unsolved], m.Pressure[captchamode.Shed])
 	fmt.Fprintf(w, "thresholds\ton above %.0f a minute, strangers slowed above %.0f, off after staying below %.0f\n", m.Threshold, m.SlowAt, m.LeaveAt)
 	fmt.Fprintf(w, "normal here\t%.1f accounts log in a minute; at this hour the threshold goes by %.1f\n", m.Normal, m.Usual)
 	if m.Steady {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -134,11 +133,10 @@ func (c *clock) warn() []control.Warning {
 }
 
 // tell has the alerts say what changes.
-func (c *clock) tell(told *alerts.Alerter) {
-	name, _ := os.Hostname()
+func (c *clock) tell(told *alerts.Alerter, node string) {
 	raise := func(wrong bool) {
 		if wrong {
-			told.Raise(clockOff, "The clock of a machine is wrong", "node "+alerts.Name(name)+": "+c.off()+"; the node goes by theirs")
+			told.Raise(clockOff, "The clock of a machine is wrong", "node "+node+": "+c.off()+"; the node goes by theirs")
 		}
 	}
 	c.changed = raise

@@ -44,6 +44,9 @@ func (s *server) must(args ...string) string {
 	if said.status != 0 {
 		s.t.Fatalf("%q: status %d: %s", args, said.status, said.complaints)
 	}
+	if regexp.MustCompile(`0001-01-01|": ?\d+0{9}\b`).MatchString(said.out) {
+		s.t.Errorf("%q prints a zero time or nanoseconds: %s", args, said.out)
+	}
 	return said.out
 }
 
@@ -118,6 +121,21 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 	s.must("captcha", "on", "--for", "10m", "--reason", "drill")
 	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 403 {
 		t.Errorf("while on: %d", got.status)
+	}
+	until := regexp.MustCompile(`CAPTCHA mode is on until \d+ [A-Z][a-z]{2} \d\d:\d\d\.`)
+	if said := s.must("captcha", "on", "--for", "10m", "--reason", "drill"); !until.MatchString(said) {
+		t.Errorf("the answer says no end: %s", said)
+	}
+	for _, args := range [][]string{{"status"}, {"captcha", "status"}} {
+		if status := s.must(args...); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "last minute") {
+			t.Errorf("%v: %s", args, status)
+		}
+		if status := s.must(append(args, "--json")...); !strings.Contains(status, `"cool_down": "2h"`) {
+			t.Errorf("%v: %s", args, status)
+		}
+	}
+	if status := s.must("status"); !strings.Contains(status, "Attacks: none") || !strings.Contains(status, "Warnings: none") || strings.Count(status, "\n") > 24 {
+		t.Errorf("status: %s", status)
 	}
 	if status := s.must("captcha", "status"); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "cli:") {
 		t.Errorf("status: %s", status)

@@ -15,33 +15,50 @@ import (
 
 // configCmd is `authguard config`.
 type configCmd struct {
-	Check configCheckCmd `cmd:"" help:"Say everything that is wrong with the configuration."`
-	Show  configShowCmd  `cmd:"" help:"Show every setting in force and where it comes from."`
+	Check  configCheckCmd  `cmd:"" help:"Report every problem in the configuration" example:""`
+	Show   configShowCmd   `cmd:"" help:"Show every setting and where it comes from" example:""`
+	Schema configSchemaCmd `cmd:"" help:"Print a JSON Schema of the configuration" example:""`
 }
 
 type configCheckCmd struct{}
 
-// Run prints that all is well, and what is worth knowing, or every problem.
+// Run prints that all is well, and what is worth knowing, or every problem. What serve
+// would refuse to start from is one.
 func (configCheckCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
-	notes := []string{}
+	notes, wrong := []string{}, "the configuration cannot be used"
 	if err == nil {
 		var missing []string
 		missing, err = checkLooks(loaded.Config)
+		err = errors.Join(err, htpasswdFiles(loaded.Config))
 		notes = slices.Concat(notes, loaded.Notes(), missing)
+		if err == nil {
+			err, wrong = refusal(context.Background(), loaded), "serve would refuse to start"
+		}
 	}
 	if g.JSON {
 		problems := append([]config.Problem{}, config.Problems(err)...)
-		return g.judged(map[string]any{"ok": err == nil, "problems": problems, "notes": notes}, err == nil, "the configuration cannot be used")
+		return g.judged(map[string]any{"ok": err == nil, "problems": problems, "notes": notes}, err == nil, wrong)
 	}
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("%s:\n%w", wrong, err)
 	}
 	fmt.Fprintln(g.out, "The configuration is good.")
 	for _, note := range notes {
 		fmt.Fprintln(g.out, " ", note)
 	}
 	return nil
+}
+
+// htpasswdFiles says which files with accounts are not there.
+func htpasswdFiles(c config.Config) (err error) {
+	for _, one := range append(c.InRealms(), c) {
+		path := one.Accounts.Htpasswd
+		if _, gone := os.Stat(path); path != "" && gone != nil {
+			err = errors.Join(err, fmt.Errorf("accounts.htpasswd: %w: create it with: htpasswd -cB %s USER", gone, path))
+		}
+	}
+	return err
 }
 
 type configShowCmd struct{}
@@ -61,6 +78,11 @@ func (configShowCmd) Run(g *globals) error {
 	}
 	return w.Flush()
 }
+
+type configSchemaCmd struct{}
+
+// Run prints the schema.
+func (configSchemaCmd) Run(g *globals) error { return printJSON(g, config.Schema()) }
 
 // migrateCmd is `authguard migrate`.
 type migrateCmd struct{}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -37,20 +36,28 @@ type counting struct {
 	saveEvery time.Duration
 	alerts    *alerts.Alerter
 	filling   atomic.Bool // little room is left for spent challenges
+	alone     bool        // no other node counts
+	node      string      // its name in alerts
+	atStart   []lack      // what was missing then, or had no room
+	opened    time.Time
+	saveErr   atomic.Pointer[error]  // of the last Save
+	unsaved   atomic.Pointer[outage] // since counters cannot be saved
 	log       *slog.Logger
 }
 
 func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew bool, watch *watch, log *slog.Logger) (c *counting, err error) {
 	policy := loaded.Policy()
 	retain, pendingFor := longestOf(loaded.Config)
-	c = &counting{snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alerts: watch.alerts, log: log}
-	c.counters, err = failures.NewMemory(failures.Config{
-		MaxBytes: int64(loaded.Counters.Memory), Retain: retain, PendingFor: pendingFor, Owner: on.keys.Counted(), Now: on.clock.counting(),
-	})
-	if err != nil {
-		return nil, err
+	c = &counting{
+		snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alone: !loaded.Redis.On(),
+		node:   nodeName(loaded.Listen),
+		alerts: watch.alerts, log: log, opened: time.Now(),
 	}
-	if err := c.recall(ctx, on, anew, !loaded.Redis.On()); err != nil {
+	memory := failures.Config{
+		MaxBytes: int64(loaded.Counters.Memory), Retain: retain, PendingFor: pendingFor,
+		Owner: on.keys.Counted(), Now: on.clock.counting(),
+	}
+	if err := c.recall(ctx, on, memory, anew); err != nil {
 		return nil, err
 	}
 	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places, Now: on.clock.Now}); err != nil {
@@ -83,63 +90,159 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 // served from.
 const countersFile = "counters"
 
-// recall restores the counters. With one node alone they must be there if they ever
-// were, unless anew says to begin without them.
-func (c *counting) recall(ctx context.Context, on *storage, anew, alone bool) error {
-	if alone && !anew {
-		if err := on.counted(ctx); err != nil {
-			return err
+// recall restores the counters, unless anew says to begin without those that cannot be
+// used. What a node with Redis has saved is a copy: it starts without one.
+func (c *counting) recall(ctx context.Context, on *storage, memory failures.Config, anew bool) (err error) {
+	if c.counters, err = failures.NewMemory(memory); err != nil {
+		return err
+	}
+	loaded, err := c.counters.Load(c.snapshot)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		if c.alone && !anew {
+			return unusable(c.snapshot, err)
+		}
+		if c.counters, err = failures.NewMemory(memory); err == nil {
+			missing, err = true, c.setAside(err)
 		}
 	}
-	if err := c.restore(anew); err != nil || !alone {
+	if err != nil && !missing {
+		return err
+	}
+	if loaded.Keys > 0 {
+		c.log.Info("counters restored", "keys", loaded.Keys)
+	}
+	c.atStart = append(c.atStart, lacksOf(loaded)...)
+	err = c.counters.Journal(c.snapshot)
+	if err == nil && missing {
+		err = c.counters.Save(c.snapshot)
+	}
+	if err != nil || !c.alone {
 		return err
 	}
 	return on.remember(ctx)
 }
 
-// restore puts back what was saved of the counters, and what the journals say, and
-// has everything journaled from then on. A snapshot that is damaged is set aside, not
-// deleted, and logged as an error: without it the guard knows only what the journals
-// do. One that was counted under other keys is an error, unless anew says to begin
-// without it.
-func (c *counting) restore(anew bool) error {
-	keys, err := c.counters.Load(c.snapshot)
-	if errors.Is(err, failures.ErrOtherOwner) && !anew {
-		return fmt.Errorf("%w: %s belongs to another keys file. Put that one back, or, if it is lost for good, begin anew: authguard serve --begin-anew. "+
-			"All failures are forgotten then", err, c.snapshot)
+// unusable is why a server with one node does not start from saved counters.
+func unusable(file string, err error) error {
+	if errors.Is(err, failures.ErrOtherOwner) {
+		return fmt.Errorf("%w: %s belongs to another keys file. Restore that keys file. If it is lost: %s",
+			err, file, beginAnew)
 	}
-	if errors.Is(err, failures.ErrOtherOwner) || errors.Is(err, failures.ErrBadSnapshot) {
-		aside := fmt.Sprintf("%s.aside-%d", c.snapshot, time.Now().Unix())
-		c.log.Error("saved counters cannot be used: counting starts without them", "set_aside", aside, "error", err)
-		if err := os.Rename(c.snapshot, aside); err != nil {
-			return err
-		}
-		keys, err = c.counters.Load(c.snapshot)
+	return fmt.Errorf("the saved counters cannot be used: %w. Restore %s from the backup. If there is none: %s",
+		err, file, beginAnew)
+}
+
+// beginAnew is what to do without counters.
+const beginAnew = "authguard serve --begin-anew. It sets the file aside, and all failures are forgotten"
+
+// setAside moves the snapshot and its journals to where no start looks for them.
+func (c *counting) setAside(why error) error {
+	aside := fmt.Sprintf("%s.aside-%d", c.snapshot, time.Now().Unix())
+	c.log.Error("saved counters cannot be used: counting starts without them", "set_aside", aside, "error", why)
+	c.atStart = append(c.atStart, lack{"The saved counters could not be used", fmt.Sprintf(
+		"Counting started without them: %v. They are set aside as %s.", why, aside)})
+	return failures.SetAside(c.snapshot, aside)
+}
+
+// A lack is something about the counters that administrators have to know.
+type lack struct{ title, text string }
+
+// lacksOf is what is missing of what was saved, or has no room.
+func lacksOf(l failures.Loaded) (all []lack) {
+	if l.NoJournal {
+		all = append(all, lack{"The journal of the counters is missing",
+			"The files counters.journal-* are gone: failures since the counters were last saved do not count."})
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if l.Lost > 0 {
+		all = append(all, lack{"The journal of the counters is damaged", fmt.Sprintf(
+			"%d changes are lost, all others count. Check the disk, unless the power failed.", l.Lost)})
 	}
-	if keys > 0 {
-		c.log.Info("counters restored", "keys", keys)
+	if l.Sharing > 0 {
+		all = append(all, lack{"counters.memory is too small for the saved counters", fmt.Sprintf(
+			"%d of them share counts, so some clients are challenged or blocked early. All have room from %d MiB on.",
+			l.Sharing, l.Needs*8/7>>20+1)})
 	}
-	if failed := c.counters.Journal(c.snapshot); failed != nil {
-		return failed
-	}
-	if err != nil { // there is no snapshot
-		return c.counters.Save(c.snapshot)
-	}
-	return nil
+	return all
 }
 
 func (c *counting) start(ctx context.Context, group *background.Group) error {
 	group.Start(c.counters.Run)
 	group.Start(c.saveAgain)
+	for _, one := range c.atStart {
+		c.log.Error(one.title, "text", one.text)
+		c.alerts.Raise(countersLost, one.title, one.text)
+	}
 	group.Start(func(ctx context.Context) { background.Every(ctx, lookEvery, func(context.Context) { c.lookForRoom() }) })
+	group.Start(func(ctx context.Context) {
+		background.Every(ctx, time.Second, func(context.Context) { c.lookAtSaves() })
+	})
 	group.Start(c.saveCrowds)
 	if c.shared != nil {
 		return c.shared.start(ctx, group)
 	}
 	return nil
+}
+
+// lacksShown is how long the overview shows what was missing at the start: as long as the
+// limits out of the box count.
+const lacksShown = 24 * time.Hour
+
+// Kinds of alerts about saved counters.
+const (
+	countersLost   alerts.Kind = "counters-lost"
+	countersFailed alerts.Kind = "counters-failed"
+	countersBack   alerts.Kind = "counters-back"
+)
+
+// An outage is why counters cannot be saved.
+type outage struct {
+	why       error
+	journaled bool // what changes is in the journal
+	since     time.Time
+}
+
+// effect is what that means for logins, and what to do.
+func (o *outage) effect(alone bool) string {
+	effect := "every login gets 503 until the journal of the counters can be written"
+	switch {
+	case o.journaled:
+		effect = "each change is in the journal, so a restart forgets nothing, but the journal grows"
+	case !alone:
+		effect = "Redis counts alone, and this node has no copy to go on with if Redis is lost"
+	}
+	return effect + ". Make room on the disk, or raise the limit on open files (LimitNOFILE)."
+}
+
+// lookAtSaves notifies administrators once that counters cannot be saved, and once that
+// they can be again.
+func (c *counting) lookAtSaves() {
+	node := "node " + c.node
+	now, was := &outage{why: c.counters.Unwritten(), since: time.Now()}, c.unsaved.Load()
+	if now.journaled = now.why == nil; now.journaled {
+		if last := c.saveErr.Load(); last != nil {
+			now.why = *last
+		}
+	}
+	switch {
+	case now.why == nil && was != nil:
+		c.unsaved.Store(nil)
+		c.log.Info("counters can be saved again")
+		c.alerts.Raise(countersBack, "Counters can be saved again", node+" saves them again")
+	case now.why != nil && (was == nil || was.journaled != now.journaled):
+		c.unsaved.Store(now)
+		c.log.Error("counters cannot be saved", "error", now.why, "journaled", now.journaled)
+		c.alerts.Raise(countersFailed, "Counters cannot be saved",
+			fmt.Sprintf("%s: %s\nError: %s", node, now.effect(c.alone), alerts.Name(now.why.Error())))
+	}
+}
+
+// ready is why no attempt can be counted; nil if it can.
+func (c *counting) ready() error {
+	if !c.alone {
+		return nil
+	}
+	return c.counters.Unwritten()
 }
 
 const (
@@ -171,6 +274,17 @@ func (c *counting) warn() []control.Warning {
 			Code: string(challengesFilling), Title: "The room for used challenges is running out",
 			Text: "When all is taken, nobody can solve a challenge until older ones have expired; known places still pass. " +
 				"Somebody tries very many: block the addresses with the most stopped attempts.",
+		})
+	}
+	if time.Since(c.opened) < lacksShown {
+		for _, one := range c.atStart {
+			all = append(all, control.Warning{Code: string(countersLost), Title: one.title, Text: one.text})
+		}
+	}
+	if one := c.unsaved.Load(); one != nil {
+		all = append(all, control.Warning{
+			Code: string(countersFailed), Title: "Counters cannot be saved",
+			Text: fmt.Sprintf("Since %s: %v. So %s", one.since.UTC().Format(time.RFC3339), one.why, one.effect(c.alone)),
 		})
 	}
 	return all
@@ -235,8 +349,7 @@ func (c *counting) save() (took time.Duration) {
 		return 0
 	}
 	began := time.Now()
-	if err := c.counters.Save(c.snapshot); err != nil {
-		c.log.Error("counters could not be saved: a restart would forget the newest", "error", err)
-	}
+	err := c.counters.Save(c.snapshot)
+	c.saveErr.Store(&err)
 	return time.Since(began)
 }

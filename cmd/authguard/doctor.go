@@ -18,8 +18,8 @@ import (
 
 // doctorCmd is `authguard doctor`.
 type doctorCmd struct {
-	Alerts  bool   `help:"Send a test message to every alert channel, too."`
-	Through string `placeholder:"URL" help:"Send a probe with forged forwarding headers through the front door at this address, and say whom the server took it for."`
+	Alerts  bool   `help:"Send a test message to every alert channel"`
+	Through string `placeholder:"URL" help:"Probe the public URL with forged forwarding headers"`
 }
 
 // Run looks at everything that the configuration names. It fails if something
@@ -30,6 +30,7 @@ func (d doctorCmd) Run(g *globals) error {
 	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
+		c.Starts = func(ctx context.Context) error { return refusal(ctx, loaded) }
 	}
 	checks := doctor.Examine(context.Background(), c)
 	if d.Through != "" {

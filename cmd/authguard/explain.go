@@ -14,11 +14,11 @@ import (
 // explainCmd is `authguard explain`.
 type explainCmd struct {
 	realmFlag
-	Account string `help:"A user name or e-mail address."`
-	Address string `help:"A client's IP address."`
-	Event   string `help:"Limits on this event in the place of those on logins."`
-	Subject string `help:"With --event: the text that it counts by."`
-	All     bool   `help:"Everything that is known: what to tell a caller, known places and devices, recent attempts."`
+	Account string `help:"User name or email address"`
+	Address string `help:"IP address of the client"`
+	Event   string `help:"Event whose limits are shown instead of the login's"`
+	Subject string `help:"With --event: the subject that it counts by"`
+	All     bool   `help:"Show known clients and recent attempts as well"`
 }
 
 // Run says what stands against an account, an address or both, in words.
@@ -118,12 +118,12 @@ func stamp(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") 
 type unlockCmd struct {
 	realmFlag
 	reasonFlag
-	Account string `help:"Forget this account's failures."`
-	Address string `help:"Forget this address's failures; with --account also those of the two together."`
-	Network string `help:"Forget the failures of this network, an IPv4 /24 or IPv6 /48; the addresses in it keep theirs." placeholder:"CIDR"`
-	Event   string `help:"Forget what was counted of this event in the place of failures."`
-	Subject string `help:"With --event: the text that it counts by."`
-	Place   bool   `help:"Also forget where the account was logged in from: at --address, or everywhere."`
+	Account string `help:"Account to reset"`
+	Address string `help:"IP address to reset; with --account also the pair"`
+	Network string `help:"Network to reset: IPv4 /24 or IPv6 /48" placeholder:"CIDR"`
+	Event   string `help:"Event to reset instead of logins"`
+	Subject string `help:"With --event: the subject that it counts by"`
+	Place   bool   `help:"Remove known clients as well: at --address, or all"`
 }
 
 // Run forgets failures.

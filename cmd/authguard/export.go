@@ -22,15 +22,15 @@ import (
 // exportCmd is `authguard export blocked|allowed`.
 type exportCmd struct {
 	realmFlag
-	What      string        `arg:"" enum:"blocked,allowed" help:"blocked or allowed."`
-	Format    string        `default:"json" enum:"${formats}" help:"How to write it: ${formats}."`
-	Refused   bool          `help:"With blocked: also addresses that a limit refuses now and nobody has logged in from."`
-	Everybody bool          `help:"Also a range that is every address there is."`
-	Name      string        `default:"authguard" help:"What the nft table, the ipset or the access list is called."`
-	Output    string        `placeholder:"FILE" help:"Write it to this file, as a whole or not at all, and only if it is another."`
-	Hook      string        `name:"run" placeholder:"COMMAND" help:"Then run this, with what was written on its standard input."`
-	Follow    bool          `help:"Go on until stopped: write and run again whenever something changes or ends."`
-	Every     time.Duration `default:"5s" help:"How often --follow looks."`
+	What      string        `arg:"" enum:"blocked,allowed" help:"Blocklist or allowlist"`
+	Format    string        `default:"json" enum:"${formats}" help:"Output format"`
+	Refused   bool          `help:"With blocked: include IP addresses that a limit blocks"`
+	Everybody bool          `help:"Include a range that holds every IP address"`
+	Name      string        `default:"authguard" help:"Name of the nft table, ipset or access list"`
+	Output    string        `placeholder:"FILE" help:"Write to this file, atomically and only if changed"`
+	Hook      string        `name:"run" placeholder:"COMMAND" help:"Run this afterwards, with the list on standard input"`
+	Follow    bool          `help:"Keep running and export every change"`
+	Every     time.Duration `default:"5s" help:"Interval of --follow"`
 }
 
 // formatNames are what --format may be.

@@ -24,13 +24,13 @@ import (
 
 // proxyCmd is `authguard proxy`.
 type proxyCmd struct {
-	Learn learnCmd `cmd:"" help:"Watch one login that fails and one that succeeds, and say how to guard it."`
+	Learn learnCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
 }
 
 // learnCmd is `authguard proxy learn`.
 type learnCmd struct {
-	Upstream string `required:"" help:"Base URL of the app, such as http://127.0.0.1:8000." placeholder:"URL"`
-	Listen   string `default:"127.0.0.1:8088" help:"Where to open the app in a browser meanwhile (${default})." placeholder:"ADDRESS"`
+	Upstream string `required:"" help:"Base URL of the app" placeholder:"URL"`
+	Listen   string `default:"127.0.0.1:8088" help:"Address to open in a browser" placeholder:"ADDRESS"`
 }
 
 // Run stands before the app until it knows its login.
@@ -48,7 +48,7 @@ func (c learnCmd) Run(g *globals) error {
 	}
 	if g.JSON {
 		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
-			"account": spec.Account, "password": spec.Password, "success": spec.Success, "folder": spec.Folder})
+			"account": spec.Account, "password": spec.Password, "success": spec.Success, "signed_in": spec.SignedIn, "folder": spec.Folder})
 	}
 	_, err = fmt.Fprintf(g.out, "# Put this into authguard.yaml, and see that it says what you mean.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
 	return err
@@ -98,7 +98,7 @@ func (l *learner) send(r *http.Request) (*http.Response, error) {
 
 // checked is what the two logins say, and holds when the app is asked again.
 func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Proposal, error) {
-	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to eight times, with a password made up for it: it may log that.\n")
+	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to sixteen times, with a password made up for it: it may log that.\n")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return learn.Check(ctx, l.send, two[0], two[1])

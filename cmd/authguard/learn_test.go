@@ -147,17 +147,20 @@ func TestLearnProposesTheRouteOfALogin(t *testing.T) {
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      success: [status 200, 'match "access_token"\s*:\s*"[^"]']`},
+      success: [status 200, 'match "access_token"\s*:\s*"[^"]']
+      signed_in: [never]`},
 		"a flag": {object, text(`{"ok":true}`, `{"ok":false}`), `
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      success: [status 200, json /ok true]`},
+      success: [status 200, json /ok true]
+      signed_in: [never]`},
 		"401 of an API": {object, status(201, 401, ""), `
       path: /login
       account: json:/Login/Email
       password: json:/Login/Password
-      success: [status 2xx]`},
+      success: [status 2xx]
+      signed_in: [never]`},
 		"the Authorization header": {basic, status(200, 401, ""), `
       path: /*
       methods: [ANY]

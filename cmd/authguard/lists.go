@@ -17,24 +17,25 @@ import (
 
 	"authguard/internal/alerts"
 	"authguard/internal/control"
+	"authguard/internal/duration"
 	"authguard/internal/lists"
 )
 
 // listCmd is `authguard allow` and `authguard block`.
 type listCmd struct {
-	CIDR    string `arg:"" optional:"" help:"An address or a range, such as 192.0.2.0/24."`
-	File    string `placeholder:"FILE" help:"Instead of one range those in this file, one a line; - is standard input."`
-	For     string `default:"168h" help:"How long: a duration, or forever."`
-	Note    string `help:"Why, for whoever looks at it later."`
-	Force   bool   `help:"Also where the range is everybody."`
-	SkipBad bool   `help:"With --file: leave bad lines out. Without it a bad line stops the import."`
-	DryRun  bool   `help:"With --file: say what would be done, and do nothing."`
+	CIDR    string `arg:"" optional:"" help:"IP address or range, such as 192.0.2.0/24"`
+	File    string `placeholder:"FILE" help:"File with one range per line; - is standard input"`
+	For     string `default:"168h" help:"Duration, or forever"`
+	Note    string `help:"Reason, for the list and the audit log"`
+	Force   bool   `help:"Accept a range that holds every IP address"`
+	SkipBad bool   `help:"With --file: skip bad lines (default: import nothing)"`
+	DryRun  bool   `help:"With --file: print the changes, but make none"`
 }
 
 // unlistCmd is `authguard unlist`.
 type unlistCmd struct {
 	reasonFlag
-	CIDR string `arg:"" help:"The address or range as it was listed."`
+	CIDR string `arg:"" help:"IP address or range, as listed"`
 }
 
 // Validate implements kong.Validatable.
@@ -52,16 +53,20 @@ func (c listCmd) Validate() error {
 
 // Run allows or blocks ranges, as the command is called.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
-	verdict, words := command.Selected().Name, "%s is allowed: the limits of address and network and CAPTCHA mode do not apply there."
+	verdict, words := command.Selected().Name, "%s is allowed %s: the limits of address and network and CAPTCHA mode do not apply there."
 	if verdict == "block" {
-		words = "%s is blocked: every attempt from there is refused."
+		words = "%s is blocked %s: every attempt from there is refused."
 	}
 	if c.File != "" {
 		return c.load(g, verdict)
 	}
+	until := "for ever"
+	if hold, err := duration.Parse(c.For); err == nil {
+		until = "until " + soon(time.Now().Add(hold))
+	}
 	return g.do(http.MethodPost, "/api/lists", nil,
 		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Note, "force": c.Force},
-		words+" `authguard unlist %[1]s` takes it back.", c.CIDR)
+		words+" `authguard unlist %[1]s` takes it back.", c.CIDR, until)
 }
 
 // load imports a file. What would be done is asked first, so that every bad line can be
@@ -148,10 +153,10 @@ func (c unlistCmd) Run(g *globals) error {
 // showListsCmd is `authguard list`.
 type showListsCmd struct {
 	realmFlag
-	Find    string `arg:"" optional:"" help:"An address or range: what covers it. Anything else: a part of a note or of a name."`
-	Allowed bool   `xor:"verdict" help:"Only what is allowed."`
-	Blocked bool   `xor:"verdict" help:"Only what is blocked."`
-	Soon    bool   `help:"Only what expires within a day."`
+	Find    string `arg:"" optional:"" help:"IP address, range, or text in a note or name"`
+	Allowed bool   `xor:"verdict" help:"Show the allowlist only"`
+	Blocked bool   `xor:"verdict" help:"Show the blocklist only"`
+	Soon    bool   `help:"Show entries that expire within 24 hours only"`
 }
 
 // Run shows what is on the lists.

@@ -28,36 +28,65 @@ import (
 type commandLine struct {
 	globals
 
-	Version versionFlag `help:"Print the version."`
+	Version versionFlag `help:"Print the version"`
 
-	Serve    serveCmd     `cmd:"" help:"Serve the login page, the API and the administration."`
-	Captcha  captchaCmd   `cmd:"" help:"Look at CAPTCHA mode, or overrule it."`
-	Attacks  attacksCmd   `cmd:"" help:"Look at past and running attacks, and reset the accounts that were lost in them."`
-	Policy   policyCmd    `cmd:"" help:"Look at what the limits do, and have them enforced or only watch."`
-	User     userCmd      `cmd:"" help:"Add, change and list accounts."`
-	Admin    adminCmd     `cmd:"" help:"Add, remove and list administrators."`
-	Token    tokenCmd     `cmd:"" help:"Make and revoke tokens for the decision API."`
-	Allow    listCmd      `cmd:"" help:"Lift the limits of an address or range, or of those in a file."`
-	Block    listCmd      `cmd:"" help:"Refuse every attempt from an address or range, or from those in a file."`
-	Unlist   unlistCmd    `cmd:"" help:"Take an address or range off the lists."`
-	List     showListsCmd `cmd:"" help:"Show what is allowed and blocked, and the named lists."`
-	Export   exportCmd    `cmd:"" help:"Write what is blocked or allowed for a firewall or proxy, and keep it up to date."`
-	Audit    auditCmd     `cmd:"" help:"Show what administrators did and what was decided, or write it to a file."`
-	Explain  explainCmd   `cmd:"" help:"Say what stands against an account or address, and why."`
-	Unlock   unlockCmd    `cmd:"" help:"Forget the failures of an account or address."`
-	Replay   replayCmd    `cmd:"" help:"Try limits on the login attempts of logs: what they would have done to people and to attackers."`
-	Simulate simulateCmd  `cmd:"" help:"Let people and attackers that are made up log in for days, in seconds, and count what became of them."`
-	Tune     tuneCmd      `cmd:"" help:"Look for the limits that let the fewest guesses through for as much friction as you allow."`
-	Config   configCmd    `cmd:"" help:"Check or show the configuration."`
-	Proxy    proxyCmd     `cmd:"" help:"Find out how to guard the login of an app."`
-	Migrate  migrateCmd   `cmd:"" help:"Bring the database up to date (serve does so too)."`
-	Doctor   doctorCmd    `cmd:"" help:"Look at everything that the configuration names, and say how to mend what is wrong."`
+	runCommands         `embed:"" group:"Run"`
+	attackCommands      `embed:"" group:"Attack"`
+	accountsCommands    `embed:"" group:"Accounts"`
+	listsCommands       `embed:"" group:"IP lists"`
+	limitsCommands      `embed:"" group:"Limits"`
+	maintenanceCommands `embed:"" group:"Maintenance"`
+
+	Complete completeCmd `cmd:"" hidden:"" help:"List what may follow on a command line"`
+	Manpage  manpageCmd  `cmd:"" hidden:"" help:"Print the manual page in roff"`
 }
+
+// The commands by group, as root help lists them.
+type (
+	runCommands struct {
+		Serve      serveCmd      `cmd:"" help:"Run the server" example:"--upstream http://127.0.0.1:8000"`
+		Status     statusCmd     `cmd:"" help:"Show attack status, CAPTCHA mode and warnings" example:""`
+		Doctor     doctorCmd     `cmd:"" help:"Check configuration, storage and proxies" example:"--alerts"`
+		Migrate    migrateCmd    `cmd:"" help:"Migrate the database (serve does so too)" example:""`
+		Release    versionCmd    `cmd:"" name:"version" help:"Print the version" example:""`
+		Help       helpCmd       `cmd:"" help:"Show help for a command" example:"user add"`
+		Completion completionCmd `cmd:"" help:"Print a shell completion script" example:"bash"`
+	}
+	attackCommands struct {
+		Captcha captchaCmd `cmd:"" help:"Show, force or reset CAPTCHA mode"`
+		Attacks attacksCmd `cmd:"" help:"Show attacks and secure possibly compromised accounts"`
+	}
+	accountsCommands struct {
+		User  userCmd  `cmd:"" help:"Manage accounts"`
+		Admin adminCmd `cmd:"" help:"Manage administrators"`
+		Token tokenCmd `cmd:"" help:"Manage API tokens"`
+	}
+	listsCommands struct {
+		Allow  listCmd      `cmd:"" help:"Add IP addresses or ranges to the allowlist" example:"192.0.2.0/24 --for 30d"`
+		Block  listCmd      `cmd:"" help:"Add IP addresses or ranges to the blocklist" example:"198.51.100.7"`
+		Unlist unlistCmd    `cmd:"" help:"Remove an IP address or range from the lists" example:"198.51.100.7"`
+		List   showListsCmd `cmd:"" help:"Show the IP lists" example:"198.51.100.7"`
+		Export exportCmd    `cmd:"" help:"Export the IP lists for a firewall or proxy" example:"blocked --format nft"`
+	}
+	limitsCommands struct {
+		Policy   policyCmd   `cmd:"" help:"Show limits, enforce or monitor them"`
+		Explain  explainCmd  `cmd:"" help:"Show why an account or IP address is limited" example:"--account alice"`
+		Unlock   unlockCmd   `cmd:"" help:"Reset the counters of an account, IP address or network" example:"--account alice"`
+		Replay   replayCmd   `cmd:"" help:"Test limits against logs" example:"access.log --policy new.yaml"`
+		Simulate simulateCmd `cmd:"" help:"Test limits against simulated attacks" example:"spray"`
+		Tune     tuneCmd     `cmd:"" help:"Suggest limits for logs or scenarios" example:"--scenario spray"`
+	}
+	maintenanceCommands struct {
+		Config configCmd `cmd:"" help:"Check or show the configuration"`
+		Audit  auditCmd  `cmd:"" help:"Search the audit log" example:"--account alice --since 24h"`
+		Proxy  proxyCmd  `cmd:"" help:"Detect the login form of an app"`
+	}
+)
 
 // globals are the flags of every command.
 type globals struct {
-	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" help:"Configuration file. Default: authguard.yaml in this folder, if there is one."`
-	JSON bool      `name:"json" help:"Answer in JSON."`
+	File string    `name:"config" short:"c" env:"AUTHGUARD_CONFIG" type:"path" placeholder:"FILE" help:"Configuration file (default: authguard.yaml if present)"`
+	JSON bool      `name:"json" help:"Answer in JSON"`
 	out  io.Writer `kong:"-"`
 	// complaints is where people look for what went wrong.
 	complaints io.Writer `kong:"-"`
@@ -65,7 +94,7 @@ type globals struct {
 
 // realmFlag chooses a realm.
 type realmFlag struct {
-	Realm string `placeholder:"NAME" help:"In this realm; without it in the default one."`
+	Realm string `placeholder:"NAME" help:"Realm (default: the one named default)"`
 }
 
 // query is what the server is asked with.
@@ -82,7 +111,7 @@ func (f realmFlag) query(more ...string) url.Values {
 
 // reasonFlag says why something is changed.
 type reasonFlag struct {
-	Reason string `placeholder:"TEXT" help:"Why, for the audit log."`
+	Reason string `placeholder:"TEXT" help:"Reason, for the audit log"`
 }
 
 // versionFlag is `authguard --version`.
@@ -90,14 +119,21 @@ type versionFlag bool
 
 // BeforeReset prints the version and ends the program: no command is needed.
 func (versionFlag) BeforeReset(app *kong.Kong, line *kong.Context) error {
-	b := builtFrom(debug.ReadBuildInfo())
-	if slices.Contains(line.Args, "--json") {
-		_ = json.NewEncoder(app.Stdout).Encode(b)
-	} else {
-		fmt.Fprintf(app.Stdout, "authguard %s, %sbuilt with %s\n", b.Version, b.from(), b.Go)
-	}
+	err := versionCmd{}.Run(&globals{JSON: slices.Contains(line.Args, "--json"), out: app.Stdout})
 	app.Exit(0)
-	return nil
+	return err
+}
+
+// versionCmd is `authguard version`.
+type versionCmd struct{}
+
+// Run prints the version, the commit and the Go release.
+func (versionCmd) Run(g *globals) error {
+	b := builtFrom(debug.ReadBuildInfo())
+	if g.JSON {
+		return json.NewEncoder(g.out).Encode(b)
+	}
+	return tells(g.out, "authguard %s, %sbuilt with %s", b.Version, b.from(), b.Go)
 }
 
 // version, commit and date are set by the linker where a release is built (Makefile,
@@ -174,9 +210,7 @@ func main() {
 func run(args []string, out, complaints io.Writer) int {
 	line := commandLine{globals: globals{out: out, complaints: complaints}}
 	exit := -1
-	parser, err := kong.New(&line, kong.Name("authguard"), kong.Writers(out, complaints),
-		kong.Description("Login protection: counts failed logins, slows, challenges and at last refuses what looks like guessing."),
-		variables(), kong.UsageOnError(), kong.Exit(func(code int) { exit = code }))
+	parser, err := newParser(&line, kong.Writers(out, complaints), kong.Exit(func(code int) { exit = code }))
 	if err != nil {
 		fmt.Fprintln(complaints, "authguard:", err)
 		return 1
@@ -189,7 +223,7 @@ func run(args []string, out, complaints io.Writer) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(complaints, "authguard: %v\nSee authguard --help.\n", err)
+		fmt.Fprintf(complaints, "authguard: %v\nRun `%s --help` for help.\n", err, commandOf(err))
 		line.JSON = line.JSON || slices.Contains(args, "--json") // which may come after what is wrong
 		line.failed(err)
 		return 2
@@ -200,11 +234,6 @@ func run(args []string, out, complaints io.Writer) int {
 		return 1
 	}
 	return 0
-}
-
-// variables are what the help of a flag can name.
-func variables() kong.Vars {
-	return kong.Vars{"presets": presetNames(), "formats": formatNames(), "logs": logFormats(), "defences": defenceNames()}
 }
 
 // answered is an error that was printed as JSON already.

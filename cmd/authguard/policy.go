@@ -19,23 +19,23 @@ import (
 
 // policyCmd is `authguard policy`.
 type policyCmd struct {
-	Show    policyShowCmd   `cmd:"" default:"1" help:"Say which limits are in force, and what each did in the last day."`
-	Watch   policySwitchCmd `cmd:"" help:"Have limits only watch: everything is decided, recorded and told, and nobody is stopped."`
-	Enforce policySwitchCmd `cmd:"" help:"Have limits enforced, whatever the configuration says."`
-	File    policyFileCmd   `cmd:"" help:"Go back to what the configuration says."`
+	Show    policyShowCmd   `cmd:"" default:"1" help:"Show limits and their effect in the last 24 hours" example:""`
+	Watch   policySwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
+	Enforce policySwitchCmd `cmd:"" help:"Enforce limits" example:"account --reason 'tested'"`
+	File    policyFileCmd   `cmd:"" help:"Return limits to the configuration" example:"all --reason 'configured now'"`
 }
 
 type policySwitchCmd struct {
 	realmFlag
-	Ladder string            `arg:"" help:"What: account, address, mode, list:NAME and so on, as authguard policy names them, or all."`
-	For    duration.Duration `help:"How long, such as 7d; then it is as the configuration says. Without it until it is taken back."`
-	Reason string            `help:"Why, for whoever looks at it later."`
+	Ladder string            `arg:"" help:"Limits as policy show names them, or all"`
+	For    duration.Duration `help:"Duration (default: until policy file ends it)"`
+	Reason string            `help:"Reason, for the audit log"`
 }
 
 type policyFileCmd struct {
 	realmFlag
-	Ladder string `arg:"" help:"What, or all for everything that was switched."`
-	Reason string `help:"Why, for whoever looks at it later."`
+	Ladder string `arg:"" help:"Limits as policy show names them, or all"`
+	Reason string `help:"Reason, for the audit log"`
 }
 
 // Run switches, as the command is called.

@@ -26,29 +26,29 @@ import (
 
 // logFlags say how to read logs.
 type logFlags struct {
-	Format  string            `placeholder:"NAME" help:"Of all logs: ${logs}. Without it each file's is found out."`
-	Login   []string          `placeholder:"REQUEST" help:"In access logs: what is a login attempt, such as /wp-login.php or 'POST /api/login'. Default: POST /login."`
-	Success []string          `placeholder:"WORD" help:"The status or word that says that somebody was let in. Default: 302 and 303."`
-	Failure []string          `placeholder:"WORD" help:"The status or word for a wrong password. Default: 200, 400, 401, 403 and 422."`
-	Field   map[string]string `placeholder:"FIELD=NAME" help:"In JSON lines and CSV: which field is the time, account, address, outcome, device or count."`
-	Year    int               `help:"Of the first line, where lines have no year. Default: that of the file's last change."`
-	Zone    string            `placeholder:"NAME" help:"Of times without one, such as Europe/Berlin. Default: this machine's."`
+	Format  string            `placeholder:"NAME" help:"Log format (default: detect per file): ${logs}"`
+	Login   []string          `placeholder:"REQUEST" help:"In access logs: the login request (default: POST /login)"`
+	Success []string          `placeholder:"WORD" help:"Status or word of a success (default: 302, 303)"`
+	Failure []string          `placeholder:"WORD" help:"Status of a failure (default: 200, 400, 401, 403, 422)"`
+	Field   map[string]string `placeholder:"FIELD=NAME" help:"Field names in JSON and CSV: time, account, address, …"`
+	Year    int               `help:"Year of the first line (default: the file's last change)"`
+	Zone    string            `placeholder:"NAME" help:"Time zone of times without one (default: this machine's)"`
 }
 
 // policyFlags say whose limits are tried.
 type policyFlags struct {
-	Policy []string `placeholder:"FILE" help:"Also try the limits of this configuration file; may be repeated. Those in force are tried first."`
-	Realm  string   `placeholder:"NAME" help:"The limits of this realm."`
+	Policy []string `placeholder:"FILE" help:"Configuration file with limits to test; repeatable"`
+	Realm  string   `placeholder:"NAME" help:"Realm whose limits are tested"`
 }
 
 // replayCmd is `authguard replay`.
 type replayCmd struct {
 	logFlags
 	policyFlags
-	Logs    []string `arg:"" name:"log" help:"Logs, plain or compressed with gzip or zstd; - is standard input. Several are read as one."`
-	Solving string   `enum:"people,nobody,everybody" default:"people" help:"Who solves challenges that the log knows nothing of: people (who logged in), nobody or everybody."`
-	Cases   int      `default:"10" help:"How many of the worst cases are shown."`
-	HTML    string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+	Logs    []string `arg:"" name:"log" help:"Logs, plain, gzip or zstd; - is standard input"`
+	Solving string   `enum:"people,nobody,everybody" default:"people" help:"Clients that solve challenges which the log omits"`
+	Cases   int      `default:"10" help:"Number of worst cases to show"`
+	HTML    string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
 // logFormats are what --format of replay may be.

@@ -39,6 +39,15 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 		"the saved counters and their journal are gone": {func(t *testing.T, data string) error {
 			return removeAll(t, filepath.Join(data, "counters*"))
 		}, "the saved counters are missing", true},
+		"the saved counters are cut": {func(_ *testing.T, data string) error {
+			return os.Truncate(filepath.Join(data, "counters"), 100)
+		}, "the saved counters cannot be used", true},
+		"the saved counters are empty": {func(_ *testing.T, data string) error {
+			return os.Truncate(filepath.Join(data, "counters"), 0)
+		}, "the saved counters cannot be used", true},
+		"a bit of the saved counters is flipped": {func(_ *testing.T, data string) error {
+			return flip(filepath.Join(data, "counters"))
+		}, "the saved counters cannot be used", true},
 		"the keys file is another": {func(t *testing.T, data string) error {
 			return os.WriteFile(filepath.Join(data, "keys"), []byte(otherKeys), 0o600)
 		}, "the keys files of the nodes differ", true},
@@ -76,6 +85,9 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 				if err == nil || !strings.Contains(string(out), c.says) || !strings.Contains(string(out), "--begin-anew") {
 					t.Fatalf("%v\n%s", err, out)
 				}
+				_, refusal, _ := strings.Cut(string(out), "authguard: ")
+				refusal, _, _ = strings.Cut(refusal, "\n")
+				s.saysToo(t, refusal[:min(400, len(refusal))], "doctor", "config check")
 			}
 			s.start("--begin-anew")
 			s.stop()
@@ -86,6 +98,49 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// saysToo runs commands that find what serve refuses, with its words and no other files
+// than before.
+func (s *server) saysToo(t *testing.T, refusal string, commands ...string) {
+	t.Helper()
+	before := listing(t, filepath.Join(s.dir, "data"))
+	for _, command := range commands {
+		out, err := s.command(strings.Fields(command)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), refusal) {
+			t.Errorf("%s: %v\n%s\nwant: %s", command, err, out, refusal)
+		}
+	}
+	if after := listing(t, filepath.Join(s.dir, "data")); after != before {
+		t.Errorf("the commands left\n%s\nof\n%s", after, before)
+	}
+}
+
+// listing is the files of a folder, with size and time.
+func listing(t *testing.T, folder string) (all string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += fmt.Sprintln(e.Name(), info.Size(), info.ModTime())
+	}
+	return all
+}
+
+// flip changes one bit in the middle of a file.
+func flip(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text[len(text)/2] ^= 4
+	return os.WriteFile(path, text, 0o600)
 }
 
 const otherKeys = "counters 1111111111111111111111111111111111111111111111111111111111111111\n" +

@@ -24,9 +24,9 @@ import (
 
 // serveCmd is `authguard serve`.
 type serveCmd struct {
-	Upstream  string     `help:"Stand in front of the app at this base URL, such as http://127.0.0.1:8000, and guard its login; see docs/proxy.md." placeholder:"URL"`
-	Preset    presetName `help:"Which app that is, so that its login is known: ${presets}. See docs/proxy.md." placeholder:"NAME"`
-	BeginAnew bool       `help:"Begin although the keys file, the database or saved counters are missing or do not belong together: what is missing is given up."`
+	Upstream  string     `help:"Protect the app at this base URL as its reverse proxy" placeholder:"URL"`
+	Preset    presetName `help:"App behind --upstream: ${presets}" placeholder:"NAME"`
+	BeginAnew bool       `help:"Start with empty state: give up missing keys or data"`
 }
 
 // A presetName is the name of a preset on a command line.

@@ -65,6 +65,7 @@ type server struct {
 	dir      string
 	base     string // http://127.0.0.1:port
 	admin    string
+	banner   string // what it printed on standard output until then
 	password string // the administrator's one-time password, if it was printed
 	cmd      *exec.Cmd
 	log      *logBuffer
@@ -197,13 +198,18 @@ func (s *server) start(flags ...string) {
 	s.read(out)
 }
 
-var said = regexp.MustCompile(`(^  login page|^  the app|^  administration|one-time password|^  data)\s+(\S+)`)
+var said = regexp.MustCompile(`(?m)(^  login page|^  the app|^  administration|one-time password|^  data)\s+(\S+)`)
 
 func (s *server) read(out io.Reader) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		for _, m := range said.FindAllStringSubmatch(lines.Text(), -1) {
+		text := lines.Text()
+		s.banner += text + "\n"
+		if line := (struct{ Msg string }{}); json.Unmarshal([]byte(text), &line) == nil {
+			text = line.Msg // where the log is JSON, all of it is one line
+		}
+		for _, m := range said.FindAllStringSubmatch(text, -1) {
 			switch strings.TrimSpace(m[1]) {
 			case "login page", "the app":
 				s.base = strings.TrimSuffix(strings.TrimSuffix(m[2], "/login"), "/")

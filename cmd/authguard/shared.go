@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -21,7 +23,6 @@ import (
 	"authguard/internal/control"
 	"authguard/internal/nodes"
 	"authguard/internal/redisstore"
-	"authguard/internal/secrets"
 )
 
 // shared is what the nodes of a site have together in Redis.
@@ -29,13 +30,17 @@ type shared struct {
 	clock   *clock
 	client  redis.UniversalClient
 	prefix  string
-	keys    secrets.Keys
 	store   *nodes.Store
 	crowds  *redisstore.Crowds
 	used    *nodes.Spent     // challenges
 	settled *nodes.Spent     // tickets of the decision API
 	mode    *redisstore.Mode // the default realm's, once it is there
 	alerts  *alerts.Alerter
+	node    string // this node's name in alerts
+	log     *slog.Logger
+
+	losses      atomic.Int64 // how often Redis has lost its data
+	lastEmptied atomic.Int64 // when an alert said so, in milliseconds
 
 	met    atomic.Bool  // Redis has answered
 	before atomic.Int64 // nodes, as in the file
@@ -50,7 +55,9 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{clock: on.clock, prefix: r.Prefix, keys: on.keys, alerts: watch.alerts, file: on.path(nodesFile)}
+	s := &shared{
+		clock: on.clock, prefix: r.Prefix, alerts: watch.alerts, file: on.path(nodesFile), node: nodeName(loaded.Listen), log: c.log,
+	}
 	s.before.Store(readNodes(s.file))
 	s.client = redisstore.Connect(redisstore.Server{
 		Addresses: r.Addresses, Cluster: r.Mode == config.RedisCluster, Master: r.Master,
@@ -65,7 +72,10 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 	s.store, err = nodes.New(nodes.Config{
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
-		Redis: redisstore.Options{Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: watch.alerts.Spray},
+		Redis: redisstore.Options{
+			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: watch.alerts.Spray,
+			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -111,6 +121,13 @@ func (s *shared) nodes() int {
 	return s.mode.Nodes()
 }
 
+// nodeName is this node's name in alerts: the machine's, and the address that it listens on,
+// since a machine may have several. It is safe in an alert.
+func nodeName(listen string) string {
+	host, _ := os.Hostname()
+	return alerts.Name(host + " (" + listen + ")")
+}
+
 // nodesFile is where a node writes down how many there were: one that starts
 // while Redis is away must not take itself for the only one.
 const nodesFile = "nodes"
@@ -152,48 +169,53 @@ func (s *shared) start(ctx context.Context, group *background.Group) error {
 	return nil
 }
 
-// agree compares this node's keys with those of the other nodes of this Redis: a
-// node with different keys would count by itself. A Redis that is away says
-// nothing.
+// agree looks whether this node counts together with the others of this Redis: a node of
+// another version, or with different keys, would count by itself. A Redis that is away says
+// nothing; the store compares when it is back.
 func (s *shared) agree(ctx context.Context) error {
-	own, key := s.keys.Fingerprint(), s.prefix+"keys"
-	if err := s.client.SetNX(ctx, key, own, keysLive).Err(); err != nil {
-		return nil
+	err := s.store.Redis().Probe(ctx)
+	if errors.Is(err, redisstore.ErrApart) {
+		s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf("node %s does not start.\n%v", s.node, err))
+		return err
 	}
-	theirs, err := s.client.Get(ctx, key).Result()
-	switch {
-	case err != nil:
-		return nil
-	case theirs == own:
-		_ = s.client.Expire(ctx, key, keysLive) // the breaker says what is wrong with Redis
-		return nil
-	case !secrets.Agrees(own, theirs):
-		return fmt.Errorf("redis: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
-			"Copy the keys file of a node that serves; or set redis.prefix to something else if this is another site; "+
-			"or, if no node has the other keys any more, delete the key %s in Redis", own, theirs, key)
+	if err == nil {
+		_ = s.store.Redis().Sign(ctx) // the breaker says what is wrong with Redis
 	}
-	return s.client.Set(ctx, key, own, keysLive).Err() // it has only got newer cookie keys
+	return nil
 }
-
-// keysLive is how long the fingerprint stays after the last node has started.
-const keysLive = 90 * 24 * time.Hour
 
 // Kinds of alerts about Redis.
 const (
-	redisLost alerts.Kind = "redis-lost"
-	redisBack alerts.Kind = "redis-back"
+	redisLost    alerts.Kind = "redis-lost"
+	redisBack    alerts.Kind = "redis-back"
+	redisEmptied alerts.Kind = "redis-emptied"
 )
+
+// emptiedAgain is how long the alert about an emptied Redis is not repeated.
+const emptiedAgain = 10 * time.Minute
+
+// emptied reports that Redis has lost all counters.
+func (s *shared) emptied() {
+	times, now := s.losses.Add(1), s.clock.Now()
+	s.log.Error("Redis has lost its data: every limit counts from zero again", "times", times)
+	if last := s.lastEmptied.Load(); last != 0 && now.Sub(time.UnixMilli(last)) < emptiedAgain {
+		return
+	}
+	s.lastEmptied.Store(now.UnixMilli())
+	s.alerts.Raise(redisEmptied, "Redis has lost its data", fmt.Sprintf(
+		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts from zero again: "+
+			"an attacker gets it once more for each time. Known clients are kept. Switch on appendonly, and see who may run FLUSHALL", s.node, times))
+}
 
 // changed tells administrators that this node counts alone, or no longer.
 func (s *shared) changed(up bool, why error) {
-	name, _ := os.Hostname()
 	if up {
-		s.alerts.Raise(redisBack, "Redis is back", "node "+alerts.Name(name)+" counts together with the others again")
+		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" counts together with the others again")
 		return
 	}
 	s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf(
 		"node %s counts alone, with what is left of the limits divided by the nodes; known places still pass.\nRedis: %s",
-		alerts.Name(name), alerts.Name(why.Error())))
+		s.node, alerts.Name(why.Error())))
 }
 
 // warn is for the overview.

@@ -19,12 +19,12 @@ import (
 // simulateCmd is `authguard simulate`.
 type simulateCmd struct {
 	policyFlags
-	Scenario []string `arg:"" optional:"" help:"Scenarios: names of those that come along (see --list), files, or all."`
-	List     bool     `help:"Say what scenarios come along."`
-	Show     string   `placeholder:"NAME" help:"Print a scenario that comes along, to change it."`
-	Seed     uint64   `help:"Another roll of the dice. Default: that of the scenario."`
-	Against  []string `placeholder:"NAME" help:"What else to try: ${defences}, or all of them (the default), or nothing."`
-	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+	Scenario []string `arg:"" optional:"" help:"Scenario names from --list, files, or all"`
+	List     bool     `help:"List the built-in scenarios"`
+	Show     string   `placeholder:"NAME" help:"Print a built-in scenario"`
+	Seed     uint64   `help:"Random seed (default: the scenario's)"`
+	Against  []string `placeholder:"NAME" help:"Compare with all (default), nothing or: ${defences}"`
+	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
 // defenceNames are what --against of simulate may be.

@@ -100,7 +100,7 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, s.log))
+	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
 	s.listings = lists.New(s.storage.db)
 	s.words = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
@@ -146,6 +146,9 @@ func (s *site) ready(ctx context.Context) error {
 	if why := s.main().people.away(); why != nil {
 		return why
 	}
+	if why := s.counting.ready(); why != nil {
+		return why
+	}
 	return s.health.Prove(ctx)
 }
 
@@ -156,7 +159,7 @@ func (s *site) start(ctx context.Context) error {
 		return err
 	}
 	s.watch.start(&s.running)
-	s.storage.clock.tell(s.watch.alerts)
+	s.storage.clock.tell(s.watch.alerts, nodeName(s.loaded.Listen))
 	s.running.Start(s.storage.clock.Run)
 	if err := s.counting.start(ctx, &s.running); err != nil {
 		return err

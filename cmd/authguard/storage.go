@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -53,12 +51,14 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 }
 
 func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, log *slog.Logger) error {
-	if err := s.whole(ctx, loaded, anew); err != nil {
+	err := s.startable(ctx, loaded, anew)
+	if err != nil {
 		return err
 	}
 	applied, err := database.Migrate(ctx, s.db)
 	if len(applied) > 0 {
 		log.Info("database migrated", "migrations", len(applied))
+		err = errors.Join(err, s.startable(ctx, loaded, anew)) // older tables do not say everything
 	}
 	if err == nil {
 		err = s.readKeys(ctx, loaded, anew)
@@ -69,73 +69,26 @@ func (s *storage) open(ctx context.Context, loaded *config.Loaded, anew bool, lo
 	return err
 }
 
-// errEmpty says that the database has no tables, but other files tell that it had.
-var errEmpty = errors.New("the database is empty")
-
-// whole is errEmpty for an empty database in a folder that was served from: its
-// counters are saved at the first start, and never deleted.
-func (s *storage) whole(ctx context.Context, loaded *config.Loaded, anew bool) error {
-	_, missing := os.Stat(s.path(countersFile))
-	if anew || missing != nil {
+func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew bool) error {
+	if anew {
 		return nil
 	}
-	state, err := database.StateOf(ctx, s.db)
-	if err != nil || state.Applied > 0 {
-		return err
-	}
-	where := "the database that `database:` names"
-	if loaded.Database == "" {
-		where = dsn(loaded)
-	}
-	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so it was in use. Restore a backup of it, or see that data: and database: "+
-		"name what they did before. If accounts, lists and the audit log are lost for good, begin without them: authguard serve --begin-anew",
-		errEmpty, where, s.folder)
+	return startable(ctx, loaded, s.db)
 }
 
-// readKeys reads the keys file. It makes one if nothing was ever made with another.
-func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) error {
-	file := cmp.Or(loaded.KeysFile, s.path("keys"))
-	alone := loaded.Database == ""
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && !anew {
-		used, err := secrets.Used(ctx, s.db)
-		if err != nil {
-			return err
-		}
-		if _, missing := os.Stat(s.path(countersFile)); used || missing == nil {
-			return fmt.Errorf("%w: %s is not there, but counters and known places that were made with it are. Restore it from the backup, or copy it from another "+
-				"node, or set keys_file: to where it is. If it is lost for good, begin anew: authguard serve --begin-anew. All failures are forgotten then, "+
-				"and everybody is a stranger once", secrets.ErrMissing, file)
-		}
-	}
-	var err error
+// readKeys reads the keys file, or makes one.
+func (s *storage) readKeys(ctx context.Context, loaded *config.Loaded, anew bool) (err error) {
+	file := keysPath(loaded)
 	if s.keys, err = secrets.Load(file); err != nil {
 		return err
 	}
-	if err = secrets.Agree(ctx, s.db, s.keys, file); alone && errors.Is(err, secrets.ErrDiffer) {
-		if !anew {
-			return fmt.Errorf("%w. With one node, and if the right file is lost: authguard serve --begin-anew", err)
-		}
+	err = secrets.Agree(ctx, s.db, s.keys, file)
+	if loaded.Database == "" && anew && errors.Is(err, secrets.ErrDiffer) {
 		if err = secrets.Abandon(ctx, s.db); err == nil {
 			err = secrets.Agree(ctx, s.db, s.keys, file)
 		}
 	}
 	return err
-}
-
-// errNoCounters says that the snapshot is not there, but the database tells that it was.
-var errNoCounters = errors.New("the saved counters are missing")
-
-// counted is errNoCounters if counters were saved beside this database and are not any
-// more. Only one node alone asks: those with Redis have theirs there.
-func (s *storage) counted(ctx context.Context) error {
-	if _, err := os.Stat(s.path(countersFile)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
-		return err
-	}
-	return fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did before. "+
-		"If it is lost for good, begin without it: authguard serve --begin-anew. All failures are forgotten then", errNoCounters, s.path(countersFile))
 }
 
 // remember notes that counters are saved. It is called after that is so: a first start
@@ -151,6 +104,11 @@ func dsn(loaded *config.Loaded) string {
 
 // path is a file in the data folder.
 func (s *storage) path(name string) string { return filepath.Join(s.folder, name) }
+
+// keysPath is the keys file.
+func keysPath(loaded *config.Loaded) string {
+	return cmp.Or(loaded.KeysFile, filepath.Join(loaded.Data, "keys"))
+}
 
 // start reads everything that is held in memory before the first attempt is
 // decided, and then whatever changes.
@@ -169,9 +127,7 @@ const (
 )
 
 // storageChanged tells administrators that nobody can be let in, or can be again.
-func storageChanged(told *alerts.Alerter, log *slog.Logger) func(error) {
-	name, _ := os.Hostname()
-	node := alerts.Name(name)
+func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(error) {
 	return func(failed error) {
 		if failed == nil {
 			log.Info("the database can be written again")

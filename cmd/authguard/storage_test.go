@@ -92,9 +92,10 @@ func (b broken) run(t *testing.T) {
 	if raised := strings.Count(s.log.String(), "kind=storage-failed"); raised != 1 {
 		t.Errorf("%d alerts of one failure", raised)
 	}
-	if d, status := diagnose(t, s.command("doctor", "--json")); !d.OK || status != 0 {
-		t.Errorf("doctor afterwards: status %d, %+v", status, d)
-	}
+	redistest.Until(t, "doctor to find nothing wrong", func() bool {
+		d, status := diagnose(t, s.command("doctor", "--json"))
+		return d.OK && status == 0
+	})
 }
 
 const patientPairs = quiet + "limits: {pair_delay: {first: 0s}}\n"
@@ -128,39 +129,131 @@ func locked(t *testing.T) broken {
 
 // full is a SQLite file on a file system without a free byte.
 func full(t *testing.T) broken {
-	filler := func(s *server) string { return filepath.Join(s.dir, "data", "filler") }
 	return broken{
-		name: "the disk is full",
-		start: func(t *testing.T) *server {
-			return newServerIn(t, func(data string) {
-				if err := os.Mkdir(data, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=16m,mode=700"); err != nil {
-					t.Fatalf("this test needs a small file system of its own, and so the right to mount one (root, or CAP_SYS_ADMIN): %v", err)
-				}
-				t.Cleanup(func() { _ = syscall.Unmount(data, syscall.MNT_DETACH) })
-			}, patientPairs, "alice", "bob")
-		},
-		fail: func(t *testing.T, s *server) {
-			f, err := os.Create(filler(s))
-			if err != nil {
-				t.Fatal(err)
+		name:  "the disk is full",
+		start: func(t *testing.T) *server { return onSmallDisk(t, patientPairs, "alice", "bob") },
+		fail:  func(t *testing.T, s *server) { s.fillDisk(t) },
+		mend:  func(t *testing.T, s *server) { s.emptyDisk(t) },
+	}
+}
+
+// onSmallDisk starts a server whose data folder is a file system of 16 MiB.
+func onSmallDisk(t *testing.T, yaml string, users ...string) *server {
+	return newServerIn(t, func(data string) {
+		if err := os.Mkdir(data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=16m,mode=700"); err != nil {
+			t.Fatalf("this test needs the right to mount a small file system (root, or CAP_SYS_ADMIN): %v", err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(data, syscall.MNT_DETACH) })
+	}, yaml, users...)
+}
+
+func (s *server) filler() string { return filepath.Join(s.dir, "data", "filler") }
+
+// fillDisk takes every free byte.
+func (s *server) fillDisk(t *testing.T) {
+	t.Helper()
+	f, err := os.Create(s.filler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *server) emptyDisk(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(s.filler()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// While the journal of the counters cannot be written, a charge would be forgotten by the
+// next kill -9: no integration checks a password.
+func TestR27WithAFullDiskNoIntegrationChecksAPassword(t *testing.T) {
+	t.Parallel()
+	app := newLegacy(t, "shop")
+	for name, one := range map[string]struct {
+		yaml string
+		// try guesses at an account and returns the status; 401 for a password that was checked.
+		try func(t *testing.T, s *server, account string, n int) (status int)
+	}{
+		"login endpoint": {patientPairs, func(t *testing.T, s *server, account string, n int) int {
+			return from(loopback(30, n)).login(t, s, account, fmt.Sprint("wrong", n)).status
+		}},
+		"decision API": {patientPairs + "api: {tokens: [" + backEnd + "]}\n", func(t *testing.T, s *server, account string, n int) int {
+			var out struct{ Decision string }
+			status := s.ask(t, backEnd, "/v1/attempts", map[string]string{"account": account, "address": loopback(30, n)}, &out)
+			if out.Decision == "proceed" {
+				return http.StatusUnauthorized
 			}
-			defer f.Close()
-			for block := make([]byte, 64<<10); len(block) > 0; {
-				if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
-					block = block[:len(block)/2]
-				} else if err != nil {
-					t.Fatal(err)
+			return status
+		}},
+		"reverse proxy": {patientPairs + proxied(app), func(t *testing.T, s *server, account string, n int) int {
+			before := app.seen.Load()
+			got := from(loopback(30, n)).guess(t, s.base, account, fmt.Sprint("wrong", n))
+			if app.seen.Load() > before {
+				return http.StatusUnauthorized
+			}
+			return got.status
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := onSmallDisk(t, one.yaml, "alice")
+			checked, tries := 0, 0
+			try := func(account string) (status int) {
+				if status = one.try(t, s, account, tries); status == http.StatusUnauthorized && account == "alice" {
+					checked++
+				}
+				tries++
+				return status
+			}
+			fill := func() {
+				s.fillDisk(t)
+				redistest.Until(t, "the journal to have no room", func() bool { // its last page has some
+					return try(fmt.Sprint("other", tries)) == http.StatusServiceUnavailable
+				})
+				for range 4 {
+					if status := try("alice"); status != http.StatusServiceUnavailable {
+						t.Errorf("with a full disk: %d, want 503", status)
+					}
 				}
 			}
-		},
-		mend: func(t *testing.T, s *server) {
-			if err := os.Remove(filler(s)); err != nil {
-				t.Fatal(err)
+			try("alice")
+			fill()
+			if status := from("127.9.9.9").get(t, s.admin+"/readyz").status; status != http.StatusServiceUnavailable {
+				t.Errorf("readyz: %d", status)
 			}
-		},
+			redistest.Until(t, "an alert", func() bool { return s.log.has("kind=counters-failed") })
+			if d, _ := diagnose(t, s.command("doctor", "--json")); d.state("server.counters-failed") != "problem" {
+				t.Errorf("doctor: %+v", d)
+			}
+			s.kill()
+			s.emptyDisk(t)
+			s.start()
+			try("alice")
+			fill()
+			redistest.Until(t, "another alert", func() bool { return strings.Count(s.log.String(), "kind=counters-failed") == 2 })
+			s.emptyDisk(t)
+			redistest.Until(t, "attempts to go on", func() bool {
+				return try(fmt.Sprint("other", tries)) != http.StatusServiceUnavailable
+			})
+			for range 8 {
+				try("alice")
+			}
+			redistest.Until(t, "the all-clear", func() bool { return s.log.has("kind=counters-back") })
+			if checked != 5 {
+				t.Errorf("%d passwords were checked around a full disk and kill -9, want the limit's 5", checked)
+			}
+		})
 	}
 }
 

@@ -19,8 +19,7 @@ import (
 // its commands and flags are there, and where nothing is left open the real parser
 // takes it. [--x] may be left out, on|off is either, NAME stands for something.
 func understood(line string) error {
-	parser, err := kong.New(&commandLine{}, kong.Name("authguard"), kong.Writers(io.Discard, io.Discard),
-		variables(), kong.Exit(func(int) { panic("--help or --version") }))
+	parser, err := newParser(&commandLine{}, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) { panic("--help or --version") }))
 	if err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func TestTheSynopsisIsWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	parser, err := kong.New(&commandLine{}, kong.Name("authguard"), variables())
+	parser, err := newParser(&commandLine{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,17 +14,17 @@ import (
 
 // tokenCmd is `authguard token`.
 type tokenCmd struct {
-	Add    tokenAddCmd    `cmd:"" help:"Make a token and print it, this once."`
-	List   tokenListCmd   `cmd:"" help:"List the tokens that were made so, of all realms."`
-	Revoke tokenRevokeCmd `cmd:"" help:"End a token."`
+	Add    tokenAddCmd    `cmd:"" help:"Create an API token and print it once" example:"shop-backend"`
+	List   tokenListCmd   `cmd:"" help:"List API tokens" example:""`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke an API token" example:"shop-backend"`
 }
 
 type tokenAddCmd struct {
 	realmFlag
 	reasonFlag
-	Name   string   `arg:"" help:"What it is called: who asks with it."`
-	Scopes []string `help:"Make it one for the administration's API, which may do this and no more: read, unlock, lists, accounts, groups, mode, alerts, policy, admin. With --realm it is good in that realm alone, else in all." placeholder:"SCOPE,…"`
-	For    string   `help:"How long one with scopes is good, such as 30d; at most 366d, 90d if nothing is said."`
+	Name   string   `arg:"" help:"Name of the program that uses the token"`
+	Scopes []string `enum:"${scopes}" help:"Allow the admin API, with these scopes only" placeholder:"SCOPE"`
+	For    string   `help:"Validity with --scopes, at most 366d (default: 90d)"`
 }
 
 // Run makes a token. It alone goes to standard output, so that a script can take it
@@ -63,7 +63,7 @@ func (tokenListCmd) Run(g *globals) error {
 type tokenRevokeCmd struct {
 	realmFlag
 	reasonFlag
-	Name string `arg:"" help:"What it is called."`
+	Name string `arg:"" help:"Name of the token"`
 }
 
 // Run ends a token.

@@ -14,11 +14,11 @@ import (
 // tuneCmd is `authguard tune`.
 type tuneCmd struct {
 	logFlags
-	Realm    string   `placeholder:"NAME" help:"Begin with the limits of this realm."`
-	Logs     []string `arg:"" optional:"" name:"log" help:"Logs with an attack in them; the newest million attempts are looked at."`
-	Scenario []string `placeholder:"NAME" help:"Scenarios in the place of logs (see authguard simulate --list), files, or all."`
-	Friction *float64 `placeholder:"PART" help:"The part of people's logins that may meet something: 0.001 is one in a thousand. Without this as many as under the limits in force, or that many."`
-	HTML     string   `name:"html" placeholder:"FILE" help:"Write a page with plots to this file."`
+	Realm    string   `placeholder:"NAME" help:"Realm whose limits are the starting point"`
+	Logs     []string `arg:"" optional:"" name:"log" help:"Logs that contain an attack (newest million attempts)"`
+	Scenario []string `placeholder:"NAME" help:"Scenarios of simulate instead of logs, files, or all"`
+	Friction *float64 `placeholder:"PART" help:"Share of good logins that may be challenged, as 0.001"`
+	HTML     string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
 
 // Run looks for limits, and says what it has found.

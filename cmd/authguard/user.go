@@ -24,32 +24,32 @@ import (
 
 // userCmd is `authguard user`.
 type userCmd struct {
-	Add     userAddCmd     `cmd:"" help:"Add an account."`
-	Passwd  userPasswdCmd  `cmd:"" help:"Set an account's password; its sessions end and its places are forgotten."`
-	Groups  userGroupsCmd  `cmd:"" help:"Put an account into groups, and out of all others."`
-	Disable userDisableCmd `cmd:"" help:"Disable an account, or --enable it again."`
-	Pass    userPassCmd    `cmd:"" help:"Make a one-time code that lets one place into an account, together with its password."`
+	Add     userAddCmd     `cmd:"" help:"Add an account" example:"alice --email alice@example.org --generate"`
+	Passwd  userPasswdCmd  `cmd:"" help:"Set a password and end all sessions" example:"alice --generate"`
+	Groups  userGroupsCmd  `cmd:"" help:"Set the groups of an account" example:"alice staff editors"`
+	Disable userDisableCmd `cmd:"" help:"Disable or enable an account" example:"alice"`
+	Pass    userPassCmd    `cmd:"" help:"Create a verification code for a new client" example:"alice --for 30m"`
 	// SecondFactor is for administrators.
-	SecondFactor userSecondFactorCmd `cmd:"" help:"Show what administrators sign in with beside their passwords, or --remove all of one who has lost it."`
-	SignOut      userSignOutCmd      `cmd:"" help:"End all sessions of a user."`
-	List         userListCmd         `cmd:"" help:"List the accounts."`
-	Import       userImportCmd       `cmd:"" help:"Import accounts from a file: all of them, or none if a line is bad."`
+	SecondFactor userSecondFactorCmd `cmd:"" help:"Show or reset the MFA of administrators" example:"carol"`
+	SignOut      userSignOutCmd      `cmd:"" help:"Revoke all sessions of a user" example:"alice"`
+	List         userListCmd         `cmd:"" help:"List accounts" example:"--find alice"`
+	Import       userImportCmd       `cmd:"" help:"Import accounts from htpasswd, shadow or CSV" example:"accounts.csv"`
 }
 
 type passwordFlags struct {
-	PasswordStdin bool `name:"password-stdin" help:"Read the password from standard input."`
-	Generate      bool `help:"Make a password up and print it once."`
+	PasswordStdin bool `name:"password-stdin" help:"Read the password from standard input"`
+	Generate      bool `help:"Generate a password and print it once"`
 }
 
 type userAddCmd struct {
 	realmFlag
 	reasonFlag
-	Name   string   `arg:"" help:"The user name."`
-	Email  string   `help:"An e-mail address that is good for logging in too."`
-	Groups []string `help:"Groups that it is in, separated by commas."`
-	Admin  bool     `help:"May use the administration."`
+	Name   string   `arg:"" help:"User name"`
+	Email  string   `help:"Email address, also valid as a user name"`
+	Groups []string `help:"Groups, separated by commas"`
+	Admin  bool     `help:"Add an administrator"`
 	// An administrator's that was made up always is.
-	MustChange bool `name:"must-change" help:"The password is good for choosing another one only."`
+	MustChange bool `name:"must-change" help:"Temporary password: require a change at first use"`
 	passwordFlags
 }
 
@@ -70,9 +70,9 @@ func (c userAddCmd) Run(g *globals) error {
 type userPasswdCmd struct {
 	realmFlag
 	reasonFlag
-	Name       string `arg:"" help:"The user name or e-mail address."`
-	MustChange bool   `name:"must-change" help:"It is good for choosing another one only."`
-	Ask        bool   `help:"Give none: somebody else may have the present one, so its owner is to choose another, with the present one and a one-time code."`
+	Name       string `arg:"" help:"User name or email address"`
+	MustChange bool   `name:"must-change" help:"Temporary password: require a change at first use"`
+	Ask        bool   `help:"Keep the password, but require a change and a code"`
 	passwordFlags
 }
 
@@ -149,9 +149,9 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 type userGroupsCmd struct {
 	realmFlag
 	reasonFlag
-	Name   string   `arg:"" help:"The user name or e-mail address."`
-	Groups []string `arg:"" optional:"" help:"All groups that it is in from now on."`
-	None   bool     `help:"It is in none."`
+	Name   string   `arg:"" help:"User name or email address"`
+	Groups []string `arg:"" optional:"" help:"All groups of the account"`
+	None   bool     `help:"Remove all groups"`
 }
 
 // Run sets the groups.
@@ -169,8 +169,8 @@ func (c userGroupsCmd) Run(g *globals) error {
 type userDisableCmd struct {
 	realmFlag
 	reasonFlag
-	Name   string `arg:"" help:"The user name or e-mail address."`
-	Enable bool   `help:"Enable it again."`
+	Name   string `arg:"" help:"User name or email address"`
+	Enable bool   `help:"Enable the account"`
 }
 
 // Run disables or enables an account.
@@ -185,8 +185,8 @@ func (c userDisableCmd) Run(g *globals) error {
 type userPassCmd struct {
 	realmFlag
 	reasonFlag
-	Name string `arg:"" help:"The user name or e-mail address."`
-	For  string `default:"1h" help:"How long the code is good, such as 30m; at most 24h."`
+	Name string `arg:"" help:"User name or email address"`
+	For  string `default:"1h" help:"Validity of the code, at most 24h"`
 }
 
 // Run makes a code and says what to do with it.
@@ -205,7 +205,7 @@ It is good once, at the first place that uses it, until %s.
 type userSignOutCmd struct {
 	realmFlag
 	reasonFlag
-	Name string `arg:"" help:"The user name or e-mail address."`
+	Name string `arg:"" help:"User name or email address"`
 }
 
 // Run ends the sessions.
@@ -220,9 +220,9 @@ func (c userSignOutCmd) Run(g *globals) error {
 }
 
 type userSecondFactorCmd struct {
-	Name   string `arg:"" optional:"" help:"The administrator; without one, all are shown."`
-	Remove bool   `help:"Remove app, passkeys and recovery codes: the password alone lets in again. The sessions end."`
-	Reason string `help:"Why, for the audit log; needed to remove."`
+	Name   string `arg:"" optional:"" help:"User name of the administrator (default: all)"`
+	Remove bool   `help:"Remove app, passkeys and recovery codes; end sessions"`
+	Reason string `help:"Reason, for the audit log; required by --remove"`
 }
 
 // Run shows what there is, or removes it.
@@ -254,8 +254,8 @@ func (c userSecondFactorCmd) Run(g *globals) error {
 
 type userListCmd struct {
 	realmFlag
-	Find string `help:"Only those with this in the user name or e-mail address."`
-	Sort string `enum:"name,failures,last" default:"name" help:"name, failures (most in 24 hours first) or last (newest failure first): with the latter two only accounts that had any."`
+	Find string `help:"Text in the user name or email address"`
+	Sort string `enum:"name,failures,last" default:"name" help:"Order"`
 }
 
 type listedUser struct {
@@ -338,8 +338,8 @@ func day(t time.Time) string {
 type userImportCmd struct {
 	realmFlag
 	reasonFlag
-	File   string `arg:"" type:"existingfile" help:"The file."`
-	Format string `enum:"auto,htpasswd,shadow,csv" default:"auto" help:"htpasswd (name:hash lines), shadow (of crypt(5) hashes; accounts without a password are left out) or csv (with a header); auto is csv for a file whose name ends in .csv, and else htpasswd."`
+	File   string `arg:"" type:"existingfile" help:"File to import"`
+	Format string `enum:"auto,htpasswd,shadow,csv" default:"auto" help:"Format (auto: csv or htpasswd, by the file name)"`
 }
 
 // Run imports a file, showing progress while it takes long.

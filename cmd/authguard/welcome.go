@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"unicode"
 
 	"authguard/internal/accounts"
+	"authguard/internal/config"
 )
 
 // welcome says where to click. In an empty folder it makes an administrator
@@ -19,6 +21,11 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 	password, err := s.firstAdministrator(ctx)
 	if err != nil {
 		return err
+	}
+	if s.main().config.Log.Format == config.FormatJSON { // one stream may have the log, too
+		text := new(strings.Builder)
+		defer func(to io.Writer) { slog.New(slog.NewJSONHandler(to, nil)).Info(text.String()) }(out)
+		out = text
 	}
 	fmt.Fprintf(out, "authguard is ready\n")
 	for _, l := range listeners {

@@ -46,8 +46,8 @@ func TestABuildKnowsItsCommit(t *testing.T) {
 // It is told of the limits that were set: of the defaults nobody can mend anything.
 func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 	t.Parallel()
-	const address = "limits.address[1]: only solved challenges reach it: limit 0 asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
-	const account = "limits.account[1]: only solved challenges reach it: limit 0 asks for one beyond 5 per 24 hours, so at most 5 × 1 = 5 in 24 hours come without"
+	const address = "limits.address[1]: only solved challenges reach it: limits.address[0] asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
+	const account = "limits.account[1]: only solved challenges reach it: limits.account[0] asks for one beyond 5 per 24 hours, so at most 5 × 1 = 5 in 24 hours come without"
 	for _, one := range []struct {
 		file, variable string
 		notes          []string

@@ -60,6 +60,13 @@ func targets(addresses []string) (all []target, err error) {
 
 func parse(address string) (t target, err error) {
 	u, err := url.Parse(address)
+	if (err != nil || u.Scheme == "" || u.Scheme == "mailto") && strings.Contains(address, "@") {
+		return t, errors.New("alerts: a mail address needs its server: write " +
+			"smtp://mail.example.org:587/?from=SENDER&to=ADDRESS")
+	}
+	if err == nil && u.Hostname() == "hooks.slack.com" && u.Scheme == "https" {
+		return t, errors.New("alerts: write slack+ before the URL of a Slack hook: slack+https://hooks.slack.com/services/…")
+	}
 	if err != nil || u.Scheme == "" {
 		return t, errors.New("alerts: not an address like smtp://… or webhook+https://…")
 	}

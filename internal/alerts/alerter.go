@@ -317,8 +317,8 @@ func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 func (a *Alerter) Spray(s failures.Spray) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("it was wrong at %d accounts, from at least %d addresses, since %s. From strangers' places it is not enough any more, even where it is right",
-		s.Accounts, s.Addresses, clock(s.Since)))
+	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("it was wrong at %d accounts, from at least %d networks, since %s. It no longer admits unknown clients by itself, even where it is right",
+		s.Accounts, s.Networks, clock(s.Since)))
 }
 
 // raise tells everybody; the caller holds the lock.

@@ -489,9 +489,9 @@ func TestR28TheAlertOfASprayHasItsShapeAndNothingOfThePassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Spray(failures.Spray{Value: 0xfeedbeef, Since: noon, Until: noon.Add(time.Hour), Accounts: 10, Addresses: 7})
+	a.Spray(failures.Spray{Value: 0xfeedbeef, Since: noon, Until: noon.Add(time.Hour), Accounts: 10, Networks: 7})
 	text := log.String()
-	for _, part := range []string{"kind=password-sprayed", "wrong at 10 accounts, from at least 7 addresses, since 2026-11-21 12:00"} {
+	for _, part := range []string{"kind=password-sprayed", "wrong at 10 accounts, from at least 7 networks, since 2026-11-21 12:00"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
 		}

@@ -85,7 +85,8 @@ func (k Kind) important() bool {
 // got in, or was let in for good, and what nobody can log in without.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back",
+		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back", "redis-emptied",
+		"counters-lost", "counters-failed", "counters-back",
 	}, k)
 }
 

@@ -21,7 +21,10 @@ const (
 	// more alert stands for all the others.
 	maxAccounts  = 10000
 	accountQuiet = 24 * time.Hour
-	sweepEvery   = time.Minute
+	// resumedFrom is how many thresholds' worth of attempts an attack that starts again within
+	// a day makes before it is alerted anew. A burst just above the threshold raises no alert.
+	resumedFrom = 20
+	sweepEvery  = time.Minute
 	// tooMany stands for the accounts beyond maxAccounts. No account has this
 	// name: [events.Escape] leaves no line breaks.
 	tooMany = "\n"
@@ -31,6 +34,8 @@ const (
 // safe for concurrent use.
 type watcher struct {
 	attack   *attack              // nil while there is none
+	silent   *events.ModeSwitch   // CAPTCHA mode went on without an alert
+	resumed  int                  // attacks without an alert since the last one
 	attacked map[string]time.Time // accounts under attack or with a sprayed password, and the time of their alert
 	swept    time.Time            // when old ones were last deleted
 	ratio    ratio
@@ -51,7 +56,9 @@ func (w *watcher) event(e *guard.Event) {
 	}
 	ending := events.EndingOf(e)
 	if w.attack != nil {
-		w.attack.add(e, ending)
+		if w.attack.add(e, ending); w.attack.silent && w.attack.attempts >= w.attack.alertFrom {
+			w.speak(e.At)
+		}
 	}
 	w.failures(e, ending)
 	if underAttack(e) {
@@ -95,11 +102,11 @@ func (w *watcher) limit(e *guard.Event) {
 	w.raise(e.At, kind, body)
 }
 
-// underAttack reports whether the event met a full rung of its account's ladder
-// for strangers.
+// underAttack reports whether the event met a full limit of its account for unknown
+// clients, by failures of its own: at the memory bound accounts share a count.
 func underAttack(e *guard.Event) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
-		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount
+		return r.Cause == guard.LimitReached && r.Subject == guard.OnAccount && (r.Limit == nil || e.AccountFailures >= r.Limit.Failures)
 	})
 }
 
@@ -211,16 +218,26 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 		return
 	}
+	silent := w.attack != nil && w.attack.silent
 	if s.Would == events.ModeOn {
+		if silent {
+			return
+		}
 		w.raise(s.At, ModeWatched, modeText(s)+"\nNobody is asked for anything: the policy says so (authguard policy)")
 		return
 	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn
 	byPerson := s.Cause == events.CauseForced
 	switch {
+	case on && !was && silent && !byPerson:
+		w.silent = &s
 	case on && (!was || byPerson):
+		w.silent = nil
 		w.raise(s.At, ModeOn, modeText(s))
+	case !on && was && w.silent != nil && !byPerson:
+		w.silent = nil
 	case !on && (was || byPerson):
+		w.silent = nil
 		w.raise(s.At, ModeOff, modeText(s))
 	}
 }
@@ -228,11 +245,39 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 func (w *watcher) attackEdge(s events.ModeSwitch) {
 	switch {
 	case w.attack == nil && s.Attacked:
-		w.attack = newAttack(s.At)
-		w.raise(s.At, AttackBegan, fmt.Sprintf("%s failures per minute; CAPTCHA mode begins at %s", events.Rate(s.Pressure), events.Rate(s.Threshold)))
+		w.attack = newAttack(s)
+		if !w.attack.silent {
+			w.began(s.At)
+		}
 	case w.attack != nil && !s.Attacked:
-		w.raise(s.At, AttackEnded, w.attack.summary(s.At)+w.kept())
+		if w.attack.silent {
+			w.resumed++
+		} else {
+			w.raise(s.At, AttackEnded, w.attack.summary(s.At)+w.kept())
+		}
 		w.attack = nil
+	case w.attack != nil && w.attack.silent && s.Cause == events.CausePressure && !s.Resumed:
+		w.speak(s.At)
+	}
+}
+
+// began raises the alert of an attack, and counts those since the last one that had none.
+func (w *watcher) began(at time.Time) {
+	of, again := w.attack.start, ""
+	if w.resumed > 0 {
+		again = fmt.Sprintf("; short attacks without an alert since the last one: %d", w.resumed)
+	}
+	w.resumed = 0
+	w.raise(at, AttackBegan, fmt.Sprintf("%s failures per minute; CAPTCHA mode begins at %s%s",
+		events.Rate(of.Pressure), events.Rate(of.Threshold), again))
+}
+
+// speak raises the alerts that a resumed attack did not raise when it started.
+func (w *watcher) speak(at time.Time) {
+	w.attack.silent = false
+	if w.began(at); w.silent != nil {
+		w.raise(at, ModeOn, modeText(*w.silent))
+		w.silent = nil
 	}
 }
 
@@ -257,6 +302,10 @@ const (
 // An attack collects the numbers for its summary, in bounded memory.
 type attack struct {
 	began     time.Time
+	start     events.ModeSwitch
+	silent    bool // it resumes one that had its alert, and is small
+	attempts  int  // that did not succeed; from alertFrom on it is not small
+	alertFrom int
 	counts    map[events.Ending]int
 	addresses crowd
 	accounts  crowd
@@ -264,8 +313,8 @@ type attack struct {
 	strangers []string // the first of them: the attacker may be among them
 }
 
-func newAttack(began time.Time) *attack {
-	return &attack{began: began, counts: make(map[events.Ending]int), addresses: newCrowd(), accounts: newCrowd()}
+func newAttack(s events.ModeSwitch) *attack {
+	return &attack{began: s.At, start: s, silent: s.Resumed, alertFrom: int(resumedFrom * s.Threshold), counts: make(map[events.Ending]int), addresses: newCrowd(), accounts: newCrowd()}
 }
 
 func (a *attack) add(e *guard.Event, ending events.Ending) {
@@ -275,6 +324,7 @@ func (a *attack) add(e *guard.Event, ending events.Ending) {
 	case events.Succeeded:
 		a.addSuccess(e)
 	case events.Failed, events.Challenged, events.Refused, events.Waited, events.Pretended:
+		a.attempts++
 		a.addresses.add(events.AddressText(e.Address))
 		a.accounts.add(events.Escape(e.Account))
 	}

@@ -158,6 +158,52 @@ func TestR24AnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
 	}
 }
 
+// A resumed attack raises no second alert while it is small. One of real size does.
+func TestR24AResumedAttackRaisesAnAlertOnlyIfItIsLarge(t *testing.T) {
+	t.Parallel()
+	w, list := watching()
+	attack := func(resumed bool, attempts int) {
+		*list = nil
+		w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true, Resumed: resumed, Cause: "pressure", Threshold: 30})
+		w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "on", Attacked: true, Resumed: resumed, Cause: "pressure", Threshold: 30})
+		for range attempts {
+			w.event(&guard.Event{At: noon, Account: "alice", Address: client, Action: guard.Challenge})
+		}
+		w.modeSwitch(events.ModeSwitch{At: noon, From: "on", To: "off", Cause: "cool-down"})
+	}
+	for _, one := range []struct {
+		resumed  bool
+		attempts int
+		want     string
+	}{
+		{false, 31, "[attack-began captcha-mode-on attack-ended captcha-mode-off]"},
+		{true, 31, "[]"},
+		{true, 599, "[]"},
+		{true, 600, "[attack-began captcha-mode-on attack-ended captcha-mode-off]"},
+		{true, 31, "[]"},
+	} {
+		if attack(one.resumed, one.attempts); fmt.Sprint(kinds(*list)) != one.want {
+			t.Errorf("resumed %v, %d attempts: %v, want %s", one.resumed, one.attempts, kinds(*list), one.want)
+		}
+		const again = "short attacks without an alert since the last one: 2"
+		if one.attempts == 600 && !strings.Contains((*list)[0].body, again) {
+			t.Errorf("%q does not count the two", (*list)[0].body)
+		}
+	}
+	*list = nil // a third of the threshold again, then the threshold for the first time that day
+	w.modeSwitch(events.ModeSwitch{From: "off", To: "slow", Attacked: true, Resumed: true, Cause: "pressure"})
+	w.modeSwitch(events.ModeSwitch{From: "slow", To: "on", Attacked: true, Cause: "pressure"})
+	if got := fmt.Sprint(kinds(*list)); got != "[attack-began captcha-mode-on]" {
+		t.Errorf("the threshold for the first time: %s", got)
+	}
+	w, list = watching() // an administrator's word is always reported
+	w.modeSwitch(events.ModeSwitch{From: "off", To: "on", Attacked: true, Resumed: true, Cause: "pressure", Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{From: "on", To: "off", Attacked: true, Cause: events.CauseForced, Who: "root"})
+	if got := fmt.Sprint(kinds(*list)); got != "[captcha-mode-off]" {
+		t.Errorf("forced off: %s", got)
+	}
+}
+
 func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
@@ -207,7 +253,7 @@ func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
 
 func TestTheListOfSuccessesIsBounded(t *testing.T) {
 	t.Parallel()
-	a := newAttack(noon)
+	a := newAttack(events.ModeSwitch{At: noon})
 	for i := range 1000 {
 		a.add(success(fmt.Sprint(i), 0), events.Succeeded)
 	}

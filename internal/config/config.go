@@ -95,11 +95,11 @@ type Config struct {
 type List struct {
 	Name   string
 	File   string
-	Format ListFormat    // empty: ListPlain
+	Format ListFormat    `words:"plain ipcat scored"` // empty: ListPlain
 	Column int           // of the score, for ListScored; 0: 2
 	Least  float64       // score; those below are left out
-	Then   ListVerdict   // empty: ListLimits
-	Limits []guard.Limit `split:","` // beside limits.address; 0 challenge asks every stranger
+	Then   ListVerdict   `words:"limits block allow"` // empty: ListLimits
+	Limits []guard.Limit `split:","`                  // beside limits.address; 0 challenge asks every stranger
 }
 
 // Session is a login.
@@ -307,8 +307,8 @@ type Pages struct {
 
 // Counters is the memory store of the exact windows.
 type Counters struct {
-	Memory    Size          `within:"8MiB 512GiB"` // when it is used up, the guard gets stricter
-	SaveEvery time.Duration `within:"100ms 1m"`    // what a power cut can lose
+	Memory    Size          `within:"16MiB 512GiB"` // when it is used up, the guard gets stricter
+	SaveEvery time.Duration `within:"100ms 1m"`     // what a power cut can lose
 }
 
 // Audit is the record of what was decided.

@@ -72,7 +72,12 @@ func (l *loader) events(n ast.Node, s setting) {
 	for pairs := m.MapRange(); pairs.Next(); {
 		name, _, _ := scalar(pairs.Key())
 		path, from := join(s.path, name), l.at(pairs.Key())
-		list, isList := pairs.Value().(*ast.SequenceNode)
+		items, isList := []ast.Node{pairs.Value()}, true
+		if list, several := pairs.Value().(*ast.SequenceNode); several {
+			items = list.Values
+		} else if _, _, one := scalar(pairs.Value()); !one {
+			isList = false
+		}
 		switch {
 		case !namePattern.MatchString(name):
 			l.problem(from, s.path, "has a key that is not a name: "+anEvent)
@@ -86,8 +91,8 @@ func (l *loader) events(n ast.Node, s setting) {
 		}
 		seen[name], l.loaded.origins[path] = from.Line, from
 		limits := setting{path: path, at: reflect.New(reflect.SliceOf(eventLimitType)).Elem()}
-		for i, item := range limits.resize(len(list.Values)) {
-			l.value(list.Values[i], l.at(list.Values[i]), item)
+		for i, item := range limits.resize(len(items)) {
+			l.value(items[i], l.at(items[i]), item)
 		}
 		all = append(all, Event{name, limits.at.Interface().([]guard.EventLimit)})
 	}
@@ -110,19 +115,26 @@ func (l *loader) eventLimit(from Origin, s setting, text string) {
 
 // setAction reads the word of an action, of those that the limit at path may have.
 func setAction(to *guard.Action, text, path string) (err error) {
-	words := actions
+	*to, err = wordOf(text, actionsAt(path))
+	if instead := actionSynonyms[text]; err != nil && instead != "" {
+		return fmt.Errorf("%w: write %s", err, instead)
+	}
+	return err
+}
+
+// actionsAt are the actions that the limit at path may have.
+func actionsAt(path string) map[string]guard.Action {
 	switch {
 	case partOf(path[max(0, strings.Index(path, "events.")):], "events"):
-		words = eventActions
+		return eventActions
 	case strings.Contains(path, "limits.identity["):
-		words = identityActions
+		return identityActions
 	case strings.Contains(path, "limits.site["):
-		words = siteActions
+		return siteActions
 	case strings.Contains(path, "limits.privileged_pair["):
-		words = placeActions
+		return placeActions
 	}
-	*to, err = wordOf(text, words)
-	return err
+	return actions
 }
 
 // wordOf finds a word, or says which there are and which one was probably meant.

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"authguard/guard"
 )
 
 // MaxFile is the largest accepted settings file, in bytes. The YAML library
@@ -123,7 +125,11 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	kind := s.at.Kind()
 	switch {
 	case n.Type() == ast.NullType:
-		l.problem(from, s.path, "has no value: write one ([] for an empty list), or leave it out")
+		hint := "write one ([] for an empty list), or leave it out"
+		if strings.HasSuffix(s.path, "pages.colour") {
+			hint = `# begins a comment, so write it in quotes: colour: "#0f665e"`
+		}
+		l.problem(from, s.path, "has no value: %s", hint)
 	case s.at.Type() == eventsType:
 		l.events(n, s)
 	case isList && kind == reflect.Slice:
@@ -133,6 +139,8 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 			}
 			l.value(list.Values[i], l.at(list.Values[i]), item)
 		}
+	case kind == reflect.Slice && single && !s.section(): // a list of one
+		l.value(n, from, s.resize(1)[0])
 	case kind == reflect.Slice:
 		l.problem(from, s.path, "must be a list, not %s", kindOf(n))
 	case isMap && kind == reflect.Struct && s.at.Type() != networkType:
@@ -144,7 +152,10 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 			if part.key() == "monitor" || part.key() == "slowed" {
 				continue
 			}
-			if _, set := l.loaded.origins[part.path]; !set {
+			_, set := l.loaded.origins[part.path]
+			if part.key() == "then" && !set && s.at.Type() == rungType {
+				l.text(from, part, guard.Challenge.String())
+			} else if !set {
 				l.problem(from, part.path, "must be set")
 			}
 		}

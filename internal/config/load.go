@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"authguard/guard"
 )
 
 // Loaded is a valid Config, and where its values came from.
@@ -152,7 +154,7 @@ func (l *loader) text(from Origin, s setting, text string) {
 		return
 	}
 	for i, part := range fields(s)[:3] {
-		l.text(from, part, m[i+1])
+		l.text(from, part, cmp.Or(m[i+1], guard.Challenge.String())) // an action that is left out
 	}
 	s.at.FieldByName("Slowed").SetBool(m[4] != "")
 	s.at.FieldByName("Monitor").SetBool(m[5] != "")

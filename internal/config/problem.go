@@ -117,6 +117,11 @@ func join(path, key string) string { return strings.TrimPrefix(path+"."+key, "."
 // with a similar name, or else the only setting elsewhere with exactly this
 // name.
 func suggestKey(section, name string, known []setting) string {
+	for _, key := range []string{join(section, name), name} {
+		if line := synonyms[key]; line != "" {
+			return "; write " + line
+		}
+	}
 	near := didYouMean(name, below(known, section))
 	elsewhere := slices.DeleteFunc(slices.Clone(known), func(s setting) bool { return !strings.HasSuffix(s.path, "."+name) })
 	if near == "" && len(elsewhere) == 1 {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -120,6 +121,9 @@ func texts(s setting) []string {
 	if s.at.Kind() == reflect.String {
 		return []string{s.at.String()}
 	}
+	if s.part() { // which is shown rounded
+		return []string{fmt.Sprint(s.at.Float())}
+	}
 	return []string{s.show()}
 }
 
@@ -141,7 +145,7 @@ func anyConfig(t *rapid.T) Config {
 	c.Limits.Hold = anySpan(0, time.Minute).Draw(t, "hold")
 	c.Site.Mode.Factor = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
 	c.Site.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
-	c.Counters.Memory = Size(rapid.IntRange(8*1024, 512<<20).Draw(t, "memory")) * KiB
+	c.Counters.Memory = Size(rapid.IntRange(16*1024, 512<<20).Draw(t, "memory")) * KiB
 	c.Places.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
 	c.Alerts.To = []Secret{"smtp://h/?from=x@y&to=a@b,c@d"}
 	c.API.Tokens = []Secret{"0123456789abcdef0123456789abcdef", "1e100000000000000000000000000000000"}

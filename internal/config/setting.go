@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -27,9 +29,10 @@ type setting struct {
 
 var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
+	stringType  = reflect.TypeFor[string]()
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
-	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)(\s+slowed)?(\s+monitor)?\s*$`)
+	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+slowed)?(\s+monitor)?\s*$`)
 	// alwaysPattern is a limit that is full from the start, of a list.
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
@@ -72,6 +75,9 @@ func (s setting) section() bool {
 // limit reports whether the setting is a limit, which may be written as one text.
 func (s setting) limit() bool { return s.at.Type() == rungType || s.at.Type() == eventLimitType }
 
+// part reports whether the setting is a part of a whole, which may be written as 33%.
+func (s setting) part() bool { return s.tag.Get("unit") == "part" }
+
 // resize replaces the list by one of n zero items and returns those. An empty
 // list is nil, however it was written.
 func (s setting) resize(n int) []setting {
@@ -96,7 +102,12 @@ func (s setting) set(text string) (err error) {
 		*to, err = strconv.Atoi(text)
 	case *float64:
 		want = "a number"
-		*to, err = strconv.ParseFloat(text, 64)
+		whole, percent := strings.CutSuffix(text, "%")
+		if *to, err = strconv.ParseFloat(whole, 64); percent && s.part() {
+			*to /= 100
+		} else if percent {
+			err = strconv.ErrSyntax
+		}
 	case *bool:
 		want = "true or false" // and none of YAML 1.1's other words for them
 		if *to = text == "true"; !*to && text != "false" {
@@ -116,6 +127,10 @@ func (s setting) set(text string) (err error) {
 		*to, err = parseNetwork(text)
 	default:
 		s.at.SetString(text)
+		if below, home := strings.CutPrefix(text, "~/"); home && s.at.Type() == stringType {
+			folder, _ := os.UserHomeDir() // empty: the text is right for root's
+			return fmt.Errorf("must not begin with ~, which only a shell knows: write %s", path.Join(cmp.Or(folder, "/root"), below))
+		}
 		err = checkText(text, s.tag.Get("text") == "lines")
 	}
 	if err != nil && want != "" {
@@ -142,6 +157,9 @@ func isJunk(r rune) bool {
 // show formats the setting as it would be written in a variable, or as "(set)"
 // if it is a secret. Of items with keys of their own it shows the first.
 func (s setting) show() string {
+	if s.part() {
+		return strconv.FormatFloat(100*s.at.Float(), 'g', 4, 64) + "%"
+	}
 	if s.at.Kind() != reflect.Slice {
 		return show(s.at.Interface())
 	}

@@ -36,9 +36,17 @@ func (l *loader) unless(ok bool, path, because, format string, args ...any) {
 	if !slices.ContainsFunc(l.known, func(p Problem) bool {
 		return p.Source == from.Source && touches(p.Path, path) || touches(p.Path, because)
 	}) {
+		for i, arg := range args {
+			if text, ok := arg.(string); ok {
+				args[i] = credentials.ReplaceAllString(text, "$1***@")
+			}
+		}
 		l.problem(from, path, format, args...)
 	}
 }
+
+// credentials are a user name and a password in a URL, or in what was meant to be one.
+var credentials = regexp.MustCompile(`(//|^|")[^/@\s"]*:\S*@`)
 
 // check applies check to a text, unless it is empty.
 func (l *loader) check(path, text string, check func(string) error) {
@@ -169,10 +177,16 @@ func listenable(s string) error {
 	return nil
 }
 
-// baseURL checks the address at which browsers find the service.
+// baseURL checks the address of a service. The error does not repeat a password.
 func baseURL(s string) error {
 	u, err := url.Parse(s)
+	if strings.Contains(s, "@") {
+		return errors.New("must be a scheme and a host such as https://login.example.org, without a user name and password")
+	}
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Scheme+"://"+u.Host != s {
+		if !strings.Contains(s, "://") && baseURL("http://"+s) == nil {
+			return fmt.Errorf("needs a scheme: write http://%[1]s or https://%[1]s", s)
+		}
 		return fmt.Errorf("must be a scheme and a host such as https://login.example.org, without a path, not %.60q", s)
 	}
 	return nil
@@ -209,7 +223,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	case p.Addr().Is4In6():
 		return p, errors.New("must be written as an IPv4 network, such as 10.0.0.0/8")
 	case p.Bits() == 0:
-		return p, errors.New("would believe everybody's forwarding header (R9): name the proxies themselves")
+		return p, errors.New("would let every client choose its IP address: list only your proxies")
 	case p != p.Masked():
 		return p, fmt.Errorf("has bits beyond its length: write %s or %s", p.Masked(), p.Addr())
 	default:
@@ -244,9 +258,20 @@ func (l *loader) conflicts() {
 	if err := errors.Join(c.Policy().Validate(), c.Site.Mode.Validate()); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			path, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			if m := limitPattern.FindStringSubmatch(path); m != nil && l.unread(m[1]+"[") {
+				continue // a limit that could not be read makes the others wrong
+			}
 			l.unless(false, path, because(path), "%s", text)
 		}
 	}
+}
+
+// limitPattern is the path of a limit, or of a part of one.
+var limitPattern = regexp.MustCompile(`^(.*limits(?:\.\w+)?|events\.[\w-]+)\[\d+\]`)
+
+// unread reports whether a setting whose path begins so could not be read.
+func (l *loader) unread(begins string) bool {
+	return slices.ContainsFunc(l.known, func(p Problem) bool { return strings.HasPrefix(p.Path, begins) })
 }
 
 // because returns the setting that may make the one at path a problem: the
@@ -327,7 +352,7 @@ func (l *loader) proxyConflicts(p *Proxy) {
 	routes := p.Preset != "" || len(p.Routes) > 0
 	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because routes are there")
 	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "must say where the app's login is, or proxy.preset which app it is (%s); "+
-		"authguard proxy learn --upstream %s finds it out", strings.Join(Presets(), ", "), p.Upstream)
+		"authguard proxy learn --upstream URL finds it out", strings.Join(Presets(), ", "))
 	seen := map[string]RouteLimits{}
 	for i, r := range p.Routes {
 		at := fmt.Sprintf("proxy.routes[%d].", i)

@@ -111,9 +111,9 @@ func (m *Metrics) Watch(g Gauges) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
 	m.registry.MustRegister(realmsCollector{g.Realms}, channelsCollector(g.Channels))
-	gauge("authguard_counter_keys", "Accounts, addresses, networks and pairs that are counted.",
+	gauge("authguard_tracked_keys", "Accounts, addresses, networks and pairs that are counted.",
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
-	gauge("authguard_counter_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
+	gauge("authguard_tracked_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
 	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
 	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
 		func() float64 { return float64(g.Refused()) })

@@ -84,7 +84,7 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 			`authguard_build_info{commit="abc",go="go1",version="v1.2.3"} 1`, "authguard_database_up 1", "authguard_redis_up 1", "authguard_nodes 3",
 			`go_sql_open_connections{db_name="authguard"} `,
 			"authguard_alert_channels_dead 1", `authguard_alerts_waiting{channel="to[0] (smtp)"} 3`, `authguard_alerts_delivered_total{channel="to[0] (smtp)"} 4`,
-			"authguard_counter_keys ", "authguard_counter_bytes ", `authguard_pressure{realm="default"} `,
+			"authguard_tracked_keys ", "authguard_tracked_bytes ", `authguard_pressure{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)

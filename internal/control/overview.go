@@ -135,7 +135,7 @@ func OffAt(s captchamode.State) time.Time {
 	if s.Level != captchamode.Attack || s.Low.IsZero() || s.Force.Word != captchamode.Automatic {
 		return time.Time{}
 	}
-	return s.Low.Add(s.CoolDown)
+	return s.Low.Add(time.Duration(s.CoolDown))
 }
 
 // next adds what the next attempt would get. For a network it is that of an address in it

@@ -19,7 +19,7 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 	file := c.sqliteFile()
 	db, err := database.Inspect(ctx, file)
 	if errors.Is(err, fs.ErrNotExist) {
-		n.ok("sqlite", "%s is not there yet: serve makes it.", file)
+		n.ok("sqlite", "%s is not there yet.", file)
 		return
 	}
 	if !n.check("sqlite", fmt.Sprintf("%s opens and is not damaged.", file),

@@ -42,6 +42,8 @@ type Config struct {
 	// Ask asks the server that runs from the data folder what it warns of. Its error
 	// is ErrNotRunning if there is none. nil: nobody is asked.
 	Ask func(ctx context.Context) ([]control.Warning, error)
+	// Starts is why serve would refuse to start from what is stored; nil: it is not asked.
+	Starts func(context.Context) error
 	// Alerts sends a test message to every alert channel.
 	Alerts bool
 	// Within is the time limit of one examination. 0: 5 s.
@@ -107,6 +109,13 @@ type subject struct {
 // ErrNotRunning says that no server runs from the data folder.
 var ErrNotRunning = errors.New("doctor: no server is running")
 
+// starts looks whether serve would start.
+func starts(ctx context.Context, c Config, n *notes) {
+	err := c.Starts(ctx)
+	n.check("start", "Serve starts from what is stored.",
+		problem(err != nil, "Do what the message says before the next restart.", "Serve refuses to start: %s.", why(err)))
+}
+
 // running asks the running server what it warns of on its overview.
 func running(ctx context.Context, c Config, n *notes) {
 	warnings, err := c.Ask(ctx)
@@ -146,6 +155,9 @@ func (c Config) subjects() []subject {
 		return all
 	}
 	all = append(all, subject{"data", "", dataFolder, c.Within}, subject{"keys", "", keysFile, c.Within}, subject{"tls", "", certificates, c.Within})
+	if c.Starts != nil {
+		all = append(all, subject{"start", "", starts, 6 * c.Within}) // it reads the database and the counters
+	}
 	if c.Ask != nil {
 		all = append(all, subject{"server", "", running, c.Within})
 	}

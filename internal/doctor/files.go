@@ -69,7 +69,7 @@ func keysFile(_ context.Context, c Config, n *notes) {
 	_, err := secrets.Read(file)
 	n.check("keys", fmt.Sprintf("The keys file %s is good and private.", file),
 		advice(errors.Is(err, fs.ErrNotExist), "Nothing, before the first `authguard serve`. Otherwise copy the file of another node, or of a backup, there: with other keys counters and device cookies start anew.",
-			"The keys file %s is not there; serve makes a new one.", file),
+			"The keys file %s is not there.", file),
 		problem(err != nil, "Make it a file that its owner alone can read (chmod 600), as `authguard serve` made it; restore it from a backup if it is damaged.",
 			"The keys file cannot be used: %s.", why(err)))
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"authguard/internal/config"
+	"authguard/internal/redisstore"
+	"authguard/internal/secrets"
 )
 
 // A role is what the configuration expects a server to be.
@@ -91,6 +94,7 @@ func (r redisConfig) servers(ctx context.Context, roles map[string]role) []Check
 		r.open(ctx, address, n)
 		r.plain(ctx, address, n)
 		r.commands(ctx, client, n)
+		r.signature(ctx, client, n)
 		r.clock(ctx, client, n)
 		return none
 	})
@@ -137,6 +141,25 @@ func (r redisConfig) silent(n *notes, is role, err error) {
 // codes.
 func says(err error, words ...string) bool {
 	return err != nil && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
+}
+
+// signature checks that this node can count together with the nodes that use the server.
+func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *notes) {
+	prefix, fingerprint := r.Settings.Redis.Prefix, ""
+	if keys, err := secrets.Read(r.keysFile()); err == nil {
+		fingerprint = keys.Fingerprint()
+	}
+	signed, err := client.Get(ctx, redisstore.SignKey(prefix)).Result()
+	if says(err, "MOVED", "NOPERM") {
+		return // another master has it, or redis.acl says so
+	}
+	var apart error
+	if err == nil {
+		apart = redisstore.Compare(signed, fingerprint, prefix)
+	}
+	n.check("redis.nodes", "has only nodes that can count together.",
+		problem(apart != nil, "Until then authguard serve does not start, and a node that runs counts alone.", "cannot be used. %s.", why(apart)),
+		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not answer which nodes use it: %s.", why(err)))
 }
 
 // clock compares the server's clock with this machine's.

@@ -16,7 +16,9 @@ import (
 
 	"authguard/internal/config"
 	"authguard/internal/doctor"
+	"authguard/internal/redisstore"
 	"authguard/internal/redistest"
+	"authguard/internal/secrets"
 )
 
 func withRedis(t *testing.T, addresses ...string) doctor.Config {
@@ -325,4 +327,40 @@ func TestEveryServerThatSentinelsKnowIsLookedAt(t *testing.T) {
 	examine(t, c).wants(map[string]doctor.State{"redis.sentinels": advice})
 	w.Sentinels[0].Kill()
 	examine(t, c).wants(map[string]doctor.State{"redis.sentinel": problem, "redis.sentinels": ""})
+}
+
+// What nodes of another version, or with other keys, have left in Redis is a problem, in the
+// words of the server that does not start.
+func TestARedisOfAnotherVersionIsAProblem(t *testing.T) {
+	t.Parallel()
+	s := redistest.Standalone(t)
+	c := withRedis(t, s.Addr)
+	c.Settings.KeysFile = filepath.Join(t.TempDir(), "keys")
+	keys, err := secrets.Load(c.Settings.KeysFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for signed, says := range map[string]string{
+		"":                        "",
+		"1 " + keys.Fingerprint(): "",
+		keys.Fingerprint():        "another version of authguard uses it",
+		"2 " + keys.Fingerprint(): "layout of the keys: 2; this version's: 1",
+		"1 0000000000000000-1234": "the keys files of the nodes differ",
+	} {
+		s.Do(t, "DEL", redisstore.SignKey(c.Settings.Redis.Prefix))
+		if signed != "" {
+			s.Do(t, "SET", redisstore.SignKey(c.Settings.Redis.Prefix), signed)
+		}
+		want := good
+		if says != "" {
+			want = problem
+		}
+		r := examine(t, c)
+		r.wants(map[string]doctor.State{"redis.nodes": want})
+		for _, one := range r.all {
+			if one.Name == "redis.nodes" && !strings.Contains(one.Text, says) {
+				t.Errorf("%q: it says %+v", signed, one)
+			}
+		}
+	}
 }

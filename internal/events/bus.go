@@ -64,9 +64,10 @@ const (
 // Causes of a ModeSwitch that somebody looks for. After the last one nothing is
 // switched: the pressure has been just below the threshold for many hours.
 const (
-	CauseForced  = "forced"
-	CauseCleared = "cleared"
-	CauseSteady  = "steady"
+	CausePressure = "pressure"
+	CauseForced   = "forced"
+	CauseCleared  = "cleared"
+	CauseSteady   = "steady"
 )
 
 // A ModeSwitch is one change of CAPTCHA mode, of the detector's opinion, or of
@@ -79,6 +80,8 @@ type ModeSwitch struct {
 	// Attacked is what the detector thinks after the switch, whatever a person
 	// says: more logins fail than usual.
 	Attacked bool
+	// Resumed: a level like this one ended less than a day before, so the same attack goes on.
+	Resumed bool
 	// Cause is a stable code: one of those above, or the detector's, such as
 	// "pressure".
 	Cause string

@@ -28,6 +28,7 @@ type file struct {
 	parse  parser
 
 	lines, others, bad int64
+	year               int // assumed for the first line
 	first              []BadLine
 	posts              posts
 

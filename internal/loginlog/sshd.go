@@ -25,8 +25,12 @@ func newSSHD(f *file, changed time.Time, c Config) (parser, error) {
 		// Of a log that was written to until now the first line may be of last year.
 		p.year = changed.In(c.Zone).Year()
 		if first, _ := f.from.Peek(16); len(first) == 16 {
-			if at, ok := p.short(first); ok && at.After(changed.Add(24*time.Hour)) {
+			at, ok := p.short(first)
+			if ok && at.After(changed.Add(24*time.Hour)) {
 				p.year--
+			}
+			if ok {
+				f.year = p.year
 			}
 		}
 		p.month = 0

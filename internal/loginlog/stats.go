@@ -28,8 +28,10 @@ type Stats struct {
 	// Late attempts stood after a later one, and Latest is the most that one was late.
 	Late   int64         `json:"late,omitempty"`
 	Latest time.Duration `json:"latest,omitempty"`
-	From   time.Time     `json:"from,omitzero"`
-	To     time.Time     `json:"to,omitzero"`
+	// Year was assumed for the first line of a file whose lines have none; zero: of no file.
+	Year int       `json:"assumed_year,omitempty"`
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 }
 
 // FileStats is about one file.
@@ -72,6 +74,7 @@ func (s *Stats) count(a *Attempt) {
 func (s *Stats) add(f *file) {
 	s.Files = append(s.Files, FileStats{f.path, f.format.name, f.lines})
 	s.Lines, s.Others, s.Bad = s.Lines+f.lines, s.Others+f.others, s.Bad+f.bad
+	s.Year = cmp.Or(f.year, s.Year)
 	s.First = append(slices.Clone(s.First), f.first...)
 }
 

@@ -112,6 +112,10 @@ func (s *Server) dial(ctx context.Context) mail.DialContextFunc {
 	}
 }
 
+// ErrAddress says that one recipient takes no mail: its address is unusable, or the
+// server refuses it for good. Other recipients are not concerned.
+var ErrAddress = errors.New("mail: this address takes no mail")
+
 // Send sends a letter. What is no address of mail is an error, so that a name of
 // somebody's choice adds no recipient and no header (R23). A server that has taken the
 // letter and then hangs up instead of saying goodbye has taken it.
@@ -119,8 +123,11 @@ func (s *Server) Send(ctx context.Context, l Letter) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	m := mail.NewMsg()
-	if err := errors.Join(m.From(s.from), m.To(l.To)); err != nil {
+	if err := m.From(s.from); err != nil {
 		return fmt.Errorf("mail: %w", err)
+	}
+	if err := m.To(l.To); err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	m.Subject(l.Subject)
 	if m.SetMessageID(); l.ID != "" {
@@ -134,6 +141,9 @@ func (s *Server) Send(ctx context.Context, l Letter) error {
 		return fmt.Errorf("mail: %w", err)
 	}
 	if err := client.DialAndSendWithContext(ctx, m); err != nil && !m.IsDelivered() {
+		if refused, ok := errors.AsType[*mail.SendError](err); ok && refused.Reason == mail.ErrSMTPRcptTo && !refused.IsTemp() {
+			return fmt.Errorf("%w: %w", ErrAddress, err)
+		}
 		return fmt.Errorf("mail: %w", err)
 	}
 	return nil

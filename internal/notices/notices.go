@@ -236,6 +236,10 @@ func (m *Mailer) told(err error) {
 		m.failing.Store(false)
 		return
 	}
+	if errors.Is(err, mail.ErrAddress) {
+		m.Log.Warn("an account's email address takes no notice of a login; it is tried again", "error", err)
+		return
+	}
 	m.Log.Error("the owner of an account could not be told of a login; it is tried again", "error", err)
 	if !m.failing.Swap(true) && m.Failed != nil {
 		m.Failed(err)

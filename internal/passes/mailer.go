@@ -104,6 +104,8 @@ func (m *Mailer) told(err error) {
 	case errors.Is(err, errNobody), errors.Is(err, ErrEnough):
 	case err == nil:
 		m.failing.Store(false)
+	case errors.Is(err, mail.ErrAddress): // an unknown client that asks for codes must not raise an alert
+		m.config.Log.Warn("an account's email address takes no verification code", "error", err)
 	default:
 		m.config.Log.Error("a one-time code could not be sent", "error", err)
 		if !m.failing.Swap(true) && m.config.Failed != nil {

@@ -1,6 +1,8 @@
 package passwords
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"os"
 	"strings"
@@ -165,4 +167,31 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: another recipe", text)
 		}
 	})
+}
+
+// A digest that was cut off is matched by wrong passwords: of one byte, 25 of 5,120 were
+// right.
+func TestADigestThatWasCutOffIsRefused(t *testing.T) {
+	t.Parallel()
+	digest := func(n int) []byte { return []byte(strings.Repeat("k", n)) }
+	plain := func(n int) string { return base64.RawStdEncoding.EncodeToString(digest(n)) }
+	digits := func(n int) string { return hex.EncodeToString(digest(n)) }
+	for _, c := range []struct {
+		begins string
+		writes func(int) string
+	}{
+		{"$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$", plain}, {"argon2$argon2i$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$", plain},
+		{"$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$", plain}, {"scrypt:16:8:1$saltsalt$", digits}, {"scrypt$16$saltsalt$8$1$", plain},
+		{"pbkdf2_sha256$10$saltsalt$", plain}, {"$pbkdf2-sha512$10$c2FsdHNhbHQ$", plain}, {"pbkdf2:sha256:10$saltsalt$", digits},
+		{"{SSHA}", plain},
+	} {
+		for _, n := range []int{1, 4, 15} {
+			if _, err := Parse(c.begins + c.writes(n)); !errors.Is(err, ErrHash) || !strings.Contains(err.Error(), "cut off") {
+				t.Errorf("%s with %d bytes: %v", c.begins, n, err)
+			}
+		}
+		if _, err := Parse(c.begins + c.writes(32)); err != nil {
+			t.Errorf("%s with 32 bytes: %v", c.begins, err)
+		}
+	}
 }

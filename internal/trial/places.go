@@ -49,17 +49,17 @@ func (p *places) Status(_ context.Context, account, place trusted.Key, now time.
 
 // Remember implements trusted.Store.
 func (p *places) Remember(_ context.Context, account, place trusted.Key, now time.Time) error {
-	return p.change(account, place, func(r *trusted.Record) { r.Remember(place, now, p.limits) })
+	return p.change(account, place, func(r *trusted.Record) error { return r.Remember(place, now, p.limits) })
 }
 
 // Spend implements trusted.Store.
 func (p *places) Spend(_ context.Context, account, place trusted.Key, now time.Time) error {
-	return p.change(account, place, func(r *trusted.Record) { r.Spend(place, now, p.limits) })
+	return p.change(account, place, func(r *trusted.Record) error { r.Spend(place, now, p.limits); return nil })
 }
 
 // Forget implements trusted.Store.
 func (p *places) Forget(_ context.Context, account, place trusted.Key, now time.Time) error {
-	return p.change(account, account, func(r *trusted.Record) { r.Forget(place, now) })
+	return p.change(account, account, func(r *trusted.Record) error { r.Forget(place, now); return nil })
 }
 
 // ResetAt implements trusted.Store.
@@ -72,19 +72,19 @@ func (p *places) ResetAt(_ context.Context, account trusted.Key) (time.Time, err
 	return time.Time{}, nil
 }
 
-func (p *places) change(account, place trusted.Key, apply func(*trusted.Record)) error {
+func (p *places) change(account, place trusted.Key, apply func(*trusted.Record) error) error {
 	if account == (trusted.Key{}) || place == (trusted.Key{}) {
 		return trusted.ErrNoKey
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.of(account)
-	apply(&r)
+	err := apply(&r)
 	p.recent[account] = r
 	if len(p.recent) >= p.most {
 		p.turn()
 	}
-	return nil
+	return err
 }
 
 // turn forgets the accounts that have not changed for longest.

@@ -151,7 +151,7 @@ type Answer struct {
 // Try takes an attempt from beginning to end, now.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
-	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Identity: s.guard.Identity(a.Client), Door: "trial"}
+	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Identity: s.guard.Identity(a.Client), Door: "trial", SendsCode: true}
 	if a.Passes {
 		attempt.Pass = good
 	}

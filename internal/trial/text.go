@@ -82,6 +82,9 @@ func (r *Report) notes() (notes []string) {
 	for _, bad := range l.First {
 		notes = append(notes, fmt.Sprintf("%s:%d: %s: %s", bad.Path, bad.Line, bad.Why, strconv.Quote(bad.Text)))
 	}
+	if l.Year != 0 {
+		notes = append(notes, fmt.Sprintf("Lines without a year: the first one is assumed to be of %d; --year sets another.", l.Year))
+	}
 	if l.Named == 0 {
 		notes = append(notes, "The log names no accounts: limits per account were not tried, and an address that somebody logged in from stands for a known place.")
 	}

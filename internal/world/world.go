@@ -38,6 +38,7 @@ type World struct {
 	CheckTakes time.Duration
 
 	mu       sync.Mutex
+	mail     bool
 	checked  map[string]int
 	events   []guard.Event
 	switches []captchamode.Switch
@@ -73,6 +74,8 @@ type Options struct {
 	Passes guard.Passes
 	// Directories are the guard's.
 	Directories []string
+	// Mail: every integration can send verification codes.
+	Mail bool
 	// Work makes challenges ask for a little work beside the picture.
 	Work bool
 	// Redis is where failures and places are, if not in memory. Counts is nil
@@ -93,7 +96,7 @@ func New(t testing.TB, o Options) *World {
 	if o.Start.IsZero() {
 		o.Start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	}
-	w := &World{Clock: clocktest.At(o.Start), Lists: new(guard.Lists), checked: map[string]int{}}
+	w := &World{Clock: clocktest.At(o.Start), Lists: new(guard.Lists), mail: o.Mail, checked: map[string]int{}}
 	if o.Running {
 		w.Clock = clocktest.Running()
 	}
@@ -147,6 +150,18 @@ func New(t testing.TB, o Options) *World {
 	})
 	must(err)
 	return w
+}
+
+// Login is the guard's, at an integration that sends codes if the world does.
+func (w *World) Login(ctx context.Context, a guard.Attempt, verify func(context.Context) (bool, error)) (guard.Decision, bool, error) {
+	a.SendsCode = w.mail
+	return w.Guard.Login(ctx, a, verify)
+}
+
+// Begin is the guard's, too.
+func (w *World) Begin(ctx context.Context, a guard.Attempt) (guard.Decision, error) {
+	a.SendsCode = w.mail
+	return w.Guard.Begin(ctx, a)
 }
 
 // Try is one attempt from beginning to end. ok reports whether it got in.

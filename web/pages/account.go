@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -152,7 +153,11 @@ func (v NotMeView) Frame() frame { return frame{Page: v.Page, Title: v.Title(), 
 
 // Browser is what a browser calls itself, in few words: its name and its system, or the
 // beginning of the text where neither is known.
-func Browser(agent string) string {
+func Browser(agent string) string { return cmp.Or(BrowserName(agent), agent) }
+
+// BrowserName is one of a closed set of names; empty for any other browser. A mail
+// program makes a link of other text, such as a domain.
+func BrowserName(agent string) string {
 	find := func(all ...[2]string) string {
 		for _, one := range all {
 			if strings.Contains(agent, one[0]) {
@@ -165,10 +170,7 @@ func Browser(agent string) string {
 		[2]string{"FxiOS/", "Firefox"}, [2]string{"CriOS/", "Chrome"}, [2]string{"Chrome/", "Chrome"}, [2]string{"Version/", "Safari"}, [2]string{"curl/", "curl"})
 	system := find([2]string{"Windows", "Windows"}, [2]string{"Android", "Android"}, [2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"},
 		[2]string{"CrOS", "ChromeOS"}, [2]string{"Mac OS X", "macOS"}, [2]string{"Linux", "Linux"})
-	switch {
-	case name == "":
-		return agent
-	case system == "":
+	if name == "" || system == "" {
 		return name
 	}
 	return name + ", " + system

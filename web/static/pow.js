@@ -25,16 +25,20 @@
   }
 
   // solve returns a number for each part. As many parts are worked at as there
-  // are cores, up to four.
-  async function solve(task, solved) {
+  // are cores, up to four. measured gets the keys a millisecond of the first forty.
+  async function solve(task, solved, measured) {
     if (task.algorithm !== "PBKDF2-SHA-256") throw new Error("unknown algorithm");
     const numbers = [];
-    let next = 0;
+    const began = performance.now();
+    let next = 0, keys = 0;
     const worker = async () => {
       while (next < task.parts) {
         const part = next++;
         let n = 0;
-        while (await derive(task, part, n) >= task.below) n++;
+        while (await derive(task, part, n) >= task.below) {
+          n++;
+          if (++keys === 40) measured(keys / (performance.now() - began));
+        }
         numbers[part] = n;
         solved();
       }
@@ -58,12 +62,12 @@
       for (const input of picture.querySelectorAll("input, button")) input.disabled = !shown;
     };
 
-    let working = true, held = null;
+    let working = true, held = null, long = "";
     const hold = (event) => {
       if (!working) return;
       event.preventDefault();
       held = { by: event.submitter };
-      say(texts.held);
+      say(`${texts.held} ${long}`.trim());
     };
 
     try {
@@ -78,7 +82,12 @@
       answer.name = "captcha_work";
       answer.value = await solve(task, () => {
         // A quarter at a time: a screen reader says each of them.
-        if (++done * 4 % task.parts === 0 && done < task.parts && !held) say(`${texts.part.replace("{n}", done * 100 / task.parts)} ${meanwhile}`);
+        if (++done * 4 % task.parts === 0 && done < task.parts && !held) say(`${texts.part.replace("{n}", done * 100 / task.parts)} ${long} ${meanwhile}`.replace("  ", " "));
+      }, (speed) => {
+        const minutes = Math.ceil(task.parts * 2 ** 32 / task.below / speed / 60000);
+        if (minutes < 2) return;
+        long = texts.long.replace("{n}", minutes);
+        say(held ? `${texts.held} ${long}` : `${texts.doing} ${long} ${meanwhile}`);
       });
       part.append(answer);
       say(withPicture ? texts.digits : texts.done);

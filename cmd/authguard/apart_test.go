@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"authguard/internal/database"
+	"authguard/internal/postgrestest"
+	"authguard/internal/redisstore"
+	"authguard/internal/redistest"
+	"authguard/internal/secrets"
+)
+
+// refuses starts a server that is to end by itself, and say why.
+func (s *server) refuses(t *testing.T, says ...string) {
+	t.Helper()
+	out, err := s.command("serve").CombinedOutput()
+	for _, one := range says {
+		if err == nil || !strings.Contains(string(out), one) {
+			t.Errorf("it does not say %q: %v\n%s", one, err, out)
+		}
+	}
+}
+
+// A node that starts while another version uses Redis ends with one sentence and an alert;
+// one that runs when another version comes says so, and so does doctor; and one that finds
+// Redis emptied does.
+func TestNodesOfTwoVersionsDoNotCountApart(t *testing.T) {
+	t.Parallel()
+	r := redistest.Standalone(t)
+	s := newNodes(t, 1, fmt.Sprintf("addresses: ['%s'], timeout: 5s", r.Addr), quiet, "alice")[0]
+	text, err := os.ReadFile(s.dir + "/authguard.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, file, _ := strings.Cut(string(text), "keys_file: ")
+	file, _, _ = strings.Cut(file, "\n")
+	keys, err := secrets.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := redisstore.SignKey(redisstore.DefaultPrefix)
+	apart := "another version of authguard uses it"
+
+	s.stop()
+	r.Do(t, "SET", signed, keys.Fingerprint()) // what 1ef5819 and 27faf97 write
+	s.refuses(t, apart, `msg="alert raised" kind=redis-lost`, "does not start")
+	if got, err := s.command("doctor").CombinedOutput(); err == nil || !strings.Contains(string(got), apart) {
+		t.Errorf("doctor: %v\n%s", err, got)
+	}
+	if got := r.Do(t, "GET", signed); got != keys.Fingerprint() {
+		t.Errorf("the other version's signature became %v", got)
+	}
+
+	r.Do(t, "DEL", signed)
+	s.start()
+	r.Do(t, "SET", signed, fmt.Sprint(redisstore.Layout+1, " ", keys.Fingerprint()))
+	redistest.Until(t, "the node to leave Redis", func() bool {
+		return s.log.has(`msg="alert raised" kind=redis-lost`) && s.log.has(fmt.Sprintf("layout of the keys: %d", redisstore.Layout+1))
+	})
+
+	r.Do(t, "FLUSHALL") // the signature is this node's again
+	redistest.Until(t, "the node to say that Redis was emptied", func() bool {
+		return s.log.has(`msg="alert raised" kind=redis-emptied`) && s.log.has("Redis has lost its data: every limit counts from zero again") && s.log.has("kind=redis-back")
+	})
+	if host, _ := os.Hostname(); !s.log.has(host + ` (127.0.0.1:0)`) {
+		t.Errorf("the alert does not say which node of %s it is", host)
+	}
+}
+
+// An older version does not start on the tables of a newer one, and says so.
+func TestAnOlderVersionDoesNotStartOnNewerTables(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t).Database(t)
+	s := newNodesOn(t, dsn, 1, standalone(t), quiet, "alice")[0]
+	s.stop()
+	db, err := database.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
+		t.Fatal(err)
+	}
+	s.refuses(t, "written by a newer authguard; this one is too old for it", "its newest migration is 99999")
+}
+
+// Two nodes of one machine have two names in alerts.
+func TestNodesOfOneMachineHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	if a, b := nodeName("127.0.0.1:8080"), nodeName(":8082"); a == b || !strings.Contains(a, "8080") || !strings.Contains(b, "8082") {
+		t.Errorf("%s and %s", a, b)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"authguard/failures"
+	"authguard/internal/config"
+	"authguard/internal/database"
+	"authguard/internal/secrets"
+)
+
+// refusal is why serve would refuse to start, for commands that only look. It writes
+// nothing, and a server may be running.
+func refusal(ctx context.Context, loaded *config.Loaded) error {
+	open := database.Inspect
+	if loaded.Database != "" {
+		open = database.OpenReadOnly
+	}
+	db, err := open(ctx, dsn(loaded))
+	if errors.Is(err, fs.ErrNotExist) {
+		return startable(ctx, loaded, nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return startable(ctx, loaded, db)
+}
+
+// startable is why serve refuses to start from what is stored, unless --begin-anew says
+// to begin without it: otherwise an attacker would have all limits fresh, and the owners of
+// accounts no known client. It only reads. The database is nil if there is none; the
+// tables of an older version do not say everything.
+func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) error {
+	var state database.State
+	if db != nil {
+		var err error
+		if state, err = database.StateOf(ctx, db); err != nil {
+			return err
+		}
+	}
+	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, countersFile)}
+	s.current = state.Applied > 0 && len(state.Missing) == 0
+	switch _, err := os.Stat(s.counters); {
+	case state.Newer > 0:
+		return fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the update",
+			database.ErrTooNew, state.Newer)
+	case err == nil && state.Applied == 0:
+		return s.empty()
+	}
+	if err := s.sameKeys(ctx); err != nil {
+		return err
+	}
+	return s.counted(ctx)
+}
+
+// stored is what a server would start from.
+type stored struct {
+	loaded   *config.Loaded
+	db       *sql.DB
+	current  bool // the database has the tables of this version
+	counters string
+	keys     secrets.Keys
+	hasKeys  bool
+}
+
+// errEmpty says that the database has no tables, but other files show that it had.
+var errEmpty = errors.New("the database is empty")
+
+// empty is for an empty database in a folder that was served from: its counters are
+// saved at the first start, and never deleted.
+func (s *stored) empty() error {
+	where := "the database that `database:` names"
+	if s.loaded.Database == "" {
+		where = dsn(s.loaded)
+	}
+	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so it was in use. Restore a backup of it, or see "+
+		"that data: and database: name what they did before. If accounts, lists and the audit log are lost for good, "+
+		"begin without them: authguard serve --begin-anew",
+		errEmpty, where, s.loaded.Data)
+}
+
+// sameKeys reads the keys file. It may be missing if nothing was ever made with another
+// one.
+func (s *stored) sameKeys(ctx context.Context) (err error) {
+	file := keysPath(s.loaded)
+	_, missing := os.Stat(file)
+	if !errors.Is(missing, fs.ErrNotExist) {
+		if s.keys, err = secrets.Read(file); err != nil {
+			return err
+		}
+		if s.hasKeys = true; !s.current {
+			return nil
+		}
+		err = secrets.Compare(ctx, s.db, s.keys, file)
+		if s.loaded.Database == "" && errors.Is(err, secrets.ErrDiffer) {
+			err = fmt.Errorf("%w. With one node, and if the right file is lost: authguard serve --begin-anew", err)
+		}
+		return err
+	}
+	_, gone := os.Stat(s.counters)
+	used := gone == nil
+	if s.current && !used {
+		if used, err = secrets.Used(ctx, s.db); err != nil {
+			return err
+		}
+	}
+	if !used {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is not there, but counters and known clients that were made with it are. Restore it from the "+
+		"backup, or copy it from another node, or set keys_file: to where it is. If it is lost for good, begin anew: "+
+		"authguard serve --begin-anew. All failures are forgotten then, and all clients are unknown once",
+		secrets.ErrMissing, file)
+}
+
+// errNoCounters says that the snapshot is not there, but the database shows that it was.
+var errNoCounters = errors.New("the saved counters are missing")
+
+// counted checks that counters that were saved beside this database are there, and can
+// be loaded. Nodes with Redis have theirs there.
+func (s *stored) counted(ctx context.Context) error {
+	if s.loaded.Redis.On() {
+		return nil
+	}
+	var owner failures.Key
+	if s.hasKeys {
+		owner = s.keys.Counted()
+	}
+	err := failures.Check(s.counters, owner)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unusable(s.counters, err)
+	}
+	if err == nil || !s.current {
+		return nil
+	}
+	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
+		return err
+	}
+	return fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did "+
+		"before. If it is lost for good, begin without it: authguard serve --begin-anew. All failures are forgotten then",
+		errNoCounters, s.counters)
+}

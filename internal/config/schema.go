@@ -1,0 +1,199 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"authguard/docs"
+	"authguard/guard"
+)
+
+// A schema is JSON Schema, as encoding/json prints it.
+type schema map[string]any
+
+// Schema describes the settings file to editors and to other programs, in draft 7 of JSON
+// Schema, which yaml-language-server knows best. It is made of the fields and tags of
+// [Config], the defaults, and the tables of docs/configuration.md. What several settings
+// say together is left to [Load].
+func Schema() map[string]any {
+	c := Default()
+	root := object(settings(&c), "", describe())
+	root["$schema"], root["title"] = "http://json-schema.org/draft-07/schema#", "authguard"
+	return root
+}
+
+// object is a mapping with these settings below a section.
+func object(all []setting, section string, about map[string]string) schema {
+	empty := func() schema { // without any key it is null
+		return schema{"type": []string{"object", "null"}, "additionalProperties": false, "properties": schema{}}
+	}
+	root := empty()
+	for _, s := range all {
+		keys, at := strings.Split(strings.TrimPrefix(strings.TrimPrefix(s.path, section), "."), "."), root
+		for _, key := range keys[:len(keys)-1] {
+			in := at["properties"].(schema)
+			if in[key] == nil {
+				in[key] = empty()
+			}
+			at = in[key].(schema)
+		}
+		at["properties"].(schema)[keys[len(keys)-1]] = s.schema(about)
+	}
+	return root
+}
+
+// schema is that of one setting, with its default unless it is an item of a list.
+func (s setting) schema(about map[string]string) schema {
+	out := s.values(about)
+	if text := about[itemPattern.ReplaceAllString(s.path, "")]; text != "" {
+		out["description"] = text
+	}
+	if !strings.Contains(s.path, "[") && !s.section() {
+		out["default"] = s.plainValue()
+	}
+	return out
+}
+
+var itemPattern = regexp.MustCompile(`\[\d*\]`)
+
+// values are those that a setting takes.
+func (s setting) values(about map[string]string) schema {
+	t := s.at.Type()
+	item := func(path string, t reflect.Type) setting { return setting{path: path, at: reflect.New(t).Elem()} }
+	switch {
+	case t == realmsType:
+		realm := object(fields(item("realms[0]", t.Elem())), "realms[0]", about)
+		return schema{"type": "array", "items": likeTheRoot(realm)}
+	case t == eventsType:
+		limits := item("events.x", reflect.SliceOf(eventLimitType)).values(about)
+		return schema{"anyOf": []schema{{"type": "object", "additionalProperties": limits}, {"type": "array", "maxItems": 0}}}
+	case t.Kind() == reflect.Slice:
+		one := item(s.path+"[0]", t.Elem()).schema(about)
+		if list := (schema{"type": "array", "items": one}); !s.section() {
+			return schema{"anyOf": []schema{one, list}}
+		} else {
+			return list
+		}
+	case s.limit():
+		keys := object(fields(s), s.path, about)
+		keys["type"], keys["required"] = "object", []string{fields(s)[0].key(), "window"}
+		return schema{"anyOf": []schema{text(s.limitText()), keys}}
+	case s.section():
+		return object(fields(s), s.path, about)
+	}
+	return s.scalar()
+}
+
+// likeTheRoot has the sections that a realm has in common with the file described once.
+func likeTheRoot(realm schema) schema {
+	properties := realm["properties"].(schema)
+	for key := range properties {
+		if !slices.Contains([]string{"name", "hosts", "tokens", "paths"}, key) {
+			properties[key] = schema{"$ref": "#/properties/" + key}
+		}
+	}
+	return realm
+}
+
+const (
+	durationText = `(?:[0-9]+w)?(?:[0-9]+d)?(?:0|(?:[0-9.]+(?:ns|us|µs|μs|ms|s|m|h))*)`
+	sizeText     = `^ *[0-9.]+ *(?:[KMGTkmgt][Ii]?)?[Bb]? *$`
+)
+
+func text(pattern string) schema { return schema{"type": "string", "pattern": pattern} }
+
+// limitText is the pattern of a limit on one line, with the actions that may stand there.
+func (s setting) limitText() string {
+	then := "(?:" + strings.Join(slices.Sorted(maps.Keys(actionsAt(s.path))), "|") + ")"
+	if s.at.Type() == eventLimitType {
+		return `^\s*[0-9]+/` + durationText + `\s+` + then + `\s+by\s+(?:` + strings.Join(slices.Sorted(maps.Keys(eventSubjects)), "|") + `)(?:\s+monitor)?\s*$`
+	}
+	rate := `[0-9]+/` + durationText + `(?:\s+` + then + `)?`
+	if strings.Contains(s.path, "lists[") {
+		rate = `(?:` + rate + `|0\s+` + then + `)`
+	}
+	return `^\s*` + rate + `(?:\s+slowed)?(?:\s+monitor)?\s*$`
+}
+
+// scalar is the schema of a single value.
+func (s setting) scalar() schema {
+	if words := strings.Fields(s.tag.Get("words")); len(words) > 0 {
+		return schema{"enum": words}
+	}
+	orNumber := func(one schema) schema { return schema{"anyOf": []schema{one, {"type": "number", "minimum": 0}}} }
+	switch s.at.Addr().Interface().(type) {
+	case *time.Duration:
+		return schema{"anyOf": []schema{text("^" + durationText + "$"), {"const": 0}}}
+	case *Size:
+		return orNumber(text(sizeText))
+	case *bool:
+		return schema{"type": "boolean"}
+	case *int:
+		out := schema{"type": "integer"}
+		if least, most, ok := strings.Cut(s.tag.Get("within"), " "); ok {
+			out["minimum"], out["maximum"] = s.number(least), s.number(most)
+		}
+		return out
+	case *float64:
+		if s.part() {
+			return orNumber(text(`^[0-9.]+%$`))
+		}
+		return schema{"type": "number"}
+	case *guard.Action:
+		return schema{"enum": slices.Sorted(maps.Keys(actionsAt(s.path)))}
+	case *guard.SubjectKind:
+		return schema{"enum": slices.Sorted(maps.Keys(eventSubjects))}
+	}
+	return schema{"type": "string"}
+}
+
+// plainValue is the value as JSON has it, the limits and durations of it as text.
+func (s setting) plainValue() any {
+	switch {
+	case s.at.Kind() == reflect.Slice:
+		list := []string{}
+		for i := range s.at.Len() {
+			list = append(list, setting{path: s.path, at: s.at.Index(i)}.show())
+		}
+		return list
+	case s.at.Kind() == reflect.Int || s.at.Kind() == reflect.Bool || s.at.Kind() == reflect.Float64 && !s.part():
+		return s.at.Interface()
+	}
+	return s.show()
+}
+
+var (
+	headingPattern = regexp.MustCompile(`^## (\w+)$`)
+	cellPattern    = regexp.MustCompile(`^\| (.+?) \| (?:.* \| )?(?:(?:live|restart) \| )?(.+) \|$`)
+	keyPattern     = regexp.MustCompile("`([a-z_.]+)`")
+	linkPattern    = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+)
+
+// describe reads what docs/configuration.md says of each key, links without their target.
+// A table of a section's keys, such as that of lists, is below its heading.
+func describe() map[string]string {
+	about, heading := map[string]string{}, ""
+	for line := range strings.Lines(docs.Configuration) {
+		line = strings.TrimRight(line, "\n")
+		if m := headingPattern.FindStringSubmatch(line); m != nil {
+			heading = strings.ToLower(m[1])
+		}
+		m := cellPattern.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		words := strings.ReplaceAll(linkPattern.ReplaceAllString(m[2], "$1"), `\|`, "|")
+		for _, key := range keyPattern.FindAllStringSubmatch(m[1], -1) {
+			for _, path := range []string{key[1], heading + "." + key[1]} {
+				if about[path] == "" {
+					about[path] = words
+				}
+			}
+		}
+	}
+	return about
+}

@@ -1,0 +1,51 @@
+package config
+
+// synonyms are what other programs call a setting, by its path or its last key, and the line
+// to write instead. A test reads each line.
+var synonyms = map[string]string{
+	"ban_time":        blockEnds,
+	"bantime":         blockEnds,
+	"lockout_time":    blockEnds,
+	"cooloff_time":    blockEnds,
+	"find_time":       windowOf,
+	"findtime":        windowOf,
+	"max_attempts":    accountLimits,
+	"max_retries":     accountLimits,
+	"maxretry":        accountLimits,
+	"failure_limit":   accountLimits,
+	"rate_limit":      "limits.address: 10/1m challenge",
+	"limits.ip":       "limits.address: 10/1m challenge",
+	"limits.user":     accountLimits,
+	"limits.username": accountLimits,
+	"limits.subnet":   "limits.network: 60/1m challenge",
+	"limits.global":   "limits.site: 1000/1h refuse",
+	"trusted_proxies": "proxies: 127.0.0.1",
+	"trusted_ips":     "proxies: 127.0.0.1",
+	"real_ip":         "proxies: 127.0.0.1",
+	"whitelist":       "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
+	"allowlist":       "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
+	"ignoreip":        "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
+	"blacklist":       "lists: [{name: bad, file: bad.txt, then: block}] # or: authguard block 198.51.100.0/24",
+	"blocklist":       "lists: [{name: bad, file: bad.txt, then: block}] # or: authguard block 198.51.100.0/24",
+	"dry_run":         "enforce: false",
+	"monitor":         "enforce: false",
+	"captcha":         "challenge.kind: both",
+	"backend":         "proxy.upstream: http://127.0.0.1:8000",
+	"upstream":        "proxy.upstream: http://127.0.0.1:8000",
+	"port":            "listen: 127.0.0.1:8080",
+	"bind":            "listen: 127.0.0.1:8080",
+	"log_level":       "log.level: info",
+	"pages.color":     `pages.colour: "#0f665e"`,
+}
+
+const (
+	accountLimits = "limits.account: [5/24h challenge, 100/24h refuse]"
+	blockEnds     = accountLimits + " # a block ends when its window has room"
+	windowOf      = accountLimits + " # each limit has its window"
+)
+
+// actionSynonyms are what other programs call an action.
+var actionSynonyms = map[string]string{
+	"block": "refuse", "deny": "refuse", "ban": "refuse", "reject": "refuse", "drop": "refuse", "lockout": "refuse",
+	"captcha": "challenge", "fake": "pretend", "fake-failure": "pretend", "shadowban": "pretend", "tarpit": "pretend",
+}
