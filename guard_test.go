@@ -1834,12 +1834,12 @@ func eachWithCodes(t *testing.T, story func(t *testing.T, w *world.World, c *cod
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		c := newCodes()
-		story(t, world.New(t, world.Options{Passes: c}), c)
+		story(t, world.New(t, world.Options{Mail: true, Passes: c}), c)
 	})
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		c := newCodes()
-		story(t, world.New(t, world.Options{Passes: c, Redis: redistest.Standalone(t).Client(t)}), c)
+		story(t, world.New(t, world.Options{Mail: true, Passes: c, Redis: redistest.Standalone(t).Client(t)}), c)
 	})
 }
 
