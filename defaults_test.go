@@ -56,9 +56,9 @@ func firstDay(t *testing.T, p guard.Policy) (refused int, longest time.Duration)
 		}
 		d, ok := w.Try(t, a, password)
 		s.solves = d.Action == guard.Challenge
-		s.refused = s.refused || d.Action == guard.Refuse
+		s.refused = s.refused || d.Action == guard.Block
 		s.next = s.next.Add(max(d.RetryAfter, 15*time.Second))
-		if d.Action == guard.Refuse {
+		if d.Action == guard.Block {
 			s.next = s.next.Add(time.Hour)
 		}
 		if ok {
@@ -100,7 +100,7 @@ func TestTwoThousandStudentsBehindOneAddressAreNotRefused(t *testing.T) {
 func botnet(t *testing.T, places int) (challenged int) {
 	t.Helper()
 	p := guard.DefaultPolicy()
-	p.Places.Places = places
+	p.KnownClients.Places = places
 	dice := rand.New(rand.NewPCG(1000, 1))
 	w := world.New(t, world.Options{Policy: &p})
 	type person struct {
@@ -141,7 +141,7 @@ func botnet(t *testing.T, places int) (challenged int) {
 
 func TestTenPlacesAreEnoughForPeopleWhoAreKnown(t *testing.T) {
 	t.Parallel()
-	five, ten := botnet(t, 5), botnet(t, guard.DefaultPolicy().Places.Places)
+	five, ten := botnet(t, 5), botnet(t, guard.DefaultPolicy().KnownClients.Places)
 	t.Logf("of 4,000 logins in an attack, at places that people had logged in from: %d challenged with five places, %d with ten", five, ten)
 	if five == 0 {
 		t.Error("the simulation does not show what the number is for")

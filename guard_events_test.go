@@ -33,9 +33,9 @@ func count(t *testing.T, w *world.World, event string, s guard.Subjects) guard.D
 }
 
 var reset = map[string][]guard.EventLimit{"password-reset": {
-	{Count: 5, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount},
-	{Count: 20, Window: 24 * time.Hour, Then: guard.Refuse, By: guard.OnAddress},
-	{Count: 200, Window: time.Hour, Then: guard.Alert, By: guard.OnSite},
+	{Count: 5, Window: time.Hour, Action: guard.Block, By: guard.OnAccount},
+	{Count: 20, Window: 24 * time.Hour, Action: guard.Block, By: guard.OnAddress},
+	{Count: 200, Window: time.Hour, Action: guard.Alert, By: guard.OnSite},
 }}
 
 func TestR1EventsAtOnceGetExactlyTheLimit(t *testing.T) {
@@ -51,14 +51,14 @@ func TestR1EventsAtOnceGetExactlyTheLimit(t *testing.T) {
 	} {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
-			o := limited(map[string][]guard.EventLimit{"sms": {{Count: 5, Window: time.Hour, Then: guard.Refuse, By: by}}})
+			o := limited(map[string][]guard.EventLimit{"sms": {{Count: 5, Window: time.Hour, Action: guard.Block, By: by}}})
 			each(t, o, func(t *testing.T, w *world.World) {
 				var through atomic.Int64
 				burst(200, 50, func(i int) {
 					switch d := count(t, w, "sms", limit(i)); d.Action {
 					case guard.Proceed:
 						through.Add(1)
-					case guard.Refuse:
+					case guard.Block:
 						if d.RetryAfter != time.Hour && d.RetryAfter != time.Hour+time.Millisecond {
 							t.Errorf("a refused one may come back in %v, want an hour", d.RetryAfter)
 						}
@@ -86,20 +86,20 @@ func TestR2AndR5EventsCountOnExactWindowsAndRefusedOnesNowhere(t *testing.T) {
 		}
 		for range 99 { // knocking
 			d := count(t, w, "password-reset", alice)
-			if d.Action != guard.Refuse || !slices.Equal(d.Reasons.Codes(), []string{"limit:account"}) {
+			if d.Action != guard.Block || !slices.Equal(d.Reasons.Codes(), []string{"limit:account"}) {
 				t.Fatalf("%v %v", d.Action, d.Reasons.Codes())
 			}
 			w.Clock.Advance(6 * time.Second)
 		}
 		w.Clock.Advance(6 * time.Second) // the first is an hour old
-		if d := count(t, w, "password-reset", alice); d.Action != guard.Refuse {
+		if d := count(t, w, "password-reset", alice); d.Action != guard.Block {
 			t.Errorf("after an hour to the millisecond: %v; a window is closed", d.Action)
 		}
 		w.Clock.Advance(time.Millisecond)
 		if d := count(t, w, "password-reset", alice); d.Action != guard.Proceed {
 			t.Errorf("after an hour: %v %v", d.Action, d.Reasons.Codes())
 		}
-		if d := count(t, w, "password-reset", alice); d.Action != guard.Refuse {
+		if d := count(t, w, "password-reset", alice); d.Action != guard.Block {
 			t.Errorf("a second one after an hour: %v", d.Action)
 		}
 		lines, err := w.ExplainEvent(t.Context(), "password-reset", alice)
@@ -123,8 +123,8 @@ func TestR2AndR5EventsCountOnExactWindowsAndRefusedOnesNowhere(t *testing.T) {
 func TestAnEventIsNothingToALoginAndNothingToAnother(t *testing.T) {
 	t.Parallel()
 	each(t, limited(map[string][]guard.EventLimit{
-		"sign-up": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAddress}},
-		"message": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAddress}, {Count: 1, Window: time.Hour, Then: guard.Wait, By: guard.OnSubject}},
+		"sign-up": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}},
+		"message": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress}, {Count: 1, Window: time.Hour, Action: guard.Delay, By: guard.OnSubject}},
 	}), func(t *testing.T, w *world.World) {
 		here := guard.Subjects{Address: netip.MustParseAddr(nowhere), Subject: "room 1"}
 		for _, c := range []struct {
@@ -132,8 +132,8 @@ func TestAnEventIsNothingToALoginAndNothingToAnother(t *testing.T) {
 			s     guard.Subjects
 			want  guard.Action
 		}{
-			{"sign-up", here, guard.Proceed}, {"sign-up", here, guard.Refuse}, {"message", here, guard.Proceed}, {"message", here, guard.Refuse},
-			{"message", guard.Subjects{Address: netip.MustParseAddr(home), Subject: "room 1"}, guard.Wait},
+			{"sign-up", here, guard.Proceed}, {"sign-up", here, guard.Block}, {"message", here, guard.Proceed}, {"message", here, guard.Block},
+			{"message", guard.Subjects{Address: netip.MustParseAddr(home), Subject: "room 1"}, guard.Delay},
 			{"message", guard.Subjects{Address: netip.MustParseAddr(home), Subject: "room 2"}, guard.Proceed}, // the one before took nothing from the address
 			{"message", guard.Subjects{Address: netip.MustParseAddr(address(1)), Subject: "Room 2"}, guard.Proceed},
 		} {
@@ -158,15 +158,15 @@ func TestWhatAnEventCountsByMustComeAlong(t *testing.T) {
 	w := world.New(t, limited(reset))
 	here := netip.MustParseAddr(nowhere)
 	for name, s := range map[string]guard.Subjects{"no account": {Address: here}, "no address": {Account: "alice"}, "nothing": {}} {
-		if d, err := w.Exceeded(t.Context(), "password-reset", s); !errors.Is(err, guard.ErrSubjectMissing) || d.Action != guard.Refuse {
+		if d, err := w.Exceeded(t.Context(), "password-reset", s); !errors.Is(err, guard.ErrSubjectMissing) || d.Action != guard.Block {
 			t.Errorf("%s: %v, %v", name, d.Action, err)
 		}
 	}
-	if d, err := w.Exceeded(t.Context(), "login", guard.Subjects{}); !errors.Is(err, guard.ErrNoEvent) || d.Action != guard.Refuse {
+	if d, err := w.Exceeded(t.Context(), "login", guard.Subjects{}); !errors.Is(err, guard.ErrNoEvent) || d.Action != guard.Block {
 		t.Errorf("an event without limits: %v, %v", d.Action, err)
 	}
 	for range 20 { // a name that is none counts for its address (R11)
-		if d := count(t, w, "password-reset", guard.Subjects{Account: "a\x00b", Address: here}); !d.Reasons.Has(guard.BadAccountName) || d.Action != guard.Refuse {
+		if d := count(t, w, "password-reset", guard.Subjects{Account: "a\x00b", Address: here}); !d.Reasons.Has(guard.BadAccountName) || d.Action != guard.Block {
 			t.Fatalf("%v %v", d.Action, d.Reasons.Codes())
 		}
 	}
@@ -178,7 +178,7 @@ func TestWhatAnEventCountsByMustComeAlong(t *testing.T) {
 func TestR17AnEventThatIsChallengedTakesOneSolve(t *testing.T) {
 	t.Parallel()
 	each(t, limited(map[string][]guard.EventLimit{"sign-up": {
-		{Count: 1, Window: time.Hour, Then: guard.Challenge, By: guard.OnAddress}, {Count: 3, Window: time.Hour, Then: guard.Refuse, By: guard.OnAddress},
+		{Count: 1, Window: time.Hour, Action: guard.Challenge, By: guard.OnAddress}, {Count: 3, Window: time.Hour, Action: guard.Block, By: guard.OnAddress},
 	}}), func(t *testing.T, w *world.World) {
 		s := guard.Subjects{Address: netip.MustParseAddr(nowhere)}
 		count(t, w, "sign-up", s)
@@ -209,8 +209,8 @@ func TestR17AnEventThatIsChallengedTakesOneSolve(t *testing.T) {
 func TestListsAndMonitorHoldForEvents(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, limited(map[string][]guard.EventLimit{"call": {
-		{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAddress},
-		{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject, Monitor: true},
+		{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAddress},
+		{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject, Monitor: true},
 	}}))
 	w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: guard.Allowed}, {Prefix: netip.MustParsePrefix("203.0.113.0/24"), Verdict: guard.Blocked}})
 	for range 3 {
@@ -222,7 +222,7 @@ func TestListsAndMonitorHoldForEvents(t *testing.T) {
 	if !slices.Equal(d.Reasons.Codes(), []string{"limit:subject:monitored"}) {
 		t.Errorf("a limit on monitor: %v", d.Reasons.Codes())
 	}
-	if d := count(t, w, "call", guard.Subjects{Address: netip.MustParseAddr("203.0.113.1"), Subject: "key 2"}); d.Action != guard.Refuse || !d.Reasons.Has(guard.BlockedByAdmin) {
+	if d := count(t, w, "call", guard.Subjects{Address: netip.MustParseAddr("203.0.113.1"), Subject: "key 2"}); d.Action != guard.Block || !d.Reasons.Has(guard.BlockedByAdmin) {
 		t.Errorf("a blocked address: %v", d.Action)
 	}
 }
@@ -231,7 +231,7 @@ func TestR24ALimitOnEventsIsToldOfTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := limited(map[string][]guard.EventLimit{"card": {
-			{Count: 3, Window: time.Minute, Then: guard.Alert, By: guard.OnSite}, {Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject},
+			{Count: 3, Window: time.Minute, Action: guard.Alert, By: guard.OnSite}, {Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject},
 		}})
 		o.Running = true
 		w := world.New(t, o)
@@ -271,7 +271,7 @@ func TestR24ALimitOnEventsIsToldOfTwice(t *testing.T) {
 // However many subjects reach a limit, a bounded number of them is named.
 func TestR31AFloodOfSubjectsIsToldOfAsOne(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, limited(map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject}}}))
+	w := world.New(t, limited(map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}}}))
 	for i := range 2500 {
 		for range 2 {
 			count(t, w, "sms", guard.Subjects{Subject: fmt.Sprint(i)})
@@ -280,7 +280,7 @@ func TestR31AFloodOfSubjectsIsToldOfAsOne(t *testing.T) {
 	if n := len(slices.DeleteFunc(w.Events(), func(e guard.Event) bool { return e.Edge == guard.Met })); n != 1001 {
 		t.Errorf("%d edges were told of, want 1,000 and one for all the others", n)
 	}
-	if tallied := w.Tallied()["sms"]; tallied["proceed"] != 2500 || tallied["refuse"] != 2500 {
+	if tallied := w.Tallied()["sms"]; tallied["proceed"] != 2500 || tallied["block"] != 2500 {
 		t.Errorf("%v", tallied)
 	}
 }

@@ -20,16 +20,16 @@ import (
 // the client's identity.
 func oneClient(then guard.Action) world.Options {
 	p := guard.DefaultPolicy()
-	p.Identity, p.PairDelay = []guard.Limit{{Failures: 20, Window: time.Hour, Then: then}}, guard.Delay{}
+	p.Fingerprint, p.PairDelay = []guard.Limit{{Failures: 20, Window: time.Hour, Action: then}}, guard.PairDelay{}
 	m := captchamode.DefaultConfig()
-	m.Floor, m.Ceiling = 1e9, 1e9 // never on
+	m.ThresholdMin, m.ThresholdMax = 1e9, 1e9 // never on
 	return world.Options{Policy: &p, Mode: &m}
 }
 
 // with is an attempt by a client that looks like this.
 func with(w *world.World, client, account, from string) guard.Attempt {
 	a := world.From(account, from)
-	a.Identity = w.Identity(client)
+	a.Fingerprint = w.Identity(client)
 	return a
 }
 
@@ -88,7 +88,7 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 			}
 		}
 		a := with(w, "Firefox", "erin", address(301))
-		a.Solve = w.Solve(t, a)
+		a.Solution = w.Solve(t, a)
 		if d, ok := w.Try(t, a, world.Right); !ok || !d.Reasons.Has(guard.ChallengeSolved) {
 			t.Errorf("a solved challenge does not let in: %v %v", d.Action, d.Reasons.Codes())
 		}
@@ -124,7 +124,7 @@ func TestR29AFullIdentityHidesNoWork(t *testing.T) {
 		a := with(w, fmt.Sprint("client", i), "alice", address(i))
 		d, _ := w.Try(t, a, "wrong")
 		if d.Action == guard.Challenge {
-			a.Solve = w.Works(t, a, d)
+			a.Solution = w.Works(t, a, d)
 			d, _ = w.Try(t, a, "wrong")
 		}
 		if d.Action != guard.Proceed {
@@ -149,12 +149,12 @@ func TestR29AFullIdentityHidesNoWork(t *testing.T) {
 
 func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 	t.Parallel()
-	if p := guard.DefaultPolicy(); len(p.Identity) > 0 {
-		t.Errorf("%v", p.Identity)
+	if p := guard.DefaultPolicy(); len(p.Fingerprint) > 0 {
+		t.Errorf("%v", p.Fingerprint)
 	}
-	for _, then := range []guard.Action{guard.Refuse, guard.Pretend, guard.Wait, guard.Forget} {
+	for _, then := range []guard.Action{guard.Block, guard.FakeFailure, guard.Delay, guard.Forget} {
 		p := *oneClient(then).Policy
-		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.identity[0].then: must be challenge or alert, not "+then.String()+": thousands of people") {
+		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.fingerprint[0].then: must be challenge or alert, not "+then.String()+": thousands of people") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 		{guard.Challenge, true, "clients that look like this one had 20 failed logins within 1 hour, which is their limit; only recorded, since this limit is on monitor"},
 	} {
 		o := oneClient(c.then)
-		o.Policy.Identity[0].Monitor = c.monitor
+		o.Policy.Fingerprint[0].Monitor = c.monitor
 		w := world.New(t, o)
 		for i := range 25 {
 			d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(i)), "wrong")
@@ -187,7 +187,7 @@ func TestTheIdentitysLimitCountsAsTheOthersDo(t *testing.T) {
 	each(t, oneClient(guard.Challenge), func(t *testing.T, w *world.World) {
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: guard.Allowed}})
 		same := with(w, "bot", "alice", address(1))
-		same.Fingerprint = w.Fingerprint("hunter2")
+		same.PasswordTag = w.Fingerprint("hunter2")
 		for range 30 { // one password counts once (R28)
 			w.Try(t, same, "wrong")
 		}
@@ -231,13 +231,13 @@ func TestTheIdentitysLimitCountsAsTheOthersDo(t *testing.T) {
 func TestR12APretendedAttemptMeetsTheIdentitysChallenge(t *testing.T) {
 	t.Parallel()
 	o := oneClient(guard.Challenge)
-	o.Policy.Account = []guard.Limit{{Failures: 2, Window: 24 * time.Hour, Then: guard.Pretend}}
+	o.Policy.Account = []guard.Limit{{Failures: 2, Window: 24 * time.Hour, Action: guard.FakeFailure}}
 	each(t, o, func(t *testing.T, w *world.World) {
 		for i := range 2 {
 			w.Try(t, with(w, "other", "alice", address(i)), "wrong")
 		}
 		for i := range 25 {
-			if d, _ := w.Try(t, with(w, "bot", "alice", address(10+i)), "wrong"); d.Action != guard.Pretend {
+			if d, _ := w.Try(t, with(w, "bot", "alice", address(10+i)), "wrong"); d.Action != guard.FakeFailure {
 				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
 		}

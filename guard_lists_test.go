@@ -20,14 +20,14 @@ const datacenter = "198.51.100.9"
 func oneList(l guard.NamedList) world.Options {
 	p := guard.DefaultPolicy()
 	l.Name = "datacenters"
-	p.Lists, p.PairDelay = []guard.NamedList{l}, guard.Delay{}
+	p.Lists, p.PairDelay = []guard.NamedList{l}, guard.PairDelay{}
 	return world.Options{Policy: &p}
 }
 
 func limits(all ...guard.Limit) guard.NamedList { return guard.NamedList{Limits: all} }
 
 // always asks every stranger.
-var always = guard.Limit{Then: guard.Challenge}
+var always = guard.Limit{Action: guard.Challenge}
 
 // fill puts datacenter's network on the list.
 func fill(w *world.World) {
@@ -72,7 +72,7 @@ func TestR13AListAsksItsStrangersForAChallengeAndNobodyElse(t *testing.T) {
 			t.Error("an allowed address is asked because of a list")
 		}
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("198.51.100.0/25"), Verdict: guard.Blocked}})
-		isDecided(t, w.Wrong(t, "alice", datacenter), guard.Refuse, "blocked")
+		isDecided(t, w.Wrong(t, "alice", datacenter), guard.Block, "blocked")
 		met := w.TalliedLists()["datacenters"]
 		if met != (guard.ListTally{Met: 33, Stopped: 1}) {
 			t.Errorf("the list has met %+v, want 33 and 1 stopped", met)
@@ -98,7 +98,7 @@ func TestR17AListTakesNoSolveTwice(t *testing.T) {
 func TestR1AListsLimitIsExactForEachAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Then: guard.Challenge}))
+		o := oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Action: guard.Challenge}))
 		o.Running = true
 		w := world.New(t, o)
 		fill(w)
@@ -115,7 +115,7 @@ func TestR1AListsLimitIsExactForEachAddress(t *testing.T) {
 
 func TestR2AListsWindowIsExactAndSharesTheAddresssCount(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Then: guard.Challenge})), func(t *testing.T, w *world.World) {
+	each(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
 		user := 0
 		wrong := func() guard.Decision {
 			user++
@@ -140,7 +140,7 @@ func TestR2AListsWindowIsExactAndSharesTheAddresssCount(t *testing.T) {
 
 func TestAListThatOnlyWatchesStopsNobody(t *testing.T) {
 	t.Parallel()
-	o := oneList(limits(guard.Limit{Then: guard.Challenge, Monitor: true}))
+	o := oneList(limits(guard.Limit{Action: guard.Challenge, Monitor: true}))
 	w := world.New(t, o)
 	fill(w)
 	isDecided(t, w.Wrong(t, "bob", datacenter), guard.Proceed, "list:datacenters:monitored")
@@ -188,7 +188,7 @@ func TestTheFirstListThatHasAnAddressDecides(t *testing.T) {
 
 func TestExplainNamesAListThatStopsNobodyYet(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Then: guard.Challenge})))
+	w := world.New(t, oneList(limits(guard.Limit{Failures: 2, Window: time.Hour, Action: guard.Challenge})))
 	fill(w)
 	e, err := w.Explain(t.Context(), "", netip.MustParseAddr(datacenter))
 	text := strings.Join(e.Text(), "\n")
@@ -201,12 +201,12 @@ func TestExplainNamesAListThatStopsNobodyYet(t *testing.T) {
 func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 	t.Parallel()
 	hour := func(n int, then guard.Action) guard.Limit {
-		return guard.Limit{Failures: n, Window: time.Hour, Then: then}
+		return guard.Limit{Failures: n, Window: time.Hour, Action: then}
 	}
 	for want, l := range map[string]guard.NamedList{
 		"lists[0].limits[0].failures: can never be reached: limits.address[1] stops at 20": {Name: "x", Limits: []guard.Limit{hour(21, guard.Challenge)}},
 		"lists[0].limits[1]: can never be reached: 0 challenge":                            {Name: "x", Limits: []guard.Limit{always, hour(2, guard.Challenge)}},
-		"unknown clients get a challenge first":                                            {Name: "x", Limits: []guard.Limit{{Then: guard.Refuse}}},
+		"unknown clients get a challenge first":                                            {Name: "x", Limits: []guard.Limit{{Action: guard.Block}}},
 		"lists[0].limits[0].then: must be challenge":                                       {Name: "x", Limits: []guard.Limit{hour(2, guard.Forget)}},
 		"lists[0].limits: at most 8 limits together with limits.address, not 9":            {Name: "x", Limits: slices.Repeat([]guard.Limit{hour(2, guard.Challenge)}, 5)},
 		"lists[0].name: must be 1 to 40":                                                   {Name: "A b", Verdict: guard.Blocked},
@@ -220,7 +220,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 		}
 	}
 	p := guard.DefaultPolicy()
-	p.Lists = []guard.NamedList{{Name: "x", Limits: []guard.Limit{always, hour(400, guard.Refuse)}}, {Name: "x", Verdict: guard.Allowed}}
+	p.Lists = []guard.NamedList{{Name: "x", Limits: []guard.Limit{always, hour(400, guard.Block)}}, {Name: "x", Verdict: guard.Allowed}}
 	if err := p.Validate(); err == nil || err.Error() != "lists[1].name: is another list's already" {
 		t.Errorf("got %v", err)
 	}
@@ -228,7 +228,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 
 func TestR1AnAttemptThatTravelsGivesBackWhatItsListCounted(t *testing.T) {
 	t.Parallel()
-	each(t, oneList(limits(guard.Limit{Failures: 1, Window: time.Hour, Then: guard.Challenge})), func(t *testing.T, w *world.World) {
+	each(t, oneList(limits(guard.Limit{Failures: 1, Window: time.Hour, Action: guard.Challenge})), func(t *testing.T, w *world.World) {
 		fill(w)
 		for i := range 5 {
 			d, err := w.Begin(t.Context(), world.From(fmt.Sprint("user", i), datacenter))

@@ -22,7 +22,7 @@ func pretending(change func(p *guard.Policy)) world.Options {
 }
 
 // black is a limit of five a day that pretends.
-var black = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Pretend}}
+var black = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Action: guard.FakeFailure}}
 
 // ladders put that limit on each subject.
 var ladders = map[string]func(p *guard.Policy){
@@ -37,7 +37,7 @@ func TestR1AndR3ALimitThatPretendsLooksAtExactlySoManyPasswords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				o := pretending(func(p *guard.Policy) { change(p); p.PairDelay = guard.Delay{} })
+				o := pretending(func(p *guard.Policy) { change(p); p.PairDelay = guard.PairDelay{} })
 				o.Running = true
 				w := world.New(t, o)
 				w.CheckTakes = 100 * time.Millisecond
@@ -82,7 +82,7 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 				}()})
 				for i := range 12 {
 					d, p := w.Wrong(t, account, from), plain.Wrong(t, account, from)
-					if want := map[guard.Action]guard.Action{guard.Proceed: guard.Pretend}[p.Action]; d.Action != want && d.Action != p.Action || d.RetryAfter != p.RetryAfter {
+					if want := map[guard.Action]guard.Action{guard.Proceed: guard.FakeFailure}[p.Action]; d.Action != want && d.Action != p.Action || d.RetryAfter != p.RetryAfter {
 						t.Fatalf("%d: %v in %v, where a wrong password meets %v in %v", i, d.Action, d.RetryAfter, p.Action, p.RetryAfter)
 					}
 					step := max(p.RetryAfter, 300*time.Millisecond)
@@ -96,7 +96,7 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 
 func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	t.Parallel()
-	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.Delay{} }), func(t *testing.T, w *world.World) {
+	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
 		home := world.From("alice", home)
 		if _, ok := w.Try(t, home, world.Right); !ok {
 			t.Fatal("alice cannot log in")
@@ -108,7 +108,7 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 		w.Clock.Advance(time.Hour)
 		for i := range 50 { // knocking, with the right password too
 			d, ok := w.Try(t, world.From("alice", address(100+i)), []string{"wrong", world.Right}[i%2])
-			if ok || d.Action != guard.Pretend || d.RetryAfter != 0 || d.Privileged || !slices.Contains(d.Reasons.Codes(), "limit:account") {
+			if ok || d.Action != guard.FakeFailure || d.RetryAfter != 0 || d.Privileged || !slices.Contains(d.Reasons.Codes(), "limit:account") {
 				t.Fatalf("%v %v %v", d.Action, d.Reasons.Codes(), ok)
 			}
 			w.Clock.Advance(time.Minute)
@@ -131,9 +131,9 @@ func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 	t.Parallel()
 	ladder := func(p *guard.Policy) {
-		p.PairDelay, p.Address, p.Network = guard.Delay{}, nil, nil
+		p.PairDelay, p.Address, p.Network = guard.PairDelay{}, nil, nil
 		p.Account = slices.Clone(guard.DefaultPolicy().Account)
-		p.Account[1].Then = guard.Pretend
+		p.Account[1].Action = guard.FakeFailure
 	}
 	each(t, pretending(ladder), func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
@@ -159,7 +159,7 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 		}
 		for i := 100; i < 120; i++ { // as a wrong one does: challenged, and then looked at by nobody
 			meets(i, false, world.Right, guard.Challenge, 100)
-			meets(i, true, world.Right, guard.Pretend, 100)
+			meets(i, true, world.Right, guard.FakeFailure, 100)
 		}
 		if !w.Right(t, "alice", home) { // R14
 			t.Error("the owner at home is stopped")
@@ -176,7 +176,7 @@ func TestAPretendedTicketIsSettledOnceAndNeverAsASuccess(t *testing.T) {
 		}
 		begin := func() guard.Ticket {
 			d, err := w.Begin(t.Context(), world.From("alice", nowhere))
-			if err != nil || d.Action != guard.Pretend {
+			if err != nil || d.Action != guard.FakeFailure {
 				t.Fatalf("%v %v", d.Action, err)
 			}
 			if !sealed {
@@ -234,12 +234,12 @@ func TestADecoyIsNeverThePassword(t *testing.T) {
 // and that of a known place is nothing to a stranger.
 func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
 	t.Parallel()
-	for _, then := range []guard.Action{guard.Pretend, guard.Refuse, guard.Challenge} {
+	for _, then := range []guard.Action{guard.FakeFailure, guard.Block, guard.Challenge} {
 		t.Run(then.String(), func(t *testing.T) {
 			t.Parallel()
 			o := pretending(func(p *guard.Policy) {
-				p.Account, p.Address, p.PairDelay = nil, nil, guard.Delay{}
-				p.Pair = []guard.Limit{{Failures: 5, Window: time.Hour, Then: then}}
+				p.Account, p.Address, p.PairDelay = nil, nil, guard.PairDelay{}
+				p.Pair = []guard.Limit{{Failures: 5, Window: time.Hour, Action: then}}
 			})
 			each(t, o, func(t *testing.T, w *world.World) {
 				if !w.Right(t, "alice", home) {
@@ -268,7 +268,7 @@ func TestAPairsLimitBindsStrangersAlone(t *testing.T) {
 		})
 	}
 	p := guard.DefaultPolicy()
-	p.Pair = []guard.Limit{{Failures: 500, Window: time.Hour, Then: guard.Pretend}}
+	p.Pair = []guard.Limit{{Failures: 500, Window: time.Hour, Action: guard.FakeFailure}}
 	if err := p.Validate(); err == nil {
 		t.Error("a limit that the delay makes unreachable is taken (R8)")
 	}

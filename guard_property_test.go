@@ -30,7 +30,7 @@ func TestR2EveryLadderHoldsInEveryWindow(t *testing.T) {
 	attempts := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		mode := captchamode.DefaultConfig()
-		mode.Floor, mode.Ceiling = 1e6, 1e6
+		mode.ThresholdMin, mode.ThresholdMax = 1e6, 1e6
 		w := world.New(t, world.Options{Mode: &mode})
 		var wrong []check
 		pairs, fresh := map[string][]check{}, map[string][]check{} // fresh: since the pair's last success
@@ -94,7 +94,7 @@ func hold(t *rapid.T, what string, limits []guard.Limit, wrong []check, subject 
 	}
 	for s, at := range by {
 		for _, l := range limits {
-			if l.Slowed { // it stands at times only
+			if l.Throttled { // it stands at times only
 				continue
 			}
 			for i := range at {
@@ -130,7 +130,7 @@ func budget(t *rapid.T, pair string, checks []check) {
 	if !newest.privileged {
 		return
 	}
-	for _, l := range guard.DefaultPolicy().PrivilegedPair {
+	for _, l := range guard.DefaultPolicy().KnownClient {
 		if i := len(checks) - 1 - l.Failures; i >= 0 && newest.at.Sub(checks[i].at) <= l.Window {
 			t.Fatalf("%s: more than its budget of %d within %v", pair, l.Failures, l.Window)
 		}

@@ -81,7 +81,7 @@ func TestR28AStaleProgramCostsItsOwnerNothing(t *testing.T) {
 		}
 		tries, logins := 0, 0
 		a := world.From("alice", address)
-		a.Fingerprint = w.Fingerprint("stale")
+		a.PasswordTag = w.Fingerprint("stale")
 		for at := time.Duration(0); at < days; at += every {
 			if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
 				t.Fatalf("after %v the program is answered %v, %v", at, d.Action, d.Reasons)
@@ -119,7 +119,7 @@ func TestR28AStaleProgramOnTheRoadCostsItsOwnerNothing(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for hour := range 48 {
 			a := world.From("alice", address(hour))
-			a.Fingerprint = w.Fingerprint("stale")
+			a.PasswordTag = w.Fingerprint("stale")
 			for range 60 {
 				if d, ok := w.Try(t, a, "stale"); d.Action != guard.Proceed || ok {
 					t.Fatalf("in hour %d the phone is answered %v, %v", hour, d.Action, d.Reasons)
@@ -187,7 +187,7 @@ func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 			}
 		}
 		checked := w.Checked("alice")
-		same("delayed", guard.Wait)
+		same("delayed", guard.Delay)
 		w.Clock.Advance(time.Minute)
 		for i := range 2 {
 			w.Offer(t, "alice", address(i), fmt.Sprint("guess", 3+i))
@@ -196,12 +196,12 @@ func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 		same("at the account's limit", guard.Challenge)
 		for i := range 95 {
 			a := w.Solved(t, "alice", address(10+i))
-			a.Fingerprint = w.Fingerprint(fmt.Sprint("solved", i))
+			a.PasswordTag = w.Fingerprint(fmt.Sprint("solved", i))
 			w.Try(t, a, "wrong")
 			w.Clock.Advance(10 * time.Second)
 		}
 		checked += 95
-		same("at the refusing one", guard.Refuse)
+		same("at the refusing one", guard.Block)
 		if got := w.Checked("alice"); got != checked {
 			t.Errorf("%d were checked, want %d", got, checked)
 		}
@@ -276,7 +276,7 @@ func TestR28TheFirstOfThemCannotWithdrawTheChargeOfTheOthers(t *testing.T) {
 				var tickets []guard.Ticket
 				for range c.outcomes {
 					a := world.From("alice", nowhere)
-					a.Fingerprint = w.Fingerprint("the same")
+					a.PasswordTag = w.Fingerprint("the same")
 					d, err := w.Begin(ctx, a)
 					if err != nil || d.Action != guard.Proceed {
 						t.Fatalf("%v, %v", d.Action, err)
@@ -308,12 +308,12 @@ func TestR28AWithdrawnGuessIsNotKnown(t *testing.T) {
 			w.Offer(t, "alice", address(i), fmt.Sprint("guess", i))
 		}
 		a := w.Solved(t, "alice", nowhere)
-		a.Solve.Answer, a.Fingerprint = "wrong", w.Fingerprint("withdrawn")
+		a.Solution.Answer, a.PasswordTag = "wrong", w.Fingerprint("withdrawn")
 		if d, _ := w.Try(t, a, "withdrawn"); d.Action != guard.Challenge {
 			t.Fatalf("answered %v", d.Action)
 		}
 		a = w.Solved(t, "alice", nowhere)
-		a.Fingerprint = w.Fingerprint("withdrawn")
+		a.PasswordTag = w.Fingerprint("withdrawn")
 		if d, _ := w.Try(t, a, "withdrawn"); d.Action != guard.Proceed {
 			t.Fatalf("answered %v", d.Action)
 		}
@@ -347,7 +347,7 @@ func TestR28APasswordThatHasBecomeRightGetsInAndIsForgotten(t *testing.T) {
 		try := func(ok bool) {
 			t.Helper()
 			a := world.From("alice", nowhere)
-			a.Fingerprint = w.Fingerprint("tomorrow's")
+			a.PasswordTag = w.Fingerprint("tomorrow's")
 			if _, in, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return ok, nil }); in != ok || err != nil {
 				t.Fatalf("%v, %v", in, err)
 			}

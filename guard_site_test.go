@@ -16,14 +16,14 @@ import (
 // delays.
 func siteLimit(then guard.Action) world.Options {
 	p := guard.DefaultPolicy()
-	p.Site, p.PairDelay = []guard.Limit{{Failures: 20, Window: time.Hour, Then: then}}, guard.Delay{}
+	p.Site, p.PairDelay = []guard.Limit{{Failures: 20, Window: time.Hour, Action: then}}, guard.PairDelay{}
 	return world.Options{Policy: &p}
 }
 
 func TestR1AndR3TheSitesLimitIsExact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := siteLimit(guard.Refuse)
+		o := siteLimit(guard.Block)
 		o.Running = true
 		w := world.New(t, o)
 		w.CheckTakes = 100 * time.Millisecond
@@ -48,7 +48,7 @@ func TestR1AndR3TheSitesLimitIsExact(t *testing.T) {
 func TestR13AndR14TheSitesLimitRefusesStrangersAndNobodyElse(t *testing.T) {
 	t.Parallel()
 	codes := newCodes()
-	o := siteLimit(guard.Refuse)
+	o := siteLimit(guard.Block)
 	o.Passes = codes
 	each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) || !w.Right(t, "bob", address(900)) {
@@ -60,7 +60,7 @@ func TestR13AndR14TheSitesLimitRefusesStrangersAndNobodyElse(t *testing.T) {
 		}
 		for i := range 100 { // knocking (R5): the first leaves the window in 40 minutes
 			d, ok := w.Try(t, world.From("carol", address(100+i)), world.Right)
-			if left := 40*time.Minute + time.Millisecond - time.Duration(i)*6*time.Second; ok || d.Action != guard.Refuse || d.RetryAfter != left || !slices.Equal(d.Reasons.Codes(), []string{"limit:site"}) {
+			if left := 40*time.Minute + time.Millisecond - time.Duration(i)*6*time.Second; ok || d.Action != guard.Block || d.RetryAfter != left || !slices.Equal(d.Reasons.Codes(), []string{"limit:site"}) {
 				t.Fatalf("%v %v %v, want refuse and %v", d.Action, d.RetryAfter, d.Reasons.Codes(), left)
 			}
 			w.Clock.Advance(6 * time.Second)
@@ -86,7 +86,7 @@ func TestR13AndR14TheSitesLimitRefusesStrangersAndNobodyElse(t *testing.T) {
 			t.Error("after an hour there is no room")
 		}
 		w.Wrong(t, "dave", address(400))
-		if d := w.Wrong(t, "dave", address(401)); d.Action != guard.Refuse { // a success took its own charge back, and no other (R4)
+		if d := w.Wrong(t, "dave", address(401)); d.Action != guard.Block { // a success took its own charge back, and no other (R4)
 			t.Errorf("a second wrong one after an hour: %v %v", d.Action, d.Reasons.Codes())
 		}
 	})
@@ -101,7 +101,7 @@ func TestTheSitesLimitIsOffByDefaultAndCanPretendOrWatch(t *testing.T) {
 		then    guard.Action
 		monitor bool
 		want    guard.Action
-	}{{guard.Pretend, false, guard.Pretend}, {guard.Refuse, true, guard.Proceed}} {
+	}{{guard.FakeFailure, false, guard.FakeFailure}, {guard.Block, true, guard.Proceed}} {
 		o := siteLimit(c.then)
 		o.Policy.Site[0].Monitor = c.monitor
 		w := world.New(t, o)
@@ -115,8 +115,8 @@ func TestTheSitesLimitIsOffByDefaultAndCanPretendOrWatch(t *testing.T) {
 		}
 	}
 	p := guard.DefaultPolicy()
-	p.Site = []guard.Limit{{Failures: 20, Window: time.Hour, Then: guard.Challenge}}
-	p.PrivilegedPair = []guard.Limit{{Failures: 20, Window: time.Hour, Then: guard.Pretend}}
+	p.Site = []guard.Limit{{Failures: 20, Window: time.Hour, Action: guard.Challenge}}
+	p.KnownClient = []guard.Limit{{Failures: 20, Window: time.Hour, Action: guard.FakeFailure}}
 	if err := p.Validate(); err == nil || err.Error() != "limits.site[0].then: must be refuse or pretend, not challenge\nlimits.privileged_pair[0].then: must be challenge or forget, not pretend" {
 		t.Errorf("%v", err)
 	}
@@ -124,7 +124,7 @@ func TestTheSitesLimitIsOffByDefaultAndCanPretendOrWatch(t *testing.T) {
 
 func TestASealedTicketTakesTheSitesChargeBack(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, siteLimit(guard.Refuse))
+	w := world.New(t, siteLimit(guard.Block))
 	for i := range 30 {
 		d, err := w.Begin(t.Context(), world.From(fmt.Sprint("user", i), address(i)))
 		if err != nil || d.Action != guard.Proceed {

@@ -20,7 +20,7 @@ func spray(t *testing.T, w *world.World, accounts int) {
 	t.Helper()
 	for i := range accounts {
 		a := world.From(fmt.Sprint("victim", i), address(i/2))
-		a.Fingerprint = w.Fingerprint(world.Right)
+		a.PasswordTag = w.Fingerprint(world.Right)
 		if d, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil }); d.Action != guard.Proceed || ok || err != nil {
 			t.Fatalf("account %d: %v, %v", i, d.Action, err)
 		}
@@ -35,7 +35,7 @@ func sprayFrom(t *testing.T, w *world.World, names int, password string, from fu
 	t.Helper()
 	for i := range names {
 		a := world.From(fmt.Sprint("invented", i), from(i))
-		a.Fingerprint = w.Fingerprint(password)
+		a.PasswordTag = w.Fingerprint(password)
 		if d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil }); d.Action != guard.Proceed || err != nil {
 			t.Fatalf("name %d: %v, %v", i, d.Action, err)
 		}
@@ -131,7 +131,7 @@ func TestR28ASuccessThatDoesNotSufficeIsAFailure(t *testing.T) {
 	w := world.New(t, world.Options{Mail: true})
 	spray(t, w, 10)
 	a := world.From("bob", nowhere)
-	a.Fingerprint = w.Fingerprint(world.Right)
+	a.PasswordTag = w.Fingerprint(world.Right)
 	d, err := w.Begin(context.Background(), a)
 	if err != nil || !d.Insufficient {
 		t.Fatal(d.Insufficient, err)
@@ -200,7 +200,7 @@ func TestR28WhoMendsASprayedPasswordDoesNotEndTheSpray(t *testing.T) {
 		try := func(i int, password string, right bool) {
 			t.Helper()
 			a := world.From(fmt.Sprint("mender", i), address(7000+i))
-			a.Fingerprint = w.Fingerprint(password)
+			a.PasswordTag = w.Fingerprint(password)
 			if _, ok, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil }); ok != right || err != nil {
 				t.Fatalf("mender %d: in %v, %v", i, ok, err)
 			}
@@ -238,7 +238,7 @@ func TestR28ACodeLetsAStrangerInWithASprayedPassword(t *testing.T) {
 		spray(t, w, 10)
 		offer := func(code, from, password string) (guard.Decision, bool) {
 			a := showing(code, from)
-			a.Fingerprint = w.Fingerprint(password)
+			a.PasswordTag = w.Fingerprint(password)
 			return w.Try(t, a, password)
 		}
 		for name, try := range map[string][3]string{
@@ -276,7 +276,7 @@ func TestR28ATicketThatTravelsKeepsThatItsPasswordIsSprayed(t *testing.T) {
 	w := world.New(t, world.Options{Mail: true, Passes: newCodes()})
 	spray(t, w, 10)
 	a := showing("alice's", nowhere)
-	a.Fingerprint = w.Fingerprint(world.Right)
+	a.PasswordTag = w.Fingerprint(world.Right)
 	d, err := w.Begin(context.Background(), a)
 	if err != nil || d.Insufficient {
 		t.Fatal(d.Insufficient, err)
@@ -339,12 +339,12 @@ func sprayedSite(t *testing.T, w *world.World) {
 func solved(t *testing.T, w *world.World, account, from string, right bool) (guard.Decision, bool) {
 	t.Helper()
 	a := world.From(account, from)
-	a.Fingerprint = w.Fingerprint(world.Right)
+	a.PasswordTag = w.Fingerprint(world.Right)
 	d, err := w.Begin(t.Context(), a)
 	if err != nil || d.Action != guard.Challenge || !d.Reasons.Has(guard.SprayedAsks) {
 		t.Fatalf("%s: %v, %v, %v", account, d.Action, d.Reasons.Codes(), err)
 	}
-	a.Solve = w.Works(t, a, d)
+	a.Solution = w.Works(t, a, d)
 	d, ok, err := w.Login(t.Context(), a, func(context.Context) (bool, error) { return right, nil })
 	if err != nil || d.Action != guard.Proceed {
 		t.Fatalf("%s: %v, %v", account, d.Action, err)
@@ -359,7 +359,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
 		sprayedSite(t, w)
 		a := world.From("alice", nowhere)
-		a.Fingerprint = w.Fingerprint(world.Right)
+		a.PasswordTag = w.Fingerprint(world.Right)
 		d, err := w.Begin(t.Context(), a)
 		issued, err2 := w.Issue(t.Context(), a, d)
 		if err != nil || err2 != nil || d.Action != guard.Challenge || issued.PoW.Work < 100<<20 {
@@ -372,7 +372,7 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Solve = challenge.Solve{ID: cheap.ID, Answer: world.Answer, Work: world.Done}
+		a.Solution = challenge.Solve{ID: cheap.ID, Answer: world.Answer, Work: world.Done}
 		if d, ok := w.Try(t, a, world.Right); ok || d.Action != guard.Challenge || d.Solve.Reason != challenge.TooLittle {
 			t.Errorf("a cheap challenge: %v, in %v, %v", d.Action, ok, d.Solve.Reason)
 		}
@@ -406,10 +406,10 @@ func TestR1SprayedLoginsAreChargedFirst(t *testing.T) {
 		sprayedSite(t, w)
 		begin := func(i int) guard.Decision {
 			a := world.From(fmt.Sprint("person", i), address(100+i))
-			a.Fingerprint = w.Fingerprint(world.Right)
+			a.PasswordTag = w.Fingerprint(world.Right)
 			d, err := w.Begin(t.Context(), a)
 			if err == nil {
-				a.Solve = w.Works(t, a, d)
+				a.Solution = w.Works(t, a, d)
 				d, err = w.Begin(t.Context(), a)
 			}
 			if err != nil || d.Action != guard.Proceed {

@@ -95,7 +95,7 @@ func TestR1BurstFromManyAddressesGetsExactlyTheLimit(t *testing.T) {
 func TestR1BurstWithoutDelaysGetsExactlyTheAccountsLimit(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
-	p.PairDelay = guard.Delay{}
+	p.PairDelay = guard.PairDelay{}
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			w := world.New(t, world.Options{Running: true, Policy: &p})
@@ -126,7 +126,7 @@ func TestR3TwentyRightPasswordsAtOnceAllGetIn(t *testing.T) {
 					burst(20, 20, func(i int) {
 						a := world.From("alice", from(i))
 						if recognised {
-							a.Fingerprint = w.Fingerprint(world.Right)
+							a.PasswordTag = w.Fingerprint(world.Right)
 						}
 						if _, ok := w.Try(t, a, world.Right); ok {
 							in.Add(1)
@@ -258,7 +258,7 @@ func TestR10ASlash64IsOneAddressAndNAT64IsMany(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mode := captchamode.DefaultConfig()
-			mode.Floor = 500
+			mode.ThresholdMin = 500
 			w := world.New(t, world.Options{Mode: &mode})
 			for i := range 90 {
 				w.Wrong(t, fmt.Sprintf("account%d", i), c.from(i))
@@ -298,7 +298,7 @@ func TestR11BadNamesAreRefusedAndCountForTheAddress(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		for i, name := range []string{"", " ", "a\x00b", "\xff", string(make([]byte, 300)), "\n", "a\nb", "k\u200bim", "\u212aim", "K\u0130M"} {
 			d := w.Wrong(t, name, nowhere)
-			if d.Action != guard.Refuse || !d.Reasons.Has(guard.BadAccountName) {
+			if d.Action != guard.Block || !d.Reasons.Has(guard.BadAccountName) {
 				t.Fatalf("%d: %q: %v %v", i, name, d.Action, d.Reasons.Codes())
 			}
 		}
@@ -326,7 +326,7 @@ func TestR13StrangersAreChallengedBeforeTheyAreRefused(t *testing.T) {
 				t.Fatalf("guess %d with a solve: got %v %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
-		if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, w.Solved(t, "alice", address(300)), "wrong"); d.Action != guard.Block {
 			t.Errorf("guess 101: got %v, want refuse", d.Action)
 		}
 		if !w.Right(t, "alice", home) {
@@ -350,7 +350,7 @@ func TestR13RetryAfterIsThatOfTheRungThatRefuses(t *testing.T) {
 		const left = 2*time.Hour - time.Minute - 99*30*time.Second + time.Millisecond
 		unsolved := w.Wrong(t, "alice", address(200))
 		solved, _ := w.Try(t, w.Solved(t, "alice", address(200)), "wrong")
-		if unsolved.Action != guard.Refuse || unsolved.RetryAfter != left || solved.RetryAfter != left {
+		if unsolved.Action != guard.Block || unsolved.RetryAfter != left || solved.RetryAfter != left {
 			t.Errorf("unsolved: %v, %v; solved: %v, %v; want refuse, %v", unsolved.Action, unsolved.RetryAfter, solved.Action, solved.RetryAfter, left)
 		}
 		e, err := w.Explain(t.Context(), "alice", netip.Addr{})
@@ -359,9 +359,9 @@ func TestR13RetryAfterIsThatOfTheRungThatRefuses(t *testing.T) {
 		}
 		frees := map[guard.Action]time.Duration{}
 		for _, line := range e.Lines {
-			frees[line.Limit.Then] = line.FreeIn
+			frees[line.Limit.Action] = line.FreeIn
 		}
-		if frees[guard.Refuse] != left || frees[guard.Challenge] != 24*time.Hour-time.Minute-2*time.Minute+time.Millisecond {
+		if frees[guard.Block] != left || frees[guard.Challenge] != 24*time.Hour-time.Minute-2*time.Minute+time.Millisecond {
 			t.Errorf("the lines say %v", frees)
 		}
 	})
@@ -425,7 +425,7 @@ func TestR14BudgetOfAPrivilegedPlace(t *testing.T) {
 func TestAPlaceThatIsAboutToBeForgottenIsExplained(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
-	p.PairDelay, p.PrivilegedPair = guard.Delay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
+	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
 	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", home)
 		w.Wrong(t, "alice", home)
@@ -449,7 +449,7 @@ func TestR14SpentPlaceIsChallengedNeverRefusedByItsAddress(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 			w.Try(t, w.Solved(t, fmt.Sprintf("other%d", i), home), "wrong")
 		}
-		if d, _ := w.Try(t, w.Solved(t, "bob", home), world.Right); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, w.Solved(t, "bob", home), world.Right); d.Action != guard.Block {
 			t.Fatalf("a stranger at the address got %v, want refuse", d.Action)
 		}
 		if d := w.Wrong(t, "alice", home); d.Action != guard.Challenge {
@@ -495,7 +495,7 @@ func TestR14DeviceCookieVouchesFromAnywhere(t *testing.T) {
 func TestR14ADeviceThatHasSpentItsBudgetVouchesNoMore(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
-	p.PairDelay, p.PrivilegedPair = guard.Delay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
+	p.PairDelay, p.KnownClient = guard.PairDelay{}, []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
 	each(t, world.Options{Policy: &p}, func(t *testing.T, w *world.World) {
 		a := world.From("alice", nowhere)
 		a.Devices = []string{w.Device(t, "alice", home)}
@@ -579,7 +579,7 @@ func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
 				}
 				w.Clock.Advance(time.Millisecond)
 			}
-			if d := w.Wrong(t, "alice", home); d.Action != guard.Wait || d.RetryAfter > time.Second {
+			if d := w.Wrong(t, "alice", home); d.Action != guard.Delay || d.RetryAfter > time.Second {
 				t.Fatalf("the fourth: %v for %v, want to wait a second", d.Action, d.RetryAfter)
 			}
 			w.Clock.Advance(time.Second)
@@ -610,8 +610,8 @@ func TestR30ASuccessEndsTheDelayAndNothingElse(t *testing.T) {
 func TestR14AnEdgeIsToldOfRefusedStrangersOnly(t *testing.T) {
 	t.Parallel()
 	policy := guard.DefaultPolicy()
-	policy.PairDelay, policy.Network, policy.Account, policy.SiteSlow = guard.Delay{}, nil, nil, 0
-	policy.Address = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Challenge, Monitor: true}, {Failures: 3, Window: time.Hour, Then: guard.Refuse}}
+	policy.PairDelay, policy.Network, policy.Account, policy.ThrottleDelay = guard.PairDelay{}, nil, nil, 0
+	policy.Address = []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Challenge, Monitor: true}, {Failures: 3, Window: time.Hour, Action: guard.Block}}
 	each(t, world.Options{Policy: &policy}, func(t *testing.T, w *world.World) {
 		w.Right(t, "alice", "192.0.2.1")
 		for from, tc := range map[string]struct {
@@ -658,7 +658,7 @@ func TestR30WhatOthersDoAtTheAddressDelaysNoCookie(t *testing.T) {
 		for range 3 {
 			w.Wrong(t, "alice", home)
 		}
-		if got := tried(world.From("alice", home), world.Right); got != guard.Wait {
+		if got := tried(world.From("alice", home), world.Right); got != guard.Delay {
 			t.Fatalf("at the address: %v, want wait", got)
 		}
 		for i := range 33 {
@@ -677,7 +677,7 @@ func TestR30WhatIsTriedWithACookieDelaysNotTheAddress(t *testing.T) {
 		for range 9 {
 			w.Try(t, mine, "wrong")
 		}
-		if d, _ := w.Try(t, mine, world.Right); d.Action != guard.Wait {
+		if d, _ := w.Try(t, mine, world.Right); d.Action != guard.Delay {
 			t.Fatalf("with the cookie: %v, want wait", d.Action)
 		}
 		if !w.Right(t, "alice", home) {
@@ -694,7 +694,7 @@ func TestR14OnlyAnAdministratorsBlockStopsAPrivilegedPlace(t *testing.T) {
 			{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: w.Clock.Now().Add(time.Hour)},
 			{Prefix: netip.MustParsePrefix("192.0.2.99/32"), Verdict: guard.Allowed},
 		})
-		if d, ok := w.Try(t, world.From("alice", home), world.Right); ok || d.Action != guard.Refuse {
+		if d, ok := w.Try(t, world.From("alice", home), world.Right); ok || d.Action != guard.Block {
 			t.Errorf("got %v from a blocked network", d.Action)
 		}
 		if !w.Right(t, "alice", "192.0.2.99") {
@@ -735,7 +735,7 @@ func TestR15DelayDoublesByTheClockAndIsTheSameForRightAndWrong(t *testing.T) {
 		}
 		wrong := w.Wrong(t, "alice", nowhere)
 		right, ok := w.Try(t, world.From("alice", nowhere), world.Right)
-		if ok || right.Action != guard.Wait || wrong.Action != guard.Wait || right.RetryAfter != wrong.RetryAfter {
+		if ok || right.Action != guard.Delay || wrong.Action != guard.Delay || right.RetryAfter != wrong.RetryAfter {
 			t.Errorf("right: %v %v, wrong: %v %v", right.Action, right.RetryAfter, wrong.Action, wrong.RetryAfter)
 		}
 		if wrong.RetryAfter != time.Second {
@@ -848,19 +848,19 @@ func TestR17NothingButARightAnswerFromTheSamePlaceCounts(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		for name, change := range map[string]func(*guard.Attempt){
-			"absent":     func(a *guard.Attempt) { a.Solve = challenge.Solve{} },
-			"empty":      func(a *guard.Attempt) { a.Solve.Answer = " " },
-			"wrong":      func(a *guard.Attempt) { a.Solve.Answer = "41" },
-			"unknown":    func(a *guard.Attempt) { a.Solve.ID = other(a.Solve.ID[:1]) + a.Solve.ID[1:] },
+			"absent":     func(a *guard.Attempt) { a.Solution = challenge.Solve{} },
+			"empty":      func(a *guard.Attempt) { a.Solution.Answer = " " },
+			"wrong":      func(a *guard.Attempt) { a.Solution.Answer = "41" },
+			"unknown":    func(a *guard.Attempt) { a.Solution.ID = other(a.Solution.ID[:1]) + a.Solution.ID[1:] },
 			"elsewhere":  func(a *guard.Attempt) { a.Address = netip.MustParseAddr(home) },
 			"account":    func(a *guard.Attempt) { a.Account = "dave" },
-			"door":       func(a *guard.Attempt) { a.Door = "admin" },
+			"door":       func(a *guard.Attempt) { a.Integration = "admin" },
 			"directory":  func(a *guard.Attempt) { a.Directory = "administrators" },
 			"expired":    func(*guard.Attempt) { w.Clock.Advance(time.Hour) },
-			"oversized":  func(a *guard.Attempt) { a.Solve.Answer = string(make([]byte, 1<<16)) },
-			"no id":      func(a *guard.Attempt) { a.Solve.ID = "" },
-			"cut":        func(a *guard.Attempt) { a.Solve.ID = a.Solve.ID[:10] },
-			"other name": func(a *guard.Attempt) { a.Solve = challenge.Solve{ID: "off", Answer: "true"} },
+			"oversized":  func(a *guard.Attempt) { a.Solution.Answer = string(make([]byte, 1<<16)) },
+			"no id":      func(a *guard.Attempt) { a.Solution.ID = "" },
+			"cut":        func(a *guard.Attempt) { a.Solution.ID = a.Solution.ID[:10] },
+			"other name": func(a *guard.Attempt) { a.Solution = challenge.Solve{ID: "off", Answer: "true"} },
 		} {
 			a := w.Solved(t, "alice", nowhere)
 			change(&a)
@@ -887,9 +887,9 @@ func TestR17AWrongAnswerBurnsTheChallengeAndKeepsNoCharge(t *testing.T) {
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
 		w.Force(t)
 		a := w.Solved(t, "alice", nowhere)
-		a.Solve.Answer = "wrong"
+		a.Solution.Answer = "wrong"
 		w.Try(t, a, world.Right)
-		a.Solve.Answer = world.Answer
+		a.Solution.Answer = world.Answer
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 			t.Errorf("after a wrong answer the right one got %v", d.Action)
 		}
@@ -918,7 +918,7 @@ func TestR17ASolveIsBoundToItsAccountAndDoor(t *testing.T) {
 		carol := w.Solved(t, "carol", nowhere)
 		for name, change := range map[string]func(*guard.Attempt){
 			"account":   func(a *guard.Attempt) { a.Account = "dave" },
-			"door":      func(a *guard.Attempt) { a.Door = "admin" },
+			"door":      func(a *guard.Attempt) { a.Integration = "admin" },
 			"directory": func(a *guard.Attempt) { a.Directory = "administrators" },
 		} {
 			a := carol
@@ -948,11 +948,11 @@ func TestR17AChallengeWithoutAnAccountIsNotGoodForAnAccountsRung(t *testing.T) {
 		}
 		w.Force(t)
 		a := world.From("alice", nowhere)
-		c, err := w.Issue(t.Context(), guard.Attempt{Address: a.Address, Door: a.Door}, guard.Decision{})
+		c, err := w.Issue(t.Context(), guard.Attempt{Address: a.Address, Integration: a.Integration}, guard.Decision{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Solve = challenge.Solve{ID: c.ID, Answer: world.Answer}
+		a.Solution = challenge.Solve{ID: c.ID, Answer: world.Answer}
 		if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Elsewhere {
 			t.Errorf("for an account under attack: %v, its solve %v", d.Action, d.Solve.Reason)
 		}
@@ -981,7 +981,7 @@ func guesses(t *testing.T, w *world.World, account string, n int) {
 func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 	t.Parallel()
 	quiet := captchamode.DefaultConfig()
-	quiet.Floor, quiet.Ceiling = 1_000_000, 1_000_000
+	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
 		done := 0
 		for _, step := range []struct{ failures, work int64 }{{5, 100}, {19, 100}, {20, 200}, {29, 200}, {30, 400}, {40, 800}} {
@@ -1014,7 +1014,7 @@ func charge(t *testing.T, w *world.World, account, from string) {
 	a := world.From(account, from)
 	d, err := w.Begin(t.Context(), a)
 	if err == nil && d.Action == guard.Challenge {
-		a.Solve = w.Works(t, a, d)
+		a.Solution = w.Works(t, a, d)
 		d, err = w.Begin(t.Context(), a)
 	}
 	if err != nil || d.Action != guard.Proceed {
@@ -1030,7 +1030,7 @@ func charge(t *testing.T, w *world.World, account, from string) {
 func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 	t.Parallel()
 	quiet := captchamode.DefaultConfig()
-	quiet.Floor, quiet.Ceiling = 1_000_000, 1_000_000
+	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	each(t, world.Options{Mode: &quiet}, func(t *testing.T, w *world.World) {
 		guesses(t, w, "alice", 19)
 		cheap := make([]guard.Attempt, 5)
@@ -1041,7 +1041,7 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cheap[i].Solve = challenge.Solve{ID: c.ID, Answer: world.Answer}
+			cheap[i].Solution = challenge.Solve{ID: c.ID, Answer: world.Answer}
 		}
 		guesses(t, w, "alice", 1)
 		before := w.Checked("alice")
@@ -1055,7 +1055,7 @@ func TestR29CheapChallengesCannotBeCollected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cheap[i].Solve.ID = c.ID
+			cheap[i].Solution.ID = c.ID
 		}
 		if w.Checked("alice") != before {
 			t.Error("a password was checked for less work than is asked for now")
@@ -1099,7 +1099,7 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 	each(t, world.Options{Work: true}, func(t *testing.T, w *world.World) {
 		alone := func(account, from string) guard.Decision {
 			a := world.From(account, from)
-			a.Solve = w.Solve(t, a)
+			a.Solution = w.Solve(t, a)
 			d, _ := w.Try(t, a, "wrong")
 			return d
 		}
@@ -1110,12 +1110,12 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 			}
 			w.Clock.Advance(time.Second)
 		}
-		if d := alone("another", nowhere); d.Action != guard.Wait || !d.Reasons.Has(guard.TooManyPictures) || d.RetryAfter < 59*time.Minute || d.RetryAfter > time.Hour {
+		if d := alone("another", nowhere); d.Action != guard.Delay || !d.Reasons.Has(guard.TooManyPictures) || d.RetryAfter < 59*time.Minute || d.RetryAfter > time.Hour {
 			t.Errorf("one picture more: %v, wait %v, %v", d.Action, d.RetryAfter, d.Reasons.Codes())
 		}
 		// The work goes on where the picture ends.
 		a := world.From("another", nowhere)
-		a.Solve = w.Works(t, a, guard.Decision{Account: "another"})
+		a.Solution = w.Works(t, a, guard.Decision{Account: "another"})
 		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
 			t.Errorf("with the work: %v, %v", d.Action, d.Reasons.Codes())
 		}
@@ -1125,7 +1125,7 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 				t.Fatalf("picture %d of a minute: %v, %v", i, d.Action, d.Reasons.Codes())
 			}
 		}
-		if d := alone("another", address(99)); d.Action != guard.Wait || d.RetryAfter > time.Minute {
+		if d := alone("another", address(99)); d.Action != guard.Delay || d.RetryAfter > time.Minute {
 			t.Errorf("one picture more on the site: %v, wait %v", d.Action, d.RetryAfter)
 		}
 		w.Clock.Advance(time.Minute)
@@ -1154,11 +1154,11 @@ func TestR26WrongAnswersOfOneAddressAreBounded(t *testing.T) {
 			all.Go(func() {
 				for i := next.Add(1); i <= int64(len(solves)); i = next.Add(1) {
 					a := world.From("alice", nowhere)
-					a.Solve = challenge.Solve{ID: solves[i-1].ID, Answer: "41"}
+					a.Solution = challenge.Solve{ID: solves[i-1].ID, Answer: "41"}
 					switch d, _ := w.Try(t, a, "wrong"); {
 					case d.Action == guard.Challenge && d.Solve.Reason == challenge.Wrong:
 						looked.Add(1)
-					case d.Action == guard.Wait && d.Reasons.Has(guard.TooManyAnswers) && d.RetryAfter > 0 && d.RetryAfter <= time.Minute+time.Millisecond:
+					case d.Action == guard.Delay && d.Reasons.Has(guard.TooManyAnswers) && d.RetryAfter > 0 && d.RetryAfter <= time.Minute+time.Millisecond:
 						waits.Add(1)
 					}
 				}
@@ -1518,7 +1518,7 @@ func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
 		}
 		w.Wrong(t, "bob", nowhere)
 		d := w.Wrong(t, "carol", nowhere)
-		if d.Action != guard.Wait || !d.Reasons.Has(guard.SiteSlowed) {
+		if d.Action != guard.Delay || !d.Reasons.Has(guard.SiteSlowed) {
 			t.Errorf("a stranger got %v %v", d.Action, d.Reasons.Codes())
 		}
 		for range 3 {
@@ -1534,10 +1534,10 @@ func TestSiteSlowingDelaysStrangersOnly(t *testing.T) {
 func TestWhileStrangersAreSlowedAnAccountAsksThemSooner(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
-	p.SiteSlow = 0
-	p.Account = append(p.Account, guard.Limit{Failures: 2, Window: 24 * time.Hour, Then: guard.Challenge, Slowed: true})
+	p.ThrottleDelay = 0
+	p.Account = append(p.Account, guard.Limit{Failures: 2, Window: 24 * time.Hour, Action: guard.Challenge, Throttled: true})
 	closes := p
-	closes.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Refuse, Slowed: true}}
+	closes.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Block, Throttled: true}}
 	if err := closes.Validate(); err == nil || !strings.Contains(err.Error(), "limits.account[0].slowed: must be false") {
 		t.Errorf("a limit that refuses: %v", err)
 	}
@@ -1595,7 +1595,7 @@ func TestZeroDecisionRefuses(t *testing.T) {
 	t.Parallel()
 	var d guard.Decision
 	var o guard.Outcome
-	if d.Action != guard.Refuse || o != guard.Failed || d.Solve.Solved {
+	if d.Action != guard.Block || o != guard.Failed || d.Solve.Solved {
 		t.Error("a zero value does not fail closed")
 	}
 }
@@ -1605,8 +1605,8 @@ func TestZeroDecisionRefuses(t *testing.T) {
 func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 	t.Parallel()
 	p := guard.DefaultPolicy()
-	p.PairDelay = guard.Delay{}
-	p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge}}
+	p.PairDelay = guard.PairDelay{}
+	p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Action: guard.Challenge}}
 	synctest.Test(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Running: true, Policy: &p})
 		for i := range 5 {
@@ -1616,7 +1616,7 @@ func TestR1MadeUpAnswersWearNoCountDown(t *testing.T) {
 		for i := range 200 {
 			all.Go(func() {
 				a := world.From("alice", address(100+i))
-				a.Solve = challenge.Solve{ID: "made-up", Answer: "42"}
+				a.Solution = challenge.Solve{ID: "made-up", Answer: "42"}
 				w.Try(t, a, "wrong")
 			})
 		}
@@ -1696,7 +1696,7 @@ func TestR20AnAttackBelowTheThresholdIsHardlyLearned(t *testing.T) {
 func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 100, 100
+	c.ThresholdMin, c.ThresholdMax = 100, 100
 	each(t, world.Options{Mode: &c}, func(t *testing.T, w *world.World) {
 		var open []challenge.Challenge
 		for i := range 40 {
@@ -1718,7 +1718,7 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 		w.Force(t)
 		for i, one := range open {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
-			a.Solve = challenge.Solve{ID: one.ID, Answer: world.Answer}
+			a.Solution = challenge.Solve{ID: one.ID, Answer: world.Answer}
 			w.Try(t, a, "wrong")
 		}
 		share := int(c.AddressShare * 100)
@@ -1816,7 +1816,7 @@ func closeToStrangers(t *testing.T, w *world.World) {
 		w.Try(t, w.Solved(t, "alice", address(i)), "wrong")
 	}
 	w.Clock.Advance(30 * time.Second)
-	if d, _ := w.Try(t, w.Solved(t, "alice", nowhere), world.Right); d.Action != guard.Refuse {
+	if d, _ := w.Try(t, w.Solved(t, "alice", nowhere), world.Right); d.Action != guard.Block {
 		t.Fatalf("the account is not closed to strangers: %v", d.Action)
 	}
 }
@@ -1824,7 +1824,7 @@ func closeToStrangers(t *testing.T, w *world.World) {
 // showing is an attempt at alice's account with a one-time code.
 func showing(code, from string) guard.Attempt {
 	a := world.From("alice", from)
-	a.Pass = code
+	a.VerificationCode = code
 	return a
 }
 
@@ -1847,7 +1847,7 @@ func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
 	t.Parallel()
 	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
 		closeToStrangers(t, w)
-		if d, _ := w.Try(t, showing("a guess", nowhere), world.Right); d.Action != guard.Refuse || d.RetryAfter <= 0 || !d.Reasons.Has(guard.PassFailed) {
+		if d, _ := w.Try(t, showing("a guess", nowhere), world.Right); d.Action != guard.Block || d.RetryAfter <= 0 || !d.Reasons.Has(guard.PassFailed) {
 			t.Errorf("a made-up code: %v %v %v", d.Action, d.RetryAfter, d.Reasons.Codes())
 		}
 		checked := w.Checked("alice")
@@ -1855,7 +1855,7 @@ func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
 		if d.Action != guard.Proceed || !d.Passed || ok || w.Checked("alice") != checked+1 {
 			t.Errorf("the code and a wrong password: %v, in %v", d.Action, ok)
 		}
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
 			t.Errorf("at a second place: %v", d.Action)
 		}
 		if _, ok := w.Try(t, showing("alice's", nowhere), world.Right); !ok {
@@ -1867,10 +1867,10 @@ func TestR29ACodeAndThePasswordLetOnePlaceIntoAClosedAccount(t *testing.T) {
 		if !w.Right(t, "alice", nowhere) {
 			t.Error("the place is not let in without the code afterwards")
 		}
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
 			t.Errorf("used again elsewhere: %v", d.Action)
 		}
-		if d, _ := w.Try(t, w.Solved(t, "alice", address(7)), world.Right); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, w.Solved(t, "alice", address(7)), world.Right); d.Action != guard.Block {
 			t.Errorf("an attacker afterwards: %v", d.Action)
 		}
 	})
@@ -1940,7 +1940,7 @@ func TestR29ACodeStandsForTheSolveOfTheModeButLiftsNoBlock(t *testing.T) {
 			t.Errorf("a made-up code in CAPTCHA mode: %v", d.Action)
 		}
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(home + "/32"), Verdict: guard.Blocked}})
-		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Refuse {
+		if d, _ := w.Try(t, showing("alice's", home), world.Right); d.Action != guard.Block {
 			t.Errorf("a blocked address with a code: %v", d.Action)
 		}
 		asked := c.asked
@@ -1959,7 +1959,7 @@ func TestR29ACodeThatCannotBeLookedAtIsAnErrorAndChargesNobody(t *testing.T) {
 	eachWithCodes(t, func(t *testing.T, w *world.World, c *codes) {
 		c.down = true
 		for range 30 {
-			if d, err := w.Begin(t.Context(), showing("alice's", nowhere)); err == nil || d.Action != guard.Refuse {
+			if d, err := w.Begin(t.Context(), showing("alice's", nowhere)); err == nil || d.Action != guard.Block {
 				t.Fatalf("%v, %v", d.Action, err)
 			}
 		}

@@ -16,20 +16,20 @@ import (
 // everything is a policy with a limit of each kind, and a mode that any failure switches on.
 func everything() (guard.Policy, captchamode.Config) {
 	p := guard.DefaultPolicy()
-	p.Pair = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Pretend}}
-	p.PairDelay = guard.Delay{After: 1, First: time.Second, Max: time.Second, Window: time.Hour}
-	p.Account = []guard.Limit{{Failures: 3, Window: time.Hour, Then: guard.Challenge}, {Failures: 5, Window: time.Hour, Then: guard.Refuse}}
-	p.Address = []guard.Limit{{Failures: 4, Window: time.Hour, Then: guard.Refuse}}
-	p.Network = []guard.Limit{{Failures: 5, Window: time.Hour, Then: guard.Challenge}}
-	p.Site = []guard.Limit{{Failures: 6, Window: time.Hour, Then: guard.Refuse}}
-	p.PrivilegedPair = []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Forget}}
-	p.SiteSlow = time.Minute
+	p.Pair = []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.FakeFailure}}
+	p.PairDelay = guard.PairDelay{After: 1, First: time.Second, Max: time.Second, Window: time.Hour}
+	p.Account = []guard.Limit{{Failures: 3, Window: time.Hour, Action: guard.Challenge}, {Failures: 5, Window: time.Hour, Action: guard.Block}}
+	p.Address = []guard.Limit{{Failures: 4, Window: time.Hour, Action: guard.Block}}
+	p.Network = []guard.Limit{{Failures: 5, Window: time.Hour, Action: guard.Challenge}}
+	p.Site = []guard.Limit{{Failures: 6, Window: time.Hour, Action: guard.Block}}
+	p.KnownClient = []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Forget}}
+	p.ThrottleDelay = time.Minute
 	p.Lists = []guard.NamedList{
-		{Name: "bad", Verdict: guard.Blocked}, {Name: "tor", Limits: []guard.Limit{{Then: guard.Challenge}, {Failures: 1, Window: time.Hour, Then: guard.Refuse}}},
+		{Name: "bad", Verdict: guard.Blocked}, {Name: "tor", Limits: []guard.Limit{{Action: guard.Challenge}, {Failures: 1, Window: time.Hour, Action: guard.Block}}},
 	}
-	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount}}}
+	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAccount}}}
 	m := captchamode.DefaultConfig()
-	m.Floor, m.Ceiling, m.AddressShare = 6, 6, 1
+	m.ThresholdMin, m.ThresholdMax, m.AddressShare = 6, 6, 1
 	return p, m
 }
 
@@ -111,7 +111,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 				d, _ := w.Try(t, staff, "wrong")
 				got = append(got, d.Action.String())
 			}
-			if want := []string{"challenge", "proceed", "proceed", "pretend", "wait"}; !slices.Equal(got, want) {
+			if want := []string{"challenge", "proceed", "proceed", "fake-failure", "wait"}; !slices.Equal(got, want) {
 				t.Errorf("%v, want %v", got, want)
 			}
 		})
@@ -122,7 +122,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
 	t.Parallel()
 	written, mode := everything()
-	written.Pair, written.PairDelay, written.Site, written.SiteSlow, written.Address, written.Network = nil, guard.Delay{}, nil, 0, nil, nil
+	written.Pair, written.PairDelay, written.Site, written.ThrottleDelay, written.Address, written.Network = nil, guard.PairDelay{}, nil, 0, nil, nil
 	each(t, world.Options{Policy: &written, Mode: &mode}, func(t *testing.T, w *world.World) {
 		for range 3 { // each time the other way
 			for _, watched := range []bool{true, false} {
@@ -153,7 +153,7 @@ func TestWhatIsEnforcedAgainIsSoAtOnce(t *testing.T) {
 			t.Errorf("the mode went on %d times and off %d, want 3 and 2", on, off)
 		}
 		w.Mode.Release("", "")
-		if err := w.Mode.SetConfig(captchamode.Config{Factor: mode.Factor, Floor: 6, Ceiling: 6, SlowPart: .3, LeavePart: .5, AddressShare: 1, CoolDown: time.Hour, Monitor: true}); err != nil {
+		if err := w.Mode.SetConfig(captchamode.Config{ThresholdMultiplier: mode.ThresholdMultiplier, ThresholdMin: 6, ThresholdMax: 6, ThrottleAt: .3, OffBelow: .5, AddressShare: 1, CoolDown: time.Hour, Monitor: true}); err != nil {
 			t.Fatal(err)
 		}
 		if w.Force(t); !w.Mode.On() {
@@ -170,12 +170,12 @@ func TestR28AWatchedSprayLetsInAndSaysSo(t *testing.T) {
 	w := world.New(t, world.Options{Policy: &p})
 	for i := range 3 {
 		a := world.From(fmt.Sprint("user", i), address(i))
-		a.Fingerprint = w.Fingerprint(world.Right)
+		a.PasswordTag = w.Fingerprint(world.Right)
 		w.Try(t, a, "wrong")
 	}
 	w.ForgetEvents()
 	a := world.From("carol", address(9))
-	a.Fingerprint = w.Fingerprint(world.Right)
+	a.PasswordTag = w.Fingerprint(world.Right)
 	if _, ok := w.Try(t, a, world.Right); !ok {
 		t.Error("a limit that only watches kept somebody out")
 	}

@@ -60,11 +60,11 @@ func newTown(t testing.TB, policy guard.Policy, people int, mail bool) *town {
 func (w *town) try(person int, from string, word int) (first guard.Decision, in bool) {
 	w.t.Helper()
 	a := world.From(w.accounts[person], from)
-	a.Fingerprint = w.Fingerprint(fmt.Sprint("word", word))
+	a.PasswordTag = w.Fingerprint(fmt.Sprint("word", word))
 	check := func(context.Context) (bool, error) { return word == w.words[person], nil }
 	first, in, err := w.Login(context.Background(), a, check)
 	if err == nil && first.Action == guard.Challenge {
-		a.Solve = w.Works(w.t, a, first)
+		a.Solution = w.Works(w.t, a, first)
 		var d guard.Decision
 		d, in, err = w.Login(context.Background(), a, check)
 		d.Reasons, first.Insufficient = nil, d.Insufficient
@@ -183,7 +183,7 @@ func TestR28FiftyStaleProgramsPutNobodyBeforeAChallenge(t *testing.T) {
 			person := i % programs
 			a := world.From(w.accounts[person], address(person+person%2*300_000))
 			if recognised {
-				a.Fingerprint = w.Fingerprint("last year's")
+				a.PasswordTag = w.Fingerprint("last year's")
 			}
 			d, in, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return false, nil })
 			if in || err != nil || recognised && d.Action != guard.Proceed {
@@ -252,7 +252,7 @@ func TestR28WordsThatPeopleShareMakeNoStorm(t *testing.T) {
 		from := address(r.IntN(100_000))
 		try := func(password string, right bool) {
 			a := world.From(fmt.Sprint("person", person), from)
-			a.Fingerprint = w.Fingerprint(password)
+			a.PasswordTag = w.Fingerprint(password)
 			d, _, err := w.Login(context.Background(), a, func(context.Context) (bool, error) { return right, nil })
 			if err != nil {
 				t.Fatal(err)

@@ -51,8 +51,8 @@ func TestR8AnImpossibleRungIsAnErrorWithTheArithmetic(t *testing.T) {
 	t.Parallel()
 	policy := guard.DefaultPolicy()
 	policy.Account = []guard.Limit{
-		{Failures: 2, Window: time.Minute, Then: guard.Challenge},
-		{Failures: 300, Window: time.Hour, Then: guard.Challenge},
+		{Failures: 2, Window: time.Minute, Action: guard.Challenge},
+		{Failures: 300, Window: time.Hour, Action: guard.Challenge},
 	}
 	err := policy.Validate()
 	const want = "limits.account[1].failures: can never be reached: limits.account[0] stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300"

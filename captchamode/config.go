@@ -10,22 +10,22 @@ import (
 type Config struct {
 	// Factor times the learned normal is the threshold, but never less than Floor
 	// nor more than Ceiling. The normal is how many accounts log in a minute.
-	Factor  float64
-	Floor   int
-	Ceiling int
+	ThresholdMultiplier float64
+	ThresholdMin        int
+	ThresholdMax        int
 	// Normal is what to start from before anything was learned. Zero: what the
 	// first minutes show.
-	Normal float64
+	Baseline float64
 	// SlowPart of the threshold slows strangers and alerts; LeavePart of it is
 	// the lower threshold, below which the pressure must stay for the whole
 	// cool-down before the mode goes off. Both are above 0 and below 1.
-	SlowPart  float64 `unit:"part"`
-	LeavePart float64 `unit:"part"`
+	ThrottleAt float64 `unit:"part"`
+	OffBelow   float64 `unit:"part"`
 	// CoolDown is the longest cool-down and CoolDownAtLeast the shortest; between
 	// them it is as long as the attack deserves. If CoolDown is the shorter one, it
 	// is the cool-down of every attack.
-	CoolDown        time.Duration
-	CoolDownAtLeast time.Duration
+	CoolDown    time.Duration
+	CoolDownMin time.Duration
 	// AddressShare is the part of the threshold that one address can
 	// contribute in a minute, above 0 and at most 1; always at least one
 	// failure. At 1 a single address can switch the mode by itself. Of several
@@ -39,8 +39,8 @@ type Config struct {
 // DefaultConfig is the switch out of the box (docs/configuration.md).
 func DefaultConfig() Config {
 	return Config{
-		Factor: 5, Floor: 30, Ceiling: 500,
-		SlowPart: 1. / 3, LeavePart: 1. / 2, CoolDown: 2 * time.Hour, CoolDownAtLeast: 10 * time.Minute,
+		ThresholdMultiplier: 5, ThresholdMin: 30, ThresholdMax: 500,
+		ThrottleAt: 1. / 3, OffBelow: 1. / 2, CoolDown: 2 * time.Hour, CoolDownMin: 10 * time.Minute,
 		AddressShare: 1. / 10,
 	}
 }
@@ -54,14 +54,14 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("site."+path+": "+text, args...))
 		}
 	}
-	check(c.Factor > 1 && c.Factor <= 1000, "factor", "must be above 1 and at most 1000, not %v", c.Factor)
-	check(c.Floor >= 1, "floor", "must be at least 1, not %d", c.Floor)
-	check(c.Ceiling >= c.Floor, "ceiling", "must be at least site.floor (%d), not %d", c.Floor, c.Ceiling)
-	check(c.Normal >= 0 && c.Normal <= 1e9, "normal", "must be 0 or more, not %v", c.Normal)
-	check(c.SlowPart > 0 && c.SlowPart < 1, "slow_part", "must be above 0 and below 1, not %v", c.SlowPart)
-	check(c.LeavePart > 0 && c.LeavePart < 1, "leave_part", "must be above 0 and below 1, not %v", c.LeavePart)
+	check(c.ThresholdMultiplier > 1 && c.ThresholdMultiplier <= 1000, "factor", "must be above 1 and at most 1000, not %v", c.ThresholdMultiplier)
+	check(c.ThresholdMin >= 1, "floor", "must be at least 1, not %d", c.ThresholdMin)
+	check(c.ThresholdMax >= c.ThresholdMin, "ceiling", "must be at least captcha_mode.threshold_min (%d), not %d", c.ThresholdMin, c.ThresholdMax)
+	check(c.Baseline >= 0 && c.Baseline <= 1e9, "normal", "must be 0 or more, not %v", c.Baseline)
+	check(c.ThrottleAt > 0 && c.ThrottleAt < 1, "slow_part", "must be above 0 and below 1, not %v", c.ThrottleAt)
+	check(c.OffBelow > 0 && c.OffBelow < 1, "leave_part", "must be above 0 and below 1, not %v", c.OffBelow)
 	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down", "must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
-	check(c.CoolDownAtLeast >= 0 && c.CoolDownAtLeast <= MaxForce, "cool_down_at_least", "must be from 0 to %v, not %v", MaxForce, c.CoolDownAtLeast)
+	check(c.CoolDownMin >= 0 && c.CoolDownMin <= MaxForce, "cool_down_at_least", "must be from 0 to %v, not %v", MaxForce, c.CoolDownMin)
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }

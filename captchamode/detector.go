@@ -128,11 +128,11 @@ func (d *Detector) threshold(c *Config, logins int) float64 {
 	if d.Learned < firstMinutes && float64(logins) > usual {
 		usual = float64(logins)
 	}
-	switch on := c.Factor * usual; {
-	case on < float64(c.Floor):
-		return float64(c.Floor)
-	case on > float64(c.Ceiling):
-		return float64(c.Ceiling)
+	switch on := c.ThresholdMultiplier * usual; {
+	case on < float64(c.ThresholdMin):
+		return float64(c.ThresholdMin)
+	case on > float64(c.ThresholdMax):
+		return float64(c.ThresholdMax)
 	default:
 		return on
 	}
@@ -147,11 +147,11 @@ func (d *Detector) see(c *Config, on, rising, all float64, now time.Time) {
 	case rising > on:
 		d.rise(c, Attack, now)
 	case d.Level == Attack:
-		d.settle(all < on*c.LeavePart, d.coolDown(c), now)
-	case rising > on*c.SlowPart:
+		d.settle(all < on*c.OffBelow, d.coolDown(c), now)
+	case rising > on*c.ThrottleAt:
 		d.rise(c, Slow, now)
 	case d.Level == Slow:
-		d.settle(all < on*c.SlowPart*c.LeavePart, d.coolDown(c), now)
+		d.settle(all < on*c.ThrottleAt*c.OffBelow, d.coolDown(c), now)
 	}
 }
 
@@ -162,7 +162,7 @@ func (d *Detector) rise(c *Config, to Level, now time.Time) {
 	case d.Level != Attack:
 		d.Weight, d.Least = 0, 0
 		if !d.resumes(to, now) {
-			d.Least = c.CoolDownAtLeast
+			d.Least = c.CoolDownMin
 		}
 	default:
 		passed := d.Quiet
@@ -219,13 +219,13 @@ func (d *Detector) settle(low bool, coolDown time.Duration, now time.Time) {
 
 // expect goes by what is usual at a moment.
 func (d *Detector) expect(c *Config, at time.Time) {
-	d.Usual = d.Week.usual(at, d.Normal, float64(c.Floor)/c.Factor/2)
+	d.Usual = d.Week.usual(at, d.Normal, float64(c.ThresholdMin)/c.ThresholdMultiplier/2)
 }
 
 // learn takes in one whole minute: how many accounts logged in, and how large the
 // pressure was at its end. told is whether anybody counted in it.
 func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float64, told bool) {
-	rate, least := d.average(c, logins), float64(c.Floor)/c.Factor
+	rate, least := d.average(c, logins), float64(c.ThresholdMin)/c.ThresholdMultiplier
 	d.Week.foresee(start)
 	if told {
 		d.Week.learn(start, rate, pressure, d.Level == Attack, [2]float64{least, least / 2})
@@ -235,7 +235,7 @@ func (d *Detector) learn(c *Config, start time.Time, logins int, pressure float6
 // average takes in how many accounts logged in in a minute, and returns how many of
 // them count. It never takes in pressure, so no attack becomes the normal.
 func (d *Detector) average(c *Config, logins int) (rate float64) {
-	rate, least := float64(logins), max(c.Normal, float64(c.Floor)/c.Factor)
+	rate, least := float64(logins), max(c.Baseline, float64(c.ThresholdMin)/c.ThresholdMultiplier)
 	if d.Most == 0 && d.Learned > 0 { // saved by a version that did not know it
 		least = max(least, d.Normal)
 	}
@@ -250,7 +250,7 @@ func (d *Detector) average(c *Config, logins int) (rate float64) {
 		rate = min(rate, d.Most)
 	}
 	over := min(float64(d.Learned), normalOver)
-	if c.Normal > 0 { // somebody knows the site
+	if c.Baseline > 0 { // somebody knows the site
 		over = normalOver
 	}
 	d.Normal += (rate - d.Normal) / over
@@ -268,7 +268,7 @@ func (d *Detector) weigh(c *Config, on, pressure float64) {
 	if d.Level == Attack {
 		d.Weight = min(d.Weight+pressure/on, float64(c.CoolDown)/float64(coolDownFor))
 	} else {
-		hugged = pressure >= on*c.LeavePart
+		hugged = pressure >= on*c.OffBelow
 	}
 	if hugged {
 		d.Hugging = min(d.Hugging+1, steadyAfter)

@@ -68,7 +68,7 @@ func (m *minutes) pass(c *Config, d *Detector, lesson bool, r *Report, now time.
 		one.Failures = max(one.Failures, counts[Failure])
 		one.Unsolved = max(one.Unsolved, counts[Unsolved])
 		one.Shed = max(one.Shed, counts[Shed])
-		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.SlowPart, on*c.LeavePart, d.Level
+		one.Threshold, one.SlowAt, one.LeaveAt, one.Level = on, on*c.ThrottleAt, on*c.OffBelow, d.Level
 		if i == len(open)-1 {
 			return
 		}

@@ -79,7 +79,7 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: Detector{Normal: c.Normal, Usual: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m := &Mode{config: c, detector: Detector{Normal: c.Baseline, Usual: c.Baseline}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
 	m.advance() // the first minute begins
 	return m, nil
 }
@@ -228,7 +228,7 @@ func (m *Mode) State() State {
 	}
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
-		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
+		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * m.config.OffBelow,
 		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}

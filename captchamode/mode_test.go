@@ -12,7 +12,7 @@ func TestManyMayObserveFromTheFirstMomentOn(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		c := captchamode.DefaultConfig()
-		c.Floor, c.Ceiling = 1000, 1000
+		c.ThresholdMin, c.ThresholdMax = 1000, 1000
 		m, err := captchamode.NewMode(c, nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestClearingForgetsWhoOwedWhatAndWhatOthersCounted(t *testing.T) {
 func TestANormalThatIsConfiguredHoldsFromTheStart(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
-	c.Normal = 20
+	c.Baseline = 20
 	w := newTown(t, c)
 	if got := w.State().Threshold; got != 100 {
 		t.Errorf("at the start the threshold is %v, want 5 × 20", got)

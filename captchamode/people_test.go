@@ -61,7 +61,7 @@ func TestR25MakingGoodGivesNoAddressMoreThanItsShare(t *testing.T) {
 func TestR25WhatNobodyRemembersIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1e6, 1e6
+	c.ThresholdMin, c.ThresholdMax = 1e6, 1e6
 	w := newTown(t, c)
 	mine, address := w.stranger()
 	for range 20 {

@@ -29,7 +29,7 @@ func (m *Mode) Restore(from Snapshot) {
 		return
 	}
 	m.detector = from.Detector
-	m.detector.Normal = max(from.Normal, m.config.Normal)
+	m.detector.Normal = max(from.Normal, m.config.Baseline)
 	m.detector.expect(&m.config, now)
 	if from.Force.validate(now) == nil {
 		m.force = from.Force

@@ -14,7 +14,7 @@ import (
 func ninety(t *testing.T) *captchamode.Mode {
 	t.Helper()
 	c := captchamode.DefaultConfig()
-	c.Floor = 90
+	c.ThresholdMin = 90
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	m, err := captchamode.NewMode(c, func() time.Time { return now }, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestR20SignsAtOnceSwitchAtTheThreshold(t *testing.T) {
 func TestManySignsInASecondAreCounted(t *testing.T) {
 	t.Parallel()
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1e9, 1e9
+	c.ThresholdMin, c.ThresholdMax = 1e9, 1e9
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	m, err := captchamode.NewMode(c, func() time.Time { return now }, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 
 func BenchmarkObserve(b *testing.B) {
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1e9, 1e9
+	c.ThresholdMin, c.ThresholdMax = 1e9, 1e9
 	m, err := captchamode.NewMode(c, nil, nil)
 	if err != nil {
 		b.Fatal(err)

@@ -190,8 +190,8 @@ func TestEveryVariableOfTheNodesIsASetting(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !slices.Equal(loaded.Proxies, []netip.Prefix{netip.PrefixFrom(nginx, 32)}) {
-			t.Errorf("%s believes %v, want nginx (%v) alone", name, loaded.Proxies, nginx)
+		if !slices.Equal(loaded.TrustedProxies, []netip.Prefix{netip.PrefixFrom(nginx, 32)}) {
+			t.Errorf("%s believes %v, want nginx (%v) alone", name, loaded.TrustedProxies, nginx)
 		}
 		if loaded.Database == "" || !loaded.Redis.On() || loaded.KeysFile == "" {
 			t.Errorf("%s shares nothing", name)

@@ -89,7 +89,7 @@ func up(t *testing.T) *site {
 			"AUTHGUARD_DATABASE":        strings.Replace(env["AUTHGUARD_DATABASE"], "postgres:5432", postgres.Address(), 1),
 			"AUTHGUARD_REDIS_ADDRESSES": redis,
 			"AUTHGUARD_REDIS_TIMEOUT":   "5s", // the most there is: for a busy machine
-			"AUTHGUARD_PROXIES":         "127.0.0.1",
+			"AUTHGUARD_TRUSTED_PROXIES": "127.0.0.1",
 			"AUTHGUARD_PASSWORDS_COST":  "10",
 		})
 		n.env = environ(env)

@@ -45,7 +45,7 @@ func failing(t *testing.T, now func() time.Time) (fail func()) {
 		t.Fatal(err)
 	}
 	never := captchamode.DefaultConfig()
-	never.Floor, never.Ceiling = 1e9, 1e9
+	never.ThresholdMin, never.ThresholdMax = 1e9, 1e9
 	mode, err := captchamode.NewMode(never, now, nil)
 	if err != nil {
 		t.Fatal(err)

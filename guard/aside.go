@@ -189,7 +189,7 @@ func (v *view) stopAside(d *Decision, action Action, patient bool) {
 		}
 		r := v.aside(i)
 		for j := range r.limits {
-			if over.Has(j) && r.limits[j].Then == action {
+			if over.Has(j) && r.limits[j].Action == action {
 				why := r.reason(j)
 				why.Wait = v.atAside[i].FreeIn
 				d.stop(action, why)
@@ -207,7 +207,7 @@ func (v *view) watchAsides(d *Decision) {
 			continue
 		}
 		for j := range r.limits {
-			if l := &r.limits[j]; v.atAside[i].Over.Has(j) && (l.Monitor || l.Then == Alert) {
+			if l := &r.limits[j]; v.atAside[i].Over.Has(j) && (l.Monitor || l.Action == Alert) {
 				why := r.reason(j)
 				why.Monitored = true
 				d.Reasons.add(why)

@@ -70,7 +70,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	}
 	g.tallyList(&v, &d)
 	if d.Action == Proceed && v.Apart {
-		d.Action, d.RetryAfter, d.Reasons = Pretend, 0, v.pretended
+		d.Action, d.RetryAfter, d.Reasons = FakeFailure, 0, v.pretended
 		g.config.Mode.Failed(ofPair(v.Account, v.Address), v.Address, v.Now)
 		d.Ticket.fill(&a, &v, &d)
 	} else if d.Action == Proceed {
@@ -89,7 +89,7 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
 	g.tell(Event{
-		At: v.Now, Door: a.Door, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
+		At: v.Now, Door: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
 		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.ownFailures(),
 		Identity: v.identity,
 	})
@@ -104,7 +104,7 @@ func (g *Guard) timed(ctx context.Context, v *view, began time.Time) {
 func (g *Guard) look(a *Attempt, v *view) {
 	v.rules, v.Now = g.rules.Load().in(a.Directory), g.config.Now()
 	g.ofMode(v)
-	v.claimed = a.Solve.Claimed()
+	v.claimed = a.Solution.Claimed()
 	v.hardest = !a.SendsCode && g.config.Challenges != nil
 	g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 	v.listed, v.on = g.listed(v.rules, a.Address, v.Now)
@@ -121,13 +121,13 @@ func (g *Guard) look(a *Attempt, v *view) {
 		v.Last = AccountSubject
 	} else {
 		g.device(v, a.Devices)
-		if a.Fingerprint != 0 {
-			v.guess, v.Spray = g.digests.ofGuess(a.Fingerprint, &v.Account)
+		if a.PasswordTag != 0 {
+			v.guess, v.Spray = g.digests.ofGuess(a.PasswordTag, &v.Account)
 			v.SprayAccounts = v.rules.policy.Spray.Accounts
 		}
 	}
-	v.identity = a.Identity
-	v.showed = a.Pass != "" && g.config.Passes != nil && !v.badName
+	v.identity = a.Fingerprint
+	v.showed = a.VerificationCode != "" && g.config.Codes != nil && !v.badName
 	v.bindAll()
 	v.Ends = v.rule[PairSubject].then[Forget] & v.rule[PairSubject].enforce
 }
@@ -233,13 +233,13 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 		}
 		if decide(v, patient, d) {
 			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
-			patient = waiting.wait(ctx, v.blockedBy(&g.digests), 2*v.rules.policy.PendingFor)
+			patient = waiting.wait(ctx, v.blockedBy(&g.digests), 2*v.rules.policy.CheckTimeout)
 			v.gone = !patient && ctx.Err() != nil
 			g.again(v, since)
 			continue
 		}
 		switch {
-		case d.Action == Pretend:
+		case d.Action == FakeFailure:
 			v.pretend(d)
 			continue
 		case d.Action == Proceed && v.showed && !d.Privileged:
@@ -256,8 +256,8 @@ func (g *Guard) decide(ctx context.Context, a *Attempt, v *view, d *Decision) er
 			*d = Decision{Action: Challenge, Reasons: Reasons{{Cause: SprayedAsks}}}
 			return g.withdraw(ctx, &v.Charge)
 		case d.Action == Forget: // undecided attempts alone fill the budget
-			d.Action, d.RetryAfter = Wait, time.Second
-		case d.Action == Wait && d.RetryAfter <= a.Hold:
+			d.Action, d.RetryAfter = Delay, time.Second
+		case d.Action == Delay && d.RetryAfter <= a.Hold:
 			waiting, since = g.waiting.waiter(waiting, v), g.config.Now()
 			if waiting.hold(ctx, d.RetryAfter) {
 				g.again(v, since)
@@ -394,7 +394,7 @@ func (v *view) accountFailures() int {
 // The attempt succeeded if and only if ok is true.
 func (g *Guard) Login(ctx context.Context, a Attempt, verify func(context.Context) (bool, error)) (d Decision, ok bool, err error) {
 	d, err = g.Begin(ctx, a)
-	if err == nil && d.Action == Pretend {
+	if err == nil && d.Action == FakeFailure {
 		g.pace.keep(ctx)
 		return d, false, g.Settle(ctx, d.Ticket, Failed)
 	}

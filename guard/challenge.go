@@ -48,7 +48,7 @@ func (g *Guard) levelOf(ctx context.Context, a *Attempt) (uint8, error) {
 // bond is what a challenge for an account is good for; for a door, if the account
 // is empty.
 func (g *Guard) bond(a *Attempt, address digest, account string, level uint8) challenge.Bond {
-	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Door, a.Directory, account), Level: level}
+	return challenge.Bond{Address: address, Purpose: g.digests.ofPurpose(a.Integration, a.Directory, account), Level: level}
 }
 
 // NeedsChallenge reports whether the site asks everybody at this address for a
@@ -104,7 +104,7 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 		return nil
 	case stopped.Wait > 0:
 		why.Action, why.Reasons = Proceed, nil
-		why.stop(Wait, stopped)
+		why.stop(Delay, stopped)
 	case stopped.Cause != NoCause:
 		why.Action = Challenge
 		why.Reasons.add(stopped)
@@ -124,7 +124,7 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 	if g.config.Challenges == nil {
 		return stopped, nil
 	}
-	if g.config.Challenges.PictureAlone(a.Solve) {
+	if g.config.Challenges.PictureAlone(a.Solution) {
 		if bonds[0].Level > 0 {
 			return Reason{Cause: WorkNeeded, Subject: OnAccount}, nil
 		}
@@ -136,7 +136,7 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 	if err != nil || wait > 0 {
 		return Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait}, err
 	}
-	d.Solve, err = g.config.Challenges.Check(ctx, a.Solve, bonds...)
+	d.Solve, err = g.config.Challenges.Check(ctx, a.Solution, bonds...)
 	if err != nil {
 		d.Solve.Solved = false
 		g.config.Failed(fmt.Errorf("guard: checking a challenge's answer: %w", err))

@@ -38,7 +38,7 @@ func TestAChallengeThatCannotBeSpentIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	try := func(solve challenge.Solve) guard.Decision {
-		d, err := g.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr("192.0.2.1"), Solve: solve})
+		d, err := g.Begin(t.Context(), guard.Attempt{Account: "alice", Address: netip.MustParseAddr("192.0.2.1"), Solution: solve})
 		if err != nil {
 			t.Fatal(err)
 		}

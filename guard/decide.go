@@ -31,7 +31,7 @@ func decide(v *view, patient bool, d *Decision) (wait bool) {
 }
 
 func (d *Decision) refuse(why Reason, retry time.Duration) {
-	d.Action, d.RetryAfter = Refuse, retry
+	d.Action, d.RetryAfter = Block, retry
 	d.Reasons.add(why)
 }
 
@@ -56,7 +56,7 @@ func (v *view) worthWaiting() bool {
 // it may be patient, what only undecided attempts fill does not count.
 func (v *view) stop(d *Decision, patient bool) {
 	d.Action = Proceed
-	for _, action := range [...]Action{Refuse, Forget, Challenge, Wait, Pretend} {
+	for _, action := range [...]Action{Block, Forget, Challenge, Delay, FakeFailure} {
 		first, last := v.Counted()
 		for i := first; i < last; i++ {
 			over := v.Usage[i].Over
@@ -75,10 +75,10 @@ func (v *view) stop(d *Decision, patient bool) {
 // stopAt adds the reasons of one subject for one action.
 func (v *view) stopAt(d *Decision, i uint8, action Action, over failures.Mask) {
 	r, free := v.rule[i], v.Usage[i].FreeIn
-	if action != Refuse && over&r.then[Refuse] != 0 {
+	if action != Block && over&r.then[Block] != 0 {
 		free = 0 // it is that of the rung that refuses
 	}
-	if action == Wait && over&failures.BackoffBit != 0 {
+	if action == Delay && over&failures.BackoffBit != 0 {
 		cause := Reason{Cause: PairDelayed, Subject: OnPair, Wait: free}
 		if r.kind == OnAddress {
 			cause = Reason{Cause: SiteSlowed, Subject: OnSite, Wait: free}
@@ -112,7 +112,7 @@ func (v *view) action(r *rule, rung int) Action {
 	if r.challenged(v.Status, v.suspect).Has(rung) {
 		return Challenge
 	}
-	return r.limits[rung].Then
+	return r.limits[rung].Action
 }
 
 // explain adds what a monitored limit would have done, and what would have
@@ -121,7 +121,7 @@ func (v *view) explain(d *Decision) {
 	v.watch(d)
 	switch {
 	case v.privileged():
-		d.Reasons.add(Reason{Cause: PlacePrivileged, Subject: OnPair})
+		d.Reasons.add(Reason{Cause: KnownClient, Subject: OnPair})
 	case v.listed == Allowed:
 		d.Reasons.add(Reason{Cause: AllowedByAdmin, Subject: OnAddress, List: v.list()})
 	}

@@ -83,7 +83,7 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 // count makes what attempts are counted in.
 func (d *Defaults) count(made *background) (err error) {
 	if d.Crowds == nil {
-		if d.Crowds, err = trusted.NewCrowds(d.Policy.Places); err != nil {
+		if d.Crowds, err = trusted.NewCrowds(d.Policy.KnownClients); err != nil {
 			return err
 		}
 	}
@@ -93,11 +93,11 @@ func (d *Defaults) count(made *background) (err error) {
 		}
 		return nil
 	}
-	counters, err := failures.NewMemory(failures.Config{Retain: d.Policy.Retain(), PendingFor: d.Policy.PendingFor})
+	counters, err := failures.NewMemory(failures.Config{Retain: d.Policy.Retain(), PendingFor: d.Policy.CheckTimeout})
 	if err != nil {
 		return err
 	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: d.Policy.Places})
+	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: d.Policy.KnownClients})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (e *edges) quiet(g *Guard, key edgeOf) {
 // edge is what is told of a limit that was reached: of the subject itself, and of the
 // other ones only where nobody counts by them.
 func (o *occurrence) edge(by SubjectKind, l *Limit, subject digest) Event {
-	e := Event{At: o.Now, Door: "event", Limited: o.event, Edge: Reached, Action: l.Then, Count: 1}
+	e := Event{At: o.Now, Door: "event", Limited: o.event, Edge: Reached, Action: l.Action, Count: 1}
 	e.Reasons.add(Reason{Cause: LimitReached, Subject: by, Limit: l, Event: o.event, Monitored: l.Monitor})
 	switch {
 	case subject == digest{}:

@@ -16,7 +16,7 @@ import (
 type EventLimit struct {
 	Count  int
 	Window time.Duration
-	Then   Action // Refuse, Challenge, Wait or Alert
+	Action Action // Refuse, Challenge, Wait or Alert
 	// By is what it counts for: OnAccount, OnAddress, OnNetwork, OnSubject or OnSite.
 	By SubjectKind
 	// Monitor: decided, recorded and shown, not enforced.
@@ -37,12 +37,12 @@ func (c *checker) events(all map[string][]EventLimit) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := "events." + name
 		c.check(eventName.MatchString(name), path, "must be named by 1 to 40 lower-case letters, digits and -, such as password-reset")
-		c.check(len(all[name]) > 0, path, "must have a limit such as 5/1h refuse by account")
+		c.check(len(all[name]) > 0, path, "must have a limit such as 5/1h block by account")
 		for i, l := range all[name] {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			c.check(slices.Contains(eventKinds, l.By), at+".by", "must be account, address, network, subject or site")
-			c.check(l.Then == Refuse || l.Then == Challenge || l.Then == Wait || l.Then == Alert, at+".then",
-				"must be refuse, challenge, wait or alert, not %s", l.Then)
+			c.check(l.Action == Block || l.Action == Challenge || l.Action == Delay || l.Action == Alert, at+".then",
+				"must be refuse, challenge, wait or alert, not %s", l.Action)
 		}
 		for _, by := range eventKinds {
 			c.eventLadder(path, by, all[name])
@@ -76,7 +76,7 @@ func (c *checker) eventLadder(path string, by SubjectKind, limits []EventLimit) 
 }
 
 func (l EventLimit) limit() Limit {
-	return Limit{Failures: l.Count, Window: l.Window, Then: l.Then, Monitor: l.Monitor}
+	return Limit{Failures: l.Count, Window: l.Window, Action: l.Action, Monitor: l.Monitor}
 }
 
 // eventRules are an event's limits made ready: a ladder for each subject, and those
@@ -131,7 +131,7 @@ func (t *eventTrip) least() int {
 	n := failures.MaxFailures + 1
 	for _, r := range t.rules[t.first:t.last] {
 		for _, l := range r.limits {
-			if l.Then != Alert && !l.Monitor {
+			if l.Action != Alert && !l.Monitor {
 				n = min(n, l.Failures)
 			}
 		}

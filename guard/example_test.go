@@ -62,7 +62,7 @@ func Example() {
 	switch {
 	case err != nil:
 		fmt.Println("try again later:", err)
-	case d.Action == guard.Wait || d.Action == guard.Refuse:
+	case d.Action == guard.Delay || d.Action == guard.Block:
 		fmt.Println("wait", d.RetryAfter)
 	case d.Action == guard.Challenge:
 		fmt.Println("solve a challenge first")
@@ -184,8 +184,8 @@ func ExampleNormaliseAccount() {
 func ExamplePolicy_Validate() {
 	p := guard.DefaultPolicy()
 	p.Account = []guard.Limit{
-		{Failures: 2, Window: time.Minute, Then: guard.Refuse},
-		{Failures: 300, Window: time.Hour, Then: guard.Refuse},
+		{Failures: 2, Window: time.Minute, Action: guard.Block},
+		{Failures: 300, Window: time.Hour, Action: guard.Block},
 	}
 	fmt.Println(p.Validate())
 	// Output: limits.account[1].failures: can never be reached: limits.account[0] stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300

@@ -68,7 +68,7 @@ func (g *Guard) IssueFor(ctx context.Context, event string, s Subjects, d Decisi
 
 // attempt is what a challenge is bound to.
 func (s *Subjects) attempt(event string) Attempt {
-	return Attempt{Account: s.Account, Address: s.Address, Solve: s.Solve, Door: "event " + event}
+	return Attempt{Account: s.Account, Address: s.Address, Solution: s.Solve, Integration: "event " + event}
 }
 
 // An occurrence is one event while it is decided.
@@ -192,8 +192,8 @@ func (o *occurrence) read(trip *eventTrip, c *Charge, d *Decision) {
 			why := Reason{Cause: LimitReached, Subject: r.kind, Limit: l, Event: o.event, Monitored: l.Monitor}
 			if c.Bind(i).Has(j) {
 				why.Wait = use.FreeIn
-				d.stop(l.Then, why)
-			} else if l.Monitor || l.Then == Alert {
+				d.stop(l.Action, why)
+			} else if l.Monitor || l.Action == Alert {
 				d.Reasons.add(why)
 			} else {
 				continue // a solve or an administrator lifts it
@@ -234,7 +234,7 @@ func (o *occurrence) solved(ctx context.Context, d *Decision) error {
 		return nil
 	case stopped.Wait > 0:
 		why = Decision{Action: Proceed}
-		why.stop(Wait, stopped)
+		why.stop(Delay, stopped)
 	default:
 		why.Action = Challenge
 		if stopped.Cause == NoCause {
@@ -272,7 +272,7 @@ func (g *Guard) Tallied() map[string]map[string]uint64 {
 	all := map[string]map[string]uint64{}
 	for name := range g.rules.Load().policy.Events {
 		counts, t := map[string]uint64{}, g.eventTally(name)
-		for _, a := range []Action{Proceed, Challenge, Wait, Refuse} {
+		for _, a := range []Action{Proceed, Challenge, Delay, Block} {
 			counts[a.String()] = t[a].Load()
 		}
 		all[name] = counts

@@ -84,13 +84,13 @@ func (g *Guard) explain(ctx context.Context, directory, account string, address 
 func (g *Guard) Refusing(ctx context.Context, address netip.Addr) (l Listing, ok bool, err error) {
 	now := g.config.Now()
 	e, err := g.explain(ctx, "", "", address)
-	if err != nil || e.Listed != NotListed || e.Decision.Action != Refuse || g.peers.suspects(address) ||
+	if err != nil || e.Listed != NotListed || e.Decision.Action != Block || g.peers.suspects(address) ||
 		g.config.Crowds.Accounts(g.digests.addressKey(address), now) > 0 {
 		return l, false, err
 	}
 	left := time.Duration(0)
 	for _, line := range e.Lines {
-		if line.Full && line.Limit.Then == Refuse && !line.Limit.Monitor && (line.Subject == OnAddress || line.Subject == OnNetwork) {
+		if line.Full && line.Limit.Action == Block && !line.Limit.Monitor && (line.Subject == OnAddress || line.Subject == OnNetwork) {
 			left, ok = max(left, line.FreeIn), true
 		}
 	}
@@ -118,7 +118,7 @@ func (v *view) lines(used *Used) (lines []Line) {
 			}
 		}
 		for j, l := range r.limits {
-			if !r.of(v.Status).Has(j) || l.Slowed && !v.slowing && !v.crawling {
+			if !r.of(v.Status).Has(j) || l.Throttled && !v.slowing && !v.crawling {
 				continue
 			}
 			lines = append(lines, Line{Subject: r.on(j), List: r.reason(j).List, Limit: l, Used: used[i][j].Charges, Full: use.Over.Has(j), FreeIn: used[i][j].FreeIn})
@@ -265,14 +265,14 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	if g.name(v, &a) != nil {
 		return known, ErrAccountName
 	}
-	if g.config.Places == nil {
+	if g.config.KnownClients == nil {
 		return known, nil
 	}
-	record, err := g.config.Places(ctx, v.Account)
+	record, err := g.config.KnownClients(ctx, v.Account)
 	if err != nil {
 		return known, fmt.Errorf("guard: reading places: %w", err)
 	}
-	limits := v.rules.policy.Places.WithDefaults()
+	limits := v.rules.policy.KnownClients.WithDefaults()
 	if record.Reset > 0 {
 		known.Reset = time.UnixMilli(record.Reset)
 	}

@@ -54,9 +54,9 @@ func (e *Explanation) Summary() string {
 		return "The next attempt would be let through to its password."
 	case Challenge:
 		return "The next attempt would be asked to solve a CAPTCHA before its password is looked at."
-	case Wait:
+	case Delay:
 		return "The next attempt would have to wait " + Spell(d.RetryAfter) + "."
-	case Pretend:
+	case FakeFailure:
 		return "The next attempt would be answered like one with a wrong password, without looking at its password."
 	case Forget:
 		return "The place has used up its budget: the next attempt from there would be decided like a stranger's."
@@ -159,9 +159,9 @@ func (l Line) Window() string {
 // Then is what the limit asks for when it is full.
 func (l Line) Then() Action {
 	if l.Delay {
-		return Wait
+		return Delay
 	}
-	return l.Limit.Then
+	return l.Limit.Action
 }
 
 // MarshalJSON is what programs read, from the administration's API and from

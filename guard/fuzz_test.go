@@ -68,7 +68,7 @@ func FuzzTicket(f *testing.F) {
 	const name = "AUTHGUARD_FUZZ_TICKET"
 	issued := os.Getenv(name)
 	if issued == "" {
-		d, err := g.Begin(f.Context(), Attempt{Account: "alice", Door: "api"})
+		d, err := g.Begin(f.Context(), Attempt{Account: "alice", Integration: "api"})
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -30,7 +30,7 @@ type Config struct {
 	Store Store
 	// Places reads what Store remembers of an account, for Guard.Places alone; nil:
 	// nobody asks.
-	Places func(ctx context.Context, account trusted.Key) (trusted.Record, error)
+	KnownClients func(ctx context.Context, account trusted.Key) (trusted.Record, error)
 	// Cookies sign device cookies; nil: devices are not remembered.
 	Cookies *trusted.Cookies
 	// Mode is the site-wide switch.
@@ -38,7 +38,7 @@ type Config struct {
 	// Challenges are issued and checked; nil: nobody can solve one.
 	Challenges *challenge.Desk
 	// Passes know one-time codes; nil: there are none.
-	Passes Passes
+	Codes Passes
 	// Lists are the allow and block lists; nil: nothing is listed.
 	Lists *Lists
 	// Normalise makes names comparable; default NormaliseAccount.
@@ -108,7 +108,7 @@ func New(c Config) (*Guard, error) {
 	tickets, err3 := newSealer(c.Secret, c.Realm)
 	var err4 error
 	if c.Crowds == nil {
-		c.Crowds, err4 = trusted.NewCrowds(c.Policy.Places)
+		c.Crowds, err4 = trusted.NewCrowds(c.Policy.KnownClients)
 	}
 	if err := errors.Join(c.validate(), err, err2, err3, err4); err != nil {
 		return nil, err
@@ -185,10 +185,10 @@ type Attempt struct {
 	// account's own at most MaxDevices are looked at.
 	Devices []string
 	// Solve is the answer to a challenge, if one came along.
-	Solve challenge.Solve
+	Solution challenge.Solve
 	// Pass is a one-time code, if one came along (R29). At a privileged place it
 	// is not looked at.
-	Pass string
+	VerificationCode string
 	// SendsCode says that the integration can send a verification code to the
 	// account's owner. Where it cannot, an unknown client with a sprayed password
 	// solves the most expensive challenge instead (R28).
@@ -196,10 +196,10 @@ type Attempt struct {
 	// Fingerprint recognises a password that is offered again (R28): keyed, from
 	// Guard.Fingerprint, which must not be one of another site's. 0: unknown, so
 	// that every try counts.
-	Fingerprint uint64
+	PasswordTag uint64
 	// Identity recognises the client, whatever its address: keyed, from Guard.Identity,
 	// which must not be one of another site's. 0: unknown, and not counted.
-	Identity uint32
+	Fingerprint uint32
 	// Forwarded says that the peer is no configured proxy and yet sent a
 	// forwarding header (R9).
 	Forwarded bool
@@ -207,7 +207,7 @@ type Attempt struct {
 	// zero: it is told to wait (R15).
 	Hold time.Duration
 	// Door names where the attempt came in: "login", "admin", "api", "library".
-	Door string
+	Integration string
 }
 
 // MaxDevices is how many device cookies of one account an attempt may bring.
@@ -215,7 +215,7 @@ const MaxDevices = 8
 
 // Checks reports whether a password check is to be made for the attempt: of the
 // password, or for Pretend of a Decoy.
-func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == Pretend }
+func (d *Decision) Checks() bool { return d.Action == Proceed || d.Action == FakeFailure }
 
 // Spared reports whether the attempt only goes on because the policy is less strict than
 // Policy.Directories: that may have stopped it, or found its right password not enough. Who
@@ -229,7 +229,7 @@ func (d *Decision) Spared() bool {
 		return true
 	}
 	return slices.ContainsFunc(d.Reasons, func(why Reason) bool {
-		return why.Monitored && (why.Limit == nil || why.Limit.Then != Alert)
+		return why.Monitored && (why.Limit == nil || why.Limit.Action != Alert)
 	})
 }
 

@@ -219,7 +219,7 @@ func (g *Guard) device(v *view, cookies []string) {
 			return
 		}
 		account, device, issued, err := g.config.Cookies.Parse(cookie)
-		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.Places.TTL {
+		if err == nil && account == v.Account && v.Now.Sub(issued) < v.rules.policy.KnownClients.TTL {
 			v.Device, v.Issued = device, issued
 			return
 		}
@@ -242,7 +242,7 @@ func (g *Guard) RecognisesDevice(cookie string) bool {
 		return false
 	}
 	_, _, issued, err := g.config.Cookies.Parse(cookie)
-	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.Places.TTL
+	return err == nil && g.config.Now().Sub(issued) < g.rules.Load().policy.KnownClients.TTL
 }
 
 // A Verdict is what an administrator said of an address.

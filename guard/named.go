@@ -55,7 +55,7 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 		rungs, askers := l.split()
 		c.check(len(askers) <= 1, path+".limits", "can ask for a challenge at every attempt once only")
 		for _, one := range askers {
-			c.check(one.Then == Challenge, path+".limits", "of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set then: block", one.Then)
+			c.check(one.Action == Challenge, path+".limits", "of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set then: block", one.Action)
 		}
 		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits", "at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
 		asked := len(askers) > 0 && !askers[0].Monitor
@@ -63,17 +63,17 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 		for j, r := range l.Limits {
 			at := fmt.Sprintf("%s.limits[%d]", path, j)
 			if r.always() {
-				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Then: Challenge, Monitor: true} // stops nothing
+				ladder[j] = Limit{Failures: 1, Window: time.Millisecond, Action: Challenge, Monitor: true} // stops nothing
 				continue
 			}
-			c.check(!asked || r.Then != Challenge, at, "can never be reached: 0 challenge asks every stranger before")
+			c.check(!asked || r.Action != Challenge, at, "can never be reached: 0 challenge asks every stranger before")
 			for k, e := range address {
 				if r.Window > 0 {
 					c.reachableBeside(at+".failures", r, fmt.Sprintf("limits.address[%d]", k), e)
 				}
 			}
 		}
-		c.ladder(path+".limits", ladder, failures.Backoff{}, Challenge, Refuse, Pretend)
+		c.ladder(path+".limits", ladder, failures.Backoff{}, Challenge, Block, FakeFailure)
 	}
 }
 

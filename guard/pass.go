@@ -38,7 +38,7 @@ type Pass struct {
 }
 
 // TakesPasses reports whether there are any: a page asks for a code only then.
-func (g *Guard) TakesPasses() bool { return g.config.Passes != nil }
+func (g *Guard) TakesPasses() bool { return g.config.Codes != nil }
 
 // PassFor is a pass without a code, for whoever makes codes: the account that a
 // name as it was typed stands for, and the place. The error is ErrAccountName.
@@ -51,7 +51,7 @@ func (g *Guard) PassFor(directory, account string, address netip.Addr) (Pass, er
 }
 
 func (v *view) pass(a *Attempt) Pass {
-	return Pass{Directory: a.Directory, Account: v.name, Place: v.Address, Code: a.Pass, Now: v.Now}
+	return Pass{Directory: a.Directory, Account: v.name, Place: v.Address, Code: a.VerificationCode, Now: v.Now}
 }
 
 // checkPass finds out whether the code that came along is good; v.passed says
@@ -59,7 +59,7 @@ func (v *view) pass(a *Attempt) Pass {
 // do not close it; but a guessed code is a guess, and the address is charged for
 // it. The attempt is then to be decided as if it had brought none.
 func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
-	good, err := g.config.Passes.Show(ctx, v.pass(a))
+	good, err := g.config.Codes.Show(ctx, v.pass(a))
 	if err != nil {
 		return errors.Join(fmt.Errorf("guard: checking a one-time code: %w", err), g.withdraw(ctx, &v.Charge))
 	}
@@ -82,11 +82,11 @@ func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 // for a code that cannot be used up: it is good for this place only, which is
 // known from now on, and not for long.
 func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
-	if !t.passed || g.config.Passes == nil || o == Failed {
+	if !t.passed || g.config.Codes == nil || o == Failed {
 		return
 	}
 	p := Pass{Directory: t.directory, Account: t.name, Place: t.address, Now: g.config.Now()}
-	if err := g.config.Passes.Settle(afterwards(ctx), p, o); err != nil {
+	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
 		g.config.Failed(fmt.Errorf("guard: settling a one-time code: %w", err))
 	}
 }

@@ -12,14 +12,14 @@ import (
 type Action uint8
 
 const (
-	Refuse Action = iota
+	Block Action = iota
 	// Forget ends the privilege of the place (privileged pairs only); the
 	// attempt is then decided like any other.
 	Forget
 	Challenge
-	Wait
+	Delay
 	// Pretend answers as for a wrong password, without looking at it.
-	Pretend
+	FakeFailure
 	// Alert stops nothing (limits on events and identities only): somebody is told.
 	Alert
 	Proceed
@@ -30,18 +30,18 @@ const (
 type Limit struct {
 	Failures int
 	Window   time.Duration
-	Then     Action
+	Action   Action
 	// Monitor: decided, recorded and shown, not enforced.
 	Monitor bool
 	// Slowed: only while strangers are slowed, from a third of CAPTCHA mode's threshold on.
 	// Otherwise it stops nothing, and is not told of.
-	Slowed bool
+	Throttled bool
 }
 
 // A Delay makes the next attempt of a pair due some time after its last
 // failure: First after After failures in the last Window, doubling up to Max.
 // The zero Delay delays nothing.
-type Delay struct {
+type PairDelay struct {
 	After   int
 	First   time.Duration
 	Max     time.Duration
@@ -59,7 +59,7 @@ type Spray struct {
 // A Policy is every number that a decision depends on. Start from
 // [DefaultPolicy]; the zero Policy limits nothing and does not validate.
 type Policy struct {
-	PairDelay Delay
+	PairDelay PairDelay
 	Address   []Limit
 	Network   []Limit
 	// Account binds strangers only.
@@ -72,22 +72,22 @@ type Policy struct {
 	// same (Attempt.Identity). A rung asks for a challenge, or alerts and stops nothing: a
 	// client is never refused for what others do with the same browser. Empty: nobody
 	// looks at clients.
-	Identity []Limit
+	Fingerprint []Limit
 	// Pair binds strangers only: an account from one address. The delay comes first.
 	Pair []Limit
 	// PrivilegedPair is the budget of an account at a privileged place.
-	PrivilegedPair []Limit
+	KnownClient []Limit
 	// Spray is when a password that strangers try on many accounts no longer
 	// suffices for them.
 	Spray Spray
 	// SiteSlow makes a stranger's address wait this long between two attempts
 	// while the site's failures are above a third of the threshold. Zero: no
 	// slowing.
-	SiteSlow time.Duration
+	ThrottleDelay time.Duration
 	// PendingFor is the longest that a password check may take: a charge
 	// younger than that may still be taken back (R3).
-	PendingFor time.Duration
-	Places     trusted.Limits
+	CheckTimeout time.Duration
+	KnownClients trusted.Limits
 	// Devices remembers devices by a signed cookie, where the guard has keys
 	// for one.
 	Devices bool
@@ -108,30 +108,30 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	const day = 24 * time.Hour
 	return Policy{
-		PairDelay: Delay{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
+		PairDelay: PairDelay{After: 3, First: time.Second, Max: 20 * time.Second, Window: time.Hour},
 		Address: []Limit{
-			{Failures: 10, Window: time.Minute, Then: Challenge},
-			{Failures: 20, Window: time.Hour, Then: Challenge},
-			{Failures: 50, Window: day, Then: Challenge},
-			{Failures: 1000, Window: day, Then: Refuse},
+			{Failures: 10, Window: time.Minute, Action: Challenge},
+			{Failures: 20, Window: time.Hour, Action: Challenge},
+			{Failures: 50, Window: day, Action: Challenge},
+			{Failures: 1000, Window: day, Action: Block},
 		},
 		Network: []Limit{
-			{Failures: 60, Window: time.Minute, Then: Challenge},
-			{Failures: 300, Window: time.Hour, Then: Challenge},
+			{Failures: 60, Window: time.Minute, Action: Challenge},
+			{Failures: 300, Window: time.Hour, Action: Challenge},
 		},
 		Account: []Limit{
-			{Failures: 5, Window: day, Then: Challenge},
-			{Failures: 100, Window: day, Then: Refuse},
+			{Failures: 5, Window: day, Action: Challenge},
+			{Failures: 100, Window: day, Action: Block},
 		},
-		PrivilegedPair: []Limit{
-			{Failures: 20, Window: time.Hour, Then: Challenge},
-			{Failures: 100, Window: day, Then: Forget},
+		KnownClient: []Limit{
+			{Failures: 20, Window: time.Hour, Action: Challenge},
+			{Failures: 100, Window: day, Action: Forget},
 		},
-		Spray:      Spray{Accounts: 10},
-		SiteSlow:   2 * time.Second,
-		PendingFor: 5 * time.Second,
-		Places:     trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL, Sharers: trusted.DefaultSharers},
-		Devices:    true,
+		Spray:         Spray{Accounts: 10},
+		ThrottleDelay: 2 * time.Second,
+		CheckTimeout:  5 * time.Second,
+		KnownClients:  trusted.Limits{Places: trusted.DefaultPlaces, TTL: trusted.DefaultTTL, Sharers: trusted.DefaultSharers},
+		Devices:       true,
 	}
 }
 
@@ -161,12 +161,12 @@ const (
 	hardest = 20
 )
 
-var actionNames = [...]string{Refuse: "refuse", Forget: "forget", Challenge: "challenge", Wait: "wait", Pretend: "pretend", Alert: "alert", Proceed: "proceed"}
+var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "wait", FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.
 func (a Action) String() string {
 	if int(a) < len(actionNames) {
 		return actionNames[a]
 	}
-	return actionNames[Refuse]
+	return actionNames[Block]
 }

@@ -41,7 +41,7 @@ func (v *view) pretend(d *Decision) {
 // challenge that is asked for there is asked for here.
 func (v *view) alsoBefore() {
 	for i := range v.Usage {
-		v.Usage[i].Over |= v.before[i].Over &^ v.rule[i].then[Pretend]
+		v.Usage[i].Over |= v.before[i].Over &^ v.rule[i].then[FakeFailure]
 		v.Usage[i].Count += v.before[i].Count
 	}
 }

@@ -32,24 +32,24 @@ func (p Policy) Validate() error {
 // Problems is everything that is wrong with the policy.
 func (p Policy) Problems() []Problem {
 	var c checker
-	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Refuse, Pretend)
-	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Refuse, Pretend)
-	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Refuse, Pretend)
-	c.ladder("limits.pair", p.Pair, p.PairDelay.backoff(), Challenge, Refuse, Pretend)
-	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.PrivilegedPair) <= failures.MaxRungs, "limits.pair",
-		"at most %d limits together with limits.privileged_pair, not %d", failures.MaxRungs, len(p.Pair)+len(p.PrivilegedPair))
-	c.ladder("limits.site", p.Site, failures.Backoff{}, Refuse, Pretend)
-	c.ladder("limits.identity", p.Identity, failures.Backoff{}, Challenge, Alert)
-	c.ladder("limits.privileged_pair", p.PrivilegedPair, p.PairDelay.backoff(), Challenge, Forget)
+	c.ladder("limits.address", p.Address, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.ladder("limits.network", p.Network, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.ladder("limits.account", p.Account, failures.Backoff{}, Challenge, Block, FakeFailure)
+	c.ladder("limits.pair", p.Pair, p.PairDelay.backoff(), Challenge, Block, FakeFailure)
+	c.check(len(p.Pair) == 0 || len(p.Pair)+len(p.KnownClient) <= failures.MaxRungs, "limits.pair",
+		"at most %d limits together with limits.known_client, not %d", failures.MaxRungs, len(p.Pair)+len(p.KnownClient))
+	c.ladder("limits.site", p.Site, failures.Backoff{}, Block, FakeFailure)
+	c.ladder("limits.fingerprint", p.Fingerprint, failures.Backoff{}, Challenge, Alert)
+	c.ladder("limits.known_client", p.KnownClient, p.PairDelay.backoff(), Challenge, Forget)
 	c.delay("limits.pair_delay", p.PairDelay)
 	c.check(p.Spray.Accounts == 0 || p.Spray.Accounts >= 3 && p.Spray.Accounts <= failures.MaxSprayAccounts, "limits.spray.accounts",
 		"must be from 3 to %d, or 0 for none, not %d", failures.MaxSprayAccounts, p.Spray.Accounts)
-	c.check(p.SiteSlow >= 0 && p.SiteSlow <= time.Minute && whole(p.SiteSlow),
-		"site.slow", "must be from 0 to 1m in whole milliseconds, not %v", p.SiteSlow)
-	c.check(p.PendingFor >= 100*time.Millisecond && p.PendingFor <= time.Minute && whole(p.PendingFor),
-		"limits.longest_check", "must be from 100ms to 1m in whole milliseconds, not %v", p.PendingFor)
-	c.check(p.Places.Places >= 1 && p.Places.Places <= 100, "places.per_account", "must be from 1 to 100, not %d", p.Places.Places)
-	c.check(p.Places.TTL >= time.Minute, "places.ttl", "must be at least 1m, not %v", p.Places.TTL)
+	c.check(p.ThrottleDelay >= 0 && p.ThrottleDelay <= time.Minute && whole(p.ThrottleDelay),
+		"captcha_mode.throttle_delay", "must be from 0 to 1m in whole milliseconds, not %v", p.ThrottleDelay)
+	c.check(p.CheckTimeout >= 100*time.Millisecond && p.CheckTimeout <= time.Minute && whole(p.CheckTimeout),
+		"limits.check_timeout", "must be from 100ms to 1m in whole milliseconds, not %v", p.CheckTimeout)
+	c.check(p.KnownClients.Places >= 1 && p.KnownClients.Places <= 100, "known_clients.max_per_account", "must be from 1 to 100, not %d", p.KnownClients.Places)
+	c.check(p.KnownClients.TTL >= time.Minute, "known_clients.ttl", "must be at least 1m, not %v", p.KnownClients.TTL)
 	c.events(p.Events)
 	c.lists(p.Lists, p.Address)
 	return c.problems
@@ -66,7 +66,7 @@ func (c *checker) check(ok bool, path, text string, args ...any) bool {
 
 // whyNot says why a ladder allows no more, where somebody would want it to.
 var whyNot = map[string]string{
-	"limits.identity": ": thousands of people may share one browser's version, and whoever sends its headers must not lock them out",
+	"limits.fingerprint": ": thousands of people may share one browser's version, and whoever sends its headers must not lock them out",
 }
 
 func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
@@ -77,8 +77,8 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
-		ok = c.check(slices.Contains(allowed, l.Then), at+".then", "must be %s, not %s%s", oneOf(allowed), l.Then, whyNot[path]) && ok
-		ok = c.check(!l.Slowed || path != "limits.site" && path != "limits.identity" && path != "limits.privileged_pair" && l.Then == Challenge, at+".slowed",
+		ok = c.check(slices.Contains(allowed, l.Action), at+".then", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
+		ok = c.check(!l.Throttled || path != "limits.site" && path != "limits.fingerprint" && path != "limits.known_client" && l.Action == Challenge, at+".slowed",
 			"must be false: only limits on strangers' attempts that ask for a challenge can wait until strangers are slowed") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
@@ -96,7 +96,7 @@ func (p Policy) Notes() []Problem {
 		limits []Limit
 	}{{"limits.address", p.Address}, {"limits.network", p.Network}, {"limits.account", p.Account}} {
 		for i, l := range one.limits {
-			if (l.Then == Refuse || l.Then == Pretend) && l.Window > 0 {
+			if (l.Action == Block || l.Action == FakeFailure) && l.Window > 0 {
 				c.solved(fmt.Sprintf("%s[%d]", one.path, i), one.limits, l)
 			}
 		}
@@ -109,7 +109,7 @@ func (p Policy) Notes() []Problem {
 func (c *checker) solved(at string, limits []Limit, l Limit) {
 	fewest, text := int64(l.Failures), ""
 	for i, e := range limits {
-		if e.Monitor || e.Slowed || e.Then != Challenge || e.Window <= 0 {
+		if e.Monitor || e.Throttled || e.Action != Challenge || e.Window <= 0 {
 			continue
 		}
 		windows := int64((l.Window + e.Window - 1) / e.Window)
@@ -139,7 +139,7 @@ func beside(at string, i int) string {
 
 // reachableBeside says so if one other limit, by its name, is what stops it.
 func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
-	if e.Monitor || e.Slowed || e.Failures < 1 || e.Window < time.Millisecond || !e.Then.bars(l.Then) {
+	if e.Monitor || e.Throttled || e.Failures < 1 || e.Window < time.Millisecond || !e.Action.bars(l.Action) {
 		return
 	}
 	windows := int64((l.Window + e.Window - 1) / e.Window)
@@ -157,7 +157,7 @@ func (a Action) bars(other Action) bool {
 	switch a {
 	case Challenge:
 		return other == Challenge
-	case Wait, Pretend:
+	case Delay, FakeFailure:
 		return true
 	}
 	return a <= other && a != Alert
@@ -192,8 +192,8 @@ func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 		"can never be reached: limits.pair_delay lets at most %d tries into %s, fewer than %d", most, Spell(l.Window), l.Failures)
 }
 
-func (c *checker) delay(path string, d Delay) {
-	if d == (Delay{}) || d == (Delay{Monitor: true}) {
+func (c *checker) delay(path string, d PairDelay) {
+	if d == (PairDelay{}) || d == (PairDelay{Monitor: true}) {
 		return
 	}
 	c.check(d.After >= 1 && d.After <= 1000, path+".after", "must be from 1 to 1000, not %d", d.After)

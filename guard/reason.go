@@ -18,7 +18,7 @@ const (
 	ModeOn                // CAPTCHA mode is on and the place is not privileged
 	BlockedByAdmin        // an administrator's block
 	AllowedByAdmin        // an administrator's allowance lifted a limit
-	PlacePrivileged       // the place's privilege lifted a limit
+	KnownClient           // the place's privilege lifted a limit
 	ChallengeSolved       // a solved challenge lifted a limit
 	ChallengeFailed       // the answer that came along was no solve
 	BudgetSpent           // the place used up its budget and is forgotten
@@ -42,7 +42,7 @@ var causes = [...]struct{ code, words string }{
 	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and nobody has logged in to this account from this place before"},
 	BlockedByAdmin:  {"blocked", "an administrator blocked this address"},
 	AllowedByAdmin:  {"allowed", "an administrator allowed this address"},
-	PlacePrivileged: {"privileged-place", "somebody has logged in to this account from this place before"},
+	KnownClient:     {"privileged-place", "somebody has logged in to this account from this place before"},
 	ChallengeSolved: {"challenge-solved", "the challenge was solved"},
 	ChallengeFailed: {"challenge-failed", "the answer to the challenge did not count"},
 	BudgetSpent:     {"budget-spent", "too many wrong passwords came from this known place, so it is no longer treated as known"},
@@ -143,7 +143,7 @@ func (r Reason) String() string {
 		s += fmt.Sprintf(" (for another %s)", Spell(r.Wait))
 	}
 	switch {
-	case r.Monitored && r.Limit != nil && r.Limit.Then == Alert:
+	case r.Monitored && r.Limit != nil && r.Limit.Action == Alert:
 		s += "; it stops nothing"
 	case r.Monitored:
 		s += "; only recorded, since this limit is on monitor"

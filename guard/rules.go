@@ -108,13 +108,13 @@ func compile(p Policy) (*rules, error) {
 	}
 	r := &rules{
 		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), sprayed: sprayedLogins(), events: compileEvents(p.Events),
-		asides:       [asideCount]*asideRule{identityAside: newAsideRule(OnIdentity, p.Identity), siteAside: newAsideRule(OnSite, p.Site)},
+		asides:       [asideCount]*asideRule{identityAside: newAsideRule(OnIdentity, p.Fingerprint), siteAside: newAsideRule(OnSite, p.Site)},
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
 	}
 	r.strict = r
 	if p.Directories != nil {
 		own := *p.Directories
-		own.Directories, own.Places = nil, p.Places
+		own.Directories, own.KnownClients = nil, p.KnownClients
 		strict, err := compile(own)
 		if err != nil {
 			return nil, fmt.Errorf("guard: Directories: %w", err)
@@ -136,14 +136,14 @@ func (r *rules) in(directory string) *rules {
 // own, or for all others.
 func newSubjectRules(p Policy, list string, limits []Limit) *subjectRules {
 	slow := failures.Backoff{}
-	if p.SiteSlow > 0 {
-		slow = failures.Backoff{After: 1, First: p.SiteSlow, Max: p.SiteSlow, Window: p.SiteSlow}
+	if p.ThrottleDelay > 0 {
+		slow = failures.Backoff{After: 1, First: p.ThrottleDelay, Max: p.ThrottleDelay, Window: p.ThrottleDelay}
 	}
 	// The pair's rungs are the budget of a privileged place, then those of strangers;
 	// its backoff is the pair's delay.
-	pair := newRule(OnPrivilegedPair, slices.Concat(p.PrivilegedPair, p.Pair), p.PairDelay.backoff())
+	pair := newRule(OnPrivilegedPair, slices.Concat(p.KnownClient, p.Pair), p.PairDelay.backoff())
 	for i := range p.Pair {
-		pair.strangers |= 1 << (len(p.PrivilegedPair) + i)
+		pair.strangers |= 1 << (len(p.KnownClient) + i)
 	}
 	if p.PairDelay.Monitor {
 		pair.enforce &^= failures.BackoffBit
@@ -196,10 +196,10 @@ func (r *rule) unlifted(bind failures.Mask, status trusted.Status, l lift) failu
 		bind &^= failures.BackoffBit
 	}
 	if l&shownPass != 0 && r.kind == OnAccount {
-		bind &^= r.then[Refuse] | r.then[Pretend]
+		bind &^= r.then[Block] | r.then[FakeFailure]
 	}
 	if l&pretending != 0 {
-		bind &^= r.then[Pretend]
+		bind &^= r.then[FakeFailure]
 	}
 	if l&(claimedSolve|shownPass) != 0 { // whoever has a code is known to be a person
 		bind &^= r.challenged(status, l&likelyProxy != 0)
@@ -216,7 +216,7 @@ func (r *rule) unlifted(bind failures.Mask, status trusted.Status, l lift) failu
 func (r *rule) challenged(status trusted.Status, proxy bool) failures.Mask {
 	m := r.then[Challenge]
 	if r.ofAddress() && (status == trusted.Spent || proxy) {
-		m |= r.then[Refuse] | r.then[Pretend]
+		m |= r.then[Block] | r.then[FakeFailure]
 	}
 	return m
 }
@@ -228,12 +228,12 @@ func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	r := &rule{kind: kind, limits: limits, enforce: failures.BackoffBit}
 	rungs := make([]failures.Rung, len(limits))
 	for i, l := range limits {
-		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window, Strict: l.Then == Refuse}
-		r.then[l.Then] |= 1 << i
+		rungs[i] = failures.Rung{Failures: l.Failures, Window: l.Window, Strict: l.Action == Block}
+		r.then[l.Action] |= 1 << i
 		if !l.Monitor {
 			r.enforce |= 1 << i
 		}
-		if l.Slowed {
+		if l.Throttled {
 			r.slowed |= 1 << i
 		}
 	}
@@ -241,15 +241,15 @@ func newRule(kind SubjectKind, limits []Limit, backoff failures.Backoff) *rule {
 	return r
 }
 
-func (d Delay) backoff() failures.Backoff {
+func (d PairDelay) backoff() failures.Backoff {
 	return failures.Backoff{After: d.After, First: d.First, Max: d.Max, Window: d.Window}
 }
 
 // Retain is how long a charge can matter under the policy: what the store of
 // failures must be told.
 func (p Policy) Retain() time.Duration {
-	longest := max(p.PairDelay.Window, p.SiteSlow, time.Hour) // of wrong answers
-	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.PrivilegedPair, p.Pair, p.Site, p.Identity) {
+	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of wrong answers
+	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint) {
 		longest = max(longest, l.Window)
 	}
 	for _, list := range p.Lists {

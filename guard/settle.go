@@ -118,7 +118,7 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 	}
 	at := t.began
 	if at.IsZero() {
-		if at = now; at.Sub(t.id.Time()) > t.rules.policy.PendingFor {
+		if at = now; at.Sub(t.id.Time()) > t.rules.policy.CheckTimeout {
 			return
 		}
 	}
@@ -136,7 +136,7 @@ func (g *Guard) press(t *Ticket, sign captchamode.Sign, now time.Time) {
 // challenge: the password must not be looked at. The error means that a charge
 // could not be taken back.
 func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
-	if d.Action != Proceed && d.Action != Pretend || d.Privileged || d.Solve.Solved || d.Passed {
+	if d.Action != Proceed && d.Action != FakeFailure || d.Privileged || d.Solve.Solved || d.Passed {
 		return nil
 	}
 	t, now := d.Ticket, g.config.Now()
@@ -170,7 +170,7 @@ func (g *Guard) Device(t Ticket) (cookie, tag string, ttl time.Duration) {
 		return "", "", 0
 	}
 	cookie = g.config.Cookies.Issue(t.account, g.deviceOf(&t), g.config.Now())
-	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.Places.TTL
+	return cookie, hex.EncodeToString(t.account[12:]), t.rules.policy.KnownClients.TTL
 }
 
 // deviceOf is the device that gets the ticket's device cookie: the one whose cookie came

@@ -205,7 +205,7 @@ func TestAnEventTellsOfItsOwnAccountOnly(t *testing.T) {
 	s.store.down = true
 	for range 8 {
 		d, err := s.Begin(t.Context(), guard.Attempt{Account: "bob", Address: netip.MustParseAddr("203.0.113.9")})
-		if !errors.Is(err, errDown) || d.Action != guard.Refuse {
+		if !errors.Is(err, errDown) || d.Action != guard.Block {
 			t.Fatalf("%v, %v", d.Action, err)
 		}
 		if e := s.seen[len(s.seen)-1]; e.Account != "bob" || e.AccountFailures != 0 {
@@ -218,12 +218,12 @@ func TestAnEventThatTheStoreCannotCountIsRefusedAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := guard.DefaultPolicy()
-	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject}}}
+	p.Events = map[string][]guard.EventLimit{"sms": {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}}}
 	if err := s.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}
 	s.store.down = true
-	if d, err := s.Exceeded(t.Context(), "sms", guard.Subjects{Subject: "1"}); !errors.Is(err, errDown) || d.Action != guard.Refuse || !d.Reasons.Has(guard.StoreFailed) {
+	if d, err := s.Exceeded(t.Context(), "sms", guard.Subjects{Subject: "1"}); !errors.Is(err, errDown) || d.Action != guard.Block || !d.Reasons.Has(guard.StoreFailed) {
 		t.Errorf("%v %v %v", d.Action, d.Reasons.Codes(), err)
 	}
 	s.store.down = false

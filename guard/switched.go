@@ -37,7 +37,7 @@ func (p Policy) Ladders() (all []string) {
 		is   bool
 	}{
 		{PairDelayLadder, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0}, {"address", len(p.Address) > 0},
-		{"network", len(p.Network) > 0}, {"privileged-pair", len(p.PrivilegedPair) > 0}, {"identity", len(p.Identity) > 0}, {"site", len(p.Site) > 0},
+		{"network", len(p.Network) > 0}, {"privileged-pair", len(p.KnownClient) > 0}, {"identity", len(p.Fingerprint) > 0}, {"site", len(p.Site) > 0},
 		{SprayLadder, p.Spray.Accounts > 0}, {ModeLadder, true},
 	} {
 		if one.is {
@@ -61,7 +61,7 @@ func (p Policy) Switched(say func(ladder string) Word) Policy {
 	p.PairDelay.Monitor = say(PairDelayLadder).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLadder).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{
-		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "privileged-pair": &p.PrivilegedPair, "identity": &p.Identity, "site": &p.Site,
+		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "privileged-pair": &p.KnownClient, "identity": &p.Fingerprint, "site": &p.Site,
 	} {
 		*limits = switched(*limits, say(name))
 	}
@@ -75,7 +75,7 @@ func (p Policy) Switched(say func(ladder string) Word) Policy {
 	for name, limits := range p.Events {
 		word, limits := say(ofEvent+name), slices.Clone(limits)
 		for i := range limits {
-			if limits[i].Then != Alert {
+			if limits[i].Action != Alert {
 				limits[i].Monitor = word.On(limits[i].Monitor)
 			}
 		}
@@ -87,7 +87,7 @@ func (p Policy) Switched(say func(ladder string) Word) Policy {
 func switched(limits []Limit, word Word) []Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
-		if limits[i].Then != Alert {
+		if limits[i].Action != Alert {
 			limits[i].Monitor = word.On(limits[i].Monitor)
 		}
 	}

@@ -153,7 +153,7 @@ func (r Reasons) pack(b []byte, room int) []byte {
 		if b = append(b, one.List...); one.Limit != nil {
 			b = binary.AppendUvarint(b, uint64(one.Limit.Failures))
 			b = binary.AppendUvarint(b, uint64(one.Limit.Window.Milliseconds()))
-			b = append(b, byte(one.Limit.Then))
+			b = append(b, byte(one.Limit.Action))
 		}
 	}
 	return b
@@ -170,7 +170,7 @@ func unpackReasons(b []byte) (all Reasons, rest []byte) {
 		if limited {
 			failures, k := binary.Uvarint(b)
 			window, m := binary.Uvarint(b[k:])
-			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Then: Action(b[k+m]), Monitor: one.Monitored}
+			one.Limit = &Limit{Failures: int(failures), Window: time.Duration(window) * time.Millisecond, Action: Action(b[k+m]), Monitor: one.Monitored}
 			b = b[k+m+1:]
 		}
 		all = append(all, one)

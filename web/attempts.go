@@ -129,11 +129,11 @@ func (a *API) begin(c echo.Context) error {
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
-		Fingerprint: a.fingerprint(in.PasswordFingerprint), Door: "api", Pass: in.Code,
-		Identity: a.identity(&in),
+		PasswordTag: a.fingerprint(in.PasswordFingerprint), Integration: "api", VerificationCode: in.Code,
+		Fingerprint: a.identity(&in),
 	}
 	if in.Challenge != nil {
-		attempt.Solve = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
+		attempt.Solution = challenge.Solve{ID: in.Challenge.ID, Answer: in.Challenge.Answer, Work: in.Challenge.Work}
 	}
 	d, err := a.Guard.Begin(ctx, attempt)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *API) begin(c echo.Context) error {
 		out.Words = append(out.Words, r.String())
 	}
 	switch d.Action {
-	case guard.Pretend:
+	case guard.FakeFailure:
 		out.Ticket, out.PasswordSuffices = a.Guard.Seal(&d.Ticket), new(bool)
 	case guard.Proceed:
 		out.Ticket = a.Guard.Seal(&d.Ticket)
@@ -227,7 +227,7 @@ func (a *API) expect(ticket *guard.Ticket) {
 	if later == nil {
 		later = func(after time.Duration, f func()) { time.AfterFunc(after, f) }
 	}
-	later(a.Guard.Policy().PendingFor, check)
+	later(a.Guard.Policy().CheckTimeout, check)
 }
 
 // identity keys what the caller recognises its client by or, without that, the client's

@@ -101,7 +101,7 @@ func (b *backEnd) settle(t *testing.T, ticket, outcome string) {
 
 // pass lets the longest password check go by.
 func (b *backEnd) pass() {
-	b.Clock.Advance(b.Policy().PendingFor + time.Second)
+	b.Clock.Advance(b.Policy().CheckTimeout + time.Second)
 	for _, f := range b.later {
 		f()
 	}
@@ -251,10 +251,10 @@ func (c *codebook) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) erro
 func TestR29TheDecisionAPITakesACode(t *testing.T) {
 	t.Parallel()
 	codes, policy := new(codebook), guard.DefaultPolicy()
-	policy.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Refuse}}
+	policy.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.Block}}
 	b := newBackEndOf(t, world.Options{Passes: codes, Policy: &policy})
 	b.Wrong(t, "alice", "198.51.100.1")
-	for _, try := range [][2]string{{"", "refuse"}, {"bad", "refuse"}, {"good", "proceed"}} {
+	for _, try := range [][2]string{{"", "block"}, {"bad", "block"}, {"good", "proceed"}} {
 		var answer struct{ Decision, Ticket string }
 		b.post(t, "/v1/attempts", map[string]string{"account": "alice", "address": "192.0.2.77", "code": try[0]}, &answer)
 		if answer.Decision != try[1] {

@@ -18,8 +18,8 @@ func newEvents(t *testing.T) *backEnd {
 	t.Helper()
 	p := guard.DefaultPolicy()
 	p.Events = map[string][]guard.EventLimit{"password-reset": {
-		{Count: 2, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount},
-		{Count: 3, Window: time.Hour, Then: guard.Challenge, By: guard.OnAddress},
+		{Count: 2, Window: time.Hour, Action: guard.Block, By: guard.OnAccount},
+		{Count: 3, Window: time.Hour, Action: guard.Challenge, By: guard.OnAddress},
 	}}
 	return newBackEndOf(t, world.Options{Policy: &p})
 }
@@ -52,7 +52,7 @@ func TestAnEventIsAnsweredWithItsDecision(t *testing.T) {
 	}
 	b.Clock.Advance(10 * time.Minute)
 	out := post("Alice", nil)
-	if out.Decision != "refuse" || out.RetryAfter != 3001 || !slices.Equal(out.Reasons, []string{"limit:account"}) ||
+	if out.Decision != "block" || out.RetryAfter != 3001 || !slices.Equal(out.Reasons, []string{"limit:account"}) ||
 		!strings.Contains(out.Words[0], "the account had 2 of password-reset within 1 hour") {
 		t.Errorf("%+v", out)
 	}

@@ -382,8 +382,8 @@ func (l *Login) address(c echo.Context) error {
 	switch {
 	case e.Listed == guard.Blocked:
 		word = "blocked"
-	case e.Decision.Action == guard.Refuse:
-		word = "refuse"
+	case e.Decision.Action == guard.Block:
+		word = "block"
 	case e.Decision.Action == guard.Challenge:
 		word = "challenge"
 	}

@@ -121,8 +121,8 @@ func (l *Login) take(t *try, p proof) (err error) {
 	ctx := t.Request().Context()
 	t.decision, err = l.Guard.Begin(ctx, guard.Attempt{
 		Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Devices: client.Devices(t.Request()),
-		Solve: challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
-		Pass:  t.form["code"], Fingerprint: p.fingerprint, Identity: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Door: l.Door,
+		Solution:         challenge.Solve{ID: t.form["captcha_id"], Answer: t.form["captcha_answer"], Work: t.form["captcha_work"]},
+		VerificationCode: t.form["code"], PasswordTag: p.fingerprint, Fingerprint: l.identity(t), Forwarded: t.client.Forwarded, Hold: time.Duration(l.Hold.Load()), Integration: l.Door,
 		SendsCode: l.AskCode != nil,
 	})
 	switch {

@@ -200,7 +200,7 @@ func TestHEADOfAFileIsAnsweredLikeGETWithoutABody(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.dress(t, pages.Brand{Name: "Shop", Logo: []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)})
-	issued, err := h.Issue(t.Context(), guard.Attempt{Address: netip.MustParseAddr("192.0.2.1"), Door: "login"}, guard.Decision{})
+	issued, err := h.Issue(t.Context(), guard.Attempt{Address: netip.MustParseAddr("192.0.2.1"), Integration: "login"}, guard.Decision{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,10 +132,10 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	}
 	policy := guard.DefaultPolicy()
 	policy.Events = map[string][]guard.EventLimit{
-		"refuse":    {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnSubject}},
-		"wait":      {{Count: 1, Window: time.Hour, Then: guard.Wait, By: guard.OnSubject}},
-		"challenge": {{Count: 1, Window: time.Hour, Then: guard.Challenge, By: guard.OnSubject}},
-		"account":   {{Count: 1, Window: time.Hour, Then: guard.Refuse, By: guard.OnAccount}},
+		"block":     {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}},
+		"wait":      {{Count: 1, Window: time.Hour, Action: guard.Delay, By: guard.OnSubject}},
+		"challenge": {{Count: 1, Window: time.Hour, Action: guard.Challenge, By: guard.OnSubject}},
+		"account":   {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAccount}},
 	}
 	b := newBackEndOf(t, world.Options{Policy: &policy})
 	attempt := func(account, address, more string) string {
@@ -160,7 +160,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	ask("dora", "203.0.113.7", "") // refuse
 	usual := b.Policy()
 	hole := usual
-	hole.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	hole.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
 	if err := b.SetPolicy(hole); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	if err := b.SetPolicy(usual); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"refuse", "wait", "challenge", "refuse", "wait", "challenge", "unknown"} {
+	for _, name := range []string{"block", "wait", "challenge", "block", "wait", "challenge", "unknown"} {
 		send(b.doors, event+name, `{"subject":"room 12","inline":["image"]}`)
 	}
 	ask("", "192.0.2.2", "")
@@ -200,7 +200,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	broken := web.NewEcho("", nil, quiet)
 	(&web.API{Tokens: oneToken()}).Routes(broken)
 	for path, body := range map[string]string{
-		begin: attempt("alice", "192.0.2.1", ""), event + "refuse": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`,
+		begin: attempt("alice", "192.0.2.1", ""), event + "block": `{"subject":"room 12"}`, settle: outcome("xxxx", "failed"), batch: `{"attempts":[` + outcome("xxxx", "failed") + `]}`,
 	} {
 		send(broken, path, body)
 		send(b.doors, path, `{"no":"field"}`)

@@ -84,7 +84,7 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 			return nil, nil
 		}
 	}
-	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Door: l.Door}, guard.Decision{})
+	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Integration: l.Door}, guard.Decision{})
 	return below(r, &issued), err
 }
 

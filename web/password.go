@@ -217,7 +217,7 @@ func (l *Login) begin(c echo.Context, session *Session, fingerprint uint64) (gua
 	from := l.Edge.Client(c.Request())
 	return l.Guard.Begin(c.Request().Context(), guard.Attempt{
 		Account: session.Account.Account, Directory: l.Directory, Address: from.Address, Devices: client.Devices(c.Request()),
-		Fingerprint: fingerprint, Identity: l.identity(c), Forwarded: from.Forwarded, Door: l.Door,
+		PasswordTag: fingerprint, Fingerprint: l.identity(c), Forwarded: from.Forwarded, Integration: l.Door,
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // hole pretends to strangers from the second wrong password of an account on.
 func hole() world.Options {
 	p := guard.DefaultPolicy()
-	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Then: guard.Pretend}}
+	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Action: guard.FakeFailure}}
 	return world.Options{Policy: &p}
 }
 
@@ -99,7 +99,7 @@ func TestTheDecisionAPISaysPretend(t *testing.T) {
 	}
 	in := map[string]string{"account": "alice", "address": "192.0.2.1"}
 	b.settle(t, b.begin(t), "failed")
-	if b.post(t, "/v1/attempts", in, &out); out.Decision != "pretend" || out.Ticket == "" || out.Suffices == nil || *out.Suffices || out.RetryAfter != 0 {
+	if b.post(t, "/v1/attempts", in, &out); out.Decision != "fake-failure" || out.Ticket == "" || out.Suffices == nil || *out.Suffices || out.RetryAfter != 0 {
 		t.Errorf("%+v", out)
 	}
 	if status := b.post(t, "/v1/attempts/settle", map[string]string{"ticket": out.Ticket, "outcome": "succeeded"}, nil); status != http.StatusForbidden {

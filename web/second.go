@@ -210,7 +210,7 @@ func (l *Login) passkey(c echo.Context) (err error) {
 		return l.overloaded(t, l.Unchecked(t, err))
 	}
 	if !known { // it counts for the address, like an attempt without a name
-		t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Door: l.Door})
+		t.decision, err = l.Guard.Begin(c.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Integration: l.Door})
 		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
 			return l.stopped(t)
 		}

@@ -84,7 +84,7 @@ func later(p Problem, kind pages.MessageKind, after time.Duration) (Problem, pag
 
 // challenge is 403 with a challenge.
 func (l *Login) challenge(t *try, p Problem, m pages.Message) error {
-	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Door: l.Door}, t.decision)
+	issued, err := l.Guard.Issue(t.Request().Context(), guard.Attempt{Account: t.form["username"], Directory: l.Directory, Address: t.client.Address, Integration: l.Door}, t.decision)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (l *Login) malformed(t *try, err error) error {
 		return err
 	}
 	if p.Status == http.StatusBadRequest {
-		t.decision, err = l.Guard.Begin(t.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Door: l.Door})
+		t.decision, err = l.Guard.Begin(t.Request().Context(), guard.Attempt{Address: t.client.Address, Forwarded: t.client.Forwarded, Integration: l.Door})
 		if err == nil && t.decision.Action != guard.Proceed && !t.decision.Reasons.Has(guard.BadAccountName) {
 			return l.stopped(t)
 		}

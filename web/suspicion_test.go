@@ -59,7 +59,7 @@ func (b *backEnd) login(t *testing.T, account, address, password string) bool {
 func (h *house) library(t *testing.T, account, address, password string) bool {
 	t.Helper()
 	a := world.From(account, address)
-	a.Door = "library"
+	a.Integration = "library"
 	_, ok := h.Try(t, a, strings.ReplaceAll(password, right, world.Right))
 	return ok
 }

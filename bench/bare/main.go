@@ -87,7 +87,7 @@ func event(c echo.Context) error {
 		return err
 	}
 	if a.Account == "nobody-in-particular" {
-		return c.JSON(http.StatusOK, decision{Decision: "refuse", Reasons: []string{"limit:account"}, RetryAfter: 3600, Words: []string{
+		return c.JSON(http.StatusOK, decision{Decision: "block", Reasons: []string{"limit:account"}, RetryAfter: 3600, Words: []string{
 			"the account had 5 of password-reset within 1 hour, which is its limit (for another 1 hour)"}})
 	}
 	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}})

@@ -18,7 +18,7 @@ const token = "a-token-of-the-benchmark-of-32-characters"
 const tokens = "api: {tokens: [" + token + "]}\n"
 
 // events are limited as in the README.
-const events = `events: {password-reset: [5/1h refuse by account, 20/1d refuse by address]}
+const events = `events: {password-reset: [5/1h block by account, 20/1d block by address]}
 `
 
 // api are the decision API's scenes. A login that succeeds is written to the database,

@@ -32,13 +32,13 @@ type scene struct {
 const common = `listen: 127.0.0.1:0
 admin: {listen: ""}
 passwords: {cost: 10}
-site: {floor: 1000000, ceiling: 1000000}
+captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}
 `
 
 // slowDown stops an account's second attempt from the same address.
 const slowDown = `limits:
   pair_delay: {first: 1h, max: 1h, window: 2h, after: 1}
-  privileged_pair: [] # it could never be reached, which is an error
+  known_client: [] # it could never be reached, which is an error
 `
 
 // Login measures the login page. The working folder is the bench module's.

@@ -42,8 +42,8 @@ var browser = []string{
 // its own.
 const config = `listen: 127.0.0.1:0
 admin: {listen: ""}
-site: {floor: 1000000, ceiling: 1000000}
-proxies: [127.0.0.1]
+captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}
+trusted_proxies: [127.0.0.1]
 data: %s/data
 proxy:
   upstream: %s

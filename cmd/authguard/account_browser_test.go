@@ -16,7 +16,7 @@ var letterLink = regexp.MustCompile(`https://login\.example\.org(/login/not-me/[
 func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
 	t.Parallel()
 	mail := openPostbox(t, false)
-	s := newServer(t, quiet+"secure_cookies: never\norigin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: login@example.org, new_place: true, language: de}\n", "alice@example.org")
+	s := newServer(t, quiet+"secure_cookies: never\norigin: https://login.example.org\nmail: {server: 'smtp://"+mail.Addr().String()+"', from: login@example.org, notify_new_client: true, language: de}\n", "alice@example.org")
 	thief := from("127.95.0.66")
 	if a := thief.login(t, s, "alice@example.org", rightPassword); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)

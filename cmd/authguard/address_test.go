@@ -21,7 +21,7 @@ import (
 // administrators.
 func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"proxies: [127.0.0.1]\n", "admin1")
+	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\n", "admin1")
 	ask := func(host string) answer {
 		r, err := http.NewRequest(http.MethodPost, s.admin+"/login", strings.NewReader(url.Values{"username": {"admin1"}, "password": {"wrong"}}.Encode()))
 		if err != nil {
@@ -143,7 +143,7 @@ func front(t *testing.T, to string, ways ...string) (urls []string) {
 // does.
 func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"proxies: [127.0.0.1]\n", "alice")
+	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\n", "alice")
 	urls := front(t, s.base,
 		"", "proxy_set_header X-Forwarded-For '';",
 		"proxy_set_header X-Forwarded-For $remote_addr;", "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
@@ -174,7 +174,7 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 		t.Errorf("without any proxy: %d %s", got.status, got.out)
 	}
 	unnamed := front(t, bare.base, "proxy_set_header X-Forwarded-For $remote_addr;")
-	if got := say(t, bare.command("doctor", "--through", unnamed[0]+"/login"), ""); got.status == 0 || !strings.Contains(got.out, "proxies: [127.0.0.1]") {
+	if got := say(t, bare.command("doctor", "--through", unnamed[0]+"/login"), ""); got.status == 0 || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
 		t.Errorf("behind a proxy that is not named: %d %s", got.status, got.out)
 	}
 }

@@ -53,7 +53,7 @@ func TestBurstGetsExactlyTheLimitEveryTime(t *testing.T) {
 }
 
 func TestBurstUnderThePoliciesDelayGetsExactlyThree(t *testing.T) {
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 1m, max: 2m, window: 1h}, privileged_pair: []}\n", "victim")
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 1m, max: 2m, window: 1h}, known_client: []}\n", "victim")
 	counts := tally(500, 200, func(int) int { return from("127.9.9.9").login(t, s, "victim", "wrong").status })
 	if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 497 {
 		t.Errorf("%v; want 3 × 401 and 497 × 429", counts)
@@ -61,7 +61,7 @@ func TestBurstUnderThePoliciesDelayGetsExactlyThree(t *testing.T) {
 }
 
 func TestTwentyRightLoginsAtOnceAllSucceed(t *testing.T) {
-	s := newServer(t, quiet+"limits: {longest_check: 1m}\n", "alice", "bob")
+	s := newServer(t, quiet+"limits: {check_timeout: 1m}\n", "alice", "bob")
 	one := tally(20, 20, func(int) int { return from("127.1.1.1").login(t, s, "alice", rightPassword).status })
 	many := tally(20, 20, func(i int) int { return from(loopback(2, i)).login(t, s, "bob", rightPassword).status })
 	if one[http.StatusOK] != 20 || many[http.StatusOK] != 20 {
@@ -75,7 +75,7 @@ func TestBotnetSwitchesTheModeOnAndQuietSwitchesItOff(t *testing.T) {
 	for i := range 300 {
 		users = append(users, fmt.Sprintf("user%d", i))
 	}
-	s := newServer(t, "site: {cool_down: 5s}\n", append(users, "alice")...)
+	s := newServer(t, "captcha_mode: {cool_down: 5s}\n", append(users, "alice")...)
 	alice := from("127.200.0.1")
 	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Fatalf("alice's first login: %d %s", got.status, got.body)
@@ -183,7 +183,7 @@ func wrongPasswords(n int) string {
 }
 
 func TestR7KillAndRestartInAnAttackForgetsNothing(t *testing.T) {
-	s := newServer(t, noDelay+"counters: {save_every: 200ms}\nsite: {floor: 40, ceiling: 40}\n", "alice", "bob", "carol")
+	s := newServer(t, noDelay+"counters: {save_interval: 200ms}\ncaptcha_mode: {threshold_min: 40, threshold_max: 40}\n", "alice", "bob", "carol")
 	owner := from("127.4.4.4")
 	if got := owner.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Fatal(got.status, got.body)

@@ -161,7 +161,7 @@ func inTime(logins func(try int) []returned) (got []returned) {
 func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n"+
-		"realms: [{name: trap, tokens: [], limits: {address: [1/1h pretend]}}]\n")
+		"realms: [{name: trap, tokens: [], limits: {address: [1/1h fake-failure]}}]\n")
 	s.must("block", "192.0.2.66")
 	token, trap := strings.TrimSpace(s.must("token", "add", "docs")), strings.TrimSpace(s.must("token", "add", "docs", "--realm", "trap"))
 	held := heldToTheDocument(t, s)

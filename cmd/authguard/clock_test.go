@@ -66,7 +66,7 @@ func startHere(t *testing.T, off time.Duration, yaml string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	yaml = "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, wait: 1m}\nshutdown: {delay: 0s}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
+	yaml = "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\npasswords: {cost: 10, queue_timeout: 1m}\nshutdown: {delay: 0s}\ndata: " + filepath.Join(dir, "data") + "\n" + yaml
 	if err := os.WriteFile(filepath.Join(dir, "authguard.yaml"), []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	policy := loaded.Policy()
 	retain, pendingFor := longestOf(loaded.Config)
 	c = &counting{
-		snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveEvery, alone: !loaded.Redis.On(),
+		snapshot: on.path(countersFile), saveEvery: loaded.Counters.SaveInterval, alone: !loaded.Redis.On(),
 		node:   nodeName(loaded.Listen),
 		alerts: watch.alerts, log: log, opened: time.Now(),
 	}
@@ -60,10 +60,10 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	if err := c.recall(ctx, on, memory, anew); err != nil {
 		return nil, err
 	}
-	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.Places, Now: on.clock.Now}); err != nil {
+	if c.places, err = sqlplaces.New(ctx, sqlplaces.Config{DB: on.db, Limits: policy.KnownClients, Now: on.clock.Now}); err != nil {
 		return nil, err
 	}
-	if c.crowds, err = trusted.NewCrowds(policy.Places); err != nil {
+	if c.crowds, err = trusted.NewCrowds(policy.KnownClients); err != nil {
 		return nil, err
 	}
 	c.sharers = on.path("crowds")
@@ -294,7 +294,7 @@ func (c *counting) warn() []control.Warning {
 // anywhere: all realms and routes count in one store.
 func longestOf(c config.Config) (retain, pendingFor time.Duration) {
 	for _, p := range c.Policies() {
-		retain, pendingFor = max(retain, p.Retain()), max(pendingFor, p.PendingFor)
+		retain, pendingFor = max(retain, p.Retain()), max(pendingFor, p.CheckTimeout)
 	}
 	return retain, pendingFor
 }

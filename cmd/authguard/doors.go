@@ -31,7 +31,7 @@ type doors struct {
 	realms atomic.Pointer[web.Realms]
 	probes control.Probes
 	live   admin.Streams // of the administration
-	// shutdown.delay and shutdown.within, in nanoseconds.
+	// shutdown.delay and shutdown.timeout, in nanoseconds.
 	delay, within atomic.Int64
 	// secondRequired: every administrator needs a second factor.
 	secondRequired atomic.Bool
@@ -48,14 +48,14 @@ func (d *doors) reload(loaded *config.Loaded) {
 	if loaded.Forwarded == config.Forwarded {
 		header = webclient.Forwarded
 	}
-	d.front.SetBalancers(loaded.ProxyProtocol)
+	d.front.SetBalancers(loaded.ProxyProtocolFrom)
 	d.front.SetOrdered(orderedHeaders(loaded.Config))
-	d.edge.Set(loaded.Proxies, header)
-	d.inside.Set(loaded.Admin.Proxies, header)
+	d.edge.Set(loaded.TrustedProxies, header)
+	d.inside.Set(loaded.Admin.TrustedProxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
 	d.secondRequired.Store(loaded.Admin.SecondFactor == config.SecondFactorRequired)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
-	d.within.Store(int64(loaded.Shutdown.Within))
+	d.within.Store(int64(loaded.Shutdown.Timeout))
 }
 
 // A listener is one server and where it listens.
@@ -115,7 +115,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 // headersWithin is how long a client may take to send the head of a request, and a
 // connection may be open before it. Clients that keep spare connections lose a POST if
 // they use one in the moment in which it ends here, so it must not be when those who
-// had to wait for limits.longest_check are all answered.
+// had to wait for limits.check_timeout are all answered.
 const headersWithin = 10 * time.Second
 
 func httpServer(h http.Handler, log *slog.Logger) *http.Server {

@@ -18,7 +18,7 @@ import (
 
 const (
 	eventToken  = "an-events-token-of-32-characters"
-	eventLimits = "api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [2/1h refuse by account, 6/1h refuse by address, 3/1h alert by site]}\n"
+	eventLimits = "api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [2/1h block by account, 6/1h block by address, 3/1h alert by site]}\n"
 )
 
 // reset is one event; what was decided.
@@ -35,7 +35,7 @@ func (s *server) reset(t *testing.T, token, account string) (decision string) {
 // and says so where an operator looks.
 func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	t.Parallel()
-	const shop = "realms: [{name: shop, tokens: [the-shops-token-of-32-characters], events: {password-reset: [1/1h wait by account]}}]\n"
+	const shop = "realms: [{name: shop, tokens: [the-shops-token-of-32-characters], events: {password-reset: [1/1h delay by account]}}]\n"
 	s := newServer(t, quiet+eventLimits+shop)
 	const other = "the-shops-token-of-32-characters"
 	want := func(token, account, decision string) {
@@ -48,7 +48,7 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	want(eventToken, "Alice", "proceed")
 	want(other, "alice", "proceed")
 	want(other, "alice", "wait")
-	want(eventToken, "alice", "refuse")
+	want(eventToken, "alice", "block")
 	s.kill()
 	s.start()
 	if said := s.do(t, "explain", "--event", "password-reset", "--account", "alice"); !strings.Contains(said, "account: 2 of 2 password-reset in any hour, then refuse; full") {
@@ -57,23 +57,23 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	if out, err := s.command("explain", "--event", "reset").CombinedOutput(); err == nil || !strings.Contains(string(out), "those that are: password-reset") {
 		t.Errorf("%v %s", err, out)
 	}
-	want(eventToken, "alice", "refuse")
+	want(eventToken, "alice", "block")
 	want(other, "alice", "wait")
 	want(eventToken, "bob", "proceed")
 	want(eventToken, "bob", "proceed") // the site's fourth: beyond three somebody is told
 	redistest.Until(t, "the edges to be logged", func() bool {
-		return s.log.has(`msg="event limit reached" address=unknown event=password-reset account=alice subject="" limit="2/1h refuse by account" beyond=1`) &&
+		return s.log.has(`msg="event limit reached" address=unknown event=password-reset account=alice subject="" limit="2/1h block by account" beyond=1`) &&
 			s.log.has(`msg="alert raised" kind=event-limit title="A limit on events was reached" body="password-reset: 3/1h alert by site"`)
 	})
 	redistest.Until(t, "the edge in the audit log", func() bool {
-		return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, `authguard_events_total{decision="refuse",event="password-reset",realm="default"} 1`)
+		return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, `authguard_events_total{decision="block",event="password-reset",realm="default"} 1`)
 	})
-	said := s.reloader(t, eventLimits+shop)("api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [3/1h refuse by account]}\n")
+	said := s.reloader(t, eventLimits+shop)("api: {tokens: [" + eventToken + "]}\nevents: {password-reset: [3/1h block by account]}\n")
 	if !strings.Contains(said, "events") {
 		t.Errorf("the reload says %q", said)
 	}
 	want(eventToken, "alice", "proceed") // the third: the old ones count on
-	want(eventToken, "alice", "refuse")
+	want(eventToken, "alice", "block")
 	s.do(t, "unlock", "--event", "password-reset", "--account", "alice")
 	want(eventToken, "alice", "proceed")
 }
@@ -82,7 +82,7 @@ func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.
 	t.Parallel()
 	for name, redis := range map[string]func(*testing.T) string{"one server": standalone, "a Cluster": cluster} {
 		t.Run(name, func(t *testing.T) {
-			nodes := newNodes(t, 2, redis(t), quiet+"api: {tokens: ["+eventToken+"]}\nevents: {password-reset: [20/1h refuse by account, 30/1h refuse by address, 40/1h refuse by site]}\n")
+			nodes := newNodes(t, 2, redis(t), quiet+"api: {tokens: ["+eventToken+"]}\nevents: {password-reset: [20/1h block by account, 30/1h block by address, 40/1h block by site]}\n")
 			var mu sync.Mutex
 			decided := map[string]int{}
 			tally(120, 30, func(i int) int {
@@ -92,7 +92,7 @@ func TestR1EventsAtTwoNodesGetExactlyTheLimitAndPartOfItWithoutRedis(t *testing.
 				decided[got]++
 				return 0
 			})
-			if decided["proceed"] != 20 || decided["refuse"] != 100 {
+			if decided["proceed"] != 20 || decided["block"] != 100 {
 				t.Errorf("%v, want 20 proceed and 100 refuse", decided)
 			}
 		})

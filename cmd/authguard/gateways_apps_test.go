@@ -71,7 +71,7 @@ func TestAppsPHPBehindAGatewayBelievesNoClient(t *testing.T) {
 				t.Fatalf("%s reads %s as %v", kind, header, got)
 			}
 		}
-		s := newServer(t, quiet+"proxies: [127.0.0.1]\naccess:\n  - {allow: anyone}\n")
+		s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\naccess:\n  - {allow: anyone}\n")
 		for _, name := range slices.Sorted(maps.Keys(gateways)) {
 			gateway := startGateway(t, freeAddress(t), name, s, app, app)
 			for _, header := range forgedHeaders {

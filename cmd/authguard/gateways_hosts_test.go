@@ -48,7 +48,7 @@ func (s *twoSites) ask(t *testing.T, head string) (status int) {
 	return status
 }
 
-const rulesByHost = `proxies: [127.0.0.1]
+const rulesByHost = `trusted_proxies: [127.0.0.1]
 access:
   - {hosts: [wiki.localhost], groups: [admins]}
   - {hosts: [127.0.0.1, localhost], allow: login}
@@ -61,7 +61,7 @@ func TestGatewaysKeepHostsApart(t *testing.T) {
 	t.Parallel()
 	authguards := map[string]*server{
 		"rules":  newServer(t, quiet+rulesByHost, "alice"),
-		"realms": newServer(t, quiet+"proxies: [127.0.0.1]\nrealms:\n  - {name: wiki, hosts: [wiki.localhost]}\n", "alice"),
+		"realms": newServer(t, quiet+"trusted_proxies: [127.0.0.1]\nrealms:\n  - {name: wiki, hosts: [wiki.localhost]}\n", "alice"),
 	}
 	for i, name := range slices.Sorted(maps.Keys(gateways)) {
 		for kind, s := range authguards {

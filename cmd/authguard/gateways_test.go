@@ -322,7 +322,7 @@ func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
 		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
 		got := say(t, s.command(words[1:]...), "")
-		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in proxies") || !strings.Contains(got.out, "proxies: [127.0.0.1]") {
+		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
 			t.Errorf("%s: %d\n%s", name, got.status, got.out)
 		}
 	}
@@ -445,7 +445,7 @@ func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
 	front := freeAddress(t)
 	_, port, _ := net.SplitHostPort(front)
 	app := newToldApp(t)
-	s := newServer(t, quiet+"proxies: [127.0.0.1]\norigin: http://login.example.test:"+port+
+	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\norigin: http://login.example.test:"+port+
 		"\nsession: {domain: example.test}\naccess:\n  - {paths: [/admin/*], groups: [admins]}\n", "alice")
 	startGateway(t, front, "caddy by the README", s, app.URL, app.URL)
 	b := openTab(t, chromedp.Flag("host-resolver-rules", "MAP *.example.test 127.0.0.1"))

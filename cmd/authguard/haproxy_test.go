@@ -52,7 +52,7 @@ func balancer(t *testing.T, to string, ways ...string) (urls []string) {
 // whatever they say about it themselves; and HAProxy's checks are nobody's.
 func TestR9ABalancerSaysWithPROXYWhoTheClientIs(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"proxy_protocol: [127.0.0.1]\nlimits: {address: [2/1d refuse], pair_delay: {first: 0s}}\n", "alice", "bob")
+	s := newServer(t, quiet+"proxy_protocol_from: [127.0.0.1]\nlimits: {address: [2/1d block], pair_delay: {first: 0s}}\n", "alice", "bob")
 	for i, front := range balancer(t, s.base, "send-proxy", "send-proxy-v2", "send-proxy-v2 check inter 100ms", "send-proxy check inter 100ms") {
 		through := *s
 		through.base = front
@@ -101,7 +101,7 @@ func TestR9BalancersAreReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := yaml.WriteString("proxy_protocol: [127.0.0.1]\n"); err != nil {
+	if _, err := yaml.WriteString("proxy_protocol_from: [127.0.0.1]\n"); err != nil {
 		t.Fatal(err)
 	}
 	_ = yaml.Close()

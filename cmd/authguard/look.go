@@ -51,7 +51,7 @@ func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
 	}
-	brand := pages.Brand{Name: p.Name, Colour: p.Colour, Help: p.Help}
+	brand := pages.Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL}
 	if p.Logo != "" {
 		if brand.Logo, err = readAtMost(p.Logo, pages.LargestLogo); err != nil {
 			return nil, nil, fmt.Errorf("pages.logo: %w", err)

@@ -43,8 +43,8 @@ func TestPagesBearTheSitesLookAndSpeakItsLanguagesInABrowser(t *testing.T) {
 	}
 	write("logo.svg", hostileLogo)
 	write("texts/he.yaml", "login.title: כניסה\n")
-	pages := "pages: {name: Müllers Kiosk, logo: " + dir + "/logo.svg, colour: '#ffcc00', help: 'mailto:help@example.org', texts: " + dir + "/texts}\n"
-	policy := "limits: {account: [2/1h refuse], pair_delay: {first: 0s}}\n"
+	pages := "pages: {name: Müllers Kiosk, logo: " + dir + "/logo.svg, color: '#ffcc00', help_url: 'mailto:help@example.org', texts: " + dir + "/texts}\n"
+	policy := "limits: {account: [2/1h block], pair_delay: {first: 0s}}\n"
 	s := newServer(t, policy+pages, "alice")
 	redistest.Until(t, "the log to say what is not translated", func() bool { return s.log.has("he.yaml lacks ") })
 
@@ -95,7 +95,7 @@ func TestPagesBearTheSitesLookAndSpeakItsLanguagesInABrowser(t *testing.T) {
 	shows := func(want string) func() bool {
 		return func() bool { return strings.Contains(from("127.0.0.1").get(t, s.base+"/login").body, want) }
 	}
-	reload("pages: {name: Other}\nrealms: [{name: blog, hosts: [blog.example], pages: {name: Blog, colour: '#102030'}}]\n")
+	reload("pages: {name: Other}\nrealms: [{name: blog, hosts: [blog.example], pages: {name: Blog, color: '#102030'}}]\n")
 	redistest.Until(t, "the new name", shows("<title>Sign in · Other</title>"))
 	reader := from("127.0.0.1")
 	reader.host = "blog.example"

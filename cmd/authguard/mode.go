@@ -36,7 +36,7 @@ type mode struct {
 func openMode(ctx context.Context, r *realm) (m *mode, err error) {
 	on, shared := r.site.storage, r.site.counting.shared
 	m = &mode{realm: r.name, bus: r.site.watch.bus, saved: modestore.New(modestore.Config{DB: on.db, Realm: r.name, Log: r.log})}
-	if m.Mode, err = captchamode.NewMode(r.config.Site.Mode, on.clock.Now, m.switched); err != nil {
+	if m.Mode, err = captchamode.NewMode(r.config.CAPTCHAMode.Mode, on.clock.Now, m.switched); err != nil {
 		return nil, err
 	}
 	if err := m.saved.Load(ctx, m.Mode); err != nil {
@@ -101,7 +101,7 @@ func remoteConfig(in config.Config) remote.Config {
 	}
 	origin, _ := url.Parse(in.Origin) // which the configuration has checked
 	return remote.Config{
-		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.Secret.Reveal(), Verify: c.Verify, Hosts: []string{strings.ToLower(origin.Hostname())},
+		Service: string(c.Kind), SiteKey: c.SiteKey, Secret: c.SecretKey.Reveal(), Verify: c.VerifyURL, Hosts: []string{strings.ToLower(origin.Hostname())},
 	}
 }
 

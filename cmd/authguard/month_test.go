@@ -26,7 +26,7 @@ func TestAMonthOfAuditIsLookedUpInTime(t *testing.T) {
 	if dsn == "" {
 		t.Skip("AUDIT_MONTH names no database: see docs/benchmarks.md")
 	}
-	yaml, prepare := quiet+"audit: {keep: 7320d}\n", func(data string) {
+	yaml, prepare := quiet+"audit: {retention: 7320d}\n", func(data string) {
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 
 // closed is the part of a configuration in which a hundred failures close an
 // account to strangers, and nothing else gets in the way of a test.
-const closed = quiet + "limits: {account: [100/24h refuse]}\n"
+const closed = quiet + "limits: {account: [100/24h block]}\n"
 
 // closeToStrangers fails a hundred times at an account, from as many addresses.
 func closeToStrangers(t *testing.T, s *server, account string) {

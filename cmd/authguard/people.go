@@ -58,7 +58,7 @@ func openPeople(ctx context.Context, r *realm) (p *people, err error) {
 		p.normalise = guard.NormaliseExact
 	}
 	checks := r.config.Passwords
-	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.AtOnce, Queue: checks.Queue, MaxWait: checks.Wait, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
+	p.gate, err = passwords.NewGate(passwords.GateConfig{AtOnce: checks.MaxConcurrent, Queue: checks.MaxQueued, MaxWait: checks.QueueTimeout, Hogged: r.hogged, Timed: s.watch.metrics.Checked})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (r *realm) openMailer() error {
 	if err != nil {
 		return fmt.Errorf("mail.server: %w", err)
 	}
-	if m.NewPlace {
+	if m.NotifyNewClient {
 		if p.notices, err = r.openNotices(server); err != nil {
 			return err
 		}

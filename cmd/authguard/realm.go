@@ -124,12 +124,12 @@ func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) 
 		return nil, err
 	}
 	g, err := guard.New(guard.Config{
-		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.store, Places: counting.places.Record,
-		Cookies: cookies, Passes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
+		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.store, KnownClients: counting.places.Record,
+		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
 		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
-		Held:   r.config.Limits.Held, HeldPerAddress: r.config.Limits.HeldPerAddress,
+		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
 		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
 			r.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)
 		},
@@ -137,7 +137,7 @@ func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) 
 	if err != nil {
 		return nil, err
 	}
-	g.Direct(r.config.AllowDirect)
+	g.Direct(r.config.DirectClients)
 	return g, nil
 }
 
@@ -217,7 +217,7 @@ func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // no restart.
 func (r *realm) reload(c config.Config) error {
 	err := errors.Join(r.mode.reload(c), r.dress(c))
-	r.guard.SetHeld(c.Limits.Held, c.Limits.HeldPerAddress)
+	r.guard.SetHeld(c.Limits.MaxDelayed, c.Limits.MaxDelayedPerAddress)
 	r.adopt(c)
 	err = errors.Join(err, r.setProxy(context.Background()))
 	return errors.Join(err, r.control.EnactPolicy())
@@ -230,7 +230,7 @@ type written struct {
 }
 
 func writtenIn(c config.Config) *written {
-	w := &written{policy.Written{Policy: c.Policy(), Mode: c.Site.Mode, Enforce: c.Enforce}, map[string]guard.Policy{}}
+	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: c.Enforce}, map[string]guard.Policy{}}
 	for _, one := range c.Proxy.Guarded() {
 		w.routes[one.Name] = c.PolicyOf(one)
 	}
@@ -242,12 +242,12 @@ func (r *realm) enact(words []policy.Word) error {
 	w := r.written.Load()
 	r.said.Store(&words)
 	p, mode, err := w.With(words)
-	p.Places = r.guard.Policy().Places // their store was made with them
+	p.KnownClients = r.guard.Policy().KnownClients // their store was made with them
 	err = errors.Join(err, r.guard.SetPolicy(p), r.mode.SetConfig(mode))
 	if guards := r.routes.Load(); guards != nil {
 		for name, g := range *guards {
 			own := r.switched(w.routes[name])
-			own.Places = g.Policy().Places
+			own.KnownClients = g.Policy().KnownClients
 			err = errors.Join(err, g.SetPolicy(own))
 		}
 	}
@@ -267,7 +267,7 @@ func (r *realm) switched(p guard.Policy) guard.Policy {
 
 // adopt takes over what cannot fail.
 func (r *realm) adopt(c config.Config) {
-	r.hold.Store(int64(c.Limits.Hold))
+	r.hold.Store(int64(c.Limits.DelayUpTo))
 	rules, _ := access.Compile(c.Access) // which was checked
 	r.access.Store(&rules)
 	r.clients.Set(clientHeaders(c))
@@ -277,13 +277,13 @@ func (r *realm) adopt(c config.Config) {
 
 // clientHeaders are those that clients are recognised by, and who knows their order.
 func clientHeaders(c config.Config) (headers []string, order func(*http.Request) []string) {
-	if len(c.Limits.Identity) == 0 {
+	if len(c.Limits.Fingerprint) == 0 {
 		return nil, nil
 	}
-	if c.Identity.Order {
+	if c.Fingerprint.Order {
 		order = wire.Order
 	}
-	return c.Identity.Headers, order
+	return c.Fingerprint.Headers, order
 }
 
 // orderedHeaders are those whose order some realm asks for.

@@ -147,7 +147,7 @@ func (s *site) leave(r *realm) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(r.guard.Policy().PendingFor):
+		case <-time.After(r.guard.Policy().CheckTimeout):
 		}
 		for look := time.Tick(leaveEvery); r.busy.Load() > 0; {
 			select {
@@ -220,7 +220,7 @@ func unopened(w http.ResponseWriter, r *http.Request) {
 // trust notes the configured proxies, of the doors and of the administration: whoever
 // blocks one may lock out all who come through it.
 func (s *site) trust(loaded *config.Loaded) {
-	all := slices.Concat(loaded.Proxies, loaded.ProxyProtocol, loaded.Admin.Proxies)
+	all := slices.Concat(loaded.TrustedProxies, loaded.ProxyProtocolFrom, loaded.Admin.TrustedProxies)
 	s.proxies.Store(&all)
 }
 

@@ -37,7 +37,7 @@ func TestWhatIsCountedInOneRealmCountsInNoOther(t *testing.T) {
 	})
 	t.Run("two nodes with Redis", func(t *testing.T) {
 		t.Parallel()
-		countEachRealm(t, newNodes(t, 2, standalone(t), strings.Replace(sites, noDelay, "limits: {pair_delay: {first: 0s}, longest_check: 1s}\n", 1), siteUsers...)...)
+		countEachRealm(t, newNodes(t, 2, standalone(t), strings.Replace(sites, noDelay, "limits: {pair_delay: {first: 0s}, check_timeout: 1s}\n", 1), siteUsers...)...)
 	})
 }
 
@@ -184,7 +184,7 @@ func TestAnAttackOnOneRealmIsNoPressureInAnother(t *testing.T) {
 	for i := range 60 {
 		users = append(users, fmt.Sprint("shop/user", i))
 	}
-	s := newServer(t, noDelay+"alerts: {bundle: 0s}\nrealms:\n  - {name: shop, hosts: [shop.test]}\n  - {name: blog, hosts: [blog.test]}\n", append(users, "ann", "blog/ann")...)
+	s := newServer(t, noDelay+"alerts: {group_wait: 0s}\nrealms:\n  - {name: shop, hosts: [shop.test]}\n  - {name: blog, hosts: [blog.test]}\n", append(users, "ann", "blog/ann")...)
 	attackOneRealm(t, users, s)
 	if !s.log.has(`kind=captcha-mode-on title="CAPTCHA mode is on" body="realm shop: `) || !s.log.has("threshold=30 realm=shop") {
 		t.Errorf("nobody was told of the realm:\n%s", lastLines(s.log.String(), 30))
@@ -196,7 +196,7 @@ func TestAnAttackOnOneRealmIsNoPressureInAnother(t *testing.T) {
 // CAPTCHA mode on.
 func TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother(t *testing.T) {
 	t.Parallel()
-	const crowded = quiet + noDelay + "passwords: {cost: 10, at_once: 1, queue: 1, wait: 1m}\n"
+	const crowded = quiet + noDelay + "passwords: {cost: 10, max_concurrent: 1, max_queued: 1, queue_timeout: 1m}\n"
 	s := newServer(t, crowded+"realms:\n  - {name: shop, hosts: [shop.test]}\n  - {name: blog, hosts: [blog.test]}\n", "blog/ann")
 	done := make(chan map[int]int)
 	go func() {
@@ -430,7 +430,7 @@ func TestRealmsBehindNginxAreAsTheDocsSay(t *testing.T) {
 	}
 	s := doctest.NewShell(t, product)
 	const page = "docs/realms.md"
-	s.Write("authguard.yaml", doctest.Read(t, page).Blocks[0].Text+"proxies: [127.0.0.1]\n")
+	s.Write("authguard.yaml", doctest.Read(t, page).Blocks[0].Text+"trusted_proxies: [127.0.0.1]\n")
 	s.Write("/etc/intranet.htpasswd", "")
 	s.Write("/srv/www/index.html", "inside")
 	block := strings.TrimSpace(doctest.Claimed(t, page)[0].Text)

@@ -152,7 +152,7 @@ func setupOf(path, realm string, environ []string) (setup trial.Setup, err error
 		}
 		c = c.In(r)
 	}
-	setup = trial.Setup{Name: "in force", Policy: c.Policy(), Mode: c.Site.Mode, Lists: new(guard.Lists)}
+	setup = trial.Setup{Name: "in force", Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Lists: new(guard.Lists)}
 	if path == "" {
 		setup.Name = "defaults"
 	}

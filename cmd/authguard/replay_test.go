@@ -23,7 +23,7 @@ func TestReplaySaysWhatLimitsWouldHaveDone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	strict, page := filepath.Join(dir, "strict.yaml"), filepath.Join(dir, "report.html")
-	if err := os.WriteFile(strict, []byte("limits:\n  address: [1/1h refuse]\n"), 0o600); err != nil {
+	if err := os.WriteFile(strict, []byte("limits:\n  address: [1/1h block]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"--year", "2026", "--zone", "UTC", "--policy", strict, "--html", page, "../../testdata/ssh.log"}

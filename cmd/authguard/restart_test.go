@@ -158,7 +158,7 @@ func removeAll(t *testing.T, pattern string) (err error) {
 
 // Thirty times it is killed, far sooner than it saves.
 func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
-	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_every: 1m}\n", "alice")
+	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_interval: 1m}\n", "alice")
 	checked := 0
 	for n := range 30 {
 		if from(loopback(6, n)).login(t, s, "alice", fmt.Sprint("wrong", n)).status == http.StatusUnauthorized {

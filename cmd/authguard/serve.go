@@ -171,7 +171,7 @@ func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 		}
 		ended := l.server.Shutdown(stopping)
 		if errors.Is(ended, context.DeadlineExceeded) {
-			s.log.Warn("stopped under requests that took longer than shutdown.within", "listener", l.name)
+			s.log.Warn("stopped under requests that took longer than shutdown.timeout", "listener", l.name)
 			ended = l.server.Close()
 		}
 		err = errors.Join(err, ended)

@@ -97,7 +97,7 @@ func (l *logBuffer) String() string {
 
 // quiet is the part of a configuration that keeps CAPTCHA mode out of a test
 // that is about something else.
-const quiet = "site: {floor: 1000000, ceiling: 1000000}\n"
+const quiet = "captcha_mode: {threshold_min: 1000000, threshold_max: 1000000}\n"
 
 // newServer starts a server with a configuration and these users, each with
 // rightPassword. It is stopped when the test ends.
@@ -116,7 +116,7 @@ func newServerIn(t *testing.T, prepare func(data string), yaml string, users ...
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	config := "listen: 127.0.0.1:0\nadmin: {listen: '127.0.0.1:0'}\ndata: " + filepath.Join(dir, "data") + "\n"
 	if !strings.Contains(yaml, "passwords:") {
-		config += "passwords: {cost: 10, wait: 1m}\n"
+		config += "passwords: {cost: 10, queue_timeout: 1m}\n"
 	}
 	if !strings.Contains(yaml, "shutdown:") {
 		config += "shutdown: {delay: 0s}\n"

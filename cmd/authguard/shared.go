@@ -73,7 +73,7 @@ func openShared(ctx context.Context, loaded *config.Loaded, on *storage, c *coun
 		Client: s.client, Counters: c.counters, Places: c.places, Peek: c.places.Peek, Nodes: s.nodes,
 		Budget: r.Timeout, Log: c.log, OnChange: s.changed,
 		Redis: redisstore.Options{
-			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.Places, OnSpray: watch.alerts.Spray,
+			Prefix: r.Prefix, PendingFor: pendingFor, Places: policy.KnownClients, OnSpray: watch.alerts.Spray,
 			Keys: on.keys.Fingerprint(), OnEmptied: s.emptied,
 		},
 	})

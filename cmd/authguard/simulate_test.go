@@ -18,7 +18,7 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	scenario, strict := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "strict.yaml")
-	for path, text := range map[string]string{scenario: tiny, strict: "limits:\n  address: [1/24h refuse]\n"} {
+	for path, text := range map[string]string{scenario: tiny, strict: "limits:\n  address: [1/24h block]\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

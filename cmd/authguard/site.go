@@ -206,9 +206,9 @@ func (s *site) reload(loaded *config.Loaded) error {
 	err := errors.Join(s.counting.reload(loaded), s.reloadRealms(loaded), s.watch.reload(loaded))
 	s.doors.reload(loaded)
 	s.level.Set(loaded.Log.Level.Slog())
-	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.ProxyProtocol, loaded.ProxyProtocol) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
+	if !slices.Equal(s.loaded.TrustedProxies, loaded.TrustedProxies) || !slices.Equal(s.loaded.ProxyProtocolFrom, loaded.ProxyProtocolFrom) || !slices.Equal(s.loaded.DirectClients, loaded.DirectClients) {
 		for _, r := range *s.realms.Load() {
-			r.guard.Direct(loaded.AllowDirect)
+			r.guard.Direct(loaded.DirectClients)
 		}
 	}
 	s.loaded, s.started.Realms = loaded, s.startedRealms(loaded.Realms)

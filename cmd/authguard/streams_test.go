@@ -110,13 +110,13 @@ func TestARestartLosesNoStreamThatReachedUs(t *testing.T) {
 func TestAnEndlessRequestIsCutOff(t *testing.T) {
 	t.Parallel()
 	app := newSink(t)
-	s := newServer(t, quiet+"shutdown: {delay: 0s, within: 1s}\nproxy: {preset: django, upstream: "+app.URL+"}\n")
+	s := newServer(t, quiet+"shutdown: {delay: 0s, timeout: 1s}\nproxy: {preset: django, upstream: "+app.URL+"}\n")
 	_, answer := s.dial(t, "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx")
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	if _, err := answer.ReadByte(); err == nil {
 		t.Error("it was answered")
 	}
-	if err := s.cmd.Wait(); err != nil || !s.log.has("stopped under requests that took longer than shutdown.within") {
+	if err := s.cmd.Wait(); err != nil || !s.log.has("stopped under requests that took longer than shutdown.timeout") {
 		t.Errorf("%v\n%s", err, s.log)
 	}
 }

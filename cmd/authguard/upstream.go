@@ -46,7 +46,7 @@ func (r *realm) setProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	app := proxy.App{Upstream: upstream, Timeout: c.Timeout, Patience: c.Patience, MaxBody: int64(c.MaxBody)}
+	app := proxy.App{Upstream: upstream, Timeout: c.Timeout, Patience: c.ResponseTimeout, MaxBody: int64(c.MaxBody)}
 	before, guards := r.routes.Load(), map[string]*guard.Guard{}
 	for _, one := range c.Guarded() {
 		compiled, err := route.Compile(one.Spec)
@@ -60,7 +60,7 @@ func (r *realm) setProxy(ctx context.Context) error {
 		policy := r.switched(r.config.PolicyOf(one))
 		if before != nil && (*before)[one.Name] != nil {
 			g := (*before)[one.Name]
-			policy.Places = g.Policy().Places
+			policy.KnownClients = g.Policy().KnownClients
 			err, guards[one.Name] = g.SetPolicy(policy), g
 		} else {
 			guards[one.Name], err = r.newGuard(ctx, r.name+"/"+one.Name, policy)

@@ -92,7 +92,7 @@ func forged(address string) []string {
 func TestR9ForgedAddressesBehindARealNginx(t *testing.T) {
 	t.Parallel()
 	app := newLegacy(t, "shop")
-	s := newServer(t, "proxies: [127.0.0.1]\n"+proxied(app))
+	s := newServer(t, "trusted_proxies: [127.0.0.1]\n"+proxied(app))
 	nginx := front(t, s.base, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")[0]
 
 	attacker, alice, victim := from("127.0.9.9"), from("127.0.9.8"), from("127.0.9.7")

@@ -53,8 +53,8 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 }
 
 func (w *watch) alertConfig(c config.Config) alerts.Config {
-	a := alerts.Config{Bundle: c.Alerts.Bundle, PerHour: c.Alerts.PerHour, Private: c.Alerts.Private, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
-	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.Quiet) // which was checked
+	a := alerts.Config{Bundle: c.Alerts.GroupWait, PerHour: c.Alerts.MaxPerHour, Private: c.Alerts.PrivateNetworks, FailureRatio: c.Alerts.FailureRatio, Attack: w.attack, URL: c.Admin.URL}
+	a.Quiet, _ = alerts.ParseQuiet(c.Alerts.QuietHours) // which was checked
 	for _, to := range c.Alerts.To {
 		a.To = append(a.To, to.Reveal())
 	}
@@ -84,7 +84,7 @@ func (w *watch) start(group *background.Group) {
 
 func (w *watch) reload(loaded *config.Loaded) error {
 	w.keep.Store(&loaded.Audit)
-	w.past.Store(int64(loaded.Attacks.Keep))
+	w.past.Store(int64(loaded.Attacks.Retention))
 	return w.alerts.Reconfigure(w.alertConfig(loaded.Config))
 }
 
@@ -99,7 +99,7 @@ func (w *watch) forget(realm string) {
 // purge deletes rows of the audit log that are too old, or more than have room.
 func (w *watch) purge(ctx context.Context) (rows int64, err error) {
 	keep, now := w.keep.Load(), time.Now()
-	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Keep), ActionsSince: now.Add(-max(keep.Keep, keep.KeepActions)), Size: int64(keep.Size)})
+	return w.audit.Purge(ctx, audit.Keep{Since: now.Add(-keep.Retention), ActionsSince: now.Add(-max(keep.Retention, keep.AdminRetention)), Size: int64(keep.MaxSize)})
 }
 
 // purgeAttacks deletes attacks that are too old or too many.

@@ -133,7 +133,7 @@ func TestWatchingFirstOfTheDocuments(t *testing.T) {
 // over keep-alive too; the audit log and replay know them.
 func TestTheIdentityIsCountedAtEveryDoor(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, quiet+"api: {tokens: ["+backEnd+"]}\nlimits: {identity: [6/1h challenge]}\nidentity: {headers: [User-Agent, Accept-Language]}\n", "ann")
+	s := newServer(t, quiet+"api: {tokens: ["+backEnd+"]}\nlimits: {fingerprint: [6/1h challenge]}\nfingerprint: {headers: [User-Agent, Accept-Language]}\n", "ann")
 	bot := []string{"Host: x", "User-Agent: bot/1", "Cookie: a=b", "Accept-Language: en"}
 	turned := []string{bot[0], bot[3], bot[1]}
 	for i := range 3 { // a login form, on one connection

@@ -54,10 +54,10 @@ func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 	}{
 		{file: ""},
 		{file: "limits: {pair_delay: {after: 4}}\nrealms: [{name: shop, hosts: [shop.example.org], limits: {spray: {accounts: 0}}}]\n"},
-		{file: "limits: {address: [2/1m challenge, 300/1h refuse]}\n", notes: []string{address}},
-		{file: "limits: {account: [5/24h challenge, 100/24h pretend]}\nrealms: [{name: shop, hosts: [shop.example.org]}]\n", notes: []string{account}},
-		{file: "realms: [{name: shop, hosts: [shop.example.org], limits: {account: [5/24h challenge, 100/24h pretend]}}]\n", notes: []string{"realms.shop." + account}},
-		{variable: "AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 100/24h refuse", notes: []string{account}},
+		{file: "limits: {address: [2/1m challenge, 300/1h block]}\n", notes: []string{address}},
+		{file: "limits: {account: [5/24h challenge, 100/24h fake-failure]}\nrealms: [{name: shop, hosts: [shop.example.org]}]\n", notes: []string{account}},
+		{file: "realms: [{name: shop, hosts: [shop.example.org], limits: {account: [5/24h challenge, 100/24h fake-failure]}}]\n", notes: []string{"realms.shop." + account}},
+		{variable: "AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 100/24h block", notes: []string{account}},
 	} {
 		file := filepath.Join(t.TempDir(), "a.yaml")
 		if err := os.WriteFile(file, []byte(one.file), 0o600); err != nil {
@@ -107,8 +107,8 @@ func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
 	reload := s.reloader(t, "")
 	for _, one := range []struct{ more, want string }{
 		{"counters: {memory: 1GiB}\n", "changed=[] needs_restart=[counters.memory]"},
-		{"counters: {memory: 1GiB}\nsite: {floor: 40}\n", "changed=[site.floor] needs_restart=[counters.memory]"}, // it still runs with the old one
-		{"site: {floor: 40}\n", "changed=[] needs_restart=[]"},
+		{"counters: {memory: 1GiB}\ncaptcha_mode: {threshold_min: 40}\n", "changed=[captcha_mode.threshold_min] needs_restart=[counters.memory]"}, // it still runs with the old one
+		{"captcha_mode: {threshold_min: 40}\n", "changed=[] needs_restart=[]"},
 	} {
 		if got := reload(one.more); !strings.Contains(got, one.want) {
 			t.Errorf("%q: %s, want %s", one.more, got, one.want)

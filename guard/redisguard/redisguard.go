@@ -93,15 +93,15 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	if err := c.agree(client, d.Secret); err != nil {
 		return err
 	}
-	counters, err := failures.NewMemory(failures.Config{Retain: d.Policy.Retain(), PendingFor: d.Policy.PendingFor})
+	counters, err := failures.NewMemory(failures.Config{Retain: d.Policy.Retain(), PendingFor: d.Policy.CheckTimeout})
 	if err != nil {
 		return err
 	}
-	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: d.Policy.Places})
+	places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: d.Policy.KnownClients})
 	if err != nil {
 		return err
 	}
-	if d.Crowds, err = trusted.NewCrowds(d.Policy.Places); err != nil {
+	if d.Crowds, err = trusted.NewCrowds(d.Policy.KnownClients); err != nil {
 		return err
 	}
 	if d.Mode == nil {
@@ -116,7 +116,7 @@ func (c Config) share(d *guard.Defaults, client redis.UniversalClient) (err erro
 	store, err := nodes.New(nodes.Config{
 		Client: client, Counters: counters, Places: places, Peek: places.Peek, Nodes: seen, Budget: c.Timeout,
 		Log: c.Log, OnChange: c.OnChange,
-		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.PendingFor, Places: d.Policy.Places},
+		Redis: redisstore.Options{Prefix: c.Prefix, PendingFor: d.Policy.CheckTimeout, Places: d.Policy.KnownClients},
 	})
 	if err != nil {
 		return err

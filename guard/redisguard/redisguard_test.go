@@ -82,7 +82,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	server := redistest.Standalone(t)
 	var all []*guard.Guard
 	for range 2 {
-		all = append(all, join(t, server.Addr, patient, func(d *guard.Defaults) { d.Policy.PairDelay = guard.Delay{} }))
+		all = append(all, join(t, server.Addr, patient, func(d *guard.Defaults) { d.Policy.PairDelay = guard.PairDelay{} }))
 		all[len(all)-1].Illustrate(world.Riddle{})
 	}
 	for i := range 5 {
@@ -93,7 +93,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Solve = challenge.Solve{ID: issued.ID, Answer: world.Answer} // the picture alone
+	a.Solution = challenge.Solve{ID: issued.ID, Answer: world.Answer} // the picture alone
 	var right atomic.Int64
 	var both sync.WaitGroup
 	for i := range 10 {
@@ -111,7 +111,7 @@ func TestR17OneSolveOneAttemptOverProcesses(t *testing.T) {
 	if issued, err = all[0].Issue(t.Context(), b, try(t, all[0], b, false)); err != nil {
 		t.Fatal(err)
 	}
-	b.Solve = challenge.Solve{ID: issued.ID, Answer: world.Answer}
+	b.Solution = challenge.Solve{ID: issued.ID, Answer: world.Answer}
 	if d, err := all[1].Begin(t.Context(), b); err != nil || d.Action != guard.Proceed {
 		t.Errorf("what one process has asked, solved at the other: %v %v (%v)", d.Action, d.Reasons, err)
 	}

@@ -37,7 +37,7 @@ func (a *account) Begin(ctx context.Context, c guard.Charge) (guard.Charge, erro
 func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 	t.Parallel()
 	policy := guard.DefaultPolicy()
-	counters, err := failures.NewMemory(failures.Config{MaxBytes: failures.MinBytes, Retain: policy.Retain(), PendingFor: policy.PendingFor})
+	counters, err := failures.NewMemory(failures.Config{MaxBytes: failures.MinBytes, Retain: policy.Retain(), PendingFor: policy.CheckTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestNamesTriedOnceAtTheMemoryBoundAreNotUnderAttack(t *testing.T) {
 	})
 	store := &account{Store: guard.NewLocal(counters, places)}
 	quiet := captchamode.DefaultConfig()
-	quiet.Floor, quiet.Ceiling = 1_000_000, 1_000_000
+	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	mode, err := captchamode.NewMode(quiet, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 const maxAnswer = 16 << 10
 
 // errPrivate says where a web hook may not be.
-var errPrivate = errors.New("that is an address of a private network, which alerts do not go to: if it is right, name the network in alerts.private")
+var errPrivate = errors.New("that is an address of a private network, which alerts do not go to: if it is right, name the network in alerts.private_networks")
 
 // An httpClient is what every channel over HTTP sends with. Whoever can choose a web hook, or
 // answers for its name in DNS, must not make this server speak to what only it can reach

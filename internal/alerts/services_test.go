@@ -187,7 +187,7 @@ func TestAPrivateAddressIsRefusedWhenItIsDialled(t *testing.T) {
 		"ntfy://localhost:" + port + "/topic?scheme=http", "slack+http://localhost:" + port + "/x", "teams+http://0.0.0.0:" + port + "/x",
 	} {
 		err := Try(t.Context(), address, nil)
-		if err == nil || !strings.Contains(err.Error(), "alerts.private") || strings.Contains(err.Error(), "hunter22") {
+		if err == nil || !strings.Contains(err.Error(), "alerts.private_networks") || strings.Contains(err.Error(), "hunter22") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -374,8 +374,8 @@ func TestAnAddressThatIsRefusedIsToldOnceADay(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
 	for i := range 1000 {
-		w.event(&guard.Event{At: noon.Add(time.Duration(i) * time.Minute), Account: "alice", Address: client, Action: guard.Refuse, Reasons: guard.Reasons{{
-			Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: &guard.Limit{Failures: 1000, Then: guard.Refuse},
+		w.event(&guard.Event{At: noon.Add(time.Duration(i) * time.Minute), Account: "alice", Address: client, Action: guard.Block, Reasons: guard.Reasons{{
+			Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: &guard.Limit{Failures: 1000, Action: guard.Block},
 		}}})
 	}
 	if len(*list) != 1 || (*list)[0].kind != AddressRefused || !strings.Contains((*list)[0].body, "192.0.2.7") {

@@ -64,7 +64,7 @@ func (w *watcher) event(e *guard.Event) {
 	if underAttack(e) {
 		w.account(e)
 	}
-	if refused(e, e.Action != guard.Refuse) {
+	if refused(e, e.Action != guard.Block) {
 		w.address(e)
 	}
 	w.clients(e)
@@ -143,7 +143,7 @@ func (w *watcher) clients(e *guard.Event) {
 // around it, has failed; or would have been, by a limit that only watches.
 func refused(e *guard.Event, watched bool) bool {
 	return !e.Privileged && slices.ContainsFunc(e.Reasons, func(r guard.Reason) bool {
-		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Then == guard.Refuse && r.Monitored == watched
+		return r.Cause == guard.LimitReached && (r.Subject == guard.OnAddress || r.Subject == guard.OnNetwork) && r.Limit != nil && r.Limit.Action == guard.Block && r.Monitored == watched
 	})
 }
 
@@ -152,7 +152,7 @@ func (w *watcher) address(e *guard.Event) {
 	name, many := "address\n"+events.AddressText(e.Address), "address\n"
 	switch {
 	case w.told(name, e.At):
-	case w.room(e.At) && e.Action != guard.Refuse:
+	case w.room(e.At) && e.Action != guard.Block:
 		w.attacked[name] = e.At
 		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
 	case w.room(e.At):
@@ -215,7 +215,7 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	if s.Cause == events.CauseSteady {
 		w.raise(s.At, SteadyPressure, fmt.Sprintf("%s failures per minute, threshold %s. There have been half as many as the threshold or more "+
 			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
-			"If nobody is guessing, set site.normal; else switch CAPTCHA mode on with `authguard captcha on`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
+			"If nobody is guessing, set captcha_mode.baseline; else switch CAPTCHA mode on with `authguard captcha on`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 		return
 	}
 	silent := w.attack != nil && w.attack.silent

@@ -31,7 +31,7 @@ func fullAccount(name string, at time.Time) *guard.Event {
 	return &guard.Event{
 		At: at, Account: name, Address: client, Action: guard.Challenge, AccountFailures: 5,
 		Reasons: guard.Reasons{{
-			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Then: guard.Challenge},
+			Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &guard.Limit{Failures: 5, Action: guard.Challenge},
 		}},
 	}
 }
@@ -307,7 +307,7 @@ func TestR28ARightSprayedPasswordIsToldInAFlood(t *testing.T) {
 func TestWhatOnlyWatchesIsToldAsSuch(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
-	limit := &guard.Limit{Failures: 1000, Window: 24 * time.Hour, Then: guard.Refuse, Monitor: true}
+	limit := &guard.Limit{Failures: 1000, Window: 24 * time.Hour, Action: guard.Block, Monitor: true}
 	e := guard.Event{
 		At: noon, Account: "alice", Address: client, Action: guard.Proceed, Settled: true,
 		Reasons: guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress, Limit: limit, Monitored: true}},

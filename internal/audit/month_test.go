@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { databasetest.Main(m) }
 
-// defaultSize is that of audit.size.
+// defaultSize is that of audit.max_size.
 const defaultSize = 2 << 30
 
 // A month at 100 failed logins a second, whole: an hour of work and 2 GiB of disk, so it

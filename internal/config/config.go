@@ -9,7 +9,7 @@
 //
 // To add a setting, add a field to [Config] and a row to docs/configuration.md;
 // a test compares the two. The key is the field's name in snake case, inside
-// the keys of the enclosing structs: Site.Mode.CoolDown is site.cool_down.
+// the keys of the enclosing structs: Site.Mode.CoolDown is captcha_mode.cool_down.
 // Checks that tags cannot express belong in validate.go. The tags:
 //
 //   - key:"tls_ca" is the key where snake case would be wrong; key:"." puts the
@@ -49,15 +49,15 @@ type Config struct {
 	Origin        string        // public base URL, without a trailing slash; empty: unknown
 	Access        []access.Rule `reload:"live"` // who may what behind a gateway; see package access
 
-	Admin   Admin
-	Proxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
+	Admin          Admin
+	TrustedProxies []netip.Prefix `reload:"live"` // whose forwarding header is believed; none by default
 	// ProxyProtocol are the balancers that must say with the PROXY protocol whom they
 	// speak for, before the first byte of HTTP.
-	ProxyProtocol []netip.Prefix `reload:"live"`
+	ProxyProtocolFrom []netip.Prefix `reload:"live"`
 	// AllowDirect are private networks whose machines log in themselves: several
 	// accounts at one of their addresses are people, and no forgotten proxy.
-	AllowDirect []netip.Prefix  `reload:"live"`
-	Forwarded   ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
+	DirectClients []netip.Prefix  `reload:"live"`
+	Forwarded     ForwardedHeader `words:"x-forwarded-for forwarded" reload:"live" key:"forwarded_header"`
 
 	Database Secret // PostgreSQL's DSN; empty: SQLite in the data folder
 	KeysFile string // the secrets; empty: the file keys in the data folder
@@ -67,39 +67,39 @@ type Config struct {
 	Passwords Passwords
 	// Enforce is whether the policy is enforced; false: all of Limits, Events, Lists and
 	// Site is only watched. Administrators can say otherwise in the running server.
-	Enforce   bool      `reload:"live"`
-	Limits    Limits    `reload:"live"`
-	Identity  Identity  `reload:"live"` // of clients, for limits.identity
-	Site      Site      `reload:"live"`
-	Challenge Challenge `reload:"live"`
-	Places    Places
-	Pages     Pages `reload:"live"`
-	Counters  Counters
-	Audit     Audit   `reload:"live"`
-	Attacks   Attacks `reload:"live"`
-	Log       Log
-	Metrics   Metrics
-	Tracing   Tracing
-	Alerts    Alerts `reload:"live"`
-	Mail      Mail
-	API       API      `reload:"live"`
-	Events    []Event  `reload:"live"` // in the file a mapping of names to limits
-	Lists     []List   `reload:"live"` // of addresses, that somebody else keeps
-	Proxy     Proxy    `reload:"live"`
-	Realms    []Realm  `reload:"live"` // beside this one
-	Shutdown  Shutdown `reload:"live"`
+	Enforce      bool        `reload:"live"`
+	Limits       Limits      `reload:"live"`
+	Fingerprint  Fingerprint `reload:"live"` // of clients, for limits.fingerprint
+	CAPTCHAMode  CAPTCHAMode `key:"captcha_mode" reload:"live"`
+	Challenge    Challenge   `reload:"live"`
+	KnownClients KnownClients
+	Pages        Pages `reload:"live"`
+	Counters     Counters
+	Audit        Audit   `reload:"live"`
+	Attacks      Attacks `reload:"live"`
+	Log          Log
+	Metrics      Metrics
+	Tracing      Tracing
+	Alerts       Alerts `reload:"live"`
+	Mail         Mail
+	API          API      `reload:"live"`
+	Events       []Event  `reload:"live"` // in the file a mapping of names to limits
+	Lists        []List   `reload:"live"` // of addresses, that somebody else keeps
+	Proxy        Proxy    `reload:"live"`
+	Realms       []Realm  `reload:"live"` // beside this one
+	Shutdown     Shutdown `reload:"live"`
 }
 
 // List is a file of addresses that somebody else keeps, and what becomes of logins from
 // there; see lists.Layout for the format.
 type List struct {
-	Name   string
-	File   string
-	Format ListFormat    `words:"plain ipcat scored"` // empty: ListPlain
-	Column int           // of the score, for ListScored; 0: 2
-	Least  float64       // score; those below are left out
-	Then   ListVerdict   `words:"limits block allow"` // empty: ListLimits
-	Limits []guard.Limit `split:","`                  // beside limits.address; 0 challenge asks every stranger
+	Name     string
+	File     string
+	Format   ListFormat    `words:"plain ipcat scored"` // empty: ListPlain
+	Column   int           // of the score, for ListScored; 0: 2
+	MinScore float64       // score; those below are left out
+	Action   ListVerdict   `words:"limits block allow"` // empty: ListLimits
+	Limits   []guard.Limit `split:","`                  // beside limits.address; 0 challenge asks every stranger
 }
 
 // Session is a login.
@@ -112,12 +112,12 @@ type Session struct {
 
 // Proxy stands before the login of an app that cannot be changed.
 type Proxy struct {
-	Upstream string        // base URL of the app; empty: there is no proxy
-	Preset   string        // routes of an app that is known here, which come before Routes
-	Routes   []Route       // that are guarded
-	Timeout  time.Duration `within:"1s 10m"`     // for the app's answer on a guarded route
-	Patience time.Duration `within:"1s 24h"`     // for the head of its answer to anything else
-	MaxBody  Size          `within:"1KiB 16MiB"` // of a request to a guarded route
+	Upstream        string        // base URL of the app; empty: there is no proxy
+	Preset          string        // routes of an app that is known here, which come before Routes
+	Routes          []Route       // that are guarded
+	Timeout         time.Duration `within:"1s 10m"`     // for the app's answer on a guarded route
+	ResponseTimeout time.Duration `within:"1s 24h"`     // for the head of its answer to anything else
+	MaxBody         Size          `within:"1KiB 16MiB"` // of a request to a guarded route
 }
 
 // A Route is a guarded route of the app, with limits of its own where it has any.
@@ -129,11 +129,11 @@ type Route struct {
 // RouteLimits are the limits of a route's counters; those that are left out are the
 // site's.
 type RouteLimits struct {
-	Address        []guard.Limit `split:","`
-	Network        []guard.Limit `split:","`
-	Account        []guard.Limit `split:","`
-	Pair           []guard.Limit `split:","`
-	PrivilegedPair []guard.Limit `split:","`
+	Address     []guard.Limit `split:","`
+	Network     []guard.Limit `split:","`
+	Account     []guard.Limit `split:","`
+	Pair        []guard.Limit `split:","`
+	KnownClient []guard.Limit `split:","`
 }
 
 // Guarded are all routes: the preset's, and the proxy's own.
@@ -150,7 +150,7 @@ func (c Config) PolicyOf(r Route) guard.Policy {
 		site *[]guard.Limit
 		own  []guard.Limit
 	}{
-		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.Pair, own.Pair}, {&p.PrivilegedPair, own.PrivilegedPair},
+		{&p.Address, own.Address}, {&p.Network, own.Network}, {&p.Account, own.Account}, {&p.Pair, own.Pair}, {&p.KnownClient, own.KnownClient},
 	} {
 		if len(one.own) > 0 {
 			*one.site = one.own
@@ -165,7 +165,7 @@ type Shutdown struct {
 	// closing its connection.
 	Delay time.Duration `within:"0s 5m"`
 	// Within is how long requests that are being answered then may go on.
-	Within time.Duration `within:"1s 1h"`
+	Timeout time.Duration `within:"1s 1h"`
 }
 
 // Admin is the listener for pages, metrics and health.
@@ -177,8 +177,8 @@ type Admin struct {
 	SecondFactor SecondFactor `words:"optional required" reload:"live"`
 	// Proxies are believed here and nowhere else, and Config.Proxies not here:
 	// whoever may speak for the visitors of the doors need not for administrators.
-	Proxies []netip.Prefix `reload:"live"`
-	Hosts   []string       `reload:"live"` // names that the listener may be called by, beside IP addresses and localhost
+	TrustedProxies []netip.Prefix `reload:"live"`
+	Hosts          []string       `reload:"live"` // names that the listener may be called by, beside IP addresses and localhost
 	// URL is the base URL by which administrators call it, without a trailing slash, for what
 	// is sent to them; empty: unknown.
 	URL string `reload:"live"`
@@ -238,89 +238,89 @@ type LDAP struct {
 
 // Passwords bounds the password check (rule R19).
 type Passwords struct {
-	Cost   int           `within:"10 16"`    // bcrypt's, for new hashes
-	AtOnce int           `within:"0 1024"`   // checks at the same time; 0: as many as CPUs
-	Queue  int           `within:"1 100000"` // checks that may wait for one of those
-	Wait   time.Duration `within:"10ms 1m"`  // how long they may wait
+	Cost          int           `within:"10 16"`    // bcrypt's, for new hashes
+	MaxConcurrent int           `within:"0 1024"`   // checks at the same time; 0: as many as CPUs
+	MaxQueued     int           `within:"1 100000"` // checks that may wait for one of those
+	QueueTimeout  time.Duration `within:"10ms 1m"`  // how long they may wait
 }
 
 // Limits is the policy against guessing, and how attempts that come too early
 // are held.
 type Limits struct {
-	PairDelay      guard.Delay   // delays nothing if its First is zero; see [Config.Policy]
-	Address        []guard.Limit `split:","`
-	Network        []guard.Limit `split:","`
-	Account        []guard.Limit `split:","` // strangers only
-	Identity       []guard.Limit `split:","` // strangers only, by what their clients look like
-	Site           []guard.Limit `split:","` // strangers only, all together
-	Pair           []guard.Limit `split:","` // strangers only
-	PrivilegedPair []guard.Limit `split:","`
-	Spray          guard.Spray   // recognises nothing if its Accounts is zero
-	LongestCheck   time.Duration // guard.Policy.PendingFor
-	Hold           time.Duration `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
-	Held           int           `within:"1 1000000"` // attempts held at the same time
-	HeldPerAddress int           `within:"1 1000000"` // of those, from one address
+	PairDelay            guard.PairDelay // delays nothing if its First is zero; see [Config.Policy]
+	Address              []guard.Limit   `split:","`
+	Network              []guard.Limit   `split:","`
+	Account              []guard.Limit   `split:","` // strangers only
+	Fingerprint          []guard.Limit   `split:","` // strangers only, by what their clients look like
+	Site                 []guard.Limit   `split:","` // strangers only, all together
+	Pair                 []guard.Limit   `split:","` // strangers only
+	KnownClient          []guard.Limit   `split:","`
+	Spray                guard.Spray     // recognises nothing if its Accounts is zero
+	CheckTimeout         time.Duration   // guard.Policy.PendingFor
+	DelayUpTo            time.Duration   `within:"0s 1m"`     // how long an attempt may be held on a timer; 0: answer at once
+	MaxDelayed           int             `within:"1 1000000"` // attempts held at the same time
+	MaxDelayedPerAddress int             `within:"1 1000000"` // of those, from one address
 }
 
 // Identity is what clients look like: their headers.
-type Identity struct {
+type Fingerprint struct {
 	Headers []string // whose values count
 	Order   bool     // the order in which those came counts as well, where it is known
 }
 
 // Site is the site-wide switch.
-type Site struct {
-	Mode captchamode.Config `key:"."`
-	Slow time.Duration      // guard.Policy.SiteSlow
+type CAPTCHAMode struct {
+	Mode          captchamode.Config `key:"."`
+	ThrottleDelay time.Duration      // guard.Policy.SiteSlow
 }
 
 // Challenge is what a stranger is asked to solve.
 type Challenge struct {
-	Kind    ChallengeKind `words:"both image pow turnstile hcaptcha recaptcha friendly"`
-	TTL     time.Duration `within:"30s 1h"`    // how long there is time for it
-	PowCost int           `within:"100 20000"` // derivations that a solution takes on average, at the lowest level
-	SiteKey string        // of a provider on the web: public
-	Secret  Secret        // of a provider on the web
-	Verify  string        // URL of its siteverify; empty: where the provider says
+	Kind      ChallengeKind `words:"both image pow turnstile hcaptcha recaptcha friendly"`
+	TTL       time.Duration `within:"30s 1h"`    // how long there is time for it
+	PowCost   int           `within:"100 20000"` // derivations that a solution takes on average, at the lowest level
+	SiteKey   string        // of a provider on the web: public
+	SecretKey Secret        // of a provider on the web
+	VerifyURL string        `key:"verify_url"` // URL of its siteverify; empty: where the provider says
 }
 
 // Remote reports whether challenges are those of a provider on the web.
 func (c *Challenge) Remote() bool { return remote.Known(string(c.Kind)) }
 
 // Places bounds the privileged places of one account (rule R14).
-type Places struct {
-	PerAccount   int           // the least recently used goes first
-	TTL          time.Duration `within:"1h 1000d"` // since the last login from there
-	PerAddress   int           `within:"2 1000"`   // accounts that one address may be a place of (R30)
-	DeviceCookie bool          `reload:"live"`     // remember browsers, too
+type KnownClients struct {
+	MaxPerAccount         int           // the least recently used goes first
+	TTL                   time.Duration `within:"1h 1000d"` // since the last login from there
+	MaxAccountsPerAddress int           `within:"2 1000"`   // accounts that one address may be a place of (R30)
+	DeviceCookie          bool          `reload:"live"`     // remember browsers, too
 }
 
 // Pages is what the pages for the public show of their site. The files are read
 // at the start and on reload.
 type Pages struct {
-	Name   string // the site's; empty: authguard's
-	Logo   string // path of an SVG, PNG or JPEG file; empty: none
-	Colour string // #rrggbb; empty: authguard's
-	Help   string // https: or mailto: URL of "Need help?"; empty: no such link
-	Texts  string // path of a folder with texts in further languages; empty: none
+	Name    string // the site's; empty: authguard's
+	Logo    string // path of an SVG, PNG or JPEG file; empty: none
+	Color   string // #rrggbb; empty: authguard's
+	HelpURL string `key:"help_url"` // https: or mailto: URL of "Need help?"; empty: no such link
+	Texts   string // path of a folder with texts in further languages; empty: none
 }
 
 // Counters is the memory store of the exact windows.
 type Counters struct {
-	Memory    Size          `within:"16MiB 512GiB"` // when it is used up, the guard gets stricter
-	SaveEvery time.Duration `within:"100ms 1m"`     // what a power cut can lose
+	Memory       Size          `within:"16MiB 512GiB"` // when it is used up, the guard gets stricter
+	SaveInterval time.Duration `within:"100ms 1m"`     // what a power cut can lose
 }
 
 // Audit is the record of what was decided.
 type Audit struct {
-	Keep        time.Duration `within:"1h 7320d"`
-	KeepActions time.Duration `within:"1h 7320d"`    // what administrators and the mode did
-	Size        Size          `within:"16MiB 16TiB"` // with its indexes; what goes first is in internal/audit
+	Retention      time.Duration `within:"1h 7320d"`
+	AdminRetention time.Duration `within:"1h 7320d"`    // what administrators and the mode did
+	MaxSize        Size          `within:"16MiB 16TiB"` // with its indexes; what goes first is in internal/audit
 }
 
 // Attacks is how long attacks are kept, with who was logged in to during them.
 type Attacks struct {
-	Keep time.Duration `within:"1d 7320d"`
+	Retention time.Duration `within:"1d 7320d"`
 }
 
 // Log is the program's own log.
@@ -343,11 +343,11 @@ type Tracing struct {
 
 // Alerts says whom to notify of an attack.
 type Alerts struct {
-	To      []Secret       `split:" \t\r\n"`  // addresses of channels, which may contain commas
-	PerHour int            `within:"1 10000"` // messages; the rest are counted and summed up
-	Bundle  time.Duration  `within:"0s 1h"`   // what happens within this time goes into one message
-	Quiet   string         // hours in which only what is important goes out; empty: none
-	Private []netip.Prefix // networks, beside the internet, that web hooks may be in
+	To              []Secret       `split:" \t\r\n"`  // addresses of channels, which may contain commas
+	MaxPerHour      int            `within:"1 10000"` // messages; the rest are counted and summed up
+	GroupWait       time.Duration  `within:"0s 1h"`   // what happens within this time goes into one message
+	QuietHours      string         // hours in which only what is important goes out; empty: none
+	PrivateNetworks []netip.Prefix // networks, beside the internet, that web hooks may be in
 	// FailureRatio is how many logins may fail for each that succeeds, whatever is usual;
 	// 0: nobody is told.
 	FailureRatio float64
@@ -358,8 +358,8 @@ type Mail struct {
 	Server Secret // smtp:// or smtps:// URL; empty: nobody can have a code sent
 	From   string // an address, or a name and an address in angle brackets
 	// NewPlace has the owner of an account told of each login from a new place.
-	NewPlace bool
-	Language string // of what owners are told; a tag such as de
+	NotifyNewClient bool
+	Language        string // of what owners are told; a tag such as de
 }
 
 // API is the decision API.
@@ -381,27 +381,27 @@ func Default() Config {
 		Forwarded:     XForwardedFor,
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
-		Passwords:     Passwords{Cost: 12, Queue: 256, Wait: 3 * time.Second},
+		Passwords:     Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second},
 		Enforce:       true,
 		Limits: Limits{
 			PairDelay: policy.PairDelay,
-			Address:   policy.Address, Network: policy.Network, Account: policy.Account, PrivilegedPair: policy.PrivilegedPair,
-			Spray: policy.Spray, LongestCheck: policy.PendingFor, Held: 20_000, HeldPerAddress: 100,
+			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,
+			Spray: policy.Spray, CheckTimeout: policy.CheckTimeout, MaxDelayed: 20_000, MaxDelayedPerAddress: 100,
 		},
-		Identity:  Identity{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}, Order: true},
-		Site:      Site{Mode: captchamode.DefaultConfig(), Slow: policy.SiteSlow},
-		Challenge: Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
-		Places:    Places{PerAccount: policy.Places.Places, TTL: policy.Places.TTL, PerAddress: policy.Places.Sharers, DeviceCookie: true},
-		Counters:  Counters{Memory: 256 * MiB, SaveEvery: 2 * time.Second},
-		Attacks:   Attacks{Keep: 365 * day},
-		Audit:     Audit{Keep: 90 * day, KeepActions: 730 * day, Size: 2 * GiB},
-		Log:       Log{Format: FormatText, Level: LevelInfo},
-		Metrics:   Metrics{Prefix: "authguard"},
-		Tracing:   Tracing{OneIn: 1},
-		Alerts:    Alerts{PerHour: 20, Bundle: 30 * time.Second, FailureRatio: 0.2},
-		Mail:      Mail{Language: "en"},
-		Proxy:     Proxy{Timeout: 30 * time.Second, Patience: 5 * time.Minute, MaxBody: 64 * KiB},
-		Shutdown:  Shutdown{Delay: time.Second, Within: 15 * time.Second},
+		Fingerprint:  Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}, Order: true},
+		CAPTCHAMode:  CAPTCHAMode{Mode: captchamode.DefaultConfig(), ThrottleDelay: policy.ThrottleDelay},
+		Challenge:    Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
+		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.Places, TTL: policy.KnownClients.TTL, MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},
+		Counters:     Counters{Memory: 256 * MiB, SaveInterval: 2 * time.Second},
+		Attacks:      Attacks{Retention: 365 * day},
+		Audit:        Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxSize: 2 * GiB},
+		Log:          Log{Format: FormatText, Level: LevelInfo},
+		Metrics:      Metrics{Prefix: "authguard"},
+		Tracing:      Tracing{OneIn: 1},
+		Alerts:       Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
+		Mail:         Mail{Language: "en"},
+		Proxy:        Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},
+		Shutdown:     Shutdown{Delay: time.Second, Timeout: 15 * time.Second},
 	}
 }
 
@@ -423,23 +423,23 @@ func (c Config) Policies() []guard.Policy {
 func (c Config) Policy() guard.Policy {
 	l := c.Limits
 	if l.PairDelay.First == 0 {
-		l.PairDelay = guard.Delay{}
+		l.PairDelay = guard.PairDelay{}
 	}
 	return guard.Policy{
-		PairDelay:      l.PairDelay,
-		Address:        l.Address,
-		Network:        l.Network,
-		Account:        l.Account,
-		PrivilegedPair: l.PrivilegedPair,
-		Identity:       l.Identity,
-		Site:           l.Site,
-		Pair:           l.Pair,
-		Spray:          l.Spray,
-		SiteSlow:       c.Site.Slow,
-		PendingFor:     l.LongestCheck,
-		Places:         trusted.Limits{Places: c.Places.PerAccount, TTL: c.Places.TTL, Sharers: c.Places.PerAddress},
-		Devices:        c.Places.DeviceCookie,
-		Events:         eventsOf(c.Events),
-		Lists:          c.namedLists(),
+		PairDelay:     l.PairDelay,
+		Address:       l.Address,
+		Network:       l.Network,
+		Account:       l.Account,
+		KnownClient:   l.KnownClient,
+		Fingerprint:   l.Fingerprint,
+		Site:          l.Site,
+		Pair:          l.Pair,
+		Spray:         l.Spray,
+		ThrottleDelay: c.CAPTCHAMode.ThrottleDelay,
+		CheckTimeout:  l.CheckTimeout,
+		KnownClients:  trusted.Limits{Places: c.KnownClients.MaxPerAccount, TTL: c.KnownClients.TTL, Sharers: c.KnownClients.MaxAccountsPerAddress},
+		Devices:       c.KnownClients.DeviceCookie,
+		Events:        eventsOf(c.Events),
+		Lists:         c.namedLists(),
 	}
 }

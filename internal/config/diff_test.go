@@ -69,7 +69,7 @@ func TestEffectiveShowsSecretsAsSet(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 		case "limits.account":
-			if s.Value != "5/24h challenge, 100/24h refuse" {
+			if s.Value != "5/24h challenge, 100/24h block" {
 				t.Errorf("got %+v", s)
 			}
 		}

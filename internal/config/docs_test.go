@@ -103,8 +103,8 @@ func TestTheExamplesOfTheDocumentationAreRead(t *testing.T) {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	short, shorter, full := load(t, blocks[0].Text, nil), load(t, blocks[1].Text, nil), load(t, blocks[3].Text, nil)
-	if alike := load(t, blocks[2].Text, nil); len(alike.Limits.Identity) != 2 || !reflect.DeepEqual(alike.Identity, config.Default().Identity) {
-		t.Errorf("%+v, and the defaults are not what the document says", alike.Identity)
+	if alike := load(t, blocks[2].Text, nil); len(alike.Limits.Fingerprint) != 2 || !reflect.DeepEqual(alike.Fingerprint, config.Default().Fingerprint) {
+		t.Errorf("%+v, and the defaults are not what the document says", alike.Fingerprint)
 	}
 	if live, restart := config.Diff(short.Config, shorter.Config); live != nil || restart != nil {
 		t.Errorf("the two ways to write limits differ: %v %v", live, restart)

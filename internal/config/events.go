@@ -44,17 +44,17 @@ var (
 	eventsType      = reflect.TypeFor[[]Event]()
 	eventLimitType  = reflect.TypeFor[guard.EventLimit]()
 	eventPattern    = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)\s+(\S+)\s+by\s+(\S+)(\s+monitor)?\s*$`)
-	actions         = map[string]guard.Action{"challenge": guard.Challenge, "refuse": guard.Refuse, "pretend": guard.Pretend}
+	actions         = map[string]guard.Action{"challenge": guard.Challenge, "block": guard.Block, "fake-failure": guard.FakeFailure}
 	identityActions = map[string]guard.Action{"challenge": guard.Challenge, "alert": guard.Alert}
-	siteActions     = map[string]guard.Action{"refuse": guard.Refuse, "pretend": guard.Pretend}
+	siteActions     = map[string]guard.Action{"block": guard.Block, "fake-failure": guard.FakeFailure}
 	placeActions    = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
-	eventActions    = map[string]guard.Action{"refuse": guard.Refuse, "challenge": guard.Challenge, "wait": guard.Wait, "alert": guard.Alert}
+	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "wait": guard.Delay, "alert": guard.Alert}
 	eventSubjects   = map[string]guard.SubjectKind{
 		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
 	}
 )
 
-const anEvent = "must hold events and their limits, such as password-reset: [5/1h refuse by account]"
+const anEvent = "must hold events and their limits, such as password-reset: [5/1h block by account]"
 
 // events reads the mapping of names to limits.
 func (l *loader) events(n ast.Node, s setting) {
@@ -86,7 +86,7 @@ func (l *loader) events(n ast.Node, s setting) {
 			l.problem(from, path, "is already set on line %d", seen[name])
 			continue
 		case !isList:
-			l.problem(from, path, "must be a list of limits such as [5/1h refuse by account], not %s", kindOf(pairs.Value()))
+			l.problem(from, path, "must be a list of limits such as [5/1h block by account], not %s", kindOf(pairs.Value()))
 			continue
 		}
 		seen[name], l.loaded.origins[path] = from.Line, from
@@ -104,7 +104,7 @@ func (l *loader) events(n ast.Node, s setting) {
 func (l *loader) eventLimit(from Origin, s setting, text string) {
 	m := eventPattern.FindStringSubmatch(text)
 	if m == nil {
-		l.problem(from, s.path, "must be like 5/1h refuse by account, not %.60q", text)
+		l.problem(from, s.path, "must be like 5/1h block by account, not %.60q", text)
 		return
 	}
 	for i, part := range fields(s)[:4] {
@@ -127,11 +127,11 @@ func actionsAt(path string) map[string]guard.Action {
 	switch {
 	case partOf(path[max(0, strings.Index(path, "events.")):], "events"):
 		return eventActions
-	case strings.Contains(path, "limits.identity["):
+	case strings.Contains(path, "limits.fingerprint["):
 		return identityActions
 	case strings.Contains(path, "limits.site["):
 		return siteActions
-	case strings.Contains(path, "limits.privileged_pair["):
+	case strings.Contains(path, "limits.known_client["):
 		return placeActions
 	}
 	return actions

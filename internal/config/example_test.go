@@ -7,7 +7,7 @@ import (
 )
 
 func ExampleParse() {
-	file := "listn: ':8080'\nlimits:\n  account: [0/1h refuse]\n"
+	file := "listn: ':8080'\nlimits:\n  account: [0/1h block]\n"
 	_, err := config.Parse("authguard.yaml", []byte(file), []string{"AUTHGUARD_SESSION_LIFETIME=soon"})
 	fmt.Println(err)
 	// Output:

@@ -126,7 +126,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	switch {
 	case n.Type() == ast.NullType:
 		hint := "write one ([] for an empty list), or leave it out"
-		if strings.HasSuffix(s.path, "pages.colour") {
+		if strings.HasSuffix(s.path, "pages.color") {
 			hint = `# begins a comment, so write it in quotes: colour: "#0f665e"`
 		}
 		l.problem(from, s.path, "has no value: %s", hint)

@@ -14,7 +14,7 @@ func (c Config) namedLists() (all []guard.NamedList) {
 	for _, l := range c.Lists {
 		all = append(all, guard.NamedList{
 			Name: l.Name, Limits: l.Limits,
-			Verdict: map[ListVerdict]guard.Verdict{ListBlock: guard.Blocked, ListAllow: guard.Allowed}[l.Then],
+			Verdict: map[ListVerdict]guard.Verdict{ListBlock: guard.Blocked, ListAllow: guard.Allowed}[l.Action],
 		})
 	}
 	return all
@@ -37,7 +37,7 @@ func (c Config) Sources() (all []lists.Source) {
 }
 
 func (l List) source() lists.Source {
-	layout := lists.Layout{Format: lists.Format(cmp.Or(l.Format, ListPlain)), Least: l.Least}
+	layout := lists.Layout{Format: lists.Format(cmp.Or(l.Format, ListPlain)), MinScore: l.MinScore}
 	if layout.Format == lists.Scored {
 		layout.Column = cmp.Or(l.Column, 2)
 	}
@@ -50,9 +50,9 @@ func (l *loader) lists() {
 		at := fmt.Sprintf("lists[%d].", i)
 		l.unless(one.File != "", at+"file", "", "must name the file with the addresses")
 		l.unless(slices.Contains([]ListFormat{"", ListPlain, ListIPCat, ListScored}, one.Format), at+"format", "", "must be plain, ipcat or scored, not %.60q", one.Format)
-		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Then), at+"then", "", "must be limits, block or allow, not %.60q", one.Then)
+		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Action), at+"then", "", "must be limits, block or allow, not %.60q", one.Action)
 		scored := one.Format == ListScored
-		l.unless(scored || one.Column == 0 && one.Least == 0, at+"format", "", "must be scored, because column or least is set")
+		l.unless(scored || one.Column == 0 && one.MinScore == 0, at+"format", "", "must be scored, because column or least is set")
 		l.unless(!scored || one.Column == 0 || one.Column > 1 && one.Column <= 100, at+"column", "", "must be from 2 to 100: the address is in the first")
 	}
 }

@@ -87,7 +87,7 @@ const FileVariable = Prefix + "CONFIG"
 var serviceVariable = regexp.MustCompile(`^[A-Z0-9_]+_(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
 	`PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?=|PORT=(tcp|udp|sctp)://)`)
 
-// variable is AUTHGUARD_SITE_COOL_DOWN for site.cool_down.
+// variable is AUTHGUARD_CAPTCHA_MODE_COOL_DOWN for captcha_mode.cool_down.
 func (s setting) variable() string {
 	return Prefix + strings.ToUpper(strings.ReplaceAll(s.path, ".", "_"))
 }

@@ -32,18 +32,18 @@ func TestDefaultsAreThePolicyOutOfTheBox(t *testing.T) {
 	if got, want := c.Policy(), guard.DefaultPolicy(); !reflect.DeepEqual(got, want) {
 		t.Errorf("policy: got %+v, want %+v", got, want)
 	}
-	if got, want := c.Site.Mode, captchamode.DefaultConfig(); got != want {
+	if got, want := c.CAPTCHAMode.Mode, captchamode.DefaultConfig(); got != want {
 		t.Errorf("mode: got %+v, want %+v", got, want)
 	}
 }
 
 func TestTheFileGoesOverTheDefaults(t *testing.T) {
 	t.Parallel()
-	l := load(t, "session: {lifetime: 1d}\nlimits:\n  account: [7/1h refuse monitor]\nproxies: [10.0.0.1, '::ffff:10.0.0.2']\ncounters: {memory: 1GiB}\n", nil)
+	l := load(t, "session: {lifetime: 1d}\nlimits:\n  account: [7/1h block monitor]\ntrusted_proxies: [10.0.0.1, '::ffff:10.0.0.2']\ncounters: {memory: 1GiB}\n", nil)
 	want := config.Default()
 	want.Session.Lifetime = 24 * time.Hour
-	want.Limits.Account = []guard.Limit{{Failures: 7, Window: time.Hour, Then: guard.Refuse, Monitor: true}}
-	want.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")}
+	want.Limits.Account = []guard.Limit{{Failures: 7, Window: time.Hour, Action: guard.Block, Monitor: true}}
+	want.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")}
 	want.Counters.Memory = config.GiB
 	if !reflect.DeepEqual(l.Config, want) {
 		t.Errorf("got %+v, want %+v", l.Config, want)
@@ -73,31 +73,31 @@ func TestAddressesAreReadInEveryStyle(t *testing.T) {
 
 func TestVariablesGoOverTheFile(t *testing.T) {
 	t.Parallel()
-	l := load(t, "listen: ':1'\nsite:\n  cool_down: 1h\n  floor: 40\n", []string{
+	l := load(t, "listen: ':1'\ncaptcha_mode:\n  cool_down: 1h\n  threshold_min: 40\n", []string{
 		"HOME=/root",
 		"AUTHGUARD_CONFIG=elsewhere.yaml",
-		"AUTHGUARD_SITE_COOL_DOWN=3h",
+		"AUTHGUARD_CAPTCHA_MODE_COOL_DOWN=3h",
 		"AUTHGUARD_ADMIN_LISTEN=",
-		"AUTHGUARD_PROXIES=10.0.0.0/8, 192.0.2.1\n::1",
-		"AUTHGUARD_LIMITS_ADDRESS=10/1m challenge, 200/24h refuse monitor,",
+		"AUTHGUARD_TRUSTED_PROXIES=10.0.0.0/8, 192.0.2.1\n::1",
+		"AUTHGUARD_LIMITS_ADDRESS=10/1m challenge, 200/24h block monitor,",
 		"AUTHGUARD_LIMITS_NETWORK=",
 		"AUTHGUARD_ALERTS_TO=smtp://h/?from=x@y&to=a@b,c@d discord://t@i",
-		"AUTHGUARD_PLACES_DEVICE_COOKIE=false",
+		"AUTHGUARD_KNOWN_CLIENTS_DEVICE_COOKIE=false",
 	})
 	want := config.Default()
 	want.Listen = ":1"
-	want.Site.Mode.CoolDown, want.Site.Mode.Floor = 3*time.Hour, 40
+	want.CAPTCHAMode.Mode.CoolDown, want.CAPTCHAMode.Mode.ThresholdMin = 3*time.Hour, 40
 	want.Admin.Listen = ""
 	for _, p := range []string{"10.0.0.0/8", "192.0.2.1/32", "::1/128"} {
-		want.Proxies = append(want.Proxies, netip.MustParsePrefix(p))
+		want.TrustedProxies = append(want.TrustedProxies, netip.MustParsePrefix(p))
 	}
 	want.Limits.Address = []guard.Limit{
-		{Failures: 10, Window: time.Minute, Then: guard.Challenge},
-		{Failures: 200, Window: 24 * time.Hour, Then: guard.Refuse, Monitor: true},
+		{Failures: 10, Window: time.Minute, Action: guard.Challenge},
+		{Failures: 200, Window: 24 * time.Hour, Action: guard.Block, Monitor: true},
 	}
 	want.Limits.Network = nil
 	want.Alerts.To = []config.Secret{"smtp://h/?from=x@y&to=a@b,c@d", "discord://t@i"}
-	want.Places.DeviceCookie = false
+	want.KnownClients.DeviceCookie = false
 	if !reflect.DeepEqual(l.Config, want) {
 		t.Errorf("got  %+v\nwant %+v", l.Config, want)
 	}
@@ -105,10 +105,10 @@ func TestVariablesGoOverTheFile(t *testing.T) {
 
 func TestEveryValueKnowsItsOrigin(t *testing.T) {
 	t.Parallel()
-	l := load(t, "# one\nlisten: ':1'\nsite:\n  cool_down:\n    1h\n  floor: 40\nlimits:\n  account:\n    - 5/1h refuse\n",
-		[]string{"AUTHGUARD_SITE_FLOOR=50"})
+	l := load(t, "# one\nlisten: ':1'\ncaptcha_mode:\n  cool_down:\n    1h\n  threshold_min: 40\nlimits:\n  account:\n    - 5/1h block\n",
+		[]string{"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MIN=50"})
 	want := map[string]string{
-		"listen": "t.yaml:2", "site.cool_down": "t.yaml:4", "site.floor": "AUTHGUARD_SITE_FLOOR", "limits.account": "t.yaml:8",
+		"listen": "t.yaml:2", "captcha_mode.cool_down": "t.yaml:4", "captcha_mode.threshold_min": "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MIN", "limits.account": "t.yaml:8",
 	}
 	for _, s := range l.Effective() {
 		origin, set := want[s.Path]
@@ -127,7 +127,7 @@ func TestUnknownVariablesAreAnError(t *testing.T) {
 		"AUTHGUARD_: unknown variable",
 		"AUTHGUARD_CONFG: unknown variable; did you mean AUTHGUARD_CONFIG?",
 		"AUTHGUARD_LISTN: unknown variable; did you mean AUTHGUARD_LISTEN?",
-		"AUTHGUARD_SITE_COOLDOWN: unknown variable; did you mean AUTHGUARD_SITE_COOL_DOWN?",
+		"AUTHGUARD_SITE_COOLDOWN: unknown variable; did you mean AUTHGUARD_CAPTCHA_MODE_COOL_DOWN?",
 		"AUTHGUARD_ZZZZZZ: unknown variable",
 	)
 }
@@ -144,19 +144,19 @@ func TestVariablesThatKubernetesAddsForTheServiceAreIgnored(t *testing.T) {
 
 func TestProblemsOfFileAndVariablesComeTogether(t *testing.T) {
 	t.Parallel()
-	wrong(t, "listen: 1\nsite: {floor: 600}\n",
-		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h refuse", "AUTHGUARD_SITE_FACTOR=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_SITE_CEILING=550"},
+	wrong(t, "listen: 1\ncaptcha_mode: {threshold_min: 600}\n",
+		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h block", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX=550"},
 		`t.yaml:1: listen: must be a host and a port such as 127.0.0.1:8080, [::1]:8080 or :8080, not "1"`,
 		"AUTHGUARD_DATA: data: must be UTF-8 text without control characters",
 		"AUTHGUARD_LIMITS_ACCOUNT: limits.account[1].failures: must be from 1 to 4000, not 0",
-		"AUTHGUARD_SITE_CEILING: site.ceiling: must be at least site.floor (600), not 550",
-		`AUTHGUARD_SITE_FACTOR: site.factor: must be a number, not "x"`,
+		"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX: captcha_mode.threshold_max: must be at least captcha_mode.threshold_min (600), not 550",
+		`AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER: captcha_mode.threshold_multiplier: must be a number, not "x"`,
 	)
 }
 
 func TestAValueOutOfRangeIsAnErrorInTheFileAndInTheVariable(t *testing.T) {
 	t.Parallel()
-	wrong(t, "passwords: {cost: 99, queue: 1}\n", []string{"AUTHGUARD_PASSWORDS_COST=98"},
+	wrong(t, "passwords: {cost: 99, max_queued: 1}\n", []string{"AUTHGUARD_PASSWORDS_COST=98"},
 		"t.yaml:1: passwords.cost: must be at most 16", "AUTHGUARD_PASSWORDS_COST: passwords.cost: must be at most 16")
 	wrong(t, "passwords: {cost: 99}\n", []string{"AUTHGUARD_PASSWORDS_COST=12"}, "t.yaml:1: passwords.cost: must be at most 16")
 }
@@ -170,12 +170,12 @@ func TestAConflictSaysNothingAboutWhatCouldNotBeRead(t *testing.T) {
 
 func TestAConflictPointsAtWhatWasSet(t *testing.T) {
 	t.Parallel()
-	wrong(t, "", []string{"AUTHGUARD_SITE_CEILING=20"}, "AUTHGUARD_SITE_CEILING: site.ceiling: must be at least site.floor (30), not 20")
+	wrong(t, "", []string{"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX=20"}, "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX: captcha_mode.threshold_max: must be at least captcha_mode.threshold_min (30), not 20")
 }
 
 func TestProblemsAreTyped(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("t.yaml", []byte("data: x\nlimits:\n  account:\n  - 0/1h refuse\n"), nil)
+	_, err := config.Parse("t.yaml", []byte("data: x\nlimits:\n  account:\n  - 0/1h block\n"), nil)
 	want := []config.Problem{{Path: "limits.account[0].failures", Origin: config.Origin{Line: 4, Source: "t.yaml"}, Text: "must be from 1 to 4000, not 0"}}
 	if got := config.Problems(err); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -200,7 +200,7 @@ func TestWhatIsNoSettingsFileIsRefused(t *testing.T) {
 		"too many keys":       "{" + strings.Repeat("a: 1, ", 100_000) + "}",
 		"old Mac":             "data: x\rlisten: y",
 		"too large":           strings.Repeat("#\n", config.MaxFile/2+1),
-		"nested brackets":     "proxies: " + strings.Repeat("[", 100_000),
+		"nested brackets":     "trusted_proxies: " + strings.Repeat("[", 100_000),
 		"nested braces":       strings.Repeat("{a: ", 100_000),
 		"nested dashes":       strings.Repeat("- ", 100_000),
 		"nested questions":    strings.Repeat("? ", 100_000),

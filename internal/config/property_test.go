@@ -137,16 +137,16 @@ func anyConfig(t *rapid.T) Config {
 	c.Session.Lifetime = anySpan(time.Minute, 366*24*time.Hour).Draw(t, "session")
 	c.Origin = rapid.SampledFrom([]string{"", "https://a.example:444"}).Draw(t, "origin")
 	c.Admin.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:8081"}).Draw(t, "admin")
-	c.Proxies = rapid.SliceOfN(rapid.Custom(anyPrefix), 1, 5).Draw(t, "proxies")
+	c.TrustedProxies = rapid.SliceOfN(rapid.Custom(anyPrefix), 1, 5).Draw(t, "proxies")
 	c.Accounts = anyAccounts(t)
-	c.Passwords.AtOnce = rapid.IntRange(0, 1024).Draw(t, "at once")
+	c.Passwords.MaxConcurrent = rapid.IntRange(0, 1024).Draw(t, "at once")
 	c.Limits.Account = rapid.SliceOfN(rapid.Custom(anyLimit), 1, 1).Draw(t, "account")
 	c.Limits.Spray = guard.Spray{Accounts: rapid.IntRange(3, 16).Draw(t, "spray"), Monitor: rapid.Bool().Draw(t, "spray monitor")}
-	c.Limits.Hold = anySpan(0, time.Minute).Draw(t, "hold")
-	c.Site.Mode.Factor = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
-	c.Site.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
+	c.Limits.DelayUpTo = anySpan(0, time.Minute).Draw(t, "hold")
+	c.CAPTCHAMode.Mode.ThresholdMultiplier = rapid.Float64Range(1.001, 1000).Draw(t, "factor")
+	c.CAPTCHAMode.Mode.AddressShare = rapid.Float64Range(1e-9, 1).Draw(t, "share")
 	c.Counters.Memory = Size(rapid.IntRange(16*1024, 512<<20).Draw(t, "memory")) * KiB
-	c.Places.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
+	c.KnownClients.DeviceCookie = rapid.Bool().Draw(t, "device cookie")
 	c.Alerts.To = []Secret{"smtp://h/?from=x@y&to=a@b,c@d"}
 	c.API.Tokens = []Secret{"0123456789abcdef0123456789abcdef", "1e100000000000000000000000000000000"}
 	return c
@@ -196,7 +196,7 @@ func anyLimit(t *rapid.T) guard.Limit {
 	return guard.Limit{
 		Failures: rapid.IntRange(1, 4000).Draw(t, "failures"),
 		Window:   anySpan(time.Second, 14*24*time.Hour).Draw(t, "window"),
-		Then:     rapid.SampledFrom([]guard.Action{guard.Challenge, guard.Refuse}).Draw(t, "then"),
+		Action:   rapid.SampledFrom([]guard.Action{guard.Challenge, guard.Block}).Draw(t, "then"),
 		Monitor:  rapid.Bool().Draw(t, "monitor"),
 	}
 }

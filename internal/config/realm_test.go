@@ -18,11 +18,11 @@ realms:
       address: []
   - name: gold
     tokens: [aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]
-    site: {floor: 50}
+    captcha_mode: {threshold_min: 50}
 origin: https://login.example.org:8443
 limits:
   account: [7/24h challenge]
-site: {ceiling: 600}
+captcha_mode: {threshold_max: 600}
 `
 
 func parse(t *testing.T, text string, environ ...string) *Loaded {
@@ -38,16 +38,16 @@ func TestARealmHasWhatItLeavesOutFromTheRest(t *testing.T) {
 	t.Parallel()
 	l := parse(t, twoRealms, "AUTHGUARD_LIMITS_NETWORK=9/1m challenge")
 	shop, gold := l.In(l.Realms[0]), l.In(l.Realms[1])
-	seven := []guard.Limit{{Failures: 7, Window: 24 * time.Hour, Then: guard.Challenge}}
+	seven := []guard.Limit{{Failures: 7, Window: 24 * time.Hour, Action: guard.Challenge}}
 	for name, c := range map[string]Config{"shop": shop, "gold": gold} {
-		if !reflect.DeepEqual(c.Limits.Account, seven) || c.Limits.Network[0].Failures != 9 || c.Site.Mode.Ceiling != 600 {
-			t.Errorf("%s: %+v %+v", name, c.Limits, c.Site)
+		if !reflect.DeepEqual(c.Limits.Account, seven) || c.Limits.Network[0].Failures != 9 || c.CAPTCHAMode.Mode.ThresholdMax != 600 {
+			t.Errorf("%s: %+v %+v", name, c.Limits, c.CAPTCHAMode)
 		}
 	}
 	if shop.Limits.PairDelay.First != 0 || shop.Limits.Address != nil || gold.Limits.PairDelay.First == 0 || gold.Limits.Address == nil {
 		t.Error("the limits of one are the other's")
 	}
-	if shop.Site.Mode.Floor == 50 || gold.Site.Mode.Floor != 50 || l.Site.Mode.Floor == 50 {
+	if shop.CAPTCHAMode.Mode.ThresholdMin == 50 || gold.CAPTCHAMode.Mode.ThresholdMin != 50 || l.CAPTCHAMode.Mode.ThresholdMin == 50 {
 		t.Error("the site of one is the other's")
 	}
 	if shop.Origin != "https://shop.example.org:8443" || gold.Origin != l.Config.Origin {
@@ -83,7 +83,7 @@ func TestRealmsDifferByName(t *testing.T) {
 	before, after := Default(), Default()
 	before.Realms = []Realm{{Name: "shop"}, {Name: "blog"}}
 	after.Realms = []Realm{{Name: "gold"}, {Name: "shop", Hosts: []string{"h"}, Accounts: Accounts{Source: "query"}}}
-	after.Realms[1].Limits.Hold = time.Second
+	after.Realms[1].Limits.DelayUpTo = time.Second
 	live, restart := Diff(before, after)
 	if want := []string{"realms.gold", "realms.shop.hosts", "realms.shop.limits.hold", "realms.blog"}; !slices.Equal(live, want) {
 		t.Errorf("live: %v", live)

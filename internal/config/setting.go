@@ -186,11 +186,11 @@ func show(value any) string {
 	case time.Duration:
 		return duration.Format(v)
 	case guard.Limit:
-		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Then)
+		text := fmt.Sprintf("%d/%s %s", v.Failures, duration.Format(v.Window), v.Action)
 		if v.Failures == 0 && v.Window == 0 {
-			text = "0 " + v.Then.String()
+			text = "0 " + v.Action.String()
 		}
-		if v.Slowed {
+		if v.Throttled {
 			text += " slowed"
 		}
 		if v.Monitor {
@@ -198,7 +198,7 @@ func show(value any) string {
 		}
 		return text
 	case guard.EventLimit:
-		text := fmt.Sprintf("%d/%s %s by %s", v.Count, duration.Format(v.Window), v.Then, v.By)
+		text := fmt.Sprintf("%d/%s %s by %s", v.Count, duration.Format(v.Window), v.Action, v.By)
 		if v.Monitor {
 			text += " monitor"
 		}

@@ -75,7 +75,7 @@ func TestAPairDelayWithoutAFirstDelaysNothing(t *testing.T) {
 	t.Parallel()
 	c := Default()
 	c.Limits.PairDelay.First = 0
-	if got := c.Policy().PairDelay; got != (guard.Delay{}) {
+	if got := c.Policy().PairDelay; got != (guard.PairDelay{}) {
 		t.Errorf("got %+v", got)
 	}
 }

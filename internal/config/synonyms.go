@@ -18,15 +18,15 @@ var synonyms = map[string]string{
 	"limits.user":     accountLimits,
 	"limits.username": accountLimits,
 	"limits.subnet":   "limits.network: 60/1m challenge",
-	"limits.global":   "limits.site: 1000/1h refuse",
-	"trusted_proxies": "proxies: 127.0.0.1",
-	"trusted_ips":     "proxies: 127.0.0.1",
-	"real_ip":         "proxies: 127.0.0.1",
-	"whitelist":       "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
-	"allowlist":       "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
-	"ignoreip":        "lists: [{name: office, file: office.txt, then: allow}] # or: authguard allow 192.0.2.0/24",
-	"blacklist":       "lists: [{name: bad, file: bad.txt, then: block}] # or: authguard block 198.51.100.0/24",
-	"blocklist":       "lists: [{name: bad, file: bad.txt, then: block}] # or: authguard block 198.51.100.0/24",
+	"limits.global":   "limits.site: 1000/1h block",
+	"trusted_proxies": "trusted_proxies: 127.0.0.1",
+	"trusted_ips":     "trusted_proxies: 127.0.0.1",
+	"real_ip":         "trusted_proxies: 127.0.0.1",
+	"whitelist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
+	"allowlist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
+	"ignoreip":        "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
+	"blacklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard block 198.51.100.0/24",
+	"blocklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard block 198.51.100.0/24",
 	"dry_run":         "enforce: false",
 	"monitor":         "enforce: false",
 	"captcha":         "challenge.kind: both",
@@ -35,17 +35,17 @@ var synonyms = map[string]string{
 	"port":            "listen: 127.0.0.1:8080",
 	"bind":            "listen: 127.0.0.1:8080",
 	"log_level":       "log.level: info",
-	"pages.color":     `pages.colour: "#0f665e"`,
+	"pages.color":     `pages.color: "#0f665e"`,
 }
 
 const (
-	accountLimits = "limits.account: [5/24h challenge, 100/24h refuse]"
+	accountLimits = "limits.account: [5/24h challenge, 100/24h block]"
 	blockEnds     = accountLimits + " # a block ends when its window has room"
 	windowOf      = accountLimits + " # each limit has its window"
 )
 
 // actionSynonyms are what other programs call an action.
 var actionSynonyms = map[string]string{
-	"block": "refuse", "deny": "refuse", "ban": "refuse", "reject": "refuse", "drop": "refuse", "lockout": "refuse",
-	"captcha": "challenge", "fake": "pretend", "fake-failure": "pretend", "shadowban": "pretend", "tarpit": "pretend",
+	"block": "block", "deny": "block", "ban": "block", "reject": "block", "drop": "block", "lockout": "block",
+	"captcha": "challenge", "fake": "fake-failure", "fake-failure": "fake-failure", "shadowban": "fake-failure", "tarpit": "fake-failure",
 }

@@ -45,7 +45,7 @@ func TestASynonymIsAnsweredWithTheLineToWrite(t *testing.T) {
 func TestAnActionOfOtherProgramsIsNamed(t *testing.T) {
 	t.Parallel()
 	for word, instead := range actionSynonyms {
-		said := problems(t, "limits: {account: [5/1h "+word+", 100/24h refuse]}")
+		said := problems(t, "limits: {account: [5/1h "+word+", 100/24h block]}")
 		if want := `limits.account[0].then: must be challenge, pretend or refuse, not "` + word + `": write ` + instead; !strings.HasSuffix(said, want) {
 			t.Errorf("%s\nwant\n%s", said, want)
 		}
@@ -58,15 +58,15 @@ func TestMistakesAreAnsweredWithTheLineToWrite(t *testing.T) {
 		"proxy: {upstream: 127.0.0.1:8000, preset: django}":          "proxy.upstream: needs a scheme: write http://127.0.0.1:8000 or https://127.0.0.1:8000",
 		"origin: login.example.org":                                  "origin: needs a scheme: write http://login.example.org",
 		"data: ~/authguard":                                          "data: must not begin with ~, which only a shell knows: write /",
-		"pages:\n  colour: #00695c":                                  `pages.colour: has no value: # begins a comment, so write it in quotes: colour: "#0f665e"`,
+		"pages:\n  color: #00695c":                                   `pages.color: has no value: # begins a comment, so write it in quotes: colour: "#0f665e"`,
 		"alerts: {to: [ops@example.org]}":                            "alerts.to[0]: a mail address needs its server: write smtp://mail.example.org:587/?from=SENDER&to=ADDRESS",
 		"alerts: {to: [mailto:ops@example.org]}":                     "alerts.to[0]: a mail address needs its server: write smtp://",
 		"alerts: {to: ['https://hooks.slack.com/services/T1/B1/x']}": "alerts.to[0]: write slack+ before the URL of a Slack hook: slack+https://hooks.slack.com/services/",
 		"proxy: {upstream: 'http://127.0.0.1:1', routes: [{path: /a, name: login, account: 'form:a', names: '[a-'}]}": "proxy.routes[0].names: must be a regular expression such as [A-Za-z0-9._@+-]+",
-		"limits: {site: 10/1m}":   `limits.site[0].then: must be pretend or refuse, not "challenge"`,
-		"proxies: 0.0.0.0/0":      "proxies[0]: would let every client choose its IP address",
-		"site: {factor: 50%}":     `site.factor: must be a number, not "50%"`,
-		"site: {slow_part: 150%}": "site.slow_part: must be above 0 and below 1",
+		"limits: {site: 10/1m}":                     `limits.site[0].then: must be pretend or refuse, not "challenge"`,
+		"trusted_proxies: 0.0.0.0/0":                "proxies[0]: would let every client choose its IP address",
+		"captcha_mode: {threshold_multiplier: 50%}": `captcha_mode.threshold_multiplier: must be a number, not "50%"`,
+		"captcha_mode: {throttle_at: 150%}":         "captcha_mode.throttle_at: must be above 0 and below 1",
 	} {
 		if said := problems(t, text); !strings.Contains(said, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", text, said, want)
@@ -76,10 +76,10 @@ func TestMistakesAreAnsweredWithTheLineToWrite(t *testing.T) {
 
 func TestOneValueIsAListOfOneAndAChallengeIsTheDefault(t *testing.T) {
 	t.Parallel()
-	short := "proxies: 127.0.0.1\nlimits:\n  network: 60/1m\n  address:\n    - {failures: 10, window: 1m, monitor: true}\n" +
-		"  account: 5/1h monitor\nsite: {slow_part: 33%}\nevents: {reset: 5/1h refuse by account}\n"
-	long := "proxies: [127.0.0.1]\nlimits:\n  network: [60/1m challenge]\n  address: [10/1m challenge monitor]\n" +
-		"  account: [5/1h challenge monitor]\nsite: {slow_part: 0.33}\nevents: {reset: [5/1h refuse by account]}\n"
+	short := "trusted_proxies: 127.0.0.1\nlimits:\n  network: 60/1m\n  address:\n    - {failures: 10, window: 1m, monitor: true}\n" +
+		"  account: 5/1h monitor\ncaptcha_mode: {throttle_at: 33%}\nevents: {reset: 5/1h block by account}\n"
+	long := "trusted_proxies: [127.0.0.1]\nlimits:\n  network: [60/1m challenge]\n  address: [10/1m challenge monitor]\n" +
+		"  account: [5/1h challenge monitor]\ncaptcha_mode: {throttle_at: 0.33}\nevents: {reset: [5/1h block by account]}\n"
 	a, err := Parse("a.yaml", []byte(short), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestOneValueIsAListOfOneAndAChallengeIsTheDefault(t *testing.T) {
 	for _, s := range a.Effective() {
 		shown[s.Path] = s.Value
 	}
-	if shown["site.slow_part"] != "33%" || shown["site.leave_part"] != "50%" || shown["limits.network"] != "60/1m challenge" {
+	if shown["captcha_mode.throttle_at"] != "33%" || shown["captcha_mode.off_below"] != "50%" || shown["limits.network"] != "60/1m challenge" {
 		t.Errorf("%v", shown)
 	}
 }
@@ -104,7 +104,7 @@ func TestOneValueIsAListOfOneAndAChallengeIsTheDefault(t *testing.T) {
 func TestABadActionIsOneProblem(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"limits: {address: [5/1h block, 10/1h refuse, 100/24h challenge]}", "events: {reset: [5/1h ban by account, 100/1h refuse by account]}",
+		"limits: {address: [5/1h block, 10/1h block, 100/24h challenge]}", "events: {reset: [5/1h ban by account, 100/1h block by account]}",
 	} {
 		if said := problems(t, text); strings.Contains(said, "\n") {
 			t.Errorf("%s:\n%s", text, said)
@@ -114,7 +114,7 @@ func TestABadActionIsOneProblem(t *testing.T) {
 
 func TestNoProblemNamesARule(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"proxies: 0.0.0.0/0", "lists: [{name: x, file: y, limits: [0 refuse]}]", "limits: {address: [2/1m refuse, 300/1h refuse]}"} {
+	for _, text := range []string{"trusted_proxies: 0.0.0.0/0", "lists: [{name: x, file: y, limits: [0 refuse]}]", "limits: {address: [2/1m block, 300/1h block]}"} {
 		if said := problems(t, text); regexp.MustCompile(`R\d+|limit \d`).MatchString(said) {
 			t.Errorf("%s:\n%s", text, said)
 		}

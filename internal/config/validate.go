@@ -116,21 +116,21 @@ func (l *loader) validate() {
 	// A brace would change the key's slot in a Cluster.
 	l.unless(!strings.ContainsAny(c.Redis.Prefix, "{}"), "redis.prefix", "", "must not contain a brace")
 	l.identity()
-	l.unless(c.Site.Mode.CoolDown >= time.Second, "site.cool_down", "", "must be at least 1s")
-	l.unless(c.Site.Mode.CoolDown <= 7*day, "site.cool_down", "", "must be at most 7d")
+	l.unless(c.CAPTCHAMode.Mode.CoolDown >= time.Second, "captcha_mode.cool_down", "", "must be at least 1s")
+	l.unless(c.CAPTCHAMode.Mode.CoolDown <= 7*day, "captcha_mode.cool_down", "", "must be at most 7d")
 	for i, to := range c.Alerts.To {
 		l.check(fmt.Sprintf("alerts.to[%d]", i), to.Reveal(), alerts.Check)
 	}
 	l.unless(c.Alerts.FailureRatio >= 0 && c.Alerts.FailureRatio <= 100, "alerts.failure_ratio", "", "must be from 0 to 100, such as 0.2 for one failure in five logins that succeed")
-	_, err := alerts.ParseQuiet(c.Alerts.Quiet)
-	l.unless(err == nil, "alerts.quiet", "", "%v", err)
+	_, err := alerts.ParseQuiet(c.Alerts.QuietHours)
+	l.unless(err == nil, "alerts.quiet_hours", "", "%v", err)
 	l.lists()
-	l.check("challenge.verify", c.Challenge.Verify, remote.CheckVerify)
+	l.check("challenge.verify_url", c.Challenge.VerifyURL, remote.CheckVerify)
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
-	l.unless(c.Pages.Colour == "" || colourPattern.MatchString(c.Pages.Colour), "pages.colour", "", `must be a colour such as "#0f665e", in quotation marks`)
-	l.check("pages.help", c.Pages.Help, helpURL)
+	l.unless(c.Pages.Color == "" || colourPattern.MatchString(c.Pages.Color), "pages.color", "", `must be a colour such as "#0f665e", in quotation marks`)
+	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
 	_, err = language.Parse(c.Mail.Language)
 	l.unless(err == nil, "mail.language", "", `must be the tag of a language such as "de" or "pt-BR"`)
@@ -243,19 +243,19 @@ func (l *loader) conflicts() {
 	l.forwardAuthConflicts(c)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
 		"must say who sends, such as login@example.org, because mail.server is set")
-	l.unless(!c.Mail.NewPlace || c.Mail.Server != "", "mail.server", "mail.new_place",
-		"must say which server sends mail, because mail.new_place is set")
-	l.unless(!c.Mail.NewPlace || c.Origin != "", "origin", "mail.new_place",
-		"must be set, because mail.new_place is: the link in the letter leads there")
+	l.unless(!c.Mail.NotifyNewClient || c.Mail.Server != "", "mail.server", "mail.notify_new_client",
+		"must say which server sends mail, because mail.notify_new_client is set")
+	l.unless(!c.Mail.NotifyNewClient || c.Origin != "", "origin", "mail.notify_new_client",
+		"must be set, because mail.notify_new_client is: the link in the letter leads there")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
 		"must say which server sends mail, because mail.from is set")
 	l.unless(c.Pages.Logo == "" || c.Pages.Name != "", "pages.name", "pages.logo",
 		"must be set, because pages.logo is: it is what those read who do not see the logo")
 	l.unless(c.Admin.Listen != c.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", "listen",
 		"must differ from listen: the administrator's pages need an address of their own")
-	l.unless(c.Limits.HeldPerAddress <= c.Limits.Held, "limits.held_per_address", "limits.held",
-		"must be at most limits.held (%d)", c.Limits.Held)
-	if err := errors.Join(c.Policy().Validate(), c.Site.Mode.Validate()); err != nil {
+	l.unless(c.Limits.MaxDelayedPerAddress <= c.Limits.MaxDelayed, "limits.max_delayed_per_address", "limits.max_delayed",
+		"must be at most limits.max_delayed (%d)", c.Limits.MaxDelayed)
+	if err := errors.Join(c.Policy().Validate(), c.CAPTCHAMode.Mode.Validate()); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			path, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			if m := limitPattern.FindStringSubmatch(path); m != nil && l.unread(m[1]+"[") {
@@ -279,10 +279,10 @@ func (l *loader) unread(begins string) bool {
 // up.
 func because(path string) string {
 	switch {
-	case partOf(path, "limits.pair_delay"), partOf(path, "limits.pair"), partOf(path, "limits.privileged_pair"):
+	case partOf(path, "limits.pair_delay"), partOf(path, "limits.pair"), partOf(path, "limits.known_client"):
 		return "limits.pair_delay"
-	case path == "site.ceiling":
-		return "site.floor"
+	case path == "captcha_mode.threshold_max":
+		return "captcha_mode.threshold_min"
 	default:
 		return ""
 	}
@@ -307,14 +307,14 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	const kind, needed = "challenge.kind", "must be set, because challenge.kind is %s"
 	if c.Remote() {
 		l.unless(c.SiteKey != "", "challenge.site_key", kind, needed, c.Kind)
-		l.unless(c.Secret != "", "challenge.secret", kind, needed, c.Kind)
+		l.unless(c.SecretKey != "", "challenge.secret_key", kind, needed, c.Kind)
 		l.unless(l.loaded.Config.Origin != "", "origin", kind, needed+": only solves on that host count", c.Kind)
 		return
 	}
 	const unused = "is not used while challenge.kind is %s: set that to your provider, or leave this out"
 	l.unless(c.SiteKey == "", "challenge.site_key", kind, unused, c.Kind)
-	l.unless(c.Secret == "", "challenge.secret", kind, unused, c.Kind)
-	l.unless(c.Verify == "", "challenge.verify", kind, unused, c.Kind)
+	l.unless(c.SecretKey == "", "challenge.secret_key", kind, unused, c.Kind)
+	l.unless(c.VerifyURL == "", "challenge.verify_url", kind, unused, c.Kind)
 }
 
 // forwardAuthConflicts checks where sessions are good, and the rules.
@@ -373,7 +373,7 @@ func (l *loader) proxyConflicts(p *Proxy) {
 }
 
 func (l RouteLimits) all() []guard.Limit {
-	return slices.Concat(l.Address, l.Network, l.Account, l.Pair, l.PrivilegedPair)
+	return slices.Concat(l.Address, l.Network, l.Account, l.Pair, l.KnownClient)
 }
 
 func (l *loader) accountConflicts(a *Accounts) {
@@ -439,10 +439,10 @@ var changing = []string{
 // identity checks the headers that clients are recognised by.
 func (l *loader) identity() {
 	c, seen := &l.loaded.Config, map[string]bool{}
-	l.unless(len(c.Identity.Headers) <= 16, "identity.headers", "", "must be at most 16, not %d", len(c.Identity.Headers))
-	l.unless(len(c.Identity.Headers) > 0 || len(c.Limits.Identity) == 0, "identity.headers", "", "must be set: limits.identity recognises clients by them")
-	for i, name := range c.Identity.Headers {
-		at, small := fmt.Sprintf("identity.headers[%d]", i), strings.ToLower(name)
+	l.unless(len(c.Fingerprint.Headers) <= 16, "fingerprint.headers", "", "must be at most 16, not %d", len(c.Fingerprint.Headers))
+	l.unless(len(c.Fingerprint.Headers) > 0 || len(c.Limits.Fingerprint) == 0, "fingerprint.headers", "", "must be set: limits.fingerprint recognises clients by them")
+	for i, name := range c.Fingerprint.Headers {
+		at, small := fmt.Sprintf("fingerprint.headers[%d]", i), strings.ToLower(name)
 		l.unless(headerPattern.MatchString(name), at, "", "must be the name of a header such as User-Agent, not %.60q", name)
 		l.unless(!slices.ContainsFunc(changing, func(c string) bool { return strings.HasPrefix(small, c) }), at, "",
 			"must not be %.60q: one client sends it now so and now so, or a proxy does, and nobody would be recognised", name)

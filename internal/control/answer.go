@@ -73,7 +73,7 @@ func (l *LookUp) stopped() {
 	}
 	const code = "Make sure that it is the owner; then make a one-time code, which lets them in from where they are, with their password."
 	switch d.Action {
-	case guard.Wait:
+	case guard.Delay:
 		l.say("After wrong passwords there is a short wait: try again in %s.", "Nothing needs to be done. Have them wait, and type with care.", guard.Spell(d.RetryAfter))
 		if d.Reasons.Has(guard.SiteSlowed) {
 			l.Said = fmt.Sprintf("More logins than usual fail on the whole site, so new places are slowed down: try again in %s.", guard.Spell(d.RetryAfter))

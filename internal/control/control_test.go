@@ -76,7 +76,7 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 				t.Errorf("%s: session open: %v, %v, version %d after %d", what, open, err, after.Version, before.Version)
 			}
 			with := world.From("ann", home.String())
-			with.Pass = code.Code
+			with.VerificationCode = code.Code
 			if tried, _ := d.w.Try(t, with, "wrong"); tried.Passed {
 				t.Errorf("%s: a one-time code is still good", what)
 			}
@@ -244,10 +244,10 @@ func TestListsThatCannotBeReadForLongAreWarnedOf(t *testing.T) {
 func TestAForgottenProxyIsWarnedOfWithItsSetting(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		for address, setting := range map[string]string{"10.0.0.1": "proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
+		for address, setting := range map[string]string{"10.0.0.1": "trusted_proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
 			d := newDesk(t, db)
 			for i := range 12 {
-				a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Door: "test"}
+				a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Integration: "test"}
 				if _, ok := d.w.Try(t, a, "right"); !ok {
 					t.Fatal("not let in")
 				}

@@ -131,11 +131,11 @@ func (c *Control) named(ctx context.Context, now time.Time) ([]NamedList, error)
 }
 
 func limitText(l guard.Limit) string {
-	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Then)
+	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
 	if l.Failures == 0 {
-		text = "0 " + l.Then.String()
+		text = "0 " + l.Action.String()
 	}
-	if l.Slowed {
+	if l.Throttled {
 		text += " slowed"
 	}
 	if l.Monitor {

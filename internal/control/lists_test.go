@@ -175,7 +175,7 @@ func TestHitsOfNamedListsAreSavedOnce(t *testing.T) {
 		files.Configure([]lists.Source{{Name: "tor", File: file, Layout: lists.Layout{Format: lists.Plain}}})
 		d.named(t, files)
 		p := guard.DefaultPolicy()
-		p.Lists = []guard.NamedList{{Name: "tor", Limits: []guard.Limit{{Then: guard.Challenge}}}}
+		p.Lists = []guard.NamedList{{Name: "tor", Limits: []guard.Limit{{Action: guard.Challenge}}}}
 		if err := d.w.SetPolicy(p); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ type Event struct {
 	// and names what they had in common.
 	Summed bool `json:"summed_up,omitempty"`
 	// Identity is what the client looks like, in eight hexadecimal digits, where
-	// limits.identity asks for it.
+	// limits.fingerprint asks for it.
 	Identity string `json:"identity,omitempty"`
 }
 
@@ -267,7 +267,7 @@ func (c *Control) Known(ctx context.Context, a guard.Attempt) (k Known, err erro
 		}
 		k.Places = append(k.Places, KnownPlace{p.Address, p.Status == trusted.Spent, p.Shared, p.First, p.Last})
 	}
-	expired := c.config.Now().Add(-c.config.Guard.Policy().Places.WithDefaults().TTL)
+	expired := c.config.Now().Add(-c.config.Guard.Policy().KnownClients.WithDefaults().TTL)
 	k.Devices = slices.DeleteFunc(devices, func(u Use) bool { return !u.Last.After(known.Reset) || u.Last.Before(expired) })
 	return k, nil
 }

@@ -88,7 +88,7 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 		says("ann", cafe, "so you solve a CAPTCHA first", "one-time code")
 		says("ann", "", "at your account, not necessarily yours", "one-time code")
 		p := d.w.Policy()
-		p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Then: guard.Refuse}}
+		p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Action: guard.Block}}
 		must(d.w.SetPolicy(p))
 		says("ann", "", "so nothing is let in for another 23 hours 56 minutes", "Make sure that it is the owner; then make a one-time code")
 		for i := range 5 {

@@ -206,6 +206,6 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 			"If it is your proxy, name it in proxies, have it say who the client is (docs/proxies.md), and reload: "+
 			"authguard doctor --through URL shows what arrives. If people really log in from there, name it in allow_direct.",
 			f.Since.UTC().Format(time.RFC3339), f.Address, does, limit),
-		Setting: "proxies: [" + text + "]",
+		Setting: "trusted_proxies: [" + text + "]",
 	}
 }

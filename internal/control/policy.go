@@ -100,7 +100,7 @@ func (c *Control) Policy(ctx context.Context) (p Policy, err error) {
 	}
 	p = Policy{
 		Now: now, Enforce: written.Enforced(words), Written: written.Enforce, Words: append([]policy.Word{}, words...), Watched: []string{},
-		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.Factor, mode.Floor, mode.Ceiling},
+		Mode: c.config.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
 	for _, name := range in.Ladders() {
 		l := Ladder{Name: name, Rungs: rungsOf(in, mode, name)}
@@ -183,19 +183,19 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 		return []Rung{{Limit: fmt.Sprintf("one password wrong at %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
 	case guard.ModeLadder:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
-		if p.SiteSlow > 0 {
+		if p.ThrottleDelay > 0 {
 			all = append(all, Rung{Limit: policy.TextSlow, Then: "wait", Watched: mode.Monitor, Code: "site-slow"})
 		}
 		return all
 	}
 	limits := map[string][]guard.Limit{
-		"identity": p.Identity, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.PrivilegedPair, "site": p.Site,
+		"identity": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.KnownClient, "site": p.Site,
 	}[ladder]
 	if name, is := strings.CutPrefix(ladder, "event:"); is {
 		for _, l := range p.Events[name] {
-			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count, Window: l.Window, Then: l.Then}})
+			text := policy.TextOf(guard.Reason{Subject: l.By, Event: name, Limit: &guard.Limit{Failures: l.Count, Window: l.Window, Action: l.Action}})
 			all = append(all, Rung{
-				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Then.String(), By: l.By.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+				Limit: text, Failures: l.Count, Window: int(l.Window.Seconds()), Then: l.Action.String(), By: l.By.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
 			})
 		}
 		return all
@@ -203,14 +203,14 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	if name, is := strings.CutPrefix(ladder, "list:"); is {
 		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
 		if l.Verdict == guard.Blocked {
-			return []Rung{{Limit: policy.TextBlock, Then: "refuse", Watched: l.Monitor, Code: "blocked:" + name}}
+			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocked:" + name}}
 		}
 		limits = l.Limits
 	}
 	for _, l := range limits {
 		text := policy.LimitText(l)
 		all = append(all, Rung{
-			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Then.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
+			Limit: text, Failures: l.Failures, Window: int(l.Window.Seconds()), Then: l.Action.String(), Watched: l.Monitor, Code: codeOf(ladder, text),
 		})
 	}
 	return all

@@ -71,7 +71,7 @@ func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 		}
 		// Another node, and what a node that was stopped has left.
 		other := policy.NewLedger(db, d.w.Clock.Now, quiet)
-		limit := guard.Limit{Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true}
+		limit := guard.Limit{Failures: 5, Window: 24 * time.Hour, Action: guard.Challenge, Monitor: true}
 		why := guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAccount, Limit: &limit, Monitored: true}}
 		event := guard.Event{At: d.w.Clock.Now(), Action: guard.Proceed, Settled: true, Account: "frank", Address: netip.MustParseAddr("198.51.100.1"), Reasons: why}
 		other.Handle([]guard.Event{event, event})
@@ -106,7 +106,7 @@ func TestAFloodFillsNoTableAndHidesNobodyWhoLogsIn(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
-		limit := guard.Limit{Failures: 10, Window: time.Minute, Then: guard.Challenge}
+		limit := guard.Limit{Failures: 10, Window: time.Minute, Action: guard.Challenge}
 		event := func(i int) guard.Event {
 			return guard.Event{
 				At: d.w.Clock.Now(), Action: guard.Challenge, Account: fmt.Sprint("made-up-", i), Address: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}),
@@ -237,7 +237,7 @@ func TestR8AWordThatCannotBeEnforcedIsRefused(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDeskWith(t, open(t), func(c *control.Config) {
 			p := c.Guard.Policy()
-			p.Account = []guard.Limit{{Failures: 2, Window: time.Minute, Then: guard.Challenge, Monitor: true}, {Failures: 300, Window: time.Hour, Then: guard.Challenge}}
+			p.Account = []guard.Limit{{Failures: 2, Window: time.Minute, Action: guard.Challenge, Monitor: true}, {Failures: 300, Window: time.Hour, Action: guard.Challenge}}
 			if err := c.Guard.SetPolicy(p); err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ func TestASeriesCountsEachSecondOfAnHourAndEachMinuteOfADay(t *testing.T) {
 		solved.Reasons = guard.Reasons{{Cause: guard.ChallengeSolved}}
 		d.tops.Handle([]guard.Event{
 			stopped(now.Add(-25*time.Hour), guard.Challenge), stopped(now.Add(-23*time.Hour), guard.Challenge), stopped(now.Add(-59*time.Minute), guard.Challenge),
-			known, solved, settled(now, guard.Failed), stopped(now, guard.Challenge), stopped(now, guard.Refuse), stopped(now, guard.Wait),
+			known, solved, settled(now, guard.Failed), stopped(now, guard.Challenge), stopped(now, guard.Block), stopped(now, guard.Delay),
 			stopped(now, guard.Proceed), // undecided
 		})
 		sum := func(span control.Span) (all control.Counts, last control.Point, n int) {

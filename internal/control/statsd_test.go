@@ -39,7 +39,7 @@ func TestStatsDHearsEachCountOnceAndNothingThatWasTyped(t *testing.T) {
 		Realms: func() []control.RealmGauges { return []control.RealmGauges{realm("default"), realm("the.shop")} },
 	}
 	failed := guard.Event{Settled: true, Outcome: guard.Failed, Account: "mallory:1|c\n", Realm: "default"}
-	stopped := guard.Event{Action: guard.Refuse, Realm: "the.shop"}
+	stopped := guard.Event{Action: guard.Block, Realm: "the.shop"}
 	stopped.Reasons = guard.Reasons{{Cause: guard.LimitReached}}
 	s.Handle([]guard.Event{failed, failed, failed, stopped, {Action: guard.Proceed}})
 	s.HandleSwitch(events.ModeSwitch{To: events.ModeOn})

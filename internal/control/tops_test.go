@@ -33,7 +33,7 @@ func failed(account, address string, at time.Time) guard.Event {
 
 func refused(account, address string, at time.Time) guard.Event {
 	e := failed(account, address, at)
-	e.Settled, e.Action = false, guard.Refuse
+	e.Settled, e.Action = false, guard.Block
 	return e
 }
 

@@ -137,7 +137,7 @@ func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
 	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to, so that somebody is told of attacks.", "There is no alert channel: alerts go to the log only."))
 	for _, found := range together(len(to), func(i int) []Check {
-		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.Private)
+		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
 		one := new(notes)
 		one.check("alerts", fmt.Sprintf("A test message went to alerts.to[%d]: see that it has arrived.", i),
 			problem(err != nil, "See that the address, its password and the network are right; docs/alerts.md has the form of each kind.",

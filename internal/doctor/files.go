@@ -58,9 +58,9 @@ func dataFolder(_ context.Context, c Config, n *notes) {
 	free, err := c.Free(folder)
 	n.check("data.space", fmt.Sprintf("%d GiB are left on the file system of the data folder.", free>>30),
 		advice(err != nil, "Look with df.", "How much space is left for %s cannot be told: %v.", folder, err),
-		problem(err == nil && free < noSpace, "Make room there; then lower audit.size and audit.keep.",
+		problem(err == nil && free < noSpace, "Make room there; then lower audit.max_size and audit.retention.",
 			"The file system of the data folder %s is full (%d KiB are left): nobody can log in, and counters are not saved.", folder, free>>10),
-		advice(free < littleSpace, "Make room there, or lower audit.size and audit.keep.",
+		advice(free < littleSpace, "Make room there, or lower audit.max_size and audit.retention.",
 			"Only %d MiB are left on the file system of %s: when it is full, the counters and the audit log are no longer saved.", free>>20, folder))
 }
 

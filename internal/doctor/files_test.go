@@ -131,7 +131,7 @@ func TestListeningBeyondThisMachineIsToldUnlessItIsSafe(t *testing.T) {
 	c.Settings.Listen, c.Settings.Admin.Listen = ":8080", "10.0.0.5:8081"
 	examine(t, c).wants(map[string]doctor.State{"listen.cookies": advice, "listen.proxies": advice, "admin.listen": advice})
 	c.Settings.SecureCookies, c.Settings.Admin.Listen = config.SecureAlways, ""
-	c.Settings.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32")}
+	c.Settings.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.9/32")}
 	examine(t, c).wants(map[string]doctor.State{"listen.cookies": good, "listen.proxies": good, "admin.listen": good})
 	c.Settings.SecureCookies, c.Settings.Origin = config.SecureAuto, "https://login.example.org"
 	examine(t, c).wants(map[string]doctor.State{"listen.cookies": good})

@@ -59,7 +59,7 @@ func doors(ctx context.Context, c Config, n *notes) {
 		advice(!secure, "Put a proxy that speaks HTTPS in front, and set secure_cookies: always.",
 			"The doors listen beyond this machine (%s), over plain HTTP: cookies may cross the network unencrypted.", s.Listen))
 	n.check("listen.proxies", "Proxies are named.",
-		advice(len(s.Proxies)+len(s.ProxyProtocol) == 0, "If a proxy is in front, name its address in proxies; if none is, put one there for HTTPS.",
+		advice(len(s.TrustedProxies)+len(s.ProxyProtocolFrom) == 0, "If a proxy is in front, name its address in proxies; if none is, put one there for HTTPS.",
 			"The doors listen beyond this machine (%s) and no proxy is named: behind one, everybody would have the proxy's address.", s.Listen))
 }
 

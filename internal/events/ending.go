@@ -45,9 +45,9 @@ func EndingOf(e *guard.Event) Ending {
 		return Undecided
 	case e.Action == guard.Challenge:
 		return Challenged
-	case e.Action == guard.Wait:
+	case e.Action == guard.Delay:
 		return Waited
-	case e.Action == guard.Pretend:
+	case e.Action == guard.FakeFailure:
 		return Pretended
 	default:
 		return Refused

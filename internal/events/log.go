@@ -169,8 +169,8 @@ func LimitText(e *guard.Event) string {
 		return ""
 	}
 	r := e.Reasons[0]
-	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Then, r.Subject)
-	if r.Limit.Slowed {
+	text := fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Action, r.Subject)
+	if r.Limit.Throttled {
 		text += " slowed"
 	}
 	if r.Limit.Monitor {

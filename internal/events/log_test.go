@@ -45,9 +45,9 @@ func TestEachEndingHasItsConstantMessage(t *testing.T) {
 		"attempt failed":       settled(guard.Failed),
 		"attempt succeeded":    settled(guard.Succeeded),
 		"attempt abandoned":    settled(guard.Abandoned),
-		"attempt refused":      decided(guard.Refuse),
+		"attempt refused":      decided(guard.Block),
 		"attempt challenged":   decided(guard.Challenge),
-		"attempt told to wait": decided(guard.Wait),
+		"attempt told to wait": decided(guard.Delay),
 	} {
 		var out bytes.Buffer
 		textLog(&out).Handle([]guard.Event{e})

@@ -31,9 +31,9 @@ const (
 
 // A Layout is a format and what it needs to be told.
 type Layout struct {
-	Format Format
-	Column int     // of the score, from 2; 0: 2
-	Least  float64 // score
+	Format   Format
+	Column   int     // of the score, from 2; 0: 2
+	MinScore float64 // score
 }
 
 // A LineProblem is one bad line of a file. Text says what is wrong, and has of the line
@@ -121,7 +121,7 @@ func (l Layout) parse(text string, first bool) (one line, err error) {
 		if err != nil {
 			return one, fmt.Errorf("%s is no number; it is in column %d", quoted(fields[at]), at+1)
 		}
-		if score < l.Least {
+		if score < l.MinScore {
 			return line{leftOut: true}, nil
 		}
 	}

@@ -36,8 +36,8 @@ func TestFilesAsTheyArePublishedAreRead(t *testing.T) {
 		"reputation":      {Layout{Format: Plain}, "49.143.32.6 # Malicious Host KR,,37.5,126.9\n", "49.143.32.6/32"},
 		"ranges":          {Layout{Format: Plain}, "192.0.2.0-192.0.2.10\n198.51.100.0 - 198.51.100.255 # one\n", "192.0.2.0/29 192.0.2.8/31 192.0.2.10/32 198.51.100.0/24"},
 		"ipcat":           {Layout{Format: IPCat}, "start,end,company,url\n27.0.0.0,27.0.3.255,Amazon AWS,http://www.amazon.com/aws/\n27.131.64.0,27.131.64.2,\"A, b\",x\n", "27.0.0.0/22 27.131.64.0/31 27.131.64.2/32"},
-		"tabs and counts": {Layout{Format: Scored, Least: 3}, "# IPsum\n1.1.1.2\t9\n1.1.1.3\t2\n1.1.1.4\t3\n", "1.1.1.2/32 1.1.1.4/32"},
-		"CSV with scores": {Layout{Format: Scored, Column: 3, Least: 90}, "ip,country,score,reported\n1.1.1.2,KR,100,2026\n1.1.1.3,US,40,2026\n2001:db8::1,US,90.0,2026\n", "1.1.1.2/32 2001:db8::1/128"},
+		"tabs and counts": {Layout{Format: Scored, MinScore: 3}, "# IPsum\n1.1.1.2\t9\n1.1.1.3\t2\n1.1.1.4\t3\n", "1.1.1.2/32 1.1.1.4/32"},
+		"CSV with scores": {Layout{Format: Scored, Column: 3, MinScore: 90}, "ip,country,score,reported\n1.1.1.2,KR,100,2026\n1.1.1.3,US,40,2026\n2001:db8::1,US,90.0,2026\n", "1.1.1.2/32 2001:db8::1/128"},
 	} {
 		ranges, bad, err := read(t, one.layout, one.text)
 		if ranges != one.want || bad != "" || err != nil {
@@ -89,7 +89,7 @@ func FuzzLines(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, layout := range []Layout{{Format: Plain}, {Format: IPCat}, {Format: Scored, Least: 1}} {
+		for _, layout := range []Layout{{Format: Plain}, {Format: IPCat}, {Format: Scored, MinScore: 1}} {
 			_ = eachLine(strings.NewReader(text), layout, true, func(one line, problem error) {
 				for _, p := range one.ranges {
 					if problem == nil && (!p.IsValid() || p.Bits() == 0 || p != p.Masked()) {

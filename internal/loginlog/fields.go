@@ -170,7 +170,7 @@ func (f *fields) outcome(text string) (Outcome, error) {
 		return Succeeded, nil
 	case "false", "0", "no", "fail", "failed", "failure", "denied", "invalid", "wrong", "rejected", "insufficient":
 		return Failed, nil
-	case "challenge", "challenged", "refuse", "refused", "wait", "waited", "delayed", "slowed", "blocked", "stopped", "abandoned", "withdrawn", "pretend", "pretended":
+	case "challenge", "challenged", "block", "refused", "wait", "waited", "delayed", "slowed", "blocked", "stopped", "abandoned", "withdrawn", "fake-failure", "pretended":
 		return Stopped, nil
 	case "":
 		return Failed, errors.New("no outcome: name its field with --field outcome=NAME")

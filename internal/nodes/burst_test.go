@@ -43,7 +43,7 @@ func TestR3TwentyRightPasswordsAtOnceOverThreeNodesAllGetIn(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, at redisstore.Server) {
 		p := policy()
-		p.PendingFor = time.Minute // the most there may be: nobody is taken for failed while the machine is busy
+		p.CheckTimeout = time.Minute // the most there may be: nobody is taken for failed while the machine is busy
 		s := newSite(t, 3, at, p)
 		for _, n := range s.nodes {
 			n.takes = 50 * time.Millisecond
@@ -69,7 +69,7 @@ func TestR1AnIdentityOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, at redisstore.Server) {
 		p := policy()
-		p.Identity = []guard.Limit{{Failures: 20, Window: time.Hour, Then: guard.Challenge}}
+		p.Fingerprint = []guard.Limit{{Failures: 20, Window: time.Hour, Action: guard.Challenge}}
 		s := newSite(t, 3, at, p)
 		var next, proceeded atomic.Int64
 		var all sync.WaitGroup
@@ -78,7 +78,7 @@ func TestR1AnIdentityOverThreeNodesGetsExactlyTheLimit(t *testing.T) {
 				for i := int(next.Add(1)); i <= 300; i = int(next.Add(1)) {
 					one := s.nodes[i%3]
 					d, err := one.Begin(t.Context(), guard.Attempt{
-						Account: fmt.Sprint("user", i), Address: netip.MustParseAddr(address(i)), Identity: one.Identity("bot"), Door: "test",
+						Account: fmt.Sprint("user", i), Address: netip.MustParseAddr(address(i)), Fingerprint: one.Identity("bot"), Integration: "test",
 					})
 					if err != nil {
 						t.Error(err)

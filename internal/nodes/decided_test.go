@@ -33,7 +33,7 @@ func (r *replayed) turns(t *testing.T, node, from int) int {
 			n.Look(t.Context())
 		}
 	}
-	return 0 // it waits for limits.longest_check
+	return 0 // it waits for limits.check_timeout
 }
 
 func (r *replayed) begin(t *testing.T, node, from int) guard.Charge {

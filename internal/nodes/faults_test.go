@@ -207,7 +207,7 @@ func TestR22AnOutageLetsHalfALimitMoreBeChecked(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)
 	p := policy()
-	p.Account = []guard.Limit{{Failures: 20, Window: 24 * time.Hour, Then: guard.Challenge}}
+	p.Account = []guard.Limit{{Failures: 20, Window: 24 * time.Hour, Action: guard.Challenge}}
 	s := newSite(t, 2, redisstore.Server{Addresses: []string{server.Addr}}, p)
 	for i := range 40 {
 		s.guess(t, i, "bob", address(i))

@@ -56,7 +56,7 @@ type site struct {
 // for and for delays.
 func policy() guard.Policy {
 	p := guard.DefaultPolicy()
-	p.PendingFor, p.PairDelay = 300*time.Millisecond, guard.Delay{}
+	p.CheckTimeout, p.PairDelay = 300*time.Millisecond, guard.PairDelay{}
 	return p
 }
 
@@ -82,12 +82,12 @@ func (s *site) join(t *testing.T, n int) *node {
 	client := redisstore.Connect(s.at, s.budget)
 	t.Cleanup(func() { _ = client.Close() })
 	made := &node{checked: &s.checked}
-	own, err := failures.NewMemory(failures.Config{Retain: s.policy.Retain(), PendingFor: s.policy.PendingFor})
+	own, err := failures.NewMemory(failures.Config{Retain: s.policy.Retain(), PendingFor: s.policy.CheckTimeout})
 	must(err)
-	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.Places})
+	made.places, err = sqlplaces.New(t.Context(), sqlplaces.Config{DB: s.db, Limits: s.policy.KnownClients})
 	must(err)
 	made.store, err = nodes.New(nodes.Config{
-		Client: client, Redis: redisstore.Options{PendingFor: s.policy.PendingFor, Places: s.policy.Places, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
+		Client: client, Redis: redisstore.Options{PendingFor: s.policy.CheckTimeout, Places: s.policy.KnownClients, OnSpray: s.told.add, OnEmptied: func() { s.emptied.Add(1) }},
 		Counters: own, Places: made.places, Peek: made.places.Peek, Nodes: func() int { return n }, Budget: s.budget,
 		OnChange: func(_ bool, why error) { s.reasons.Store(fmt.Sprint(why), true) },
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -164,13 +164,13 @@ func (h hurry) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // quietMode is one that these attacks do not switch.
 func quietMode() captchamode.Config {
 	c := captchamode.DefaultConfig()
-	c.Floor, c.Ceiling = 1_000_000, 1_000_000
+	c.ThresholdMin, c.ThresholdMax = 1_000_000, 1_000_000
 	return c
 }
 
 // try is one attempt from beginning to end.
 func (n *node) try(account, address, password string) (d guard.Decision, ok bool, err error) {
-	return n.Login(context.Background(), guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Door: "test"},
+	return n.Login(context.Background(), guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Integration: "test"},
 		func(context.Context) (bool, error) {
 			counter, _ := n.checked.LoadOrStore(account, new(atomic.Int64))
 			counter.(*atomic.Int64).Add(1)

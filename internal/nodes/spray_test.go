@@ -38,7 +38,7 @@ func (s *sprays) told() []failures.Spray {
 func (n *node) begin(t *testing.T, account, address, password string) guard.Decision {
 	t.Helper()
 	d, err := n.Begin(context.Background(), guard.Attempt{SendsCode: true,
-		Account: account, Address: netip.MustParseAddr(address), Door: "test", Fingerprint: n.Fingerprint(password),
+		Account: account, Address: netip.MustParseAddr(address), Integration: "test", PasswordTag: n.Fingerprint(password),
 	})
 	if err != nil || d.Action != guard.Proceed {
 		t.Fatalf("%s: %v, %v", account, d.Action, err)

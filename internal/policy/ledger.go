@@ -174,7 +174,7 @@ func personOf(e *guard.Event) Person {
 // rungsOf are the limits that stopped what an event tells of, or would have, each once.
 func rungsOf(e *guard.Event) (all []Rung) {
 	for _, r := range e.Reasons {
-		one := Rung{r.Ladder(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Then == guard.Alert}
+		one := Rung{r.Ladder(), TextOf(r), r.Monitored || r.Limit != nil && r.Limit.Action == guard.Alert}
 		if one.Ladder == "" || e.Settled && !r.Monitored || slices.Contains(all, one) {
 			continue
 		}
@@ -190,7 +190,7 @@ func rungsOf(e *guard.Event) (all []Rung) {
 func TextOf(r guard.Reason) string {
 	switch {
 	case r.Limit != nil && r.Event != "":
-		return fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Then, r.Subject)
+		return fmt.Sprintf("%d/%s %s by %s", r.Limit.Failures, duration.Format(r.Limit.Window), r.Limit.Action, r.Subject)
 	case r.Limit != nil:
 		return LimitText(*r.Limit)
 	case r.Cause == guard.ModeOn:
@@ -206,10 +206,10 @@ func TextOf(r guard.Reason) string {
 // LimitText is a limit as it stands in the configuration, but for monitor.
 func LimitText(l guard.Limit) string {
 	if l.Failures == 0 {
-		return "0 " + l.Then.String()
+		return "0 " + l.Action.String()
 	}
-	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Then)
-	if l.Slowed {
+	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
+	if l.Throttled {
 		text += " slowed"
 	}
 	return text

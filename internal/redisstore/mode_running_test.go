@@ -53,7 +53,7 @@ func TestRunReportsOnceMoreAndGoesAlone(t *testing.T) {
 func TestFlushWhileManyObserve(t *testing.T) {
 	t.Parallel()
 	s := &site{Clock: clocktest.At(start), open: on(redistest.Standalone(t)), prefix: "x:", config: captchamode.DefaultConfig()}
-	s.config.Floor, s.config.Ceiling = 100_000, 100_000
+	s.config.ThresholdMin, s.config.ThresholdMax = 100_000, 100_000
 	for range 3 {
 		s.add(t)
 	}

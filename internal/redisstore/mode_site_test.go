@@ -37,7 +37,7 @@ var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // twoHours is a configuration in which every attack has the same cool-down.
 func twoHours() captchamode.Config {
 	c := captchamode.DefaultConfig()
-	c.CoolDownAtLeast = c.CoolDown
+	c.CoolDownMin = c.CoolDown
 	return c
 }
 

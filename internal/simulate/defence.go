@@ -74,7 +74,7 @@ func (o *ours) try(c *client) (v verdict, err error) {
 		o.cookies[c.device] = a.Device
 	}
 	v = verdict{checked: a.Checked, in: a.In, challenged: a.Challenged}
-	if a.Action == guard.Wait {
+	if a.Action == guard.Delay {
 		v.wait = max(a.RetryAfter, time.Second)
 	}
 	v.pass = !a.In && v.wait == 0

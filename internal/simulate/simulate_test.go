@@ -137,7 +137,7 @@ func TestABotnetWithOneClientIsAskedAndPeopleAreNot(t *testing.T) {
 	t.Parallel()
 	const text = "days: 2\npeople: {accounts: 400}\nattackers: [{kind: stuff, from: 12h, for: 24h, attempts: 4000, addresses: 4000, right: 0.05, browser: %d}]\n"
 	policy := guard.DefaultPolicy()
-	policy.Identity = []guard.Limit{{Failures: 30, Window: time.Hour, Then: guard.Challenge}}
+	policy.Fingerprint = []guard.Limit{{Failures: 30, Window: time.Hour, Action: guard.Challenge}}
 	setups := append(ours(), trial.Setup{Name: "identity", Policy: policy, Mode: captchamode.DefaultConfig()})
 	for browser, want := range []string{"93 90 79, 42 1 1", "93 90 79, 42 10 10"} { // nobody's, and the commonest
 		s, err := simulate.Parse([]byte("name: test\n" + fmt.Sprintf(text, browser)))

@@ -54,7 +54,7 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	clock := func() time.Time { return s.now }
 	var err error
 	s.counters, err = failures.NewMemory(failures.Config{
-		MaxBytes: counterBytes, Retain: setup.Policy.Retain(), PendingFor: setup.Policy.PendingFor, Now: clock,
+		MaxBytes: counterBytes, Retain: setup.Policy.Retain(), PendingFor: setup.Policy.CheckTimeout, Now: clock,
 	})
 	if err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func NewSite(setup Setup, start time.Time) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := guard.NewLocal(s.counters, newPlaces(setup.Policy.Places, knownAccounts))
+	store := guard.NewLocal(s.counters, newPlaces(setup.Policy.KnownClients, knownAccounts))
 	store.Sprays = failures.NewSprays(func(failures.Spray) {})
 	s.guard, err = guard.New(guard.Config{
 		Policy: setup.Policy, Secret: secret, Store: store, Cookies: cookies, Mode: s.mode, Challenges: desk,
-		Lists: setup.Lists, Passes: codes{}, Now: clock,
+		Lists: setup.Lists, Codes: codes{}, Now: clock,
 	})
 	return s, err
 }
@@ -151,9 +151,9 @@ type Answer struct {
 // Try takes an attempt from beginning to end, now.
 func (s *Site) Try(a Ask) (answer Answer, err error) {
 	ctx := context.Background()
-	attempt := guard.Attempt{Account: a.Account, Address: a.Address, Fingerprint: a.Password, Identity: s.guard.Identity(a.Client), Door: "trial", SendsCode: true}
+	attempt := guard.Attempt{Account: a.Account, Address: a.Address, PasswordTag: a.Password, Fingerprint: s.guard.Identity(a.Client), Integration: "trial", SendsCode: true}
 	if a.Passes {
-		attempt.Pass = good
+		attempt.VerificationCode = good
 	}
 	if a.Device != "" {
 		attempt.Devices = []string{a.Device}
@@ -190,7 +190,7 @@ func (s *Site) solve(ctx context.Context, a *guard.Attempt, answer *Answer) erro
 	if err != nil {
 		return fmt.Errorf("trial: issuing a challenge: %w", err)
 	}
-	a.Solve = challenge.Solve{ID: c.ID, Answer: solved}
+	a.Solution = challenge.Solve{ID: c.ID, Answer: solved}
 	answer.Decision, err = s.guard.Begin(ctx, *a)
 	return err
 }

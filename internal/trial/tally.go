@@ -58,7 +58,7 @@ const (
 // hindranceOf is what an answer met. Of a solved challenge, that.
 func hindranceOf(a *Answer) (h hindrance, met bool) {
 	switch a.Action {
-	case guard.Wait:
+	case guard.Delay:
 		return delayed, true
 	case guard.Challenge:
 		return challenged, true

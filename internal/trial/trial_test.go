@@ -292,7 +292,7 @@ func byHand(t *testing.T, lines []line) (r trial.Result) {
 			t.Fatal(err)
 		}
 		switch {
-		case answer.Action == guard.Wait:
+		case answer.Action == guard.Delay:
 			one.met = 2
 		case answer.Action == guard.Challenge || answer.Action == guard.Proceed && answer.Challenged:
 			one.met = 1
@@ -370,7 +370,7 @@ func TestTheSameLogGivesTheSameReport(t *testing.T) {
 		lines = append(lines, at(i*7, fmt.Sprint("name", random.IntN(900)), fmt.Sprintf("10.0.%d.%d", random.IntN(4), random.IntN(50)), []string{"success", "failure"}[random.IntN(2)]))
 	}
 	strict := defaults()
-	strict.Name, strict.Policy.Address = "strict", []guard.Limit{{Failures: 2, Window: time.Hour, Then: guard.Refuse}}
+	strict.Name, strict.Policy.Address = "strict", []guard.Limit{{Failures: 2, Window: time.Hour, Action: guard.Block}}
 	one, two := replay(t, lines, trial.Options{}, defaults(), strict), replay(t, lines, trial.Options{}, defaults(), strict)
 	one.Log.Files, two.Log.Files = nil, nil
 	if !reflect.DeepEqual(one, two) {

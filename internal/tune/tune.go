@@ -180,7 +180,7 @@ func (k knob) turned(from trial.Setup) (all []trial.Setup) {
 	for _, f := range append(factors(), 1) {
 		s := from
 		s.Policy.Address, s.Policy.Network = slices.Clone(from.Policy.Address), slices.Clone(from.Policy.Network)
-		s.Policy.Account, s.Policy.PrivilegedPair = slices.Clone(from.Policy.Account), slices.Clone(from.Policy.PrivilegedPair)
+		s.Policy.Account, s.Policy.KnownClient = slices.Clone(from.Policy.Account), slices.Clone(from.Policy.KnownClient)
 		k.set(&s, max(1, int(float64(k.was)*f+0.5)))
 		if s.Policy.Validate() == nil && s.Mode.Validate() == nil {
 			all = append(all, s)
@@ -204,8 +204,8 @@ func knobs(base trial.Setup) (all []knob) {
 		all = append(all, knob{func(s *trial.Setup, n int) { s.Policy.PairDelay.After = n }, p.PairDelay.After})
 	}
 	return append(all,
-		knob{func(s *trial.Setup, n int) { s.Mode.Factor = float64(n) }, int(base.Mode.Factor)},
-		knob{func(s *trial.Setup, n int) { s.Mode.Floor = min(n, s.Mode.Ceiling) }, base.Mode.Floor},
+		knob{func(s *trial.Setup, n int) { s.Mode.ThresholdMultiplier = float64(n) }, int(base.Mode.ThresholdMultiplier)},
+		knob{func(s *trial.Setup, n int) { s.Mode.ThresholdMin = min(n, s.Mode.ThresholdMax) }, base.Mode.ThresholdMin},
 	)
 }
 
@@ -216,8 +216,8 @@ func Text(s trial.Setup) string {
 	ladder := func(name string, rungs []guard.Limit) {
 		var words []string
 		for _, r := range rungs {
-			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Then))
-			if r.Slowed {
+			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Action))
+			if r.Throttled {
 				words[len(words)-1] += " slowed"
 			}
 			if r.Monitor {
@@ -232,7 +232,7 @@ func Text(s trial.Setup) string {
 	if d := s.Policy.PairDelay; d.First > 0 {
 		fmt.Fprintf(&b, "  pair_delay:\n    after: %d\n", d.After)
 	}
-	fmt.Fprintf(&b, "site:\n  factor: %g\n  floor: %d\n", s.Mode.Factor, s.Mode.Floor)
+	fmt.Fprintf(&b, "captcha_mode:\n  threshold_multiplier: %g\n  threshold_min: %d\n", s.Mode.ThresholdMultiplier, s.Mode.ThresholdMin)
 	return b.String()
 }
 

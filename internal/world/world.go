@@ -110,9 +110,9 @@ func New(t testing.TB, o Options) *World {
 	var store guard.Store
 	var remembered func(context.Context, trusted.Key) (trusted.Record, error)
 	if o.Redis == nil {
-		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.PendingFor, Now: w.Clock.Now})
+		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout, Now: w.Clock.Now})
 		must(err)
-		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.Places})
+		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.KnownClients})
 		must(err)
 		local := guard.NewLocal(w.Counts, places)
 		local.Sprays = failures.NewSprays(w.sprayed)
@@ -125,7 +125,7 @@ func New(t testing.TB, o Options) *World {
 		shared, err := redisstore.New(o.Redis, redisstore.Options{
 			OnSpray:    w.sprayed,
 			Prefix:     rand.Text() + ":", // a realm of its own
-			PendingFor: policy.PendingFor, Places: policy.Places, Clock: w.Clock.Now,
+			PendingFor: policy.CheckTimeout, Places: policy.KnownClients, Clock: w.Clock.Now,
 		})
 		must(err)
 		store, w.share = shared, shared.Share
@@ -144,9 +144,9 @@ func New(t testing.TB, o Options) *World {
 	w.Desk, err = challenge.New(desk)
 	must(err)
 	w.Guard, err = guard.New(guard.Config{
-		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, Places: remembered,
+		Policy: policy, Secret: []byte("a secret of sixteen bytes, at least"), Store: store, KnownClients: remembered,
 		Cookies: w.Cookie, Mode: w.Mode, Challenges: w.Desk, Lists: w.Lists, Canonical: o.Canonical,
-		Observer: w, Held: o.Held, Passes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
+		Observer: w, Held: o.Held, Codes: o.Passes, Directories: o.Directories, Now: w.Clock.Now,
 	})
 	must(err)
 	return w
@@ -186,7 +186,7 @@ func (w *World) Try(t testing.TB, a guard.Attempt, password string) (d guard.Dec
 func (w *World) Offer(t testing.TB, account, address, password string) (d guard.Decision, ok bool) {
 	t.Helper()
 	a := From(account, address)
-	a.Fingerprint = w.Fingerprint(password)
+	a.PasswordTag = w.Fingerprint(password)
 	d, ok = w.Try(t, a, password)
 	if w.share != nil {
 		if err := w.share(context.Background()); err != nil {
@@ -214,7 +214,7 @@ func (w *World) Right(t testing.TB, account, address string) bool {
 func (w *World) Solved(t testing.TB, account, address string) guard.Attempt {
 	t.Helper()
 	a := From(account, address)
-	a.Solve = w.Solve(t, a)
+	a.Solution = w.Solve(t, a)
 	return a
 }
 
@@ -248,7 +248,7 @@ func (w *World) Works(t testing.TB, a guard.Attempt, d guard.Decision) challenge
 
 // From is an attempt for an account from an address.
 func From(account, address string) guard.Attempt {
-	return guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Door: "test"}
+	return guard.Attempt{Account: account, Address: netip.MustParseAddr(address), Integration: "test"}
 }
 
 // Checked is how many passwords were checked for an account.

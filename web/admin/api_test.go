@@ -295,7 +295,7 @@ func TestAListedRangeIsInForceAtOnce(t *testing.T) {
 	}
 	var e explainAnswer
 	o.mustAsk(t, "GET", "/api/explain?address=192.0.2.77", "", &e)
-	if e.Listed != "blocked" || e.Decision != "refuse" {
+	if e.Listed != "blocked" || e.Decision != "block" {
 		t.Errorf("%+v", e)
 	}
 	if status, body := o.ask(t, "DELETE", "/api/lists?cidr=192.0.2.77", "", nil); status != 404 || !strings.Contains(body, "192.0.2.0/24") {

@@ -59,7 +59,7 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 	golden("blocked", "account=ann&address=203.0.113.1")
 	golden("allowed", "account=ann&address=203.0.113.9")
 	p := o.Policy()
-	p.Account = []guard.Limit{{Failures: 5, Window: 36 * time.Hour, Then: guard.Refuse}, {Failures: 40, Window: 14 * 24 * time.Hour, Then: guard.Refuse, Monitor: true}}
+	p.Account = []guard.Limit{{Failures: 5, Window: 36 * time.Hour, Action: guard.Block}, {Failures: 40, Window: 14 * 24 * time.Hour, Action: guard.Block, Monitor: true}}
 	if err := o.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}

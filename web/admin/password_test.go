@@ -197,7 +197,7 @@ func TestTheFormForANewPasswordPretendsToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := guard.DefaultPolicy()
-	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Then: guard.Pretend}}
+	p.Account = []guard.Limit{{Failures: 1, Window: 24 * time.Hour, Action: guard.FakeFailure}}
 	if err := c.Guard.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 	c.ForgetEvents()
 	no := func(context.Context) (bool, error) { return false, nil }
 	for i := range 7 {
-		a := guard.Attempt{Account: "<img src=x onerror=alert(1)>", Address: netip.AddrFrom4([4]byte{192, 0, byte(i), 1}), Door: "login"}
+		a := guard.Attempt{Account: "<img src=x onerror=alert(1)>", Address: netip.AddrFrom4([4]byte{192, 0, byte(i), 1}), Integration: "login"}
 		if _, _, err := c.Login(t.Context(), a, no); err != nil {
 			t.Fatal(err)
 		}

@@ -118,9 +118,9 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 	one := offer.Credentials[0]
 	a.account = one.Account
 	ask := a.asks()
-	ask.Solve, ask.Pass = a.solve, a.code
+	ask.Solution, ask.VerificationCode = a.solve, a.code
 	if one.Password != "" {
-		ask.Fingerprint = a.guard.Fingerprint(one.Password)
+		ask.PasswordTag = a.guard.Fingerprint(one.Password)
 	}
 	var err error
 	if a.decision, err = a.guard.Begin(r.Context(), ask); err != nil {
@@ -134,7 +134,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 		a.stopped(w)
 		return
 	}
-	if a.decision.Insufficient || a.decision.Action == guard.Pretend { // what is sprayed, or pretended to, is answered like a wrong one (R28)
+	if a.decision.Insufficient || a.decision.Action == guard.FakeFailure { // what is sprayed, or pretended to, is answered like a wrong one (R28)
 		a.sent.Body = offer.Spoil(r, a.sent.Body, guard.Decoy(one.Password))
 		if len(a.sent.Body) > 0 {
 			a.sent.Restore(r)
@@ -147,7 +147,7 @@ func (a *attempt) begin(w http.ResponseWriter, r *http.Request, offer route.Offe
 func (a *attempt) asks() guard.Attempt {
 	return guard.Attempt{
 		Account: a.account, Address: a.client.Address, Devices: client.Devices(a.request),
-		Forwarded: a.client.Forwarded, Hold: a.hold, Door: a.name, Identity: a.guard.Identity(a.identity(a.request)),
+		Forwarded: a.client.Forwarded, Hold: a.hold, Integration: a.name, Fingerprint: a.guard.Identity(a.identity(a.request)),
 	}
 }
 

@@ -52,7 +52,7 @@ func TestThePageInBetweenInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := guard.Default([]byte("sixteen bytes or more"), func(d *guard.Defaults) {
-		d.Challenges, d.Policy.PairDelay = desk, guard.Delay{}
+		d.Challenges, d.Policy.PairDelay = desk, guard.PairDelay{}
 		d.Policy.Account[0].Failures = 1
 	})
 	if err != nil {

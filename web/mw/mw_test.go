@@ -185,7 +185,7 @@ func TestR13ClientsThatLookAlikeAreAsked(t *testing.T) {
 	t.Parallel()
 	s, clients, p := &site{t: t}, new(client.Identity), guard.DefaultPolicy()
 	clients.Set([]string{"User-Agent"}, nil)
-	p.Identity = []guard.Limit{{Failures: 3, Window: time.Hour, Then: guard.Challenge}}
+	p.Fingerprint = []guard.Limit{{Failures: 3, Window: time.Hour, Action: guard.Challenge}}
 	s.protect(s.login, func(d *guard.Defaults) { d.Policy, d.Observer = p, s }, mw.Identity(clients.Of))
 	for i := range 3 {
 		s.want(s.try(fmt.Sprintf("198.51.%d.1", i), fmt.Sprint("user", i), "guess", "User-Agent", "bot"), http.StatusUnauthorized, "")
@@ -523,11 +523,11 @@ func (p passes) Settle(_ context.Context, _ guard.Pass, o guard.Outcome) error {
 func TestR29ThePageTakesAOneTimeCode(t *testing.T) {
 	t.Parallel()
 	codes := passes{make(chan guard.Outcome, 1)}
-	for _, closed := range []guard.Action{guard.Challenge, guard.Refuse} {
+	for _, closed := range []guard.Action{guard.Challenge, guard.Block} {
 		s := &site{t: t}
 		s.protect(s.login, func(d *guard.Defaults) {
-			d.Passes, d.Policy.PairDelay = codes, guard.Delay{}
-			d.Policy.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Then: closed}}
+			d.Codes, d.Policy.PairDelay = codes, guard.PairDelay{}
+			d.Policy.Account = []guard.Limit{{Failures: 2, Window: time.Hour, Action: closed}}
 		})
 		s.guesses("alice", 2)
 		s.seen.Store(0)
@@ -756,7 +756,7 @@ func TestAHandlerSeesNoPasswordOfWhoIsPretendedTo(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	p := s.guard.Policy()
-	p.Address = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	p.Address = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
 	if err := s.guard.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}

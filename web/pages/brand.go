@@ -58,7 +58,7 @@ func (b Brand) assets() (all map[string]Asset, err error) {
 	if b.Colour != "" {
 		c, err := newColour(b.Colour)
 		if err != nil {
-			return nil, fmt.Errorf("pages.colour: %w", err)
+			return nil, fmt.Errorf("pages.color: %w", err)
 		}
 		all[coloursFile] = Asset{Type: "text/css; charset=utf-8", Body: []byte(c.colours())}
 	}

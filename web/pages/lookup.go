@@ -165,6 +165,6 @@ func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(
 
 // Beyond is what happens beyond the limit, in words.
 func (l limitLine) Beyond() string {
-	words := map[guard.Action]string{guard.Challenge: "a CAPTCHA", guard.Forget: "treated like a stranger's", guard.Wait: "told to wait"}
-	return cmp.Or(words[l.Limit.Then], "refused until it frees")
+	words := map[guard.Action]string{guard.Challenge: "a CAPTCHA", guard.Forget: "treated like a stranger's", guard.Delay: "told to wait"}
+	return cmp.Or(words[l.Limit.Action], "refused until it frees")
 }

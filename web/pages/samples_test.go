@@ -235,7 +235,7 @@ func attacked() NowView {
 		}, Week: office()},
 		Overview: control.Overview{
 			Now: noon, Botnet: true, Crowd: control.Crowd{Attempts: 900, Addresses: 800, Most: 2, ByAddress: control.Spread{Scattered: true, Names: 800, Loud: 1, Left: 600}}, Nodes: true,
-			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "proxies: [10.0.0.1]"}},
+			Warnings: []control.Warning{{Title: "A proxy was forgotten", Text: "Everybody looks alike.", Setting: "trusted_proxies: [10.0.0.1]"}},
 			State: captchamode.State{
 				Level: captchamode.Attack, On: true, Force: forced, Pressure: captchamode.Counts{80}, SlowAt: 20, LeaveAt: 30, Threshold: 60,
 			},
@@ -290,7 +290,7 @@ func locked() LookUpView {
 			Explanation: guard.Explanation{
 				Account: hostile, Status: trusted.Privileged, Decision: guard.Decision{Action: guard.Challenge},
 				Lines: []guard.Line{{Subject: guard.OnAccount, Used: 5, Full: true, FreeIn: time.Hour, Limit: guard.Limit{
-					Failures: 5, Window: 24 * time.Hour, Then: guard.Challenge, Monitor: true,
+					Failures: 5, Window: 24 * time.Hour, Action: guard.Challenge, Monitor: true,
 				}}},
 			}}},
 	}
@@ -414,12 +414,12 @@ func watchedPolicy() PolicyView {
 		Ladders: []control.Ladder{
 			{Name: "account", Word: &word, Rungs: []control.Rung{
 				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
-				{Limit: "7/24h refuse", Gone: true, Code: "limit:account:7/24h", Stopped: met},
+				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
 			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "wait"}}},
 			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "wait", Code: "site-slow"}}},
-			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "refuse", Watched: true, Code: "blocked:tor"}}},
-			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h refuse by account", Failures: 5, Window: 3600, Then: "refuse", By: "account"}}},
+			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocked:tor"}}},
+			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
 	}}
 }

@@ -139,7 +139,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 	for i, c := range offer.Credentials {
 		a := v.asks(r, c)
 		if i == 0 {
-			a.Solve, a.Pass = v.solve, v.code // one solve, one attempt (R17)
+			a.Solution, a.VerificationCode = v.solve, v.code // one solve, one attempt (R17)
 		}
 		d, err := v.guard.Begin(r.Context(), a)
 		if err != nil || !d.Checks() {
@@ -148,7 +148,7 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 			return
 		}
 		v.attempts = append(v.attempts, d)
-		insufficient = insufficient || d.Insufficient || d.Action == guard.Pretend
+		insufficient = insufficient || d.Insufficient || d.Action == guard.FakeFailure
 	}
 	if !v.decides(w, r, offer) {
 		return
@@ -164,11 +164,11 @@ func (v *visit) attempt(w http.ResponseWriter, r *http.Request, offer route.Offe
 func (v *visit) asks(r *http.Request, c route.Credential) guard.Attempt {
 	a := guard.Attempt{
 		Account: c.Account, Address: v.client.Address, Devices: client.Devices(r), Forwarded: v.client.Forwarded,
-		Identity: v.guard.Identity(v.proxy.Identity.Of(r)),
-		Hold:     time.Duration(v.proxy.Hold.Load()), Door: v.door(),
+		Fingerprint: v.guard.Identity(v.proxy.Identity.Of(r)),
+		Hold:        time.Duration(v.proxy.Hold.Load()), Integration: v.door(),
 	}
 	if c.Password != "" {
-		a.Fingerprint = v.guard.Fingerprint(c.Password)
+		a.PasswordTag = v.guard.Fingerprint(c.Password)
 	}
 	return a
 }

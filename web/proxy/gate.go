@@ -119,7 +119,7 @@ func (v *visit) ahead(w http.ResponseWriter, r *http.Request, routes route.Table
 		}
 	}
 	v.route, v.guard = page, g
-	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Door: v.door()}, guard.Decision{})
+	issued, err := g.Issue(r.Context(), guard.Attempt{Address: v.client.Address, Integration: v.door()}, guard.Decision{})
 	if err != nil {
 		return false // the app's form is no harm: the attempt is stopped
 	}
@@ -150,7 +150,7 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 	}
 	switch p.Type {
 	case web.ChallengeRequired:
-		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address, Door: v.door()}, d)
+		issued, err := v.guard.Issue(r.Context(), guard.Attempt{Account: c.Account, Address: v.client.Address, Integration: v.door()}, d)
 		if err != nil {
 			p, m = web.Overloaded(time.Second)
 			break
@@ -224,7 +224,7 @@ func (v *visit) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if v.route != nil {
 		v.guard = v.proxy.Guard(v.route.Name)
-		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Door: v.door()})
+		d, err := v.guard.Begin(r.Context(), guard.Attempt{Address: v.client.Address, Forwarded: v.client.Forwarded, Integration: v.door()})
 		if err == nil && !d.Reasons.Has(guard.BadAccountName) {
 			v.stopped(w, r, route.Credential{}, d, nil)
 			return

@@ -158,7 +158,7 @@ var specs = map[string]route.Spec{
 func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {
 	t.Helper()
 	policy := guard.DefaultPolicy()
-	policy.PairDelay = guard.Delay{}
+	policy.PairDelay = guard.PairDelay{}
 	d := &door{World: world.New(t, world.Options{Policy: &policy}), app: newApp(t, answer)}
 	codes := world.New(t, world.Options{Policy: &policy})
 	edge := new(web.Edge)
@@ -1016,7 +1016,7 @@ func TestAnAppAnswersWhoIsPretendedToAsAWrongPassword(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, wordpress, nil, "form")
 	p := d.Policy()
-	p.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Then: guard.Pretend}}
+	p.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
 	if err := d.SetPolicy(p); err != nil {
 		t.Fatal(err)
 	}

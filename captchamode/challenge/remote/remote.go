@@ -264,7 +264,7 @@ func (p *Provider) ask(ctx context.Context, u *using, token string) (a answer, e
 	}
 	for _, code := range append(a.Errors, a.Error.Code) {
 		if slices.Contains(misconfigured, code) {
-			return a, fmt.Errorf("remote: %s says %s: check challenge.site_key and challenge.secret", u.Service, code)
+			return a, fmt.Errorf("remote: %s says %s: check challenge.site_key and challenge.secret_key", u.Service, code)
 		}
 	}
 	return a, nil
@@ -272,7 +272,7 @@ func (p *Provider) ask(ctx context.Context, u *using, token string) (a answer, e
 
 func hint(status int) string {
 	if status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest {
-		return ": check challenge.site_key and challenge.secret"
+		return ": check challenge.site_key and challenge.secret_key"
 	}
 	return ""
 }

@@ -64,7 +64,7 @@ func mixed(r *rand.Rand, at time.Time) (all []guard.Event) {
 		e := failed(at, person(r.IntN(5000)), anywhere(r))
 		e.Settled, e.Action, e.Reasons = false, guard.Challenge, guard.Reasons{{Cause: guard.ModeOn}}
 		if i%4 == 0 {
-			e.Action, e.Reasons = guard.Refuse, guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress}}
+			e.Action, e.Reasons = guard.Block, guard.Reasons{{Cause: guard.LimitReached, Subject: guard.OnAddress}}
 		}
 		all = append(all, e)
 	}
