@@ -154,7 +154,7 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 	}
 	for _, then := range []guard.Action{guard.Block, guard.FakeFailure, guard.Delay, guard.Forget} {
 		p := *oneClient(then).Policy
-		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.fingerprint[0].then: must be challenge or alert, not "+then.String()+": thousands of people") {
+		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.fingerprint[0].action: must be challenge or alert, not "+then.String()+": thousands of people") {
 			t.Errorf("%v", err)
 		}
 	}

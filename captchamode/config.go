@@ -46,22 +46,22 @@ func DefaultConfig() Config {
 }
 
 // Validate returns everything that is wrong with the numbers, each with its
-// path below "site".
+// path below captcha_mode.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, path, text string, args ...any) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("site."+path+": "+text, args...))
+			errs = append(errs, fmt.Errorf("captcha_mode."+path+": "+text, args...))
 		}
 	}
-	check(c.ThresholdMultiplier > 1 && c.ThresholdMultiplier <= 1000, "factor", "must be above 1 and at most 1000, not %v", c.ThresholdMultiplier)
-	check(c.ThresholdMin >= 1, "floor", "must be at least 1, not %d", c.ThresholdMin)
-	check(c.ThresholdMax >= c.ThresholdMin, "ceiling", "must be at least captcha_mode.threshold_min (%d), not %d", c.ThresholdMin, c.ThresholdMax)
-	check(c.Baseline >= 0 && c.Baseline <= 1e9, "normal", "must be 0 or more, not %v", c.Baseline)
-	check(c.ThrottleAt > 0 && c.ThrottleAt < 1, "slow_part", "must be above 0 and below 1, not %v", c.ThrottleAt)
-	check(c.OffBelow > 0 && c.OffBelow < 1, "leave_part", "must be above 0 and below 1, not %v", c.OffBelow)
+	check(c.ThresholdMultiplier > 1 && c.ThresholdMultiplier <= 1000, "threshold_multiplier", "must be above 1 and at most 1000, not %v", c.ThresholdMultiplier)
+	check(c.ThresholdMin >= 1, "threshold_min", "must be at least 1, not %d", c.ThresholdMin)
+	check(c.ThresholdMax >= c.ThresholdMin, "threshold_max", "must be at least captcha_mode.threshold_min (%d), not %d", c.ThresholdMin, c.ThresholdMax)
+	check(c.Baseline >= 0 && c.Baseline <= 1e9, "baseline", "must be 0 or more, not %v", c.Baseline)
+	check(c.ThrottleAt > 0 && c.ThrottleAt < 1, "throttle_at", "must be above 0 and below 1, not %v", c.ThrottleAt)
+	check(c.OffBelow > 0 && c.OffBelow < 1, "off_below", "must be above 0 and below 1, not %v", c.OffBelow)
 	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down", "must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
-	check(c.CoolDownMin >= 0 && c.CoolDownMin <= MaxForce, "cool_down_at_least", "must be from 0 to %v, not %v", MaxForce, c.CoolDownMin)
+	check(c.CoolDownMin >= 0 && c.CoolDownMin <= MaxForce, "cool_down_min", "must be from 0 to %v, not %v", MaxForce, c.CoolDownMin)
 	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }

@@ -41,7 +41,7 @@ func (c *checker) events(all map[string][]EventLimit) {
 		for i, l := range all[name] {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			c.check(slices.Contains(eventKinds, l.By), at+".by", "must be account, address, network, subject or site")
-			c.check(l.Action == Block || l.Action == Challenge || l.Action == Delay || l.Action == Alert, at+".then",
+			c.check(l.Action == Block || l.Action == Challenge || l.Action == Delay || l.Action == Alert, at+".action",
 				"must be refuse, challenge, wait or alert, not %s", l.Action)
 		}
 		for _, by := range eventKinds {

@@ -55,7 +55,7 @@ func (c *checker) lists(all []NamedList, address []Limit) {
 		rungs, askers := l.split()
 		c.check(len(askers) <= 1, path+".limits", "can ask for a challenge at every attempt once only")
 		for _, one := range askers {
-			c.check(one.Action == Challenge, path+".limits", "of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set then: block", one.Action)
+			c.check(one.Action == Challenge, path+".limits", "of 0 failures must be challenge, not %s: unknown clients get a challenge first; to block all of them set action: block", one.Action)
 		}
 		c.check(len(rungs)+len(address) <= failures.MaxRungs, path+".limits", "at most %d limits together with limits.address, not %d", failures.MaxRungs, len(rungs)+len(address))
 		asked := len(askers) > 0 && !askers[0].Monitor

@@ -161,7 +161,7 @@ const (
 	hardest = 20
 )
 
-var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "wait", FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
+var actionNames = [...]string{Block: "block", Forget: "forget", Challenge: "challenge", Delay: "delay", FakeFailure: "fake-failure", Alert: "alert", Proceed: "proceed"}
 
 // String is the action's stable name.
 func (a Action) String() string {

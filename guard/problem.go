@@ -77,8 +77,8 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1 to %d, not %d", failures.MaxFailures, l.Failures)
 		ok = c.check(l.Window >= time.Millisecond && l.Window <= failures.MaxWindow && whole(l.Window), at+".window",
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
-		ok = c.check(slices.Contains(allowed, l.Action), at+".then", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
-		ok = c.check(!l.Throttled || path != "limits.site" && path != "limits.fingerprint" && path != "limits.known_client" && l.Action == Challenge, at+".slowed",
+		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
+		ok = c.check(!l.Throttled || path != "limits.site" && path != "limits.fingerprint" && path != "limits.known_client" && l.Action == Challenge, at+".throttled",
 			"must be false: only limits on strangers' attempts that ask for a challenge can wait until strangers are slowed") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)

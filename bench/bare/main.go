@@ -75,7 +75,7 @@ func begin(c echo.Context) error {
 		return err
 	}
 	if a.Account == "nobody-in-particular" {
-		return c.JSON(http.StatusOK, decision{Decision: "wait", Reasons: []string{"pair-delay"}, RetryAfter: 3600, Words: []string{
+		return c.JSON(http.StatusOK, decision{Decision: "delay", Reasons: []string{"pair-delay"}, RetryAfter: 3600, Words: []string{
 			"this account was tried with wrong passwords from this address just now, so the next try has to wait (for another 1 hour)"}})
 	}
 	return c.JSON(http.StatusOK, decision{Decision: "proceed", Reasons: []string{}, Words: []string{}, Suffices: &yes, Ticket: ticket})

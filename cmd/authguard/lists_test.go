@@ -53,7 +53,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 		return path
 	}
 	tor := write("tor", "127.71.0.0/16\nnonsense\n")
-	yaml := fmt.Sprintf("%slists:\n  - {name: tor, file: %s, limits: [0 challenge]}\n  - {name: bad, file: %s, then: block}\n", quiet, tor, write("bad", "127.73.0.1\n"))
+	yaml := fmt.Sprintf("%slists:\n  - {name: tor, file: %s, limits: [0 challenge]}\n  - {name: bad, file: %s, action: block}\n", quiet, tor, write("bad", "127.73.0.1\n"))
 	s := newServerIn(t, func(data string) { expiring(t, data) }, yaml, "ann", "bob")
 	answers := func(address, problem string) bool {
 		return strings.Contains(fmt.Sprint(from(address).login(t, s, "ann", "wrong").problem), problem)

@@ -230,7 +230,7 @@ type written struct {
 }
 
 func writtenIn(c config.Config) *written {
-	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: c.Enforce}, map[string]guard.Policy{}}
+	w := &written{policy.Written{Policy: c.Policy(), Mode: c.CAPTCHAMode.Mode, Enforce: !c.Monitor}, map[string]guard.Policy{}}
 	for _, one := range c.Proxy.Guarded() {
 		w.routes[one.Name] = c.PolicyOf(one)
 	}

@@ -65,9 +65,9 @@ type Config struct {
 
 	Accounts  Accounts
 	Passwords Passwords
-	// Enforce is whether the policy is enforced; false: all of Limits, Events, Lists and
-	// Site is only watched. Administrators can say otherwise in the running server.
-	Enforce      bool        `reload:"live"`
+	// Monitor: the policy is logged and reported, and not enforced: all of Limits, Events, Lists and
+	// CAPTCHAMode. Administrators can change it in the running server.
+	Monitor      bool        `reload:"live"`
 	Limits       Limits      `reload:"live"`
 	Fingerprint  Fingerprint `reload:"live"` // of clients, for limits.fingerprint
 	CAPTCHAMode  CAPTCHAMode `key:"captcha_mode" reload:"live"`
@@ -382,7 +382,6 @@ func Default() Config {
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},
 		Passwords:     Passwords{Cost: 12, MaxQueued: 256, QueueTimeout: 3 * time.Second},
-		Enforce:       true,
 		Limits: Limits{
 			PairDelay: policy.PairDelay,
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,

@@ -48,7 +48,7 @@ var (
 	identityActions = map[string]guard.Action{"challenge": guard.Challenge, "alert": guard.Alert}
 	siteActions     = map[string]guard.Action{"block": guard.Block, "fake-failure": guard.FakeFailure}
 	placeActions    = map[string]guard.Action{"challenge": guard.Challenge, "forget": guard.Forget}
-	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "wait": guard.Delay, "alert": guard.Alert}
+	eventActions    = map[string]guard.Action{"block": guard.Block, "challenge": guard.Challenge, "delay": guard.Delay, "alert": guard.Alert}
 	eventSubjects   = map[string]guard.SubjectKind{
 		"account": guard.OnAccount, "address": guard.OnAddress, "network": guard.OnNetwork, "subject": guard.OnSubject, "site": guard.OnSite,
 	}

@@ -127,7 +127,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	case n.Type() == ast.NullType:
 		hint := "write one ([] for an empty list), or leave it out"
 		if strings.HasSuffix(s.path, "pages.color") {
-			hint = `# begins a comment, so write it in quotes: colour: "#0f665e"`
+			hint = `# begins a comment, so write it in quotes: color: "#0f665e"`
 		}
 		l.problem(from, s.path, "has no value: %s", hint)
 	case s.at.Type() == eventsType:
@@ -149,11 +149,11 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 			return
 		}
 		for _, part := range fields(s) {
-			if part.key() == "monitor" || part.key() == "slowed" {
+			if part.key() == "monitor" || part.key() == "throttled" {
 				continue
 			}
 			_, set := l.loaded.origins[part.path]
-			if part.key() == "then" && !set && s.at.Type() == rungType {
+			if part.key() == "action" && !set && s.at.Type() == rungType {
 				l.text(from, part, guard.Challenge.String())
 			} else if !set {
 				l.problem(from, part.path, "must be set")

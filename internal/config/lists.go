@@ -50,9 +50,9 @@ func (l *loader) lists() {
 		at := fmt.Sprintf("lists[%d].", i)
 		l.unless(one.File != "", at+"file", "", "must name the file with the addresses")
 		l.unless(slices.Contains([]ListFormat{"", ListPlain, ListIPCat, ListScored}, one.Format), at+"format", "", "must be plain, ipcat or scored, not %.60q", one.Format)
-		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Action), at+"then", "", "must be limits, block or allow, not %.60q", one.Action)
+		l.unless(slices.Contains([]ListVerdict{"", ListLimits, ListBlock, ListAllow}, one.Action), at+"action", "", "must be limits, block or allow, not %.60q", one.Action)
 		scored := one.Format == ListScored
-		l.unless(scored || one.Column == 0 && one.MinScore == 0, at+"format", "", "must be scored, because column or least is set")
+		l.unless(scored || one.Column == 0 && one.MinScore == 0, at+"format", "", "must be scored, because column or min_score is set")
 		l.unless(!scored || one.Column == 0 || one.Column > 1 && one.Column <= 100, at+"column", "", "must be from 2 to 100: the address is in the first")
 	}
 }
@@ -66,7 +66,7 @@ func (l *loader) listsOfRealms() {
 	for i, r := range l.loaded.Config.Realms {
 		for j, one := range r.Lists {
 			l.unless(first[one.Name] == one.source(), fmt.Sprintf("realms[%d].lists[%d].file", i, j), "",
-				"must be that of the other list named %s (%s), format and least too: one name stands for one list in all realms", one.Name, first[one.Name].File)
+				"must be that of the other list named %s (%s), format and min_score too: one name stands for one list in all realms", one.Name, first[one.Name].File)
 		}
 	}
 }

@@ -123,11 +123,11 @@ func TestEveryValueKnowsItsOrigin(t *testing.T) {
 
 func TestUnknownVariablesAreAnError(t *testing.T) {
 	t.Parallel()
-	wrong(t, "", []string{"AUTHGUARD_LISTN=:1", "AUTHGUARD_ZZZZZZ=1", "AUTHGUARD_SITE_COOLDOWN=1h", "AUTHGUARD_CONFG=x", "AUTHGUARD_="},
+	wrong(t, "", []string{"AUTHGUARD_LISTN=:1", "AUTHGUARD_ZZZZZZ=1", "AUTHGUARD_CAPTCHA_MODE_COOLDOWN=1h", "AUTHGUARD_CONFG=x", "AUTHGUARD_="},
 		"AUTHGUARD_: unknown variable",
+		"AUTHGUARD_CAPTCHA_MODE_COOLDOWN: unknown variable; did you mean AUTHGUARD_CAPTCHA_MODE_COOL_DOWN?",
 		"AUTHGUARD_CONFG: unknown variable; did you mean AUTHGUARD_CONFIG?",
 		"AUTHGUARD_LISTN: unknown variable; did you mean AUTHGUARD_LISTEN?",
-		"AUTHGUARD_SITE_COOLDOWN: unknown variable; did you mean AUTHGUARD_CAPTCHA_MODE_COOL_DOWN?",
 		"AUTHGUARD_ZZZZZZ: unknown variable",
 	)
 }
@@ -147,10 +147,10 @@ func TestProblemsOfFileAndVariablesComeTogether(t *testing.T) {
 	wrong(t, "listen: 1\ncaptcha_mode: {threshold_min: 600}\n",
 		[]string{"AUTHGUARD_LIMITS_ACCOUNT=5/24h challenge, 0/1h block", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER=x", "AUTHGUARD_DATA=\xff", "AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX=550"},
 		`t.yaml:1: listen: must be a host and a port such as 127.0.0.1:8080, [::1]:8080 or :8080, not "1"`,
-		"AUTHGUARD_DATA: data: must be UTF-8 text without control characters",
-		"AUTHGUARD_LIMITS_ACCOUNT: limits.account[1].failures: must be from 1 to 4000, not 0",
 		"AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MAX: captcha_mode.threshold_max: must be at least captcha_mode.threshold_min (600), not 550",
 		`AUTHGUARD_CAPTCHA_MODE_THRESHOLD_MULTIPLIER: captcha_mode.threshold_multiplier: must be a number, not "x"`,
+		"AUTHGUARD_DATA: data: must be UTF-8 text without control characters",
+		"AUTHGUARD_LIMITS_ACCOUNT: limits.account[1].failures: must be from 1 to 4000, not 0",
 	)
 }
 

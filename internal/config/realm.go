@@ -39,7 +39,7 @@ type Realm struct {
 	Session     Session
 	Access      []access.Rule `reload:"live"`
 	Accounts    Accounts
-	Enforce     bool        `reload:"live"`
+	Monitor     bool        `reload:"live"`
 	Limits      Limits      `reload:"live"`
 	Fingerprint Fingerprint `reload:"live"`
 	CAPTCHAMode CAPTCHAMode `key:"captcha_mode" reload:"live"`
@@ -53,7 +53,7 @@ type Realm struct {
 // In is the settings as they are in a realm.
 func (c Config) In(r Realm) Config {
 	c.Origin = cmp.Or(r.Origin, originAt(c.Origin, r.Hosts))
-	c.Session, c.Access, c.Enforce = r.Session, r.Access, r.Enforce
+	c.Session, c.Access, c.Monitor = r.Session, r.Access, r.Monitor
 	c.Accounts, c.Limits, c.Fingerprint, c.CAPTCHAMode, c.Challenge, c.Pages, c.Proxy, c.Events, c.Lists = r.Accounts, r.Limits, r.Fingerprint, r.CAPTCHAMode, r.Challenge, r.Pages, r.Proxy, r.Events, r.Lists
 	c.API.Tokens, c.Realms = r.Tokens, nil
 	return c
@@ -80,7 +80,7 @@ func originAt(origin string, hosts []string) string {
 
 // inherited is a realm of which nothing was said.
 func (c Config) inherited() Realm {
-	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Enforce: c.Enforce, Limits: c.Limits, Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
+	return Realm{Session: c.Session, Access: c.Access, Accounts: c.Accounts, Monitor: c.Monitor, Limits: c.Limits, Fingerprint: c.Fingerprint, CAPTCHAMode: c.CAPTCHAMode, Challenge: c.Challenge, Pages: c.Pages, Proxy: c.Proxy, Events: c.Events, Lists: c.Lists}
 }
 
 // A postponed list of realms is read when all else is known.

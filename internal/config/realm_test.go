@@ -70,7 +70,7 @@ func TestEveryRealmsSettingsAreShownWithTheirOrigin(t *testing.T) {
 		{"realms[0].limits.account", "7/24h challenge", "t.yaml:13", true},
 		{"realms[0].accounts.source", "table", "default", false},
 		{"realms[1].tokens", "(set)", "t.yaml:9", true},
-		{"realms[1].site.ceiling", "600", "t.yaml:14", true},
+		{"realms[1].captcha_mode.threshold_max", "600", "t.yaml:14", true},
 	} {
 		if got[want.Path] != want {
 			t.Errorf("got %+v, want %+v", got[want.Path], want)
@@ -85,7 +85,7 @@ func TestRealmsDifferByName(t *testing.T) {
 	after.Realms = []Realm{{Name: "gold"}, {Name: "shop", Hosts: []string{"h"}, Accounts: Accounts{Source: "query"}}}
 	after.Realms[1].Limits.DelayUpTo = time.Second
 	live, restart := Diff(before, after)
-	if want := []string{"realms.gold", "realms.shop.hosts", "realms.shop.limits.hold", "realms.blog"}; !slices.Equal(live, want) {
+	if want := []string{"realms.gold", "realms.shop.hosts", "realms.shop.limits.delay_up_to", "realms.blog"}; !slices.Equal(live, want) {
 		t.Errorf("live: %v", live)
 	}
 	if want := []string{"realms.shop.accounts.source"}; !slices.Equal(restart, want) {

@@ -116,11 +116,11 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 	t.Parallel()
 	_, valid := compiled(t)
 	for _, text := range []string{
-		"listn: ':8080'", "limits: {ip: [10/1m challenge]}", "site: {cool_down: soon}", "limits: {address: [10/1m block]}",
+		"listn: ':8080'", "limits: {ip: [10/1m challenge]}", "site: {cool_down: soon}", "limits: {address: [10/1m deny]}",
 		"limits: {fingerprint: [10/1m block]}", "limits: {address: [10 per minute]}", "limits: {address: [{failures: 10}]}",
 		"secure_cookies: perhaps", "passwords: {cost: 99}", "passwords: {cost: '12'}", "counters: {memory: lots}",
 		"events: {reset: [5/1h fake-failure by account]}", "lists: [{name: x, file: y, format: csv}]", "realms: [{name: x, limits: {ip: []}}]",
-		"enforce: 'no'", "proxy: {routes: [{paths: /x}]}",
+		"monitor: 'no'", "proxy: {routes: [{paths: /x}]}",
 	} {
 		if valid(text) == nil {
 			t.Errorf("the schema takes %s", text)

@@ -32,7 +32,7 @@ var (
 	stringType  = reflect.TypeFor[string]()
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
-	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+slowed)?(\s+monitor)?\s*$`)
+	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+throttled)?(\s+monitor)?\s*$`)
 	// alwaysPattern is a limit that is full from the start, of a list.
 	alwaysPattern = regexp.MustCompile(`^\s*0\s+(\S+)(\s+monitor)?\s*$`)
 )
@@ -191,7 +191,7 @@ func show(value any) string {
 			text = "0 " + v.Action.String()
 		}
 		if v.Throttled {
-			text += " slowed"
+			text += " throttled"
 		}
 		if v.Monitor {
 			text += " monitor"
@@ -251,15 +251,16 @@ func (l *Loaded) Notes() (notes []string) {
 			}
 		}
 	}
-	watched := func(name string, enforce bool) {
-		if !enforce {
-			notes = append(notes, name+"enforce: false: NOTHING IS ENFORCED. Limits, lists, events and CAPTCHA mode only watch, and stop nobody; enforce: true, or authguard policy enforce all, ends that")
+	monitored := func(name string, monitor bool) {
+		if monitor {
+			notes = append(notes, name+"monitor: true: NOTHING IS ENFORCED. Limits, lists, events and CAPTCHA mode are "+
+				"logged and reported only; set monitor: false, or run authguard limit enforce all")
 		}
 	}
-	watched("", l.Enforce)
+	monitored("", l.Monitor)
 	add("", "", l.Policy())
 	for i, r := range l.Realms {
-		watched("realms."+r.Name+".", r.Enforce)
+		monitored("realms."+r.Name+".", r.Monitor)
 		add(fmt.Sprintf("realms[%d].", i), "realms."+r.Name+".", l.In(r).Policy())
 	}
 	return notes

@@ -19,23 +19,20 @@ var synonyms = map[string]string{
 	"limits.username": accountLimits,
 	"limits.subnet":   "limits.network: 60/1m challenge",
 	"limits.global":   "limits.site: 1000/1h block",
-	"trusted_proxies": "trusted_proxies: 127.0.0.1",
 	"trusted_ips":     "trusted_proxies: 127.0.0.1",
 	"real_ip":         "trusted_proxies: 127.0.0.1",
-	"whitelist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
-	"allowlist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
-	"ignoreip":        "lists: [{name: office, file: office.txt, action: allow}] # or: authguard allow 192.0.2.0/24",
-	"blacklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard block 198.51.100.0/24",
-	"blocklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard block 198.51.100.0/24",
-	"dry_run":         "enforce: false",
-	"monitor":         "enforce: false",
+	"whitelist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard ip allow 192.0.2.0/24",
+	"allowlist":       "lists: [{name: office, file: office.txt, action: allow}] # or: authguard ip allow 192.0.2.0/24",
+	"ignoreip":        "lists: [{name: office, file: office.txt, action: allow}] # or: authguard ip allow 192.0.2.0/24",
+	"blacklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard ip block 198.51.100.0/24",
+	"blocklist":       "lists: [{name: bad, file: bad.txt, action: block}] # or: authguard ip block 198.51.100.0/24",
+	"dry_run":         "monitor: true",
 	"captcha":         "challenge.kind: both",
 	"backend":         "proxy.upstream: http://127.0.0.1:8000",
 	"upstream":        "proxy.upstream: http://127.0.0.1:8000",
 	"port":            "listen: 127.0.0.1:8080",
 	"bind":            "listen: 127.0.0.1:8080",
 	"log_level":       "log.level: info",
-	"pages.color":     `pages.color: "#0f665e"`,
 }
 
 const (
@@ -46,6 +43,6 @@ const (
 
 // actionSynonyms are what other programs call an action.
 var actionSynonyms = map[string]string{
-	"block": "block", "deny": "block", "ban": "block", "reject": "block", "drop": "block", "lockout": "block",
-	"captcha": "challenge", "fake": "fake-failure", "fake-failure": "fake-failure", "shadowban": "fake-failure", "tarpit": "fake-failure",
+	"deny": "block", "ban": "block", "reject": "block", "drop": "block", "lockout": "block",
+	"captcha": "challenge", "fake": "fake-failure", "shadowban": "fake-failure", "tarpit": "fake-failure",
 }

@@ -46,7 +46,7 @@ func TestAnActionOfOtherProgramsIsNamed(t *testing.T) {
 	t.Parallel()
 	for word, instead := range actionSynonyms {
 		said := problems(t, "limits: {account: [5/1h "+word+", 100/24h block]}")
-		if want := `limits.account[0].then: must be challenge, pretend or refuse, not "` + word + `": write ` + instead; !strings.HasSuffix(said, want) {
+		if want := `limits.account[0].action: must be block, challenge or fake-failure, not "` + word + `": write ` + instead; !strings.HasSuffix(said, want) {
 			t.Errorf("%s\nwant\n%s", said, want)
 		}
 	}
@@ -58,12 +58,12 @@ func TestMistakesAreAnsweredWithTheLineToWrite(t *testing.T) {
 		"proxy: {upstream: 127.0.0.1:8000, preset: django}":          "proxy.upstream: needs a scheme: write http://127.0.0.1:8000 or https://127.0.0.1:8000",
 		"origin: login.example.org":                                  "origin: needs a scheme: write http://login.example.org",
 		"data: ~/authguard":                                          "data: must not begin with ~, which only a shell knows: write /",
-		"pages:\n  color: #00695c":                                   `pages.color: has no value: # begins a comment, so write it in quotes: colour: "#0f665e"`,
+		"pages:\n  color: #00695c":                                   `pages.color: has no value: # begins a comment, so write it in quotes: color: "#0f665e"`,
 		"alerts: {to: [ops@example.org]}":                            "alerts.to[0]: a mail address needs its server: write smtp://mail.example.org:587/?from=SENDER&to=ADDRESS",
 		"alerts: {to: [mailto:ops@example.org]}":                     "alerts.to[0]: a mail address needs its server: write smtp://",
 		"alerts: {to: ['https://hooks.slack.com/services/T1/B1/x']}": "alerts.to[0]: write slack+ before the URL of a Slack hook: slack+https://hooks.slack.com/services/",
 		"proxy: {upstream: 'http://127.0.0.1:1', routes: [{path: /a, name: login, account: 'form:a', names: '[a-'}]}": "proxy.routes[0].names: must be a regular expression such as [A-Za-z0-9._@+-]+",
-		"limits: {site: 10/1m}":                     `limits.site[0].then: must be pretend or refuse, not "challenge"`,
+		"limits: {site: 10/1m}":                     `limits.site[0].action: must be block or fake-failure, not "challenge"`,
 		"trusted_proxies: 0.0.0.0/0":                "proxies[0]: would let every client choose its IP address",
 		"captcha_mode: {threshold_multiplier: 50%}": `captcha_mode.threshold_multiplier: must be a number, not "50%"`,
 		"captcha_mode: {throttle_at: 150%}":         "captcha_mode.throttle_at: must be above 0 and below 1",
@@ -114,7 +114,7 @@ func TestABadActionIsOneProblem(t *testing.T) {
 
 func TestNoProblemNamesARule(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"trusted_proxies: 0.0.0.0/0", "lists: [{name: x, file: y, limits: [0 refuse]}]", "limits: {address: [2/1m block, 300/1h block]}"} {
+	for _, text := range []string{"trusted_proxies: 0.0.0.0/0", "lists: [{name: x, file: y, limits: [0 block]}]", "limits: {address: [2/1m block, 300/1h block]}"} {
 		if said := problems(t, text); regexp.MustCompile(`R\d+|limit \d`).MatchString(said) {
 			t.Errorf("%s:\n%s", text, said)
 		}

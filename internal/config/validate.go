@@ -129,7 +129,7 @@ func (l *loader) validate() {
 	l.unless(c.Challenge.SiteKey == "" || siteKeyPattern.MatchString(c.Challenge.SiteKey), "challenge.site_key", "",
 		"must be the site key that the provider gave you: 10 to 100 letters, digits, - and _")
 	l.unless(utf8.RuneCountInString(c.Pages.Name) <= 60, "pages.name", "", "must have at most 60 characters")
-	l.unless(c.Pages.Color == "" || colourPattern.MatchString(c.Pages.Color), "pages.color", "", `must be a colour such as "#0f665e", in quotation marks`)
+	l.unless(c.Pages.Color == "" || colorPattern.MatchString(c.Pages.Color), "pages.color", "", `must be a color such as "#0f665e", in quotation marks`)
 	l.check("pages.help_url", c.Pages.HelpURL, helpURL)
 	l.check("mail.from", c.Mail.From, mail.CheckFrom)
 	_, err = language.Parse(c.Mail.Language)
@@ -149,7 +149,7 @@ func (l *loader) validate() {
 var (
 	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
 	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
-	colourPattern  = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+	colorPattern  = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
 	prefixPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )

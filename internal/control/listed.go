@@ -136,7 +136,7 @@ func limitText(l guard.Limit) string {
 		text = "0 " + l.Action.String()
 	}
 	if l.Throttled {
-		text += " slowed"
+		text += " throttled"
 	}
 	if l.Monitor {
 		text += " monitor"

@@ -35,17 +35,17 @@ func settings(ctx context.Context, c Config, n *notes) {
 // enforced says so where nothing stops anybody: it is easily forgotten.
 func enforced(c Config, n *notes) {
 	var watched []string
-	if !c.Settings.Enforce {
+	if c.Settings.Monitor {
 		watched = append(watched, config.DefaultRealm)
 	}
 	for _, r := range c.Settings.Realms {
-		if !r.Enforce {
+		if r.Monitor {
 			watched = append(watched, r.Name)
 		}
 	}
-	n.check("enforce", "The policy is enforced.",
-		advice(len(watched) > 0, "When a week of it is on record: authguard tune, then enforce: true, or authguard policy enforce all --reason TEXT.",
-			"Nothing is enforced (enforce: false) in: %s. Limits, lists, events and CAPTCHA mode only watch, and stop nobody.", strings.Join(watched, ", ")))
+	n.check("monitor", "The policy is enforced.",
+		advice(len(watched) > 0, "When a week of it is on record: authguard tune, then monitor: false, or authguard limit enforce all --reason TEXT.",
+			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, not enforced.", strings.Join(watched, ", ")))
 }
 
 func doors(ctx context.Context, c Config, n *notes) {

@@ -105,8 +105,8 @@ func judge(n *notes, v verdict) {
 	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
 	const page = "docs/proxies.md has the lines for yours."
 	n.check("through.address", fmt.Sprintf("The probe arrived as %s; the address that it claimed in forwarding headers was not believed.", came(s, last)),
-		problem(!direct && !s.Believed, fmt.Sprintf("Name it and reload: proxies: [%s]. If it is no proxy of yours, find out what it is.", quoted(peer)),
-			"The probe came through %s, which is not named in proxies: everybody who comes that way counts as %s.", peer, peer),
+		problem(!direct && !s.Believed, fmt.Sprintf("Name it and reload: trusted_proxies: [%s]. If it is no proxy of yours, find out what it is.", quoted(peer)),
+			"The probe came through %s, which is not named in trusted_proxies: all of its clients count as %s.", peer, peer),
 		problem(!direct && last == "", "Have the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+" with the client's address: "+page,
 			"The proxy %s does not say who the client is: everybody counts as %s.", peer, s.Address),
 		problem(!direct && (address(last).String() == Forged || s.Address.String() == Forged && !mine),

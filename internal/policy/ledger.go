@@ -210,7 +210,7 @@ func LimitText(l guard.Limit) string {
 	}
 	text := fmt.Sprintf("%d/%s %s", l.Failures, duration.Format(l.Window), l.Action)
 	if l.Throttled {
-		text += " slowed"
+		text += " throttled"
 	}
 	return text
 }

@@ -218,7 +218,7 @@ func Text(s trial.Setup) string {
 		for _, r := range rungs {
 			words = append(words, fmt.Sprintf("%d/%s %s", r.Failures, short(r.Window), r.Action))
 			if r.Throttled {
-				words[len(words)-1] += " slowed"
+				words[len(words)-1] += " throttled"
 			}
 			if r.Monitor {
 				words[len(words)-1] += " monitor"

@@ -163,7 +163,7 @@ func (l ladder) Action(r control.Rung) string {
 		return "it lets no stranger in"
 	}
 	return map[string]string{
-		"block": "block", "challenge": "ask for a challenge", "wait": "make wait", "fake-failure": "pretend it is wrong", "forget": "forget the place", "alert": "tell you",
+		"block": "block", "challenge": "ask for a challenge", "delay": "delay", "fake-failure": "pretend it is wrong", "forget": "forget the place", "alert": "tell you",
 	}[r.Then]
 }
 
