@@ -59,7 +59,7 @@ func main() {
 	onlyProxy := flag.Bool("proxy", false, "measure nothing but the reverse proxy")
 	onlyAPI := flag.Bool("api", false, "measure nothing but the decision API")
 	onlyRedis := flag.Bool("redis", false, "measure nothing but counting in Redis")
-	onlyReplay := flag.Int64("replay", 0, "measure nothing but authguard replay, on three logs of so many `bytes`, one after the other")
+	onlyReplay := flag.Int64("replay", 0, "measure nothing but authguard limit replay, on three logs of so many `bytes`, one after the other")
 	flag.Parse()
 	p := whole
 	if *less {

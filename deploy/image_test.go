@@ -185,7 +185,7 @@ func TestTheImageHasOneStaticProgramAndNobodysUser(t *testing.T) {
 	if i.user == nil {
 		t.Fatal("the image has no numeric user")
 	}
-	if out, err := i.command(environ(i.env), "config", "check").CombinedOutput(); err != nil {
+	if out, err := i.command(environ(i.env), "config", "validate").CombinedOutput(); err != nil {
 		t.Errorf("in an empty root: %v\n%s", err, out)
 	}
 }

@@ -223,7 +223,7 @@ type attempt struct{ Msg, Address, Account string }
 // user adds an account as an operator does.
 func (s *site) user(name string) {
 	s.t.Helper()
-	cmd := s.image.command(s.nodes[0].env, "user", "add", name, "--password-stdin")
+	cmd := s.image.command(s.nodes[0].env, "user", "create", name, "--password-stdin")
 	cmd.Stdin = strings.NewReader(password + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("user add: %v\n%s", err, out)

@@ -35,7 +35,7 @@ func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
 	if a := thief.login(t, s, "alice@example.org", rightPassword); a.status != 401 {
 		t.Errorf("the thief gets in again: %d %s", a.status, a.body)
 	}
-	code := codePattern.FindString(say(t, s.command("user", "pass", "alice@example.org"), "").out)
+	code := codePattern.FindString(say(t, s.command("user", "create-code", "alice@example.org"), "").out)
 	b.goTo(s.base + "/login?next=/account")
 	b.do("signing in", chromedp.Click("details.code summary"), chromedp.SendKeys("#code", code))
 	b.send("alice@example.org", rightPassword)

@@ -16,10 +16,10 @@ func TestAdministratorsAreChangedByCommand(t *testing.T) {
 	if text := s.must("admin", "list"); !strings.Contains(text, `"admin"`) || !strings.Contains(text, `"eve"`) {
 		t.Error(text)
 	}
-	if text := s.must("admin", "passwd", "eve", "--reason", "lost it"); !strings.Contains(text, "shown this once: ") {
+	if text := s.must("admin", "reset-password", "eve", "--reason", "lost it"); !strings.Contains(text, "shown this once: ") {
 		t.Error(text)
 	}
-	s.must("admin", "end", "eve", "--reason", "lost a phone")
+	s.must("admin", "sign-out", "eve", "--reason", "lost a phone")
 	s.must("admin", "remove", "eve", "--reason", "left")
 	if text := s.must("admin", "list"); strings.Contains(text, `"eve"`) {
 		t.Error(text)

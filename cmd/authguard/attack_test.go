@@ -214,7 +214,7 @@ func TestR7KillAndRestartInAnAttackForgetsNothing(t *testing.T) {
 	if got := from(loopback(8, 1)).login(t, s, "carol", rightPassword); got.status != http.StatusForbidden {
 		t.Errorf("the mode was forgotten: %d", got.status)
 	}
-	s.do(t, "captcha", "off", "--for", "10m", "--reason", "to see the limits")
+	s.do(t, "captcha", "disable", "--for", "10m", "--reason", "to see the limits")
 	if got := from(loopback(6, 200)).login(t, s, "alice", rightPassword); got.status != http.StatusForbidden {
 		t.Errorf("alice's limit was forgotten: %d", got.status)
 	}
@@ -291,7 +291,7 @@ func TestR28ASprayedPasswordLetsNoStrangerInOutOfTheBox(t *testing.T) {
 	}
 	s := newServer(t, "", victims...)
 	for _, name := range []string{"bob", "carol"} {
-		if said := say(t, s.command("user", "add", name, "--password-stdin"), sprayed); said.status != 0 {
+		if said := say(t, s.command("user", "create", name, "--password-stdin"), sprayed); said.status != 0 {
 			t.Fatalf("%+v", said)
 		}
 	}

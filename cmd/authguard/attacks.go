@@ -14,7 +14,7 @@ import (
 	"authguard/internal/control"
 )
 
-// attacksCmd is `authguard attacks`.
+// attacksCmd is `authguard attack`.
 type attacksCmd struct {
 	List   attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
 	Show   attacksShowCmd   `cmd:"" help:"Show an attack and the accounts in danger" example:"3f2a"`
@@ -40,7 +40,7 @@ func (c attacksListCmd) Run(g *globals) error {
 		if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
 			return cmp.Or(err, tells(g.out, "No attack is kept."))
 		}
-		return tells(g.out, "%d of %d. `authguard attacks show ID` shows one.", len(all.Attacks), all.Total)
+		return tells(g.out, "%d of %d. `authguard attack show ID` shows one.", len(all.Attacks), all.Total)
 	})
 }
 
@@ -101,7 +101,7 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 		}
 	}
 	if a.Open > 0 {
-		return tells(out, "`authguard attacks reset %s --reason TEXT` ends their sessions, forgets their places and asks for new passwords.", a.ID)
+		return tells(out, "`authguard attack remediate %s --reason TEXT` ends their sessions, forgets their places and asks for new passwords.", a.ID)
 	}
 	return nil
 }

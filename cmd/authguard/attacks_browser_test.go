@@ -51,7 +51,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	}
 
 	redistest.Until(t, "the attack to be written down", func() bool {
-		return strings.Contains(s.must("attacks", "list"), "running") && strings.Contains(s.must("attacks", "list"), " 205 ")
+		return strings.Contains(s.must("attack", "list"), "running") && strings.Contains(s.must("attack", "list"), " 205 ")
 	})
 	b.goTo(s.admin + "/")
 	b.picture("now-attack-link")
@@ -85,15 +85,15 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 			t.Errorf("the thief of %s is let in with the password: %s", name, got.body)
 		}
 	}
-	id := strings.Fields(strings.Split(s.must("attacks", "list"), "\n")[1])[0]
-	if text := s.must("attacks", "show", id); !strings.Contains(text, "2 accounts from a new place after failures, 0 of them not reset; 2 only from a new place") || !strings.Contains(text, `password reset at`) {
+	id := strings.Fields(strings.Split(s.must("attack", "list"), "\n")[1])[0]
+	if text := s.must("attack", "show", id); !strings.Contains(text, "2 accounts from a new place after failures, 0 of them not reset; 2 only from a new place") || !strings.Contains(text, `password reset at`) {
 		t.Errorf("show says %s", text)
 	}
-	if text := s.must("attacks", "export", id); strings.Count(text, "\n") != 5 || !strings.Contains(text, "alice,true,127.91.0.1,") {
+	if text := s.must("attack", "export", id); strings.Count(text, "\n") != 5 || !strings.Contains(text, "alice,true,127.91.0.1,") {
 		t.Errorf("export writes %s", text)
 	}
-	if text := s.must("attacks", "reset", id, "--account", "carl", "--what", "sessions", "--reason", "they asked"); !strings.Contains(text, `"carl": sessions`) || signedIn(honest) {
+	if text := s.must("attack", "remediate", id, "--account", "carl", "--what", "sessions", "--reason", "they asked"); !strings.Contains(text, `"carl": sessions`) || signedIn(honest) {
 		t.Errorf("reset says %s", text)
 	}
-	s.fails("say why", "attacks", "reset", id)
+	s.fails("say why", "attack", "remediate", id)
 }

@@ -48,7 +48,7 @@ func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 	}
 	all := func(node *server, realm string) (found []kept) {
 		var answer struct{ Attacks []kept }
-		args := []string{"attacks", "list", "--json"}
+		args := []string{"attack", "list", "--json"}
 		if realm != "" {
 			args = append(args, "--realm", realm)
 		}

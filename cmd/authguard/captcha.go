@@ -69,7 +69,7 @@ type captchaClearCmd struct {
 // Run clears the pressure.
 func (c captchaClearCmd) Run(g *globals) error {
 	return g.do(http.MethodPut, "/api/mode", c.query(), map[string]string{"mode": "clear", "reason": c.Reason},
-		"The pressure and the cool-down are forgotten on all nodes. An attack that goes on is noticed again; `authguard captcha off` keeps the mode off whatever happens.")
+		"The pressure and the cool-down are forgotten on all nodes. An attack that goes on is noticed again; `authguard captcha disable` keeps the mode off whatever happens.")
 }
 
 type captchaStatusCmd struct{ realmFlag }

@@ -40,8 +40,8 @@ for password, address in [("correct horse", "198.51.100.1"), ("wrong 1", "203.0.
 func TestAppsDjangoAsksAsTheDocsSay(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n")
-	s.must("block", "192.0.2.66")
-	token := strings.TrimSpace(s.must("token", "add", "django"))
+	s.must("ip", "block", "192.0.2.66")
+	token := strings.TrimSpace(s.must("token", "create", "django"))
 	dir := t.TempDir()
 	blocks := doctest.Claimed(t, "docs/api.md")
 	for name, text := range map[string]string{"guard.py": blocks[0].Text, "views.py": blocks[1].Text, "site_of_theirs.py": djangoSite} {

@@ -162,8 +162,8 @@ func TestTheDocsClientsAskAndFailClosed(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}, account: [2/24h challenge]}\n"+
 		"realms: [{name: trap, tokens: [], limits: {address: [1/1h fake-failure]}}]\n")
-	s.must("block", "192.0.2.66")
-	token, trap := strings.TrimSpace(s.must("token", "add", "docs")), strings.TrimSpace(s.must("token", "add", "docs", "--realm", "trap"))
+	s.must("ip", "block", "192.0.2.66")
+	token, trap := strings.TrimSpace(s.must("token", "create", "docs")), strings.TrimSpace(s.must("token", "create", "docs", "--realm", "trap"))
 	held := heldToTheDocument(t, s)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does
 	if err != nil {

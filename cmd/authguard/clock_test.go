@@ -164,7 +164,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	})
 	t.Run("the mode that one forces is forced at the others", func(t *testing.T) {
 		for _, s := range nodes {
-			s.do(t, "captcha", "on", "--for", "2m", "--reason", "test")
+			s.do(t, "captcha", "enable", "--for", "2m", "--reason", "test")
 			redistest.Until(t, "every node to be on", func() bool {
 				for _, other := range nodes {
 					if other.gauge(t, "authguard_captcha_mode") != 1 {

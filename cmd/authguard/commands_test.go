@@ -63,7 +63,7 @@ func TestWithoutAServerCommandsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range [][]string{
-		{"captcha", "status"}, {"captcha", "on", "--reason", "x"}, {"user", "list"}, {"user", "add", "ann", "--generate"},
+		{"status"}, {"captcha", "enable", "--reason", "x"}, {"user", "list"}, {"user", "create", "ann", "--generate"},
 		{"block", "192.0.2.7"}, {"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
 	} {
 		cmd := exec.Command(product, args...)
@@ -80,7 +80,7 @@ func TestWithoutAServerCommandsSayWhatToDo(t *testing.T) {
 
 func TestAFailureIsToldToProgramsToo(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(product, "--json", "captcha", "status")
+	cmd := exec.Command(product, "--json", "status")
 	cmd.Dir = t.TempDir()
 	said := say(t, cmd, "")
 	var answer struct{ Error string }
@@ -91,7 +91,7 @@ func TestAFailureIsToldToProgramsToo(t *testing.T) {
 
 func TestADataFolderTooDeepForASocketSaysSo(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(product, "captcha", "status")
+	cmd := exec.Command(product, "status")
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "AUTHGUARD_DATA=/tmp/"+strings.Repeat("x", 110))
 	if said := say(t, cmd, ""); said.status != 1 || !strings.Contains(said.complaints, "too long") {
@@ -102,13 +102,13 @@ func TestADataFolderTooDeepForASocketSaysSo(t *testing.T) {
 func TestWhatIsNoCommandIsAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"dance"}, {"captcha"}, {"captcha", "on", "--for", "soon", "--reason", "x"}, {"user", "import", "/no/such/file"}, {"block"},
+		{"dance"}, {"captcha"}, {"captcha", "enable", "--for", "soon", "--reason", "x"}, {"user", "import", "/no/such/file"}, {"block"},
 	} {
 		if said := say(t, exec.Command(product, args...), ""); said.status != 2 || said.complaints == "" {
 			t.Errorf("%q: %+v", args, said)
 		}
 	}
-	for _, args := range [][]string{{"--help"}, {}, {"captcha", "--help"}, {"user", "add", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {}, {"captcha", "--help"}, {"user", "create", "--help"}} {
 		if said := say(t, exec.Command(product, args...), ""); said.status != 0 || !strings.Contains(said.out, "Usage: authguard") {
 			t.Errorf("%q: %+v", args, said)
 		}
@@ -118,15 +118,15 @@ func TestWhatIsNoCommandIsAnErrorOfItsOwn(t *testing.T) {
 func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet, "ann")
-	s.must("captcha", "on", "--for", "10m", "--reason", "drill")
+	s.must("captcha", "enable", "--for", "10m", "--reason", "drill")
 	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 403 {
 		t.Errorf("while on: %d", got.status)
 	}
 	until := regexp.MustCompile(`CAPTCHA mode is on until \d+ [A-Z][a-z]{2} \d\d:\d\d\.`)
-	if said := s.must("captcha", "on", "--for", "10m", "--reason", "drill"); !until.MatchString(said) {
+	if said := s.must("captcha", "enable", "--for", "10m", "--reason", "drill"); !until.MatchString(said) {
 		t.Errorf("the answer says no end: %s", said)
 	}
-	for _, args := range [][]string{{"status"}, {"captcha", "status"}} {
+	for _, args := range [][]string{{"status"}, {"status"}} {
 		if status := s.must(args...); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "last minute") {
 			t.Errorf("%v: %s", args, status)
 		}
@@ -137,20 +137,20 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 	if status := s.must("status"); !strings.Contains(status, "Attacks: none") || !strings.Contains(status, "Warnings: none") || strings.Count(status, "\n") > 24 {
 		t.Errorf("status: %s", status)
 	}
-	if status := s.must("captcha", "status"); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "cli:") {
+	if status := s.must("status"); !strings.Contains(status, `"drill"`) || !strings.Contains(status, "cli:") {
 		t.Errorf("status: %s", status)
 	}
 	s.must("captcha", "auto")
-	if said := s.must("captcha", "clear", "--reason", "our own load test"); !strings.Contains(said, "forgotten on all nodes") {
+	if said := s.must("captcha", "reset", "--reason", "our own load test"); !strings.Contains(said, "forgotten on all nodes") {
 		t.Errorf("%s", said)
 	}
 	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("after: %d", got.status)
 	}
-	s.fails("say why", "captcha", "on")
-	s.fails("say why", "captcha", "off", "--for", "1d")
-	s.fails("at most", "captcha", "off", "--for", "8d", "--reason", "x")
-	if status := s.must("captcha", "status"); !strings.Contains(status, "the failure rate") {
+	s.fails("say why", "captcha", "enable")
+	s.fails("say why", "captcha", "disable", "--for", "1d")
+	s.fails("at most", "captcha", "disable", "--for", "8d", "--reason", "x")
+	if status := s.must("status"); !strings.Contains(status, "the failure rate") {
 		t.Errorf("status: %s", status)
 	}
 }
@@ -158,16 +158,16 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 func TestBlockRefusesUntilUnlist(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet, "ann")
-	s.must("block", "127.7.7.0/24", "--note", "scan")
+	s.must("ip", "block", "127.7.7.0/24", "--note", "scan")
 	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 429 {
 		t.Errorf("blocked: %d", got.status)
 	}
-	s.must("allow", "127.7.7.7", "--for", "2w")
+	s.must("ip", "allow", "127.7.7.7", "--for", "2w")
 	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("allowed within the block: %d", got.status)
 	}
 	s.fails("127.7.7.0/24", "unlist", "127.7.7.8")
-	s.must("unlist", "127.7.7.0/24")
+	s.must("ip", "remove", "127.7.7.0/24")
 	if got := from("127.7.7.8").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("unlisted: %d", got.status)
 	}
@@ -212,12 +212,12 @@ func TestUsersAreMadeChangedAndDisabled(t *testing.T) {
 			t.Errorf("login with %q: %d, want %d", password, got.status, want)
 		}
 	}
-	made := shownOnce.FindStringSubmatch(s.must("user", "add", "Ann", "--email", "ann@example.org", "--generate"))
+	made := shownOnce.FindStringSubmatch(s.must("user", "create", "Ann", "--email", "ann@example.org", "--generate"))
 	if made == nil {
 		t.Fatal("no password was printed")
 	}
 	try(made[1], 200)
-	if said := say(t, s.command("user", "passwd", "ann@example.org", "--password-stdin"), "correct horse\nbattery"); said.status != 0 {
+	if said := say(t, s.command("user", "set-password", "ann@example.org", "--password-stdin"), "correct horse\nbattery"); said.status != 0 {
 		t.Fatalf("%+v", said)
 	}
 	try(made[1], 401)
@@ -229,9 +229,9 @@ func TestUsersAreMadeChangedAndDisabled(t *testing.T) {
 	if all := s.must("user", "list"); !strings.Contains(all, `"ann@example.org"`) || !strings.Contains(all, "admin") {
 		t.Errorf("list: %s", all)
 	}
-	s.fails("already", "user", "add", "ann@example.org", "--generate")
+	s.fails("already", "user", "create", "ann@example.org", "--generate")
 	s.fails("no such account", "user", "disable", "bob")
-	s.fails("no terminal", "user", "add", "bob")
+	s.fails("no terminal", "user", "create", "bob")
 }
 
 func TestImportSaysWhichLinesAreBad(t *testing.T) {
@@ -265,13 +265,13 @@ func TestEveryCommandAnswersJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"captcha", "status"}, {"captcha", "on", "--reason", "x"}, {"captcha", "off", "--reason", "x"}, {"captcha", "auto"},
-		{"user", "add", "ann", "--generate"}, {"user", "passwd", "ann", "--generate"}, {"user", "disable", "ann"}, {"user", "list"},
+		{"status"}, {"captcha", "enable", "--reason", "x"}, {"captcha", "disable", "--reason", "x"}, {"captcha", "auto"},
+		{"user", "create", "ann", "--generate"}, {"user", "set-password", "ann", "--generate"}, {"user", "disable", "ann"}, {"user", "list"},
 		{"user", "import", file, "--format", "csv"},
 		{"allow", "192.0.2.7"}, {"block", "192.0.2.8"}, {"unlist", "192.0.2.8"},
 		{"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
-		{"token", "add", "shop"}, {"token", "list"}, {"token", "revoke", "shop"},
-		{"config", "check"}, {"config", "show"}, {"migrate"},
+		{"token", "create", "shop"}, {"token", "list"}, {"token", "revoke", "shop"},
+		{"config", "validate"}, {"config", "show"}, {"migrate"},
 	} {
 		if out := s.must(append(args, "--json")...); !json.Valid([]byte(out)) {
 			t.Errorf("%q: %s", args, out)
@@ -301,7 +301,7 @@ func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
 	if got := alice.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Fatalf("alice: %d %s", got.status, got.body)
 	}
-	s.must("captcha", "on", "--for", "10m", "--reason", "test")
+	s.must("captcha", "enable", "--for", "10m", "--reason", "test")
 	write("another horse")
 	alice.login(t, s, "alice", "wrong") // the file is looked at
 	redistest.Until(t, "the place to be forgotten", func() bool {

@@ -131,11 +131,11 @@ func summary(rules, alert string) string {
 func TestAppsHostsDenyDenies(t *testing.T) {
 	s := newServer(t, quiet)
 	for _, cidr := range []string{"192.0.2.0/24", "198.51.100.7", "2001:db8:7::/48", "2001:db8::1"} {
-		s.must("block", cidr)
+		s.must("ip", "block", cidr)
 	}
-	s.must("allow", "192.0.2.0/25")
+	s.must("ip", "allow", "192.0.2.0/25")
 	dir := t.TempDir()
-	s.must("export", "blocked", "--format", "hosts.deny", "--output", filepath.Join(dir, "hosts.deny"))
+	s.must("ip", "export", "blocked", "--format", "hosts.deny", "--output", filepath.Join(dir, "hosts.deny"))
 	if err := os.WriteFile(filepath.Join(dir, "hosts.allow"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

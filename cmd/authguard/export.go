@@ -19,7 +19,7 @@ import (
 	"authguard/internal/edge"
 )
 
-// exportCmd is `authguard export blocked|allowed`.
+// exportCmd is `authguard ip export blocked|allowed`.
 type exportCmd struct {
 	realmFlag
 	What      string        `arg:"" enum:"blocked,allowed" help:"Blocklist or allowlist"`

@@ -26,19 +26,19 @@ import (
 func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet)
-	s.must("block", "127.7.7.0/24", "--for", "1h", "--note", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
-	s.must("allow", "127.7.7.0/25", "--note", "hostile")
+	s.must("ip", "block", "127.7.7.0/24", "--for", "1h", "--note", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
+	s.must("ip", "allow", "127.7.7.0/25", "--note", "hostile")
 	for _, f := range edge.Formats() {
-		said := s.must("export", "blocked", "--format", f.Name)
+		said := s.must("ip", "export", "blocked", "--format", f.Name)
 		if !strings.Contains(said, "127.7.7.128") || strings.Contains(said, "127.7.7.0") || strings.Contains(said, "hostile") ||
 			strings.Contains(said, "0.0.0.0/0") || strings.ContainsAny(said, "\r\u2028") {
 			t.Errorf("%s: %s", f.Name, said)
 		}
 	}
-	if said := s.must("export", "allowed", "--format", "nginx"); !strings.Contains(said, "\nallow 127.7.7.0/25;\n") || strings.Contains(said, "hostile") {
+	if said := s.must("ip", "export", "allowed", "--format", "nginx"); !strings.Contains(said, "\nallow 127.7.7.0/25;\n") || strings.Contains(said, "hostile") {
 		t.Error(said)
 	}
-	if out := s.must("export", "blocked", "--json"); !json.Valid([]byte(out)) {
+	if out := s.must("ip", "export", "blocked", "--json"); !json.Valid([]byte(out)) {
 		t.Error(out)
 	}
 	s.fails("begin with a letter", "export", "blocked", "--name", "x; flush ruleset")
@@ -49,14 +49,14 @@ func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet)
-	s.must("block", "0.0.0.0/0", "--for", "forever", "--force")
-	s.must("block", "::/1", "--for", "forever")
-	s.must("block", "8000::/1", "--for", "forever")
-	said := say(t, s.command("export", "blocked", "--format", "pf"), "")
+	s.must("ip", "block", "0.0.0.0/0", "--for", "forever", "--force")
+	s.must("ip", "block", "::/1", "--for", "forever")
+	s.must("ip", "block", "8000::/1", "--for", "forever")
+	said := say(t, s.command("ip", "export", "blocked", "--format", "pf"), "")
 	if said.status != 0 || strings.Contains(said.out, "/0") || !strings.Contains(said.complaints, "[0.0.0.0/0 ::/0] is every address there is") {
 		t.Errorf("%+v", said)
 	}
-	if said := s.must("export", "blocked", "--format", "pf", "--everybody"); !strings.Contains(said, "\n0.0.0.0/0\n::/0\n") {
+	if said := s.must("ip", "export", "blocked", "--format", "pf", "--everybody"); !strings.Contains(said, "\n0.0.0.0/0\n::/0\n") {
 		t.Error(said)
 	}
 }
@@ -82,7 +82,7 @@ func TestRefusedAddressesAreExportedButForKnownPlaces(t *testing.T) {
 	if said := exported("--refused"); strings.Contains(said, home) || strings.Contains(said, fine) || strings.Contains(exported(), stranger) {
 		t.Error(said)
 	}
-	if said := s.must("export", "blocked", "--refused"); !strings.Contains(said, `"expires"`) {
+	if said := s.must("ip", "export", "blocked", "--refused"); !strings.Contains(said, `"expires"`) {
 		t.Error("it never ends: ", said)
 	}
 	s.must("unlock", "--address", stranger)
@@ -120,7 +120,7 @@ func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.must("block", "192.0.2.7")
+	s.must("ip", "block", "192.0.2.7")
 	third := told("1 range is blocked, the first until 2", "--run", "cat >>"+filepath.Join(s.dir, "got"))
 	if os.SameFile(first, third) || third.Mode() != 0o600 {
 		t.Errorf("written over, or with another mode: %v", third.Mode())
@@ -159,12 +159,12 @@ func TestTheEdgeIsKeptUpToDate(t *testing.T) {
 		})
 	}
 	is("nothing to be blocked", false)
-	types(t, s, "authguard block 127.0.2.0/24")
+	types(t, s, "authguard ip block 127.0.2.0/24")
 	is("the block", true)
-	types(t, s, "authguard unlist 127.0.2.0/24; authguard block 127.0.2.0/25 --for 2s")
+	types(t, s, "authguard ip remove 127.0.2.0/24; authguard ip block 127.0.2.0/25 --for 2s")
 	is("the second block", true)
 	is("its end", false)
-	types(t, s, "authguard block 127.0.2.0/24; end")
+	types(t, s, "authguard ip block 127.0.2.0/24; end")
 	redistest.Until(t, "the followers to miss the server", func() bool { return strings.Count(s.Try("cat /mnt/follow"), "stays as it is") >= 2 })
 	types(t, s, "authguard serve")
 	is("the block after a restart", true)
@@ -210,7 +210,7 @@ func TestIptablesDropsWhatIsBlocked(t *testing.T) {
 		return
 	}
 	s := doctest.NewShell(t, product)
-	types(t, s, "authguard serve; authguard block 127.0.2.0/24; authguard block 2001:db8::/32\n"+doctest.Claimed(t, "docs/edge.md")[0].Text)
+	types(t, s, "authguard serve; authguard ip block 127.0.2.0/24; authguard ip block 2001:db8::/32\n"+doctest.Claimed(t, "docs/edge.md")[0].Text)
 	const ask = "command curl -s -o /dev/null --interface %s --connect-timeout %s http://127.0.0.1/; echo $?"
 	for from, want := range map[string]string{"127.0.2.1": "28", "127.0.3.1": "7"} { // dropped; refused, since nobody listens
 		limit := map[string]string{"28": "0.3", "7": "300"}[want]

@@ -249,7 +249,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 	app := newToldApp(t)
 	s := newServer(t, quiet+doctest.Claimed(t, "docs/forward-auth.md")[0].Text)
 	for _, add := range [][]string{{"alice", "--email", "alice@example.org", "--groups", "staff"}, {"bob", "--groups", "staff,admins"}} {
-		if said := say(t, s.command(append([]string{"user", "add", "--password-stdin"}, add...)...), rightPassword+"\n"); said.status != 0 {
+		if said := say(t, s.command(append([]string{"user", "create", "--password-stdin"}, add...)...), rightPassword+"\n"); said.status != 0 {
 			t.Fatalf("%+v", said)
 		}
 	}

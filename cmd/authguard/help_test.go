@@ -97,7 +97,7 @@ func TestRootHelpHasALineForEachCommandByGroup(t *testing.T) {
 
 func TestHelpIsWhatTheFlagPrints(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{}, {"user"}, {"user", "add"}, {"export"}, {"serve"}} {
+	for _, words := range [][]string{{}, {"user"}, {"user", "create"}, {"export"}, {"serve"}} {
 		var one, other, complaints bytes.Buffer
 		if status := run(append([]string{"help"}, words...), &one, &complaints); status != 0 {
 			t.Errorf("help %v: %d %s", words, status, &complaints)
@@ -117,7 +117,7 @@ func TestHelpIsWhatTheFlagPrints(t *testing.T) {
 func TestAnErrorNamesTheHelpOfItsCommand(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"user add --nonsense x": "authguard user add --help", "user ad": "authguard user --help", "dance": "authguard --help",
+		"user add --nonsense x": "authguard user create --help", "user ad": "authguard user --help", "dance": "authguard --help",
 	} {
 		var complaints bytes.Buffer
 		status := run(strings.Fields(words), io.Discard, &complaints)

@@ -27,7 +27,7 @@ type proxyCmd struct {
 	Learn learnCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
 }
 
-// learnCmd is `authguard proxy learn`.
+// learnCmd is `authguard proxy detect`.
 type learnCmd struct {
 	Upstream string `required:"" help:"Base URL of the app" placeholder:"URL"`
 	Listen   string `default:"127.0.0.1:8088" help:"Address to open in a browser" placeholder:"ADDRESS"`

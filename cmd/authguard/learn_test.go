@@ -234,7 +234,7 @@ func TestLearnNeedsTheAppsAddress(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range []string{"", "127.0.0.1:8000", "ftp://127.0.0.1", "http://"} {
 		var out, complaints bytes.Buffer
-		if code := run([]string{"proxy", "learn", "--upstream", upstream}, &out, &complaints); code == 0 || !strings.Contains(complaints.String(), "http://127.0.0.1:8000") {
+		if code := run([]string{"proxy", "detect", "--upstream", upstream}, &out, &complaints); code == 0 || !strings.Contains(complaints.String(), "http://127.0.0.1:8000") {
 			t.Errorf("%q: %d %s", upstream, code, &complaints)
 		}
 	}
@@ -262,7 +262,7 @@ func TestLearnKeepsTheBrowserHere(t *testing.T) {
 		}
 	}
 	var out, complaints bytes.Buffer
-	if run([]string{"proxy", "learn", "--help"}, &out, &complaints); !strings.Contains(out.String()+complaints.String(), "127.0.0.1:8088") {
+	if run([]string{"proxy", "detect", "--help"}, &out, &complaints); !strings.Contains(out.String()+complaints.String(), "127.0.0.1:8088") {
 		t.Errorf("the help does not say where it listens:\n%s%s", &out, &complaints)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"authguard/internal/lists"
 )
 
-// listCmd is `authguard allow` and `authguard block`.
+// listCmd is `authguard ip allow` and `authguard ip block`.
 type listCmd struct {
 	CIDR    string `arg:"" optional:"" help:"IP address or range, such as 192.0.2.0/24"`
 	File    string `placeholder:"FILE" help:"File with one range per line; - is standard input"`
@@ -32,7 +32,7 @@ type listCmd struct {
 	DryRun  bool   `help:"With --file: print the changes, but make none"`
 }
 
-// unlistCmd is `authguard unlist`.
+// unlistCmd is `authguard ip remove`.
 type unlistCmd struct {
 	reasonFlag
 	CIDR string `arg:"" help:"IP address or range, as listed"`
@@ -66,7 +66,7 @@ func (c listCmd) Run(g *globals, command *kong.Context) error {
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,
 		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Note, "force": c.Force},
-		words+" `authguard unlist %[1]s` takes it back.", c.CIDR, until)
+		words+" `authguard ip remove %[1]s` takes it back.", c.CIDR, until)
 }
 
 // load imports a file. What would be done is asked first, so that every bad line can be
@@ -150,7 +150,7 @@ func (c unlistCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil, "%s is on no list any more.", c.CIDR)
 }
 
-// showListsCmd is `authguard list`.
+// showListsCmd is `authguard ip list`.
 type showListsCmd struct {
 	realmFlag
 	Find    string `arg:"" optional:"" help:"IP address, range, or text in a note or name"`

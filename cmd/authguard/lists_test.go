@@ -85,7 +85,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor cannot be used") {
 		t.Errorf("doctor says %s", said.out)
 	}
-	if text := s.must("list", "127.72.0.2"); !strings.Contains(text, "tor: the file is not in force: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on the named lists: tor") {
+	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file is not in force: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on the named lists: tor") {
 		t.Errorf("list says %s", text)
 	}
 	config, _ := os.ReadFile(filepath.Join(s.dir, "authguard.yaml"))
@@ -115,7 +115,7 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if text := s.must(append(bad, "--skip-bad", "--dry-run")...); !strings.Contains(text, "2 ranges would be imported: 2 new") {
 		t.Errorf("--dry-run says %s", text)
 	}
-	if text := s.must("list"); strings.Contains(text, "127.8") {
+	if text := s.must("ip", "list"); strings.Contains(text, "127.8") {
 		t.Errorf("what was not imported is listed: %s", text)
 	}
 	if text := s.must(append(bad, "--skip-bad")...); !strings.Contains(text, "2 ranges are imported: 2 new, 0 in place") || !strings.Contains(text, "2 bad lines are left out:\n  line 2:") {
@@ -124,11 +124,11 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if got := from("127.82.0.1").login(t, s, "bob", rightPassword); got.status != http.StatusTooManyRequests {
 		t.Errorf("from an imported address: %d", got.status)
 	}
-	cmd := s.command("allow", "--file", "-", "--for", "forever")
+	cmd := s.command("ip", "allow", "--file", "-", "--for", "forever")
 	if said := say(t, cmd, "127.82.0.0/24"); said.status != 0 || !strings.Contains(said.out, "line 1: 127.82.0.0/24 holds 127.82.0.1/32, which is on the other list (block) and stays so") {
 		t.Errorf("from standard input: %+v", said)
 	}
-	text := s.must("list", "127.82.0.1")
+	text := s.must("ip", "list", "127.82.0.1")
 	if first, second := strings.Index(text, "127.82.0.1/32"), strings.Index(text, "127.82.0.0/24"); first < 0 || second < first || !strings.Contains(text, "for ever") {
 		t.Errorf("list says %s", text)
 	}

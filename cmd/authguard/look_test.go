@@ -135,7 +135,7 @@ func TestALookThatCannotBeUsedIsToldBeforeTheStart(t *testing.T) {
 		if err := os.WriteFile(file, []byte("data: "+filepath.Join(dir, "data")+"\n"+tc.yaml+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"config", "check"}, {"config", "check", "--json"}} {
+		for _, args := range [][]string{{"config", "validate"}, {"config", "validate", "--json"}} {
 			said := say(t, exec.Command(product, append(args, "-c", file)...), "")
 			if all := said.out + said.complaints; said.status == 0 || !strings.Contains(all, tc.want) {
 				t.Errorf("%v with %s: %d %s", args, tc.yaml, said.status, all)

@@ -23,7 +23,7 @@ func fileOf(t *testing.T, name, text string) string {
 func TestAMissingHtpasswdFileIsAnsweredWithHowToMakeIt(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "a.yaml", "accounts: {source: htpasswd, htpasswd: /no/such/file}\n")
-	said := say(t, exec.Command(product, "-c", file, "config", "check"), "")
+	said := say(t, exec.Command(product, "-c", file, "config", "validate"), "")
 	if said.status != 1 || !strings.Contains(said.complaints, "no such file or directory: create it with: htpasswd -cB /no/such/file USER") {
 		t.Errorf("%+v", said)
 	}

@@ -147,7 +147,7 @@ func TestNodesActAsOne(t *testing.T) {
 		}
 	})
 	t.Run("a word said to one holds on all", func(t *testing.T) {
-		nodes[1].do(t, "captcha", "off", "--for", "10m", "--reason", "test")
+		nodes[1].do(t, "captcha", "disable", "--for", "10m", "--reason", "test")
 		redistest.Until(t, "every node to be off", func() bool {
 			for _, s := range nodes {
 				if s.gauge(t, "authguard_captcha_mode") != 0 {
@@ -202,7 +202,7 @@ func TestNodesActAsOne(t *testing.T) {
 	})
 	t.Run("a token of the API that one makes and another revokes", func(t *testing.T) { asEveryNodeHears(t, nodes) })
 	t.Run("one solved challenge is one attempt", func(t *testing.T) {
-		nodes[0].do(t, "captcha", "on", "--for", "10m", "--reason", "test")
+		nodes[0].do(t, "captcha", "enable", "--for", "10m", "--reason", "test")
 		redistest.Until(t, "every node to be on", func() bool {
 			return nodes[1].gauge(t, "authguard_captcha_mode") == 1 && nodes[2].gauge(t, "authguard_captcha_mode") == 1
 		})

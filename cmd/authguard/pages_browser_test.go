@@ -55,7 +55,7 @@ func TestEveryPageShowsStrangersTextAsTextAndFitsAPhoneInABrowser(t *testing.T) 
 		if strings.ContainsAny(name, "\n\u202e") {
 			continue
 		}
-		s.must("block", fmt.Sprintf("127.94.%d.0/24", i), "--note", name)
+		s.must("ip", "block", fmt.Sprintf("127.94.%d.0/24", i), "--note", name)
 		s.must("unlock", "--account", name)
 	}
 	b := openTab(t)
@@ -65,7 +65,7 @@ func TestEveryPageShowsStrangersTextAsTextAndFitsAPhoneInABrowser(t *testing.T) 
 	redistest.Until(t, "what was typed to be on record", func() bool {
 		return strings.Contains(s.adminAPI(t, "/api/audit?kind=failed&account=someone39"), "someone39")
 	})
-	s.must("captcha", "on", "--for", "1h", "--reason", typed[0]) // it would ask the administrator too
+	s.must("captcha", "enable", "--for", "1h", "--reason", typed[0]) // it would ask the administrator too
 	b.do("a phone", browsertest.LoadAxe(), chromedp.EmulateViewport(360, browsertest.PhoneHeight))
 	for _, path := range everyPage() {
 		b.goTo(s.admin + path)

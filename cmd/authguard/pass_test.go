@@ -58,7 +58,7 @@ func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
 		t.Errorf("a made-up code: %d %s", a.status, a.body)
 	}
 	var made struct{ Account, Code string }
-	if err := json.Unmarshal([]byte(s.run("user", "pass", "alice", "--for", "1h", "--json")), &made); err != nil || !codePattern.MatchString(made.Code) {
+	if err := json.Unmarshal([]byte(s.run("user", "create-code", "alice", "--for", "1h", "--json")), &made); err != nil || !codePattern.MatchString(made.Code) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	if a := owner.login(t, s, "alice", "wrong", "code", made.Code); a.status != http.StatusUnauthorized {
@@ -76,13 +76,13 @@ func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
 			t.Errorf("the code again from %s: %d", who, a.status)
 		}
 	}
-	if text := s.run("user", "pass", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown this once") {
+	if text := s.run("user", "create-code", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown this once") {
 		t.Error(text)
 	}
-	if out, err := s.command("user", "pass", "nobody").CombinedOutput(); err == nil || !strings.Contains(string(out), "no such account") {
+	if out, err := s.command("user", "create-code", "nobody").CombinedOutput(); err == nil || !strings.Contains(string(out), "no such account") {
 		t.Errorf("%v %s", err, out)
 	}
-	if out, err := s.command("user", "pass", "alice", "--for", "25h").CombinedOutput(); err == nil || !strings.Contains(string(out), "24 hours") {
+	if out, err := s.command("user", "create-code", "alice", "--for", "25h").CombinedOutput(); err == nil || !strings.Contains(string(out), "24 hours") {
 		t.Errorf("%v %s", err, out)
 	}
 }
@@ -264,7 +264,7 @@ func TestR29TheWayInByKeyboardInABrowser(t *testing.T) {
 	b.tabTo("the password", "#password")
 	b.do("typing", chromedp.KeyEvent(rightPassword))
 	b.tabTo("the field for a code", "#code")
-	b.do("typing", chromedp.KeyEvent(strings.ToLower(codePattern.FindString(s.run("user", "pass", "alice")))+kb.Enter))
+	b.do("typing", chromedp.KeyEvent(strings.ToLower(codePattern.FindString(s.run("user", "create-code", "alice")))+kb.Enter))
 	b.until("being signed in", `document.body.innerText.toLowerCase().includes("you are signed in")`)
 }
 
@@ -316,7 +316,7 @@ func TestR29ACodeAloneIsSentByABrowserThatIsAskedForDigits(t *testing.T) {
 			if b.eval(sendable) == "true" && scripts {
 				t.Errorf("%s: the digits are not asked for", name)
 			}
-			b.do("the code", chromedp.Click("details.code summary"), chromedp.SendKeys("#code", codePattern.FindString(s.run("user", "pass", user))))
+			b.do("the code", chromedp.Click("details.code summary"), chromedp.SendKeys("#code", codePattern.FindString(s.run("user", "create-code", user))))
 			if b.eval(sendable) != "true" {
 				t.Fatalf("%s, scripts %v: the browser does not send the code", name, scripts)
 			}

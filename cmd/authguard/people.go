@@ -92,7 +92,7 @@ func (r *realm) hogged(h passwords.Hog) {
 	}
 	r.raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
 		"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
-			"what it costs is the machine's time. If it is not welcome: authguard block ADDRESS.", h.Present, h.All, who))
+			"what it costs is the machine's time. If it is not welcome: authguard ip block ADDRESS.", h.Present, h.All, who))
 }
 
 // unusableHash is an alert about accounts that cannot log in.
@@ -218,7 +218,7 @@ func (r *realm) openMailer() error {
 		},
 		Failed: func(err error) {
 			r.raise(mailFailed, "One-time codes cannot be sent",
-				"Owners of accounts who ask for a one-time code get none; make one with `authguard user pass` meanwhile.\n"+alerts.Name(err.Error()))
+				"Owners of accounts who ask for a one-time code get none; make one with `authguard user create-code` meanwhile.\n"+alerts.Name(err.Error()))
 		},
 	})
 	return nil

@@ -17,7 +17,7 @@ import (
 	"authguard/internal/policy"
 )
 
-// policyCmd is `authguard policy`.
+// policyCmd is `authguard limit list`.
 type policyCmd struct {
 	Show    policyShowCmd   `cmd:"" default:"1" help:"Show limits and their effect in the last 24 hours" example:""`
 	Watch   policySwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
@@ -41,12 +41,12 @@ type policyFileCmd struct {
 // Run switches, as the command is called.
 func (c policySwitchCmd) Run(g *globals, command *kong.Context) error {
 	to := command.Selected().Name
-	words, hold, end := "%s is enforced", "", "until `authguard policy file %s` ends it."
+	words, hold, end := "%s is enforced", "", "until `authguard limit reset %s` ends it."
 	if to == control.ToWatch {
 		words = "%s only watches: nobody is stopped by it"
 	}
 	if c.For > 0 {
-		hold, end = c.For.String(), "for "+c.For.String()+"; `authguard policy file %s` ends it sooner."
+		hold, end = c.For.String(), "for "+c.For.String()+"; `authguard limit reset %s` ends it sooner."
 	}
 	return c.send(g, c.Ladder, to, hold, c.Reason, words+", on all nodes within a second, "+end)
 }
@@ -73,7 +73,7 @@ type policyShowCmd struct{ realmFlag }
 func (c policyShowCmd) Run(g *globals) error {
 	var p struct {
 		control.Policy
-		Mode any `json:"mode"` // for `authguard captcha status`
+		Mode any `json:"mode"` // for `authguard status`
 	}
 	return g.show(http.MethodGet, "/api/policy", c.query(), nil, &p, func() error { return printPolicy(g.out, p.Policy) })
 }

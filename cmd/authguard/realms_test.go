@@ -113,7 +113,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		}
 	})
 	for _, realm := range []string{"shop", "blog"} {
-		s.must("captcha", "on", "--reason", "test", "--realm", realm)
+		s.must("captcha", "enable", "--reason", "test", "--realm", realm)
 	}
 	t.Run("places and devices", func(t *testing.T) {
 		device := shop("127.31.0.1")
@@ -136,7 +136,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 	})
 	t.Run("one-time codes", func(t *testing.T) {
 		var code struct{ Code string }
-		if err := json.Unmarshal([]byte(s.must("user", "pass", "ann", "--realm", "shop", "--json")), &code); err != nil {
+		if err := json.Unmarshal([]byte(s.must("user", "create-code", "ann", "--realm", "shop", "--json")), &code); err != nil {
 			t.Fatal(err)
 		}
 		must("at the blog", blog("127.33.0.1").login(t, s, "ann", rightPassword, "code", code.Code), http.StatusForbidden)
@@ -156,7 +156,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		}
 	})
 	t.Run("words and records", func(t *testing.T) {
-		if on, off := s.must("captcha", "status", "--realm", "shop"), s.must("captcha", "status"); !strings.Contains(on, "decided by    \"cli:") || !strings.Contains(off, "the failure rate") {
+		if on, off := s.must("status", "--realm", "shop"), s.must("status"); !strings.Contains(on, "decided by    \"cli:") || !strings.Contains(off, "the failure rate") {
 			t.Errorf("%s\n%s", on, off)
 		}
 		if shop, ours := s.must("explain", "--account", "ann", "--address", "127.30.0.1", "--realm", "shop"), s.must("explain", "--account", "ann", "--address", "127.30.0.1"); shop == ours {
@@ -165,10 +165,10 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		if said := say(t, s.command("explain", "--account", "ann", "--realm", "shoe"), ""); said.status != 1 || !strings.Contains(said.complaints, `there is no realm "shoe"; there are: default, shop, blog`) {
 			t.Errorf("%+v", said)
 		}
-		if said := say(t, s.command("user", "add", "eve", "--admin", "--generate", "--realm", "shop"), ""); said.status != 1 || !strings.Contains(said.complaints, "without --realm") {
+		if said := say(t, s.command("user", "create", "eve", "--admin", "--generate", "--realm", "shop"), ""); said.status != 1 || !strings.Contains(said.complaints, "without --realm") {
 			t.Errorf("%+v", said)
 		}
-		s.must("user", "add", "eve", "--generate", "--realm", "shop")
+		s.must("user", "create", "eve", "--generate", "--realm", "shop")
 		if all := s.must("user", "list", "--realm", "shop"); !strings.Contains(all, `"eve"`) || strings.Contains(s.must("user", "list"), `"eve"`) {
 			t.Error(all)
 		}
@@ -304,7 +304,7 @@ func TestRealmsComeAndGoWhileRunning(t *testing.T) {
 	if said := reload(sites + wiki); !strings.Contains(said, "changed=[realms.wiki] needs_restart=[]") || login("wiki.test") != http.StatusOK {
 		t.Errorf("added: %s", said)
 	}
-	s.must("captcha", "on", "--reason", "it is learned", "--realm", "wiki")
+	s.must("captcha", "enable", "--reason", "it is learned", "--realm", "wiki")
 	if got := only("wiki.test", "ann"); got != http.StatusForbidden {
 		t.Errorf("forced on: %d", got)
 	}
@@ -379,7 +379,7 @@ func TestRealmsOfTheProxyAreChosenByHostAndPath(t *testing.T) {
 	if n := app.seen.Load() - before; n != 0 {
 		t.Errorf("spelt otherwise, %d more passwords came to the app", n)
 	}
-	s.must("captcha", "on", "--reason", "test", "--realm", "parts")
+	s.must("captcha", "enable", "--reason", "test", "--realm", "parts")
 	p := from("127.72.0.1")
 	if page := p.get(t, s.base+"/login"); page.body != "the page of shop at /login" {
 		t.Errorf("the realm that is not attacked: %s", page.body)
@@ -439,7 +439,7 @@ func TestRealmsBehindNginxAreAsTheDocsSay(t *testing.T) {
 		strings.TrimSuffix(strings.Replace(block, "server {", "server { listen 127.0.0.1:80;", 1), "}")+
 		"location / { auth_request /auth/verify; root /srv/www; }\n} }\n")
 	types(t, s, `authguard serve
-		for realm in shop default; do echo `+rightPassword+` | authguard user add ann --realm $realm --password-stdin; done
+		for realm in shop default; do echo `+rightPassword+` | authguard user create ann --realm $realm --password-stdin; done
 		nginx -e stderr -c /srv/login/nginx.conf
 		trap 'nginx -e stderr -c /srv/login/nginx.conf -s stop; end' EXIT`)
 	for host, want := range map[string]int{"shop.example.org": http.StatusOK, "blog.example.org": http.StatusUnauthorized} {

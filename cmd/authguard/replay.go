@@ -41,7 +41,7 @@ type policyFlags struct {
 	Realm  string   `placeholder:"NAME" help:"Realm whose limits are tested"`
 }
 
-// replayCmd is `authguard replay`.
+// replayCmd is `authguard limit replay`.
 type replayCmd struct {
 	logFlags
 	policyFlags

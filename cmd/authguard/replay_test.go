@@ -11,7 +11,7 @@ import (
 	"authguard/internal/trial"
 )
 
-// replayed runs authguard replay in a folder of its own.
+// replayed runs authguard limit replay in a folder of its own.
 func replayed(t *testing.T, args ...string) (status int, out, complaints string) {
 	t.Helper()
 	var said, wrong strings.Builder

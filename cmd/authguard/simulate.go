@@ -16,7 +16,7 @@ import (
 	"authguard/internal/simulate"
 )
 
-// simulateCmd is `authguard simulate`.
+// simulateCmd is `authguard limit simulate`.
 type simulateCmd struct {
 	policyFlags
 	Scenario []string `arg:"" optional:"" help:"Scenario names from --list, files, or all"`
@@ -43,7 +43,7 @@ func (c simulateCmd) Run(g *globals) error {
 		_, err = g.out.Write(text)
 		return err
 	case len(c.Scenario) == 0:
-		return errors.New("name a scenario: authguard simulate --list says which there are")
+		return errors.New("name a scenario: authguard limit simulate --list says which there are")
 	}
 	scenarios, err := scenariosOf(c.Scenario, c.Seed)
 	if err != nil {

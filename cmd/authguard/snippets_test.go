@@ -34,11 +34,11 @@ var prepared = map[string]func(*testing.T, *doctest.Shell){
 
 // What has happened before a command.
 var happened = map[string]func(*testing.T, *doctest.Shell){
-	`authguard captcha on --for 10m --reason "odd traffic from a reseller"`: func(t *testing.T, s *doctest.Shell) {
+	`authguard captcha enable --for 10m --reason "odd traffic from a reseller"`: func(t *testing.T, s *doctest.Shell) {
 		types(t, s, "authguard serve")
 		guessed(t, "127.0.1.1", "eve", 3)
 	},
-	`pass show authguard/bob | authguard user add bob --password-stdin`: func(t *testing.T, s *doctest.Shell) {
+	`pass show authguard/bob | authguard user create bob --password-stdin`: func(t *testing.T, s *doctest.Shell) {
 		types(t, s, "pass() { echo correct horse battery; }")
 	},
 	`authguard user import people`: func(t *testing.T, s *doctest.Shell) {
@@ -51,7 +51,7 @@ var happened = map[string]func(*testing.T, *doctest.Shell){
 	`authguard explain --account alice --address 127.0.0.1`: func(t *testing.T, s *doctest.Shell) {
 		guessed(t, "127.0.0.1", "alice", 5)
 	},
-	`authguard --config bad.yaml config check`: func(_ *testing.T, s *doctest.Shell) {
+	`authguard --config bad.yaml config validate`: func(_ *testing.T, s *doctest.Shell) {
 		s.Write("bad.yaml", "\n\nlisten: nowhere\n")
 	},
 	`authguard migrate`: func(t *testing.T, s *doctest.Shell) { types(t, s, "end") },
@@ -224,7 +224,7 @@ func TestAccountsMoveAsTheDocsSay(t *testing.T) {
 		return
 	}
 	s := doctest.NewShell(t, product)
-	types(t, s, "authguard serve; echo "+rightPassword+" | authguard user add alice --password-stdin; end")
+	types(t, s, "authguard serve; echo "+rightPassword+" | authguard user create alice --password-stdin; end")
 	types(t, s, "export AUTHGUARD_DATA=/srv/new; authguard serve; cd authguard-data")
 	types(t, s, doctest.Claimed(t, "docs/operations.md")[0].Text)
 	a, err := http.PostForm("http://127.0.0.1:8080/login", url.Values{"username": {"alice"}, "password": {rightPassword}})

@@ -18,7 +18,7 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 		return s.ask(t, token, "/v1/attempts", map[string]string{"account": "alice", "address": "192.0.2.1"}, nil)
 	}
 	add := func(args ...string) string {
-		return strings.TrimSpace(s.must(append([]string{"token", "add"}, args...)...))
+		return strings.TrimSpace(s.must(append([]string{"token", "create"}, args...)...))
 	}
 	shop, gold := add("shop"), add("shop", "--realm", "gold")
 	if shop == gold || !strings.HasPrefix(shop, "authguard_") || len(shop) != 36 {
@@ -46,9 +46,9 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 	if a, b, c, d := begin(manages), api(manages), api(shop), api(gold); a != 401 || b != 200 || c != 401 || d != 401 {
 		t.Errorf("the administration's token is answered %d at the public door and %d at its own, and the decision API's there %d and %d", a, b, c, d)
 	}
-	s.fails("has a token of this name", "token", "add", "shop")
-	s.fails("1 to 64 letters", "token", "add", "my shop")
-	s.fails("there is no realm", "token", "add", "x", "--realm", "silver")
+	s.fails("has a token of this name", "token", "create", "shop")
+	s.fails("1 to 64 letters", "token", "create", "my shop")
+	s.fails("there is no realm", "token", "create", "x", "--realm", "silver")
 	if out := s.must("token", "revoke", "shop"); !strings.Contains(out, "opens nothing any more") {
 		t.Error(out)
 	}
@@ -69,7 +69,7 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 // asEveryNodeHears is part of TestNodesActAsOne, whose nodes it borrows.
 func asEveryNodeHears(t *testing.T, nodes []*server) {
 	t.Helper()
-	token := strings.TrimSpace(nodes[0].must("token", "add", "shop"))
+	token := strings.TrimSpace(nodes[0].must("token", "create", "shop"))
 	hears := func(what string, want int) {
 		t.Helper()
 		began := time.Now()

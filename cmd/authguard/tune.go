@@ -11,7 +11,7 @@ import (
 	"authguard/internal/tune"
 )
 
-// tuneCmd is `authguard tune`.
+// tuneCmd is `authguard limit suggest`.
 type tuneCmd struct {
 	logFlags
 	Realm    string   `placeholder:"NAME" help:"Realm whose limits are the starting point"`
@@ -49,7 +49,7 @@ func (c tuneCmd) Run(g *globals) error {
 		return err
 	}
 	if found.Base.Logins == 0 {
-		return errors.New("nobody logs in in there: without people no limit is too strict. See authguard replay for what was read")
+		return errors.New("nobody logs in in there: without people no limit is too strict. See authguard limit replay for what was read")
 	}
 	if c.HTML != "" {
 		if err := writePage(c.HTML, found.Sheet()); err != nil {

@@ -112,7 +112,7 @@ func TestR9ForgedAddressesBehindARealNginx(t *testing.T) {
 	if got := victim.guess(t, nginx, "victim", rightPassword); got.status != http.StatusFound {
 		t.Errorf("somebody whose address was forged: %d %s", got.status, got.body)
 	}
-	s.must("captcha", "on", "--for", "10m", "--reason", "a test")
+	s.must("captcha", "enable", "--for", "10m", "--reason", "a test")
 	before = app.seen.Load()
 	alice.jar = map[string]string{} // known by her address alone
 	if got := attacker.guess(t, nginx, "alice", "guess", forged("127.0.9.8")...); got.status != http.StatusForbidden || app.seen.Load() != before {
@@ -169,7 +169,7 @@ func TestTheProxyIsOneFlagAway(t *testing.T) {
 	if got := from("127.0.9.5").get(t, s.base+"/some/page"); got.body != "the page of django at /some/page" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if !strings.Contains(s.must("user", "pass", "somebody"), "code") {
+	if !strings.Contains(s.must("user", "create-code", "somebody"), "code") {
 		t.Error("nobody whom the app alone knows can have a one-time code")
 	}
 	s.stop()

@@ -83,7 +83,7 @@ func (c userPasswdCmd) Run(g *globals) error {
 			return errors.New("--ask keeps the present password: leave out --must-change, --generate and --password-stdin, or leave out --ask")
 		}
 		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name, "reason": c.Reason},
-			"%q has to choose another password. Its sessions have ended and its known places are forgotten; the present password needs a one-time code beside it (authguard user pass).", c.Name)
+			"%q has to choose another password. Its sessions have ended and its known places are forgotten; the present password needs a one-time code beside it (authguard user create-code).", c.Name)
 	}
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {
@@ -229,7 +229,7 @@ type userSecondFactorCmd struct {
 func (c userSecondFactorCmd) Run(g *globals) error {
 	if c.Remove {
 		if c.Name == "" || c.Reason == "" {
-			return errors.New("say whose second factors and why: authguard user second-factor NAME --remove --reason TEXT")
+			return errors.New("say whose second factors and why: authguard admin list NAME --remove --reason TEXT")
 		}
 		return g.do(http.MethodPost, "/api/administrators/second-factor", nil, map[string]string{"username": c.Name, "reason": c.Reason},
 			"%q has no second factor any more and is signed out. Make sure that a new one is set up at the next login: /security.", c.Name)

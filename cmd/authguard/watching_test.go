@@ -42,7 +42,7 @@ func (s *server) offer(t *testing.T, account, address, outcome string, more map[
 	return out.Decision, out.Reasons
 }
 
-// replayed is what `authguard replay` has found in a file.
+// replayed is what `authguard limit replay` has found in a file.
 func (s *server) replayed(t *testing.T, file string) (log struct{ Attempts, Failed, Succeeded, Bad, Late int64 }) {
 	t.Helper()
 	var found struct{ Log json.RawMessage }
@@ -75,7 +75,7 @@ func TestWatchingFirstOfTheDocuments(t *testing.T) {
 		}
 		return string(said)
 	}
-	for _, args := range [][]string{{"config", "check"}, {"doctor"}} {
+	for _, args := range [][]string{{"config", "validate"}, {"doctor"}} {
 		if said := say(t, s.command(args...), ""); !strings.Contains(strings.ToLower(said.out), "nothing is enforced") {
 			t.Errorf("%q says nothing of it: %s", args, said.out)
 		}
@@ -165,7 +165,7 @@ func TestTheIdentityIsCountedAtEveryDoor(t *testing.T) {
 	redistest.Until(t, "the client on record", func() bool {
 		return regexp.MustCompile(`"identity":"[0-9a-f]{8}"`).MatchString(s.must("audit", "--what", "limit:identity", "--format", "jsonl"))
 	})
-	if said := s.must("policy"); !strings.Contains(said, "identity") {
+	if said := s.must("limit", "list"); !strings.Contains(said, "identity") {
 		t.Error(said)
 	}
 }

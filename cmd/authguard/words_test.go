@@ -63,7 +63,7 @@ func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 		if err := os.WriteFile(file, []byte(one.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"config", "check"}, {"--json", "config", "check"}} {
+		for _, args := range [][]string{{"config", "validate"}, {"--json", "config", "validate"}} {
 			cmd := exec.Command(product, append(args, "-c", file)...)
 			cmd.Env = append(os.Environ(), one.variable)
 			said := say(t, cmd, "")
@@ -171,11 +171,11 @@ func TestTheDocumentationsQueriesLetNicknamesIn(t *testing.T) {
 	if told := s.must("explain", "--account", "KimTheGreat"); !strings.Contains(told, "account: 4 of 5 failures") {
 		t.Errorf("four wrong passwords by four spellings are no four failures of one account:\n%s", told)
 	}
-	said := say(t, s.command("user", "add", "bob", "--generate"), "")
+	said := say(t, s.command("user", "create", "bob", "--generate"), "")
 	if said.status != 1 || !strings.Contains(said.complaints, "accounts.source is query") || said.out != "" {
 		t.Errorf("user add promises a login: %+v", said)
 	}
-	s.must("user", "add", "carol", "--generate", "--admin")
+	s.must("user", "create", "carol", "--generate", "--admin")
 }
 
 func TestTheHintOfServeNamesItsConfiguration(t *testing.T) {

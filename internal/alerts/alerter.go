@@ -249,9 +249,9 @@ func (a *Alerter) kept(realm string) string {
 	}
 	at := inRealm("/attacks/"+id, realm)
 	if a.config.URL == "" {
-		return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s of the administration, or authguard attacks show %s%s.\n", at, id, flag)
+		return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s of the administration, or authguard attack show %s%s.\n", at, id, flag)
 	}
-	return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s%s (or authguard attacks show %s%s)\n", a.config.URL, at, id, flag)
+	return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
 
 // inRealm is a page's path as a realm has it.

@@ -115,7 +115,7 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := func(string) string { return "20260314-1200-abcd" }
 		for url, want := range map[string][]string{
-			"": {"resetting them: /attacks/20260314-1200-abcd?realm=shop of the administration, or authguard attacks show 20260314-1200-abcd --realm shop"},
+			"": {"resetting them: /attacks/20260314-1200-abcd?realm=shop of the administration, or authguard attack show 20260314-1200-abcd --realm shop"},
 			"https://admin.example.org": {"resetting them: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
 				"See https://admin.example.org/?realm=shop\n", "See https://admin.example.org/policy\n"},
 		} {

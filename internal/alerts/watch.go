@@ -215,7 +215,7 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	if s.Cause == events.CauseSteady {
 		w.raise(s.At, SteadyPressure, fmt.Sprintf("%s failures per minute, threshold %s. There have been half as many as the threshold or more "+
 			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
-			"If nobody is guessing, set captcha_mode.baseline; else switch CAPTCHA mode on with `authguard captcha on`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
+			"If nobody is guessing, set captcha_mode.baseline; else switch CAPTCHA mode on with `authguard captcha enable`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 		return
 	}
 	silent := w.attack != nil && w.attack.silent
@@ -223,7 +223,7 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 		if silent {
 			return
 		}
-		w.raise(s.At, ModeWatched, modeText(s)+"\nNobody is asked for anything: the policy says so (authguard policy)")
+		w.raise(s.At, ModeWatched, modeText(s)+"\nNobody is asked for anything: the policy says so (authguard limit list)")
 		return
 	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn

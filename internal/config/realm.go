@@ -126,7 +126,7 @@ func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	l.unless(realmPattern.MatchString(r.Name), at+"name", "", "must be 1 to 40 lower-case letters, digits and -")
 	once(at+"name", r.Name)
 	_, tokens := l.loaded.origins[at+"tokens"] // [] is set, too
-	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "", "or paths or tokens must be set: nothing would ever come to this realm; tokens: [] is for those that `authguard token add` makes")
+	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "", "or paths or tokens must be set: nothing would ever come to this realm; tokens: [] is for those that `authguard token create` makes")
 	for j, h := range r.Hosts {
 		path := fmt.Sprintf("%shosts[%d]", at, j)
 		name := strings.TrimPrefix(h, "*.")

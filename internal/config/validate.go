@@ -142,7 +142,7 @@ func (l *loader) validate() {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
 			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
 		l.unless(!strings.HasPrefix(strings.ToLower(t.Reveal()), "replace-this"), fmt.Sprintf("api.tokens[%d]", i), "",
-			"is a placeholder that everybody can read; `authguard token add NAME` makes a token without a word in any file")
+			"is a placeholder that everybody can read; `authguard token create NAME` makes a token without a word in any file")
 	}
 }
 
@@ -352,7 +352,7 @@ func (l *loader) proxyConflicts(p *Proxy) {
 	routes := p.Preset != "" || len(p.Routes) > 0
 	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because routes are there")
 	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "must say where the app's login is, or proxy.preset which app it is (%s); "+
-		"authguard proxy learn --upstream URL finds it out", strings.Join(Presets(), ", "))
+		"authguard proxy detect --upstream URL finds it out", strings.Join(Presets(), ", "))
 	seen := map[string]RouteLimits{}
 	for i, r := range p.Routes {
 		at := fmt.Sprintf("proxy.routes[%d].", i)

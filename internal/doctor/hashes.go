@@ -77,7 +77,7 @@ func hashes(n *notes, census *passwords.Census, place, whose string) {
 		place += " "
 	}
 	n.check("accounts.hashes", fmt.Sprintf("%sholds the passwords of %d accounts%s: %s.", place, all, whose, strings.Join(append(good, weak...), ", ")),
-		problem(cannot > 0, "Have these people set a new password where the accounts are (our own table: authguard user passwd NAME); docs/accounts.md lists the kinds that can be checked.",
+		problem(cannot > 0, "Have these people set a new password where the accounts are (our own table: authguard user set-password NAME); docs/accounts.md lists the kinds that can be checked.",
 			"%sholds password hashes that cannot be checked, so that %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
 	n.check("accounts.weak", "", advice(found > 0, "They log in, and in our own table each is upgraded by that. Elsewhere have the program that keeps the accounts do so.",
 		"%sholds hashes from which whoever gets them finds most passwords, of %d of %d accounts%s: %s.", place, found, all, whose, strings.Join(weak, ", ")))

@@ -14,7 +14,7 @@ import (
 func settings(ctx context.Context, c Config, n *notes) {
 	if c.Invalid != nil {
 		for _, p := range config.Problems(c.Invalid) {
-			n.check("config", "", problem(true, "Mend the setting; `authguard config check` looks again.", "%s", p.Error()))
+			n.check("config", "", problem(true, "Mend the setting; `authguard config validate` looks again.", "%s", p.Error()))
 		}
 		return
 	}
@@ -44,7 +44,7 @@ func enforced(c Config, n *notes) {
 		}
 	}
 	n.check("monitor", "The policy is enforced.",
-		advice(len(watched) > 0, "When a week of it is on record: authguard tune, then monitor: false, or authguard limit enforce all --reason TEXT.",
+		advice(len(watched) > 0, "When a week of it is on record: authguard limit suggest, then monitor: false, or authguard limit enforce all --reason TEXT.",
 			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, not enforced.", strings.Join(watched, ", ")))
 }
 

@@ -56,7 +56,7 @@ func Formats() []Format {
 func (f Format) Text(e Export) []byte {
 	var b bytes.Buffer
 	if f.comment != "" {
-		fmt.Fprintf(&b, "%s %s. Written by \"authguard export %s --format %s\": changes to this are lost.\n", f.comment, Count(e), e.Verdict, f.Name)
+		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\": changes to this are lost.\n", f.comment, Count(e), e.Verdict, f.Name)
 		if first := First(e.Ranges); f.Longest == 0 && !first.IsZero() {
 			fmt.Fprintf(&b, "%s The first of them ends at %s: write this anew then.\n", f.comment, first.UTC().Format(time.RFC3339))
 		}

@@ -198,7 +198,7 @@ func (l *Log) backwards(least int64) error {
 	return nil
 }
 
-var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard replay -; authguard audit --oldest-first writes its own log so")
+var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard limit replay -; authguard audit --oldest-first writes its own log so")
 
 func (l *Log) push(f *file) error {
 	more, err := f.next()

@@ -272,7 +272,7 @@ func problemOf(err error) (p web.Problem) {
 	case errors.Is(err, control.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, attacks.ErrUnknown):
-		return asked(http.StatusNotFound, "there is no such attack in this realm, or it is too old to be kept; `authguard attacks list` shows all")
+		return asked(http.StatusNotFound, "there is no such attack in this realm, or it is too old to be kept; `authguard attack list` shows all")
 	case errors.Is(err, lists.ErrNotListed):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):
