@@ -11,11 +11,12 @@ import (
 
 // adminCmd is `authguard admin`: what the page Administrators does.
 type adminCmd struct {
-	List   adminListCmd   `cmd:"" help:"List administrators and their MFA" example:""`
-	Add    adminAddCmd    `cmd:"" help:"Add an administrator (prints a temporary password)" example:"carol --reason 'on call'"`
-	Remove adminRemoveCmd `cmd:"" help:"Remove the administrator role and keep the account" example:"carol --reason left"`
-	Passwd adminPasswdCmd `cmd:"" help:"Reset a password (prints a temporary one)" example:"carol --reason 'forgotten'"`
-	End    adminEndCmd    `cmd:"" help:"Revoke all sessions of an administrator" example:"carol --reason 'lost laptop'"`
+	List          adminListCmd          `cmd:"" help:"List administrators and their MFA" example:""`
+	Add           adminAddCmd           `cmd:"" help:"Add an administrator (prints a temporary password)" example:"carol --reason 'on call'"`
+	Remove        adminRemoveCmd        `cmd:"" help:"Remove the administrator role and keep the account" example:"carol --reason left"`
+	ResetPassword adminResetPasswordCmd `cmd:"" help:"Reset a password (prints a temporary one)" example:"carol --reason 'forgotten'"`
+	ResetMFA      adminResetMFACmd      `cmd:"" name:"reset-mfa" help:"Remove app, passkeys and recovery codes; end sessions" example:"carol --reason 'lost phone'"`
+	SignOut       adminSignOutCmd       `cmd:"" help:"Revoke all sessions of an administrator" example:"carol --reason 'lost laptop'"`
 }
 
 // about is an administrator, and why something is done to them.
@@ -55,7 +56,7 @@ func (c adminAddCmd) Run(g *globals) error {
 	var made control.NewAdministrator
 	question := map[string]string{"username": c.Name, "email": c.Email, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/administrators", nil, question, &made, func() error {
-		return tells(g.out, "%q is an administrator. One-time password, shown this once: %s", made.Username, made.Password)
+		return tells(g.out, "%q is an administrator. Temporary password, shown once: %s", made.Username, made.Password)
 	})
 }
 
@@ -63,22 +64,30 @@ type adminRemoveCmd struct{ about }
 
 // Run takes the role away.
 func (c adminRemoveCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil, "%q is no administrator any more. Sessions, second factors and tokens of theirs have ended.", c.Name)
+	return g.do(http.MethodDelete, "/api/administrators", c.query(), nil, "%q is no longer an administrator. Their sessions, MFA and tokens are revoked.", c.Name)
 }
 
-type adminPasswdCmd struct{ about }
+type adminResetPasswordCmd struct{ about }
 
-// Run makes a one-time password.
-func (c adminPasswdCmd) Run(g *globals) error {
+// Run makes a temporary password.
+func (c adminResetPasswordCmd) Run(g *globals) error {
 	var made struct{ Password string }
 	return g.show(http.MethodPost, "/api/administrators/password", nil, c.question(), &made, func() error {
-		return tells(g.out, "One-time password of %q, shown this once: %s", c.Name, made.Password)
+		return tells(g.out, "Temporary password of %q, shown once: %s", c.Name, made.Password)
 	})
 }
 
-type adminEndCmd struct{ about }
+type adminResetMFACmd struct{ about }
+
+// Run removes what the administrator signs in with beside the password.
+func (c adminResetMFACmd) Run(g *globals) error {
+	return g.do(http.MethodPost, "/api/administrators/second-factor", nil, c.question(),
+		"MFA of %q is removed and all sessions have ended. Set up MFA again at the next sign-in: /security.", c.Name)
+}
+
+type adminSignOutCmd struct{ about }
 
 // Run ends the sessions.
-func (c adminEndCmd) Run(g *globals) error {
+func (c adminSignOutCmd) Run(g *globals) error {
 	return g.do(http.MethodDelete, "/api/administrators/sessions", c.query(), nil, "All sessions of %q have ended.", c.Name)
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // attacksCmd is `authguard attack`.
-type attacksCmd struct {
-	List   attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
-	Show   attacksShowCmd   `cmd:"" help:"Show an attack and the accounts in danger" example:"3f2a"`
-	Export attacksExportCmd `cmd:"" help:"Export attacks, or the accounts of one, as CSV" example:"3f2a"`
-	Reset  attacksResetCmd  `cmd:"" help:"Sign out the accounts in danger and force new passwords" example:"3f2a --reason stolen"`
+type attackCmd struct {
+	List      attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
+	Show      attacksShowCmd   `cmd:"" help:"Show an attack and the accounts in danger" example:"3f2a"`
+	Export    attacksExportCmd `cmd:"" help:"Export attacks, or the accounts of one, as CSV" example:"3f2a"`
+	Remediate attacksResetCmd  `cmd:"" help:"Sign out the accounts in danger and force new passwords" example:"3f2a --reason stolen"`
 }
 
 type attacksListCmd struct {
@@ -65,7 +65,7 @@ func ended(a attacks.Attack) string {
 
 type attacksShowCmd struct {
 	realmFlag
-	ID string `arg:"" help:"ID of the attack, from attacks list"`
+	ID string `arg:"" help:"ID of the attack, from attack list"`
 }
 
 // Run shows one attack.
@@ -126,7 +126,7 @@ func (c attacksExportCmd) Run(g *globals) error {
 
 type attacksResetCmd struct {
 	realmFlag
-	ID      string   `arg:"" help:"ID of the attack, from attacks list"`
+	ID      string   `arg:"" help:"ID of the attack, from attack list"`
 	Account string   `help:"One account (default: all that are in danger)"`
 	What    []string `enum:"sessions,places,password" help:"Operations (default: all)" placeholder:"WHAT"`
 	Reason  string   `help:"Reason, for the audit log"`
@@ -135,7 +135,7 @@ type attacksResetCmd struct {
 // Run resets accounts, and asks again as long as there was no time for all.
 func (c attacksResetCmd) Run(g *globals) error {
 	if strings.TrimSpace(c.Reason) == "" {
-		return errors.New(`say why with --reason "…": whoever is signed out may ask`)
+		return errors.New(`missing --reason "…" (recorded in the audit log)`)
 	}
 	server, err := g.client()
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 
 // configCmd is `authguard config`.
 type configCmd struct {
-	Check  configCheckCmd  `cmd:"" help:"Report every problem in the configuration" example:""`
-	Show   configShowCmd   `cmd:"" help:"Show every setting and where it comes from" example:""`
-	Schema configSchemaCmd `cmd:"" help:"Print a JSON Schema of the configuration" example:""`
+	Validate configValidateCmd `cmd:"" help:"Report every problem in the configuration" example:""`
+	Show     configShowCmd     `cmd:"" help:"Show every setting and where it comes from" example:""`
+	Schema   configSchemaCmd   `cmd:"" help:"Print a JSON Schema of the configuration" example:""`
 }
 
-type configCheckCmd struct{}
+type configValidateCmd struct{}
 
 // Run prints that all is well, and what is worth knowing, or every problem. What serve
 // would refuse to start from is one.
-func (configCheckCmd) Run(g *globals) error {
+func (configValidateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	notes, wrong := []string{}, "the configuration cannot be used"
 	if err == nil {

@@ -24,17 +24,17 @@ import (
 
 // proxyCmd is `authguard proxy`.
 type proxyCmd struct {
-	Learn learnCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
+	Detect detectCmd `cmd:"" help:"Watch two logins and print the routes to protect" example:"--upstream http://127.0.0.1:8000"`
 }
 
-// learnCmd is `authguard proxy detect`.
-type learnCmd struct {
+// detectCmd is `authguard proxy detect`.
+type detectCmd struct {
 	Upstream string `required:"" help:"Base URL of the app" placeholder:"URL"`
 	Listen   string `default:"127.0.0.1:8088" help:"Address to open in a browser" placeholder:"ADDRESS"`
 }
 
 // Run stands before the app until it knows its login.
-func (c learnCmd) Run(g *globals) error {
+func (c detectCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	upstream, err := url.Parse(c.Upstream)

@@ -21,12 +21,21 @@ import (
 	"authguard/internal/lists"
 )
 
+// ipCmd is `authguard ip`.
+type ipCmd struct {
+	Allow  listCmd      `cmd:"" help:"Add IP addresses or ranges to the allowlist" example:"192.0.2.0/24 --for 30d"`
+	Block  listCmd      `cmd:"" help:"Add IP addresses or ranges to the blocklist" example:"198.51.100.7"`
+	Remove unlistCmd    `cmd:"" help:"Remove an IP address or range from the lists" example:"198.51.100.7"`
+	List   showListsCmd `cmd:"" help:"Show the IP lists" example:"198.51.100.7"`
+	Export exportCmd    `cmd:"" help:"Export the IP lists for a firewall or proxy" example:"blocked --format nft"`
+}
+
 // listCmd is `authguard ip allow` and `authguard ip block`.
 type listCmd struct {
 	CIDR    string `arg:"" optional:"" help:"IP address or range, such as 192.0.2.0/24"`
 	File    string `placeholder:"FILE" help:"File with one range per line; - is standard input"`
 	For     string `default:"168h" help:"Duration, or forever"`
-	Note    string `help:"Reason, for the list and the audit log"`
+	Reason  string `help:"Reason, for the list and the audit log"`
 	Force   bool   `help:"Accept a range that holds every IP address"`
 	SkipBad bool   `help:"With --file: skip bad lines (default: import nothing)"`
 	DryRun  bool   `help:"With --file: print the changes, but make none"`
@@ -65,7 +74,7 @@ func (c listCmd) Run(g *globals, command *kong.Context) error {
 		until = "until " + soon(time.Now().Add(hold))
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,
-		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Note, "force": c.Force},
+		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Reason, "force": c.Force},
 		words+" `authguard ip remove %[1]s` takes it back.", c.CIDR, until)
 }
 
@@ -81,7 +90,7 @@ func (c listCmd) load(g *globals, verdict string) error {
 		return err
 	}
 	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ") // who is logged in from there must not be locked out unwarned
-	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Note, "skip_bad": c.SkipBad, "dry_run": true, "from": from}
+	question := map[string]any{"text": text, "verdict": verdict, "for": c.For, "note": c.Reason, "skip_bad": c.SkipBad, "dry_run": true, "from": from}
 	var plan control.ListPlan
 	if err := client.ask(http.MethodPost, "/api/lists/import", nil, question, &plan); err != nil {
 		return err

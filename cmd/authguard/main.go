@@ -49,12 +49,12 @@ type (
 		Doctor     doctorCmd     `cmd:"" help:"Check configuration, storage and proxies" example:"--alerts"`
 		Migrate    migrateCmd    `cmd:"" help:"Migrate the database (serve does so too)" example:""`
 		Release    versionCmd    `cmd:"" name:"version" help:"Print the version" example:""`
-		Help       helpCmd       `cmd:"" help:"Show help for a command" example:"user add"`
+		Help       helpCmd       `cmd:"" help:"Show help for a command" example:"user create"`
 		Completion completionCmd `cmd:"" help:"Print a shell completion script" example:"bash"`
 	}
 	attackCommands struct {
-		Captcha captchaCmd `cmd:"" help:"Show, force or reset CAPTCHA mode"`
-		Attacks attacksCmd `cmd:"" help:"Show attacks and secure possibly compromised accounts"`
+		Captcha captchaCmd `cmd:"" help:"Enable, disable or reset CAPTCHA mode"`
+		Attack  attackCmd  `cmd:"" help:"Show attacks and secure possibly compromised accounts"`
 	}
 	accountsCommands struct {
 		User  userCmd  `cmd:"" help:"Manage accounts"`
@@ -62,22 +62,15 @@ type (
 		Token tokenCmd `cmd:"" help:"Manage API tokens"`
 	}
 	listsCommands struct {
-		Allow  listCmd      `cmd:"" help:"Add IP addresses or ranges to the allowlist" example:"192.0.2.0/24 --for 30d"`
-		Block  listCmd      `cmd:"" help:"Add IP addresses or ranges to the blocklist" example:"198.51.100.7"`
-		Unlist unlistCmd    `cmd:"" help:"Remove an IP address or range from the lists" example:"198.51.100.7"`
-		List   showListsCmd `cmd:"" help:"Show the IP lists" example:"198.51.100.7"`
-		Export exportCmd    `cmd:"" help:"Export the IP lists for a firewall or proxy" example:"blocked --format nft"`
+		IP ipCmd `cmd:"" name:"ip" help:"Manage and export the allowlist and the blocklist"`
 	}
 	limitsCommands struct {
-		Policy   policyCmd   `cmd:"" help:"Show limits, enforce or monitor them"`
-		Explain  explainCmd  `cmd:"" help:"Show why an account or IP address is limited" example:"--account alice"`
-		Unlock   unlockCmd   `cmd:"" help:"Reset the counters of an account, IP address or network" example:"--account alice"`
-		Replay   replayCmd   `cmd:"" help:"Test limits against logs" example:"access.log --policy new.yaml"`
-		Simulate simulateCmd `cmd:"" help:"Test limits against simulated attacks" example:"spray"`
-		Tune     tuneCmd     `cmd:"" help:"Suggest limits for logs or scenarios" example:"--scenario spray"`
+		Limit   limitCmd   `cmd:"" help:"Show, monitor, enforce, test and suggest limits"`
+		Explain explainCmd `cmd:"" help:"Show why an account or IP address is limited" example:"--account alice"`
+		Unlock  unlockCmd  `cmd:"" help:"Reset the counters of an account, IP address or network" example:"--account alice"`
 	}
 	maintenanceCommands struct {
-		Config configCmd `cmd:"" help:"Check or show the configuration"`
+		Config configCmd `cmd:"" help:"Validate or show the configuration"`
 		Audit  auditCmd  `cmd:"" help:"Search the audit log" example:"--account alice --since 24h"`
 		Proxy  proxyCmd  `cmd:"" help:"Detect the login form of an app"`
 	}

@@ -17,60 +17,63 @@ import (
 	"authguard/internal/policy"
 )
 
-// policyCmd is `authguard limit list`.
-type policyCmd struct {
-	Show    policyShowCmd   `cmd:"" default:"1" help:"Show limits and their effect in the last 24 hours" example:""`
-	Watch   policySwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
-	Enforce policySwitchCmd `cmd:"" help:"Enforce limits" example:"account --reason 'tested'"`
-	File    policyFileCmd   `cmd:"" help:"Return limits to the configuration" example:"all --reason 'configured now'"`
+// limitCmd is `authguard limit`.
+type limitCmd struct {
+	List     limitListCmd   `cmd:"" help:"List limits and their effect in the last 24 hours" example:""`
+	Monitor  limitSwitchCmd `cmd:"" help:"Monitor limits: log and alert, but do not block" example:"account --for 7d --reason 'test the limit'"`
+	Enforce  limitSwitchCmd `cmd:"" help:"Enforce limits" example:"account --reason 'tested'"`
+	Reset    limitResetCmd  `cmd:"" help:"Return limits to the configuration" example:"all --reason 'configured now'"`
+	Replay   replayCmd      `cmd:"" help:"Test limits against logs" example:"access.log --policy new.yaml"`
+	Simulate simulateCmd    `cmd:"" help:"Test limits against simulated attacks" example:"spray"`
+	Suggest  suggestCmd     `cmd:"" help:"Suggest limits for logs or scenarios" example:"--scenario spray"`
 }
 
-type policySwitchCmd struct {
+type limitSwitchCmd struct {
 	realmFlag
-	Ladder string            `arg:"" help:"Limits as policy show names them, or all"`
-	For    duration.Duration `help:"Duration (default: until policy file ends it)"`
+	Limits string            `arg:"" help:"Limits as limit list names them, or all"`
+	For    duration.Duration `help:"Duration (default: until limit reset ends it)"`
 	Reason string            `help:"Reason, for the audit log"`
 }
 
-type policyFileCmd struct {
+type limitResetCmd struct {
 	realmFlag
-	Ladder string `arg:"" help:"Limits as policy show names them, or all"`
+	Limits string `arg:"" help:"Limits as limit list names them, or all"`
 	Reason string `help:"Reason, for the audit log"`
 }
 
-// Run switches, as the command is called.
-func (c policySwitchCmd) Run(g *globals, command *kong.Context) error {
+// Run monitors or enforces, as the command is called.
+func (c limitSwitchCmd) Run(g *globals, command *kong.Context) error {
 	to := command.Selected().Name
 	words, hold, end := "%s is enforced", "", "until `authguard limit reset %s` ends it."
 	if to == control.ToWatch {
-		words = "%s only watches: nobody is stopped by it"
+		words = "%s is only monitored and blocks no one"
 	}
 	if c.For > 0 {
 		hold, end = c.For.String(), "for "+c.For.String()+"; `authguard limit reset %s` ends it sooner."
 	}
-	return c.send(g, c.Ladder, to, hold, c.Reason, words+", on all nodes within a second, "+end)
+	return c.send(g, c.Limits, to, hold, c.Reason, words+", on all nodes within a second, "+end)
 }
 
-// Run ends what was switched.
-func (c policyFileCmd) Run(g *globals) error {
-	return c.send(g, c.Ladder, control.ToFile, "", c.Reason, "%s is as the configuration says, on all nodes within a second.%.0s")
+// Run returns limits to the configuration.
+func (c limitResetCmd) Run(g *globals) error {
+	return c.send(g, c.Limits, control.ToFile, "", c.Reason, "%s follows the configuration again, on all nodes within a second.%.0s")
 }
 
 func (f realmFlag) send(g *globals, ladder, to, hold, reason, words string) error {
 	if strings.TrimSpace(reason) == "" {
-		return errors.New(`say why with --reason "…": whoever finds the policy switched later needs to know`)
+		return errors.New(`missing --reason "…" (recorded in the audit log)`)
 	}
 	name := ladder
 	if ladder == policy.Whole {
-		name = "the policy"
+		name = "every limit"
 	}
 	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"ladder": ladder, "to": to, "for": hold, "reason": reason}, words, name, ladder)
 }
 
-type policyShowCmd struct{ realmFlag }
+type limitListCmd struct{ realmFlag }
 
-// Run prints the policy.
-func (c policyShowCmd) Run(g *globals) error {
+// Run prints the limits.
+func (c limitListCmd) Run(g *globals) error {
 	var p struct {
 		control.Policy
 		Mode any `json:"mode"` // for `authguard status`
@@ -79,35 +82,35 @@ func (c policyShowCmd) Run(g *globals) error {
 }
 
 func printPolicy(out io.Writer, p control.Policy) error {
-	whole := "The policy is enforced"
+	whole := "Limits are enforced"
 	if !p.Enforce {
-		whole = "The policy only watches"
+		whole = "Limits are only monitored"
 	}
 	if p.Enforce == p.Written {
-		whole += ", as the configuration says"
+		whole += ", as configured"
 	}
 	fmt.Fprintf(out, "%s.\n", whole)
 	for _, w := range p.Words {
-		does, until := "only watches", "until it is taken back"
+		does, until := "is monitored", "until limit reset ends it"
 		if w.Enforce {
 			does = "is enforced"
 		}
 		if !w.Until.IsZero() {
 			until = "until " + w.Until.Local().Format(time.RFC1123)
 		}
-		fmt.Fprintf(out, "%s %s: %q said so, %s, because: %q\n", w.Ladder, does, w.Who, until, w.Why)
+		fmt.Fprintf(out, "%s %s: set by %q, %s. Reason: %q\n", w.Ladder, does, w.Who, until, w.Why)
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "LADDER\tLIMIT\tIS\tSTOPPED IN 24 HOURS\tWOULD HAVE STOPPED")
+	fmt.Fprintln(w, "SUBJECT\tLIMIT\tMODE\tBLOCKED (24 H)\tWOULD HAVE BLOCKED (24 H)")
 	for _, l := range p.Ladders {
 		for _, r := range l.Rungs {
 			is := "enforced"
 			switch {
 			case r.Gone:
-				is = "not in force, or a route's"
+				is = "not in force, or of a route"
 			case r.Watched:
-				is = "watched"
+				is = "monitored"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, cmp.Or(r.Limit, r.Then), is, metText(r.Stopped), metText(r.Would))
 		}
@@ -115,7 +118,7 @@ func printPolicy(out io.Writer, p control.Policy) error {
 	return w.Flush()
 }
 
-// metText says whom a limit met.
+// metText is what a limit affected.
 func metText(m policy.Met) string {
 	if m.Attempts == 0 {
 		return "-"
@@ -126,7 +129,7 @@ func metText(m policy.Met) string {
 	}
 	text := fmt.Sprintf("%d: %s%d accounts, %d addresses", m.Attempts, least, m.Accounts, m.Addresses)
 	if m.Later > 0 {
-		text += fmt.Sprintf("; %d logged in later", m.Later)
+		text += fmt.Sprintf("; %d signed in later", m.Later)
 	}
 	return text
 }

@@ -14,12 +14,12 @@ import (
 
 // tokenCmd is `authguard token`.
 type tokenCmd struct {
-	Add    tokenAddCmd    `cmd:"" help:"Create an API token and print it once" example:"shop-backend"`
+	Create tokenCreateCmd `cmd:"" help:"Create an API token and print it once" example:"shop-backend"`
 	List   tokenListCmd   `cmd:"" help:"List API tokens" example:""`
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke an API token" example:"shop-backend"`
 }
 
-type tokenAddCmd struct {
+type tokenCreateCmd struct {
 	realmFlag
 	reasonFlag
 	Name   string   `arg:"" help:"Name of the program that uses the token"`
@@ -29,7 +29,7 @@ type tokenAddCmd struct {
 
 // Run makes a token. It alone goes to standard output, so that a script can take it
 // from there.
-func (c tokenAddCmd) Run(g *globals) error {
+func (c tokenCreateCmd) Run(g *globals) error {
 	var made control.NewToken
 	question := map[string]any{"name": c.Name, "scopes": c.Scopes, "for": c.For, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/tokens", c.query(), question, &made, func() error {

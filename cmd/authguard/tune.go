@@ -11,8 +11,8 @@ import (
 	"authguard/internal/tune"
 )
 
-// tuneCmd is `authguard limit suggest`.
-type tuneCmd struct {
+// suggestCmd is `authguard limit suggest`.
+type suggestCmd struct {
 	logFlags
 	Realm    string   `placeholder:"NAME" help:"Realm whose limits are the starting point"`
 	Logs     []string `arg:"" optional:"" name:"log" help:"Logs that contain an attack (newest million attempts)"`
@@ -22,7 +22,7 @@ type tuneCmd struct {
 }
 
 // Run looks for limits, and says what it has found.
-func (c tuneCmd) Run(g *globals) error {
+func (c suggestCmd) Run(g *globals) error {
 	if (len(c.Logs) == 0) == (len(c.Scenario) == 0) {
 		return errors.New("name logs, or a scenario with --scenario")
 	}
@@ -63,7 +63,7 @@ func (c tuneCmd) Run(g *globals) error {
 }
 
 // Validate is called when the command line has been read.
-func (c tuneCmd) Validate() error {
+func (c suggestCmd) Validate() error {
 	switch {
 	case slices.Contains(c.Logs, "-"):
 		return errors.New("logs are read many times, and standard input only once: name a file")

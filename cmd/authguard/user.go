@@ -18,22 +18,23 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/alecthomas/kong"
+
 	"authguard/internal/accounts"
 	"authguard/internal/control"
 )
 
 // userCmd is `authguard user`.
 type userCmd struct {
-	Add     userAddCmd     `cmd:"" help:"Add an account" example:"alice --email alice@example.org --generate"`
-	Passwd  userPasswdCmd  `cmd:"" help:"Set a password and end all sessions" example:"alice --generate"`
-	Groups  userGroupsCmd  `cmd:"" help:"Set the groups of an account" example:"alice staff editors"`
-	Disable userDisableCmd `cmd:"" help:"Disable or enable an account" example:"alice"`
-	Pass    userPassCmd    `cmd:"" help:"Create a verification code for a new client" example:"alice --for 30m"`
-	// SecondFactor is for administrators.
-	SecondFactor userSecondFactorCmd `cmd:"" help:"Show or reset the MFA of administrators" example:"carol"`
-	SignOut      userSignOutCmd      `cmd:"" help:"Revoke all sessions of a user" example:"alice"`
-	List         userListCmd         `cmd:"" help:"List accounts" example:"--find alice"`
-	Import       userImportCmd       `cmd:"" help:"Import accounts from htpasswd, shadow or CSV" example:"accounts.csv"`
+	Create      userCreateCmd      `cmd:"" help:"Create an account" example:"alice --email alice@example.org --generate"`
+	List        userListCmd        `cmd:"" help:"List accounts" example:"--find alice"`
+	Import      userImportCmd      `cmd:"" help:"Import accounts from htpasswd, shadow or CSV" example:"accounts.csv"`
+	SetPassword userSetPasswordCmd `cmd:"" help:"Set a password and end all sessions" example:"alice --generate"`
+	SetGroups   userSetGroupsCmd   `cmd:"" help:"Set the groups of an account" example:"alice staff editors"`
+	Enable      userDisableCmd     `cmd:"" help:"Enable a disabled account" example:"alice"`
+	Disable     userDisableCmd     `cmd:"" help:"Disable an account and end its sessions" example:"alice"`
+	CreateCode  userCreateCodeCmd  `cmd:"" help:"Create a verification code for a new client" example:"alice --for 30m"`
+	SignOut     userSignOutCmd     `cmd:"" help:"Revoke all sessions of a user" example:"alice"`
 }
 
 type passwordFlags struct {
@@ -41,7 +42,7 @@ type passwordFlags struct {
 	Generate      bool `help:"Generate a password and print it once"`
 }
 
-type userAddCmd struct {
+type userCreateCmd struct {
 	realmFlag
 	reasonFlag
 	Name   string   `arg:"" help:"User name"`
@@ -54,7 +55,7 @@ type userAddCmd struct {
 }
 
 // Run adds an account.
-func (c userAddCmd) Run(g *globals) error {
+func (c userCreateCmd) Run(g *globals) error {
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (c userAddCmd) Run(g *globals) error {
 	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
 }
 
-type userPasswdCmd struct {
+type userSetPasswordCmd struct {
 	realmFlag
 	reasonFlag
 	Name       string `arg:"" help:"User name or email address"`
@@ -77,7 +78,7 @@ type userPasswdCmd struct {
 }
 
 // Run sets a password.
-func (c userPasswdCmd) Run(g *globals) error {
+func (c userSetPasswordCmd) Run(g *globals) error {
 	if c.Ask {
 		if c.MustChange || c.Generate || c.PasswordStdin {
 			return errors.New("--ask keeps the present password: leave out --must-change, --generate and --password-stdin, or leave out --ask")
@@ -146,7 +147,7 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 	return string(typed[0]), false, nil
 }
 
-type userGroupsCmd struct {
+type userSetGroupsCmd struct {
 	realmFlag
 	reasonFlag
 	Name   string   `arg:"" help:"User name or email address"`
@@ -155,7 +156,7 @@ type userGroupsCmd struct {
 }
 
 // Run sets the groups.
-func (c userGroupsCmd) Run(g *globals) error {
+func (c userSetGroupsCmd) Run(g *globals) error {
 	if c.None == (len(c.Groups) > 0) {
 		return fmt.Errorf("say all groups that %q is in from now on, or --none; authguard user list shows those of today", c.Name)
 	}
@@ -169,20 +170,19 @@ func (c userGroupsCmd) Run(g *globals) error {
 type userDisableCmd struct {
 	realmFlag
 	reasonFlag
-	Name   string `arg:"" help:"User name or email address"`
-	Enable bool   `help:"Enable the account"`
+	Name string `arg:"" help:"User name or email address"`
 }
 
-// Run disables or enables an account.
-func (c userDisableCmd) Run(g *globals) error {
-	words := "%q is disabled: its password looks wrong and its sessions have ended."
-	if c.Enable {
+// Run disables or enables an account, as the command is called.
+func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
+	enable, words := command.Selected().Name == "enable", "%q is disabled: its password looks wrong and its sessions have ended."
+	if enable {
 		words = "%q may log in again."
 	}
-	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": c.Enable, "reason": c.Reason}, words, c.Name)
+	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable, "reason": c.Reason}, words, c.Name)
 }
 
-type userPassCmd struct {
+type userCreateCodeCmd struct {
 	realmFlag
 	reasonFlag
 	Name string `arg:"" help:"User name or email address"`
@@ -190,7 +190,7 @@ type userPassCmd struct {
 }
 
 // Run makes a code and says what to do with it.
-func (c userPassCmd) Run(g *globals) error {
+func (c userCreateCodeCmd) Run(g *globals) error {
 	var code control.Code
 	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
 		_, err := fmt.Fprintf(g.out, `One-time code for %q, shown this once: %s
@@ -216,39 +216,6 @@ func (c userSignOutCmd) Run(g *globals) error {
 	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer, func() error {
 		_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known places stay known; `authguard unlock --account NAME --place` forgets them.\n", c.Name, answer.Ended)
 		return err
-	})
-}
-
-type userSecondFactorCmd struct {
-	Name   string `arg:"" optional:"" help:"User name of the administrator (default: all)"`
-	Remove bool   `help:"Remove app, passkeys and recovery codes; end sessions"`
-	Reason string `help:"Reason, for the audit log; required by --remove"`
-}
-
-// Run shows what there is, or removes it.
-func (c userSecondFactorCmd) Run(g *globals) error {
-	if c.Remove {
-		if c.Name == "" || c.Reason == "" {
-			return errors.New("say whose second factors and why: authguard admin list NAME --remove --reason TEXT")
-		}
-		return g.do(http.MethodPost, "/api/administrators/second-factor", nil, map[string]string{"username": c.Name, "reason": c.Reason},
-			"%q has no second factor any more and is signed out. Make sure that a new one is set up at the next login: /security.", c.Name)
-	}
-	var answer struct{ Administrators []control.Administrator }
-	return g.show(http.MethodGet, "/api/administrators", nil, nil, &answer, func() error {
-		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tAPP\tPASSKEYS\tRECOVERY CODES\tSESSIONS")
-		for _, one := range answer.Administrators {
-			if c.Name != "" && c.Name != one.Username {
-				continue
-			}
-			app := "no"
-			if one.TOTP != nil {
-				app = "yes"
-			}
-			fmt.Fprintf(w, "%q\t%s\t%d\t%d\t%d\n", one.Username, app, len(one.Passkeys), one.Recovery, one.Sessions)
-		}
-		return w.Flush()
 	})
 }
 

@@ -25,9 +25,9 @@ const MaxPolicyWord = 366 * 24 * time.Hour
 
 // What a ladder can be switched to.
 const (
-	ToWatch   = "watch"
+	ToWatch   = "monitor"
 	ToEnforce = "enforce"
-	ToFile    = "file" // back to what the configuration says
+	ToFile    = "reset" // back to what the configuration says
 )
 
 // said is what is known of the words on a realm's policy.
