@@ -74,7 +74,7 @@ func TestR13AndR14TheIdentitysLimitAsksStrangersWithThatClientAndNobodyElse(t *t
 		}
 		for i := range 100 { // knocking (R5) keeps nothing closed, see the end
 			d, _ := w.Try(t, with(w, "Firefox", "carol", address(100+i)), world.Right)
-			if d.Action != guard.Challenge || !slices.Equal(d.Reasons.Codes(), []string{"limit:identity"}) {
+			if d.Action != guard.Challenge || !slices.Equal(d.Reasons.Codes(), []string{"limit:fingerprint"}) {
 				t.Fatalf("%v %v, want a challenge", d.Action, d.Reasons.Codes())
 			}
 			w.Clock.Advance(6 * time.Second)
@@ -171,7 +171,7 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 		w := world.New(t, o)
 		for i := range 25 {
 			d, _ := w.Try(t, with(w, "bot", fmt.Sprint("user", i), address(i)), "wrong")
-			if d.Action != guard.Proceed || i >= 20 != slices.Equal(d.Reasons.Codes(), []string{"limit:identity:monitored"}) {
+			if d.Action != guard.Proceed || i >= 20 != slices.Equal(d.Reasons.Codes(), []string{"limit:fingerprint:monitored"}) {
 				t.Errorf("%d: %v %v", i, d.Action, d.Reasons.Codes())
 			}
 			if i >= 20 && d.Reasons[0].String() != c.words {

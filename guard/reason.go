@@ -77,7 +77,7 @@ const (
 
 var subjectNames = [...]string{
 	NoSubject: "", OnPair: "pair", OnAddress: "address", OnNetwork: "network",
-	OnAccount: "account", OnPrivilegedPair: "privileged pair", OnSite: "site", OnSubject: "subject", OnIdentity: "identity",
+	OnAccount: "account", OnPrivilegedPair: "known client", OnSite: "site", OnSubject: "subject", OnIdentity: "fingerprint",
 }
 
 // String is the subject's name.

@@ -7,7 +7,7 @@ import (
 
 // The names of what a policy can be switched by. The ladders of a pair, an address, a
 // network, an account, a privileged pair, an identity and the site are named by their subject
-// ("privileged-pair"); a named list's and an event's limits are "list:NAME" and
+// ("known-client"); a named list's and an event's limits are "list:NAME" and
 // "event:NAME".
 const (
 	PairDelayLadder = "pair-delay"
@@ -37,7 +37,7 @@ func (p Policy) Ladders() (all []string) {
 		is   bool
 	}{
 		{PairDelayLadder, p.PairDelay.First > 0}, {"pair", len(p.Pair) > 0}, {"account", len(p.Account) > 0}, {"address", len(p.Address) > 0},
-		{"network", len(p.Network) > 0}, {"privileged-pair", len(p.KnownClient) > 0}, {"identity", len(p.Fingerprint) > 0}, {"site", len(p.Site) > 0},
+		{"network", len(p.Network) > 0}, {"known-client", len(p.KnownClient) > 0}, {"fingerprint", len(p.Fingerprint) > 0}, {"site", len(p.Site) > 0},
 		{SprayLadder, p.Spray.Accounts > 0}, {ModeLadder, true},
 	} {
 		if one.is {
@@ -61,7 +61,7 @@ func (p Policy) Switched(say func(ladder string) Word) Policy {
 	p.PairDelay.Monitor = say(PairDelayLadder).On(p.PairDelay.Monitor)
 	p.Spray.Monitor = say(SprayLadder).On(p.Spray.Monitor)
 	for name, limits := range map[string]*[]Limit{
-		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "privileged-pair": &p.KnownClient, "identity": &p.Fingerprint, "site": &p.Site,
+		"pair": &p.Pair, "account": &p.Account, "address": &p.Address, "network": &p.Network, "known-client": &p.KnownClient, "fingerprint": &p.Fingerprint, "site": &p.Site,
 	} {
 		*limits = switched(*limits, say(name))
 	}

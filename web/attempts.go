@@ -92,10 +92,10 @@ type attemptRequest struct {
 		Answer string `json:"answer"`
 		Work   string `json:"work"`
 	} `json:"challenge"`
-	PasswordFingerprint string   `json:"password_fingerprint"`
-	Identity            string   `json:"identity"`
-	Headers             []string `json:"headers"` // "Name: value", as they came
-	Inline              []string `json:"inline"`  // of a challenge: image, audio
+	PasswordTag string   `json:"password_tag"`
+	Fingerprint string   `json:"fingerprint"`
+	Headers     []string `json:"headers"` // "Name: value", as they came
+	Inline      []string `json:"inline"`  // of a challenge: image, audio
 }
 
 type attemptAnswer struct {
@@ -123,13 +123,13 @@ func (a *API) begin(c echo.Context) error {
 	if badInline(in.Inline) {
 		return noInline()
 	}
-	if in.Identity != "" && len(in.Headers) > 0 {
-		return Invalid("identity: send it or headers, not both.")
+	if in.Fingerprint != "" && len(in.Headers) > 0 {
+		return Invalid("fingerprint: send it or headers, not both.")
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
 		Account: in.Account, Address: address, Devices: []string{in.Device},
-		PasswordTag: a.fingerprint(in.PasswordFingerprint), Integration: "api", VerificationCode: in.Code,
+		PasswordTag: a.fingerprint(in.PasswordTag), Integration: "api", VerificationCode: in.Code,
 		Fingerprint: a.identity(&in),
 	}
 	if in.Challenge != nil {
@@ -236,8 +236,8 @@ func (a *API) identity(in *attemptRequest) uint32 {
 	switch {
 	case !a.Identity.On():
 		return 0
-	case in.Identity != "":
-		return a.Guard.Identity("\x00identity " + in.Identity)
+	case in.Fingerprint != "":
+		return a.Guard.Identity("\x00identity " + in.Fingerprint)
 	}
 	return a.Guard.Identity(a.Identity.OfLines(in.Headers))
 }

@@ -18,7 +18,7 @@ import (
 	"authguard/internal/world"
 )
 
-// What a back end sends as password_fingerprint (docs/fingerprints.md).
+// What a back end sends as password_tag (docs/fingerprints.md).
 func Example_fingerprint() {
 	key, password := make([]byte, 32), "correct horse"
 	for i := range key {
@@ -86,7 +86,7 @@ func TestR28TheDecisionAPIRecognisesPasswordsByFingerprint(t *testing.T) {
 			Challenge        *challenge.Challenge
 		}
 		var out attempt
-		in := map[string]any{"account": account, "address": address, "password_fingerprint": fingerprint}
+		in := map[string]any{"account": account, "address": address, "password_tag": fingerprint}
 		b.post(t, "/v1/attempts", in, &out)
 		if out.Decision == "challenge" && fingerprint == sprayed {
 			in["challenge"] = map[string]string{"id": out.Challenge.ID, "answer": world.Answer}

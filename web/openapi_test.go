@@ -178,9 +178,9 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	send(b.doors, settle, outcome(once, "succeeded"))
 	send(b.doors, settle, outcome(once, "succeeded")) // settled already
 	for i := range 10 {
-		send(b.doors, settle, outcome(ask(fmt.Sprint("victim", i), fmt.Sprintf("198.51.%d.1", i), `,"password_fingerprint":"common"`), "failed"))
+		send(b.doors, settle, outcome(ask(fmt.Sprint("victim", i), fmt.Sprintf("198.51.%d.1", i), `,"password_tag":"common"`), "failed"))
 	}
-	ask("eve", "203.0.113.1", `,"password_fingerprint":"common"`) // challenge
+	ask("eve", "203.0.113.1", `,"password_tag":"common"`) // challenge
 	last := ask("alice", "192.0.2.1", "")
 	b.Clock.Advance(guard.TicketTTL - time.Millisecond)
 	if w := send(b.doors, settle, outcome(last, "failed")); w.Code != http.StatusNoContent || guard.TicketTTL != 5*time.Minute {

@@ -21,7 +21,7 @@ func TestEveryShapeOfAttackIsRecognisedOnceOverThreeNodes(t *testing.T) {
 	attack := func(token string, n int, account, address, password func(i int) string) {
 		counts := tally(n, 12, func(i int) int {
 			node, begun := nodes[i%3], struct{ Ticket string }{}
-			status := node.ask(t, token, "/v1/attempts", map[string]string{"account": account(i), "address": address(i), "password_fingerprint": password(i)}, &begun)
+			status := node.ask(t, token, "/v1/attempts", map[string]string{"account": account(i), "address": address(i), "password_tag": password(i)}, &begun)
 			if begun.Ticket != "" {
 				node.ask(t, token, "/v1/attempts/settle", map[string]string{"ticket": begun.Ticket, "outcome": "failed"}, nil)
 			}

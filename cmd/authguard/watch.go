@@ -45,7 +45,7 @@ func openWatch(loaded *config.Loaded, on *storage, attacked func(realm string) b
 		return nil, err
 	}
 	w.statsd = &control.StatsD{Address: loaded.Metrics.StatsD, Prefix: loaded.Metrics.Prefix, Log: log}
-	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.OneIn, runs(), log); err != nil {
+	if w.traces, err = control.NewTraces(loaded.Tracing.Endpoint, loaded.Tracing.SampleRate, runs(), log); err != nil {
 		return nil, err
 	}
 	w.bus = events.NewBus(events.Config{Logger: log}, events.NewLog(log), w.audit, w.alerts, w.attacks, w.tops, w.ledger, w.metrics, w.statsd)

@@ -146,26 +146,26 @@ func TestTheIdentityIsCountedAtEveryDoor(t *testing.T) {
 			t.Fatalf("%d: %s %v", i, got, why)
 		}
 	}
-	if got, why := s.offer(t, "carol", "198.51.100.99", "failed", map[string]any{"headers": bot}); got != "challenge" || strings.Join(why, " ") != "limit:identity" {
+	if got, why := s.offer(t, "carol", "198.51.100.99", "failed", map[string]any{"headers": bot}); got != "challenge" || strings.Join(why, " ") != "limit:fingerprint" {
 		t.Errorf("the seventh: %s %v", got, why)
 	}
 	if status := rawLogins(t, s, bot, "ann"); status != "403" {
 		t.Errorf("at the form: %s", status)
 	}
 	for name, other := range map[string]map[string]any{
-		"the other order": {"headers": turned}, "nothing known": nil, "another": {"identity": "ja4 of another"}, "other headers": {"headers": []string{"User-Agent: bot/2", bot[3]}},
+		"the other order": {"headers": turned}, "nothing known": nil, "another": {"fingerprint": "ja4 of another"}, "other headers": {"headers": []string{"User-Agent: bot/2", bot[3]}},
 	} {
 		if got, why := s.offer(t, "dave", "198.51.100.98", "succeeded", other); got != "proceed" {
 			t.Errorf("%s: %s %v", name, got, why)
 		}
 	}
-	if status := s.ask(t, backEnd, "/v1/attempts", map[string]any{"account": "x", "address": "192.0.2.1", "identity": "x", "headers": bot}, nil); status != http.StatusBadRequest {
+	if status := s.ask(t, backEnd, "/v1/attempts", map[string]any{"account": "x", "address": "192.0.2.1", "fingerprint": "x", "headers": bot}, nil); status != http.StatusBadRequest {
 		t.Errorf("both: %d", status)
 	}
 	redistest.Until(t, "the client on record", func() bool {
-		return regexp.MustCompile(`"identity":"[0-9a-f]{8}"`).MatchString(s.must("audit", "--what", "limit:identity", "--format", "jsonl"))
+		return regexp.MustCompile(`"fingerprint":"[0-9a-f]{8}"`).MatchString(s.must("audit", "--what", "limit:fingerprint", "--format", "jsonl"))
 	})
-	if said := s.must("limit", "list"); !strings.Contains(said, "identity") {
+	if said := s.must("limit", "list"); !strings.Contains(said, "fingerprint") {
 		t.Error(said)
 	}
 }

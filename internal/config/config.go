@@ -337,8 +337,8 @@ type Metrics struct {
 
 // Tracing is where OpenTelemetry's traces are sent.
 type Tracing struct {
-	Endpoint string // base URL of a collector; empty: nowhere
-	OneIn    int    `within:"1 1000000"` // requests of which one is kept
+	Endpoint   string  // base URL of a collector; empty: nowhere
+	SampleRate float64 `unit:"part"` // of requests that are traced, above 0 and at most 1
 }
 
 // Alerts says whom to notify of an attack.
@@ -396,7 +396,7 @@ func Default() Config {
 		Audit:        Audit{Retention: 90 * day, AdminRetention: 730 * day, MaxSize: 2 * GiB},
 		Log:          Log{Format: FormatText, Level: LevelInfo},
 		Metrics:      Metrics{Prefix: "authguard"},
-		Tracing:      Tracing{OneIn: 1},
+		Tracing:      Tracing{SampleRate: 1},
 		Alerts:       Alerts{MaxPerHour: 20, GroupWait: 30 * time.Second, FailureRatio: 0.2},
 		Mail:         Mail{Language: "en"},
 		Proxy:        Proxy{Timeout: 30 * time.Second, ResponseTimeout: 5 * time.Minute, MaxBody: 64 * KiB},

@@ -94,6 +94,7 @@ func (l *loader) validate() {
 	l.check("origin", c.Origin, baseURL)
 	l.check("proxy.upstream", c.Proxy.Upstream, baseURL)
 	l.check("tracing.endpoint", c.Tracing.Endpoint, baseURL)
+	l.unless(c.Tracing.SampleRate > 0 && c.Tracing.SampleRate <= 1, "tracing.sample_rate", "", "must be above 0%% and at most 100%%")
 	l.check("admin.listen", c.Admin.Listen, listenable)
 	for i, host := range c.Admin.Hosts {
 		l.unless(hostPattern.MatchString(host), fmt.Sprintf("admin.hosts[%d]", i), "",
@@ -149,7 +150,7 @@ func (l *loader) validate() {
 var (
 	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,}=*$`) // RFC 6750's b64token, of 128 bits in hex
 	siteKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{10,100}$`)
-	colorPattern  = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
+	colorPattern   = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)
 	prefixPattern  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 	hostPattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 )

@@ -157,7 +157,7 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 
 // AuditColumns are those of an exported table.
 func AuditColumns() []string {
-	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id", "identity"}
+	return []string{"time", "last", "times", "realm", "kind", "what", "code", "account", "address", "why", "reasons", "who", "summed_up", "detail", "id", "fingerprint"}
 }
 
 // Cells are the event as a row of that table, as it is: what writes it for spreadsheets

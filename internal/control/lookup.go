@@ -73,7 +73,7 @@ type Event struct {
 	Summed bool `json:"summed_up,omitempty"`
 	// Identity is what the client looks like, in eight hexadecimal digits, where
 	// limits.fingerprint asks for it.
-	Identity string `json:"identity,omitempty"`
+	Identity string `json:"fingerprint,omitempty"`
 }
 
 // recentRows is how many events a look-up has.

@@ -189,7 +189,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 		return all
 	}
 	limits := map[string][]guard.Limit{
-		"identity": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "privileged-pair": p.KnownClient, "site": p.Site,
+		"fingerprint": p.Fingerprint, "pair": p.Pair, "account": p.Account, "address": p.Address, "network": p.Network, "known-client": p.KnownClient, "site": p.Site,
 	}[ladder]
 	if name, is := strings.CutPrefix(ladder, "event:"); is {
 		for _, l := range p.Events[name] {

@@ -27,10 +27,10 @@ type Traces struct {
 }
 
 // NewTraces sends to the collector at a base URL such as http://127.0.0.1:4318 (OTLP over
-// HTTP); "" returns nil. One in so many requests is kept, of those that do not belong to a
+// HTTP); "" returns nil. The rate is the part of requests that are kept, of those that do not belong to a
 // trace that somebody keeps. Headers and certificates for the collector are taken from the
 // environment, as OpenTelemetry's specification names them.
-func NewTraces(endpoint string, oneIn int, build Build, log *slog.Logger) (*Traces, error) {
+func NewTraces(endpoint string, rate float64, build Build, log *slog.Logger) (*Traces, error) {
 	if endpoint == "" {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func NewTraces(endpoint string, oneIn int, build Build, log *slog.Logger) (*Trac
 		return nil, fmt.Errorf("tracing.endpoint: %w", err)
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(to),
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(1/float64(max(oneIn, 1))))),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(rate))),
 		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "authguard"), attribute.String("service.version", build.Version))))
 	return &Traces{provider, provider.Tracer("authguard")}, nil
 }

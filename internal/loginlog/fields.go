@@ -26,7 +26,7 @@ func names() map[string][]string {
 		"outcome":  {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
 		"device":   {"device", "device_id"},
 		"count":    {"count"},
-		"identity": {"identity", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
+		"fingerprint": {"fingerprint", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
 	}
 }
 
@@ -60,12 +60,12 @@ func newFields(c Config, audit bool) *fields {
 	if audit {
 		f.of = map[string]int{
 			"at": timeField, "last": lastField, "account": accountField, "address": addressField, "decision": outcomeField,
-			"count": countField, "kind": kindField, "identity": identityField,
+			"count": countField, "kind": kindField, "fingerprint": identityField,
 			"time": timeField, "code": outcomeField, "times": countField, // as in the CSV
 		}
 		return f
 	}
-	for i, field := range []string{"time", "account", "address", "outcome", "device", "identity", "count"} {
+	for i, field := range []string{"time", "account", "address", "outcome", "device", "fingerprint", "count"} {
 		if own, ok := c.Fields[field]; ok {
 			f.of[canonical(own)] = i
 			continue

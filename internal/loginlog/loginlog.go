@@ -51,7 +51,7 @@ type Config struct {
 	// those of DefaultSuccess and DefaultFailure, and common words.
 	Success, Failure []string
 	// Fields says which field of JSON lines, or column of CSV, is the "time", "account",
-	// "address", "outcome", "device", "identity" or "count", where its name does not tell.
+	// "address", "outcome", "device", "fingerprint" or "count", where its name does not tell.
 	Fields map[string]string
 	// Year is that of the first line, where lines have none. Zero: that of the file's
 	// last change.

@@ -59,7 +59,7 @@ func lowerFirst(s string) string {
 
 var ladderTitles = map[string]string{
 	policy.Whole: "Everything", "pair-delay": "Delay of an account at an address", "pair": "Limits of an account at an address", "account": "Limits of an account", "address": "Limits of an address",
-	"network": "Limits of a network", "privileged-pair": "Limits of a known place", "identity": "Limits of clients that look alike", "site": "Limits of the site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
+	"network": "Limits of a network", "known-client": "Limits of a known place", "fingerprint": "Limits of clients that look alike", "site": "Limits of the site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
 }
 
 // LadderTitle is what people call one of guard.Policy.Ladders, or policy.Whole.
