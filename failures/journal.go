@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -228,6 +229,35 @@ func SetAside(path, to string) (err error) {
 		}
 	}
 	return err
+}
+
+// Copy copies a snapshot and its journals, which a running store may replace meanwhile, to a
+// path that has none. The journals come first: a snapshot that is newer than them lacks
+// nothing of theirs, while an older snapshot would miss those that it has outlived.
+func Copy(path, to string) error {
+	for _, name := range journals(path) {
+		if err := copyFile(name, to+strings.TrimPrefix(name, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return copyFile(path, to)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("failures: copy: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("failures: copy: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("failures: copy: %w", err)
+	}
+	return nil
 }
 
 // escaped is a path in which Glob finds nothing to expand.

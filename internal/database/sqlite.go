@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -145,6 +146,30 @@ func Inspect(ctx context.Context, path string) (*sql.DB, error) {
 		return openToRead(ctx, path, "busy_timeout(1000)", false)
 	}
 	return db, err
+}
+
+// Copy writes a consistent copy of a SQLite file that may be in use to a new, private file.
+// Its errors are Open's and fs.ErrNotExist; fs.ErrExist if the new file is there.
+func Copy(ctx context.Context, from, to string) error {
+	from, err := filePath(from)
+	if err != nil {
+		return err
+	}
+	if err := checkHeader(from); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("database: copy to %s: %w", to, fs.ErrExist)
+	}
+	db, err := openSQLite(ctx, from, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(10000)"}})
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM INTO ?", to)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("database: copy %s: %w", from, err)
+	}
+	return os.Chmod(to, 0o600)
 }
 
 // hasLog reports whether the file has a write-ahead log. Without one it is not
