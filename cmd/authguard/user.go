@@ -33,6 +33,7 @@ type userCmd struct {
 	SetGroups   userSetGroupsCmd   `cmd:"" help:"Set the groups of an account" example:"alice staff editors"`
 	Enable      userDisableCmd     `cmd:"" help:"Enable a disabled account" example:"alice"`
 	Disable     userDisableCmd     `cmd:"" help:"Disable an account and end its sessions" example:"alice"`
+	Delete      userDeleteCmd      `cmd:"" help:"Delete an account for good" example:"alice --reason left"`
 	CreateCode  userCreateCodeCmd  `cmd:"" help:"Create a verification code for a new client" example:"alice --for 30m"`
 	SignOut     userSignOutCmd     `cmd:"" help:"Revoke all sessions of a user" example:"alice"`
 }
@@ -180,6 +181,18 @@ func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
 		words = "%q may log in again."
 	}
 	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable, "reason": c.Reason}, words, c.Name)
+}
+
+type userDeleteCmd struct {
+	realmFlag
+	reasonFlag
+	Name string `arg:"" help:"User name or email address"`
+}
+
+// Run deletes an account.
+func (c userDeleteCmd) Run(g *globals) error {
+	return g.do(http.MethodDelete, "/api/users", c.query("username", c.Name, "reason", c.Reason), nil,
+		"%q is deleted. Its sessions have ended, and its known clients and codes are removed.", c.Name)
 }
 
 type userCreateCodeCmd struct {

@@ -176,6 +176,34 @@ func (t *Table) Enable(ctx context.Context, name string) error {
 	return t.update(ctx, name, `disabled = $4`, false)
 }
 
+// Delete removes an account with its names. Errors are ErrUnknown and ErrLast.
+func (t *Table) Delete(ctx context.Context, name string) error {
+	name, err := t.config.Normalise(name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	err = t.change(ctx, t.config.DB, func(tx *sql.Tx) error {
+		if err := t.spare(ctx, tx, name); err != nil {
+			return err
+		}
+		var id string
+		err := tx.QueryRowContext(ctx, `SELECT account FROM account_names WHERE realm = $1 AND name = $2`, t.config.Realm, name).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrUnknown
+		}
+		for _, table := range []string{`account_names WHERE account`, `accounts WHERE id`} {
+			if err == nil {
+				_, err = sqltx.Exec(ctx, tx, `DELETE FROM `+table+` = $1`, id)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("accounts: delete %q: %w", name, err)
+	}
+	return nil
+}
+
 func (t *Table) update(ctx context.Context, name, set string, args ...any) error {
 	return t.updateWhere(ctx, name, `TRUE`, false, set, args...)
 }

@@ -329,8 +329,15 @@ func TestAChangeEndsTheSessionsByItsVersion(t *testing.T) {
 		if l := mustFind(t, table, "ann"); l.Version != 3 || !l.Password.Usable {
 			t.Errorf("enabled: %+v", l)
 		}
+		if err := table.Delete(t.Context(), "Ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.Get(t.Context(), "ann"); !errors.Is(err, accounts.ErrUnknown) {
+			t.Errorf("deleted: %v", err)
+		}
+		mustAdd(t, table, "ann", "ann@example.org") // the names are free
 		for _, err := range []error{
-			table.Disable(t.Context(), "bob"), table.SetPassword(t.Context(), "", "something else", false),
+			table.Delete(t.Context(), "bob"), table.Disable(t.Context(), "bob"), table.SetPassword(t.Context(), "", "something else", false),
 		} {
 			if !errors.Is(err, accounts.ErrUnknown) {
 				t.Errorf("got %v", err)

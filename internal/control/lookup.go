@@ -359,7 +359,7 @@ func modeWords(state string) string {
 func adminWords(code string) string {
 	return map[string]string{
 		"unlock": "unlocked", "forget-places": "places forgotten", "user-add": "account added", "user-passwd": "new password", "user-pass": "one-time code made",
-		"user-disable": "disabled", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "new password asked for", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
+		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "new password asked for", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
 		"unlist": "taken off the lists", "prolong": "kept on the lists for longer", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 		"captcha-auto": "CAPTCHA mode made automatic", "captcha-clear": "the site's pressure cleared", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token made", "token-revoke": "token revoked",
 		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",

@@ -175,7 +175,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		is("at first", true, true, true)
 		switched("account", control.ToWatch, 0)
 		is("a ladder", false, true, true)
-		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-watch" || row.Detail != "account: to see" {
+		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-monitor" || row.Detail != "account: to see" {
 			t.Errorf("%+v", row)
 		}
 		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "policy-watched" || !strings.Contains(o.Warnings[0].Text, "account, since admin:ann said so") {

@@ -186,6 +186,20 @@ func (c *Control) EnableFor(ctx context.Context, who, name, why string) error {
 	return c.record(ctx, audit.Action{Who: who, What: "user-enable", Subject: c.nameOf(name), Why: why})
 }
 
+// DeleteFor deletes an account for good and ends what Disable ends; why may be empty. Errors
+// are those of Disable.
+func (c *Control) DeleteFor(ctx context.Context, who, name, why string) error {
+	why, err := reason(why)
+	if err := cmp.Or(err, c.another(who, name)); err != nil {
+		return err
+	}
+	canonical := c.nameOf(name)
+	if err := c.config.Accounts.Delete(ctx, name); err != nil {
+		return err
+	}
+	return c.changed(ctx, audit.Action{Who: who, What: "user-delete", Subject: canonical, Why: why})
+}
+
 // changed ends what a new password and disabling end, all of it although a part
 // may fail. The sessions are over already, by the account's version; deleting
 // them is tidiness.

@@ -23,9 +23,9 @@ func names() map[string][]string {
 		"address": {
 			"address", "ip", "addr", "ip_address", "remote_addr", "remote_ip", "client_ip", "clientip", "source_ip", "src_ip", "source_address", "client_address",
 		},
-		"outcome":  {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
-		"device":   {"device", "device_id"},
-		"count":    {"count"},
+		"outcome":     {"outcome", "result", "success", "succeeded", "successful", "login_successful", "event_outcome", "status", "decision", "ok"},
+		"device":      {"device", "device_id"},
+		"count":       {"count"},
 		"fingerprint": {"fingerprint", "user_agent", "http_user_agent", "useragent", "user_agent_original", "agent", "ua"},
 	}
 }

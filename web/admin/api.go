@@ -65,6 +65,7 @@ func (a *API) Routes(e *echo.Echo, admit echo.MiddlewareFunc) {
 	add(http.MethodGet, "/edge", a.edge)
 	add(http.MethodGet, "/users", a.users)
 	add(http.MethodPost, "/users", asking(a.addUser))
+	add(http.MethodDelete, "/users", a.deleteUser)
 	add(http.MethodPost, "/users/passwd", asking(a.setPassword))
 	add(http.MethodPost, "/users/ask-password", asking(a.askPassword))
 	add(http.MethodPost, "/users/groups", asking(a.setGroups))

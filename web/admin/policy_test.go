@@ -45,7 +45,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	if what, who, _ := c.recorded(t); what != "policy-watch" || who != "admin:ann" {
+	if what, who, _ := c.recorded(t); what != "policy-monitor" || who != "admin:ann" {
 		t.Errorf("%s by %s", what, who)
 	}
 	if _, _, body = c.get(t, "/"); !strings.Contains(body, "A part of the policy is not enforced") {

@@ -123,6 +123,15 @@ func (a *API) disableUser(c echo.Context, q disableQuestion) (any, error) {
 	return done, change(c.Request().Context(), sender(c), q.Username, q.Reason)
 }
 
+// deleteUser is DELETE /api/users?username=&reason=.
+func (a *API) deleteUser(c echo.Context) (any, error) {
+	name := c.QueryParam("username")
+	if err := a.mayChange(c, name); err != nil {
+		return nil, err
+	}
+	return done, a.of(c).DeleteFor(c.Request().Context(), sender(c), name, c.QueryParam("reason"))
+}
+
 // endUserSessions is DELETE /api/users/sessions?username=&reason=: the user is signed out at
 // every door.
 func (a *API) endUserSessions(c echo.Context) (any, error) {
