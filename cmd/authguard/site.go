@@ -100,7 +100,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
+	s.health = database.NewHealth(s.storage.inPlace, proof.Prove,
+		storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
 	s.listings = lists.New(s.storage.db)
 	s.words = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
