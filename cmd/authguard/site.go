@@ -210,6 +210,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	if !slices.Equal(s.loaded.Proxies, loaded.Proxies) || !slices.Equal(s.loaded.ProxyProtocol, loaded.ProxyProtocol) || !slices.Equal(s.loaded.AllowDirect, loaded.AllowDirect) {
 		for _, r := range *s.realms.Load() {
 			r.guard.Direct(loaded.AllowDirect)
+			r.guard.Proxies(loaded.Proxies)
 		}
 	}
 	s.loaded, s.started.Realms = loaded, s.startedRealms(loaded.Realms)
