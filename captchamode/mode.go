@@ -80,7 +80,8 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 		onSwitch = func(Switch) {}
 	}
 	m := &Mode{config: c, detector: Detector{Normal: c.Normal, Usual: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
-	m.advance() // the first minute begins
+	m.pass(m.now()) // the first minute begins
+	m.advance()
 	return m, nil
 }
 
@@ -238,7 +239,7 @@ func (m *Mode) State() State {
 func (m *Mode) Minutes() []Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pass(m.advance())
+	m.pass(m.advance().Add(-lateReports))
 	return slices.Clone(m.minutes)
 }
 
@@ -305,7 +306,7 @@ func (m *Mode) advance() (now time.Time) { return m.advanceTo(m.now()) }
 func (m *Mode) advanceTo(at time.Time) (now time.Time) {
 	now = at.Add(m.fleet.ahead)
 	if late := m.window.now - now.Unix(); late != 0 && (late < 0 || late > windowSeconds) {
-		m.pass(now)
+		m.pass(now.Add(-lateReports)) // as nodes do, so that one that sees everything comes to the same
 		m.window.advance(now)
 	}
 	return now
