@@ -141,7 +141,7 @@ func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceTo(at)
-	if m.people.first(&account, m.window.now) {
+	if m.people.counts(&account, m.window.now) {
 		m.window.add(Login)
 	}
 	if !stranger {

@@ -20,8 +20,8 @@ const (
 	// because the check broke: where checking passwords is the bottleneck, an
 	// attack shows there first.
 	Shed
-	// Login is an account that logged in, once in half an hour. It is no
-	// pressure: it says how busy the site is (R25).
+	// Login is an account that logged in, three times in half an hour at most. It is
+	// no pressure: it says how busy the site is (R25).
 	Login
 	signs
 )
