@@ -77,7 +77,8 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 	if anew {
 		return nil
 	}
-	return startable(ctx, loaded, s.db)
+	_, err := startable(ctx, loaded, s.db)
+	return err
 }
 
 // readKeys reads the keys file, or makes one.
