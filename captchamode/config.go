@@ -60,8 +60,11 @@ func (c Config) Validate() error {
 	check(c.Normal >= 0 && c.Normal <= 1e9, "normal", "must be 0 or more, not %v", c.Normal)
 	check(c.SlowPart > 0 && c.SlowPart < 1, "slow_part", "must be above 0 and below 1, not %v", c.SlowPart)
 	check(c.LeavePart > 0 && c.LeavePart < 1, "leave_part", "must be above 0 and below 1, not %v", c.LeavePart)
-	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down", "must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
-	check(c.CoolDownAtLeast >= 0 && c.CoolDownAtLeast <= MaxForce, "cool_down_at_least", "must be from 0 to %v, not %v", MaxForce, c.CoolDownAtLeast)
-	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share", "must be above 0 and at most 1, not %v", c.AddressShare)
+	check(c.CoolDown > 0 && c.CoolDown <= MaxForce, "cool_down",
+		"must be above 0 and at most %v, not %v", MaxForce, c.CoolDown)
+	check(c.CoolDownAtLeast >= 0 && c.CoolDownAtLeast <= MaxForce, "cool_down_at_least",
+		"must be from 0 to %v, not %v", MaxForce, c.CoolDownAtLeast)
+	check(c.AddressShare > 0 && c.AddressShare <= 1, "address_share",
+		"must be above 0 and at most 1, not %v", c.AddressShare)
 	return errors.Join(errs...)
 }

@@ -79,7 +79,8 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: Detector{Normal: c.Normal, Usual: c.Normal}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m := &Mode{config: c, detector: Detector{Normal: c.Normal, Usual: c.Normal}, now: now,
+		onSwitch: onSwitch, fleet: fleet{nodes: 1}}
 	m.pass(m.now()) // the first minute begins
 	m.advance()
 	return m, nil
@@ -230,7 +231,8 @@ func (m *Mode) State() State {
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.SlowPart, LeaveAt: on * m.config.LeavePart,
-		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
+		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
+		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}
 }

@@ -31,7 +31,8 @@ type Counts [signs]int
 
 // MarshalJSON names the numbers.
 func (c Counts) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`, c[Failure], c[Unsolved], c[Shed], c[Login]), nil
+	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`,
+		c[Failure], c[Unsolved], c[Shed], c[Login]), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
