@@ -1389,6 +1389,52 @@ func TestR9StrangersCannotMakeTheirAddressAProxy(t *testing.T) {
 	})
 }
 
+// A configured proxy's own address is a client's only if the proxy says nothing of its
+// clients. Three accounts that log in from there show it, or ten that fail.
+func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
+	t.Parallel()
+	for _, proxy := range []string{"203.0.113.80", "10.0.0.1", "2001:db8::80"} {
+		for password, enough := range map[string]int{world.Right: 3, "wrong": 10} {
+			each(t, world.Options{}, func(t *testing.T, w *world.World) {
+				try := func(account, from string) {
+					a := world.From(account, from)
+					a.Door = "login"
+					w.Clock.Advance(10 * time.Minute)
+					if d, _ := w.Try(t, a, password); d.Action != guard.Proceed {
+						t.Fatalf("%s: %+v", account, d)
+					}
+				}
+				for _, of := range [][]netip.Prefix{nil, {netip.MustParsePrefix("203.0.113.80/30"), netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("2001:db8::80/128")}} {
+					w.Proxies(of)
+					for i := range enough - 1 {
+						try(fmt.Sprintf("%d user%d", len(of), i), proxy)
+						try(fmt.Sprintf("%d other%d", len(of), i), "198.51.100.1") // not the proxy
+					}
+					if len(w.ForgottenProxies()) > 0 && of != nil && password == "wrong" {
+						t.Errorf("%d failing accounts: %+v", enough-1, w.ForgottenProxies())
+					}
+					try(fmt.Sprintf("%d user", len(of)), proxy)
+					got := w.ForgottenProxies()
+					noticed := of != nil || password == world.Right && proxy == "10.0.0.1"
+					if (len(got) == 1) != noticed || noticed && (got[0].Address.String() != proxy || got[0].Configured != (of != nil) || got[0].Door != "login") {
+						t.Errorf("%s %s, %v: noticed %+v", proxy, password, of, got)
+					}
+				}
+				if got := w.Status(t, "3 user", proxy); got != trusted.Stranger {
+					t.Errorf("an account is a %v at the proxy", got)
+				}
+				w.Direct([]netip.Prefix{netip.MustParsePrefix(proxy + map[bool]string{true: "/128", false: "/32"}[strings.Contains(proxy, ":")])})
+				for i := range 12 {
+					try(fmt.Sprint("clerk", i), proxy)
+				}
+				if got := w.ForgottenProxies(); len(got) > 0 {
+					t.Errorf("where people really log in: %+v", got)
+				}
+			})
+		}
+	}
+}
+
 // PostgreSQL is away for a moment, twice, while an office logs in: nobody there has
 // failed, and whoever comes next is asked for nothing.
 func TestR27AnOutageIsChargedToNobody(t *testing.T) {

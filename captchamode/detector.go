@@ -261,12 +261,13 @@ func (d *Detector) average(c *Config, logins int) (rate float64) {
 	return rate
 }
 
-// weigh takes in the pressure at the end of a minute: how large an attack has
-// become, or how long there has been pressure just below the threshold.
-func (d *Detector) weigh(c *Config, on, pressure float64) {
+// weigh takes in a minute: how large an attack has become, or how long there has been
+// pressure just below the threshold. The attack is weighed by what was counted in the
+// minute: that is the same whenever a node looks, the pressure at its end is not.
+func (d *Detector) weigh(c *Config, on, counted, pressure float64) {
 	hugged := false
 	if d.Level == Attack {
-		d.Weight = min(d.Weight+pressure/on, float64(c.CoolDown)/float64(coolDownFor))
+		d.Weight = min(d.Weight+counted/on, float64(c.CoolDown)/float64(coolDownFor))
 	} else {
 		hugged = pressure >= on*c.OffBelow
 	}

@@ -79,8 +79,10 @@ func NewMode(c Config, now func() time.Time, onSwitch func(Switch)) (*Mode, erro
 	if onSwitch == nil {
 		onSwitch = func(Switch) {}
 	}
-	m := &Mode{config: c, detector: Detector{Normal: c.Baseline, Usual: c.Baseline}, now: now, onSwitch: onSwitch, fleet: fleet{nodes: 1}}
-	m.advance() // the first minute begins
+	m := &Mode{config: c, detector: Detector{Normal: c.Baseline, Usual: c.Baseline}, now: now,
+		onSwitch: onSwitch, fleet: fleet{nodes: 1}}
+	m.pass(m.now()) // the first minute begins
+	m.advance()
 	return m, nil
 }
 
@@ -140,7 +142,7 @@ func (m *Mode) LoggedIn(account, pair [16]byte, stranger bool, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceTo(at)
-	if m.people.first(&account, m.window.now) {
+	if m.people.counts(&account, m.window.now) {
 		m.window.add(Login)
 	}
 	if !stranger {
@@ -229,7 +231,8 @@ func (m *Mode) State() State {
 	return State{
 		On: m.on.Load(), Level: m.detector.Level, Force: m.force, Pressure: m.pressure(),
 		Threshold: on, SlowAt: on * m.config.ThrottleAt, LeaveAt: on * m.config.OffBelow,
-		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low, CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
+		Normal: m.detector.Normal, Usual: m.detector.Usual, Low: low,
+		CoolDown: duration.Duration(coolDown), Steady: m.detector.Steady,
 		Monitor: m.config.Monitor, WouldBeOn: m.wouldOn.Load(),
 	}
 }
@@ -238,7 +241,7 @@ func (m *Mode) State() State {
 func (m *Mode) Minutes() []Minute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pass(m.advance())
+	m.pass(m.advance().Add(-lateReports))
 	return slices.Clone(m.minutes)
 }
 
@@ -305,7 +308,7 @@ func (m *Mode) advance() (now time.Time) { return m.advanceTo(m.now()) }
 func (m *Mode) advanceTo(at time.Time) (now time.Time) {
 	now = at.Add(m.fleet.ahead)
 	if late := m.window.now - now.Unix(); late != 0 && (late < 0 || late > windowSeconds) {
-		m.pass(now)
+		m.pass(now.Add(-lateReports)) // as nodes do, so that one that sees everything comes to the same
 		m.window.advance(now)
 	}
 	return now

@@ -218,8 +218,9 @@ func (a *Agreed) follows(b *Agreed) bool {
 
 // same reports whether a and b say the same, so that nothing has to be written.
 func (a *Agreed) same(b *Agreed) bool {
-	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned && a.Normal == b.Normal &&
-		a.Steady == b.Steady && a.Week.known() == b.Week.known() && a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
+	return a.Level == b.Level && a.Low.Equal(b.Low) && a.Quiet == b.Quiet && a.Learned == b.Learned &&
+		a.Normal == b.Normal && a.Steady == b.Steady && a.Week.known() == b.Week.known() &&
+		a.Cleared.Equal(b.Cleared) && minutes(a.Minutes).running().Equal(minutes(b.Minutes).running())
 }
 
 // lateReports is how long nodes may take to report what they counted in a minute

@@ -71,21 +71,31 @@ func (o *owed) mend(w *window, m Mend) {
 	}
 }
 
-// people remembers which accounts have logged in within half an hour, so that one
-// account says so once. Its size is fixed; two accounts that fall together are
-// one, which is the strict side: fewer logins, a lower threshold.
+// people remembers how often each account has logged in within half an hour, up to mostLogins: a
+// user whose sessions are short logs in and fails several times, and an attacker's account says
+// little. Its size is fixed; two accounts that fall together are one, which is the strict side:
+// fewer logins, a lower threshold.
 type people [1 << 16]uint16
 
-// loginEvery is how often one account's login says something, in seconds.
-const loginEvery = 30 * 60
+const (
+	// loginEvery is how often one account's logins say something, in seconds, and mostLogins how
+	// many of them do.
+	loginEvery = 30 * 60
+	mostLogins = 3
+)
 
-// first reports whether the account had not logged in before in this half-hour.
-func (p *people) first(account *[16]byte, unix int64) bool {
-	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%(1<<16-1))+1
-	if *slot == half {
+// counts reports whether the account's login says something in this half-hour.
+func (p *people) counts(account *[16]byte, unix int64) bool {
+	const halves = 1<<16/mostLogins - 1
+	slot, half := &p[binary.LittleEndian.Uint16(account[:])], uint16(unix/loginEvery%halves+1)*mostLogins
+	switch {
+	case *slot/mostLogins != half/mostLogins:
+		*slot = half
+	case *slot == half+mostLogins-1:
 		return false
+	default:
+		*slot++
 	}
-	*slot = half
 	return true
 }
 

@@ -20,8 +20,8 @@ const (
 	// because the check broke: where checking passwords is the bottleneck, an
 	// attack shows there first.
 	Shed
-	// Login is an account that logged in, once in half an hour. It is no
-	// pressure: it says how busy the site is (R25).
+	// Login is an account that logged in, three times in half an hour at most. It is
+	// no pressure: it says how busy the site is (R25).
 	Login
 	signs
 )
@@ -31,7 +31,8 @@ type Counts [signs]int
 
 // MarshalJSON names the numbers.
 func (c Counts) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`, c[Failure], c[Unsolved], c[Shed], c[Login]), nil
+	return fmt.Appendf(nil, `{"failures":%d,"unsolved":%d,"shed":%d,"logins":%d}`,
+		c[Failure], c[Unsolved], c[Shed], c[Login]), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

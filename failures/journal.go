@@ -23,7 +23,9 @@ import (
 // time since the last snapshot.
 //
 // It is a row of records. A process that is killed may leave the first bytes of a last
-// one; any other damage is counted and reported, and the records after it are good:
+// one; any other damage is counted and reported, and the records after it are good. The
+// first one is the head: the number of the last one, written after it, so that a journal
+// that was cut is no torn one:
 //
 //	crc32 (Castagnoli) of the rest, what happened uint8, shard uint8, size of the ladder
 //	uint8, zero byte, number uint64, key [16]byte, moment uint32   (little endian)
@@ -51,9 +53,10 @@ const (
 	rowTakenBack
 	rowCleared
 	rowMarked // see keyCleared
+	rowHead
 )
 
-const rowBytes = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
+const rowBytes int = crc32.Size + 1 + 1 + 2 + 8 + len(Key{}) + 4
 
 // Journal writes every change to a file beside the snapshot from now on, before the
 // call that makes it returns. Call it after Load, and once. While that fails, Charge
@@ -96,15 +99,24 @@ func numberOf(rows []byte) uint64 { return binary.LittleEndian.Uint64(rows[8:]) 
 // holds j.out.
 func (j *journal) begin(first uint64) error {
 	name := fmt.Sprintf("%s%s%020d", j.path, journalInfix, first)
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
+	}
+	if err = writeHead(file, first-1); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(name))
 	}
 	if j.file != nil {
 		_ = j.file.Close()
 	}
-	j.file, j.size = file, 0
+	j.file, j.size = file, int64(rowBytes)
 	return nil
+}
+
+// writeHead notes the number of the newest record in a journal.
+func writeHead(file *os.File, last uint64) error {
+	_, err := file.WriteAt(appendRow(nil, rowHead, 0, 0, last, new(Key), 0), 0)
+	return err
 }
 
 // journalInfix is between the name of a snapshot and the number of a journal's first record.
@@ -120,14 +132,18 @@ func (m *Memory) note(what, shard, size uint8, key *Key, at uint32) {
 func (j *journal) note(what, shard, size uint8, key *Key, at uint32) {
 	j.mu.Lock()
 	j.last++
-	n := len(j.rows)
-	j.rows = append(j.rows, 0, 0, 0, 0, what, shard, size, 0)
-	j.rows = binary.LittleEndian.AppendUint64(j.rows, j.last)
-	j.rows = append(j.rows, key[:]...)
-	j.rows = binary.LittleEndian.AppendUint32(j.rows, at)
-	row := j.rows[n:]
-	binary.LittleEndian.PutUint32(row, crc32.Checksum(row[crc32.Size:], castagnoli))
+	j.rows = appendRow(j.rows, what, shard, size, j.last, key, at)
 	j.mu.Unlock()
+}
+
+func appendRow(rows []byte, what, shard, size uint8, number uint64, key *Key, at uint32) []byte {
+	n := len(rows)
+	rows = append(rows, 0, 0, 0, 0, what, shard, size, 0)
+	rows = binary.LittleEndian.AppendUint64(rows, number)
+	rows = append(rows, key[:]...)
+	rows = binary.LittleEndian.AppendUint32(rows, at)
+	binary.LittleEndian.PutUint32(rows[n:], crc32.Checksum(rows[n+crc32.Size:], castagnoli))
+	return rows
 }
 
 // written returns when everything that was noted is written, or why it is not. A call
@@ -171,7 +187,10 @@ func (j *journal) write(rows []byte) (err error) {
 			return err
 		}
 	}
-	if _, err = j.file.Write(rows); err == nil {
+	if _, err = j.file.WriteAt(rows, j.size); err == nil {
+		err = writeHead(j.file, numberOf(rows[len(rows)-rowBytes:]))
+	}
+	if err == nil {
 		j.size += int64(len(rows))
 		return nil
 	}

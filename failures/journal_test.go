@@ -164,17 +164,20 @@ func TestADamagedJournalGivesAllThatIsGoodAndSaysWhatIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := len(whole) / 3
+	size := len(whole) / 4 // the head and three records
 	for i := range len(whole) {
 		for what, one := range map[string]struct {
 			text []byte
 			good int
 			lost uint64
+			head bool // is damaged
 		}{
-			"cut":     {whole[:i], i / size, 0},
-			"flipped": {append(append(bytes.Clone(whole[:i]), whole[i]^0x10), whole[i+1:]...), 2, 1},
+			"cut":  {whole[:i], max(0, i/size-1), uint64(min(3, 4-i/size)), i < size},
+			"torn": {append(bytes.Clone(whole), whole[size:][:i%size]...), 3, 0, false},
+			"flipped": {append(append(bytes.Clone(whole[:i]), whole[i]^0x10), whole[i+1:]...),
+				min(3, 2+max(0, 1-i/size)), uint64(min(1, i/size)), i < size},
 			"zeroed": {append(bytes.Clone(whole[:i/size*size]), make([]byte, len(whole)-i/size*size)...),
-				i / size, uint64(3 - i/size)},
+				max(0, i/size-1), uint64(min(3, 4-i/size)), i < size},
 		} {
 			if err := os.WriteFile(files[0], one.text, 0o600); err != nil {
 				t.Fatal(err)
@@ -184,8 +187,11 @@ func TestADamagedJournalGivesAllThatIsGoodAndSaysWhatIsLost(t *testing.T) {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatalf("%s at %d: %v", what, i, err)
 			}
-			if got := count(t, into, victim); got != one.good || l.Lost != one.lost {
-				t.Fatalf("%s at %d: %d charges and %d lost, want %d and %d", what, i, got, l.Lost, one.good, one.lost)
+			if what == "cut" && one.head {
+				one.lost = 0 // it does not say how many there were
+			}
+			if got := count(t, into, victim); got != one.good || l.Lost != one.lost || l.NoJournal != one.head {
+				t.Fatalf("%s at %d: %d charges, %d lost, no journal: %v; want %+v", what, i, got, l.Lost, l.NoJournal, one)
 			}
 		}
 	}
@@ -202,6 +208,13 @@ func TestALostJournalIsSaid(t *testing.T) {
 		"none": {func(*testing.T, []string) {}, failures.Loaded{Keys: 1}},
 		"the only one is gone": {func(t *testing.T, files []string) { must(t, os.Remove(files[0])) },
 			failures.Loaded{NoJournal: true}},
+		"it is empty": {func(t *testing.T, files []string) { must(t, os.Truncate(files[0], 0)) },
+			failures.Loaded{NoJournal: true}},
+		"it is cut": {func(t *testing.T, files []string) {
+			info, err := os.Stat(files[0])
+			must(t, err)
+			must(t, os.Truncate(files[0], info.Size()/2))
+		}, failures.Loaded{Keys: 1, Lost: 2}},
 		"its end is damaged": {func(t *testing.T, files []string) {
 			text, err := os.ReadFile(files[0])
 			must(t, err)
@@ -224,6 +237,10 @@ func TestALostJournalIsSaid(t *testing.T) {
 			c.lose(t, files)
 			kept := 0
 			for range 2 {
+				checked, err := failures.Check(path, failures.Key{})
+				if must(t, err); checked.Lost != c.want.Lost || checked.NoJournal != c.want.NoJournal {
+					t.Fatalf("checked: %+v, want %+v", checked, c.want)
+				}
 				again := newMemory(t, clock, 0)
 				l, err := again.Load(path)
 				l.Needs = 0

@@ -21,7 +21,8 @@ type Loaded struct {
 	// Needs is how many bytes would have been enough for all of them.
 	Needs int64
 	// Lost is how many changes the journals lack: damaged records, or a file that is
-	// gone. NoJournal says that there is none although there was one.
+	// gone or cut. NoJournal says that one is gone, empty, or damaged where it says how
+	// many changes it holds.
 	Lost      uint64
 	NoJournal bool
 }
@@ -47,21 +48,36 @@ func (m *Memory) Load(path string) (l Loaded, err error) {
 	return r.Loaded, err
 }
 
-// Check is the error that Load would return for a snapshot, of a store with this owner.
-// It reads the file and changes nothing.
-func Check(path string, owner Key) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("failures: load: %w", err)
+// Check is the error that Load would return for a snapshot, of a store with this owner, and
+// what Load would find missing in the journals. It reads the files and changes nothing; they
+// may be in use.
+func Check(path string, owner Key) (l Loaded, err error) {
+	for current := false; !current; {
+		if l, current, err = checkOnce(path, owner); err != nil && current {
+			return Loaded{}, fmt.Errorf("failures: load %s: %w", path, err)
+		}
 	}
-	defer f.Close()
-	if _, err := examine(f, owner); err != nil {
-		return fmt.Errorf("failures: load %s: %w", path, err)
-	}
-	return nil
+	return l, nil
 }
 
-// A restoring is a store that is being loaded.
+// checkOnce reports too whether the snapshot is still the one that was read: the journals that
+// belong to it are deleted after it.
+func checkOnce(path string, owner Key) (l Loaded, current bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return l, true, err
+	}
+	defer f.Close()
+	r := restoring{}
+	if r.Needs, r.next, err = examine(f, owner); err == nil {
+		err = r.replay(path)
+	}
+	opened, failed := f.Stat()
+	now, gone := os.Stat(path)
+	return r.Loaded, failed != nil || gone != nil || os.SameFile(opened, now), err
+}
+
+// A restoring is a store that is being loaded. Without a Memory it only reads journals.
 type restoring struct {
 	*Memory
 	Loaded
@@ -80,7 +96,7 @@ func (r *restoring) load(path string) error {
 		return err
 	}
 	defer f.Close()
-	if r.Needs, err = examine(f, r.owner); err != nil {
+	if r.Needs, r.next, err = examine(f, r.owner); err != nil {
 		return err
 	}
 	// A quarter is left for keys that share.
@@ -103,12 +119,12 @@ type record struct {
 func (r *record) count() int  { return int(r.what & countMask) }
 func (r *record) size() uint8 { return uint8(r.what >> countBits) }
 
-// examine reads all of a snapshot: whether it is whole, whose it is, and how many bytes
-// its keys need.
-func examine(f *os.File, owner Key) (needs int64, err error) {
+// examine reads all of a snapshot: whether it is whole, whose it is, how many bytes its
+// keys need, and the number of the first record that it lacks; 0 if it has no journal.
+func examine(f *os.File, owner Key) (needs int64, next uint64, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	sum := crc32.New(castagnoli)
 	body := io.LimitReader(f, info.Size()-crc32.Size)
@@ -117,6 +133,10 @@ func examine(f *os.File, owner Key) (needs int64, err error) {
 		switch {
 		case r.what == markShard:
 			needs += int64(binary.LittleEndian.Uint32(r.key[8:])) * slotBytes
+			saved := binary.LittleEndian.Uint64(r.key[:])
+			if r.key[12] != 0 && (next == 0 || saved+1 < next) {
+				next = saved + 1
+			}
 		case r.what == markOwner:
 			other = owner != Key{} && r.key != owner && r.key != Key{}
 		case r.count() > inline:
@@ -125,19 +145,19 @@ func examine(f *os.File, owner Key) (needs int64, err error) {
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var want [crc32.Size]byte
 	if _, err := f.ReadAt(want[:], info.Size()-crc32.Size); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if rest, _ := io.Copy(io.Discard, body); rest > 0 || binary.LittleEndian.Uint32(want[:]) != sum.Sum32() {
-		return 0, ErrBadSnapshot
+		return 0, 0, ErrBadSnapshot
 	}
 	if other {
-		return 0, ErrOtherOwner
+		return 0, 0, ErrOtherOwner
 	}
-	return needs, nil
+	return needs, next, nil
 }
 
 // records calls do with the header and then each record of a snapshot. What it is given
@@ -197,9 +217,6 @@ func (r *restoring) put(one *record) error {
 // begins makes a shard's table: as large as it was or, if there is less room now, a part
 // of that.
 func (r *restoring) begins(sh *shard, one *record) {
-	if one.key[12] != 0 && (r.next == 0 || sh.saved+1 < r.next) {
-		r.next = sh.saved + 1
-	}
 	slots := int64(binary.LittleEndian.Uint32(one.key[8:]))
 	if slots == 0 { // none, or an older version did not say it
 		return
@@ -332,7 +349,7 @@ func (r *restoring) replay(path string) error {
 		}
 		r.redoAll(text)
 	}
-	if r.next > 0 {
+	if r.next > 0 && r.Memory != nil {
 		r.journal.last = max(r.journal.last, r.next-1)
 	}
 	return nil
@@ -341,11 +358,19 @@ func (r *restoring) replay(path string) error {
 // redoAll does again what the whole records of a journal say. Damaged ones are a gap in
 // the numbers, or lie at its end.
 func (r *restoring) redoAll(text []byte) {
-	damaged := uint64(0) // since the last good one
+	last, damaged := uint64(0), uint64(0) // since the last good one
+	first := kindOf(text)
+	if first == rowHead {
+		last = numberOf(text)
+	} else {
+		r.NoJournal = true
+	}
+	if first == rowHead || first == 0 {
+		text = text[min(rowBytes, len(text)):]
+	}
 	for ; len(text) >= rowBytes; text = text[rowBytes:] {
 		row := text[:rowBytes]
-		what, sum := row[4], binary.LittleEndian.Uint32(row)
-		if sum != crc32.Checksum(row[crc32.Size:], castagnoli) || what < rowCharged || what > rowMarked {
+		if kind := kindOf(row); kind < rowCharged || kind > rowMarked {
 			damaged++
 			continue
 		}
@@ -356,10 +381,21 @@ func (r *restoring) redoAll(text []byte) {
 			continue // an older file had it, or the snapshot
 		}
 		r.next = number + 1
-		r.redo(row, number)
+		if r.Memory != nil {
+			r.redo(row, number)
+		}
 	}
 	r.Lost += damaged
 	r.next += damaged
+	r.lacks(last + 1)
+}
+
+// kindOf is what the first record of some says that happened; 0 if it is damaged or cut.
+func kindOf(rows []byte) uint8 {
+	if len(rows) < rowBytes || binary.LittleEndian.Uint32(rows) != crc32.Checksum(rows[crc32.Size:rowBytes], castagnoli) {
+		return 0
+	}
+	return rows[4]
 }
 
 // lacks counts the records that should have come before this one.

@@ -20,6 +20,10 @@ type Forgotten struct {
 	Since   time.Time
 	// Forwarded says that it sends forwarding headers, which nobody reads.
 	Forwarded bool
+	// Configured says that Guard.Proxies names it: it does not say who its clients are.
+	Configured bool
+	// Door is the integration by which it was noticed.
+	Door string
 	// Softened says that it carries most of the site's logins: where it would be
 	// refused it is challenged, or the site would be closed to all.
 	Softened bool
@@ -27,23 +31,32 @@ type Forgotten struct {
 
 const (
 	peerAccounts  = 3  // that log in through a private address: it is no client's
-	proxyRecent   = 64 // successful logins that are looked at
-	proxyAccounts = 10 // of so many different accounts, at least: it carries most
+	proxyRecent   = 64 // settled logins that are looked at
+	proxyAccounts = 10 // of so many different accounts, at least: it carries most, or fails often
 	proxyWithin   = 24 * time.Hour
 )
 
-// peers notices proxies that were forgotten in the configuration. Only
-// successful logins count, so an attacker would need accounts to fake one.
+// peers notices proxies that were forgotten in the configuration, and configured ones
+// that do not say who the client is. Of the former only successful logins count, so an
+// attacker would need accounts to fake one. A configured proxy's own address is no
+// client's: there failures count as well.
 type peers struct {
-	direct atomic.Pointer[bart.Lite]
-	found  atomic.Pointer[map[digest]Forgotten] // replaced, never changed
+	direct  atomic.Pointer[bart.Lite]
+	proxies atomic.Pointer[bart.Lite]            // configured
+	found   atomic.Pointer[map[digest]Forgotten] // replaced, never changed
 
-	mu     sync.Mutex
-	recent [proxyRecent]success
+	mu        sync.Mutex
+	successes newest
+	failures  newest // at configured proxies' own addresses
+}
+
+// newest are the newest settled logins.
+type newest struct {
+	logins [proxyRecent]settled
 	next   int
 }
 
-type success struct {
+type settled struct {
 	account digest
 	address digest
 	at      time.Time
@@ -52,16 +65,22 @@ type success struct {
 // Direct says which private addresses are really clients, such as the machines
 // of an office on the site's own network. It forgets what was noticed before:
 // the configuration was mended.
-func (g *Guard) Direct(networks []netip.Prefix) {
-	direct := new(bart.Lite)
+func (g *Guard) Direct(networks []netip.Prefix) { g.peers.set(&g.peers.direct, networks) }
+
+// Proxies says which addresses are configured proxies. A client has one of these only if
+// the proxy does not say who the client is. Like Direct it forgets what was noticed before.
+func (g *Guard) Proxies(networks []netip.Prefix) { g.peers.set(&g.peers.proxies, networks) }
+
+func (p *peers) set(to *atomic.Pointer[bart.Lite], networks []netip.Prefix) {
+	all := new(bart.Lite)
 	for _, n := range networks {
-		direct.Insert(unmapPrefix(n).Masked())
+		all.Insert(unmapPrefix(n).Masked())
 	}
-	g.peers.mu.Lock()
-	defer g.peers.mu.Unlock()
-	g.peers.direct.Store(direct)
-	g.peers.found.Store(nil)
-	g.peers.recent, g.peers.next = [proxyRecent]success{}, 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to.Store(all)
+	p.found.Store(nil)
+	p.successes, p.failures = newest{}, newest{}
 }
 
 // ForgottenProxies are the proxies that were noticed, longest known first.
@@ -73,15 +92,22 @@ func (g *Guard) ForgottenProxies() []Forgotten {
 	return slices.SortedFunc(maps.Values(*found), func(a, b Forgotten) int { return a.Since.Compare(b.Since) })
 }
 
-// suspects reports whether an address may be a proxy: private, and not said to
-// be a client.
+// suspects reports whether an address may be a proxy: private or configured as one, and not
+// said to be a client.
 func (p *peers) suspects(a netip.Addr) bool {
 	a = a.Unmap()
-	if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+	if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !p.configured(a) {
 		return false
 	}
-	direct := p.direct.Load()
-	return direct == nil || !direct.Contains(a.WithZone(""))
+	return !holds(&p.direct, a)
+}
+
+// configured reports whether an address is a configured proxy's.
+func (p *peers) configured(a netip.Addr) bool { return holds(&p.proxies, a.Unmap()) }
+
+func holds(networks *atomic.Pointer[bart.Lite], a netip.Addr) bool {
+	all := networks.Load()
+	return all != nil && all.Contains(a.WithZone(""))
 }
 
 // softened reports whether an address carries most of the site's logins.
@@ -109,13 +135,25 @@ func (g *Guard) arrived(t *Ticket, now time.Time) {
 	if became && g.config.Crowded != nil {
 		g.config.Crowded(t.from, accounts)
 	}
-	g.peers.note(t, now)
+	g.peers.note(&g.peers.successes, t, now)
 	if accounts >= peerAccounts && g.peers.suspects(t.from) {
-		g.notice(t, g.peers.most(t, now), now)
+		through, around := g.peers.count(&g.peers.successes, t.address, now)
+		g.notice(t, through >= proxyAccounts && through > 4*around, now)
 	}
 }
 
-// notice notes a forgotten proxy, and tells of it once.
+// missed counts a failure at a configured proxy's own address.
+func (g *Guard) missed(t *Ticket, now time.Time) {
+	if t.directory != "" || !g.peers.configured(t.from) || !g.peers.suspects(t.from) {
+		return
+	}
+	g.peers.note(&g.peers.failures, t, now)
+	if through, _ := g.peers.count(&g.peers.failures, t.address, now); through >= proxyAccounts {
+		g.notice(t, false, now)
+	}
+}
+
+// notice notes a proxy, and reports it once.
 func (g *Guard) notice(t *Ticket, softened bool, now time.Time) {
 	if is, first := g.peers.notice(t, softened, now); first && g.config.Forgotten != nil {
 		g.config.Forgotten(is)
@@ -133,9 +171,12 @@ func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, f
 	if !known && len(before) >= mostForgotten {
 		return is, false
 	}
-	is = Forgotten{Address: t.from, Since: now, Forwarded: was.Forwarded || t.forwarded, Softened: was.Softened || softened}
+	is = Forgotten{
+		Address: t.from, Since: now, Forwarded: was.Forwarded || t.forwarded, Softened: was.Softened || softened,
+		Configured: p.configured(t.from), Door: t.door,
+	}
 	if known {
-		is.Since = was.Since
+		is.Since, is.Door = was.Since, was.Door
 	}
 	if is != was {
 		all := maps.Clone(before)
@@ -149,28 +190,28 @@ func (p *peers) notice(t *Ticket, softened bool, now time.Time) (is Forgotten, f
 // nobody's own all the same.
 const mostForgotten = 100
 
-// note keeps a success among the newest.
-func (p *peers) note(t *Ticket, now time.Time) {
+// note keeps a login among the newest.
+func (p *peers) note(among *newest, t *Ticket, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.recent[p.next%proxyRecent] = success{t.account, t.address, now}
-	p.next++
+	among.logins[among.next%proxyRecent] = settled{t.account, t.address, now}
+	among.next++
 }
 
-// most reports whether an address carries most accounts' newest successes.
-func (p *peers) most(t *Ticket, now time.Time) bool {
+// count says how many accounts the newest logins have at an address, and elsewhere.
+func (p *peers) count(among *newest, address digest, now time.Time) (through, around int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	through, around := map[digest]bool{}, map[digest]bool{}
-	for _, s := range p.recent[:min(p.next, proxyRecent)] {
+	here, elsewhere := map[digest]bool{}, map[digest]bool{}
+	for _, s := range among.logins[:min(among.next, proxyRecent)] {
 		if now.Sub(s.at) > proxyWithin {
 			continue
 		}
-		if s.address == t.address {
-			through[s.account] = true
+		if s.address == address {
+			here[s.account] = true
 		} else {
-			around[s.account] = true
+			elsewhere[s.account] = true
 		}
 	}
-	return len(through) >= proxyAccounts && len(through) > 4*len(around)
+	return len(here), len(elsewhere)
 }

@@ -60,6 +60,7 @@ func (g *Guard) Settle(ctx context.Context, t Ticket, o Outcome) error {
 	case Withdrawn:
 	default:
 		g.press(&t, captchamode.Failure, c.Now)
+		g.missed(&t, c.Now)
 	}
 	g.settlePass(ctx, &t, o)
 	stored := o

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"authguard/internal/accounts"
 	"authguard/internal/alerts"
 	"authguard/internal/apitest"
+	"authguard/internal/control"
 	"authguard/internal/passwords"
 	"authguard/internal/world"
 	"authguard/trusted"
@@ -96,6 +98,38 @@ func TestR28ASuccessAfterManyFailuresIsAnEventAndAnAlertAtEveryDoor(t *testing.T
 			told.Handle(events)
 			if n := strings.Count(log.String(), "kind="+string(alerts.SuspiciousSuccess)); n != 1 {
 				t.Errorf("%d alerts:\n%s", n, &log)
+			}
+		})
+	}
+}
+
+// A configured proxy that does not say who the client is looks alike at every integration. At
+// the decision API it is a back end that sends its gateway's address for the client's.
+func TestR9AConfiguredProxyWithoutAHeaderIsNoticedAtEveryDoor(t *testing.T) {
+	t.Parallel()
+	const proxy = "203.0.113.80"
+	for door := range newHouse(t).doors(t) {
+		if door == "admin" {
+			continue // it has proxies of its own
+		}
+		t.Run(door, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.Proxies([]netip.Prefix{netip.MustParsePrefix(proxy + "/32")})
+			enter := h.doors(t)[door]
+			for i := range 10 {
+				enter(fmt.Sprint("victim", i), proxy, "wrong")
+			}
+			got := h.ForgottenProxies()
+			if len(got) != 1 || !got[0].Configured || got[0].Door != door {
+				t.Fatalf("noticed %+v", got)
+			}
+			text := control.ForgottenProxy(got[0]).Text
+			if !strings.Contains(text, "proxy_set_header X-Forwarded-For $remote_addr;") {
+				t.Errorf("no line to add in: %s", text)
+			}
+			if strings.Contains(text, "back end must send") != (door == "api") {
+				t.Errorf("what the back end must do: %s", text)
 			}
 		})
 	}

@@ -101,6 +101,49 @@ func TestR9AForgottenProxyIsLoudAndNobodysPlace(t *testing.T) {
 	}
 }
 
+// A real nginx that proxies names, and that sets no header, passes on what clients send: one
+// client is as many as it likes. Ordinary clients behind it have the nginx's own address. That
+// is reported once three accounts have logged in from there, or ten have failed.
+func TestR9AConfiguredProxyWithoutAHeaderIsReported(t *testing.T) {
+	t.Parallel()
+	const line = "proxy_set_header X-Forwarded-For $remote_addr;"
+	names := make([]string, 10)
+	for i := range names {
+		names[i] = fmt.Sprint("person", i)
+	}
+	for _, of := range []struct {
+		way, password string
+		accounts      int
+		reported      bool
+	}{
+		{"", rightPassword, 3, true},
+		{"proxy_set_header X-Forwarded-For '';", "wrong", 10, true},
+		{line, "wrong", 10, false},
+	} {
+		t.Run(of.way+of.password, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\n", names...)
+			client, through := from("127.0.0.2"), &server{base: front(t, s.base, of.way)[0]}
+			want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[of.password == rightPassword]
+			for i := range of.accounts {
+				if s.log.has("kind=proxy-names-no-client") {
+					t.Errorf("reported after %d accounts", i)
+				}
+				if got := client.login(t, through, names[i], of.password); got.status != want {
+					t.Fatalf("%s: %d %s", names[i], got.status, got.body)
+				}
+			}
+			if s.log.has("kind=proxy-names-no-client") != of.reported || of.reported && !s.log.has(line) || s.log.has("forgotten-proxy") {
+				t.Errorf("the log:\n%s", lastLines(s.log.String(), 5))
+			}
+			found := say(t, s.command("doctor"), "")
+			if strings.Contains(found.out, "A proxy does not say who the client is") != of.reported || strings.Contains(found.out, line) != of.reported {
+				t.Errorf("doctor: %d %s", found.status, found.out)
+			}
+		})
+	}
+}
+
 // front is a real nginx with one server for each of these ways to pass requests
 // on. It returns their addresses.
 func front(t *testing.T, to string, ways ...string) (urls []string) {

@@ -33,7 +33,12 @@ func (configValidateCmd) Run(g *globals) error {
 		err = errors.Join(err, htpasswdFiles(loaded.Config))
 		notes = slices.Concat(notes, loaded.Notes(), missing)
 		if err == nil {
-			err, wrong = refusal(context.Background(), loaded), "serve would refuse to start"
+			var lacks []lack
+			lacks, err = refusal(context.Background(), loaded)
+			wrong = "serve would refuse to start"
+			for _, one := range lacks {
+				notes = append(notes, one.title+". "+one.text)
+			}
 		}
 	}
 	if g.JSON {

@@ -152,7 +152,8 @@ type lack struct{ title, text string }
 func lacksOf(l failures.Loaded) (all []lack) {
 	if l.NoJournal {
 		all = append(all, lack{"The journal of the counters is missing",
-			"The files counters.journal-* are gone: failures since the counters were last saved do not count."})
+			"A file counters.journal-* is gone, empty or damaged at its beginning: failures since the counters were " +
+				"last saved may not count."})
 	}
 	if l.Lost > 0 {
 		all = append(all, lack{"The journal of the counters is damaged", fmt.Sprintf(

@@ -30,7 +30,13 @@ func (d doctorCmd) Run(g *globals) error {
 	c.Directory = func(a config.LDAP) (*accounts.LDAP, error) { return openLDAP(a, guard.NormaliseAccount) }
 	if err == nil {
 		c.Settings, c.Ask, c.Alerts = loaded.Config, g.warnings, d.Alerts
-		c.Starts = func(ctx context.Context) error { return refusal(ctx, loaded) }
+		c.Starts = func(ctx context.Context) (lacks []string, err error) {
+			all, err := refusal(ctx, loaded)
+			for _, one := range all {
+				lacks = append(lacks, one.title+". "+one.text)
+			}
+			return lacks, err
+		}
 	}
 	checks := doctor.Examine(context.Background(), c)
 	if d.Through != "" {

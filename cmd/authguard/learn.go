@@ -98,7 +98,8 @@ func (l *learner) send(r *http.Request) (*http.Response, error) {
 
 // checked is what the two logins say, and holds when the app is asked again.
 func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Proposal, error) {
-	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to sixteen times, with a password made up for it: it may log that.\n")
+	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to sixteen times, with a password made up for it "+
+		"and with the right one: it may log that.\n")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return learn.Check(ctx, l.send, two[0], two[1])
@@ -191,6 +192,7 @@ func (l *learner) logged(login *learn.Login) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {
+		login.Forget()
 		l.failed = login
 		fmt.Fprintf(l.say, "   Seen: %s %s, with the account at %s. The app answered %d.\n2. Now log in there with the same name and the RIGHT password.\n",
 			login.Method, login.Path, login.Account, login.Answer.Status)
@@ -199,6 +201,7 @@ func (l *learner) logged(login *learn.Login) {
 	_, err := learn.Propose(l.failed, login)
 	switch {
 	case errors.Is(err, learn.ErrOther), errors.Is(err, learn.ErrName):
+		login.Forget()
 		l.failed = login
 		fmt.Fprintf(l.say, "   %v. This one is taken for the wrong password now.\n", err)
 	case err != nil:

@@ -158,7 +158,7 @@ func (r *realm) watchSource() {
 	if !elsewhere {
 		return
 	}
-	r.people.health = database.NewHealth(source.Try, func(failed error) {
+	r.people.health = database.NewHealth(nil, source.Try, func(failed error) {
 		if failed == nil {
 			r.log.Info("accounts can be looked up again")
 			r.raise(accountsBack, "Accounts can be looked up again", "People are let in again.")

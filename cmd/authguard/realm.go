@@ -138,6 +138,7 @@ func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) 
 		return nil, err
 	}
 	g.Direct(r.config.DirectClients)
+	g.Proxies(r.config.TrustedProxies)
 	return g, nil
 }
 
@@ -164,13 +165,11 @@ func (r *realm) raise(kind alerts.Kind, title, body string) {
 	r.site.watch.alerts.RaiseIn(r.name, kind, title, body)
 }
 
-// forgottenProxy is the kind of an alert.
-const forgottenProxy alerts.Kind = "forgotten-proxy"
-
-// forgotten tells of a proxy that is missing from the configuration (R9).
+// forgotten reports a proxy that is missing from the configuration, or that does not say
+// who the client is (R9).
 func (r *realm) forgotten(f guard.Forgotten) {
 	w := control.ForgottenProxy(f)
-	r.raise(forgottenProxy, w.Title, strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting)
+	r.raise(alerts.Kind(w.Code), w.Title, strings.TrimSpace(strings.ReplaceAll(w.Text, ". ", ".\n")+"\n"+w.Setting))
 }
 
 // start starts what runs in the background for this realm alone.

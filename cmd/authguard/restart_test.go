@@ -312,3 +312,59 @@ func (s *server) loginOnce(address string) (status int, err error) {
 	}
 	return response.StatusCode, nil
 }
+
+// What a server that was killed starts without is found by the commands before the start,
+// and reported by the server.
+func TestALostJournalIsFoundBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	only := func(t *testing.T, data string) string {
+		t.Helper()
+		files, _ := filepath.Glob(filepath.Join(data, "counters.journal-*"))
+		if len(files) != 1 {
+			t.Fatalf("journals: %q", files)
+		}
+		return files[0]
+	}
+	for name, c := range map[string]struct {
+		lose func(t *testing.T, data string) error
+		says string
+	}{
+		"gone": {func(t *testing.T, data string) error { return os.Remove(only(t, data)) },
+			"The journal of the counters is missing"},
+		"empty": {func(t *testing.T, data string) error { return os.Truncate(only(t, data), 0) },
+			"The journal of the counters is missing"},
+		"cut": {func(t *testing.T, data string) error {
+			info, err := os.Stat(only(t, data))
+			return errors.Join(err, os.Truncate(only(t, data), info.Size()/2))
+		}, "The journal of the counters is damaged"},
+		"flipped": {func(t *testing.T, data string) error { return flip(only(t, data)) },
+			"The journal of the counters is damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, quiet+"limits: {pair_delay: {first: 0s}}\ncounters: {save_interval: 1m}\n", "alice")
+			for i := range 4 {
+				from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
+			}
+			s.kill()
+			if d, _ := diagnose(t, s.command("doctor", "--json")); !d.OK {
+				t.Errorf("kill -9 is no damage: %+v", d)
+			}
+			data := filepath.Join(s.dir, "data")
+			if err := c.lose(t, data); err != nil {
+				t.Fatal(err)
+			}
+			if d, status := diagnose(t, s.command("doctor", "--json")); status == 0 || d.state("start.counters") != "problem" {
+				t.Errorf("doctor: status %d, %+v", status, d)
+			}
+			if out := s.must("config", "validate"); !strings.Contains(out, c.says) {
+				t.Errorf("config check: %s", out)
+			}
+			s.start()
+			redistest.Until(t, "an alert", func() bool { return s.log.has("kind=counters-lost") })
+			if !s.log.has(c.says) {
+				t.Errorf("the log does not say: %s", c.says)
+			}
+		})
+	}
+}

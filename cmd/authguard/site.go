@@ -100,7 +100,8 @@ func (s *site) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.health = database.NewHealth(proof.Prove, storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
+	s.health = database.NewHealth(s.storage.inPlace, proof.Prove,
+		storageChanged(s.watch.alerts, nodeName(s.loaded.Listen), s.log))
 	s.listings = lists.New(s.storage.db)
 	s.words = policy.NewTable(s.storage.db)
 	s.named = lists.NewFiles(s.lists, s.log, s.storage.clock.Now)
@@ -209,6 +210,7 @@ func (s *site) reload(loaded *config.Loaded) error {
 	if !slices.Equal(s.loaded.TrustedProxies, loaded.TrustedProxies) || !slices.Equal(s.loaded.ProxyProtocolFrom, loaded.ProxyProtocolFrom) || !slices.Equal(s.loaded.DirectClients, loaded.DirectClients) {
 		for _, r := range *s.realms.Load() {
 			r.guard.Direct(loaded.DirectClients)
+			r.guard.Proxies(loaded.TrustedProxies)
 		}
 	}
 	s.loaded, s.started.Realms = loaded, s.startedRealms(loaded.Realms)

@@ -15,9 +15,9 @@ import (
 	"authguard/internal/secrets"
 )
 
-// refusal is why serve would refuse to start, for commands that only look. It writes
-// nothing, and a server may be running.
-func refusal(ctx context.Context, loaded *config.Loaded) error {
+// refusal is why serve would refuse to start, and what it would start without, for commands
+// that only look. It writes nothing, and a server may be running.
+func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 	open := database.Inspect
 	if loaded.Database != "" {
 		open = database.OpenReadOnly
@@ -27,7 +27,7 @@ func refusal(ctx context.Context, loaded *config.Loaded) error {
 		return startable(ctx, loaded, nil)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer db.Close()
 	return startable(ctx, loaded, db)
@@ -36,26 +36,27 @@ func refusal(ctx context.Context, loaded *config.Loaded) error {
 // startable is why serve refuses to start from what is stored, unless --begin-anew says
 // to begin without it: otherwise an attacker would have all limits fresh, and the owners of
 // accounts no known client. It only reads. The database is nil if there is none; the
-// tables of an older version do not say everything.
-func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) error {
+// tables of an older version do not say everything. What a server starts without, and then
+// reports, is no reason to refuse.
+func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
 	var state database.State
 	if db != nil {
 		var err error
 		if state, err = database.StateOf(ctx, db); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s := stored{loaded: loaded, db: db, counters: filepath.Join(loaded.Data, countersFile)}
 	s.current = state.Applied > 0 && len(state.Missing) == 0
 	switch _, err := os.Stat(s.counters); {
 	case state.Newer > 0:
-		return fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the update",
+		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the update",
 			database.ErrTooNew, state.Newer)
 	case err == nil && state.Applied == 0:
-		return s.empty()
+		return nil, s.empty()
 	}
 	if err := s.sameKeys(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	return s.counted(ctx)
 }
@@ -124,26 +125,26 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 var errNoCounters = errors.New("the saved counters are missing")
 
 // counted checks that counters that were saved beside this database are there, and can
-// be loaded. Nodes with Redis have theirs there.
-func (s *stored) counted(ctx context.Context) error {
+// be loaded, and what they lack. Nodes with Redis have theirs there.
+func (s *stored) counted(ctx context.Context) ([]lack, error) {
 	if s.loaded.Redis.On() {
-		return nil
+		return nil, nil
 	}
 	var owner failures.Key
 	if s.hasKeys {
 		owner = s.keys.Counted()
 	}
-	err := failures.Check(s.counters, owner)
+	found, err := failures.Check(s.counters, owner)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unusable(s.counters, err)
+		return nil, unusable(s.counters, err)
 	}
 	if err == nil || !s.current {
-		return nil
+		return lacksOf(found), nil
 	}
 	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
-		return err
+		return nil, err
 	}
-	return fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did "+
+	return nil, fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did "+
 		"before. If it is lost for good, begin without it: authguard serve --begin-anew. All failures are forgotten then",
 		errNoCounters, s.counters)
 }

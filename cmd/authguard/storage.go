@@ -25,6 +25,7 @@ type storage struct {
 	folder  string
 	keys    secrets.Keys
 	db      *sql.DB
+	inPlace func() error // see database.InPlace
 	changes *changes.Watcher
 	clock   *clock
 }
@@ -39,6 +40,9 @@ func openStorage(ctx context.Context, loaded *config.Loaded, how opening, log *s
 	}
 	if s.db, err = database.Open(ctx, dsn(loaded)); err != nil {
 		return nil, err
+	}
+	if s.inPlace, err = database.InPlace(dsn(loaded)); err != nil {
+		return nil, errors.Join(err, s.db.Close())
 	}
 	if loaded.Database != "" {
 		s.clock.sources = []timeSource{{"PostgreSQL", func(ctx context.Context) (time.Time, error) { return database.Time(ctx, s.db) }}}
@@ -73,7 +77,8 @@ func (s *storage) startable(ctx context.Context, loaded *config.Loaded, anew boo
 	if anew {
 		return nil
 	}
-	return startable(ctx, loaded, s.db)
+	_, err := startable(ctx, loaded, s.db)
+	return err
 }
 
 // readKeys reads the keys file, or makes one.
@@ -148,7 +153,8 @@ func storageWarning(h *database.Health) []control.Warning {
 	}
 	return []control.Warning{{
 		Code: string(storageFailed), Title: "The database cannot be written",
-		Text: fmt.Sprintf("Since %s nobody can log in: %v. See that the disk has room, that the file or the server is not read-only, "+
-			"and that nothing else keeps it locked. Logins work again a second after that.", since.UTC().Format(time.RFC3339), why),
+		Text: fmt.Sprintf("Since %s nobody can log in: %v. See that the disk has room, that the file is in its place, "+
+			"that it or the server is not read-only, and that nothing else keeps it locked. "+
+			"Logins work again a second after that.", since.UTC().Format(time.RFC3339), why),
 	}}
 }

@@ -28,7 +28,7 @@ type broken struct {
 
 func TestR27ADatabaseThatCannotBeWrittenIs503ForRightAndWrong(t *testing.T) {
 	t.Parallel()
-	for _, b := range []broken{locked(t), full(t), readOnly(t), stopped(t)} {
+	for _, b := range []broken{locked(t), full(t), moved(t), readOnly(t), stopped(t)} {
 		t.Run(b.name, b.run)
 	}
 }
@@ -134,6 +134,23 @@ func full(t *testing.T) broken {
 		start: func(t *testing.T) *server { return onSmallDisk(t, patientPairs, "alice", "bob") },
 		fail:  func(t *testing.T, s *server) { s.fillDisk(t) },
 		mend:  func(t *testing.T, s *server) { s.emptyDisk(t) },
+	}
+}
+
+// moved is a SQLite file that was renamed, with which SQLite goes on.
+func moved(t *testing.T) broken {
+	rename := func(from, to string) func(*testing.T, *server) {
+		return func(t *testing.T, s *server) {
+			if err := os.Rename(filepath.Join(s.dir, "data", from), filepath.Join(s.dir, "data", to)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return broken{
+		name:  "the file is moved",
+		start: func(t *testing.T) *server { return newServer(t, patientPairs, "alice", "bob") },
+		fail:  rename("authguard.db", "moved.db"),
+		mend:  rename("moved.db", "authguard.db"),
 	}
 }
 

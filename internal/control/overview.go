@@ -186,18 +186,36 @@ func (c *Control) warnings(now time.Time) []Warning {
 // proxiesShown is how many forgotten proxies an overview warns of.
 const proxiesShown = 5
 
-// ForgottenProxy says what is wrong with a proxy that was forgotten, and how to
-// mend it.
+// SilentProxy is the code of the warning, and the kind of the alert, that a configured proxy
+// does not say who the client is.
+const SilentProxy = "proxy-names-no-client"
+
+// ForgottenProxy says what is wrong with a proxy that was noticed, and how to mend it.
 func ForgottenProxy(f guard.Forgotten) Warning {
-	text, does, limit := f.Address.String(), "sends no forwarding header", ""
+	limit := ""
+	if f.Softened {
+		limit = " It carries most logins, so it is asked for CAPTCHAs instead of being refused."
+	}
+	since := f.Since.UTC().Format(time.RFC3339)
+	if f.Configured {
+		text := fmt.Sprintf("Since %s many accounts were tried from %s, which proxies names. "+
+			"A client has this IP address only if the proxy does not say who the client is. "+
+			"All clients behind it count as one IP address.%s "+
+			"A client that sends X-Forwarded-For may choose its IP address. "+
+			"Have the proxy set the header, in nginx with "+silentLine+" (docs/proxies.md has the line for others), and reload it. "+
+			"authguard doctor --through URL shows what arrives. "+
+			"If people really log in from there, name it in allow_direct.", since, f.Address, limit)
+		if f.Door == "api" {
+			text += " These attempts came in at the decision API. The back end must send the client's IP address as address."
+		}
+		return Warning{Code: SilentProxy, Title: "A proxy does not say who the client is", Text: text}
+	}
+	text, does := f.Address.String(), "sends no forwarding header"
 	if f.Address.Is6() {
 		text = `"` + text + `"` // a colon may end a word of YAML
 	}
 	if f.Forwarded {
 		does = "sends forwarding headers that nobody reads"
-	}
-	if f.Softened {
-		limit = " It carries most logins, so it is asked for CAPTCHAs instead of being refused."
 	}
 	return Warning{
 		Code: "forgotten-proxy", Title: "A proxy is missing from the configuration",
@@ -205,7 +223,10 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 			"All who come through it count as one address, and nobody is known there but by a device cookie.%s "+
 			"If it is your proxy, name it in proxies, have it say who the client is (docs/proxies.md), and reload: "+
 			"authguard doctor --through URL shows what arrives. If people really log in from there, name it in allow_direct.",
-			f.Since.UTC().Format(time.RFC3339), f.Address, does, limit),
+			since, f.Address, does, limit),
 		Setting: "trusted_proxies: [" + text + "]",
 	}
 }
+
+// silentLine is nginx's; docs/proxies.md has it.
+const silentLine = "proxy_set_header X-Forwarded-For $remote_addr;"

@@ -220,3 +220,52 @@ func TestWaitingForTheLockEndsWithTheContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAFileThatIsMovedOrReplacedIsNoticed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.db")
+	away := path + ".away"
+	db := mustOpen(t, path)
+	if _, err := database.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	inPlace, err := database.InPlace(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rename := func(from, to string) func() error { return func() error { return os.Rename(from, to) } }
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want error
+	}{
+		{"opened", func() error { return nil }, nil},
+		{"moved away", rename(path, away), database.ErrMoved},
+		{"another in its place", func() error { return os.WriteFile(path, nil, 0o600) }, database.ErrMoved},
+		{"moved back", rename(away, path), nil},
+		{"deleted", func() error { return os.Remove(path) }, database.ErrMoved},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if err := inPlace(); !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.want)
+		}
+	}
+	if _, err := db.Exec("PRAGMA user_version = 1"); err != nil { // the open connection does not notice
+		t.Error(err)
+	}
+	var all []*sql.Conn
+	for range 2 { // the second is a new one
+		conn, err := db.Conn(t.Context())
+		if err == nil {
+			all = append(all, conn)
+		}
+	}
+	if _, err := os.Stat(path); len(all) != 1 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%d connections, and a new one made the file again (%v)", len(all), err)
+	}
+	for _, conn := range all {
+		conn.Close()
+	}
+}

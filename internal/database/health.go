@@ -25,6 +25,7 @@ const (
 //
 // It is safe for concurrent use.
 type Health struct {
+	glance   func() error
 	write    func(context.Context) error
 	onChange func(failed error)
 	asked    chan struct{}
@@ -36,18 +37,37 @@ type Health struct {
 }
 
 // NewHealth makes a Health and starts nothing. write is what a login writes, and
-// leaves nothing behind. onChange is told the error when the database fails, and
-// nil when it can be written again.
-func NewHealth(write func(context.Context) error, onChange func(failed error)) *Health {
-	return &Health{write: write, onChange: onChange, asked: make(chan struct{}, 1)}
+// leaves nothing behind. glance is a failure that shows without waiting, such as InPlace's;
+// nil: there is none. onChange is told the error when the database fails, and nil when it
+// can be written again.
+func NewHealth(glance func() error, write func(context.Context) error, onChange func(failed error)) *Health {
+	if glance == nil {
+		glance = func() error { return nil }
+	}
+	return &Health{glance: glance, write: write, onChange: onChange, asked: make(chan struct{}, 1)}
 }
 
-// Failed is why the database could not be written when it was last tried, and
-// since when; nil if it could. It does not wait.
+// Failed is why the database could not be written when it was last tried, or what a
+// glance shows, and since when; nil if it could. It does not wait.
 func (h *Health) Failed() (why error, since time.Time) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.failed, h.since
+	why, since = h.failed, h.since
+	h.mu.Unlock()
+	if why == nil {
+		if why = h.glance(); why != nil {
+			since = time.Now()
+			h.wake() // notes it
+		}
+	}
+	return why, since
+}
+
+// wake makes Run prove now.
+func (h *Health) wake() {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
 }
 
 // Prove writes, and reports whether that was possible. However many call it at
@@ -58,10 +78,7 @@ func (h *Health) Prove(ctx context.Context) error {
 	h.mu.Lock()
 	h.waiting = append(h.waiting, answer)
 	h.mu.Unlock()
-	select {
-	case h.asked <- struct{}{}:
-	default:
-	}
+	h.wake()
 	ctx, cancel := context.WithTimeout(ctx, 2*provenWithin+time.Second)
 	defer cancel()
 	select {
@@ -95,7 +112,10 @@ func (h *Health) prove(ctx context.Context) {
 	h.waiting = nil
 	h.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, provenWithin)
-	err := h.write(within)
+	err := h.glance()
+	if err == nil {
+		err = h.write(within)
+	}
 	cancel()
 	if ctx.Err() == nil {
 		h.note(err)

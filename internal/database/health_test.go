@@ -42,7 +42,7 @@ func (d *disk) set(broken error) {
 }
 
 func (d *disk) watched(t *testing.T) *database.Health {
-	h := database.NewHealth(d.write, func(err error) { d.edges = append(d.edges, err) })
+	h := database.NewHealth(nil, d.write, func(err error) { d.edges = append(d.edges, err) })
 	var group background.Group
 	group.Start(h.Run)
 	t.Cleanup(group.Stop)
@@ -131,6 +131,45 @@ func TestAWriteThatHangsIsAFailure(t *testing.T) {
 		}
 		if why, _ := h.Failed(); why == nil || time.Since(began) != 6*time.Second {
 			t.Errorf("%v after %v", why, time.Since(began))
+		}
+	})
+}
+
+func TestR27WhatAGlanceShowsFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, moved := new(disk), error(nil)
+		glance := func() error {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return moved
+		}
+		set := func(err error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			moved = err
+		}
+		h := database.NewHealth(glance, d.write, func(err error) { d.edges = append(d.edges, err) })
+		var group background.Group
+		group.Start(h.Run)
+		t.Cleanup(group.Stop)
+		synctest.Wait()
+		set(database.ErrMoved)
+		if why, since := h.Failed(); !errors.Is(why, database.ErrMoved) || !since.Equal(time.Now()) {
+			t.Errorf("%v since %v", why, since)
+		}
+		synctest.Wait()
+		if d.writes != 1 || len(d.edges) != 1 {
+			t.Errorf("%d writes, told %v: it is noted once, without writing", d.writes, d.edges)
+		}
+		if err := h.Prove(t.Context()); !errors.Is(err, database.ErrMoved) {
+			t.Errorf("proven: %v", err)
+		}
+		set(nil)
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		if why, _ := h.Failed(); why != nil || len(d.edges) != 2 {
+			t.Errorf("a second later: %v; told %v", why, d.edges)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -24,6 +25,9 @@ var ErrDamaged = errors.New("database: the file is damaged or not a SQLite datab
 
 // ErrUnsupported means that the DSN names a database that is not built in.
 var ErrUnsupported = errors.New("database: only SQLite files and PostgreSQL are supported")
+
+// ErrMoved means that the file that is open was renamed, deleted or replaced.
+var ErrMoved = errors.New("database: the file was moved, deleted or replaced while it is in use")
 
 // Open opens the database that a DSN names: a PostgreSQL URL, postgres://…, or
 // else a SQLite file. The caller closes it.
@@ -52,9 +56,35 @@ func Open(ctx context.Context, dsn string) (*sql.DB, error) {
 		return nil, err
 	}
 	return openSQLite(ctx, path, url.Values{
+		// A later connection makes no file where this one was moved away: SQLite deletes
+		// the log beside an empty file, though the other connections use it.
+		"mode":    {"rw"},
 		"_txlock": {"immediate"},
 		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)"},
 	})
+}
+
+// InPlace returns a function whose error says that the SQLite file that was just opened is
+// no longer at its path: SQLite goes on writing to it, with a log of another name, and a
+// restart finds nothing of that. It is nil for PostgreSQL.
+func InPlace(dsn string) (func() error, error) {
+	if isPostgres(dsn) {
+		return nil, nil
+	}
+	path, err := filePath(dsn)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
+	return func() error {
+		if now, err := os.Stat(path); err != nil || !os.SameFile(opened, now) {
+			return fmt.Errorf("%w: stop the server, put %s back with the files beside it, and start it again", ErrMoved, path)
+		}
+		return nil
+	}, nil
 }
 
 // OpenReadOnly opens another program's database, of either kind, without ever

@@ -42,8 +42,9 @@ type Config struct {
 	// Ask asks the server that runs from the data folder what it warns of. Its error
 	// is ErrNotRunning if there is none. nil: nobody is asked.
 	Ask func(ctx context.Context) ([]control.Warning, error)
-	// Starts is why serve would refuse to start from what is stored; nil: it is not asked.
-	Starts func(context.Context) error
+	// Starts is why serve would refuse to start from what is stored, and what it would start
+	// without; nil: it is not asked.
+	Starts func(context.Context) (lacks []string, err error)
 	// Alerts sends a test message to every alert channel.
 	Alerts bool
 	// Within is the time limit of one examination. 0: 5 s.
@@ -111,7 +112,11 @@ var ErrNotRunning = errors.New("doctor: no server is running")
 
 // starts looks whether serve would start.
 func starts(ctx context.Context, c Config, n *notes) {
-	err := c.Starts(ctx)
+	lacks, err := c.Starts(ctx)
+	for _, one := range lacks {
+		n.check("start.counters", "", problem(true, "Restore the whole data folder from a backup if these failures matter. "+
+			"Otherwise start the server: what it saves next is whole.", "%s", one))
+	}
 	n.check("start", "Serve starts from what is stored.",
 		problem(err != nil, "Do what the message says before the next restart.", "Serve refuses to start: %s.", why(err)))
 }

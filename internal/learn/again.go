@@ -31,13 +31,14 @@ type Send func(*http.Request) (*http.Response, error)
 
 // Check proposes the route that tells two logins apart, and tries it: it sends the failed
 // login again, with a password made up here, as a guesser would send it. What such a
-// guess gets is no sign of a success. It asks the app for its page and logs in at most
-// sixteen times.
+// guess gets is no sign of a success. It asks the app for its page and tries to log in at
+// most sixteen times, up to four of them with the right password, which it forgets then.
 func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal, err error) {
+	defer succeeded.Forget()
 	if p.Spec, err = Propose(failed, succeeded); err != nil {
 		return p, err
 	}
-	c := checker{ctx: ctx, send: send, login: failed}
+	c := checker{ctx: ctx, send: send, login: failed, right: succeeded}
 	bare, fresh, page, err := c.guesses()
 	if err != nil {
 		return p, fmt.Errorf("nothing is proposed: the app was to be asked again with a wrong password: %w", err)
@@ -54,16 +55,17 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 		p.Folder = folderAround(p.Path, p.Also)
 	}
 	if err == nil {
-		err = c.signedIn(&p, succeeded, fresh, page)
+		err = c.signedIn(&p, page)
 	}
 	return p, err
 }
 
-// A checker sends the failed login again.
+// A checker sends the failed login again, and the one that succeeded.
 type checker struct {
 	ctx   context.Context
 	send  Send
 	login *Login
+	right *Login
 }
 
 // guesses are the app's answers to the login without cookies, to one with those of its
@@ -89,7 +91,7 @@ func (c checker) fresh(to string) (answer, page route.Answer, err error) {
 	at := *q.url
 	at.Path, at.RawPath = to, ""
 	q.url = &at
-	answer, err = c.do(c.request(q, set(page.Header)))
+	answer, err = c.do(c.request(q, keep(nil, page)))
 	return answer, page, err
 }
 

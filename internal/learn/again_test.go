@@ -3,6 +3,7 @@ package learn
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,16 +29,20 @@ func learned(t *testing.T, path string, fields url.Values, passwords [2]string, 
 		return w.Result()
 	}
 	w := New()
-	page := ask(httptest.NewRequest(http.MethodGet, path, nil))
 	var logins []*Login
 	for _, password := range passwords {
+		page := ask(httptest.NewRequest(http.MethodGet, path, nil))
+		shown, _ := io.ReadAll(page.Body)
 		form := url.Values{"username": {"alice"}, "password": {password}}
 		for name, value := range fields {
 			form[name] = value
 		}
+		for at, value := range hidden(shown) {
+			form.Set(strings.TrimPrefix(at, "form:"), value)
+		}
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		for _, c := range page.Cookies() {
+		for _, c := range keep(nil, route.Answer{Header: page.Header}) {
 			r.AddCookie(c)
 		}
 		login := w.Login(r, []byte(form.Encode()))
@@ -54,9 +59,12 @@ func learned(t *testing.T, path string, fields url.Values, passwords [2]string, 
 		later = append(later, r.Method+" "+r.URL.Path+" "+clone.Form.Encode())
 		return ask(r), nil
 	}, logins[0], logins[1])
+	if strings.Contains(fmt.Sprint(later), wrongOne) {
+		t.Errorf("the wrong password that was typed is sent: %q", later)
+	}
 	for _, secret := range passwords {
-		if strings.Contains(fmt.Sprintf("%+v %v %+v", p, err, later), secret) {
-			t.Errorf("a password that was typed is sent or kept: %+v %v %q", p, err, later)
+		if strings.Contains(fmt.Sprintf("%+v %v %+v", p, err, logins[1]), secret) {
+			t.Errorf("a password that was typed is kept: %+v %v %+v", p, err, logins[1])
 		}
 	}
 	if strings.Contains(YAML(p), "alice") {
@@ -100,8 +108,9 @@ func TestLearnOfAnAppThatSetsItsSessionAlways(t *testing.T) {
 	if p.Folder != "/*" || !slices.Equal(p.Also, []string{"/w", "/"}) || !strings.Contains(YAML(p), "    # The app takes the same login at /w, / too") {
 		t.Errorf("a front controller: %q, %q", p.Folder, p.Also)
 	}
+	later = slices.DeleteFunc(later, func(asked string) bool { return strings.HasPrefix(asked, "GET") })
 	if len(later) > 16 {
-		t.Errorf("the app was asked %d times: %q", len(later), later)
+		t.Errorf("the app was asked to log in %d times: %q", len(later), later)
 	}
 }
 
@@ -172,6 +181,68 @@ func TestLearnTightensARuleByAGuess(t *testing.T) {
 	})
 	if want := []string{"status 302", "not location /login*", "cookie user"}; err != nil || !slices.Equal(p.Success, want) || p.Folder != "" {
 		t.Errorf("success is %q, folder %q, %v; want %q", p.Success, p.Folder, err, want)
+	}
+}
+
+// phpMyAdmin begins another session with each page, checks the password of who is signed in,
+// too, and answers a token that is not the session's like a wrong password.
+func TestLearnTakesALostTokenForNoWrongPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		checks bool // the password of a visitor who is signed in
+		shows  bool // them a token
+		want   []string
+		err    error
+	}{
+		"checked anyway": {true, true, []string{"never"}, nil},
+		"not looked at":  {false, true, nil, ErrSession},
+		"no token":       {false, false, nil, ErrSession},
+	} {
+		users, n := map[string]string{}, 0
+		p, _, err := learned(t, "/login", nil, inOrder, func(w http.ResponseWriter, r *http.Request) {
+			id := ""
+			if one, err := r.Cookie("sid"); err == nil {
+				id = one.Value
+			}
+			begin := func(user string) {
+				n++
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: "given up"})
+				http.SetCookie(w, &http.Cookie{Name: "sid", Value: fmt.Sprint("session", n)})
+				users[fmt.Sprint("session", n)] = user
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, alive := users[id]
+			text, valid := "", alive && r.PostFormValue("token") == "of "+id
+			switch inside := users[id] != ""; {
+			case r.URL.Path != "/login" && r.URL.Path != "/":
+				http.NotFound(w, r)
+				return
+			case r.Method == http.MethodGet && inside && c.shows:
+				fmt.Fprintf(w, `<form><input type=hidden name=token value="of %s">`, id)
+				return
+			case r.Method == http.MethodGet && inside:
+				return
+			case r.Method == http.MethodGet:
+			case r.URL.Path == "/":
+				http.NotFound(w, r)
+				return
+			case valid && (inside && !c.checks || r.PostFormValue("password") == rightOne):
+				delete(users, id)
+				begin("alice")
+				http.SetCookie(w, &http.Cookie{Name: "user", Value: "1"})
+				http.Redirect(w, r, "/", http.StatusFound)
+				return
+			default:
+				text = "<p>The password is wrong.</p>"
+			}
+			delete(users, id)
+			begin("")
+			fmt.Fprintf(w, `<form><input name=username><input name=password type=password>`+
+				`<input type=hidden name=token value="of session%d">%s`, n, text)
+		})
+		if !errors.Is(err, c.err) || !slices.Equal(p.SignedIn, c.want) {
+			t.Errorf("%s: signed_in %q, %v; want %q, %v\n%s", name, p.SignedIn, err, c.want, c.err, YAML(p))
+		}
 	}
 }
 

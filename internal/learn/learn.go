@@ -1,8 +1,9 @@
 // Package learn proposes the guarded route of an app's login from one login that
-// fails and one that succeeds. It keeps no password: what was typed is known by a keyed
-// digest, to tell whether two texts are the same, and its key goes with the process. The
-// failed login is kept until the process ends, with a password made up in the place of
-// the one that was typed, to be sent again.
+// fails and one that succeeds. It writes no password down: what was typed is known by a
+// keyed digest, to tell whether two texts are the same, and its key goes with the process.
+// The failed login is kept until the process ends, with a password made up in the place of
+// the one that was typed, to be sent again. The one that succeeded is kept as it was typed
+// until Check has sent it again: nothing else proves that the app still takes a login.
 package learn
 
 import (
@@ -80,16 +81,20 @@ type Login struct {
 	account      string // digests of what was typed
 	password     string
 	typed        []string // itself: the password, which goes with the answer, and the name
-	again        request
+	again        request  // with a password made up
+	asTyped      request
 	cookies      []*http.Cookie // that came along
 }
 
 // Answered notes the app's answer, without what was typed where the app repeats it,
-// and forgets the password.
+// and forgets the password but for the request itself.
 func (l *Login) Answered(a route.Answer) {
 	l.Answer = l.clean(a)
 	l.typed = l.typed[1:]
 }
+
+// Forget forgets the password in the request itself.
+func (l *Login) Forget() { l.asTyped = request{} }
 
 // typedHere stands in an answer for what was typed; JSON stays JSON.
 const typedHere = "\uFFFD"
@@ -121,7 +126,7 @@ func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 	l := &Login{Method: r.Method, Path: r.URL.Path, cookies: r.Cookies()}
 	if name, password, ok := r.BasicAuth(); ok {
 		w.took(l, name, password)
-		l.Account, l.again = "basic", without(r, body, name, password)
+		l.Account, l.again, l.asTyped = "basic", without(r, body, name, password), bare(r, body)
 		return l
 	}
 	fields := fieldsOf(r, body)
@@ -138,7 +143,7 @@ func (w *Watcher) Login(r *http.Request, body []byte) *Login {
 		return nil
 	}
 	w.took(l, name, password)
-	l.again = without(r, body, name, password)
+	l.again, l.asTyped = without(r, body, name, password), bare(r, body)
 	return l
 }
 

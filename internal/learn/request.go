@@ -2,7 +2,6 @@ package learn
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"mime"
@@ -12,9 +11,11 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"authguard/internal/route"
 )
 
-// A request is a login's, to be sent again. There is no password in it.
+// A request is a login's, to be sent again.
 type request struct {
 	method, host string
 	url          *url.URL
@@ -22,14 +23,19 @@ type request struct {
 	body         []byte
 }
 
-// without is a request with a password made up here in place of every text that is the
-// one that was typed, and without cookies.
-func without(r *http.Request, body []byte, name, password string) request {
+// bare is a request without cookies.
+func bare(r *http.Request, body []byte) request {
 	q := request{r.Method, r.Host, r.URL, r.Header.Clone(), body}
 	for _, header := range []string{"Cookie", "Accept-Encoding", "Connection", "Content-Length", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Keep-Alive"} {
 		q.header.Del(header)
 	}
-	other := rand.Text()
+	return q
+}
+
+// without is one with a password made up here in place of every text that is the one that
+// was typed.
+func without(r *http.Request, body []byte, name, password string) request {
+	q, other := bare(r, body), route.MadeUp(password)
 	if q.header.Get("Authorization") != "" {
 		basic := http.Request{Header: q.header}
 		basic.SetBasicAuth(name, other)

@@ -14,35 +14,35 @@ import (
 var ErrSession = errors.New("nothing is proposed: none of the pages tried says whether a visitor is signed in, " +
 	"and this app needs one. " +
 	"It answers a wrong password like a right one to a visitor who is signed in, " +
-	"or a second GET of its login page spoils the form. " +
+	"or a second GET of its login page spoils the form, or it takes no login a second time (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
 	"for a page that only visitors who are signed in get")
 
 // signedIn completes a proposal with how to recognize a visitor who is signed in, if the
 // proxy's own way does not do for this app. It tries that with the session of the login that
 // has succeeded, and with an anonymous one.
-func (c checker) signedIn(p *Proposal, succeeded *Login, fresh, page route.Answer) error {
-	session := succeeded.jar()
-	same, err := c.withSession(p.Spec, session, fresh, page)
-	if err != nil {
-		return err
-	}
+func (c checker) signedIn(p *Proposal, page route.Answer) error {
+	session := c.right.jar()
 	recognized, err := c.recognizes(p.Spec, session)
 	if err != nil {
 		return err
 	}
-	undisturbed, err := c.undisturbed(p.Spec, fresh, page)
+	same, session, err := c.withSession(p.Spec, session)
+	if err != nil {
+		return err
+	}
+	undisturbed, err := c.undisturbed(p.Spec)
 	byPassword := p.Folder != "" || kindOf(p.Account) == "json" // which costs a password check for each attempt
 	if err != nil || undisturbed && !byPassword && (recognized || same == checkedAnyway) {
 		return err
 	}
-	for _, written := range c.pages(succeeded, session, page) {
+	for _, written := range c.pages(session, page) {
 		spec := p.Spec
 		spec.SignedIn = written
 		if ok, err := c.recognizes(spec, session); err != nil || !ok {
 			continue
 		}
-		if ok, err := c.undisturbed(spec, fresh, page); err == nil && ok {
+		if ok, err := c.undisturbed(spec); err == nil && ok {
 			p.SignedIn = written
 			return nil
 		}
@@ -63,30 +63,39 @@ const (
 	takenForSuccess
 )
 
-// withSession sends the failed login with the session of a visitor who is signed in, and
-// the token of a page that is shown to them.
-func (c checker) withSession(s route.Spec, session []*http.Cookie, fresh, page route.Answer) (int, error) {
+// withSession sends a right and a wrong password with the session of a visitor who is signed
+// in, and the token of a page that is shown to them. It returns the session then. The
+// wrong one alone proves nothing: apps answer a lost token like a wrong password.
+func (c checker) withSession(s route.Spec, session []*http.Cookie) (int, []*http.Cookie, error) {
 	compiled, err := route.Compile(s)
 	if err != nil {
-		return unclear, err
+		return unclear, session, err
 	}
-	q := c.login.again
-	for _, to := range []string{"/", s.Path} {
-		shown, err := c.do(c.request(c.get(to), session))
-		if err != nil {
-			return unclear, err
+	var verdicts []route.Verdict
+	for _, q := range []request{c.right.asTyped, c.login.again} {
+		for _, to := range []string{"/", s.Path} {
+			shown, err := c.do(c.request(c.get(to), session))
+			if err != nil {
+				return unclear, session, err
+			}
+			q, session = q.with(hidden(shown.Body)), keep(session, shown)
 		}
-		q = q.with(hidden(shown.Body))
+		answer, err := c.do(c.request(q, session))
+		if err != nil {
+			return unclear, session, err
+		}
+		verdicts = append(verdicts, compiled.Judge(answer))
+		if len(verdicts) == 1 {
+			session = keep(session, answer)
+		}
 	}
-	answer, err := c.do(c.request(q, session))
 	switch {
-	case err != nil:
-	case compiled.Judge(answer) == route.Succeeded:
-		return takenForSuccess, nil
-	case c.alike(answer, fresh, page):
-		return checkedAnyway, nil
+	case verdicts[1] == route.Succeeded:
+		return takenForSuccess, session, nil
+	case verdicts[0] == route.Succeeded:
+		return checkedAnyway, session, nil
 	}
-	return unclear, err
+	return unclear, session, nil
 }
 
 // recognizes reports whether the proxy would recognize who is signed in.
@@ -95,19 +104,23 @@ func (c checker) recognizes(s route.Spec, session []*http.Cookie) (bool, error) 
 	return basis == route.OnSession, err
 }
 
-// undisturbed reports whether the proxy's questions leave an anonymous visitor's login as
-// it is: an app with one token for each session has made another one by then.
-func (c checker) undisturbed(s route.Spec, fresh, page route.Answer) (bool, error) {
+// undisturbed reports whether an anonymous visitor signs in behind the proxy's questions: an
+// app with one token for each session has made another one by then.
+func (c checker) undisturbed(s route.Spec) (bool, error) {
 	shown, err := c.do(c.request(c.page(), nil))
 	if err != nil {
 		return false, err
 	}
-	q, anonymous := c.login.again.with(hidden(shown.Body)), set(shown.Header)
+	q, anonymous := c.right.asTyped.with(hidden(shown.Body)), keep(nil, shown)
 	if basis, err := c.basis(s, q, anonymous); err != nil || basis != route.OnPassword {
 		return false, err
 	}
+	compiled, err := route.Compile(s)
+	if err != nil {
+		return false, err
+	}
 	answer, err := c.do(c.request(q, anonymous))
-	return err == nil && c.alike(answer, fresh, page), err
+	return err == nil && compiled.Judge(answer) == route.Succeeded, err
 }
 
 func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.Basis, error) {
@@ -125,17 +138,10 @@ func (c checker) basis(s route.Spec, q request, cookies []*http.Cookie) (route.B
 	})
 }
 
-// alike reports whether an answer says that the password is wrong, as the one to a fresh
-// visitor does.
-func (c checker) alike(answer, fresh, page route.Answer) bool {
-	return answer.Status == fresh.Status && whither(answer) == whither(fresh) &&
-		has(answer, marks(c.login.Answer, fresh, page))
-}
-
 // pages are ways to recognize who is signed in: by the page where a login leads, and by
 // the site's first one.
-func (c checker) pages(succeeded *Login, session []*http.Cookie, page route.Answer) (all [][]string) {
-	for _, to := range []string{target(succeeded.Answer), "/"} {
+func (c checker) pages(session []*http.Cookie, page route.Answer) (all [][]string) {
+	for _, to := range []string{target(c.right.Answer), "/"} {
 		if to == "" || !plain.MatchString(to) {
 			continue
 		}
@@ -143,7 +149,7 @@ func (c checker) pages(succeeded *Login, session []*http.Cookie, page route.Answ
 		if err != nil {
 			continue
 		}
-		outside, err := c.do(c.request(c.get(to), set(page.Header)))
+		outside, err := c.do(c.request(c.get(to), keep(nil, page)))
 		at := "page " + to
 		switch {
 		case err != nil:
@@ -163,17 +169,17 @@ func (c checker) pages(succeeded *Login, session []*http.Cookie, page route.Answ
 }
 
 // jar are the cookies that a browser has after a login.
-func (l *Login) jar() []*http.Cookie {
-	all := set(l.Answer.Header)
-	for _, c := range l.cookies {
-		if !slices.ContainsFunc(all, func(one *http.Cookie) bool { return one.Name == c.Name }) {
-			all = append(all, c)
+func (l *Login) jar() []*http.Cookie { return keep(l.cookies, l.Answer) }
+
+// keep are the cookies that a browser has after an answer: of one name the last, unless that
+// takes the cookie away. phpMyAdmin sets its session's three times in an answer.
+func keep(cookies []*http.Cookie, a route.Answer) (all []*http.Cookie) {
+	all = slices.Clone(cookies)
+	for _, one := range (&http.Response{Header: a.Header}).Cookies() {
+		all = slices.DeleteFunc(all, func(c *http.Cookie) bool { return c.Name == one.Name })
+		if one.Value != "" && one.MaxAge >= 0 {
+			all = append(all, one)
 		}
 	}
 	return all
-}
-
-// set are the cookies that an answer sets.
-func set(h http.Header) []*http.Cookie {
-	return slices.DeleteFunc((&http.Response{Header: h}).Cookies(), func(c *http.Cookie) bool { return c.Value == "" })
 }

@@ -106,9 +106,10 @@ func freePort(t testing.TB) int {
 // arguments if there are any. It returns when the server answers.
 func (s *Server) Start(t testing.TB, more ...string) {
 	t.Helper()
+	path := binary(t) // fails before the lock, which the clean-up needs too
 	s.mu.Lock()
 	s.out = new(bytes.Buffer)
-	s.cmd = exec.Command(binary(t), append(slices.Clone(s.args), more...)...)
+	s.cmd = exec.Command(path, append(slices.Clone(s.args), more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := s.cmd.Start()

@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A Basis is what the app's answer to an attempt is based on. The zero Basis is OnSession.
@@ -63,34 +65,43 @@ type question struct {
 	ask   Ask
 }
 
-// byPage asks for the page that tells.
+// byPage asks for the page that tells. Only the answer that an anonymous visitor gets, too,
+// says that this one is signed out: an app may answer 404 to ?format=xml, or to a header.
 func (q question) byPage() (Basis, error) {
-	get := q.get()
-	if q.signedIn.page != "" {
-		get.URL.Path, get.URL.RawPath = q.signedIn.page+pathSession.FindString(get.URL.Path), ""
+	var answers []Answer
+	var open *http.Request
+	for _, get := range q.gets() {
+		session := pathSession.FindString(get.URL.Path)
+		if q.signedIn.page != "" {
+			get.URL.Path, get.URL.RawPath = q.signedIn.page+session, ""
+		}
+		a, err := q.ask(get, nil)
+		if err != nil || q.signedIn.holds(a) {
+			return OnSession, err
+		}
+		answers, open = append(answers, a), anonymous(get)
+		open.URL.Path, open.URL.RawPath = strings.TrimSuffix(open.URL.Path, session), ""
 	}
-	a, err := q.ask(get, nil)
-	for _, c := range q.signedIn.conditions {
-		if err == nil && !c.holds(&a) {
-			return OnPassword, nil
+	open.URL.RawQuery = ""
+	open.Header.Set("User-Agent", "Mozilla/5.0")
+	b, err := q.ask(open, nil)
+	if err != nil {
+		return OnSession, err
+	}
+	for _, a := range answers {
+		if a.Status != b.Status || whither(a) != whither(b) {
+			return q.byPassword()
 		}
 	}
-	return OnSession, err
+	return OnPassword, nil
 }
 
 // pathSession is a session in a path: /login;jsessionid=1.
 var pathSession = regexp.MustCompile(`;[^/]*$`)
 
-// byForm asks for the login's page. With a query it is asked for without one, too: the
-// same form may be taken at /login?page=help, and that page shown to everyone.
+// byForm asks for the login's page.
 func (q question) byForm() (Basis, error) {
-	gets := []*http.Request{q.get()}
-	if gets[0].URL.RawQuery != "" {
-		plain := q.get()
-		plain.URL.RawQuery = ""
-		gets = append(gets, plain)
-	}
-	for _, get := range gets {
+	for _, get := range q.gets() {
 		a, err := q.ask(get, nil)
 		if err != nil {
 			return OnSession, err
@@ -99,13 +110,7 @@ func (q question) byForm() (Basis, error) {
 		if !success && (a.Status/100 == 2 || a.Status == http.StatusUnauthorized) {
 			continue // the form
 		}
-		anonymous := get.Clone(get.Context())
-		for name := range anonymous.Header {
-			if !harmless(name) {
-				anonymous.Header.Del(name)
-			}
-		}
-		b, err := q.ask(anonymous, nil)
+		b, err := q.ask(anonymous(get), nil)
 		switch {
 		case err != nil:
 			return OnSession, err
@@ -117,17 +122,56 @@ func (q question) byForm() (Basis, error) {
 	return OnPassword, nil
 }
 
-// byPassword sends the same attempt with a password made up here.
+// byPassword sends the same attempt with a password made up here, like each of the attempt's.
 func (q question) byPassword() (Basis, error) {
 	if q.password.kind == nowhere && q.account.kind != xmlrpc {
 		return OnPassword, nil // there is none to check
 	}
-	other := q.req.Clone(q.req.Context())
-	a, err := q.ask(other, q.offer.Spoil(other, q.body, rand.Text()))
-	if err == nil && q.Judge(a) != Succeeded {
-		return OnPassword, nil
+	for _, c := range q.offer.Credentials {
+		other := q.req.Clone(q.req.Context())
+		a, err := q.ask(other, q.offer.Spoil(other, q.body, MadeUp(c.Password)))
+		if err != nil || q.Judge(a) == Succeeded {
+			return OnSession, err
+		}
 	}
-	return OnSession, err
+	return OnPassword, nil
+}
+
+// MadeUp is another password of the same length and the same kinds of characters: apps
+// refuse a password of another form before they look at anything else.
+func MadeUp(password string) string {
+	if password == "" {
+		return rand.Text()
+	}
+	other := func(symbols bool) string {
+		return strings.Map(func(c rune) rune {
+			switch {
+			case c > unicode.MaxASCII && !symbols:
+				return c ^ 2 // mostly a letter of the same script and case
+			case c > unicode.MaxASCII:
+				return c ^ 4 // U+01C4 and U+01C6 are the same letter
+			case unicode.IsLower(c):
+				return oneOf("abcdefghijklmnopqrstuvwxyz")
+			case unicode.IsUpper(c):
+				return oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+			case unicode.IsDigit(c):
+				return oneOf("0123456789")
+			case symbols:
+				return oneOf("!#$%*+-.=?@_")
+			}
+			return c
+		}, password)
+	}
+	made := other(false)
+	for strings.EqualFold(made, password) {
+		made = other(true)
+	}
+	return made
+}
+
+func oneOf(characters string) rune {
+	n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(characters)))) // which never fails
+	return rune(characters[n.Int64()])
 }
 
 // withoutHeader asks for the page without the Authorization header, and with a made-up one.
@@ -147,11 +191,51 @@ func (q question) withoutHeader() (Basis, error) {
 		return Unclear, nil
 	}
 	get := q.get()
-	q.offer.Spoil(get, nil, rand.Text())
+	q.offer.Spoil(get, nil, MadeUp(q.offer.Credentials[0].Password))
 	if a, err = q.ask(get, nil); err == nil && q.Judge(a) != Succeeded {
 		return OnPassword, nil
 	}
 	return OnAddress, err
+}
+
+// gets are the same as a browser sends them to a page. The first has all that can carry a
+// session. All of that may also make the app answer otherwise (?page=help, X-Format: xml),
+// so the second has only what carries most sessions.
+func (q question) gets() []*http.Request {
+	all, accept := q.get(), "text/html,application/xhtml+xml,*/*;q=0.8"
+	if slices.ContainsFunc(q.signedIn.conditions, func(c condition) bool { return c.what == "json" }) {
+		accept = "application/json,*/*;q=0.8"
+	}
+	plain := all.Clone(all.Context())
+	plain.URL.RawQuery = ""
+	for name := range all.Header {
+		if harmless(name) && name != "User-Agent" { // which sessions may be bound to
+			all.Header.Del(name)
+			plain.Header.Del(name)
+		}
+		if name != "Cookie" && name != "Authorization" && name != "User-Agent" {
+			plain.Header.Del(name)
+		}
+	}
+	same := len(plain.Header) == len(all.Header) && plain.URL.RawQuery == all.URL.RawQuery
+	carries := q.mayCarrySession(plain, nil)
+	all.Header.Set("Accept", accept)
+	plain.Header.Set("Accept", accept)
+	if same || !carries {
+		return []*http.Request{all}
+	}
+	return []*http.Request{all, plain}
+}
+
+// anonymous is a request without the headers that can carry a session.
+func anonymous(r *http.Request) *http.Request {
+	r = r.Clone(r.Context())
+	for name := range r.Header {
+		if !harmless(name) {
+			r.Header.Del(name)
+		}
+	}
+	return r
 }
 
 // get is a GET by the same visitor at the same address: without the body, the
@@ -215,10 +299,10 @@ var harmlessNames = regexp.MustCompile(`^(Host|User-Agent|Accept(-.*)?|Content-(
 	`Sec-(Fetch|Ch|Gpc)(-.*)?|Connection|Cache-Control|Pragma|Priority|Dnt|Te|Expect|Date|Upgrade-Insecure-Requests|` +
 	`X-Requested-With|Via|Traceparent|X-Request-Id|Authguard-.*)$`)
 
-// whither is where an answer redirects to.
+// whither is where an answer redirects to, without a query and a session.
 func whither(a Answer) string {
 	before, _, _ := strings.Cut(a.Header.Get("Location"), "?")
-	return before
+	return pathSession.ReplaceAllString(before, "")
 }
 
 // leadsTo reports whether a redirection leads to a path, as after a session has expired.
@@ -231,6 +315,10 @@ type signedInRule struct {
 	never      bool // the app checks the password of everyone
 	page       string
 	conditions []condition
+}
+
+func (r *signedInRule) holds(a Answer) bool {
+	return !slices.ContainsFunc(r.conditions, func(c condition) bool { return !c.holds(&a) })
 }
 
 func (r *Route) parseSignedIn(written []string) error {

@@ -167,7 +167,8 @@ func Basic() Option {
 // Proxies are the addresses and networks of the reverse proxies in front, such as
 // "127.0.0.1" or "10.0.0.0/8": what they say in X-Forwarded-For and
 // X-Forwarded-Proto is believed, and nobody else (R9). Without this the client's
-// address is the TCP peer.
+// address is the TCP peer. [guard.Guard.ForgottenProxies] reports those that do not say who
+// the client is; handlers that share a guard share the last list.
 func Proxies(networks ...string) Option {
 	return func(d *door) error {
 		var all []netip.Prefix
@@ -184,6 +185,7 @@ func Proxies(networks ...string) Option {
 		finder := new(client.Finder)
 		finder.Set(all, client.XForwardedFor)
 		d.client = finder.Client
+		d.guard.Proxies(all)
 		return nil
 	}
 }

@@ -506,6 +506,25 @@ func TestAProxyThatWasForgottenIsNoticed(t *testing.T) {
 	}
 }
 
+// A proxy that Proxies names, and that says nothing of its clients, is noticed: three people
+// log in through it, or ten names fail.
+func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
+	t.Parallel()
+	for password, enough := range map[string]int{right: 3, "wrong": 10} {
+		s := &site{t: t}
+		s.protect(s.login, func(*guard.Defaults) {}, mw.Proxies("127.0.0.1"))
+		for i := range enough {
+			if got := s.guard.ForgottenProxies(); len(got) > 0 {
+				t.Errorf("%s: noticed %+v after %d", password, got, i)
+			}
+			s.try("", fmt.Sprintf("person%d", i), password)
+		}
+		if got := s.guard.ForgottenProxies(); len(got) != 1 || !got[0].Configured || got[0].Door != "library" {
+			t.Errorf("%s: noticed %+v", password, got)
+		}
+	}
+}
+
 // passes know one code of alice's.
 type passes struct{ settled chan guard.Outcome }
 

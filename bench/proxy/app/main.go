@@ -1,5 +1,5 @@
 // Command app is what stands behind the proxies: a page of 2 KiB, a file of 256 KiB,
-// a path that takes whatever is sent, and a login that is always right.
+// a path that takes whatever is sent, and a login with its page.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 )
 
 func main() {
@@ -27,8 +28,9 @@ func main() {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
 	})
+	http.HandleFunc("GET /login", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
 	http.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
-		if r.PostFormValue("password") == "" {
+		if !strings.HasPrefix(r.PostFormValue("password"), "the-right-password") {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
