@@ -1398,7 +1398,7 @@ func TestR9AConfiguredProxyWithoutAHeaderIsNoticed(t *testing.T) {
 			each(t, world.Options{}, func(t *testing.T, w *world.World) {
 				try := func(account, from string) {
 					a := world.From(account, from)
-					a.Door = "login"
+					a.Integration = "login"
 					w.Clock.Advance(10 * time.Minute)
 					if d, _ := w.Try(t, a, password); d.Action != guard.Proceed {
 						t.Fatalf("%s: %+v", account, d)
