@@ -170,15 +170,15 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 		{"a websocket", "/auth/verify", "/x", nil, []string{"Accept", "", "Upgrade", "websocket", "Sec-Fetch-Mode", "websocket"}, 401, "application/problem+json", `"login-required"`},
 		{"a script at nginx", "/auth/denied", "/x", nil, []string{"Accept", "application/json"}, 401, "application/problem+json", `"login-required"`},
 		{"a browser", "/auth/verify", "/x", nil, []string{"Sec-Fetch-Mode", "navigate"}, 303, "", ""},
-		{"nobody says for what", "/auth/verify", "", nil, nil, 403, "text/html; charset=UTF-8", "Nobody may open this page"},
+		{"nobody says for what", "/auth/verify", "", nil, nil, 403, "text/html; charset=UTF-8", "Access to this page is denied for all accounts"},
 		{"HEAD", "/auth/verify", "/x", nil, []string{"Accept", "*/*", "X-Forwarded-Method", "HEAD"}, 401, "", ""},
-		{"another group", "/auth/verify", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", "Your account may not open this page"},
+		{"another group", "/auth/verify", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", "Your account is not allowed to open this page"},
 		{"another group's script", "/auth/verify", "/admin/x", in, []string{"Accept", "application/json"}, 403, "application/problem+json", `"not-permitted"`},
 		{"another group at nginx", "/auth/denied", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", `href="/.authguard/static/authguard.css"`},
-		{"nobody", "/auth/verify", "/old", in, nil, 403, "text/html; charset=UTF-8", "may not open this page"},
-		{"nobody, a stranger", "/auth/verify", "/old", nil, nil, 403, "text/html; charset=UTF-8", "Nobody may open this page"},
+		{"nobody", "/auth/verify", "/old", in, nil, 403, "text/html; charset=UTF-8", "not allowed to open this page"},
+		{"nobody, a stranger", "/auth/verify", "/old", nil, nil, 403, "text/html; charset=UTF-8", "Access to this page is denied for all accounts"},
 		{"by now it may", "/auth/denied", "/x", in, nil, 303, "", ""},
-		{"two gateways", "/auth/verify", "/x", in, []string{"X-Original-URL", "http://app.example.org/y"}, 400, "text/html; charset=UTF-8", "We could not read that"},
+		{"two gateways", "/auth/verify", "/x", in, []string{"X-Original-URL", "http://app.example.org/y"}, 400, "text/html; charset=UTF-8", "Invalid request"},
 	} {
 		headers := one.headers
 		if one.uri != "" {
@@ -199,7 +199,7 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 		t.Errorf("by now it may, and leads to %q", got)
 	}
 	g.sessions.fail = errors.New("the disk is gone")
-	if w := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/x"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "Too busy") {
+	if w := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/x"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "The server is busy") {
 		t.Errorf("without sessions: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
@@ -438,7 +438,7 @@ func TestAnEdgeLearnsWhatAnAddressIsWorth(t *testing.T) {
 	if got := ask("192.0.2.7"); got != "No Content free " {
 		t.Error(got)
 	}
-	if w := g.ask("/auth/address", nil, "X-Forwarded-For", "192.0.2.8"); !strings.Contains(w.Body.String(), "has blocked the address") {
+	if w := g.ask("/auth/address", nil, "X-Forwarded-For", "192.0.2.8"); !strings.Contains(w.Body.String(), "has blocked this network") {
 		t.Errorf("somebody who is blocked sees %s", w.Body)
 	}
 	if w := g.ask("/auth/address", nil, "peer", "192.0.2.9:1", "X-Forwarded-For", "192.0.2.8"); w.Code != http.StatusNoContent {

@@ -34,8 +34,8 @@ const ChangeRequired = "password-change-required"
 func (l *Login) mustChoose(t *try, next string) error {
 	if WantsJSON(t.Request()) {
 		return Problem{
-			Type: ChangeRequired, Title: "Choose another password first", Status: http.StatusForbidden,
-			Detail: "the password is right and good for nothing else: send new_password to " + l.passwordPath() + ", with the cookies of this answer",
+			Type: ChangeRequired, Title: "Password change required", Status: http.StatusForbidden,
+			Detail: "the password is correct but must be changed: send new_password to " + l.passwordPath() + ", with the cookies of this response",
 		}.Write(t.Response())
 	}
 	return t.Redirect(http.StatusSeeOther, l.toPassword(t, next))

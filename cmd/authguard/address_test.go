@@ -86,12 +86,12 @@ func TestR9AForgottenProxyIsLoudAndNobodysPlace(t *testing.T) {
 			t.Error("two accounts on one machine are a proxy")
 		}
 	}
-	for _, says := range []string{"alert raised", "kind=forgotten-proxy", "name it in proxies", "allow_direct"} {
+	for _, says := range []string{"alert raised", "kind=forgotten-proxy", "add it to trusted_proxies", "direct_clients"} {
 		if !s.log.has(says) {
 			t.Errorf("%q is not in the log:\n%s", says, lastLines(s.log.String(), 5))
 		}
 	}
-	if found := say(t, s.command("doctor"), ""); found.status == 0 || !strings.Contains(found.out, "A proxy is missing from the configuration") {
+	if found := say(t, s.command("doctor"), ""); found.status == 0 || !strings.Contains(found.out, "Unconfigured proxy") {
 		t.Errorf("doctor: %d %s", found.status, found.out)
 	}
 	s.stop()
@@ -137,7 +137,7 @@ func TestR9AConfiguredProxyWithoutAHeaderIsReported(t *testing.T) {
 				t.Errorf("the log:\n%s", lastLines(s.log.String(), 5))
 			}
 			found := say(t, s.command("doctor"), "")
-			if strings.Contains(found.out, "A proxy does not say who the client is") != of.reported || strings.Contains(found.out, line) != of.reported {
+			if strings.Contains(found.out, "Proxy does not forward client IP addresses") != of.reported || strings.Contains(found.out, line) != of.reported {
 				t.Errorf("doctor: %d %s", found.status, found.out)
 			}
 		})

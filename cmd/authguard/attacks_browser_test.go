@@ -73,7 +73,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 		t.Error("not that one was reset, or not that one alone")
 	}
 	b.do("resetting all", chromedp.Click("#lost form.all button"), chromedp.WaitNotPresent("#lost form.all"))
-	if page := b.text(); !strings.Contains(page, "All are reset") {
+	if page := b.text(); !strings.Contains(page, "All are secured") {
 		t.Errorf("the page says:\n%s", page)
 	}
 	b.picture("attack-reset")
@@ -95,5 +95,5 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	if text := s.must("attack", "remediate", id, "--account", "carl", "--what", "sessions", "--reason", "they asked"); !strings.Contains(text, `"carl": sessions`) || signedIn(honest) {
 		t.Errorf("reset says %s", text)
 	}
-	s.fails("say why", "attack", "remediate", id)
+	s.fails("missing --reason", "attack", "remediate", id)
 }

@@ -196,7 +196,7 @@ func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
 		t.Errorf("explained: %s", why)
 	}
 	s.fails("name what to explain", "explain")
-	s.fails("no IP address", "explain", "--address", "localhost")
+	s.fails("not an IP address", "explain", "--address", "localhost")
 	s.fails("name what to unlock", "unlock")
 	s.fails("--place needs --account", "unlock", "--address", "127.0.2.2", "--place")
 }

@@ -409,7 +409,7 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 	if got := bob.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusOK {
 		t.Errorf("an administrator: %d %q", got.status, got.body)
 	}
-	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account may not open this page") || !strings.Contains(got.body, "/.authguard/static/") {
+	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account is not allowed to open this page") || !strings.Contains(got.body, "/.authguard/static/") {
 		t.Errorf("alice: %d %.300q", got.status, got.body)
 	}
 	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.header.Get("Cross-Origin-Opener-Policy") != "same-origin" || got.header.Get("Content-Security-Policy") == "" {
@@ -459,7 +459,7 @@ func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
 	b.goTo(at("other", path))
 	b.until("another app, with the same login", `location.href == "`+at("other", path)+`" && document.body.innerText.includes("remote-user=alice")`)
 	b.goTo(at("other", "/admin/x"))
-	b.until("a page for another group", `document.body.innerText.includes("Your account may not open this page")`)
+	b.until("a page for another group", `document.body.innerText.includes("Your account is not allowed to open this page")`)
 	b.picture("forward-no-group")
 	b.do("the other account", chromedp.Click("a.button"))
 	b.until("who is signed in", `document.body.innerText.includes("You are signed in")`)

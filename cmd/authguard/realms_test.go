@@ -162,7 +162,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		if shop, ours := s.must("explain", "--account", "ann", "--address", "127.30.0.1", "--realm", "shop"), s.must("explain", "--account", "ann", "--address", "127.30.0.1"); shop == ours {
 			t.Errorf("explained alike: %s", ours)
 		}
-		if said := say(t, s.command("explain", "--account", "ann", "--realm", "shoe"), ""); said.status != 1 || !strings.Contains(said.complaints, `there is no realm "shoe"; there are: default, shop, blog`) {
+		if said := say(t, s.command("explain", "--account", "ann", "--realm", "shoe"), ""); said.status != 1 || !strings.Contains(said.complaints, `unknown realm "shoe"; the realms are: default, shop, blog`) {
 			t.Errorf("%+v", said)
 		}
 		if said := say(t, s.command("user", "create", "eve", "--admin", "--generate", "--realm", "shop"), ""); said.status != 1 || !strings.Contains(said.complaints, "without --realm") {
@@ -408,7 +408,7 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 	b.do("the shop", chromedp.WaitVisible("#live"), chromedp.Click(`nav[aria-label=Realms] a[href="/?realm=shop"]`))
 	b.until("the shop's numbers", `document.querySelector('nav[aria-label=Realms] a[aria-current]')?.innerText === "shop" && document.querySelector("#live")?.innerText.includes("ann")`)
 	b.do("switching", chromedp.Click("#switch summary"), chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
-	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is switched on")`)
+	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is forced on")`)
 	b.picture("realms")
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "ann"), chromedp.Click(".find button"))
 	b.until("the answer about the shop's ann", `location.search.includes("realm=shop") && document.querySelector("#lookup")?.innerText.includes("ann")`)
@@ -416,7 +416,7 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 		t.Errorf("CAPTCHA mode: shop %d, default %d", shop, ours)
 	}
 	b.goTo(s.admin + "/?realm=shoe")
-	if !strings.Contains(b.text(), "no realm") {
+	if !strings.Contains(b.text(), "unknown realm") {
 		t.Errorf("a realm that is not there: %s", b.text())
 	}
 }

@@ -244,7 +244,7 @@ func TestListsThatCannotBeReadForLongAreWarnedOf(t *testing.T) {
 func TestAForgottenProxyIsWarnedOfWithItsSetting(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		for address, setting := range map[string]string{"10.0.0.1": "trusted_proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
+		for address, setting := range map[string]string{"10.0.0.1": "trusted_proxies: [10.0.0.1]", "fd00::1": `trusted_proxies: ["fd00::1"]`} {
 			d := newDesk(t, db)
 			for i := range 12 {
 				a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Integration: "test"}

@@ -178,7 +178,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-monitor" || row.Detail != "account: to see" {
 			t.Errorf("%+v", row)
 		}
-		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "policy-watched" || !strings.Contains(o.Warnings[0].Text, "account, since admin:ann said so") {
+		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "policy-watched" || !strings.Contains(o.Warnings[0].Text, "account, set by admin:ann") {
 			t.Errorf("%+v", o.Warnings)
 		}
 		switched(policy.Whole, control.ToWatch, 0)
@@ -215,10 +215,10 @@ func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
 		for _, c := range []struct{ ladder, to, why, want string }{
-			{"acount", control.ToWatch, "x", "there are: pair-delay, account, address"},
-			{"account", "off", "x", "say watch, enforce or file"},
-			{"account", control.ToWatch, " ", "say why"},
-			{"account", control.ToFile, "x", "as the configuration says already"},
+			{"acount", control.ToWatch, "x", "the limits are: pair-delay, account, address"},
+			{"account", "off", "x", "must be monitor, enforce or reset"},
+			{"account", control.ToWatch, " ", "missing reason"},
+			{"account", control.ToFile, "x", "the configured value already applies"},
 		} {
 			err := d.SwitchPolicy(t.Context(), "admin:ann", c.ladder, c.to, 0, c.why)
 			if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), c.want) {
