@@ -176,7 +176,7 @@ func badAddress() Problem {
 
 // A name that is none is the client's doing, not the calling program's mistake.
 func noAccount() Problem {
-	p := Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+	p := Invalid("account: send 1 to %d bytes of UTF-8 without control, invisible or ambiguous characters.", guard.MaxAccount)
 	p.Type = BadAccount
 	return p
 }
@@ -199,7 +199,7 @@ func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string
 		}
 		m, err := a.Media(ctx, c.ID, ext)
 		if errors.Is(err, challenge.ErrBusy) {
-			return nil, overloaded("Too many challenges are being drawn for this address right now")
+			return nil, overloaded("Too many challenges are being rendered for this address")
 		} else if err != nil {
 			return nil, err
 		}
@@ -252,7 +252,7 @@ func (a *API) fingerprint(sent string) uint64 {
 }
 
 // unavailable is 503: a store cannot be asked.
-func unavailable() Problem { return overloaded("The counters cannot be asked right now") }
+func unavailable() Problem { return overloaded("The counters cannot be read right now") }
 
 func overloaded(title string) Problem {
 	return Problem{Type: OverloadedProblem, Title: title, Status: http.StatusServiceUnavailable, RetryAfter: 1}

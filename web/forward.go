@@ -86,14 +86,14 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 		return w, Invalid("The host of the request is not a name with an optional port.")
 	}
 	if name := forged(r.Header); name != "" {
-		return w, Invalid("The client sent the header %s, which apps take for the word of a gateway. "+
-			"The gateway has to remove it.", name)
+		return w, Invalid("The client sent the header %s, which apps trust to come from the gateway. "+
+			"The gateway must remove it.", name)
 	}
 	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
-		return w, Invalid("The gateway sent no path of an address.")
+		return w, Invalid("The gateway sent no path.")
 	}
 	if _, query, _ := strings.Cut(w.uri, "?"); strings.Contains(query, "%00") { // PHP cuts names there, others do not
-		return w, Invalid("Write an address without %%00.")
+		return w, Invalid("Send a path without %%00.")
 	}
 	w.elsewhere = !strings.EqualFold(w.host, r.Host)
 	return w, nil
@@ -119,7 +119,7 @@ var gatewaysSay = []string{"For", "Proto", "Host", "Uri", "Method", "Port", "Ser
 // maxURI is as long as a path with its query may be, in bytes.
 const maxURI = 16 << 10
 
-var errTwice = Invalid("The gateway says in two ways what it was asked for. It has to set X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and to remove what its clients send under the other names.")
+var errTwice = Invalid("The gateway sent two sets of headers for the original request. It must set X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others.")
 
 // cutURL takes an address apart without reading it otherwise than it was sent.
 func cutURL(text string) (scheme, host, uri string) {
@@ -160,7 +160,7 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 	}
 	need := l.need(c.Request(), w)
 	if who, err = l.Sessions.Get(c); errors.Is(err, ErrSessions) && need.Nothing() {
-		l.Log.Error("a public address was asked for, and nobody knows by whom", "error", err)
+		l.Log.Error("a public page was requested, and the session could not be read", "error", err)
 		err = nil
 	}
 	if who != nil && !l.opensTo(who.Account) || who.held() {
@@ -224,7 +224,7 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 	if p := (Problem{}); errors.As(err, &p) {
 		return l.hand(c, w, p, pages.ErrorView{})
 	} else if err != nil {
-		l.Log.Error("nobody knows whether a request may pass", "error", err)
+		l.Log.Error("a forward-auth request could not be decided", "error", err)
 		p, _ = problemOf(err)
 		return l.hand(c, w, p, pages.ErrorView{})
 	}
@@ -375,7 +375,7 @@ func (l *Login) opens(h http.Header, next string) {
 func (l *Login) address(c echo.Context) error {
 	e, err := l.Guard.Explain(c.Request().Context(), "", l.Edge.Client(c.Request()).Address)
 	if err != nil {
-		l.Log.Error("an address could not be looked up", "error", err)
+		l.Log.Error("a client's address could not be looked up", "error", err)
 		return c.NoContent(http.StatusServiceUnavailable)
 	}
 	h, word := c.Response().Header(), "free"

@@ -212,7 +212,7 @@ func TestR28AWrongPasswordsAnswerOffersTheWayIn(t *testing.T) {
 	administration.Admin = true
 	h.spray(t, 10)
 	tries := 0
-	for accept, offer := range map[string]string{page: `<a href="/login/code">Get a one-time code</a>`, "application/json": "send it as code; /login/code says how to get one"} {
+	for accept, offer := range map[string]string{page: `<a href="/login/code">Get a one-time code</a>`, "application/json": "send a verification code as code: get one at /login/code"} {
 		for _, door := range []http.Handler{h, (&web.Public{Login: administration, API: h.api, Log: quiet}).Handler()} {
 			b := h.browser(accept)
 			b.to = door

@@ -314,8 +314,8 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
-		"succeeded": "signed in", "failed": "wrong password", "refused": "refused", "challenged": "asked for a CAPTCHA",
-		"waited": "told to wait", "abandoned": "given up before the password was looked at", "pretended": "answered as wrong, unlooked at",
+		"succeeded": "signed in", "failed": "wrong password", "blocked": "blocked", "challenged": "asked for a CAPTCHA",
+		"delayed": "delayed", "abandoned": "abandoned before the password check", "fake-failure": "fake failure",
 	}
 	switch row.Kind {
 	case audit.KindAttempt:

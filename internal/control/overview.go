@@ -218,7 +218,7 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 		does = "sends forwarding headers that nobody reads"
 	}
 	return Warning{
-		Code: "forgotten-proxy", Title: "A proxy is missing from the configuration",
+		Code: "unconfigured-proxy", Title: "A proxy is missing from the configuration",
 		Text: fmt.Sprintf("Since %s several accounts have logged in through the private address %s, which %s. "+
 			"All who come through it count as one address, and nobody is known there but by a device cookie.%s "+
 			"If it is your proxy, name it in proxies, have it say who the client is (docs/proxies.md), and reload: "+

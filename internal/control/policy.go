@@ -178,13 +178,13 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	switch ladder {
 	case guard.PairDelayLadder:
 		d := p.PairDelay
-		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: "wait", Watched: d.Monitor}}
+		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: "delay", Watched: d.Monitor}}
 	case guard.SprayLadder:
 		return []Rung{{Limit: fmt.Sprintf("one password wrong at %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
 	case guard.ModeLadder:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
-			all = append(all, Rung{Limit: policy.TextSlow, Then: "wait", Watched: mode.Monitor, Code: "site-slow"})
+			all = append(all, Rung{Limit: policy.TextSlow, Then: "delay", Watched: mode.Monitor, Code: "throttled"})
 		}
 		return all
 	}
@@ -203,7 +203,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	if name, is := strings.CutPrefix(ladder, "list:"); is {
 		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
 		if l.Verdict == guard.Blocked {
-			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocked:" + name}}
+			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocklist:" + name}}
 		}
 		limits = l.Limits
 	}
@@ -412,10 +412,10 @@ func (c *Control) policyWarning() []Warning {
 		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
 			text = fmt.Sprintf("Only watched: %s", strings.Join(watched, ", "))
 		}
-		return []Warning{{Code: "policy-watched", Title: "The policy is not enforced", Text: text + saidOf(words) + ". The page Policy says what it would have done, and switches it."}}
+		return []Warning{{Code: "limits-monitored", Title: "The policy is not enforced", Text: text + saidOf(words) + ". The page Policy says what it would have done, and switches it."}}
 	}
 	return []Warning{{
-		Code: "policy-watched", Title: "A part of the policy is not enforced",
+		Code: "limits-monitored", Title: "A part of the policy is not enforced",
 		Text: "Only watched: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Policy says what it would have done, and switches it.",
 	}}
 }

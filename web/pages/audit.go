@@ -139,7 +139,7 @@ func (r auditRow) Note() string {
 		if r.Sprayed() || r.AtDevice() {
 			return ""
 		}
-		return strings.NewReplacer("privileged place", "from a known place", "new place", "from a new place").Replace(note)
+		return strings.NewReplacer("unknown client", "from an unknown client", "known client", "from a known client").Replace(note)
 	}
 	return r.Detail
 }

@@ -200,7 +200,7 @@ func (c change) To() string {
 	case c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.ForcedOff: // strangers may be slowed all the same
 		return "CAPTCHA mode off"
 	}
-	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Slowing strangers"}[captchamode.Switch(c).Now()]
+	to := map[string]string{"on": "CAPTCHA mode on", "throttling": "Slowing strangers"}[captchamode.Switch(c).Now()]
 	to = cmp.Or(to, "CAPTCHA mode off")
 	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.Automatic {
 		return to + ", automatic again"

@@ -416,9 +416,9 @@ func watchedPolicy() PolicyView {
 				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
-			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "wait"}}},
-			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "wait", Code: "site-slow"}}},
-			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocked:tor"}}},
+			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
+			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "delay", Then: "delay", Code: "throttled"}}},
+			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocklist:tor"}}},
 			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
 	}}
@@ -435,7 +435,7 @@ func deadChannels() AlertsView {
 			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},
 		},
 		Recent: []alerts.Record{
-			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Accounts are under attack", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
+			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Brute force against an account", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
 			{Alert: alerts.Alert{ID: 1, At: noon.Add(-26 * time.Hour), Kind: alerts.ModeOn, Title: "CAPTCHA mode is on", Body: hostile}, Count: 1},
 		},
 		More: true,

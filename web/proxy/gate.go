@@ -156,9 +156,9 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 			break
 		}
 		p.Challenge = &issued
-		p.Detail = "The password was not looked at. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, if there is work, Authguard-Captcha-Work."
+		p.Detail = "The password was not checked. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, Authguard-Captcha-Work."
 	case web.SlowDown:
-		p.Detail = "The password was not looked at. Where an account is closed to new places, a one-time code lets you in: send it in the header Authguard-Code; " + v.proxy.Base + "/login/code says how to get one."
+		p.Detail = "The password was not checked. If the account is blocked for unknown clients, send a verification code in the header Authguard-Code: " + v.proxy.Base + "get one at /login/code."
 	}
 	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
@@ -200,7 +200,7 @@ func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, dr
 	}
 	page, err := draw()
 	if err != nil {
-		v.proxy.Log.Error("a page could not be drawn", "error", err)
+		v.proxy.Log.Error("a page could not be rendered", "error", err)
 		http.Error(w, p.Title, p.Status)
 		return
 	}
