@@ -127,7 +127,7 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 // was done all the same.
 func (l *Login) done(c echo.Context, what string, err error) error {
 	if errors.Is(err, control.ErrUnrecorded) {
-		l.Log.Error("what an account's owner did is not on record", "what", what, "error", err)
+		l.Log.Error("a user's operation is not in the audit log", "what", what, "error", err)
 	} else if err != nil && !errors.Is(err, sessions.ErrUnknown) {
 		return err
 	}

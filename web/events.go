@@ -107,6 +107,6 @@ func (a *API) noEvent(name string) Problem {
 	}
 	return Problem{
 		Type: "unknown-event", Title: "No limits are configured for this event", Status: http.StatusNotFound,
-		Detail: fmt.Sprintf("Nothing was counted. To limit it, add it to events in the configuration, such as events: {%.40s: [5/1h block by account]}, and reload. %s", name, there),
+		Detail: fmt.Sprintf("The event was not counted. To limit it, set events: {%.40s: [5/1h block by account]} in the configuration, and reload. %s", name, there),
 	}
 }

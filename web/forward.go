@@ -375,7 +375,7 @@ func (l *Login) opens(h http.Header, next string) {
 func (l *Login) address(c echo.Context) error {
 	e, err := l.Guard.Explain(c.Request().Context(), "", l.Edge.Client(c.Request()).Address)
 	if err != nil {
-		l.Log.Error("an address could not be looked up", "error", err)
+		l.Log.Error("a client's address could not be looked up", "error", err)
 		return c.NoContent(http.StatusServiceUnavailable)
 	}
 	h, word := c.Response().Header(), "free"

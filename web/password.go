@@ -229,7 +229,7 @@ func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
 	set, outcome := replace(ctx), guard.Succeeded
 	if errors.Is(set, control.ErrUnrecorded) {
-		l.Log.Error("a new password is not on record", "error", set)
+		l.Log.Error("a new password is not in the audit log", "error", set)
 		set = nil
 	}
 	if set != nil {

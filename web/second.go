@@ -38,7 +38,7 @@ type Second struct {
 // What Tell is told.
 const (
 	RecoveryUsed  = "recovery-code-used"
-	PasskeyCopied = "passkey-copied"
+	PasskeyCopied = "passkey-cloned"
 )
 
 // SecondLifetime is how long a right password waits for the second factor.

@@ -64,7 +64,7 @@ func (a *API) settleBatch(c echo.Context) error {
 	}
 	for i, one := range in.Attempts { // a program's mistake: nothing is settled
 		if _, ok := outcomes[one.Outcome]; !ok {
-			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. Nothing was settled.", i)
+			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. No attempt was settled.", i)
 		}
 	}
 	results, failed := make([]any, len(in.Attempts)), error(nil)

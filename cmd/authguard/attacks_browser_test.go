@@ -86,7 +86,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 		}
 	}
 	id := strings.Fields(strings.Split(s.must("attack", "list"), "\n")[1])[0]
-	if text := s.must("attack", "show", id); !strings.Contains(text, "2 accounts from a new place after failures, 0 of them not reset; 2 only from a new place") || !strings.Contains(text, `password reset at`) {
+	if text := s.must("attack", "show", id); !strings.Contains(text, "2 accounts possibly, 0 of them not reset; 2 more had a login from an unknown client") || !strings.Contains(text, `password reset at`) {
 		t.Errorf("show says %s", text)
 	}
 	if text := s.must("attack", "export", id); strings.Count(text, "\n") != 5 || !strings.Contains(text, "alice,true,127.91.0.1,") {

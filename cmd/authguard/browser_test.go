@@ -106,7 +106,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
 	b.picture("password")
 	b.do("the new password",
-		chromedp.SendKeys("input[name=new_password]", fresh), // the one-time password was typed just now
+		chromedp.SendKeys("input[name=new_password]", fresh), // the temporary password was typed just now
 		chromedp.SendKeys("input[name=repeat_password]", fresh), chromedp.Click("main form button[type=submit]"),
 		chromedp.WaitVisible("#live"))
 	b.until("the page to be live", `document.querySelector("[data-freshness]").innerText.startsWith("Live, as of")`)
@@ -167,7 +167,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.picture("policy-confirm")
 	b.do("watching", chromedp.SendKeys("#policy_reason", "to see whom it would stop"), chromedp.Click("#confirm button"))
 	b.until("the page to say so", `document.body.innerText.includes("Some limits are in monitoring mode") && document.body.innerText.includes("Account limits: monitoring by admin:admin")`)
-	b.picture("policy-watched")
+	b.picture("limits-monitored")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.SendKeys(".acts input[name=reason]", "the caller asked"), chromedp.Click("button[formaction='/unlock']"))

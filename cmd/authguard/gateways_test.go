@@ -266,7 +266,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 				comesBack(t, one.p, at, one.account)
 			}
 			for _, who := range []string{"9", "10"} {
-				if !s.log.has("address=" + address + who + " door=login") {
+				if !s.log.has("address=" + address + who + " integration=login") {
 					t.Errorf("%s%s is not in the log", address, who)
 				}
 			}
@@ -322,7 +322,7 @@ func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
 		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
 		got := say(t, s.command(words[1:]...), "")
-		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
+		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not in trusted_proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
 			t.Errorf("%s: %d\n%s", name, got.status, got.out)
 		}
 	}

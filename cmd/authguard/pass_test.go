@@ -76,7 +76,7 @@ func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
 			t.Errorf("the code again from %s: %d", who, a.status)
 		}
 	}
-	if text := s.run("user", "create-code", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown this once") {
+	if text := s.run("user", "create-code", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown once") {
 		t.Error(text)
 	}
 	if out, err := s.command("user", "create-code", "nobody").CombinedOutput(); err == nil || !strings.Contains(string(out), "no such account") {

@@ -172,7 +172,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		if all := s.must("user", "list", "--realm", "shop"); !strings.Contains(all, `"eve"`) || strings.Contains(s.must("user", "list"), `"eve"`) {
 			t.Error(all)
 		}
-		if !s.log.has(`msg="attempt succeeded" address=127.30.0.1 door=login realm=shop account=ann`) || s.log.has("realm=default") {
+		if !s.log.has(`msg="attempt succeeded" address=127.30.0.1 integration=login realm=shop account=ann`) || s.log.has("realm=default") {
 			t.Error("the log does not name the realm, or names the default one")
 		}
 	})
@@ -213,7 +213,7 @@ func TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother(t *testing.T) {
 	if counts := <-done; counts[http.StatusServiceUnavailable] == 0 || counts[http.StatusUnauthorized] == 0 {
 		t.Errorf("the shop: %v", counts)
 	}
-	for _, name := range []string{"authguard_checks_shed_total", "authguard_pressure", "authguard_captcha_mode"} {
+	for _, name := range []string{"authguard_checks_shed_total", "authguard_failure_rate", "authguard_captcha_mode"} {
 		if n := s.gaugeOf(t, "blog", name); n != 0 {
 			t.Errorf("%s of the blog: %d, want 0", name, n)
 		}
@@ -244,7 +244,7 @@ func attackOneRealm(t *testing.T, users []string, nodes ...*server) {
 	})
 	for _, s := range nodes {
 		for _, realm := range []string{"default", "blog"} {
-			for _, name := range []string{"authguard_captcha_mode", "authguard_slowing", "authguard_pressure"} {
+			for _, name := range []string{"authguard_captcha_mode", "authguard_throttling", "authguard_failure_rate"} {
 				if n := s.gaugeOf(t, realm, name); n != 0 {
 					t.Errorf("%s of %s: %d, want 0", name, realm, n)
 				}

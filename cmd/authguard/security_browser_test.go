@@ -50,7 +50,7 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 	b.send("admin", s.password)
 	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
 	if b.eval(`String(document.querySelectorAll("input[name=current_password]").length)`) != "0" {
-		t.Error("the one-time password is asked for again right after it was typed")
+		t.Error("the temporary password is asked for again right after it was typed")
 	}
 	b.do("the new password", chromedp.SendKeys("input[name=new_password]", fresh), chromedp.SendKeys("input[name=repeat_password]", fresh),
 		chromedp.Click("main form button[type=submit]"), chromedp.WaitVisible("#live"))

@@ -49,7 +49,7 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 	s.fails("already has a token of this name", "token", "create", "shop")
 	s.fails("1 to 64 letters", "token", "create", "my shop")
 	s.fails("unknown realm", "token", "create", "x", "--realm", "silver")
-	if out := s.must("token", "revoke", "shop"); !strings.Contains(out, "opens nothing any more") {
+	if out := s.must("token", "revoke", "shop"); !strings.Contains(out, "is revoked") {
 		t.Error(out)
 	}
 	s.fails("no such token", "token", "revoke", "shop")

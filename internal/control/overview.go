@@ -218,7 +218,7 @@ func ForgottenProxy(f guard.Forgotten) Warning {
 		does = "sends forwarding headers that are ignored"
 	}
 	return Warning{
-		Code: "forgotten-proxy", Title: "Unconfigured proxy",
+		Code: "unconfigured-proxy", Title: "Unconfigured proxy",
 		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
 			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
 			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/proxies.md), and reload. "+

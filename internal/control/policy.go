@@ -184,7 +184,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	case guard.ModeLadder:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
-			all = append(all, Rung{Limit: policy.TextSlow, Then: guard.Delay.String(), Watched: mode.Monitor, Code: "site-slow"})
+			all = append(all, Rung{Limit: policy.TextSlow, Then: guard.Delay.String(), Watched: mode.Monitor, Code: "throttled"})
 		}
 		return all
 	}
@@ -203,7 +203,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	if name, is := strings.CutPrefix(ladder, "list:"); is {
 		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
 		if l.Verdict == guard.Blocked {
-			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocked:" + name}}
+			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocklist:" + name}}
 		}
 		limits = l.Limits
 	}
@@ -412,10 +412,10 @@ func (c *Control) policyWarning() []Warning {
 		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
 			text = fmt.Sprintf("In monitoring mode: %s", strings.Join(watched, ", "))
 		}
-		return []Warning{{Code: "policy-watched", Title: "All limits are in monitoring mode", Text: text + saidOf(words) + ". The page Limits shows what they would have stopped."}}
+		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text + saidOf(words) + ". The page Limits shows what they would have stopped."}}
 	}
 	return []Warning{{
-		Code: "policy-watched", Title: "Some limits are in monitoring mode",
+		Code: "limits-monitored", Title: "Some limits are in monitoring mode",
 		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Limits shows what they would have stopped.",
 	}}
 }

@@ -284,9 +284,9 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), append(insert("default", django, django, des, dear, dear, "!"), insert("shop", apr1, django)...)...)
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice})
-	r.says("The database holds password hashes that cannot be checked, so that 3 of 6 accounts cannot log in: 2 with bcrypt, dearer than a check may be (rule R19), 1 with DES crypt.",
-		"The database holds the passwords of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
-		"The database holds hashes from which whoever gets them finds most passwords, of 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
+	r.says("The database contains unsupported password hashes, so 3 of 6 accounts cannot log in: 2 with bcrypt, more expensive than a password check may be, 1 with DES crypt.",
+		"The database contains the password hashes of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
+		"The database contains weak password hashes, which are easy to crack if stolen, for 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
 
 	theirs := filepath.Join(t.TempDir(), "shop.db")
 	sql(t, theirs, "CREATE TABLE users (mail TEXT, hash TEXT)", "INSERT INTO users VALUES ('a', '"+des+"'), ('b', '"+django+"'), ('c', NULL)")
@@ -297,7 +297,7 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	c.Settings.Accounts.HashesQuery = "SELECT hash FROM users"
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem})
-	r.says("accounts.database holds password hashes that cannot be checked, so that 1 of 3 accounts cannot log in: 1 with DES crypt.")
+	r.says("accounts.database contains unsupported password hashes, so 1 of 3 accounts cannot log in: 1 with DES crypt.")
 	for _, query := range []string{"SELECT nothing FROM users", "DELETE FROM users"} {
 		c.Settings.Accounts.HashesQuery = query
 		if found := examine(t, c); found.state("accounts.hashes") != problem && found.state("accounts.database") != problem {
@@ -311,7 +311,7 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	c = served(t, func(s *config.Config) { s.Accounts = config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file} })
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice, "accounts.htpasswd": good})
-	r.says(file + " holds password hashes that cannot be checked, so that 1 of 2 accounts cannot log in: 1 with DES crypt.")
+	r.says(file + " contains unsupported password hashes, so 1 of 2 accounts cannot log in: 1 with DES crypt.")
 	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), insert("default", django)...)
-	examine(t, c).says("The database holds the passwords of 1 accounts of administrators (everybody else's are where accounts.source says): 1 with PBKDF2-SHA256.")
+	examine(t, c).says("The database contains the password hashes of 1 accounts of administrators (other accounts are in accounts.source): 1 with PBKDF2-SHA256.")
 }

@@ -28,7 +28,7 @@ func parsePath(written string) (p path, err error) {
 	case !strings.HasPrefix(written, "/"):
 		return p, errors.New("path: must begin with /, such as /login or /account/*")
 	case strings.ContainsAny(rest, "*?#%;"):
-		return p, errors.New("path: must be a plain path, without a query and escapes; * stands at the end alone, after a /")
+		return p, errors.New("path: must be a plain path without a query and escapes, with * only at the end, after a /")
 	case len(readings) > 0:
 		return p, errors.New("path: must be written without //, /./, /../ and \\")
 	default:
@@ -44,7 +44,7 @@ func ParsePaths(written []string) (all Paths, err error) {
 	for _, one := range written {
 		p, failed := parsePath(one)
 		if failed == nil && p.folded == "" {
-			failed = errors.New("path: must be below /: everything is here already")
+			failed = errors.New("path: must be below /")
 		}
 		all, err = append(all, p), errors.Join(err, failed)
 	}

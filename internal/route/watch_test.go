@@ -242,7 +242,7 @@ func TestAPatternOfNamesThatFitsNobodyIsRefused(t *testing.T) {
 		`[a-z]`: false, `^$`: false, `/[a-z]+/`: false, `[[:alpha:]]{2}`: false, `a-z`: false,
 	} {
 		_, err := Compile(Spec{Name: "login", Path: "/", Account: "form:u", Success: []string{"status 302"}, Names: pattern})
-		if good != (err == nil) || !good && (!strings.HasPrefix(err.Error(), "names: ") || !strings.Contains(err.Error(), "nobody could log in")) {
+		if good != (err == nil) || !good && (!strings.HasPrefix(err.Error(), "names: ") || !strings.Contains(err.Error(), "no account could log in")) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}

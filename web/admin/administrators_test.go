@@ -44,20 +44,20 @@ func TestWhatLetsSomebodyInIsToldOnce(t *testing.T) {
 	c.mustAsk(t, "POST", "/api/administrators", `{"username":"carl","reason":"helps out"}`, nil)
 	c.told.one(t, "administrator-added", `"carl"`, "helps out")
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"ci","scopes":["read"]}`, nil)
-	c.told.one(t, "token-added", `"ci"`, "read", "all realms")
+	c.told.one(t, "token-created", `"ci"`, "read", "all realms")
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"shop"}`, nil)
-	c.told.one(t, "token-added", `"shop"`, "decision API")
+	c.told.one(t, "token-created", `"shop"`, "decision API")
 	c.password(t)
 	if status, to, _ := c.code(t, recovery[0]); to != "/" {
 		t.Fatalf("%d to %q", status, to)
 	}
 	c.told.one(t, "recovery-code-used", `"ann"`)
 	c.own(t, "/security/app/remove", url.Values{})
-	c.told.one(t, "second-factor-removed", `"ann"`)
-	c.must(t, c.control.FactorUsed(t.Context(), "ann", "passkey-copied"))
-	c.told.one(t, "passkey-copied", `"ann"`)
+	c.told.one(t, "mfa-removed", `"ann"`)
+	c.must(t, c.control.FactorUsed(t.Context(), "ann", "passkey-cloned"))
+	c.told.one(t, "passkey-cloned", `"ann"`)
 	c.mustAsk(t, "POST", "/api/administrators/second-factor", `{"username":"ann","reason":"lost phone"}`, nil)
-	c.told.one(t, "second-factor-removed", `"ann"`, "lost phone")
+	c.told.one(t, "mfa-removed", `"ann"`, "lost phone")
 	_ = shows
 }
 

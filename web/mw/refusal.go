@@ -16,7 +16,7 @@ import (
 )
 
 // A Refusal is why a request has not reached the handler, as problem+json (RFC 9457)
-// and for pages of one's own. The password was not looked at.
+// and for pages of one's own. The password was not checked.
 type Refusal struct {
 	// Type is "challenge-required" (403), "slow-down" (429), "overloaded" (503) or
 	// "invalid-request" (400, 403, 405, 413, 415).
@@ -116,7 +116,7 @@ const tooMany = "Too many attempts: wait before the next one"
 func (a *attempt) challenge(w http.ResponseWriter) {
 	issued, err := a.guard.Issue(a.request.Context(), a.asks(), a.decision)
 	if err != nil {
-		a.log.Error("a challenge could not be made", "error", err)
+		a.log.Error("a challenge could not be created", "error", err)
 		a.answer(w, overloaded())
 		return
 	}
@@ -157,7 +157,7 @@ func (f *Refusal) Write(w http.ResponseWriter, r *http.Request) {
 	}
 	page, policy, err := f.page(r)
 	if err != nil {
-		f.of.log.Error("a page could not be drawn", "error", err)
+		f.of.log.Error("a page could not be rendered", "error", err)
 		http.Error(w, f.Title, f.Status)
 		return
 	}

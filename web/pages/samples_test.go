@@ -417,7 +417,7 @@ func watchedPolicy() PolicyView {
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
 			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
-			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "site-slow"}}},
+			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
 			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocked:tor"}}},
 			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
@@ -435,7 +435,7 @@ func deadChannels() AlertsView {
 			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},
 		},
 		Recent: []alerts.Record{
-			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Accounts are under attack", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
+			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Brute force against an account", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
 			{Alert: alerts.Alert{ID: 1, At: noon.Add(-26 * time.Hour), Kind: alerts.ModeOn, Title: "CAPTCHA mode is on", Body: hostile}, Count: 1},
 		},
 		More: true,

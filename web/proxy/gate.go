@@ -200,7 +200,7 @@ func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, dr
 	}
 	page, err := draw()
 	if err != nil {
-		v.proxy.Log.Error("a page could not be drawn", "error", err)
+		v.proxy.Log.Error("a page could not be rendered", "error", err)
 		http.Error(w, p.Title, p.Status)
 		return
 	}
