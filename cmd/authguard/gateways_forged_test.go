@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -25,19 +24,12 @@ var forgedHeaders = []string{
 	"X-Real-IP", "X.Real.IP", "Forwarded", "X.Y", "X!Y",
 }
 
-// shortREADME are headers that the README's few lines for Caddy pass on: docs/gateways/caddy.md
-// removes them.
-var shortREADME = []string{"X-Original-Method", "X-Real-IP"}
-
 // forgedHeadersReachNoApp sends each of them, from a user and from a client without a
 // session: the gateway removes it, or authguard answers 400.
 func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, name string) {
 	t.Helper()
 	const identity = "remote-email=alice@example.org remote-groups=staff remote-user=alice"
 	for _, header := range forgedHeaders {
-		if name == "caddy by the README" && slices.Contains(shortREADME, header) {
-			continue
-		}
 		var refused bool
 		for _, one := range []struct {
 			p          *person

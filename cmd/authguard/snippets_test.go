@@ -16,7 +16,9 @@ import (
 
 // What a reader has done before the first command of a document.
 var prepared = map[string]func(*testing.T, *doctest.Shell){
-	"README.md":            anAppOfTheirs,
+	"README.md": func(t *testing.T, s *doctest.Shell) { // a slow password check outlasts the default's second
+		types(t, s, "export AUTHGUARD_LIMITS_PAIR_DELAY_FIRST=20s")
+	},
 	"docs/edge.md":         func(t *testing.T, s *doctest.Shell) { types(t, s, "authguard serve") },
 	"docs/proxy.md":        anAppOfTheirs,
 	"docs/forward-auth.md": func(t *testing.T, s *doctest.Shell) { itsConfiguration(t, s, "docs/forward-auth.md") },
@@ -153,6 +155,10 @@ func dialogue(t *testing.T, s *doctest.Shell, b doctest.Block) {
 	t.Helper()
 	for one := range strings.SplitSeq("\n"+b.Text, "\n$ ") {
 		command, want, _ := strings.Cut(one, "\n")
+		for strings.HasSuffix(command, `\`) {
+			line, rest, _ := strings.Cut(want, "\n")
+			command, want = command+"\n"+line, rest
+		}
 		if command == "" {
 			continue
 		}
