@@ -305,11 +305,7 @@ func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
 		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
 		got := say(t, s.command(words[1:]...), "")
-<<<<<<< HEAD
 		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not in trusted_proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
-=======
-		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in trusted_proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
->>>>>>> w-readme
 			t.Errorf("%s: %d\n%s", name, got.status, got.out)
 		}
 	}
