@@ -92,8 +92,9 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
 		return w, Invalid("The gateway sent no URL path.")
 	}
-	if _, query, _ := strings.Cut(w.uri, "?"); strings.Contains(query, "%00") { // PHP cuts names there, others do not
-		return w, Invalid("The URL must not contain %%00.")
+	path, _, _ := strings.Cut(w.uri, "?")
+	if strings.Contains(w.uri, "%00") || route.Unreadable(path) { // PHP cuts names at a NUL, others do not
+		return w, Invalid("The URL must not contain %%00, broken escapes or overlong UTF-8.")
 	}
 	w.elsewhere = !strings.EqualFold(w.host, r.Host)
 	return w, nil
@@ -104,17 +105,27 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 // headers by a rule, passes it to the app too. Empty: there is none.
 func forged(h http.Header) string {
 	for name := range h {
-		said, forwarded := strings.CutPrefix(name, "X-Forwarded-")
-		if !client.PlainHeader(name) || strings.HasPrefix(name, "Remote-") ||
-			forwarded && !slices.Contains(gatewaysSay, said) {
+		if !client.PlainHeader(name) || strings.Contains(name, "--") || slices.ContainsFunc(claims, func(c claim) bool {
+			rest, is := strings.CutPrefix(name, c.prefix)
+			return is && !slices.Contains(c.gateways, rest)
+		}) {
 			return name
 		}
 	}
 	return ""
 }
 
-// gatewaysSay are the X-Forwarded-* headers that gateways set themselves when they ask.
-var gatewaysSay = []string{"For", "Proto", "Host", "Uri", "Method", "Port", "Server", "Prefix"}
+// A claim is the beginning of headers' names, and how those go on that gateways set
+// themselves when they ask.
+type claim struct {
+	prefix   string
+	gateways []string
+}
+
+var claims = []claim{
+	{"Remote-", nil}, {"X-Remote-", nil}, {"X-Rewrite-", nil}, {"X-Original-", []string{"Url", "Uri", "Method"}},
+	{"X-Forwarded", []string{"-For", "-Proto", "-Host", "-Uri", "-Method", "-Port", "-Server", "-Prefix"}},
+}
 
 // maxURI is as long as a path with its query may be, in bytes.
 const maxURI = 16 << 10
@@ -142,7 +153,8 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 	}
 	return rules.Of(access.Request{
 		Host: hostName(w.host), Path: path, Method: w.method,
-		Overridden: route.InQuery(query, "_method") || slices.ContainsFunc(overrides, func(h string) bool {
+		// php -S drops further question marks.
+		Overridden: route.InQuery(strings.TrimLeft(query, "?"), "_method") || slices.ContainsFunc(overrides, func(h string) bool {
 			return strings.Join(r.Header.Values(h), "") != "" // PHP takes the last, Node all
 		}),
 	})

@@ -21,6 +21,8 @@ var forgedHeaders = []string{
 	"X-Forwarded-Client-Cert", "X-Forwarded-For-Original",
 	"X-Original-URL", "X_Original_URL", "X.Original.URL", "X-Original-URI", "X-Original-Method",
 	"X-Rewrite-URL", "X_Rewrite_Url", "X.Rewrite.URL",
+	"X-Original-Host", "X-Original-Path", "X-Rewrite-Path", "X-Forwarded", "X-Forwarded-Protocol",
+	"X-Remote-User", "X-Remote-Groups", "Remote--User", "X--Forwarded-For", "X-Forwarded--For",
 	"X-Real-IP", "X.Real.IP", "Forwarded", "X.Y", "X!Y",
 }
 
@@ -51,6 +53,12 @@ func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, n
 				t.Errorf("%s at %s: the app got %v", header, one.path, got.header["Forged"])
 			}
 		}
+	}
+	// A proxy removes what Connection names (RFC 9110, section 7.6.1), authguard's own word too:
+	// docs/gateways/traefik.md says so.
+	if got := alice.send(t, at, "GET", "/shop", "", "Connection", "keep-alive, Remote-User"); got.status !=
+		http.StatusBadRequest && got.body != "GET /shop "+identity+" 0" && name != "caddy by the README" && name != "traefik" {
+		t.Errorf("Connection: Remote-User: %d %.300q", got.status, got.body)
 	}
 	for _, header := range []string{"Remote-User", "Remote_User", "Remote.User"} {
 		if got := unknown.send(t, at, "GET", "/shop", "", header, "root", "Cookie", "authguard_login=made-up"); got.status < 300 {

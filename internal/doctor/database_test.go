@@ -315,3 +315,50 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), insert("default", django)...)
 	examine(t, c).says("The database contains the password hashes of 1 accounts of administrators (other accounts are in accounts.source): 1 with PBKDF2-SHA256.")
 }
+
+// A digest that was cut off is matched by wrong passwords, so its account cannot log in: doctor
+// counts them wherever the accounts are.
+func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
+	t.Parallel()
+	const (
+		good   = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3AHrDsJVdMiIlgndIMe19NvY="
+		pbkdf2 = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3"
+		argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
+		scrypt = "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
+		why    = ", cut off: its digest has fewer than 16 bytes, which other passwords match by chance. Import it whole"
+		says   = " holds password hashes that cannot be checked, so that 4 of 5 accounts cannot log in: " +
+			"2 with PBKDF2-SHA256" + why + ", 1 with Argon2id" + why + ", 1 with scrypt" + why + "."
+	)
+	hashes := []string{good, pbkdf2, argon2, scrypt, pbkdf2}
+	folder := t.TempDir()
+	theirs, file := filepath.Join(folder, "shop.db"), filepath.Join(folder, "htpasswd")
+	own, shop, lines := []string{}, []string{"CREATE TABLE users (mail TEXT, hash TEXT)"}, ""
+	for i, hash := range hashes {
+		own = append(own, fmt.Sprintf("INSERT INTO accounts (id, realm, username, password_hash, created_at, changed_at) "+
+			"VALUES ('%d', 'default', 'u%[1]d', '%s', 0, 0)", i, hash))
+		shop = append(shop, fmt.Sprintf("INSERT INTO users VALUES ('u%d', '%s')", i, hash))
+		lines += fmt.Sprintf("u%d:%s\n", i, hash)
+	}
+	sql(t, theirs, shop...)
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for place, accounts := range map[string]config.Accounts{
+		"The database": {},
+		"accounts.database": {Source: config.SourceQuery, Database: config.Secret(theirs),
+			Query: "SELECT hash FROM users WHERE mail = ?", HashesQuery: "SELECT hash FROM users"},
+		file: {Source: config.SourceHtpasswd, Htpasswd: file},
+	} {
+		c := served(t, func(s *config.Config) {
+			if accounts.Source != "" {
+				s.Accounts = accounts
+			}
+		})
+		if accounts.Source == "" {
+			sql(t, filepath.Join(c.Settings.Data, "authguard.db"), own...)
+		}
+		r := examine(t, c)
+		r.wants(map[string]doctor.State{"accounts.hashes": problem})
+		r.says(place + says)
+	}
+}

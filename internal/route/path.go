@@ -74,6 +74,30 @@ func (all Paths) Surely(escaped string) bool {
 	})
 }
 
+// Unreadable reports whether servers differ in the bytes of a path: IIS decodes %u0061, and
+// some decode UTF-8 that is longer than it has to be (%c0%af is a slash, CVE-2000-0884).
+func Unreadable(escaped string) bool {
+	if strings.Contains(escape.ReplaceAllString(escaped, ""), "%") {
+		return true
+	}
+	once := decode(escaped)
+	for i := range len(once) - 1 {
+		least, lead := byte(0x80), once[i]
+		switch lead {
+		case 0xc0, 0xc1:
+			least = 0xc0
+		case 0xe0:
+			least = 0xa0
+		case 0xf0:
+			least = 0x90
+		}
+		if next := once[i+1]; next >= 0x80 && next < least {
+			return true
+		}
+	}
+	return false
+}
+
 // Perhaps reports whether some server may take a request with this path for one of
 // these.
 func (all Paths) Perhaps(escaped string) bool {
