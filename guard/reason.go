@@ -28,7 +28,7 @@ const (
 	PassFailed            // the one-time code that came along was none
 	WorkNeeded            // a picture alone does not do for this account
 	TooManyPictures       // too many pictures were answered without the work
-	TooManyAnswers        // too many answers from the address were no solves
+	TooManyUnsolved       // too many challenges of the address are unsolved
 	PasswordSprayed       // the right password is tried on many accounts, and would not do
 	SprayedAsks           // the password is tried on many accounts, and no verification code can be sent
 )
@@ -54,7 +54,7 @@ var causes = [...]struct{ code, words string }{
 	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
 	PasswordSprayed: {"spray", "the password is right, and strangers try it on many accounts"},
 	SprayedAsks:     {"spray-challenge", "attackers try this password on many accounts, and no verification code can be sent, so an unknown client solves the most expensive challenge"},
-	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
+	TooManyUnsolved: {"challenges", "too many challenges of this address, or of the account there, are unsolved; the next one waits"},
 }
 
 // String is the cause's stable code.
