@@ -39,7 +39,7 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 		g.digests.ofAddress(a.Address, &v.Address, &v.Network)
 		if err := g.open(ctx, &v, &d); err != nil {
 			return challenge.Challenge{}, err
-		} else if d.Action == Wait {
+		} else if d.Action == Delay {
 			return challenge.Challenge{}, ErrChallenges
 		}
 	}
@@ -241,7 +241,7 @@ func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
 		return fmt.Errorf("guard: charging a challenge: %w", err)
 	}
 	if !c.ID.Charged() {
-		d.Action, d.RetryAfter = Wait, max(c.Usage[AddressSubject].FreeIn, c.Usage[NetworkSubject].FreeIn, time.Second)
+		d.Action, d.RetryAfter = Delay, max(c.Usage[AddressSubject].FreeIn, c.Usage[NetworkSubject].FreeIn, time.Second)
 		d.Reasons.first(Reason{Cause: TooManyUnsolved, Subject: OnAddress, Wait: d.RetryAfter})
 		return nil
 	}

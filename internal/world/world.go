@@ -252,7 +252,7 @@ func (w *World) Asked(t testing.TB, account, address string) guard.Attempt {
 	if err != nil || d.Action != guard.Challenge {
 		t.Fatalf("asked for %v (%v), %v; want a challenge", d.Action, d.Reasons.Codes(), err)
 	}
-	a.Solve = w.Works(t, a, d)
+	a.Solution = w.Works(t, a, d)
 	return a
 }
 
