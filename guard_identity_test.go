@@ -154,7 +154,7 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 	}
 	for _, then := range []guard.Action{guard.Block, guard.FakeFailure, guard.Delay, guard.Forget} {
 		p := *oneClient(then).Policy
-		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.fingerprint[0].action: must be challenge or alert, not "+then.String()+": thousands of people") {
+		if err := p.Validate(); err == nil || !strings.HasPrefix(err.Error(), "limits.fingerprint[0].action: must be challenge or alert, not "+then.String()+": thousands of users") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -163,8 +163,8 @@ func TestTheIdentitysLimitNeverRefuses(t *testing.T) {
 		monitor bool
 		words   string
 	}{
-		{guard.Alert, false, "clients that look like this one had 20 failed logins within 1 hour, which is their limit; it stops nothing"},
-		{guard.Challenge, true, "clients that look like this one had 20 failed logins within 1 hour, which is their limit; only recorded, since this limit is on monitor"},
+		{guard.Alert, false, "the client's fingerprint had 20 failed logins within 1 hour, which is its limit; it only alerts"},
+		{guard.Challenge, true, "the client's fingerprint had 20 failed logins within 1 hour, which is its limit; recorded only, because this limit is monitored"},
 	} {
 		o := oneClient(c.then)
 		o.Policy.Fingerprint[0].Monitor = c.monitor

@@ -66,13 +66,13 @@ func TestR13AListAsksItsStrangersForAChallengeAndNobodyElse(t *testing.T) {
 			t.Errorf("a solved challenge does not let in: %v %v", d.Action, d.Reasons.Codes())
 		}
 		d, _ := w.Try(t, a, world.Right) // it is good once (R17); the place is known now
-		isDecided(t, d, guard.Proceed, "privileged-place")
+		isDecided(t, d, guard.Proceed, "known-client")
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix(datacenter + "/32"), Verdict: guard.Allowed}})
 		if !w.Right(t, "carol", datacenter) {
 			t.Error("an allowed address is asked because of a list")
 		}
 		w.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("198.51.100.0/25"), Verdict: guard.Blocked}})
-		isDecided(t, w.Wrong(t, "alice", datacenter), guard.Block, "blocked")
+		isDecided(t, w.Wrong(t, "alice", datacenter), guard.Block, "blocklist")
 		met := w.TalliedLists()["datacenters"]
 		if met != (guard.ListTally{Met: 33, Stopped: 1}) {
 			t.Errorf("the list has met %+v, want 33 and 1 stopped", met)
@@ -169,8 +169,8 @@ func TestTheFirstListThatHasAnAddressDecides(t *testing.T) {
 	})
 	w.Force(t)
 	for address, want := range map[string]string{
-		"192.0.2.1": "allowed:ours", "192.0.2.2": "blocked:bad", "192.0.2.9": "captcha-mode,list:tor", "2001:db8::7": "blocked:bad",
-		"::ffff:192.0.2.2": "blocked:bad", "203.0.113.7": "captcha-mode,list:tor", "198.51.100.1": "captcha-mode",
+		"192.0.2.1": "allowlist:ours", "192.0.2.2": "blocklist:bad", "192.0.2.9": "captcha-mode,list:tor", "2001:db8::7": "blocklist:bad",
+		"::ffff:192.0.2.2": "blocklist:bad", "203.0.113.7": "captcha-mode,list:tor", "198.51.100.1": "captcha-mode",
 	} {
 		d := w.Wrong(t, "bob"+address, address)
 		if got := strings.Join(d.Reasons.Codes(), ","); got != want {
@@ -221,7 +221,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 	}
 	p := guard.DefaultPolicy()
 	p.Lists = []guard.NamedList{{Name: "x", Limits: []guard.Limit{always, hour(400, guard.Block)}}, {Name: "x", Verdict: guard.Allowed}}
-	if err := p.Validate(); err == nil || err.Error() != "lists[1].name: is another list's already" {
+	if err := p.Validate(); err == nil || err.Error() != "lists[1].name: is the name of another list" {
 		t.Errorf("got %v", err)
 	}
 }

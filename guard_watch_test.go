@@ -65,7 +65,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 				code  string
 			}{
 				{1, "pair-delay"}, {2, "limit:pair"}, {3, "limit:account"}, {4, "limit:address"}, {5, "limit:network"},
-				{6, "limit:site"}, {3, "site-slow"},
+				{6, "limit:site"}, {3, "throttled"},
 			} {
 				if i >= one.after {
 					want = append(want, one.code)
@@ -76,7 +76,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 				t.Errorf("the first: %v", d.Reasons.Codes())
 			}
 		}
-		says(w.Wrong(t, "bob", "203.0.113.66"), "blocked:bad")
+		says(w.Wrong(t, "bob", "203.0.113.66"), "blocklist:bad")
 		if on, _ := w.Mode.Watched(); w.Mode.On() || w.Mode.Slowing() || !on || w.NeedsChallenge(netip.MustParseAddr("192.0.2.1")) {
 			t.Error("the mode that only watches is on")
 		}
@@ -111,7 +111,7 @@ func TestAPolicyThatOnlyWatchesStopsNobodyAndSaysWhatItWould(t *testing.T) {
 				d, _ := w.Try(t, staff, "wrong")
 				got = append(got, d.Action.String())
 			}
-			if want := []string{"challenge", "proceed", "proceed", "fake-failure", "wait"}; !slices.Equal(got, want) {
+			if want := []string{"challenge", "proceed", "proceed", "fake-failure", "delay"}; !slices.Equal(got, want) {
 				t.Errorf("%v, want %v", got, want)
 			}
 		})

@@ -55,7 +55,7 @@ func TestR8AnImpossibleRungIsAnErrorWithTheArithmetic(t *testing.T) {
 		{Failures: 300, Window: time.Hour, Action: guard.Challenge},
 	}
 	err := policy.Validate()
-	const want = "limits.account[1].failures: can never be reached: limits.account[0] stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300"
+	const want = "limits.account[1].failures: can never be reached: limits.account[0] allows 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\ndoes not say\n%s", err, want)
 	}

@@ -55,11 +55,11 @@ func main() {
 	}
 	less := flag.Bool("short", false, "measure less: no 10,000,000 keys, fewer and shorter rounds")
 	attempts := flag.Bool("attempts", true, "measure attempts")
-	doors := flag.Bool("login", true, "measure the login door, the decision API and the reverse proxy, with wrk and nginx")
-	onlyProxy := flag.Bool("proxy", false, "measure nothing but the reverse proxy")
-	onlyAPI := flag.Bool("api", false, "measure nothing but the decision API")
-	onlyRedis := flag.Bool("redis", false, "measure nothing but counting in Redis")
-	onlyReplay := flag.Int64("replay", 0, "measure nothing but authguard limit replay, on three logs of so many `bytes`, one after the other")
+	doors := flag.Bool("login", true, "measure the login endpoint, the decision API and the reverse proxy, with wrk and nginx")
+	onlyProxy := flag.Bool("proxy", false, "measure only the reverse proxy")
+	onlyAPI := flag.Bool("api", false, "measure only the decision API")
+	onlyRedis := flag.Bool("redis", false, "measure only counting in Redis")
+	onlyReplay := flag.Int64("replay", 0, "measure only authguard limit replay, on three logs of so many `bytes`, one after the other")
 	flag.Parse()
 	p := whole
 	if *less {
@@ -117,7 +117,7 @@ func measureReplay(bytes int64) error {
 }
 
 func measureDoors(p plan) error {
-	say("the login door")
+	say("the login endpoint")
 	debug.FreeOSMemory() // the servers need room
 	results, err := doors.Login(context.Background(), p.login)
 	if err != nil {

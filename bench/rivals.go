@@ -111,4 +111,4 @@ func openUlule(attempts int) (store, error) {
 }
 
 // errRefused means that the rate was not high enough.
-var errRefused = errors.New("an attempt was refused, so nothing was measured")
+var errRefused = errors.New("an attempt was blocked, so there is no measurement")

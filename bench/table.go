@@ -54,7 +54,7 @@ func (t *table) flush() error { return t.w.Flush() }
 func printDoors(to io.Writer, results []doors.Result) error {
 	fmt.Fprintln(to)
 	t := newRows(to)
-	t.row("POST /login, refused early", "authguard/s", "bare echo/s", "part of bare")
+	t.row("POST /login, rejected early", "authguard/s", "bare echo/s", "part of bare")
 	t.row("---", "---:", "---:", "---:")
 	for _, r := range results {
 		t.row(r.Scene, thousands(int(r.Ours.Rate)), thousands(int(r.Bare.Rate)), fmt.Sprintf("%.2f", r.Bare.Part))
@@ -142,7 +142,7 @@ func printShared(to io.Writer, r *shared.Results) error {
 		return err
 	}
 	closed := r.Closed()
-	fmt.Fprintf(to, "\nAt closed keys, of %s attempts a second, Redis ran %.0f scripts; %.0f trips a second are the node's heartbeat.\n",
+	fmt.Fprintf(to, "\nAt full limits, Redis ran %[2].0f scripts for %[1]s attempts a second; %[3].0f requests a second are the node's heartbeat.\n",
 		thousands(int(closed.Rate)), closed.Scripts*closed.Rate, closed.Trips*closed.Rate)
 	one, two := &r.Nodes.One, &r.Nodes.Two
 	_, err := fmt.Fprintf(to, "\nOne node of one core: %s attempts/s, Redis %.0f %% busy. Two: %s, %.2f times that, Redis %.0f %% busy. Cores here: %d.\n",

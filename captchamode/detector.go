@@ -18,7 +18,7 @@ const (
 	Attack
 )
 
-var levelNames = [...]string{"calm", "slow", "attack"}
+var levelNames = [...]string{"calm", "throttling", "attack"}
 
 // String is the level's stable name.
 func (l Level) String() string {
@@ -39,7 +39,7 @@ func (l *Level) UnmarshalText(name []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("captchamode: no level is called %q", name)
+	return fmt.Errorf("captchamode: unknown level %q", name)
 }
 
 const (

@@ -24,8 +24,8 @@ func ExampleMode() {
 		mode.Tick() // Run does so in a service
 	}
 	// Output:
-	// off → slow by pressure
-	// slow → on by pressure
+	// off → throttling by failure-rate
+	// throttling → on by failure-rate
 	// on → off by cool-down
 }
 

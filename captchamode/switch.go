@@ -9,13 +9,13 @@ import (
 type Cause string
 
 const (
-	ByPressure   Cause = "pressure"  // the threshold was crossed
-	ByCoolDown   Cause = "cool-down" // it was quiet for the whole cool-down
-	ByPerson     Cause = "forced"    // somebody said so
-	ByExpiry     Cause = "expired"   // a person's word ran out
-	ByClearing   Cause = "cleared"   // somebody cleared the pressure
-	ByPolicy     Cause = "policy"    // the policy enforces the mode again, or only watches from now on
-	BySteadiness Cause = "steady"    // for many hours just below the threshold: nothing switched
+	ByPressure   Cause = "failure-rate" // the threshold was crossed
+	ByCoolDown   Cause = "cool-down"    // it was quiet for the whole cool-down
+	ByPerson     Cause = "forced"       // somebody said so
+	ByExpiry     Cause = "expired"      // a person's word ran out
+	ByClearing   Cause = "cleared"      // somebody cleared the pressure
+	ByPolicy     Cause = "policy"       // the policy enforces the mode again, or only watches from now on
+	BySteadiness Cause = "steady"       // for many hours just below the threshold: nothing switched
 )
 
 // A Switch is one change of what the site does (of the mode, of the level, or of
@@ -45,10 +45,10 @@ type Switch struct {
 // keepSwitches is how many switches are kept in memory.
 const keepSwitches = 200
 
-// Was is what the site did before the switch: "on", "slow" or "off".
+// Was is what the site did before the switch: "on", "throttling" or "off".
 func (s Switch) Was() string { return word(s.WasOn, s.WasLevel, s.Watched) }
 
-// Now is what the site does after the switch: "on", "slow" or "off".
+// Now is what the site does after the switch: "on", "throttling" or "off".
 func (s Switch) Now() string { return word(s.On, s.Level, s.Watched) }
 
 // Would is what the site would do after the switch, were it not only watching; empty if
@@ -65,7 +65,7 @@ func word(on bool, level Level, watched bool) string {
 	case on:
 		return "on"
 	case level != Calm && !watched:
-		return "slow"
+		return "throttling"
 	}
 	return "off"
 }

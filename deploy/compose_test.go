@@ -127,7 +127,7 @@ func TestTheDocsDockerCommandsAreOfTheComposeFile(t *testing.T) {
 	if out, err := exec.Command("cp", "-a", ".", dir+"/deploy").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	typed := exec.Command("bash", "-eu", "-o", "pipefail", "-c", `docker() { echo "$@" >>said; echo one-time; }
+	typed := exec.Command("bash", "-eu", "-o", "pipefail", "-c", `docker() { echo "$@" >>said; echo temporary; }
 `+doctest.Claimed(t, "docs/operations.md")[0].Text)
 	typed.Dir = dir
 	if out, err := typed.CombinedOutput(); err != nil {

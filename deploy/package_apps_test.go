@@ -97,7 +97,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 	blocks := doctest.Claimed(t, "docs/install.md")
 	// A systemd that is this machine's is nobody to talk to.
 	run("mount -t tmpfs tmpfs /run; hash -r; mkdir dist; cp " + os.Getenv(where) + "/authguard_1.2.3_amd64.deb dist/")
-	if said := run("export DEBIAN_FRONTEND=noninteractive\n" + blocks[0].Text); !strings.Contains(said, "is installed and not started") {
+	if said := run("export DEBIAN_FRONTEND=noninteractive\n" + blocks[0].Text); !strings.Contains(said, "is installed but not started") {
 		t.Error(said)
 	}
 	want := "750 root authguard /etc/authguard\n640 root authguard /etc/authguard/authguard.yaml\n600 root root /etc/authguard/environment\n755 root root /usr/bin/authguard\n"
@@ -126,7 +126,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 			t.Errorf("the login page: %v", err)
 		}
 	}
-	if said := run(serve); !strings.Contains(said, "one-time password") {
+	if said := run(serve); !strings.Contains(said, "temporary password") {
 		t.Error(said)
 	}
 	works()
@@ -136,7 +136,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 		t.Error(said)
 	}
 	for _, line := range lines[:len(lines)-1] { // which systemd answers
-		if !regexp.MustCompile(`^sudo (systemctl enable --now authguard|journalctl -u authguard \| grep one-time)$`).MatchString(line) {
+		if !regexp.MustCompile(`^sudo (systemctl enable --now authguard|journalctl -u authguard \| grep temporary)$`).MatchString(line) {
 			t.Errorf("%q", line)
 		}
 	}
@@ -147,7 +147,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 	if got := run("stat -c '%a %U %G %n' /etc/authguard /etc/authguard/* /usr/bin/authguard"); got != want {
 		t.Errorf("after the upgrade\n%s", got)
 	}
-	if said := run(serve); strings.Contains(said, "one-time password") {
+	if said := run(serve); strings.Contains(said, "temporary password") {
 		t.Errorf("the upgraded one begins anew: %s", said)
 	}
 	works()

@@ -53,7 +53,7 @@ func ExampleMemory_TakeBack() {
 func ExampleNewLadder() {
 	_, err := failures.NewLadder(failures.Backoff{}, failures.Rung{Failures: 0, Window: time.Minute})
 	fmt.Println(err)
-	// Output: failures: rung 0: failures must be from 1 to 4000, not 0
+	// Output: failures: limit 0: failures must be from 1 to 4000, not 0
 }
 
 // After three failures a second, then twice that each time, up to twenty.

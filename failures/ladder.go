@@ -70,12 +70,12 @@ type Ladder struct {
 func NewLadder(backoff Backoff, rungs ...Rung) (*Ladder, error) {
 	var errs []error
 	if len(rungs) > MaxRungs {
-		errs = append(errs, fmt.Errorf("failures: a ladder has at most %d rungs, not %d", MaxRungs, len(rungs)))
+		errs = append(errs, fmt.Errorf("failures: at most %d limits, not %d", MaxRungs, len(rungs)))
 	}
 	l := &Ladder{rungs: rungs, backoff: backoff, keep: backoff.keep(), quiet: backoff.quiet()}
 	for i, r := range rungs {
 		if err := r.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("failures: rung %d: %w", i, err))
+			errs = append(errs, fmt.Errorf("failures: limit %d: %w", i, err))
 		}
 		l.keep = max(l.keep, r.Failures)
 		l.quiet = min(l.quiet, r.Failures)

@@ -294,7 +294,7 @@ func (g *Guard) charge(ctx context.Context, v *view) error {
 	}
 	if v.PlaceErr != nil {
 		if ctx.Err() == nil { // a client that hangs up is no failure of the store
-			g.config.Failed(fmt.Errorf("guard: asking for a privileged place: %w", v.PlaceErr))
+			g.config.Failed(fmt.Errorf("guard: looking up the known client: %w", v.PlaceErr))
 		}
 		v.PlaceErr = nil
 	}

@@ -201,7 +201,7 @@ const (
 )
 
 func picturesAlone() quota {
-	return newQuota("pictures alone", []failures.Rung{{Failures: PicturesPerHour, Window: time.Hour}}, []failures.Rung{{Failures: PicturesPerMinute, Window: time.Minute}})
+	return newQuota("image CAPTCHAs", []failures.Rung{{Failures: PicturesPerHour, Window: time.Hour}}, []failures.Rung{{Failures: PicturesPerMinute, Window: time.Minute}})
 }
 
 // sprayedLogins is how many logins of unknown clients a sprayed password admits

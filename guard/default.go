@@ -63,7 +63,7 @@ func Default(secret []byte, change ...func(*Defaults)) (*Guard, error) {
 		f(d)
 	}
 	if len(d.Secret) < 16 {
-		d.Fail(fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d; openssl rand -hex 32 makes one to be kept in the environment", len(d.Secret)))
+		d.Fail(fmt.Errorf("guard: secret: must be at least 16 random bytes, not %d. Make one with: openssl rand -hex 32", len(d.Secret)))
 	}
 	if d.Fail(d.Policy.Validate()); d.failed != nil {
 		return nil, d.failed
@@ -89,7 +89,7 @@ func (d *Defaults) count(made *background) (err error) {
 	}
 	if d.Store != nil {
 		if d.Folder != "" {
-			return errors.New("guard: Folder: is for the counters of Default, and Store has its own")
+			return errors.New("guard: Folder: must be empty if Store is set")
 		}
 		return nil
 	}
@@ -119,7 +119,7 @@ func (d *Defaults) keep(counters *failures.Memory, made *background) error {
 	}
 	file, failed := filepath.Join(d.Folder, "counters"), d.Failed
 	if _, err := counters.Load(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("guard: Folder: the counters cannot be used. Restore them, or remove them to forget all failures: %w", err)
+		return fmt.Errorf("guard: Folder: the counters cannot be used. Restore them, or remove them to reset all counters: %w", err)
 	}
 	if err := errors.Join(counters.Journal(file), counters.Save(file)); err != nil {
 		return fmt.Errorf("guard: Folder: %w", err)

@@ -204,7 +204,7 @@ func TestWhatIsWrongWithTheDefaultsIsSaid(t *testing.T) {
 		"a policy":  {secret, func(d *guard.Defaults) { d.Policy.Account[0].Failures = 0 }, "limits.account[0].failures: must be from 1"},
 		"a folder of another store": {secret, func(d *guard.Defaults) {
 			d.Store, d.Folder = guard.NewLocal(counters, places), t.TempDir()
-		}, "Folder: is for the counters of Default"},
+		}, "Folder: must be empty if Store is set"},
 		"a folder that cannot be": {secret, func(d *guard.Defaults) { d.Folder = "/dev/null/x" }, "Folder"},
 	} {
 		if _, err := guard.Default(one.secret, one.change); err == nil || !strings.Contains(err.Error(), one.want) {

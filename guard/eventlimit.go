@@ -36,13 +36,13 @@ func (c *checker) events(all map[string][]EventLimit) {
 	c.check(len(all) <= MaxEvents, "events", "must be at most %d, not %d", MaxEvents, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := "events." + name
-		c.check(eventName.MatchString(name), path, "must be named by 1 to 40 lower-case letters, digits and -, such as password-reset")
+		c.check(eventName.MatchString(name), path, "must have a name of 1 to 40 lower-case letters, digits and -, such as password-reset")
 		c.check(len(all[name]) > 0, path, "must have a limit such as 5/1h block by account")
 		for i, l := range all[name] {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			c.check(slices.Contains(eventKinds, l.By), at+".by", "must be account, address, network, subject or site")
 			c.check(l.Action == Block || l.Action == Challenge || l.Action == Delay || l.Action == Alert, at+".action",
-				"must be refuse, challenge, wait or alert, not %s", l.Action)
+				"must be block, challenge, delay or alert, not %s", l.Action)
 		}
 		for _, by := range eventKinds {
 			c.eventLadder(path, by, all[name])

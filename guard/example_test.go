@@ -96,7 +96,7 @@ func ExampleGuard_Begin() {
 	// the password may be checked
 	// the password may be checked
 	// the password may be checked
-	// wait 1s [pair-delay]
+	// delay 1s [pair-delay]
 }
 
 // Whoever has logged in from an address passes there, however many strangers
@@ -140,7 +140,7 @@ func ExampleGuard_Seal() {
 	fmt.Println(g.Settle(ctx, ticket, guard.Succeeded))
 	// Output:
 	// <nil>
-	// guard: this attempt was settled already
+	// guard: this attempt is already settled
 }
 
 // What stands against an account, without changing anything.
@@ -188,7 +188,7 @@ func ExamplePolicy_Validate() {
 		{Failures: 300, Window: time.Hour, Action: guard.Block},
 	}
 	fmt.Println(p.Validate())
-	// Output: limits.account[1].failures: can never be reached: limits.account[0] stops at 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300
+	// Output: limits.account[1].failures: can never be reached: limits.account[0] allows 2 per 1 minute, which is at most 2 × 60 = 120 in 1 hour, fewer than 300
 }
 
 // The most specific entry decides.

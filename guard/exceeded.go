@@ -17,7 +17,7 @@ var ErrNoEvent = errors.New("guard: the policy limits no event of this name")
 
 // ErrSubjectMissing means that an event is limited by something that did not come
 // along: nothing was counted. Whoever forgets a field must not lift a limit by it.
-var ErrSubjectMissing = errors.New("guard: the event is limited by something that did not come along")
+var ErrSubjectMissing = errors.New("guard: the event's subject is missing")
 
 // Subjects are what one event is counted for. What the event's limits do not count
 // by may be left out.

@@ -230,7 +230,7 @@ func (g *Guard) ForgetPlacesIn(ctx context.Context, directory, account string, a
 		place = g.digests.addressKey(address)
 	}
 	if err := g.config.Store.Forget(ctx, v.Account, place, g.config.Now()); err != nil {
-		return fmt.Errorf("guard: forgetting places: %w", err)
+		return fmt.Errorf("guard: removing known clients: %w", err)
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (g *Guard) Places(ctx context.Context, a Attempt, addresses []netip.Addr) (
 	}
 	record, err := g.config.KnownClients(ctx, v.Account)
 	if err != nil {
-		return known, fmt.Errorf("guard: reading places: %w", err)
+		return known, fmt.Errorf("guard: reading known clients: %w", err)
 	}
 	limits := v.rules.policy.KnownClients.WithDefaults()
 	if record.Reset > 0 {

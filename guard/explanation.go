@@ -51,24 +51,24 @@ func (e *Explanation) Open() bool { return e.Decision.Action == Proceed }
 func (e *Explanation) Summary() string {
 	switch d := &e.Decision; d.Action {
 	case Proceed:
-		return "The next attempt would be let through to its password."
+		return "The next attempt would proceed to the password check."
 	case Challenge:
-		return "The next attempt would be asked to solve a CAPTCHA before its password is looked at."
+		return "The next attempt would have to solve a CAPTCHA before the password check."
 	case Delay:
-		return "The next attempt would have to wait " + Spell(d.RetryAfter) + "."
+		return "The next attempt would be delayed by " + Spell(d.RetryAfter) + "."
 	case FakeFailure:
-		return "The next attempt would be answered like one with a wrong password, without looking at its password."
+		return "The next attempt would get a fake failure, without a password check."
 	case Forget:
-		return "The place has used up its budget: the next attempt from there would be decided like a stranger's."
+		return "The known client has reached its limit: its next attempt would be decided like an unknown client's."
 	}
-	const refused = "The next attempt would be refused, whatever its password."
+	const refused = "The next attempt would be blocked, whatever its password."
 	switch {
 	case e.Decision.RetryAfter <= 0:
 		return refused
 	case e.Listed == Blocked:
-		return refused + " That lasts until the block ends or is lifted."
+		return refused + " The block lasts until it expires or is removed."
 	}
-	return refused + " There is room again in " + Spell(e.Decision.RetryAfter) + "."
+	return refused + " It ends in " + Spell(e.Decision.RetryAfter) + "."
 }
 
 // Why is what leads to the summary, a sentence each without its full stop.
@@ -78,9 +78,9 @@ func (e *Explanation) Why() (words []string) {
 	}
 	if e.Account != "" && e.Address.IsValid() {
 		words = append(words, map[trusted.Status]string{
-			trusted.Privileged: "the address is a known place of this account",
-			trusted.Spent:      "the address was a known place of this account until too many wrong passwords came from it",
-			trusted.Stranger:   "nobody has logged in to this account from this address before",
+			trusted.Privileged: "the address is a known client of this account",
+			trusted.Spent:      "the address was a known client of this account until too many wrong passwords came from it",
+			trusted.Stranger:   "the address is an unknown client for this account",
 		}[e.Status])
 	}
 	if e.List != "" && !slices.ContainsFunc(e.Decision.Reasons, func(r Reason) bool { return r.List != "" }) {
@@ -124,7 +124,7 @@ func (e *Explanation) Whose(kind SubjectKind) string {
 func (l Line) String() string {
 	switch {
 	case l.Delay && l.Full:
-		return fmt.Sprintf("%s: the next try is due in %s", l.Subject, Spell(l.FreeIn))
+		return fmt.Sprintf("%s: the next attempt is possible in %s", l.Subject, Spell(l.FreeIn))
 	case l.Delay:
 		return fmt.Sprintf("%s: no delay now", l.Subject)
 	}
@@ -135,10 +135,10 @@ func (l Line) String() string {
 	}
 	text := fmt.Sprintf("%s: %d of %d %s in any %s, then %s", subject, l.Used, l.Limit.Failures, what, l.Window(), l.Then())
 	if l.Full {
-		text += "; full, with room again in " + Spell(l.FreeIn)
+		text += "; full for another " + Spell(l.FreeIn)
 	}
 	if l.Limit.Monitor {
-		text += " (watched only)"
+		text += " (monitored)"
 	}
 	return text
 }
@@ -191,7 +191,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Reasons: []reason{}, Limits: append([]Line{}, e.Lines...), Words: e.Text(),
 	}
 	if e.Account != "" && e.Address.IsValid() {
-		wire.Place = map[trusted.Status]string{trusted.Privileged: "privileged", trusted.Spent: "spent", trusted.Stranger: "stranger"}[e.Status]
+		wire.Place = map[trusted.Status]string{trusted.Privileged: "known", trusted.Spent: "spent", trusted.Stranger: "unknown"}[e.Status]
 	}
 	for _, r := range e.Decision.Reasons {
 		wire.Reasons = append(wire.Reasons, reason{r.Code(), r.String()})

@@ -113,7 +113,7 @@ var assigned = []*unicode.RangeTable{unicode.L, unicode.M, unicode.N, unicode.P,
 
 // blank are symbols without a picture: the Ogham space, the empty Braille pattern, the
 // object replacement character, and the null note of music.
-const blank = "\u1680\u2800\ufffc\U0001d159"
+const blank = "\u1680\u2800\ufffc\ufffd\U0001d159"
 
 // ambiguous reports whether Unicode's own forms replace a character by another:
 // the Kelvin sign by K (NFC), a mathematical k by k (NFKC, which Django applies

@@ -17,7 +17,7 @@ func TestR11LookAlikesAreNoNames(t *testing.T) {
 		"letters that compatibility replaces": {"ſmith", "ﬁn", "ℓee", "𝐤im", "ⓚim", "k²", "kªm", "µ", "a…b", "k\u00a0m", "\u01c5"},
 		"format characters":                   {"kim\u200b", "k\u200dim", "\u202ekim", "kim\u00ad", "\ufeffkim", "ki\u2060m", "k\U000e0069m", "\u0600kim"},
 		"ignorable characters":                {"kim\ufe0f", "kim\U000e0100", "k\u034fim", "kim\u115f", "kim\u3164", "kim\uffa0", "kim\u17b4", "kim\u2065", "k\u180bim"},
-		"blank symbols":                       {"k\u2800im", "k\u1680im", "kim\ufffc", "k\U0001d159im"},
+		"blank symbols":                       {"k\u2800im", "k\u1680im", "kim\ufffc", "k\ufffdim", "k\U0001d159im"},
 		"private use and no use yet": {"k\ue000im", "kim\U000f0000", "k\U0010fffdim", "k\u0378im",
 			"kim\U0001ff00", "k\ufdd0im", "kim\uffff", "k\U000e1000im"},
 		"lines": {"k\u2028im", "k\u2029im", "k\nim"},

@@ -61,7 +61,7 @@ func (v *view) pass(a *Attempt) Pass {
 func (g *Guard) checkPass(ctx context.Context, a *Attempt, v *view) error {
 	good, err := g.config.Codes.Show(ctx, v.pass(a))
 	if err != nil {
-		return errors.Join(fmt.Errorf("guard: checking a one-time code: %w", err), g.withdraw(ctx, &v.Charge))
+		return errors.Join(fmt.Errorf("guard: checking a verification code: %w", err), g.withdraw(ctx, &v.Charge))
 	}
 	if good {
 		v.passed = true
@@ -87,6 +87,6 @@ func (g *Guard) settlePass(ctx context.Context, t *Ticket, o Outcome) {
 	}
 	p := Pass{Directory: t.directory, Account: t.name, Place: t.address, Now: g.config.Now()}
 	if err := g.config.Codes.Settle(afterwards(ctx), p, o); err != nil {
-		g.config.Failed(fmt.Errorf("guard: settling a one-time code: %w", err))
+		g.config.Failed(fmt.Errorf("guard: settling a verification code: %w", err))
 	}
 }

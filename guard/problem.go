@@ -66,7 +66,7 @@ func (c *checker) check(ok bool, path, text string, args ...any) bool {
 
 // whyNot says why a ladder allows no more, where somebody would want it to.
 var whyNot = map[string]string{
-	"limits.fingerprint": ": thousands of people may share one browser's version, and whoever sends its headers must not lock them out",
+	"limits.fingerprint": ": thousands of users may share one fingerprint, and an attacker could block them all",
 }
 
 func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, allowed ...Action) {
@@ -79,7 +79,7 @@ func (c *checker) ladder(path string, limits []Limit, backoff failures.Backoff, 
 			"must be from 1ms to %v in whole milliseconds, not %v", failures.MaxWindow, l.Window) && ok
 		ok = c.check(slices.Contains(allowed, l.Action), at+".action", "must be %s, not %s%s", oneOf(allowed), l.Action, whyNot[path]) && ok
 		ok = c.check(!l.Throttled || path != "limits.site" && path != "limits.fingerprint" && path != "limits.known_client" && l.Action == Challenge, at+".throttled",
-			"must be false: only limits on strangers' attempts that ask for a challenge can wait until strangers are slowed") && ok
+			"must be false: only limits of unknown clients with the action challenge can wait for throttling") && ok
 		if ok {
 			c.reachable(at, "failures", limits, i)
 			c.reachableAtPace(at, backoff, l)
@@ -115,7 +115,7 @@ func (c *checker) solved(at string, limits []Limit, l Limit) {
 		windows := int64((l.Window + e.Window - 1) / e.Window)
 		if most := int64(e.Failures) * windows; most < fewest {
 			fewest = most
-			text = fmt.Sprintf("only solved challenges reach it: %s asks for one beyond %d per %s, so at most %d × %d = %d in %s come without",
+			text = fmt.Sprintf("only solved challenges reach it: %s challenges beyond %d per %s, so at most %d × %d = %d in %s come without one",
 				beside(at, i), e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window))
 		}
 	}
@@ -145,7 +145,7 @@ func (c *checker) reachableBeside(at string, l Limit, name string, e Limit) {
 	windows := int64((l.Window + e.Window - 1) / e.Window)
 	most := int64(e.Failures) * windows
 	c.check(most >= int64(l.Failures), at,
-		"can never be reached: %s stops at %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
+		"can never be reached: %s allows %d per %s, which is at most %d × %d = %d in %s, fewer than %d",
 		name, e.Failures, Spell(e.Window), e.Failures, windows, most, Spell(l.Window), l.Failures)
 }
 
@@ -189,7 +189,7 @@ func (c *checker) reachableAtPace(at string, p failures.Backoff, l Limit) {
 		last += max(p.Delay(int(most)), 0)
 	}
 	c.check(most >= int64(l.Failures), at+".failures",
-		"can never be reached: limits.pair_delay lets at most %d tries into %s, fewer than %d", most, Spell(l.Window), l.Failures)
+		"can never be reached: limits.pair_delay allows at most %d attempts in %s, fewer than %d", most, Spell(l.Window), l.Failures)
 }
 
 func (c *checker) delay(path string, d PairDelay) {

@@ -23,7 +23,7 @@ const (
 	ChallengeFailed       // the answer that came along was no solve
 	BudgetSpent           // the place used up its budget and is forgotten
 	BadAccountName        // empty, too long or not text
-	StoreFailed           // the counters could not be asked
+	StoreFailed           // the counters could not be read
 	PassShown             // a one-time code let a stranger's place in
 	PassFailed            // the one-time code that came along was none
 	WorkNeeded            // a picture alone does not do for this account
@@ -37,24 +37,24 @@ const (
 var causes = [...]struct{ code, words string }{
 	NoCause:         {"none", "no reason was recorded"},
 	LimitReached:    {"limit", ""}, // says which: see Reason.words
-	PairDelayed:     {"pair-delay", "this account was tried with wrong passwords from this address just now, so the next try has to wait"},
-	SiteSlowed:      {"site-slow", "more logins than usual fail on the whole site, so addresses that are new to the account are slowed down"},
-	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and nobody has logged in to this account from this place before"},
-	BlockedByAdmin:  {"blocked", "an administrator blocked this address"},
-	AllowedByAdmin:  {"allowed", "an administrator allowed this address"},
-	KnownClient:     {"privileged-place", "somebody has logged in to this account from this place before"},
+	PairDelayed:     {"pair-delay", "recent wrong passwords for this account came from this address, so the next attempt is delayed"},
+	SiteSlowed:      {"throttled", "the site's failure rate is unusually high, so unknown clients are throttled"},
+	ModeOn:          {"captcha-mode", "CAPTCHA mode is on and the client is unknown for this account"},
+	BlockedByAdmin:  {"blocklist", "an administrator blocked this address"},
+	AllowedByAdmin:  {"allowlist", "an administrator put this address on the allowlist"},
+	KnownClient:     {"known-client", "the client is a known client of this account"},
 	ChallengeSolved: {"challenge-solved", "the challenge was solved"},
-	ChallengeFailed: {"challenge-failed", "the answer to the challenge did not count"},
-	BudgetSpent:     {"budget-spent", "too many wrong passwords came from this known place, so it is no longer treated as known"},
-	BadAccountName:  {"bad-account-name", "the account name was empty, too long, or had characters that are no text, cannot be seen or stand for others"},
-	StoreFailed:     {"store-failed", "the counters could not be asked"},
-	PassShown:       {"one-time-code", "a one-time code for this account was shown from this address"},
-	PassFailed:      {"one-time-code-failed", "the one-time code that came along is wrong, used, too old or of another place"},
-	WorkNeeded:      {"work", "the account is under attack, so the picture alone does not do: the browser has to work as well, which takes JavaScript"},
-	TooManyPictures: {"pictures", "too many pictures were answered without the work that takes JavaScript, from this address or, during an attack, on the whole site"},
-	PasswordSprayed: {"spray", "the password is right, and strangers try it on many accounts"},
-	SprayedAsks:     {"spray-challenge", "attackers try this password on many accounts, and no verification code can be sent, so an unknown client solves the most expensive challenge"},
-	TooManyAnswers:  {"answers", "too many challenges were answered wrongly from this address, so it has to wait"},
+	ChallengeFailed: {"challenge-failed", "the solution of the challenge was wrong, expired or already used"},
+	BudgetSpent:     {"known-client-limit", "too many wrong passwords came from this known client, so it is treated as unknown"},
+	BadAccountName:  {"bad-account-name", "the account name is empty, too long, or has invalid, invisible or ambiguous characters"},
+	StoreFailed:     {"store-failed", "the counters could not be read"},
+	PassShown:       {"verification-code", "the client sent a valid verification code for this account"},
+	PassFailed:      {"verification-code-failed", "the verification code is wrong, used, expired or bound to another client"},
+	WorkNeeded:      {"proof-of-work", "the account is under attack, so the image CAPTCHA also needs a proof of work, which requires JavaScript"},
+	TooManyPictures: {"image-captchas", "too many image CAPTCHAs were solved without a proof of work, from this address or, during an attack, on the whole site"},
+	PasswordSprayed: {"spray", "the password is right, but it is used for password spraying"},
+	SprayedAsks:     {"spray-challenge", "the password is used for password spraying and no verification code can be sent, so an unknown client gets the most expensive challenge"},
+	TooManyAnswers:  {"wrong-solutions", "too many wrong solutions came from this address, so it is delayed"},
 }
 
 // String is the cause's stable code.
@@ -97,7 +97,7 @@ type Reason struct {
 
 // Code is the reason in one stable word for logs and programs, such as
 // "limit:account" or "captcha-mode". A named list's are "list:NAME" for its limits,
-// "blocked:NAME" and "allowed:NAME".
+// "blocklist:NAME" and "allowlist:NAME".
 func (r Reason) Code() string {
 	code := r.Cause.String()
 	if r.List != "" {
@@ -144,9 +144,9 @@ func (r Reason) String() string {
 	}
 	switch {
 	case r.Monitored && r.Limit != nil && r.Limit.Action == Alert:
-		s += "; it stops nothing"
+		s += "; it only alerts"
 	case r.Monitored:
-		s += "; only recorded, since this limit is on monitor"
+		s += "; recorded only, because this limit is monitored"
 	}
 	return s
 }
@@ -159,7 +159,7 @@ func (r Reason) words() string {
 		return fmt.Sprintf("the %s had %d of %s within %s, which is its limit", r.Subject, r.Limit.Failures, r.Event, Spell(r.Limit.Window))
 	}
 	if r.Cause == LimitReached && r.Subject == OnIdentity {
-		return fmt.Sprintf("clients that look like this one had %d failed logins within %s, which is their limit", r.Limit.Failures, Spell(r.Limit.Window))
+		return fmt.Sprintf("the client's fingerprint had %d failed logins within %s, which is its limit", r.Limit.Failures, Spell(r.Limit.Window))
 	}
 	if r.Cause == LimitReached {
 		return fmt.Sprintf("the %s had %d failed logins within %s, which is its limit", r.Subject, r.Limit.Failures, Spell(r.Limit.Window))
@@ -181,12 +181,12 @@ func CodeWords(code string) string {
 		}
 	}
 	if name == causes[LimitReached].code {
-		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " had as many failed logins as its limit"
+		words = "the " + strings.ReplaceAll(cmp.Or(subject, "subject"), "-", " ") + " reached its limit of failed logins"
 		if limit != "" {
 			words = "the " + strings.ReplaceAll(subject, "-", " ") + " had " + count + " failed logins within " + window + ", which is its limit"
 		}
 	}
-	words = strings.Replace(words, "the identity had", "clients that look like this one had", 1)
+	words = strings.Replace(words, "the fingerprint had", "the client's fingerprint had", 1)
 	if name == "list" {
 		words = "the address is on the list " + subject
 		if limit != "" {
@@ -194,7 +194,7 @@ func CodeWords(code string) string {
 		}
 	}
 	if monitored {
-		words += "; only recorded, since this limit is on monitor"
+		words += "; recorded only, because this limit is monitored"
 	}
 	return words
 }
@@ -203,11 +203,11 @@ func CodeWords(code string) string {
 func (r Reason) ofList() string {
 	switch {
 	case r.Cause == BlockedByAdmin:
-		return "the address is on the list " + r.List + ", which is blocked"
+		return "the address is on the blocklist " + r.List + ""
 	case r.Cause == AllowedByAdmin:
-		return "the address is on the list " + r.List + ", which is allowed"
+		return "the address is on the allowlist " + r.List + ""
 	case r.Limit.always():
-		return "the address is on the list " + r.List + ", from where everybody who has not logged in from there before solves a challenge first"
+		return "the address is on the list " + r.List + ", which challenges every unknown client"
 	}
 	return fmt.Sprintf("the address is on the list %s and had %d failed logins within %s, which is the list's limit", r.List, r.Limit.Failures, Spell(r.Limit.Window))
 }

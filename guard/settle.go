@@ -22,7 +22,7 @@ func OutcomeOf(ok bool) Outcome {
 // ErrInsufficient means that the password was right and is not enough, since
 // strangers try it on many accounts (R28). The attempt was settled as one with a
 // wrong password, and is to be answered like one.
-var ErrInsufficient = errors.New("guard: the password is right, and is not enough: it is being tried on many accounts")
+var ErrInsufficient = errors.New("guard: the password is right but not sufficient: it is used for password spraying")
 
 // Settle says how an attempt ended. If that is ErrInsufficient, nobody may be let
 // in: see Decision.Insufficient. It does its work although ctx may be

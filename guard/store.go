@@ -48,7 +48,7 @@ type Store interface {
 
 // ErrPlace says that a login was counted as one, but its place could not be
 // remembered.
-var ErrPlace = errors.New("guard: the place could not be remembered")
+var ErrPlace = errors.New("guard: the known client could not be saved")
 
 // The subjects of a Charge.
 const (
@@ -257,7 +257,7 @@ func (l *Local) Begin(ctx context.Context, c Charge) (Charge, error) {
 		return c, err
 	}
 	if err = l.places.Spend(ctx, c.Account, c.Place(), c.Now); err != nil {
-		c.PlaceErr = fmt.Errorf("ending a spent privilege: %w", err)
+		c.PlaceErr = fmt.Errorf("removing a known client over its limit: %w", err)
 		c.AtDevice, c.Status = false, trusted.Spent
 	} else {
 		l.find(ctx, &c)

@@ -22,7 +22,7 @@ import (
 // Errors of tickets.
 var (
 	// ErrSettled means that the ticket was settled before.
-	ErrSettled = errors.New("guard: this attempt was settled already")
+	ErrSettled = errors.New("guard: this attempt is already settled")
 	// ErrTicketExpired means that the ticket is older than TicketTTL; the
 	// attempt counts as failed.
 	ErrTicketExpired = errors.New("guard: the ticket has expired, so the attempt counts as failed")

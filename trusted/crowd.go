@@ -199,7 +199,7 @@ func (c *Crowds) Save(path string) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.dirty = true
-		return fmt.Errorf("trusted: saving who shares addresses: %w", err)
+		return fmt.Errorf("trusted: saving shared addresses: %w", err)
 	}
 	return nil
 }
@@ -223,12 +223,12 @@ func (c *Crowds) Load(path string, now time.Time) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("trusted: reading who shares addresses: %w", err)
+		return fmt.Errorf("trusted: reading shared addresses: %w", err)
 	}
 	defer f.Close()
 	var all []Crowd
 	if err := gob.NewDecoder(f).Decode(&all); err != nil {
-		return fmt.Errorf("trusted: reading who shares addresses from %s: %w", path, err)
+		return fmt.Errorf("trusted: reading shared addresses from %s: %w", path, err)
 	}
 	for _, one := range all {
 		c.Merge(one, now)

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrNoKey says that a change named no account, or no place: the zero Key.
-var ErrNoKey = errors.New("trusted: the zero key names no account and no place")
+var ErrNoKey = errors.New("trusted: the zero key is invalid")
 
 // ErrFull says that a login changed nothing: its account has as many known clients as
 // it may, and one of them was added within the hour.

@@ -58,7 +58,7 @@ func (l *Login) signedIn(h ownHandler) echo.HandlerFunc {
 func signInFirst(c echo.Context) error {
 	if WantsJSON(c.Request()) {
 		p := refusal(http.StatusUnauthorized, "problem.login")
-		p.Type, p.Title, p.Login = LoginRequired, "Sign in first", "/login"
+		p.Type, p.Title, p.Login = LoginRequired, "Sign-in required", "/login"
 		return p
 	}
 	to := "/login"
@@ -127,7 +127,7 @@ func (l *Login) accountPage(c echo.Context, s *Session) (err error) {
 // was done all the same.
 func (l *Login) done(c echo.Context, what string, err error) error {
 	if errors.Is(err, control.ErrUnrecorded) {
-		l.Log.Error("what an account's owner did is not on record", "what", what, "error", err)
+		l.Log.Error("a user's operation is not in the audit log", "what", what, "error", err)
 	} else if err != nil && !errors.Is(err, sessions.ErrUnknown) {
 		return err
 	}
@@ -219,7 +219,7 @@ func (l *Login) notMe(c echo.Context, s *Session) error {
 	if !ok {
 		return c.Redirect(http.StatusSeeOther, baseOf(c.Request())+"/account")
 	}
-	what := "they say so of " + control.LoginWords(row.At, row.Address)
+	what := "reported by the owner, " + control.LoginWords(row.At, row.Address)
 	if !l.replaces() {
 		denial := control.Denial{Who: l.who(s), Directory: l.Directory, Account: s.Account.Account, What: what}
 		if err := l.Control.NotMe(c.Request().Context(), denial); err != nil && !errors.Is(err, control.ErrUnrecorded) {
@@ -289,7 +289,7 @@ func (l *Login) letter(c echo.Context) error {
 		return err
 	}
 	err = l.Control.NotMe(ctx, control.Denial{
-		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account, What: "by a letter's link, of " + control.LoginWords(told.At, told.Address),
+		Who: "user:" + told.Account, Directory: told.Directory, Account: told.Account, What: "reported through the email's link, " + control.LoginWords(told.At, told.Address),
 	})
 	if err != nil && !errors.Is(err, control.ErrUnrecorded) {
 		return errors.Join(err, l.Notices.Again(ctx, c.Param("token")))

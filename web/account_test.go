@@ -159,9 +159,9 @@ func TestAOneTimePasswordOfAUserIsGoodForChoosingAnotherOneOnly(t *testing.T) {
 		}
 	}
 	for say, fields := range map[string][]string{
-		"is the old one":   {"new_password", oneTime, "repeat_password", oneTime},
-		"too short":        {"new_password", "short", "repeat_password", "short"},
-		"passwords differ": {"new_password", chosen, "repeat_password", chosen + "x"},
+		"is the same as the current one": {"new_password", oneTime, "repeat_password", oneTime},
+		"too short":                      {"new_password", "short", "repeat_password", "short"},
+		"passwords do not match":         {"new_password", chosen, "repeat_password", chosen + "x"},
 	} {
 		if status, _, body := b.form(t, "/account/password", "/account/password", fields...); status != http.StatusUnprocessableEntity || !strings.Contains(body, say) {
 			t.Errorf("%s: %d\n%s", say, status, body)
@@ -452,7 +452,7 @@ func TestAnAccountShowsItsOwnerWhereItIsSignedInAndKnown(t *testing.T) {
 		t.Errorf("a stranger: %d to %s", w.Code, w.Header().Get("Location"))
 	}
 	w := b.get("/account")
-	for say, times := range map[string]int{"198.51.100.7": 7, "<b>this one": 1, "you are here": 1, "That was not me": 2} {
+	for say, times := range map[string]int{"198.51.100.7": 7, "<b>this session": 1, "<b>this address": 1, "This was not me": 2} {
 		if n := strings.Count(w.Body.String(), say); w.Code != http.StatusOK || n != times {
 			t.Errorf("%d: %q stands there %d times", w.Code, say, n)
 		}
@@ -532,7 +532,7 @@ func TestThatWasNotMeByALetter(t *testing.T) {
 	if thief.get("/auth/verify").Code != http.StatusOK {
 		t.Error("to look at the link does something")
 	}
-	if w := reader.post(path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Your account is closed to others") || len(w.Result().Cookies()) != 0 {
+	if w := reader.post(path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Your account is secured") || len(w.Result().Cookies()) != 0 {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 	for name, b := range map[string]*browser{"owner": owner, "thief": thief} {
@@ -544,7 +544,7 @@ func TestThatWasNotMeByALetter(t *testing.T) {
 		t.Errorf("the thief gets in again: %d", w.Code)
 	}
 	for _, do := range []func(string, ...string) *httptest.ResponseRecorder{reader.post, func(path string, _ ...string) *httptest.ResponseRecorder { return reader.get(path) }} {
-		if w := do(path); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no longer good") {
+		if w := do(path); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "This link has expired or was already used") {
 			t.Errorf("the link is good twice: %d", w.Code)
 		}
 	}
@@ -704,7 +704,7 @@ func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 			t.Errorf("%d lines:\n%.1000s", len(lines), text)
 		}
 	}
-	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "A new sign-in to your account"} {
+	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "New sign-in to your account"} {
 		if subject, text := h.look.Letter(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || strings.Contains(text, "mail.") {
 			t.Errorf("%s: %s\n%s", tag, subject, text)
 		}

@@ -43,7 +43,7 @@ func (e *Edge) Local(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if (len(names) > 0 || client.Peer(r).IsLoopback()) && !isLocal(r.Host, names) {
 			return echo.NewHTTPError(http.StatusMisdirectedRequest,
-				"This listener is for this machine: open it as 127.0.0.1, or add the name that you called it by to admin.hosts.")
+				"This listener is for local access. Open it as 127.0.0.1, or add its host name to admin.hosts.")
 		}
 		return next(c)
 	}

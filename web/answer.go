@@ -57,14 +57,14 @@ func (p Problem) Error() string {
 // Invalid is the problem of a request that cannot be used (400), in words for
 // its sender, who is a program or an administrator.
 func Invalid(format string, args ...any) Problem {
-	return Problem{Type: InvalidRequest, Title: "The request cannot be used", Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
+	return Problem{Type: InvalidRequest, Title: "Invalid request", Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
 // Unusable is the problem of a request that cannot be used, in words for anybody:
 // a key of package texts, and values for the text.
 func Unusable(status int, key string, values ...string) Problem {
 	p := refusal(status, key, values...)
-	p.Type, p.Title = InvalidRequest, "The request cannot be used"
+	p.Type, p.Title = InvalidRequest, "Invalid request"
 	return p
 }
 

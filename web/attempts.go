@@ -76,8 +76,8 @@ func onlyJSON(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		return Problem{
-			Type: InvalidRequest, Title: "This takes JSON", Status: http.StatusUnsupportedMediaType,
-			Detail: "Send JSON and say so: Content-Type: application/json (curl: --json).",
+			Type: InvalidRequest, Title: "JSON required", Status: http.StatusUnsupportedMediaType,
+			Detail: "Send JSON with Content-Type: application/json (curl: --json).",
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (a *API) begin(c echo.Context) error {
 		return noInline()
 	}
 	if in.Fingerprint != "" && len(in.Headers) > 0 {
-		return Invalid("fingerprint: send it or headers, not both.")
+		return Invalid("fingerprint: send either fingerprint or headers, not both.")
 	}
 	ctx := c.Request().Context()
 	attempt := guard.Attempt{
@@ -176,7 +176,7 @@ func badAddress() Problem {
 
 // A name that is none is the client's doing, not the calling program's mistake.
 func noAccount() Problem {
-	p := Invalid("account: send 1 to %d bytes of UTF-8 without control characters and such as cannot be seen or stand for others.", guard.MaxAccount)
+	p := Invalid("account: send 1 to %d bytes of UTF-8 without control, invisible or ambiguous characters.", guard.MaxAccount)
 	p.Type = BadAccount
 	return p
 }
@@ -199,7 +199,7 @@ func (a *API) inline(ctx context.Context, c challenge.Challenge, wanted []string
 		}
 		m, err := a.Media(ctx, c.ID, ext)
 		if errors.Is(err, challenge.ErrBusy) {
-			return nil, overloaded("Too many challenges are being drawn for this address right now")
+			return nil, overloaded("Too many challenges are being rendered for this IP address")
 		} else if err != nil {
 			return nil, err
 		}
@@ -252,7 +252,7 @@ func (a *API) fingerprint(sent string) uint64 {
 }
 
 // unavailable is 503: a store cannot be asked.
-func unavailable() Problem { return overloaded("The counters cannot be asked right now") }
+func unavailable() Problem { return overloaded("The counters are unavailable") }
 
 func overloaded(title string) Problem {
 	return Problem{Type: OverloadedProblem, Title: title, Status: http.StatusServiceUnavailable, RetryAfter: 1}

@@ -202,10 +202,10 @@ func TestR11AmbiguousJSONIsRefused(t *testing.T) {
 		`"alice"`:                                                                                    "Send one JSON object.",
 		`null`:                                                                                       "Send one JSON object.",
 		``:                                                                                           "Send one JSON object.",
-		`{"account":"alice","address":"192.0.2.1"} {}`:                                               "Send one JSON object and nothing after it.",
+		`{"account":"alice","address":"192.0.2.1"} {}`:                                               "Send a single JSON object with nothing after it.",
 		`{"account":"alice",`:                                                                        "The JSON cannot be read: unexpected EOF.",
 		`{"account":"alice","address":"nowhere"}`:                                                    "address: send the client's IP address, such as 192.0.2.1 or 2001:db8::1.",
-		`{"account":"","address":"192.0.2.1"}`:                                                       "account: send 1 to 256 bytes of UTF-8 without control characters and such as cannot be seen or stand for others.",
+		`{"account":"","address":"192.0.2.1"}`:                                                       "account: send 1 to 256 bytes of UTF-8 without control, invisible or ambiguous characters.",
 	} {
 		kind := web.InvalidRequest
 		if strings.HasPrefix(says, "account:") {

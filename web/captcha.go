@@ -25,7 +25,7 @@ func Media(e *echo.Echo, challenges *challenge.Desk) {
 			return refusal(http.StatusNotFound, "problem.challenge-over")
 		case errors.Is(err, challenge.ErrBusy):
 			p := refusal(http.StatusServiceUnavailable, "problem.busy")
-			p.Type, p.Title, p.RetryAfter = OverloadedProblem, "Too much to do right now: try again shortly", 1
+			p.Type, p.Title, p.RetryAfter = OverloadedProblem, "The server is busy: try again shortly", 1
 			return p
 		case err != nil:
 			return err

@@ -51,7 +51,7 @@ func (a *API) event(c echo.Context) error {
 	case errors.Is(err, guard.ErrNoEvent): // a reload was quicker
 		return a.noEvent(name)
 	case errors.Is(err, guard.ErrSubjectMissing):
-		return Invalid("%s. Send it: nothing was counted.", strings.TrimPrefix(err.Error(), "guard: "))
+		return Invalid("%s. Send it; nothing was counted.", strings.TrimPrefix(err.Error(), "guard: "))
 	case err != nil:
 		return unavailable()
 	case d.Reasons.Has(guard.BadAccountName):
@@ -101,12 +101,12 @@ func readEvent(c echo.Context) (s guard.Subjects, inline []string, err error) {
 
 // noEvent is 404, and says what to do.
 func (a *API) noEvent(name string) Problem {
-	there := "None is limited yet."
+	there := "No event is limited yet."
 	if names := a.Guard.Policy().EventNames(); len(names) > 0 {
-		there = "There are: " + strings.Join(names, ", ") + "."
+		there = "Limited events: " + strings.Join(names, ", ") + "."
 	}
 	return Problem{
 		Type: "unknown-event", Title: "No limits are configured for this event", Status: http.StatusNotFound,
-		Detail: fmt.Sprintf("Nothing was counted. To limit it, add it to events in the configuration, such as events: {%.40s: [5/1h block by account]}, and reload. %s", name, there),
+		Detail: fmt.Sprintf("The event was not counted. To limit it, set events: {%.40s: [5/1h block by account]} in the configuration, and reload. %s", name, there),
 	}
 }

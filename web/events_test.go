@@ -80,7 +80,7 @@ func TestAnEventThatCannotBeCountedSaysWhatToDo(t *testing.T) {
 		"no address":       {"password-reset", "token", `{"account":"alice"}`, 400, "counts by address"},
 		"a bad address":    {"password-reset", "token", `{"account":"alice","address":"localhost"}`, 400, "address: send the client's IP address"},
 		"a bad name":       {"password-reset", "token", `{"account":"a\u0000b","address":"192.0.2.1"}`, 400, "account: send 1 to"},
-		"a misspelt field": {"password-reset", "token", `{"acount":"alice"}`, 400, "There is no field"},
+		"a misspelt field": {"password-reset", "token", `{"acount":"alice"}`, 400, "Unknown field"},
 		"no object":        {"password-reset", "token", `[]`, 400, "Send one JSON object"},
 		"too large":        {"password-reset", "token", `{"subject":"` + strings.Repeat("x", web.MaxBody) + `"}`, 413, "bytes"},
 	} {

@@ -86,14 +86,15 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 		return w, Invalid("The host of the request is not a name with an optional port.")
 	}
 	if name := forged(r.Header); name != "" {
-		return w, Invalid("The client sent the header %s, which apps take for the word of a gateway. "+
-			"The gateway has to remove it.", name)
+		return w, Invalid("The client sent the header %s, which apps trust as set by the gateway. "+
+			"Configure the gateway to remove it.", name)
 	}
 	if w.uri != "" && !strings.HasPrefix(w.uri, "/") || len(w.uri) > maxURI || strings.ContainsFunc(w.uri+w.host+w.method, unicode.IsControl) {
-		return w, Invalid("The gateway sent no path of an address.")
+		return w, Invalid("The gateway sent no URL path.")
 	}
-	if _, query, _ := strings.Cut(w.uri, "?"); strings.Contains(query, "%00") { // PHP cuts names there, others do not
-		return w, Invalid("Write an address without %%00.")
+	path, _, _ := strings.Cut(w.uri, "?")
+	if strings.Contains(w.uri, "%00") || route.Unreadable(path) { // PHP cuts names at a NUL, others do not
+		return w, Invalid("The URL must not contain %%00, broken escapes or overlong UTF-8.")
 	}
 	w.elsewhere = !strings.EqualFold(w.host, r.Host)
 	return w, nil
@@ -104,22 +105,32 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 // headers by a rule, passes it to the app too. Empty: there is none.
 func forged(h http.Header) string {
 	for name := range h {
-		said, forwarded := strings.CutPrefix(name, "X-Forwarded-")
-		if !client.PlainHeader(name) || strings.HasPrefix(name, "Remote-") ||
-			forwarded && !slices.Contains(gatewaysSay, said) {
+		if !client.PlainHeader(name) || strings.Contains(name, "--") || slices.ContainsFunc(claims, func(c claim) bool {
+			rest, is := strings.CutPrefix(name, c.prefix)
+			return is && !slices.Contains(c.gateways, rest)
+		}) {
 			return name
 		}
 	}
 	return ""
 }
 
-// gatewaysSay are the X-Forwarded-* headers that gateways set themselves when they ask.
-var gatewaysSay = []string{"For", "Proto", "Host", "Uri", "Method", "Port", "Server", "Prefix"}
+// A claim is the beginning of headers' names, and how those go on that gateways set
+// themselves when they ask.
+type claim struct {
+	prefix   string
+	gateways []string
+}
+
+var claims = []claim{
+	{"Remote-", nil}, {"X-Remote-", nil}, {"X-Rewrite-", nil}, {"X-Original-", []string{"Url", "Uri", "Method"}},
+	{"X-Forwarded", []string{"-For", "-Proto", "-Host", "-Uri", "-Method", "-Port", "-Server", "-Prefix"}},
+}
 
 // maxURI is as long as a path with its query may be, in bytes.
 const maxURI = 16 << 10
 
-var errTwice = Invalid("The gateway says in two ways what it was asked for. It has to set X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and to remove what its clients send under the other names.")
+var errTwice = Invalid("The gateway sent two different forms of the original request. Set either X-Forwarded-Host, X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URL and X-Original-Method, and remove the others from client requests.")
 
 // cutURL takes an address apart without reading it otherwise than it was sent.
 func cutURL(text string) (scheme, host, uri string) {
@@ -142,7 +153,8 @@ func (l *Login) need(r *http.Request, w wanted) access.Need {
 	}
 	return rules.Of(access.Request{
 		Host: hostName(w.host), Path: path, Method: w.method,
-		Overridden: route.InQuery(query, "_method") || slices.ContainsFunc(overrides, func(h string) bool {
+		// php -S drops further question marks.
+		Overridden: route.InQuery(strings.TrimLeft(query, "?"), "_method") || slices.ContainsFunc(overrides, func(h string) bool {
 			return strings.Join(r.Header.Values(h), "") != "" // PHP takes the last, Node all
 		}),
 	})
@@ -160,7 +172,7 @@ func (l *Login) admit(c echo.Context) (w wanted, who *Session, v access.Verdict,
 	}
 	need := l.need(c.Request(), w)
 	if who, err = l.Sessions.Get(c); errors.Is(err, ErrSessions) && need.Nothing() {
-		l.Log.Error("a public address was asked for, and nobody knows by whom", "error", err)
+		l.Log.Error("the session of a request for a public path could not be read", "error", err)
 		err = nil
 	}
 	if who != nil && !l.opensTo(who.Account) || who.held() {
@@ -224,7 +236,7 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 	if p := (Problem{}); errors.As(err, &p) {
 		return l.hand(c, w, p, pages.ErrorView{})
 	} else if err != nil {
-		l.Log.Error("nobody knows whether a request may pass", "error", err)
+		l.Log.Error("a request could not be authorized", "error", err)
 		p, _ = problemOf(err)
 		return l.hand(c, w, p, pages.ErrorView{})
 	}
@@ -234,7 +246,7 @@ func (l *Login) refuse(c echo.Context, w wanted, who *Session, v access.Verdict,
 		return c.Redirect(http.StatusSeeOther, way)
 	case v == access.Unknown:
 		p := refusal(http.StatusUnauthorized, "problem.login")
-		p.Type, p.Title, p.Login = LoginRequired, "Sign in first", way
+		p.Type, p.Title, p.Login = LoginRequired, "Sign-in required", way
 		return l.hand(c, w, p, pages.ErrorView{Login: way})
 	}
 	p, view := refusal(http.StatusForbidden, "problem.closed"), pages.ErrorView{}
@@ -375,7 +387,7 @@ func (l *Login) opens(h http.Header, next string) {
 func (l *Login) address(c echo.Context) error {
 	e, err := l.Guard.Explain(c.Request().Context(), "", l.Edge.Client(c.Request()).Address)
 	if err != nil {
-		l.Log.Error("an address could not be looked up", "error", err)
+		l.Log.Error("a client's address could not be looked up", "error", err)
 		return c.NoContent(http.StatusServiceUnavailable)
 	}
 	h, word := c.Response().Header(), "free"

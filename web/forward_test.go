@@ -170,15 +170,15 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 		{"a websocket", "/auth/verify", "/x", nil, []string{"Accept", "", "Upgrade", "websocket", "Sec-Fetch-Mode", "websocket"}, 401, "application/problem+json", `"login-required"`},
 		{"a script at nginx", "/auth/denied", "/x", nil, []string{"Accept", "application/json"}, 401, "application/problem+json", `"login-required"`},
 		{"a browser", "/auth/verify", "/x", nil, []string{"Sec-Fetch-Mode", "navigate"}, 303, "", ""},
-		{"nobody says for what", "/auth/verify", "", nil, nil, 403, "text/html; charset=UTF-8", "Nobody may open this page"},
+		{"nobody says for what", "/auth/verify", "", nil, nil, 403, "text/html; charset=UTF-8", "Access to this page is denied for all accounts"},
 		{"HEAD", "/auth/verify", "/x", nil, []string{"Accept", "*/*", "X-Forwarded-Method", "HEAD"}, 401, "", ""},
-		{"another group", "/auth/verify", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", "Your account may not open this page"},
+		{"another group", "/auth/verify", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", "Your account is not allowed to open this page"},
 		{"another group's script", "/auth/verify", "/admin/x", in, []string{"Accept", "application/json"}, 403, "application/problem+json", `"not-permitted"`},
 		{"another group at nginx", "/auth/denied", "/admin/x", in, nil, 403, "text/html; charset=UTF-8", `href="/.authguard/static/authguard.css"`},
-		{"nobody", "/auth/verify", "/old", in, nil, 403, "text/html; charset=UTF-8", "may not open this page"},
-		{"nobody, a stranger", "/auth/verify", "/old", nil, nil, 403, "text/html; charset=UTF-8", "Nobody may open this page"},
+		{"nobody", "/auth/verify", "/old", in, nil, 403, "text/html; charset=UTF-8", "not allowed to open this page"},
+		{"nobody, a stranger", "/auth/verify", "/old", nil, nil, 403, "text/html; charset=UTF-8", "Access to this page is denied for all accounts"},
 		{"by now it may", "/auth/denied", "/x", in, nil, 303, "", ""},
-		{"two gateways", "/auth/verify", "/x", in, []string{"X-Original-URL", "http://app.example.org/y"}, 400, "text/html; charset=UTF-8", "We could not read that"},
+		{"two gateways", "/auth/verify", "/x", in, []string{"X-Original-URL", "http://app.example.org/y"}, 400, "text/html; charset=UTF-8", "Invalid request"},
 	} {
 		headers := one.headers
 		if one.uri != "" {
@@ -199,7 +199,7 @@ func TestScriptsGetAProblemAndNobodyABlankPage(t *testing.T) {
 		t.Errorf("by now it may, and leads to %q", got)
 	}
 	g.sessions.fail = errors.New("the disk is gone")
-	if w := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/x"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "Too busy") {
+	if w := g.ask("/auth/verify", in, "X-Forwarded-Uri", "/x"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "The server is busy") {
 		t.Errorf("without sessions: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
@@ -235,6 +235,20 @@ func TestR9WhatIsAskedForIsSaidByConfiguredProxiesAlone(t *testing.T) {
 		{"an account's name", in, []string{"X-Forwarded-Uri", "/public/x", "Remote-User", "root"}, 400},
 		{"another of those", in, []string{"X-Forwarded-Uri", "/x", "Remote-Name", "root"}, 400},
 		{"a proxy's user", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-User", "root"}, 400},
+		{"a user by another name", in, []string{"X-Forwarded-Uri", "/x", "X-Remote-User", "root"}, 400},
+		{"an original host", in, []string{"X-Forwarded-Uri", "/x", "X-Original-Host", "admin.example.org"}, 400},
+		{"a rewritten path", in, []string{"X-Forwarded-Uri", "/x", "X-Rewrite-Path", "/admin"}, 400},
+		{"X-Forwarded alone", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded", "for=127.0.0.1"}, 400},
+		{"another protocol", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Protocol", "https"}, 400},
+		{"two hyphens", in, []string{"X-Forwarded-Uri", "/x", "X--Forwarded-For", "127.0.0.1"}, 400},
+		{"NUL in a path", in, []string{"X-Forwarded-Uri", "/x%00"}, 400},
+		{"IIS' escapes", in, []string{"X-Forwarded-Uri", "/%u0061dmin/x"}, 400},
+		{"a broken escape", in, []string{"X-Forwarded-Uri", "/100%"}, 400},
+		{"an escaped percent sign", in, []string{"X-Forwarded-Uri", "/100%25unicode"}, 200},
+		{"overlong", in, []string{"X-Forwarded-Uri", "/x/..%c0%afadmin/x"}, 400},
+		{"overlong, raw", in, []string{"X-Forwarded-Uri", "/x/..\xc0\xafadmin/x"}, 400},
+		{"overlong, in three bytes", in, []string{"X-Forwarded-Uri", "/x/..%E0%80%AFadmin/x"}, 400},
+		{"UTF-8 and Latin-1", in, []string{"X-Forwarded-Uri", "/%C3%A4%E0%A4%85%F0%9F%98%80/%C0%DF%e9"}, 200},
 		{"what gateways say", in, []string{"X-Forwarded-Uri", "/x", "X-Forwarded-Port", "443", "X-Forwarded-Server", "a", "X-Real-Ip", "192.0.2.1", "Cf-Connecting-Ip", "192.0.2.1"}, 200},
 		{"another host", nil, []string{"X-Forwarded-Uri", "/public/x", "X-Forwarded-Host", "other.example.org"}, 303},
 		{"a client's header beside Caddy's", in, []string{"X-Forwarded-Uri", "/admin/x", "X-Original-URL", "https://app.example.org/public/x"}, 400},
@@ -281,7 +295,7 @@ func TestARequestThatMayBeOfAnotherMethodOpensNothing(t *testing.T) {
 		"/x?_method[]=DELETE": 401, "/x?_method%00=DELETE": 400, "/x?a=%00": 400, "/x?_method%2500=DELETE": 401,
 		"/x?%255fmethod=DELETE":   401,
 		"/x?_method%C2%AD=DELETE": 401, "/x?[_method]=DELETE": 401, "/x?%EF%BC%BFmethod=DELETE": 401,
-		"/x?%0A_method=DELETE": 401,
+		"/x?%0A_method=DELETE": 401, "/x??_method=DELETE": 401, "/x???_method=DELETE": 401,
 	} {
 		if got := ask("POST", uri); got != want {
 			t.Errorf("%s: %d, want %d", uri, got, want)
@@ -438,7 +452,7 @@ func TestAnEdgeLearnsWhatAnAddressIsWorth(t *testing.T) {
 	if got := ask("192.0.2.7"); got != "No Content free " {
 		t.Error(got)
 	}
-	if w := g.ask("/auth/address", nil, "X-Forwarded-For", "192.0.2.8"); !strings.Contains(w.Body.String(), "has blocked the address") {
+	if w := g.ask("/auth/address", nil, "X-Forwarded-For", "192.0.2.8"); !strings.Contains(w.Body.String(), "has blocked this network") {
 		t.Errorf("somebody who is blocked sees %s", w.Body)
 	}
 	if w := g.ask("/auth/address", nil, "peer", "192.0.2.9:1", "X-Forwarded-For", "192.0.2.8"); w.Code != http.StatusNoContent {

@@ -192,7 +192,7 @@ func TestABlockedVisitorIsToldOfTheBlock(t *testing.T) {
 	h := newHouse(t)
 	h.Lists.Set([]guard.Listing{{Prefix: prefix("192.0.2.0/24"), Verdict: guard.Blocked, Until: h.Clock.Now().Add(12 * time.Hour)}})
 	w := h.browser(page).login("alice", right)
-	want(t, w, http.StatusTooManyRequests, "has blocked the address")
+	want(t, w, http.StatusTooManyRequests, "has blocked this network")
 	for _, not := range []string{"several failed sign-ins", "15 minutes", "data-until"} {
 		if strings.Contains(w.Body.String(), not) {
 			t.Errorf("the page says %q", not)
@@ -220,7 +220,7 @@ func TestR19OverloadIs503AndNobodysFailure(t *testing.T) {
 	if p := problem(t, w, http.StatusServiceUnavailable, web.OverloadedProblem); p.RetryAfter < 1 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%+v", p)
 	}
-	want(t, h.browser(page).login("alice", right), http.StatusServiceUnavailable, "Too busy at the moment")
+	want(t, h.browser(page).login("alice", right), http.StatusServiceUnavailable, "The server is busy")
 	done()
 	<-ended
 	leave()
@@ -356,15 +356,15 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{form, "username=alice", 400, "Type your password."},
-		{form, "password=x", 400, "Type your user name."},
-		{form, "username=k%E2%80%8Bim&password=x", 400, "Type your user name again by hand"},
-		{form, "username=K%C4%B0M&password=x", 400, "characters that cannot be seen or look like others"},
+		{form, "username=alice", 400, "Enter your password."},
+		{form, "password=x", 400, "Enter your user name."},
+		{form, "username=k%E2%80%8Bim&password=x", 400, "Enter your user name again"},
+		{form, "username=K%C4%B0M&password=x", 400, "characters that are invisible or look like others"},
 		{form, "username=alice&password=" + strings.Repeat("x", 257), 400, "longer than any password"},
-		{form, "username=alice&password=correct+horse%00correct+horse", 400, "no NUL character"},
-		{form, "username=nobody&password=x%00x", 400, "no NUL character"},
-		{text, `{"username":"alice","password":"correct horse\u0000correct horse"}`, 400, "no NUL character"},
-		{form, "username=alice&username=bob&password=x", 400, "Send the field username once."},
+		{form, "username=alice&password=correct+horse%00correct+horse", 400, "contains a NUL character"},
+		{form, "username=nobody&password=x%00x", 400, "contains a NUL character"},
+		{text, `{"username":"alice","password":"correct horse\u0000correct horse"}`, 400, "contains a NUL character"},
+		{form, "username=alice&username=bob&password=x", 400, "Send the field username only once."},
 		{form, "username=%zz", 400, "could not be read"},
 		{form, "username=" + strings.Repeat("x", 17<<10), 413, "at most 16384 bytes"},
 		{"text/plain", "username=alice&password=x", 415, "Send a form"},
@@ -373,12 +373,12 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 		{text, `{"username":["alice"],"password":"x"}`, 400, "The field username must be a JSON string."},
 		{text, `{"username":null,"password":"x"}`, 400, "The field username must be a JSON string."},
 		{text, `{"username":"alice","password":1}`, 400, "The field password must be a JSON string."},
-		{text, `{"USERNAME":"alice","password":"x"}`, 400, "Type your user name."},
-		{text, `{"u\u017fername":"alice","password":"x"}`, 400, "Type your user name."},
+		{text, `{"USERNAME":"alice","password":"x"}`, 400, "Enter your user name."},
+		{text, `{"u\u017fername":"alice","password":"x"}`, 400, "Enter your user name."},
 		{text, `["alice"]`, 400, "Send one JSON object."},
 		{text, `{"username":"alice","password":"x"} {}`, 400, "nothing after it"},
-		{text, `{"username":"alice"`, 400, "cannot be read"},
-		{text, `{"username":"` + "\xff" + `","password":"x"}`, 400, "cannot be read"},
+		{text, `{"username":"alice"`, 400, "Invalid JSON"},
+		{text, `{"username":"` + "\xff" + `","password":"x"}`, 400, "Invalid JSON"},
 	} {
 		h := newHouse(t)
 		b := h.browser("application/json")

@@ -25,12 +25,12 @@ var germans = map[string]struct {
 	says   string
 }{
 	"the page":        {func(b *browser) *httptest.ResponseRecorder { return b.get("/login") }, http.StatusOK, "Benutzername"},
-	"wrong":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "wrong") }, http.StatusUnauthorized, "Das passt nicht zusammen"},
+	"wrong":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "wrong") }, http.StatusUnauthorized, "Benutzername oder Passwort falsch"},
 	"no password":     {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "") }, http.StatusBadRequest, "Geben Sie Ihr Passwort ein."},
-	"a long password": {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", strings.Repeat("a", 257)) }, http.StatusBadRequest, "länger als jedes Passwort"},
-	"a NUL":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "a\x00") }, http.StatusBadRequest, "kein NUL-Zeichen"},
+	"a long password": {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", strings.Repeat("a", 257)) }, http.StatusBadRequest, "länger als jedes hier erlaubte Passwort"},
+	"a NUL":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", "a\x00") }, http.StatusBadRequest, "ein NUL-Zeichen"},
 	"no name":         {func(b *browser) *httptest.ResponseRecorder { return b.login("", right) }, http.StatusBadRequest, "Geben Sie Ihren Benutzernamen ein."},
-	"an odd name":     {func(b *browser) *httptest.ResponseRecorder { return b.login("a\u202eb", right) }, http.StatusBadRequest, "noch einmal von Hand"},
+	"an odd name":     {func(b *browser) *httptest.ResponseRecorder { return b.login("a\u202eb", right) }, http.StatusBadRequest, "Benutzernamen noch einmal ein"},
 	"twice":           {func(b *browser) *httptest.ResponseRecorder { return b.login("alice", right, "username", "bob") }, http.StatusBadRequest, "Senden Sie das Feld username nur einmal."},
 	"too much":        {func(b *browser) *httptest.ResponseRecorder { return b.login(strings.Repeat("a", web.MaxBody), right) }, http.StatusRequestEntityTooLarge, "höchstens 16384 Bytes"},
 	"a broken form": {func(b *browser) *httptest.ResponseRecorder {
@@ -40,10 +40,10 @@ var germans = map[string]struct {
 	"a text":            {func(b *browser) *httptest.ResponseRecorder { return b.do("POST", "/login", "text/plain", "a") }, http.StatusUnsupportedMediaType, "Senden Sie ein Formular (application"},
 	"broken JSON":       {func(b *browser) *httptest.ResponseRecorder { return b.do("POST", "/login", "application/json", "{") }, http.StatusBadRequest, "Es fehlt etwas"},
 	"signed out":        {func(b *browser) *httptest.ResponseRecorder { return b.get("/login?signed-out=1") }, http.StatusOK, "Sie sind abgemeldet"},
-	"codes":             {func(b *browser) *httptest.ResponseRecorder { return b.get("/login/code") }, http.StatusOK, "Bitten Sie den Betreiber"},
-	"no codes here":     {func(b *browser) *httptest.ResponseRecorder { return b.post("/login/code", "username", "a") }, http.StatusNotFound, "niemandem ein Code gesendet"},
-	"nothing":           {func(b *browser) *httptest.ResponseRecorder { return b.get("/nothing") }, http.StatusNotFound, "Hier ist nichts"},
-	"not so":            {func(b *browser) *httptest.ResponseRecorder { return b.do("PUT", "/login", "", "") }, http.StatusMethodNotAllowed, "Das geht hier nicht"},
+	"codes":             {func(b *browser) *httptest.ResponseRecorder { return b.get("/login/code") }, http.StatusOK, "Bitten Sie den Administrator"},
+	"no codes here":     {func(b *browser) *httptest.ResponseRecorder { return b.post("/login/code", "username", "a") }, http.StatusNotFound, "kann keine Bestätigungscodes senden"},
+	"nothing":           {func(b *browser) *httptest.ResponseRecorder { return b.get("/nothing") }, http.StatusNotFound, "Seite nicht gefunden"},
+	"not so":            {func(b *browser) *httptest.ResponseRecorder { return b.do("PUT", "/login", "", "") }, http.StatusMethodNotAllowed, "Methode nicht erlaubt"},
 	"no such challenge": {func(b *browser) *httptest.ResponseRecorder { return b.get("/captcha/xyz.png") }, http.StatusNotFound, "Diese Aufgabe ist abgelaufen"},
 	"another site": {func(b *browser) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "/login", nil)

@@ -49,7 +49,7 @@ func (l *Login) page(c echo.Context) error {
 	view := l.view(c, c.QueryParam("next"))
 	session, err := l.Sessions.Get(c)
 	if err != nil { // whoever has no session can try to log in all the same
-		l.Log.Error("the login page does not know whether somebody is logged in", "error", err)
+		l.Log.Error("the session could not be read for the login page", "error", err)
 	}
 	if session.held() && !l.Admin {
 		return c.Redirect(http.StatusSeeOther, l.toPassword(c, l.next(c.QueryParam("next"))))

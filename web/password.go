@@ -34,8 +34,8 @@ const ChangeRequired = "password-change-required"
 func (l *Login) mustChoose(t *try, next string) error {
 	if WantsJSON(t.Request()) {
 		return Problem{
-			Type: ChangeRequired, Title: "Choose another password first", Status: http.StatusForbidden,
-			Detail: "the password is right and good for nothing else: send new_password to " + l.passwordPath() + ", with the cookies of this answer",
+			Type: ChangeRequired, Title: "Password change required", Status: http.StatusForbidden,
+			Detail: "the password is correct but must be changed: send new_password to " + l.passwordPath() + ", with the cookies of this response",
 		}.Write(t.Response())
 	}
 	return t.Redirect(http.StatusSeeOther, l.toPassword(t, next))
@@ -229,7 +229,7 @@ func (l *Login) replacePassword(c echo.Context, session *Session, ticket *guard.
 	ctx, name := context.WithoutCancel(c.Request().Context()), session.Account.Account
 	set, outcome := replace(ctx), guard.Succeeded
 	if errors.Is(set, control.ErrUnrecorded) {
-		l.Log.Error("a new password is not on record", "error", set)
+		l.Log.Error("a new password is not in the audit log", "error", set)
 		set = nil
 	}
 	if set != nil {

@@ -39,8 +39,8 @@ func (t *Realms) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	claim, ok := t.find(r)
 	if !ok {
 		Problem{
-			Type: InvalidRequest, Title: "It is not clear which site this is for", Status: http.StatusBadRequest,
-			Detail: "The host, the forwarded host or the path can be read in two ways. Nothing was looked at.",
+			Type: InvalidRequest, Title: "Ambiguous site", Status: http.StatusBadRequest,
+			Detail: "The host, the forwarded host or the path is ambiguous. The request was not processed.",
 		}.Write(w)
 		return
 	}

@@ -144,18 +144,18 @@ func jsonWords(err error) string {
 	var meaning *json.SemanticError
 	switch {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
-		return fmt.Sprintf("Send the field %.40q once.", syntax.JSONPointer.LastToken())
+		return fmt.Sprintf("Send the field %.40q only once.", syntax.JSONPointer.LastToken())
 	case errors.As(err, &syntax) && strings.HasSuffix(syntax.Err.Error(), "after top-level value"):
-		return "Send one JSON object and nothing after it."
+		return "Send a single JSON object with nothing after it."
 	case errors.As(err, &syntax):
-		return "The JSON cannot be read: " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ") + "."
+		return "Invalid JSON: " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ") + "."
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &meaning):
-		return fmt.Sprintf("There is no field %.40q here.", meaning.JSONPointer.LastToken())
+		return fmt.Sprintf("Unknown field %.40q.", meaning.JSONPointer.LastToken())
 	case errors.As(err, &meaning):
 		kind := map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '{': "object", '[': "list"}
-		return fmt.Sprintf("The field %.40q cannot be a JSON %s.", meaning.JSONPointer.LastToken(), kind[meaning.JSONKind])
+		return fmt.Sprintf("The field %.40q must not be a JSON %s.", meaning.JSONPointer.LastToken(), kind[meaning.JSONKind])
 	}
-	return "The JSON cannot be read."
+	return "Invalid JSON."
 }
 
 // SentJSON reports whether a request says that its body is JSON, which a form

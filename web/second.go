@@ -38,7 +38,7 @@ type Second struct {
 // What Tell is told.
 const (
 	RecoveryUsed  = "recovery-code-used"
-	PasskeyCopied = "passkey-copied"
+	PasskeyCopied = "passkey-cloned"
 )
 
 // SecondLifetime is how long a right password waits for the second factor.
@@ -104,13 +104,13 @@ func (l *Login) askSecond(t *try, login accounts.Login) (err error) {
 		return l.overloaded(t, l.Unchecked(t, err))
 	}
 	l.Passwords.Upgrade(t.Request().Context(), login, t.form["password"], l.Asker(&t.decision))
-	l.Log.Info("the password was right; the second factor is asked for", "account", login.Account, "address", t.client.Address)
+	l.Log.Info("the password was correct; MFA is required", "account", login.Account, "address", t.client.Address)
 	next := l.next(t.form["next"])
 	switch {
 	case WantsJSON(t.Request()):
 		return Problem{
-			Type: "second-factor-required", Title: "This account has a second factor", Status: http.StatusUnauthorized,
-			Detail: "send the code as otp to /login/second, with the cookies of this answer",
+			Type: "second-factor-required", Title: "MFA required", Status: http.StatusUnauthorized,
+			Detail: "send the code as otp to /login/second, with the cookies of this response",
 		}.Write(t.Response())
 	case t.decision.Passed: // the one-time code is needed again, and is kept on the page alone
 		page, err := l.drawSecond(t, l.view(t, next))
@@ -172,7 +172,7 @@ func (l *Login) second(c echo.Context) (err error) {
 	}
 	if t.waiting == nil {
 		if WantsJSON(c.Request()) {
-			return Problem{Type: "unauthorized", Title: "The password comes first", Status: http.StatusUnauthorized, Detail: "send name and password to /login"}
+			return Problem{Type: "unauthorized", Title: "Password required first", Status: http.StatusUnauthorized, Detail: "send user name and password to /login"}
 		}
 		return c.Redirect(http.StatusSeeOther, "/login")
 	}
@@ -238,7 +238,7 @@ func (l *Login) proves(t *try, who factors.Owner, askedOf string) (bool, error) 
 }
 
 // noteSecond is told with a failed attempt: whoever came so far has the password.
-const noteSecond = "wrong second factor; the password was right"
+const noteSecond = "wrong MFA code; the password was correct"
 
 // prove is one attempt to show a second factor, or a passkey for both. It has no
 // fingerprint: the same code again is another guess (R28 is about passwords).
@@ -269,7 +269,7 @@ func (l *Login) letIn(ctx context.Context, name string) (accounts.Login, bool, e
 
 // unproved is 401.
 func (l *Login) unproved(t *try, kind pages.MessageKind) (err error) {
-	p := Problem{Type: WrongCredentials, Title: "That did not match", Status: http.StatusUnauthorized}
+	p := Problem{Type: WrongCredentials, Title: "Wrong code or passkey", Status: http.StatusUnauthorized}
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (l *Login) askPasskey(c echo.Context) error {
 		return err
 	}
 	if waiting == nil {
-		return Problem{Type: "unauthorized", Title: "The password comes first", Status: http.StatusUnauthorized}
+		return Problem{Type: "unauthorized", Title: "Password required first", Status: http.StatusUnauthorized}
 	}
 	return l.question(c, waiting.Account.ID)
 }
@@ -295,7 +295,7 @@ func (l *Login) askAnyPasskey(c echo.Context) error { return l.question(c, "") }
 func (l *Login) question(c echo.Context, account string) error {
 	at, ok := l.Edge.Site(c.Request())
 	if !ok {
-		return Invalid("passkeys need a name and TLS, or localhost: open the administration as one of admin.hosts or as localhost")
+		return Invalid("passkeys require a domain name with TLS, or localhost: open the administration by a name in admin.hosts or as localhost")
 	}
 	q, err := l.Second.Factors.AskProof(c.Request().Context(), at.Site, account)
 	if err != nil {

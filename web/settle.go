@@ -64,7 +64,7 @@ func (a *API) settleBatch(c echo.Context) error {
 	}
 	for i, one := range in.Attempts { // a program's mistake: nothing is settled
 		if _, ok := outcomes[one.Outcome]; !ok {
-			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. Nothing was settled.", i)
+			return Invalid("attempts[%d].outcome: send failed, succeeded or abandoned. No attempt was settled.", i)
 		}
 	}
 	results, failed := make([]any, len(in.Attempts)), error(nil)
@@ -95,10 +95,10 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 	case errors.Is(err, guard.ErrTicketExpired):
 		return "", Problem{
 			Type: "expired", Title: "The ticket has expired", Status: http.StatusGone,
-			Detail: "Nobody said in time how the attempt ended, so it counts as failed.",
+			Detail: "The outcome was not reported in time, so the attempt counts as failed.",
 		}
 	case err != nil:
-		return "", Invalid("ticket: send the ticket that the attempt was answered with.")
+		return "", Invalid("ticket: send the ticket from the answer to the attempt.")
 	}
 	// A back end that hangs up must find, when it asks again, all done or nothing.
 	ctx = context.WithoutCancel(ctx)
@@ -108,15 +108,15 @@ func (a *API) settleOne(ctx context.Context, in settlement) (device string, err 
 	}
 	if !first {
 		return "", Problem{
-			Type: "already-settled", Title: "The attempt was settled already", Status: http.StatusConflict,
+			Type: "already-settled", Title: "The attempt is already settled", Status: http.StatusConflict,
 			Detail: "The first outcome stands.",
 		}
 	}
 	err = a.Guard.Settle(ctx, ticket, outcome)
 	if errors.Is(err, guard.ErrInsufficient) {
 		return "", Problem{
-			Type: "insufficient", Title: "The password is right, and is not enough", Status: http.StatusForbidden,
-			Detail: "It is being tried on many accounts. Let nobody in, and answer as for a wrong password. The attempt has failed.",
+			Type: "insufficient", Title: "The password is correct but not sufficient", Status: http.StatusForbidden,
+			Detail: "The password is used for password spraying. Reject the login and answer as for a wrong password. The attempt has failed.",
 		}
 	}
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 )
 
 // viaCode is the way in that is left to strangers (R29).
-const viaCode = "Where an account is closed to new places, a one-time code lets you in: send it as code; /login/code says how to get one."
+const viaCode = "On a new device you may need a verification code: send it as code. See /login/code."
 
 // wrong is 401. While the site asks everybody for a challenge the next one
 // comes along.
 func (l *Login) wrong(t *try) (err error) {
 	p := Problem{Type: WrongCredentials, Title: "Wrong user name or password", Status: http.StatusUnauthorized}
-	p.Detail = "From a new place the password alone may not be enough. " + viaCode // whether it was is told to nobody (R28)
+	p.Detail = "The password alone may not be enough. " + viaCode // whether it was is told to nobody (R28)
 	if p.Challenge, err = l.ahead(t.Request(), t.client); err != nil {
 		return err
 	}
@@ -64,15 +64,15 @@ func Stopped(d *guard.Decision) (Problem, pages.Message) {
 	case d.Reasons.Has(guard.BlockedByAdmin):
 		kind = pages.Blocked // a person must know that waiting is of no use
 	}
-	p := Problem{Type: SlowDown, Title: "Too many tries: wait before the next one", Status: http.StatusTooManyRequests, Detail: unseen + " " + viaCode}
+	p := Problem{Type: SlowDown, Title: "Too many attempts: wait before the next one", Status: http.StatusTooManyRequests, Detail: unseen + " " + viaCode}
 	return later(p, kind, d.RetryAfter)
 }
 
-const unseen = "The password was not looked at."
+const unseen = "The password was not checked."
 
 // Overloaded is 503.
 func Overloaded(after time.Duration) (Problem, pages.Message) {
-	p := Problem{Type: OverloadedProblem, Title: "Too much to do right now: try again shortly", Status: http.StatusServiceUnavailable, Detail: unseen}
+	p := Problem{Type: OverloadedProblem, Title: "The server is busy: try again shortly", Status: http.StatusServiceUnavailable, Detail: unseen}
 	return later(p, pages.Overloaded, after)
 }
 

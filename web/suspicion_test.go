@@ -212,7 +212,7 @@ func TestR28AWrongPasswordsAnswerOffersTheWayIn(t *testing.T) {
 	administration.Admin = true
 	h.spray(t, 10)
 	tries := 0
-	for accept, offer := range map[string]string{page: `<a href="/login/code">Get a one-time code</a>`, "application/json": "send it as code; /login/code says how to get one"} {
+	for accept, offer := range map[string]string{page: `<a href="/login/code">Get a verification code</a>`, "application/json": "send it as code. See /login/code."} {
 		for _, door := range []http.Handler{h, (&web.Public{Login: administration, API: h.api, Log: quiet}).Handler()} {
 			b := h.browser(accept)
 			b.to = door
@@ -222,7 +222,7 @@ func TestR28AWrongPasswordsAnswerOffersTheWayIn(t *testing.T) {
 				want(t, b.login(name, password), http.StatusUnauthorized, offer)
 			}
 			b.accept = page
-			want(t, b.get("/login/code"), http.StatusOK, "Get a one-time code")
+			want(t, b.get("/login/code"), http.StatusOK, "Get a verification code")
 		}
 	}
 }

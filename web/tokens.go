@@ -83,7 +83,7 @@ func (a *API) authorise(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		c.Response().Header().Set("WWW-Authenticate", `Bearer realm="authguard"`)
 		return Problem{
-			Type: "unauthorized", Title: "This needs a bearer token", Status: http.StatusUnauthorized,
+			Type: "unauthorized", Title: "Bearer token required", Status: http.StatusUnauthorized,
 			Detail: "Send a token of this realm: Authorization: Bearer TOKEN. `authguard token create NAME` makes one.",
 		}
 	}

@@ -74,7 +74,7 @@ func begin(c echo.Context) error {
 	if err := c.Bind(&a); err != nil {
 		return err
 	}
-	if a.Account == "nobody-in-particular" {
+	if a.Account == "no-such-user" {
 		return c.JSON(http.StatusOK, decision{Decision: "delay", Reasons: []string{"pair-delay"}, RetryAfter: 3600, Words: []string{
 			"this account was tried with wrong passwords from this address just now, so the next try has to wait (for another 1 hour)"}})
 	}
@@ -86,7 +86,7 @@ func event(c echo.Context) error {
 	if err := c.Bind(&a); err != nil {
 		return err
 	}
-	if a.Account == "nobody-in-particular" {
+	if a.Account == "no-such-user" {
 		return c.JSON(http.StatusOK, decision{Decision: "block", Reasons: []string{"limit:account"}, RetryAfter: 3600, Words: []string{
 			"the account had 5 of password-reset within 1 hour, which is its limit (for another 1 hour)"}})
 	}

@@ -29,9 +29,9 @@ func api(folder string) []scene {
 	}
 	return []scene{
 		asked("begin: proceed", "begin", "", nil),
-		asked("begin: wait", "stopped", slowDown, fail),
+		asked("begin: delay", "stopped", slowDown, fail),
 		asked("an event: proceed", "event", events, nil),
-		asked("an event: refuse", "exceeded", events, nil),
+		asked("an event: block", "exceeded", events, nil),
 		asked("begin, settle failed", "guess", "", nil),
 		asked("begin, settle succeeded", "login", "", nil),
 	}
@@ -39,7 +39,7 @@ func api(folder string) []scene {
 
 // fail begins one attempt that nobody settles.
 func fail(ctx context.Context, ours *wrk.Server) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ours.URL+"v1/attempts", strings.NewReader(`{"account":"nobody-in-particular","address":"198.18.0.1"}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, ours.URL+"v1/attempts", strings.NewReader(`{"account":"no-such-user","address":"198.18.0.1"}`))
 	if err != nil {
 		return err
 	}

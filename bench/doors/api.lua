@@ -22,7 +22,7 @@ local tickets, n = {}, 0
 local function attempt()
    n = n + 1
    if scene == "stopped" or scene == "exceeded" then
-      return '{"account":"nobody-in-particular","address":"198.18.0.1"}'
+      return '{"account":"no-such-user","address":"198.18.0.1"}'
    end
    if scene == "login" then -- people come back: 2,500 of each thread
       local who = first * 2500 + n % 2500

@@ -32,7 +32,7 @@ func login(string) []scene {
 }
 
 // attempt is the form that is posted.
-const attempt = "username=nobody-in-particular&password=not-the-password"
+const attempt = "username=no-such-user&password=not-the-password"
 
 // refused is a login whose every attempt after the first is answered with a status.
 func refused(name, accept, config string, status int) scene {

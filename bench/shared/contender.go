@@ -30,7 +30,7 @@ const (
 	ping      = "PING"
 	threeINCR = "one script of three INCRs, expiry set once"
 	redisRate = "redis_rate v10, three calls"
-	closedKey = "authguard: a key known to be closed"
+	closedKey = "authguard: a limit known to be full"
 )
 
 // contenders are all of them.
@@ -49,7 +49,7 @@ func contenders() (all []contender) {
 	}
 	return append(all,
 		contender{closedKey, 0, openClosed},
-		contender{"authguard: a login from a known place", 0, openLogin},
+		contender{"authguard: a login of a known client", 0, openLogin},
 	)
 }
 
@@ -97,7 +97,7 @@ func openClosed(ctx context.Context, s *server, _ int) (counter, error) {
 	stopped := func(ctx context.Context, i int) error {
 		d, err := n.begin(ctx, i%people, 1<<20+i)
 		if err == nil && d.Action != guard.Challenge {
-			err = fmt.Errorf("an attempt at a closed key was told to %v", d.Action)
+			err = fmt.Errorf("an attempt at a full limit got %v", d.Action)
 		}
 		return err
 	}

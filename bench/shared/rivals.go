@@ -23,7 +23,7 @@ const (
 )
 
 // errRefused means that the limit was not high enough.
-var errRefused = errors.New("an attempt was refused, so nothing was measured")
+var errRefused = errors.New("an attempt was blocked, so there is no measurement")
 
 // connect is a client with the connections and the counted trips of a
 // contender.

@@ -31,7 +31,7 @@ func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
 	b.goTo(s.base + link[1])
 	b.says("127.95.0.66")
 	b.click("main form button[type=submit]")
-	b.says("Your account is closed to others")
+	b.says("Your account is secured")
 	if a := thief.login(t, s, "alice@example.org", rightPassword); a.status != 401 {
 		t.Errorf("the thief gets in again: %d %s", a.status, a.body)
 	}
@@ -42,14 +42,14 @@ func TestThatWasNotMeInABrowserWithoutScripts(t *testing.T) {
 	const chosen = "battery staple and more"
 	b.do("the new password", chromedp.WaitVisible("#new_password"), chromedp.SendKeys("#new_password", chosen),
 		chromedp.SendKeys("#repeat_password", chosen), chromedp.Click("form[action='/account/password'] button[type=submit]"))
-	b.says("Where you are signed in")
+	b.says("Active sessions")
 	b.click("form[action='/account/sessions/others'] button")
-	b.says("All your other sessions have ended")
+	b.says("All other sessions were ended")
 
 	eye := openTab(t)
 	eye.goTo(s.base + "/login?next=/account")
 	eye.send("alice@example.org", chosen)
-	eye.says("Where you are signed in")
+	eye.says("Active sessions")
 	eye.picture("account")
 	eye.goTo(s.base + "/account/password")
 	eye.picture("account-password")

@@ -43,7 +43,7 @@ func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	if got := ask("localhost"); got.status != http.StatusUnauthorized {
 		t.Errorf("a wrong password: %d %s", got.status, got.body)
 	}
-	logged("address=127.0.0.1 door=admin")
+	logged("address=127.0.0.1 integration=admin")
 	if s.log.has("203.0.113.7") {
 		t.Error("the doors' proxy is believed at the administration")
 	}
@@ -61,7 +61,7 @@ func TestR9TheAdministrationBelievesItsOwnProxiesOnly(t *testing.T) {
 	if got := ask("admin.example.org"); got.status != http.StatusUnauthorized {
 		t.Errorf("by its own name, through its own proxy: %d %s", got.status, got.body)
 	}
-	logged("address=203.0.113.7 door=admin")
+	logged("address=203.0.113.7 integration=admin")
 	if got := ask("evil.example"); got.status != http.StatusMisdirectedRequest {
 		t.Errorf("evil.example, through its own proxy: %d %s", got.status, got.body)
 	}
@@ -82,16 +82,16 @@ func TestR9AForgottenProxyIsLoudAndNobodysPlace(t *testing.T) {
 		if got := p.login(t, s, name, rightPassword); got.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", name, got.status, got.body)
 		}
-		if i == 1 && s.log.has("forgotten-proxy") {
+		if i == 1 && s.log.has("unconfigured-proxy") {
 			t.Error("two accounts on one machine are a proxy")
 		}
 	}
-	for _, says := range []string{"alert raised", "kind=forgotten-proxy", "name it in proxies", "allow_direct"} {
+	for _, says := range []string{"alert raised", "kind=unconfigured-proxy", "add it to trusted_proxies", "direct_clients"} {
 		if !s.log.has(says) {
 			t.Errorf("%q is not in the log:\n%s", says, lastLines(s.log.String(), 5))
 		}
 	}
-	if found := say(t, s.command("doctor"), ""); found.status == 0 || !strings.Contains(found.out, "A proxy is missing from the configuration") {
+	if found := say(t, s.command("doctor"), ""); found.status == 0 || !strings.Contains(found.out, "Unconfigured proxy") {
 		t.Errorf("doctor: %d %s", found.status, found.out)
 	}
 	s.stop()
@@ -133,11 +133,11 @@ func TestR9AConfiguredProxyWithoutAHeaderIsReported(t *testing.T) {
 					t.Fatalf("%s: %d %s", names[i], got.status, got.body)
 				}
 			}
-			if s.log.has("kind=proxy-names-no-client") != of.reported || of.reported && !s.log.has(line) || s.log.has("forgotten-proxy") {
+			if s.log.has("kind=proxy-names-no-client") != of.reported || of.reported && !s.log.has(line) || s.log.has("unconfigured-proxy") {
 				t.Errorf("the log:\n%s", lastLines(s.log.String(), 5))
 			}
 			found := say(t, s.command("doctor"), "")
-			if strings.Contains(found.out, "A proxy does not say who the client is") != of.reported || strings.Contains(found.out, line) != of.reported {
+			if strings.Contains(found.out, "Proxy does not forward client IP addresses") != of.reported || strings.Contains(found.out, line) != of.reported {
 				t.Errorf("doctor: %d %s", found.status, found.out)
 			}
 		})
@@ -194,8 +194,8 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 		status int
 		says   string
 	}{
-		{1, "lets the client's own X-Forwarded-For through"}, {1, "does not say who the client is"},
-		{0, "was not believed"}, {0, "was not believed"},
+		{1, "forwards the client's own X-Forwarded-For"}, {1, "does not forward the client's IP address"},
+		{0, "were ignored"}, {0, "were ignored"},
 	} {
 		got := say(t, s.command("doctor", "--through", urls[i]+"/login"), "")
 		if got.status != want.status || !strings.Contains(got.out, want.says) {
@@ -203,10 +203,10 @@ func TestR9DoctorSeesWhatARealProxyLetsThrough(t *testing.T) {
 		}
 	}
 	typed := strings.Fields(strings.Replace(doctest.Claimed(t, "docs/proxies.md")[0].Text, "https://login.example.org", urls[2], 1))
-	if got := say(t, s.command(typed[1:]...), ""); got.status != 0 || !strings.Contains(got.out, "was not believed") {
+	if got := say(t, s.command(typed[1:]...), ""); got.status != 0 || !strings.Contains(got.out, "were ignored") {
 		t.Errorf("as docs/proxies.md says it: %d %s", got.status, got.out)
 	}
-	if got := say(t, s.command("doctor", "--through", s.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "straight from this machine") {
+	if got := say(t, s.command("doctor", "--through", s.base+"/login"), ""); got.status != 0 || !strings.Contains(got.out, "directly from this machine") {
 		t.Errorf("with nothing in between: %d %s", got.status, got.out)
 	}
 	if got := say(t, s.command("doctor", "--through", "http://"+strings.TrimPrefix(s.admin, "http://")+"/login"), ""); got.status == 0 || !strings.Contains(got.out, "did not arrive") {

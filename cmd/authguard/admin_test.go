@@ -9,14 +9,14 @@ import (
 func TestAdministratorsAreChangedByCommand(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet, "admin")
-	if text := s.must("admin", "add", "eve", "--reason", "on call"); !strings.Contains(text, `"eve" is an administrator. One-time password`) {
+	if text := s.must("admin", "add", "eve", "--reason", "on call"); !strings.Contains(text, `"eve" is an administrator. Temporary password`) {
 		t.Error(text)
 	}
 	s.fails("eve is an administrator already", "admin", "add", "eve", "--reason", "again")
 	if text := s.must("admin", "list"); !strings.Contains(text, `"admin"`) || !strings.Contains(text, `"eve"`) {
 		t.Error(text)
 	}
-	if text := s.must("admin", "reset-password", "eve", "--reason", "lost it"); !strings.Contains(text, "shown this once: ") {
+	if text := s.must("admin", "reset-password", "eve", "--reason", "lost it"); !strings.Contains(text, "shown once: ") {
 		t.Error(text)
 	}
 	s.must("admin", "sign-out", "eve", "--reason", "lost a phone")

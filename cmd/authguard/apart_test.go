@@ -42,7 +42,7 @@ func TestNodesOfTwoVersionsDoNotCountApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := redisstore.SignKey(redisstore.DefaultPrefix)
-	apart := "another version of authguard uses it"
+	apart := "another version of authguard uses prefix"
 
 	s.stop()
 	r.Do(t, "SET", signed, keys.Fingerprint()) // what 1ef5819 and 27faf97 write
@@ -58,12 +58,12 @@ func TestNodesOfTwoVersionsDoNotCountApart(t *testing.T) {
 	s.start()
 	r.Do(t, "SET", signed, fmt.Sprint(redisstore.Layout+1, " ", keys.Fingerprint()))
 	redistest.Until(t, "the node to leave Redis", func() bool {
-		return s.log.has(`msg="alert raised" kind=redis-lost`) && s.log.has(fmt.Sprintf("layout of the keys: %d", redisstore.Layout+1))
+		return s.log.has(`msg="alert raised" kind=redis-lost`) && s.log.has(fmt.Sprintf("key layout %d", redisstore.Layout+1))
 	})
 
 	r.Do(t, "FLUSHALL") // the signature is this node's again
 	redistest.Until(t, "the node to say that Redis was emptied", func() bool {
-		return s.log.has(`msg="alert raised" kind=redis-emptied`) && s.log.has("Redis has lost its data: every limit counts from zero again") && s.log.has("kind=redis-back")
+		return s.log.has(`msg="alert raised" kind=redis-emptied`) && s.log.has("Redis has lost its data: every limit counts from zero again") && s.log.has("kind=redis-recovered")
 	})
 	if host, _ := os.Hostname(); !s.log.has(host + ` (127.0.0.1:0)`) {
 		t.Errorf("the alert does not say which node of %s it is", host)
@@ -84,7 +84,7 @@ func TestAnOlderVersionDoesNotStartOnNewerTables(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
 		t.Fatal(err)
 	}
-	s.refuses(t, "written by a newer authguard; this one is too old for it", "its newest migration is 99999")
+	s.refuses(t, "used by a newer authguard than this one", "its newest migration is 99999")
 }
 
 // Two nodes of one machine have two names in alerts.

@@ -310,8 +310,8 @@ func TestR28ASprayedPasswordLetsNoStrangerInOutOfTheBox(t *testing.T) {
 	if a, b := ids.ReplaceAllString(right.body, ""), ids.ReplaceAllString(wrong.body, ""); right.status != http.StatusForbidden || wrong.status != http.StatusForbidden || a != b || !strings.Contains(a, `"work":200000`) {
 		t.Fatalf("right: %d %s\nwrong: %d %s", right.status, right.body, wrong.status, wrong.body)
 	}
-	redistest.Until(t, "the alert", func() bool { return s.log.has("kind=password-sprayed") })
-	if n := strings.Count(s.log.String(), "kind=password-sprayed"); n != 1 || s.log.has(sprayed) {
+	redistest.Until(t, "the alert", func() bool { return s.log.has("kind=password-spraying") })
+	if n := strings.Count(s.log.String(), "kind=password-spraying"); n != 1 || s.log.has(sprayed) {
 		t.Errorf("%d alerts:\n%s", n, lastLines(s.log.String(), 20))
 	}
 	if got := home.login(t, s, "carol", sprayed); got.status != http.StatusOK {

@@ -17,9 +17,9 @@ import (
 // attacksCmd is `authguard attack`.
 type attackCmd struct {
 	List      attacksListCmd   `cmd:"" help:"List attacks, running ones first" example:""`
-	Show      attacksShowCmd   `cmd:"" help:"Show an attack and the accounts in danger" example:"3f2a"`
+	Show      attacksShowCmd   `cmd:"" help:"Show an attack and the possibly compromised accounts" example:"3f2a"`
 	Export    attacksExportCmd `cmd:"" help:"Export attacks, or the accounts of one, as CSV" example:"3f2a"`
-	Remediate attacksResetCmd  `cmd:"" help:"Sign out the accounts in danger and force new passwords" example:"3f2a --reason stolen"`
+	Remediate attacksResetCmd  `cmd:"" help:"Sign out possibly compromised accounts, reset passwords" example:"3f2a --reason stolen"`
 }
 
 type attacksListCmd struct {
@@ -33,14 +33,14 @@ func (c attacksListCmd) Run(g *globals) error {
 	var all control.Attacks
 	return g.show(http.MethodGet, "/api/attacks", c.query("page", fmt.Sprint(c.Page), "limit", fmt.Sprint(c.Limit)), nil, &all, func() error {
 		w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tON\tBEGAN\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tNAMES\tLOST\tNOT RESET")
+		fmt.Fprintln(w, "ID\tTARGET\tSTARTED\tENDED\tSHAPE\tATTEMPTS\tADDRESSES\tACCOUNTS\tCOMPROMISED\tNOT RESET")
 		for _, a := range all.Attacks {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", a.ID, on(a), at(a.Began), ended(a), cmp.Or(strings.Join(a.Shapes, ", "), "-"), a.Attempts, a.Addresses, a.Accounts, a.Lost, a.Open)
 		}
 		if err := w.Flush(); err != nil || len(all.Attacks) == 0 {
-			return cmp.Or(err, tells(g.out, "No attack is kept."))
+			return cmp.Or(err, tells(g.out, "No recorded attacks."))
 		}
-		return tells(g.out, "%d of %d. `authguard attack show ID` shows one.", len(all.Attacks), all.Total)
+		return tells(g.out, "%d of %d attacks. Show one with: authguard attack show ID", len(all.Attacks), all.Total)
 	})
 }
 
@@ -78,22 +78,22 @@ func attackPath(id string) string { return "/api/attacks/" + url.PathEscape(id) 
 
 func printAttack(out io.Writer, a control.AttackReport) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "on\t%s\nbegan\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
-	fmt.Fprintf(w, "attempts\t%d came to nothing: %d wrong passwords, %d challenged, %d told to wait, %d refused\n", a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused)
+	fmt.Fprintf(w, "target\t%s\nstarted\t%s\nended\t%s\nshape\t%s\n", on(a.Attack), at(a.Began), ended(a.Attack), cmp.Or(strings.Join(a.Shapes, ", "), "-"))
+	fmt.Fprintf(w, "failed attempts\t%d: %d wrong passwords, %d challenged, %d delayed, %d blocked\n", a.Attempts, a.Failed, a.Challenged, a.Waited, a.Refused)
 	fmt.Fprintf(w, "busiest minute\t%d, at %s\n", a.Peak.Attempts, at(a.Peak.At))
-	fmt.Fprintf(w, "from\tabout %d addresses in %d networks\nfor\tabout %d names\n", a.Addresses, a.Networks, a.Accounts)
-	fmt.Fprintf(w, "passwords\tabout %d different ones in %d attempts; %d tried on many accounts, %d once more at the same\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
+	fmt.Fprintf(w, "sources\tabout %d IP addresses in %d networks\naccounts\tabout %d\n", a.Addresses, a.Networks, a.Accounts)
+	fmt.Fprintf(w, "passwords\tabout %d different passwords in %d attempts; %d used for spraying, %d repeated on the same account\n", a.Passwords, a.Known, a.Sprayed, a.Repeated)
 	if a.PartOf != "" {
-		fmt.Fprintf(w, "went on as\t%s\n", a.PartOf)
+		fmt.Fprintf(w, "continued as\t%s\n", a.PartOf)
 	}
-	fmt.Fprintf(w, "logged in to\t%d accounts from a new place after failures, %d of them not reset; %d only from a new place\n", a.Lost, a.Open, a.Strange)
+	fmt.Fprintf(w, "compromised\t%d accounts possibly, %d of them not reset; %d more had a login from an unknown client\n", a.Lost, a.Open, a.Strange)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, v := range a.Victims {
 		if v.Lost {
 			for _, l := range v.Logins {
-				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "), "a new place"))
+				fmt.Fprintf(out, "  %q from %s at %s: %s\n", v.Account, l.Address, at(l.Last), cmp.Or(strings.Join(l.Why, ", "), "an unknown client"))
 			}
 			for _, done := range v.Done {
 				fmt.Fprintf(out, "    %s reset at %s by %q: %q\n", done.What, at(done.At), done.Who, done.Why)
@@ -101,7 +101,7 @@ func printAttack(out io.Writer, a control.AttackReport) error {
 		}
 	}
 	if a.Open > 0 {
-		return tells(out, "`authguard attack remediate %s --reason TEXT` ends their sessions, forgets their places and asks for new passwords.", a.ID)
+		return tells(out, "Sign them out, remove their known clients and require new passwords with: authguard attack remediate %s --reason TEXT", a.ID)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (c attacksExportCmd) Run(g *globals) error {
 type attacksResetCmd struct {
 	realmFlag
 	ID      string   `arg:"" help:"ID of the attack, from attack list"`
-	Account string   `help:"One account (default: all that are in danger)"`
+	Account string   `help:"One account (default: all possibly compromised)"`
 	What    []string `enum:"sessions,places,password" help:"Operations (default: all)" placeholder:"WHAT"`
 	Reason  string   `help:"Reason, for the audit log"`
 }
@@ -155,7 +155,7 @@ func (c attacksResetCmd) Run(g *globals) error {
 		}
 		all.Accounts, all.Left = append(all.Accounts, answer.Accounts...), answer.Left
 		if all.Left > 0 && len(all.Accounts) == before {
-			return errors.New("nothing could be reset in time; the server's log says why")
+			return errors.New("no account could be reset in time; see the server's log")
 		}
 	}
 	if g.JSON {
@@ -169,16 +169,16 @@ func printResets(out io.Writer, all []control.Resetting) error {
 	for _, one := range all {
 		fmt.Fprintf(out, "%q: %s", one.Account, cmp.Or(strings.Join(one.Done, ", "), "nothing"))
 		if len(one.Already) > 0 {
-			fmt.Fprintf(out, "; before: %s", strings.Join(one.Already, ", "))
+			fmt.Fprintf(out, "; done before: %s", strings.Join(one.Already, ", "))
 		}
 		for _, p := range one.Problems {
 			problems++
-			fmt.Fprintf(out, "; not done: %s", p)
+			fmt.Fprintf(out, "; failed: %s", p)
 		}
 		fmt.Fprintln(out)
 	}
 	if problems > 0 {
-		return fmt.Errorf("%d things could not be done", problems)
+		return fmt.Errorf("%d operations failed; run the command again", problems)
 	}
-	return tells(out, "%d accounts.", len(all))
+	return tells(out, "%d accounts processed.", len(all))
 }

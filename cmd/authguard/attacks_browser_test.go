@@ -73,7 +73,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 		t.Error("not that one was reset, or not that one alone")
 	}
 	b.do("resetting all", chromedp.Click("#lost form.all button"), chromedp.WaitNotPresent("#lost form.all"))
-	if page := b.text(); !strings.Contains(page, "All are reset") {
+	if page := b.text(); !strings.Contains(page, "All are secured") {
 		t.Errorf("the page says:\n%s", page)
 	}
 	b.picture("attack-reset")
@@ -86,7 +86,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 		}
 	}
 	id := strings.Fields(strings.Split(s.must("attack", "list"), "\n")[1])[0]
-	if text := s.must("attack", "show", id); !strings.Contains(text, "2 accounts from a new place after failures, 0 of them not reset; 2 only from a new place") || !strings.Contains(text, `password reset at`) {
+	if text := s.must("attack", "show", id); !strings.Contains(text, "2 accounts possibly, 0 of them not reset; 2 more had a login from an unknown client") || !strings.Contains(text, `password reset at`) {
 		t.Errorf("show says %s", text)
 	}
 	if text := s.must("attack", "export", id); strings.Count(text, "\n") != 5 || !strings.Contains(text, "alice,true,127.91.0.1,") {
@@ -95,5 +95,5 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	if text := s.must("attack", "remediate", id, "--account", "carl", "--what", "sessions", "--reason", "they asked"); !strings.Contains(text, `"carl": sessions`) || signedIn(honest) {
 		t.Errorf("reset says %s", text)
 	}
-	s.fails("say why", "attack", "remediate", id)
+	s.fails("missing --reason", "attack", "remediate", id)
 }

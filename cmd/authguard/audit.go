@@ -17,7 +17,7 @@ type auditCmd struct {
 	Account     string `help:"Account"`
 	Address     string `placeholder:"CIDR" help:"IP address or network"`
 	Who         string `help:"Part of the actor's name, such as ann or admin:"`
-	Kind        string `enum:",admin,mode,event,attempt,succeeded,failed,challenged,refused,waited,pretended,abandoned" default:"" help:"Kind of row"`
+	Kind        string `enum:",admin,mode,event,attempt,succeeded,failed,challenged,blocked,delayed,fake-failure,abandoned" default:"" help:"Kind of row"`
 	What        string `placeholder:"CODE" help:"Code of an operation or reason, such as unlock"`
 	Since       string `placeholder:"TIME" help:"Start: a UTC time, or a duration ago such as 24h"`
 	Until       string `placeholder:"TIME" help:"End: a UTC time, or a duration ago"`
@@ -50,7 +50,7 @@ func (c auditCmd) Run(g *globals) error {
 func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	if len(page.Rows) > 0 {
-		fmt.Fprintln(w, "WHEN (UTC)\tWHAT\tTIMES\tACCOUNT\tFROM\tBY\tWHY")
+		fmt.Fprintln(w, "TIME (UTC)\tEVENT\tCOUNT\tACCOUNT\tSOURCE\tACTOR\tREASON")
 	}
 	for _, e := range page.Rows {
 		what := e.What
@@ -64,13 +64,13 @@ func (c auditCmd) told(out io.Writer, page control.AuditPage) error {
 	}
 	switch {
 	case c.OldestFirst && (!page.Searched.IsZero() || page.Next > 0):
-		fmt.Fprintln(out, "There are newer ones: --limit and --since show them, --format csv takes all.")
+		fmt.Fprintln(out, "There are newer rows. Show them with --limit or --since, or export all with --format csv.")
 	case !page.Searched.IsZero():
-		fmt.Fprintf(out, "Looked back to %s; --until goes on from there.\n", page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
+		fmt.Fprintf(out, "Searched back to %s. Continue from there with --until.\n", page.Searched.UTC().Format("2006-01-02T15:04:05Z"))
 	case len(page.Rows) == 0:
-		fmt.Fprintln(out, "Nothing is on record of that.")
+		fmt.Fprintln(out, "No matching rows.")
 	case page.Next > 0:
-		fmt.Fprintln(out, "There are older ones: --limit and --until show them, --format csv takes all.")
+		fmt.Fprintln(out, "There are older rows. Show them with --limit or --until, or export all with --format csv.")
 	}
 	return nil
 }

@@ -38,12 +38,12 @@ func (c backupCmd) Run(g *globals) error {
 	}
 	made, err := copyAll(context.Background(), loaded, c.Folder)
 	if err != nil {
-		return fmt.Errorf("%w. Nothing is complete: delete %s", err, c.Folder)
+		return fmt.Errorf("%w. The copy is incomplete: delete %s", err, c.Folder)
 	}
 	if g.JSON {
 		return printJSON(g, made)
 	}
-	if err := tells(g.out, "%s holds: %s", made.Folder, strings.Join(made.Files, ", ")); err != nil {
+	if err := tells(g.out, "%s contains: %s", made.Folder, strings.Join(made.Files, ", ")); err != nil {
 		return err
 	}
 	for _, what := range made.Apart {

@@ -106,7 +106,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
 	b.picture("password")
 	b.do("the new password",
-		chromedp.SendKeys("input[name=new_password]", fresh), // the one-time password was typed just now
+		chromedp.SendKeys("input[name=new_password]", fresh), // the temporary password was typed just now
 		chromedp.SendKeys("input[name=repeat_password]", fresh), chromedp.Click("main form button[type=submit]"),
 		chromedp.WaitVisible("#live"))
 	b.until("the page to be live", `document.querySelector("[data-freshness]").innerText.startsWith("Live, as of")`)
@@ -119,14 +119,14 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		t.Fatalf("the attack met no challenge: %v", counts)
 	}
 	b.until("the attack to show by itself", `document.querySelector("#live").innerText.toLowerCase().includes("under attack")`)
-	b.until("all of it to be counted", `document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 in all")`)
+	b.until("all of it to be counted", `document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
 	if after := b.eval(plots); after == before {
 		t.Error("the plots did not grow")
 	}
 	b.until("the botnet to be called one", `document.querySelector("#live-crowd").innerText.includes("botnet") && !document.querySelector("#top-address")`)
 	b.picture("now-attacked")
 	b.do("the last day", chromedp.Click(".spans a[href='/?span=day']"), chromedp.WaitVisible("#live"))
-	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "Last day" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 in all")`)
+	b.until("the last day", `document.querySelector(".spans a[aria-current]").innerText === "Last day" && document.querySelector("#live-plot svg.strips desc").textContent.includes("Attempts: 202 total")`)
 	b.picture("now-day")
 	b.do("blocking a network", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.SendKeys("#live-network details[open] input[name=note]", "a botnet"))
 	network := b.eval(`document.querySelector("#live-network details[open] input[name=cidr]").value`)
@@ -149,14 +149,14 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 		return from("127.61.0.2").login(t, s, "nobody else", "wrong").status == http.StatusForbidden
 	})
 	b.do("clearing", chromedp.Click("#switch summary"), chromedp.Click("form.clear button"))
-	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("the pressure is cleared")`)
+	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("captcha mode was reset")`)
 	redistest.Until(t, "the mode to be off", func() bool {
 		return from("127.61.0.3").login(t, s, "nobody at all", "wrong").status != http.StatusForbidden
 	})
 	b.picture("cleared")
 	b.goTo(s.admin + "/alerts")
 	b.do("a test message", chromedp.Click("form[action='/alerts/test'] button"))
-	b.until("what came of it", `document.body.innerText.includes("The test message was not taken by to[1] (generic)")`)
+	b.until("what came of it", `document.body.innerText.includes("The test message could not be sent to to[1] (generic)")`)
 	if path := <-told; path != "/hook" {
 		t.Errorf("it went to %s", path)
 	}
@@ -166,12 +166,12 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("about to watch", chromedp.Click("#on-account .switches a"), chromedp.WaitVisible("#confirm"))
 	b.picture("policy-confirm")
 	b.do("watching", chromedp.SendKeys("#policy_reason", "to see whom it would stop"), chromedp.Click("#confirm button"))
-	b.until("the page to say so", `document.body.innerText.includes("A part is only watched") && document.body.innerText.includes("Limits of an account: only watched by admin:admin")`)
-	b.picture("policy-watched")
+	b.until("the page to say so", `document.body.innerText.includes("Some limits are in monitoring mode") && document.body.innerText.includes("Account limits: monitoring by admin:admin")`)
+	b.picture("limits-monitored")
 	b.goTo(s.admin + "/lookup?account=someone1&address=127.60.1.1")
 	b.picture("look-up")
 	b.do("unlocking", chromedp.SendKeys(".acts input[name=reason]", "the caller asked"), chromedp.Click("button[formaction='/unlock']"))
-	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("unlocked") && document.querySelector(".recent").innerText.includes("the caller asked")`)
+	b.until("the page to say so", `document.body.innerText.toLowerCase().includes("failure counters reset") && document.querySelector(".recent").innerText.includes("the caller asked")`)
 
 	// On a phone the header leaves most of the screen, and from far down one can jump.
 	b.do("a phone", chromedp.EmulateViewport(360, 844))
@@ -191,7 +191,7 @@ func TestAdministratorWatchesAnAttackInABrowser(t *testing.T) {
 	b.do("blocking", chromedp.Click("#live-network details[id^=block-] summary"), chromedp.Click("#live-network details[open] button"))
 	b.until("the page to say so", `document.body.innerText.includes("Blocked until")`)
 	b.do("unlocking", chromedp.Click("#live-network tr:first-child details.block summary"), chromedp.SendKeys("#live-network details[open] input[name=reason]", "a drill"), chromedp.Click("#live-network details[open] button"))
-	b.until("the page to say so", `document.body.innerText.includes("Unlocked the network")`)
+	b.until("the page to say so", `document.body.innerText.includes("Failure counters reset: network")`)
 	b.do("the day", chromedp.Click(".spans a[href='/?span=day']"))
 	b.until("the day", `document.querySelector(".spans a[aria-current]").innerText === "Last day"`)
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "someone1"), chromedp.Click(".find button"))
@@ -225,7 +225,7 @@ func TestSupportLetsACallerInInABrowser(t *testing.T) {
 	b.withoutScripts()
 	b.goTo(s.admin + "/")
 	b.do("looking up", chromedp.SendKeys(".find input[name=q]", "alice"), chromedp.Click(".find button"), chromedp.WaitVisible(".verdict"))
-	for _, words := range []string{"too many wrong passwords at your account", "Make sure that it is the owner", "127.81.0.1", "refused"} {
+	for _, words := range []string{"too many wrong passwords for your account", "Verify the owner's identity", "127.81.0.1", "blocked"} {
 		if page := b.text(); !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
 		}
@@ -237,11 +237,11 @@ func TestSupportLetsACallerInInABrowser(t *testing.T) {
 		t.Errorf("with the code: %d", got)
 	}
 	b.do("blocking", chromedp.Navigate(s.admin+"/lookup?address=127.80.0.1"), chromedp.Click("button[value=block]"), chromedp.WaitVisible("button[value=none]"))
-	if page := b.text(); !strings.Contains(page, "Blocked for a week: 127.80.0.1/32") || !strings.Contains(page, "An administrator has blocked the address") {
+	if page := b.text(); !strings.Contains(page, "Blocked for a week: 127.80.0.1/32") || !strings.Contains(page, "An administrator has blocked your IP address") {
 		t.Errorf("it is not blocked:\n%s", page)
 	}
 	b.do("taking it off", chromedp.Click("button[value=none]"))
-	b.until("it to be off the list", `document.body.innerText.includes("Taken off the list: 127.80.0.1")`)
+	b.until("it to be off the list", `document.body.innerText.includes("Removed from the list: 127.80.0.1")`)
 	b.imports(s, "127.91.0.0/24\nnobody's range\n", "")
 	if got := from("127.91.0.9").login(t, s, "bob", "wrong").status; got != http.StatusTooManyRequests {
 		t.Errorf("from a range that was imported: %d", got)
@@ -257,7 +257,7 @@ func (b *tab) imports(s *server, lines, picture string) {
 	}
 	b.goTo(s.admin + "/lists")
 	b.do("importing a file", chromedp.SetUploadFiles("#file", []string{file}), chromedp.Click("#add button[type=submit]"), chromedp.WaitVisible("#plan"))
-	if page := b.text(); !strings.Contains(page, "1 bad line") || !strings.Contains(page, "Line 2") {
+	if page := b.text(); !strings.Contains(page, "1 invalid line") || !strings.Contains(page, "Line 2") {
 		b.t.Errorf("the bad line is not named:\n%s", page)
 	}
 	if picture != "" {
@@ -364,10 +364,10 @@ func TestLoginThroughAPictureInABrowser(t *testing.T) {
 		case 0:
 			b.until("being signed in", `document.body.innerText.toLowerCase().includes("you are signed in")`)
 		case 10:
-			b.until("being told how long to wait", `document.body.innerText.includes("Without JavaScript") && document.querySelector("[data-wait-for]").textContent.match(/hour|minutes/)`)
+			b.until("being told how long to wait", `document.body.innerText.includes("Enable JavaScript") && document.querySelector("[data-wait-for]").textContent.match(/hour|minutes/)`)
 			b.picture("login-no-script-wait")
 		default:
-			b.until("the password to be looked at", `document.body.innerText.includes("did not match")`)
+			b.until("the password to be looked at", `document.body.innerText.includes("Wrong user name or password")`)
 		}
 	}
 }

@@ -81,10 +81,10 @@ func (c *client) send(method, path string, query url.Values, contentType string,
 
 func (c *client) unreachable(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("you may not steer this server: %s belongs to somebody else; run the command as the user who runs authguard serve", c.socket)
+		return fmt.Errorf("permission denied on %s: run the command as the user that runs authguard serve", c.socket)
 	}
 	if _, gone := os.Stat(c.socket); gone != nil {
-		return fmt.Errorf("no authguard is serving from %s: start `authguard serve` first, or name its configuration with --config", filepath.Dir(c.socket))
+		return fmt.Errorf("no server is running from %s: start authguard serve, or name its configuration with --config", filepath.Dir(c.socket))
 	}
 	return fmt.Errorf("the server does not answer at %s: %w", c.socket, err)
 }
@@ -131,7 +131,7 @@ func (g *globals) download(path string, query url.Values) error {
 	}
 	defer answer.Body.Close()
 	if _, err := io.Copy(g.out, answer.Body); err != nil {
-		return fmt.Errorf("the file ends early: %w", err)
+		return fmt.Errorf("the file is incomplete: %w", err)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (c *clock) adjust(name string, at moment, round time.Duration) {
 	off := at.theirs.Sub(c.Now().Add(at.ours.Sub(c.local())))
 	if off.Abs() > goodEnough+round || c.set.Load() == nil {
 		if c.set.Load() != nil {
-			c.log.Warn("the time was set", "by", off.Round(time.Millisecond), "of", name)
+			c.log.Warn("the clock was set", "by", off.Round(time.Millisecond), "of", name)
 		}
 		c.set.Store(&at)
 	}
@@ -104,7 +104,7 @@ func (c *clock) adjust(name string, at moment, round time.Duration) {
 // Run looks again and again until ctx ends.
 func (c *clock) Run(ctx context.Context) { background.Every(ctx, askEvery, c.look) }
 
-const clockOff alerts.Kind = "clock-off"
+const clockOff alerts.Kind = "clock-skew"
 
 // off is how far this machine's clock is off, in words; empty if it is not.
 func (c *clock) off() string {
@@ -116,7 +116,7 @@ func (c *clock) off() string {
 	if ahead < 0 {
 		way = "behind"
 	}
-	return fmt.Sprintf("the clock of this machine is %v %s that of the servers which the nodes share", ahead.Abs().Round(time.Second), way)
+	return fmt.Sprintf("this machine's clock is %v %s the clock of the shared servers", ahead.Abs().Round(time.Second), way)
 }
 
 // warn is for the overview, and for doctor.
@@ -126,9 +126,9 @@ func (c *clock) warn() []control.Warning {
 		return nil
 	}
 	return []control.Warning{{
-		Code: string(clockOff), Title: "The clock of this machine is wrong",
-		Text: "Right now " + off + ". The node goes by theirs, so limits, challenges, blocks and sessions hold; its log does not. " +
-			"Set it by NTP: timedatectl set-ntp true, or chrony.",
+		Code: string(clockOff), Title: "This machine's clock is wrong",
+		Text: "Right now " + off + ". The node uses their time for limits, challenges, blocks and sessions, but not for its log. " +
+			"Synchronize it by NTP: timedatectl set-ntp true, or chrony.",
 	}}
 }
 
@@ -136,7 +136,7 @@ func (c *clock) warn() []control.Warning {
 func (c *clock) tell(told *alerts.Alerter, node string) {
 	raise := func(wrong bool) {
 		if wrong {
-			told.Raise(clockOff, "The clock of a machine is wrong", "node "+node+": "+c.off()+"; the node goes by theirs")
+			told.Raise(clockOff, "A machine's clock is wrong", "node "+node+": "+c.off()+"; the node uses the servers' time")
 		}
 	}
 	c.changed = raise

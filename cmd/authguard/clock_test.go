@@ -188,7 +188,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 		for i, s := range nodes {
 			wrong := i > 0
 			d, _ := diagnose(t, s.command("doctor", "--json"))
-			if (d.state("server.clock-off") == "problem") != wrong || s.log.has("kind=clock-off") != wrong {
+			if (d.state("server.clock-skew") == "problem") != wrong || s.log.has("kind=clock-skew") != wrong {
 				t.Errorf("node %d: %+v", i, d)
 			}
 		}

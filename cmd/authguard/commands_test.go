@@ -158,7 +158,7 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 func TestBlockRefusesUntilUnlist(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet, "ann")
-	s.must("ip", "block", "127.7.7.0/24", "--note", "scan")
+	s.must("ip", "block", "127.7.7.0/24", "--reason", "scan")
 	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 429 {
 		t.Errorf("blocked: %d", got.status)
 	}
@@ -191,17 +191,17 @@ func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
 	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "known place") {
 		t.Errorf("explained: %s", why)
 	}
-	s.must("unlock", "--account", "ann", "--place")
+	s.must("unlock", "--account", "ann", "--known-clients")
 	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "nobody has logged in") {
 		t.Errorf("explained: %s", why)
 	}
-	s.fails("name what to explain", "explain")
+	s.fails("missing subject", "explain")
 	s.fails("no IP address", "explain", "--address", "localhost")
-	s.fails("name what to unlock", "unlock")
-	s.fails("--place needs --account", "unlock", "--address", "127.0.2.2", "--place")
+	s.fails("missing subject", "unlock")
+	s.fails("--known-clients needs --account", "unlock", "--address", "127.0.2.2", "--known-clients")
 }
 
-var shownOnce = regexp.MustCompile(`shown this once: (\S+)`)
+var shownOnce = regexp.MustCompile(`shown once: (\S+)`)
 
 func TestUsersAreMadeChangedAndDisabled(t *testing.T) {
 	t.Parallel()
@@ -309,7 +309,7 @@ func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
 	})
 }
 
-// A one-time password opens nothing but the page on which it is changed.
+// A temporary password opens nothing but the page on which it is changed.
 func TestOneTimePasswordOfAnAdministratorOpensNoPublicSession(t *testing.T) {
 	s := newServer(t, quiet)
 	if got := from("127.5.5.6").login(t, s, "admin", s.password); got.status != http.StatusUnauthorized {

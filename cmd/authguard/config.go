@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"authguard/internal/config"
 	"authguard/internal/database"
+	"authguard/internal/duration"
 )
 
 // configCmd is `authguard config`.
@@ -26,7 +31,7 @@ type configValidateCmd struct{}
 // would refuse to start from is one.
 func (configValidateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
-	notes, wrong := []string{}, "the configuration cannot be used"
+	notes, wrong := []string{}, "the configuration is invalid"
 	if err == nil {
 		var missing []string
 		missing, err = checkLooks(loaded.Config)
@@ -35,7 +40,7 @@ func (configValidateCmd) Run(g *globals) error {
 		if err == nil {
 			var lacks []lack
 			lacks, err = refusal(context.Background(), loaded)
-			wrong = "serve would refuse to start"
+			wrong = "authguard serve would not start"
 			for _, one := range lacks {
 				notes = append(notes, one.title+". "+one.text)
 			}
@@ -48,7 +53,7 @@ func (configValidateCmd) Run(g *globals) error {
 	if err != nil {
 		return fmt.Errorf("%s:\n%w", wrong, err)
 	}
-	fmt.Fprintln(g.out, "The configuration is good.")
+	fmt.Fprintln(g.out, "The configuration is valid.")
 	for _, note := range notes {
 		fmt.Fprintln(g.out, " ", note)
 	}
@@ -60,7 +65,7 @@ func htpasswdFiles(c config.Config) (err error) {
 	for _, one := range append(c.InRealms(), c) {
 		path := one.Accounts.Htpasswd
 		if _, gone := os.Stat(path); path != "" && gone != nil {
-			err = errors.Join(err, fmt.Errorf("accounts.htpasswd: %w: create it with: htpasswd -cB %s USER", gone, path))
+			err = errors.Join(err, fmt.Errorf("accounts.htpasswd: %w. Create it with: htpasswd -cB %s USER", gone, path))
 		}
 	}
 	return err
@@ -72,7 +77,7 @@ type configShowCmd struct{}
 func (configShowCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	if g.JSON {
 		return printJSON(g, loaded.Effective())
@@ -96,7 +101,7 @@ type migrateCmd struct{}
 func (migrateCmd) Run(g *globals) error {
 	loaded, err := config.Load(g.configPath(), os.Environ())
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	ctx := context.Background()
 	db, err := database.Open(ctx, dsn(loaded))
@@ -118,10 +123,13 @@ func (migrateCmd) Run(g *globals) error {
 	return nil
 }
 
+// printJSON writes durations as the settings do: 1m30s, not nanoseconds.
 func printJSON(g *globals, v any) error {
-	e := json.NewEncoder(g.out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	durations := json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
+		return e.WriteToken(jsontext.String(duration.Format(d.Round(time.Millisecond))))
+	})
+	err := json.MarshalWrite(g.out, v, jsonv1.DefaultOptionsV1(), jsontext.WithIndent("  "), json.WithMarshalers(durations))
+	return errors.Join(err, tells(g.out, ""))
 }
 
 // judged prints JSON that says whether all is well, and fails if it is not.

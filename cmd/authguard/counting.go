@@ -68,7 +68,7 @@ func openCounting(ctx context.Context, loaded *config.Loaded, on *storage, anew 
 	}
 	c.sharers = on.path("crowds")
 	if err := c.crowds.Load(c.sharers, on.clock.Now()); err != nil {
-		c.log.Error("who shares addresses cannot be read: it is learned anew", "error", err)
+		c.log.Error("shared addresses cannot be read; they are learned again", "error", err)
 	}
 	if loaded.Database != "" { // nobody else writes to the file of one node
 		on.changes.On(changes.Places, c.places.Refresh)
@@ -129,19 +129,19 @@ func unusable(file string, err error) error {
 		return fmt.Errorf("%w: %s belongs to another keys file. Restore that keys file. If it is lost: %s",
 			err, file, beginAnew)
 	}
-	return fmt.Errorf("the saved counters cannot be used: %w. Restore %s from the backup. If there is none: %s",
+	return fmt.Errorf("the saved counters cannot be used: %w. Restore %s from a backup. If there is none: %s",
 		err, file, beginAnew)
 }
 
 // beginAnew is what to do without counters.
-const beginAnew = "authguard serve --begin-anew. It sets the file aside, and all failures are forgotten"
+const beginAnew = "authguard serve --allow-data-loss. It moves the file aside and resets all counters"
 
 // setAside moves the snapshot and its journals to where no start looks for them.
 func (c *counting) setAside(why error) error {
 	aside := fmt.Sprintf("%s.aside-%d", c.snapshot, time.Now().Unix())
-	c.log.Error("saved counters cannot be used: counting starts without them", "set_aside", aside, "error", why)
+	c.log.Error("saved counters cannot be used; counting starts from zero", "set_aside", aside, "error", why)
 	c.atStart = append(c.atStart, lack{"The saved counters could not be used", fmt.Sprintf(
-		"Counting started without them: %v. They are set aside as %s.", why, aside)})
+		"Counting started from zero: %v. The file was moved to %s.", why, aside)})
 	return failures.SetAside(c.snapshot, aside)
 }
 
@@ -151,17 +151,17 @@ type lack struct{ title, text string }
 // lacksOf is what is missing of what was saved, or has no room.
 func lacksOf(l failures.Loaded) (all []lack) {
 	if l.NoJournal {
-		all = append(all, lack{"The journal of the counters is missing",
-			"A file counters.journal-* is gone, empty or damaged at its beginning: failures since the counters were " +
-				"last saved may not count."})
+		all = append(all, lack{"The counters' journal is missing",
+			"A file counters.journal-* is missing, empty or damaged at its beginning: failed logins since the last " +
+				"save may be lost."})
 	}
 	if l.Lost > 0 {
-		all = append(all, lack{"The journal of the counters is damaged", fmt.Sprintf(
-			"%d changes are lost, all others count. Check the disk, unless the power failed.", l.Lost)})
+		all = append(all, lack{"The counters' journal is damaged", fmt.Sprintf(
+			"%d changes are lost; all others are restored. Check the disk, unless the power failed.", l.Lost)})
 	}
 	if l.Sharing > 0 {
 		all = append(all, lack{"counters.memory is too small for the saved counters", fmt.Sprintf(
-			"%d of them share counts, so some clients are challenged or blocked early. All have room from %d MiB on.",
+			"%d of them share counters, so some clients are challenged or blocked early. Set it to at least %d MiB.",
 			l.Sharing, l.Needs*8/7>>20+1)})
 	}
 	return all
@@ -193,7 +193,7 @@ const lacksShown = 24 * time.Hour
 const (
 	countersLost   alerts.Kind = "counters-lost"
 	countersFailed alerts.Kind = "counters-failed"
-	countersBack   alerts.Kind = "counters-back"
+	countersBack   alerts.Kind = "counters-recovered"
 )
 
 // An outage is why counters cannot be saved.
@@ -208,11 +208,11 @@ func (o *outage) effect(alone bool) string {
 	effect := "every login gets 503 until the journal of the counters can be written"
 	switch {
 	case o.journaled:
-		effect = "each change is in the journal, so a restart forgets nothing, but the journal grows"
+		effect = "each change is in the journal, so a restart loses no data, but the journal grows"
 	case !alone:
-		effect = "Redis counts alone, and this node has no copy to go on with if Redis is lost"
+		effect = "only Redis has the counters, and this node has no copy if Redis is lost"
 	}
-	return effect + ". Make room on the disk, or raise the limit on open files (LimitNOFILE)."
+	return effect + ". Free disk space, or raise the limit on open files (LimitNOFILE)."
 }
 
 // lookAtSaves notifies administrators once that counters cannot be saved, and once that
@@ -229,7 +229,7 @@ func (c *counting) lookAtSaves() {
 	case now.why == nil && was != nil:
 		c.unsaved.Store(nil)
 		c.log.Info("counters can be saved again")
-		c.alerts.Raise(countersBack, "Counters can be saved again", node+" saves them again")
+		c.alerts.Raise(countersBack, "Counters can be saved again", node+" saves its counters again")
 	case now.why != nil && (was == nil || was.journaled != now.journaled):
 		c.unsaved.Store(now)
 		c.log.Error("counters cannot be saved", "error", now.why, "journaled", now.journaled)
@@ -247,8 +247,8 @@ func (c *counting) ready() error {
 }
 
 const (
-	challengesFilling alerts.Kind = "challenges-filling"
-	challengesRoom    alerts.Kind = "challenges-room"
+	challengesFilling alerts.Kind = "challenge-store-filling"
+	challengesRoom    alerts.Kind = "challenge-store-recovered"
 	// lookEvery is how often the room for spent challenges is looked at.
 	lookEvery = 10 * time.Second
 )
@@ -259,11 +259,11 @@ func (c *counting) lookForRoom() {
 	full := max(c.spent.Full(), c.settled.Full())
 	switch {
 	case full >= 0.8 && !c.filling.Swap(true):
-		c.alerts.Raise(challengesFilling, "The room for used challenges is running out", fmt.Sprintf(
-			"%.0f %% of it is taken. When all is, nobody can solve a challenge until older ones have expired; known places still pass.\n"+
-				"Somebody tries very many challenges: look for the addresses with the most stopped attempts, and block them.", 100*full))
+		c.alerts.Raise(challengesFilling, "The store of used challenges is almost full", fmt.Sprintf(
+			"%.0f %% is used. When it is full, no challenge can be solved until older ones expire; known clients still get in.\n"+
+				"A client is solving very many challenges: block the IP addresses with the most rejected attempts.", 100*full))
 	case full < 0.5 && c.filling.Swap(false):
-		c.alerts.Raise(challengesRoom, "There is room for used challenges again", fmt.Sprintf("%.0f %% of it is taken.", 100*full))
+		c.alerts.Raise(challengesRoom, "The store of used challenges has room again", fmt.Sprintf("%.0f %% is used.", 100*full))
 	}
 }
 
@@ -272,9 +272,9 @@ func (c *counting) warn() []control.Warning {
 	all := c.shared.warn()
 	if c.filling.Load() {
 		all = append(all, control.Warning{
-			Code: string(challengesFilling), Title: "The room for used challenges is running out",
-			Text: "When all is taken, nobody can solve a challenge until older ones have expired; known places still pass. " +
-				"Somebody tries very many: block the addresses with the most stopped attempts.",
+			Code: string(challengesFilling), Title: "The store of used challenges is almost full",
+			Text: "When it is full, no challenge can be solved until older ones expire; known clients still get in. " +
+				"A client is solving very many: block the IP addresses with the most rejected attempts.",
 		})
 	}
 	if time.Since(c.opened) < lacksShown {
@@ -285,7 +285,7 @@ func (c *counting) warn() []control.Warning {
 	if one := c.unsaved.Load(); one != nil {
 		all = append(all, control.Warning{
 			Code: string(countersFailed), Title: "Counters cannot be saved",
-			Text: fmt.Sprintf("Since %s: %v. So %s", one.since.UTC().Format(time.RFC3339), one.why, one.effect(c.alone)),
+			Text: fmt.Sprintf("Since %s: %v. Effect: %s", one.since.UTC().Format(time.RFC3339), one.why, one.effect(c.alone)),
 		})
 	}
 	return all
@@ -335,7 +335,7 @@ func (c *counting) saveCrowds(ctx context.Context) {
 		case <-time.After(crowdsEvery):
 		}
 		if err := c.crowds.Save(c.sharers); err != nil {
-			c.log.Error("who shares addresses could not be saved", "error", err)
+			c.log.Error("shared addresses could not be saved", "error", err)
 		}
 	}
 }

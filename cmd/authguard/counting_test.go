@@ -33,7 +33,7 @@ func TestR26AStoreOfSpentChallengesThatFillsIsToldOnce(t *testing.T) {
 	for range 3 {
 		c.lookForRoom()
 	}
-	filling, room := strings.Count(log.String(), "kind=challenges-filling"), strings.Count(log.String(), "kind=challenges-room")
+	filling, room := strings.Count(log.String(), "kind=challenge-store-filling"), strings.Count(log.String(), "kind=challenge-store-recovered")
 	if filling != 1 || room != 1 || len(c.warn()) != 0 {
 		t.Errorf("told %d times that it fills and %d times that there is room, want once each:\n%s", filling, room, log)
 	}

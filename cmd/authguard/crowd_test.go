@@ -85,7 +85,7 @@ func TestR26EverybodyElseGetsIn(t *testing.T) {
 				people, most = 20, 1
 			}
 			known, strangers := everybodyElse(t, s, 20*k, people)
-			redistest.Until(t, "the alert", func() bool { return s.log.has("kind=checks-crowded") })
+			redistest.Until(t, "the alert", func() bool { return s.log.has("kind=password-queue-crowded") })
 			close(over)
 			attackers.Wait()
 			for who, took := range map[string][]time.Duration{"known people": known, "strangers": strangers} {
@@ -102,7 +102,7 @@ func TestR26EverybodyElseGetsIn(t *testing.T) {
 			}
 		})
 	}
-	if n := strings.Count(s.log.String(), "kind=checks-crowded"); n != 1 {
+	if n := strings.Count(s.log.String(), "kind=password-queue-crowded"); n != 1 {
 		t.Errorf("%d alerts, want one", n)
 	}
 }

@@ -44,7 +44,7 @@ func (d doctorCmd) Run(g *globals) error {
 	}
 	well := doctor.Well(checks)
 	if g.JSON {
-		return g.judged(map[string]any{"ok": well, "checks": checks}, well, "something is wrong")
+		return g.judged(map[string]any{"ok": well, "checks": checks}, well, "doctor found a problem")
 	}
 	return tell(g, checks)
 }
@@ -97,10 +97,10 @@ func tell(g *globals, checks []doctor.Check) error {
 			fmt.Fprintf(g.out, "         → %s\n", c.Mend)
 		}
 	}
-	fmt.Fprintf(g.out, "%d checks: %d good, %d to think about, %d wrong.\n",
+	fmt.Fprintf(g.out, "%d checks: %d passed, %d warnings, %d problems.\n",
 		len(checks), count[doctor.OK], count[doctor.Advice], count[doctor.Problem])
 	if wrong := count[doctor.Problem]; wrong > 0 {
-		return fmt.Errorf("%d of %d checks found something wrong: mend what is marked problem, and look again", wrong, len(checks))
+		return fmt.Errorf("%d of %d checks found a problem: fix the lines marked problem and run doctor again", wrong, len(checks))
 	}
 	return nil
 }

@@ -155,19 +155,19 @@ func TestADeadAlertChannelIsSeenAndTested(t *testing.T) {
 		from(loopback(6, i)).login(t, s, "alice", fmt.Sprint("wrong", i))
 	}
 	redistest.Until(t, "the living channel to hear of the account, and of the dead one", func() bool {
-		return s.log.has("kind=alert-channel-dead") && got.Load() >= 2
+		return s.log.has("kind=alert-channel-failed") && got.Load() >= 2
 	})
 	if n := s.gauge(t, "authguard_alert_channels_dead"); n != 1 {
 		t.Errorf("%d dead channels by the metric", n)
 	}
 	d, status := diagnose(t, s.command("doctor", "--json"))
-	if d.OK || status == 0 || d.state("server.alert-channel-dead") != "problem" || d.state("alerts") != "" {
+	if d.OK || status == 0 || d.state("server.alert-channel-failed") != "problem" || d.state("alerts") != "" {
 		t.Errorf("doctor: status %d, %+v", status, d)
 	}
 	before := got.Load()
 	said := say(t, s.command("doctor", "--alerts"), "")
 	if said.status == 0 || !strings.Contains(said.out, "A test message to alerts.to[0] was not delivered") ||
-		!strings.Contains(said.out, "A test message went to alerts.to[1]") || strings.Contains(said.out, "secret-path") {
+		!strings.Contains(said.out, "A test message was sent to alerts.to[1]") || strings.Contains(said.out, "secret-path") {
 		t.Errorf("%+v", said)
 	}
 	if got.Load() != before+1 {

@@ -175,7 +175,7 @@ func (d *doors) second(r *realm) *web.Second {
 		}),
 		Tell: func(ctx context.Context, account, what string) {
 			if err := r.control.FactorUsed(ctx, account, what); err != nil {
-				r.log.Error("what a login did with a second factor is not on record", "account", account, "what", what, "error", err)
+				r.log.Error("an MFA operation is not in the audit log", "account", account, "what", what, "error", err)
 			}
 		},
 	}

@@ -18,12 +18,12 @@ import (
 
 // wholeLines are names that would be lines of the log, whatever reads them.
 var wholeLines = []string{
-	"alice", "alice from 6.6.6.6", "x\ntime=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt failed\" address=6.6.6.6 door=login",
-	"time=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt failed\" address=6.6.6.6 door=login account=x",
-	"x\r\n\r\nvm authguard[1]: time=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt refused\" address=6.6.6.6 door=login",
-	`x" address=6.6.6.6 door="login`, `x","address":"6.6.6.6","door":"login`, "x\u2028address=6.6.6.6 door=",
-	"x\n" + `{"time":"2026-11-22T12:00:00.000Z","level":"INFO","msg":"attempt failed","address":"6.6.6.6","door":"login"}`,
-	`{"time":"2026-11-22T12:00:00.000Z","level":"INFO","msg":"attempt failed","address":"6.6.6.6","door":"login"}`,
+	"alice", "alice from 6.6.6.6", "x\ntime=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt failed\" address=6.6.6.6 integration=login",
+	"time=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt failed\" address=6.6.6.6 integration=login account=x",
+	"x\r\n\r\nvm authguard[1]: time=2026-11-22T12:00:00.000Z level=INFO msg=\"attempt blocked\" address=6.6.6.6 integration=login",
+	`x" address=6.6.6.6 integration="login`, `x","address":"6.6.6.6","integration":"login`, "x\u2028address=6.6.6.6 integration=",
+	"x\n" + `{"time":"2026-11-22T12:00:00.000Z","level":"INFO","msg":"attempt failed","address":"6.6.6.6","integration":"login"}`,
+	`{"time":"2026-11-22T12:00:00.000Z","level":"INFO","msg":"attempt failed","address":"6.6.6.6","integration":"login"}`,
 	"\x00\x1b[2J6.6.6.6", "<ADDR>6.6.6.6</ADDR>",
 }
 

@@ -63,7 +63,7 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	want(eventToken, "bob", "proceed") // the site's fourth: beyond three somebody is told
 	redistest.Until(t, "the edges to be logged", func() bool {
 		return s.log.has(`msg="event limit reached" address=unknown event=password-reset account=alice subject="" limit="2/1h block by account" beyond=1`) &&
-			s.log.has(`msg="alert raised" kind=event-limit title="A limit on events was reached" body="password-reset: 3/1h alert by site"`)
+			s.log.has(`msg="alert raised" kind=event-limit title="Event limit reached" body="password-reset: 3/1h alert by site"`)
 	})
 	redistest.Until(t, "the edge in the audit log", func() bool {
 		return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, `authguard_events_total{decision="block",event="password-reset",realm="default"} 1`)

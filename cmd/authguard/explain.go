@@ -24,7 +24,7 @@ type explainCmd struct {
 // Run says what stands against an account, an address or both, in words.
 func (c explainCmd) Run(g *globals) error {
 	if c.Account == "" && c.Address == "" && c.Event == "" {
-		return errors.New("name what to explain: --account NAME, --address IP or both")
+		return errors.New("missing subject: give --account NAME, --address IP or both")
 	}
 	if c.All {
 		return c.all(g)
@@ -71,11 +71,11 @@ type found struct {
 // all says everything that is known.
 func (c explainCmd) all(g *globals) error {
 	if c.Event != "" {
-		return errors.New("--all is about logins: leave --event out")
+		return errors.New("--all does not apply to events: omit --event")
 	}
 	var f found
 	return g.show(http.MethodGet, "/api/lookup", c.query("account", c.Account, "address", c.Address), nil, &f, func() error {
-		fmt.Fprintf(g.out, "To tell the caller: %s\nTo do: %s\n\n%s\n", f.Said, f.Next, strings.Join(f.Explanation.Words, "\n"))
+		fmt.Fprintf(g.out, "Answer to the user: %s\nNext step: %s\n\n%s\n", f.Said, f.Next, strings.Join(f.Explanation.Words, "\n"))
 		if c.Account != "" {
 			f.printPlaces(g)
 		}
@@ -95,19 +95,19 @@ func (c explainCmd) all(g *globals) error {
 }
 
 func (f *found) printPlaces(g *globals) {
-	fmt.Fprintln(g.out, "\nKnown places:")
+	fmt.Fprintln(g.out, "\nKnown clients:")
 	for _, p := range f.Places {
-		note := map[bool]string{true: ", spent by wrong passwords"}[p.Spent] + map[bool]string{true: ", shared by many accounts"}[p.Shared]
+		note := map[bool]string{true: ", treated as unknown after too many wrong passwords"}[p.Spent] + map[bool]string{true: ", shared address"}[p.Shared]
 		fmt.Fprintf(g.out, "  %s, last %s%s\n", p.Address, stamp(p.Last), note)
 	}
 	if f.Unnamed > 0 {
-		fmt.Fprintf(g.out, "  %d whose address is not in the audit log any more\n", f.Unnamed)
+		fmt.Fprintf(g.out, "  %d whose IP address is no longer in the audit log\n", f.Unnamed)
 	}
 	for _, d := range f.Devices {
-		fmt.Fprintf(g.out, "  a known device, last %s from %s\n", stamp(d.Last), d.Address)
+		fmt.Fprintf(g.out, "  device cookie, last %s from %s\n", stamp(d.Last), d.Address)
 	}
 	if len(f.Places)+f.Unnamed+len(f.Devices) == 0 {
-		fmt.Fprintln(g.out, "  none: the owner is a stranger everywhere")
+		fmt.Fprintln(g.out, "  none: the user is an unknown client everywhere")
 	}
 	fmt.Fprintf(g.out, "Sessions: %d\n", f.Sessions)
 }
@@ -123,7 +123,7 @@ type unlockCmd struct {
 	Network string `help:"Network to reset: IPv4 /24 or IPv6 /48" placeholder:"CIDR"`
 	Event   string `help:"Event to reset instead of logins"`
 	Subject string `help:"With --event: the subject that it counts by"`
-	Place   bool   `help:"Remove known clients as well: at --address, or all"`
+	Place   bool   `name:"known-clients" help:"Remove known clients as well: at --address, or all"`
 }
 
 // Run forgets failures.
@@ -131,13 +131,13 @@ func (c unlockCmd) Run(g *globals) error {
 	switch {
 	case c.Event != "":
 		question := map[string]any{"account": c.Account, "address": c.Address, "event": c.Event, "subject": c.Subject, "reason": c.Reason}
-		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "What was counted of %s is forgotten.", c.Event)
+		return g.do(http.MethodPost, "/api/unlock", c.query(), question, "The counters of event %s are reset.", c.Event)
 	case c.Network != "":
-		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason}, "The network %s is unlocked: its failures are forgotten.", c.Network)
+		return g.do(http.MethodPost, "/api/unlock", c.query(), map[string]any{"network": c.Network, "reason": c.Reason}, "The counters of the network %s are reset.", c.Network)
 	case c.Account == "" && c.Address == "":
-		return errors.New("name what to unlock: --account NAME, --address IP or both, or --network CIDR")
+		return errors.New("missing subject: give --account NAME, --address IP or both, or --network CIDR")
 	case c.Place && c.Account == "":
-		return errors.New("--place needs --account: places belong to an account")
+		return errors.New("--known-clients needs --account, because known clients belong to an account")
 	}
 	what := cmp.Or(c.Account, c.Address)
 	if c.Account != "" && c.Address != "" {
@@ -148,9 +148,9 @@ func (c unlockCmd) Run(g *globals) error {
 	}
 	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/unlock", c.query(), question, &answer, func() error {
-		words := "%q is unlocked: its failures are forgotten.\n"
+		words := "The counters of %q are reset.\n"
 		if answer.Note != "" {
-			words = "The failures of %q are forgotten, if there were any: " + answer.Note + ".\n"
+			words = "The counters of %q are reset, if there were any: " + answer.Note + ".\n"
 		}
 		_, err := fmt.Fprintf(g.out, words, what)
 		return err

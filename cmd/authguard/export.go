@@ -24,8 +24,8 @@ type exportCmd struct {
 	realmFlag
 	What      string        `arg:"" enum:"blocked,allowed" help:"Blocklist or allowlist"`
 	Format    string        `default:"json" enum:"${formats}" help:"Output format"`
-	Refused   bool          `help:"With blocked: include IP addresses that a limit blocks"`
-	Everybody bool          `help:"Include a range that holds every IP address"`
+	Refused   bool          `name:"limited" help:"With blocked: include IP addresses that a limit blocks"`
+	Everybody bool          `name:"everything" help:"Include a range that holds every IP address"`
 	Name      string        `default:"authguard" help:"Name of the nft table, ipset or access list"`
 	Output    string        `placeholder:"FILE" help:"Write to this file, atomically and only if changed"`
 	Hook      string        `name:"run" placeholder:"COMMAND" help:"Run this afterwards, with the list on standard input"`
@@ -46,13 +46,13 @@ func formatNames() string {
 func (c exportCmd) Validate() error {
 	switch {
 	case !edge.Name.MatchString(c.Name):
-		return errors.New("--name: begin with a letter; at most 16 letters, digits, - and _")
+		return errors.New("--name: must begin with a letter and have at most 16 letters, digits, - and _")
 	case c.Refused && c.What != "blocked":
-		return errors.New("--refused goes with blocked")
+		return errors.New("--limited works with blocked only")
 	case c.Follow && c.Output == "" && c.Hook == "":
 		return errors.New("--follow needs --output FILE, --run COMMAND or both")
 	case c.Every < time.Second:
-		return errors.New("--every: at least 1s")
+		return errors.New("--every: must be at least 1s")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (c exportCmd) Run(g *globals) error {
 	return nil
 }
 
-// answersWithin is how long the server may take. With --refused it looks at a thousand
+// answersWithin is how long the server may take. With --limited it looks at a thousand
 // counters.
 const answersWithin = 30 * time.Second
 
@@ -107,10 +107,10 @@ func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && trouble != f.trouble:
-			fmt.Fprintf(f.g.complaints, "authguard: %v\nThe edge stays as it is; trying again every %v.\n", err, f.Every)
+			fmt.Fprintf(f.g.complaints, "authguard: %v\nThe exported list stays unchanged; retrying every %v.\n", err, f.Every)
 			f.trouble = trouble
 		case err == nil && f.trouble != "":
-			fmt.Fprintln(f.g.complaints, "authguard: it works again.")
+			fmt.Fprintln(f.g.complaints, "authguard: the export works again.")
 			f.trouble = ""
 		}
 		select {
@@ -151,7 +151,7 @@ func (f *follower) stale(now control.Edge) bool {
 func (f *follower) warn(now control.Edge) {
 	left := fmt.Sprint(now.Everybody)
 	if len(now.Everybody) > 0 && left != f.warned {
-		fmt.Fprintf(f.g.complaints, "authguard: %s is every address there is, and is left out: an edge that blocks it locks you out too. --everybody writes it all the same.\n", left)
+		fmt.Fprintf(f.g.complaints, "authguard: %s holds every IP address and is left out, because blocking it would lock you out, too. Include it with --everything.\n", left)
 	}
 	f.warned = left
 }
@@ -169,7 +169,7 @@ func (f *follower) tell(ctx context.Context, e edge.Export) error {
 		if err != nil {
 			return fmt.Errorf("%s was not written: %w", f.Output, err)
 		}
-		did = append(did, map[bool]string{true: "wrote ", false: "left as it is: "}[written]+f.Output)
+		did = append(did, map[bool]string{true: "wrote ", false: "unchanged: "}[written]+f.Output)
 	}
 	if f.Hook != "" {
 		if err := execute(ctx, f.Hook, text); err != nil {

@@ -26,8 +26,8 @@ import (
 func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, quiet)
-	s.must("ip", "block", "127.7.7.0/24", "--for", "1h", "--note", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
-	s.must("ip", "allow", "127.7.7.0/25", "--note", "hostile")
+	s.must("ip", "block", "127.7.7.0/24", "--for", "1h", "--reason", "hostile\n0.0.0.0/0 1;\r\n}; flush ruleset #\u2028add")
+	s.must("ip", "allow", "127.7.7.0/25", "--reason", "hostile")
 	for _, f := range edge.Formats() {
 		said := s.must("ip", "export", "blocked", "--format", f.Name)
 		if !strings.Contains(said, "127.7.7.128") || strings.Contains(said, "127.7.7.0") || strings.Contains(said, "hostile") ||
@@ -43,7 +43,7 @@ func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 	}
 	s.fails("begin with a letter", "export", "blocked", "--name", "x; flush ruleset")
 	s.fails("needs --output FILE", "export", "blocked", "--follow")
-	s.fails("goes with blocked", "export", "allowed", "--refused")
+	s.fails("works with blocked only", "export", "allowed", "--limited")
 }
 
 func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
@@ -53,10 +53,10 @@ func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
 	s.must("ip", "block", "::/1", "--for", "forever")
 	s.must("ip", "block", "8000::/1", "--for", "forever")
 	said := say(t, s.command("ip", "export", "blocked", "--format", "pf"), "")
-	if said.status != 0 || strings.Contains(said.out, "/0") || !strings.Contains(said.complaints, "[0.0.0.0/0 ::/0] is every address there is") {
+	if said.status != 0 || strings.Contains(said.out, "/0") || !strings.Contains(said.complaints, "[0.0.0.0/0 ::/0] holds every IP address") {
 		t.Errorf("%+v", said)
 	}
-	if said := s.must("ip", "export", "blocked", "--format", "pf", "--everybody"); !strings.Contains(said, "\n0.0.0.0/0\n::/0\n") {
+	if said := s.must("ip", "export", "blocked", "--format", "pf", "--everything"); !strings.Contains(said, "\n0.0.0.0/0\n::/0\n") {
 		t.Error(said)
 	}
 }
@@ -78,15 +78,15 @@ func TestRefusedAddressesAreExportedButForKnownPlaces(t *testing.T) {
 	exported := func(more ...string) (text string) {
 		return s.must(append([]string{"export", "blocked", "--format", "pf"}, more...)...)
 	}
-	redistest.Until(t, "the stranger to be exported", func() bool { return strings.Contains(exported("--refused"), "\n"+stranger+"/32\n") })
-	if said := exported("--refused"); strings.Contains(said, home) || strings.Contains(said, fine) || strings.Contains(exported(), stranger) {
+	redistest.Until(t, "the stranger to be exported", func() bool { return strings.Contains(exported("--limited"), "\n"+stranger+"/32\n") })
+	if said := exported("--limited"); strings.Contains(said, home) || strings.Contains(said, fine) || strings.Contains(exported(), stranger) {
 		t.Error(said)
 	}
-	if said := s.must("ip", "export", "blocked", "--refused"); !strings.Contains(said, `"expires"`) {
+	if said := s.must("ip", "export", "blocked", "--limited"); !strings.Contains(said, `"expires"`) {
 		t.Error("it never ends: ", said)
 	}
 	s.must("unlock", "--address", stranger)
-	if said := exported("--refused"); strings.Contains(said, stranger) {
+	if said := exported("--limited"); strings.Contains(said, stranger) {
 		t.Errorf("unlocked: %s", said)
 	}
 }
@@ -114,7 +114,7 @@ func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
 	if first.Mode() != 0o644 {
 		t.Errorf("mode %v", first.Mode())
 	}
-	if second := told("left as it is"); !os.SameFile(first, second) {
+	if second := told("unchanged"); !os.SameFile(first, second) {
 		t.Error("it was written though nothing has changed")
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
@@ -165,7 +165,7 @@ func TestTheEdgeIsKeptUpToDate(t *testing.T) {
 	is("the second block", true)
 	is("its end", false)
 	types(t, s, "authguard ip block 127.0.2.0/24; end")
-	redistest.Until(t, "the followers to miss the server", func() bool { return strings.Count(s.Try("cat /mnt/follow"), "stays as it is") >= 2 })
+	redistest.Until(t, "the followers to miss the server", func() bool { return strings.Count(s.Try("cat /mnt/follow"), "stays unchanged") >= 2 })
 	types(t, s, "authguard serve")
 	is("the block after a restart", true)
 	if statusFrom(t, "127.0.3.1") != http.StatusOK {

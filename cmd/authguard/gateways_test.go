@@ -141,11 +141,6 @@ var gateways = map[string]func(t *testing.T, dir, front string, blocks []string)
 		write(t, dir, "Caddyfile", "{\nadmin off\n}\n"+blocks[0])
 		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
 	},
-	"caddy by the README": func(t *testing.T, dir, front string, blocks []string) {
-		_, port, _ := net.SplitHostPort(front)
-		write(t, dir, "Caddyfile", fmt.Sprintf("{\nadmin off\n}\n:%s {\n%s}\nhttp://wiki.localhost:%[1]s {\n%s}\n", port, blocks[0], blocks[1]))
-		runGateway(t, dir, front, "caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile")
-	},
 	"haproxy": func(t *testing.T, dir, front string, blocks []string) {
 		write(t, dir, "haproxy.cfg", strings.ReplaceAll(blocks[0], "/etc/haproxy/", dir+"/"))
 		write(t, dir, "authguard.lua", blocks[1])
@@ -178,25 +173,13 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-// pageOf is where a gateway's configuration is printed.
-func pageOf(name string) string {
-	if name == "caddy by the README" {
-		return "README.md"
-	}
-	return "docs/gateways/" + name + ".md"
-}
-
-// blocksOf are the configuration files that a gateway's page prints. The README prints one
-// site: the second block is another.
+// blocksOf are the configuration files that a gateway's page prints.
 func blocksOf(t *testing.T, name string) (blocks []string) {
 	t.Helper()
-	for _, b := range doctest.Read(t, pageOf(name)).Blocks {
+	for _, b := range doctest.Read(t, "docs/gateways/"+name+".md").Blocks {
 		if slices.Contains(b.Tests, "TestGatewaysLetPeopleInAfterLogin") {
 			blocks = append(blocks, b.Text)
 		}
-	}
-	if name == "caddy by the README" {
-		blocks = append(blocks, strings.ReplaceAll(blocks[0], "127.0.0.1:9000", "127.0.0.1:9001"))
 	}
 	return blocks
 }
@@ -266,7 +249,7 @@ func TestGatewaysLetPeopleInAfterLogin(t *testing.T) {
 				comesBack(t, one.p, at, one.account)
 			}
 			for _, who := range []string{"9", "10"} {
-				if !s.log.has("address=" + address + who + " door=login") {
+				if !s.log.has("address=" + address + who + " integration=login") {
 					t.Errorf("%s%s is not in the log", address, who)
 				}
 			}
@@ -322,7 +305,7 @@ func doctorFindsAGatewayThatIsNotNamed(t *testing.T, app *toldApp) {
 		at := startGateway(t, freeAddress(t), name, s, app.URL, app.URL)
 		words := strings.Fields(strings.Replace(typed[0], "http://127.0.0.1:8000", at.base, 1))
 		got := say(t, s.command(words[1:]...), "")
-		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not named in proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
+		if got.status == 0 || !strings.Contains(got.out, "The probe came through 127.0.0.1, which is not in trusted_proxies") || !strings.Contains(got.out, "trusted_proxies: [127.0.0.1]") {
 			t.Errorf("%s: %d\n%s", name, got.status, got.out)
 		}
 	}
@@ -409,7 +392,7 @@ func rulesHold(t *testing.T, alice, bob *person, at *server, app *toldApp, mark 
 	if got := bob.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusOK {
 		t.Errorf("an administrator: %d %q", got.status, got.body)
 	}
-	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account may not open this page") || !strings.Contains(got.body, "/.authguard/static/") {
+	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.status != http.StatusForbidden || !strings.Contains(got.body, "Your account is not allowed to open this page") || !strings.Contains(got.body, "/.authguard/static/") {
 		t.Errorf("alice: %d %.300q", got.status, got.body)
 	}
 	if got := alice.send(t, at, "GET", "/admin"+mark, ""); got.header.Get("Cross-Origin-Opener-Policy") != "same-origin" || got.header.Get("Content-Security-Policy") == "" {
@@ -447,7 +430,8 @@ func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
 	app := newToldApp(t)
 	s := newServer(t, quiet+"trusted_proxies: [127.0.0.1]\norigin: http://login.example.test:"+port+
 		"\nsession: {domain: example.test}\naccess:\n  - {paths: [/admin/*], groups: [admins]}\n", "alice")
-	startGateway(t, front, "caddy by the README", s, app.URL, app.URL)
+	startGateway(t, front, "caddy", s, app.URL, app.URL, "http://127.0.0.1:8000, http://localhost:8000 {",
+		"http://app.example.test:8000, http://other.example.test:8000, http://login.example.test:8000 {")
 	b := openTab(t, chromedp.Flag("host-resolver-rules", "MAP *.example.test 127.0.0.1"))
 	at := func(host, path string) string { return "http://" + host + ".example.test:" + port + path }
 	const path = "/shop?x=1&y=%26&q=%C3%BC"
@@ -459,7 +443,7 @@ func TestOneLoginIsGoodAtSeveralHostsInABrowser(t *testing.T) {
 	b.goTo(at("other", path))
 	b.until("another app, with the same login", `location.href == "`+at("other", path)+`" && document.body.innerText.includes("remote-user=alice")`)
 	b.goTo(at("other", "/admin/x"))
-	b.until("a page for another group", `document.body.innerText.includes("Your account may not open this page")`)
+	b.until("a page for another group", `document.body.innerText.includes("Your account is not allowed to open this page")`)
 	b.picture("forward-no-group")
 	b.do("the other account", chromedp.Click("a.button"))
 	b.until("who is signed in", `document.body.innerText.includes("You are signed in")`)

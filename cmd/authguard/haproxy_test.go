@@ -63,7 +63,7 @@ func TestR9ABalancerSaysWithPROXYWhoTheClientIs(t *testing.T) {
 					t.Errorf("%s, guess %d from %s: %d %s", front, guess, stranger, got.status, got.body)
 				}
 			}
-			if !s.log.has("address=" + stranger + " door=login") {
+			if !s.log.has("address=" + stranger + " integration=login") {
 				t.Errorf("%s is not in the log", stranger)
 			}
 		}
@@ -84,7 +84,7 @@ func TestR9ABalancerSaysWithPROXYWhoTheClientIs(t *testing.T) {
 			t.Errorf("no %q in the metrics", line)
 		}
 	}
-	if !s.log.has("sent no good PROXY header") || s.log.has("192.0.2.1") {
+	if !s.log.has("sent no valid PROXY header") || s.log.has("192.0.2.1") {
 		t.Error("the log does not say that a header was missing, or names a made-up client")
 	}
 }

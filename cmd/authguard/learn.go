@@ -50,7 +50,7 @@ func (c detectCmd) Run(g *globals) error {
 		return json.NewEncoder(g.out).Encode(map[string]any{"name": spec.Name, "path": spec.Path, "methods": spec.Methods,
 			"account": spec.Account, "password": spec.Password, "success": spec.Success, "signed_in": spec.SignedIn, "folder": spec.Folder})
 	}
-	_, err = fmt.Fprintf(g.out, "# Put this into authguard.yaml, and see that it says what you mean.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
+	_, err = fmt.Fprintf(g.out, "# Review this, and add it to authguard.yaml.\nproxy:\n  upstream: %s\n  routes:\n%s", c.Upstream, learn.YAML(spec))
 	return err
 }
 
@@ -98,8 +98,8 @@ func (l *learner) send(r *http.Request) (*http.Response, error) {
 
 // checked is what the two logins say, and holds when the app is asked again.
 func (l *learner) checked(ctx context.Context, two [2]*learn.Login) (learn.Proposal, error) {
-	fmt.Fprintf(l.say, "   Seen. The app is asked again now, up to sixteen times, with a password made up for it "+
-		"and with the right one: it may log that.\n")
+	fmt.Fprintf(l.say, "   Detected. Sending up to sixteen test logins with a random password "+
+		"and with the right one: the app may log them.\n")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return learn.Check(ctx, l.send, two[0], two[1])
@@ -118,7 +118,7 @@ func (l *learner) run(ctx context.Context, address string) (p learn.Proposal, er
 	select {
 	case err = <-gone:
 	case <-ctx.Done():
-		err = errors.New("stopped before a login that fails and one that succeeds were seen")
+		err = errors.New("stopped before a failed and a successful login were seen")
 	case two := <-l.found:
 		p, err = l.checked(ctx, two)
 	}
@@ -194,7 +194,7 @@ func (l *learner) logged(login *learn.Login) {
 	if l.failed == nil {
 		login.Forget()
 		l.failed = login
-		fmt.Fprintf(l.say, "   Seen: %s %s, with the account at %s. The app answered %d.\n2. Now log in there with the same name and the RIGHT password.\n",
+		fmt.Fprintf(l.say, "   Detected: %s %s, with the account in %s. The app answered %d.\n2. Now log in with the same name and the RIGHT password.\n",
 			login.Method, login.Path, login.Account, login.Answer.Status)
 		return
 	}
@@ -203,7 +203,7 @@ func (l *learner) logged(login *learn.Login) {
 	case errors.Is(err, learn.ErrOther), errors.Is(err, learn.ErrName):
 		login.Forget()
 		l.failed = login
-		fmt.Fprintf(l.say, "   %v. This one is taken for the wrong password now.\n", err)
+		fmt.Fprintf(l.say, "   %v. This login counts as the one with the wrong password.\n", err)
 	case err != nil:
 		fmt.Fprintf(l.say, "   %v.\n", err)
 	default:

@@ -213,10 +213,10 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 	p.get(t, base+"/login")
 	for _, c := range []struct{ name, password, path, want string }{
 		{"alice", "wrong", "/login", "2. Now log in"},
-		{"alice", "wrong", "/login", "the same as the first time"},
-		{"bob", "other", "/login", "another one than the first time"},
+		{"alice", "wrong", "/login", "the password equals the first one"},
+		{"bob", "other", "/login", "the user name differs from the first one"},
 		{"bob", "right", "/elsewhere", "went elsewhere"},
-		{"bob", "right2", "/elsewhere", "cannot be told apart"},
+		{"bob", "right2", "/elsewhere", "do not distinguish its answers"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(url.Values{"who": {c.name}, "k": {c.password}}.Encode()))
 		if err != nil {

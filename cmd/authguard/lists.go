@@ -51,31 +51,31 @@ type unlistCmd struct {
 func (c listCmd) Validate() error {
 	switch {
 	case (c.CIDR == "") == (c.File == ""):
-		return errors.New("expected an address or range such as 192.0.2.0/24, or a file of them with --file FILE")
+		return errors.New("missing IP address or range: give one such as 192.0.2.0/24, or --file FILE")
 	case c.File == "" && (c.SkipBad || c.DryRun):
-		return errors.New("--skip-bad and --dry-run are for --file")
+		return errors.New("--skip-bad and --dry-run work with --file only")
 	case c.File != "" && c.Force:
-		return errors.New("--force is for one range: a file with every address in it is a mistake")
+		return errors.New("--force works for a single range only")
 	}
 	return nil
 }
 
 // Run allows or blocks ranges, as the command is called.
 func (c listCmd) Run(g *globals, command *kong.Context) error {
-	verdict, words := command.Selected().Name, "%s is allowed %s: the limits of address and network and CAPTCHA mode do not apply there."
+	verdict, words := command.Selected().Name, "%s is allowed %s: it is exempt from the limits on IP address and network and from CAPTCHA mode."
 	if verdict == "block" {
-		words = "%s is blocked %s: every attempt from there is refused."
+		words = "%s is blocked %s: every attempt from it is blocked."
 	}
 	if c.File != "" {
 		return c.load(g, verdict)
 	}
-	until := "for ever"
+	until := "with no expiry"
 	if hold, err := duration.Parse(c.For); err == nil {
 		until = "until " + soon(time.Now().Add(hold))
 	}
 	return g.do(http.MethodPost, "/api/lists", nil,
 		map[string]any{"cidr": c.CIDR, "verdict": verdict, "for": c.For, "note": c.Reason, "force": c.Force},
-		words+" `authguard ip remove %[1]s` takes it back.", c.CIDR, until)
+		words+" Undo with: authguard ip remove %[1]s", c.CIDR, until)
 }
 
 // load imports a file. What would be done is asked first, so that every bad line can be
@@ -128,7 +128,7 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 		fmt.Fprintf(out, "line %d: %s\n", w.Line, w.Text)
 	}
 	if more := p.Warned - len(p.Warnings); more > 0 {
-		fmt.Fprintf(out, "and %d more lines like these\n", more)
+		fmt.Fprintf(out, "and %d more bad lines\n", more)
 	}
 	var bad strings.Builder
 	for _, one := range p.Problems {
@@ -138,25 +138,25 @@ func told(out io.Writer, p *control.ListPlan, stopped bool) error {
 		fmt.Fprintf(&bad, "\n  and %d more", more)
 	}
 	if stopped {
-		return fmt.Errorf("nothing was imported; mend these lines, or leave them out with --skip-bad:%s", &bad)
+		return fmt.Errorf("nothing was imported; fix these lines, or skip them with --skip-bad:%s", &bad)
 	}
 	done := "would be imported"
 	if p.Imported {
 		done = "are imported"
 	}
-	fmt.Fprintf(out, "%d ranges %s: %d new, %d in place of an entry of the same range.\n", p.Ranges(), done, p.New, p.Replaced)
+	fmt.Fprintf(out, "%d ranges %s: %d new, %d replace an entry of the same range.\n", p.Ranges(), done, p.New, p.Replaced)
 	if p.Twice > 0 {
-		fmt.Fprintf(out, "%d were there twice.\n", p.Twice)
+		fmt.Fprintf(out, "%d were duplicates.\n", p.Twice)
 	}
 	if p.Bad > 0 {
-		fmt.Fprintf(out, "%d bad lines are left out:%s\n", p.Bad, &bad)
+		fmt.Fprintf(out, "%d bad lines were skipped:%s\n", p.Bad, &bad)
 	}
 	return nil
 }
 
 // Run takes a range off the lists.
 func (c unlistCmd) Run(g *globals) error {
-	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil, "%s is on no list any more.", c.CIDR)
+	return g.do(http.MethodDelete, "/api/lists", url.Values{"cidr": {c.CIDR}, "reason": {c.Reason}}, nil, "%s is removed from the IP lists.", c.CIDR)
 }
 
 // showListsCmd is `authguard ip list`.
@@ -180,7 +180,7 @@ func (c showListsCmd) Run(g *globals) error {
 	return g.show(http.MethodGet, "/api/lists", q, nil, &all, func() error {
 		t := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
 		if len(all.Entries) == 0 {
-			fmt.Fprintln(t, "No entry.")
+			fmt.Fprintln(t, "No matching entries.")
 		} else {
 			fmt.Fprintln(t, "RANGE\tLIST\tUNTIL\tBY\tNOTE")
 		}
@@ -189,21 +189,21 @@ func (c showListsCmd) Run(g *globals) error {
 		}
 		for i, one := range all.Named {
 			if i == 0 {
-				fmt.Fprintln(t, "\nNAMED LIST\tRANGES\tDOES\tMET IN A DAY\tFILE")
+				fmt.Fprintln(t, "\nNAMED LIST\tRANGES\tACTION\tMATCHES (24 H)\tFILE")
 			}
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d, %d stopped\t%s\n", one.Name, one.Ranges, doesText(one), one.Day.Met, one.Day.Stopped, plain(one.File))
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d, %d blocked or challenged\t%s\n", one.Name, one.Ranges, doesText(one), one.Day.Met, one.Day.Stopped, plain(one.File))
 		}
 		err := t.Flush()
 		for _, one := range all.Named {
 			if one.Kept != "" {
-				fmt.Fprintf(g.out, "%s: the file is not in force: %s\n", one.Name, plain(one.Kept))
+				fmt.Fprintf(g.out, "%s: the file could not be loaded, so its previous version is used: %s\n", one.Name, plain(one.Kept))
 			}
 			for _, p := range one.Problems {
 				fmt.Fprintf(g.out, "%s: line %d: %s\n", one.Name, p.Line, plain(p.Text))
 			}
 		}
 		if len(all.Found) > 0 {
-			fmt.Fprintf(g.out, "%s is on the named lists: %s\n", all.Address, strings.Join(all.Found, ", "))
+			fmt.Fprintf(g.out, "%s is on these named lists: %s\n", all.Address, strings.Join(all.Found, ", "))
 		}
 		return err
 	})
@@ -218,7 +218,7 @@ func doesText(l control.NamedList) string {
 
 func untilText(t time.Time) string {
 	if t.IsZero() {
-		return "for ever"
+		return "with no expiry"
 	}
 	return t.Local().Format("2006-01-02 15:04")
 }
@@ -245,7 +245,7 @@ func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 		return 0, err
 	}
 	var body strings.Builder
-	fmt.Fprintf(&body, "%d entries end within two days, the first %s UTC. The page Lists prolongs them.", len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
+	fmt.Fprintf(&body, "%d entries expire within two days, the first at %s UTC. Extend them on the page IP lists.", len(all), all[0].ExpiresAt.UTC().Format(time.DateTime))
 	for _, e := range all[:min(len(all), shownExpiring)] {
 		fmt.Fprintf(&body, "\n%s %s until %s", e.Verdict, e.Prefix, e.ExpiresAt.UTC().Format(time.DateTime))
 		if e.Note != "" {
@@ -255,6 +255,6 @@ func (s *site) expiring(ctx context.Context) (rows int64, err error) {
 	if more := len(all) - shownExpiring; more > 0 {
 		fmt.Fprintf(&body, "\nand %d more", more)
 	}
-	s.watch.alerts.Raise(listExpiring, "Entries of the allow and block lists are about to expire", body.String())
+	s.watch.alerts.Raise(listExpiring, "IP list entries expire soon", body.String())
 	return 0, s.listings.Told(ctx, all)
 }

@@ -85,7 +85,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor cannot be used") {
 		t.Errorf("doctor says %s", said.out)
 	}
-	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file is not in force: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on the named lists: tor") {
+	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file could not be loaded, so its previous version is used: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on these named lists: tor") {
 		t.Errorf("list says %s", text)
 	}
 	config, _ := os.ReadFile(filepath.Join(s.dir, "authguard.yaml"))
@@ -96,7 +96,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	_ = s.cmd.Process.Signal(syscall.SIGHUP)
 	redistest.Until(t, "a list that is no more", func() bool { return !onTor("127.72.0.3")() })
 	s.imports(t, write)
-	if !s.log.has("kind=list-expiring") || !s.log.has("30 entries end within two days") || strings.Count(s.log.String(), "kind=list-expiring") != 1 {
+	if !s.log.has("kind=list-expiring") || !s.log.has("30 entries expire within two days") || strings.Count(s.log.String(), "kind=list-expiring") != 1 {
 		t.Errorf("one alert of what is about to expire:\n%s", s.log)
 	}
 }
@@ -106,7 +106,7 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	t.Helper()
 	file := write("import", "127.81.0.0/24 from the SOC\n<img src=x onerror=alert(1)>\n127.81.0.7\x1b[31m\n127.82.0.1\n127.82.0.1\n")
 	bad := []string{"block", "--file", file}
-	s.fails("nothing was imported; mend these lines, or leave them out with --skip-bad:\n  line 2: not an address or range: \"<img\"", bad...)
+	s.fails("nothing was imported; fix these lines, or skip them with --skip-bad:\n  line 2: not an address or range: \"<img\"", bad...)
 	said := say(t, s.command(append([]string{"--json"}, bad...)...), "")
 	var plan control.ListPlan
 	if err := json.Unmarshal([]byte(said.out), &plan); err != nil || said.status != 1 || plan.Imported || plan.Bad != 2 || plan.Problems[1].Line != 3 {
@@ -118,7 +118,7 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if text := s.must("ip", "list"); strings.Contains(text, "127.8") {
 		t.Errorf("what was not imported is listed: %s", text)
 	}
-	if text := s.must(append(bad, "--skip-bad")...); !strings.Contains(text, "2 ranges are imported: 2 new, 0 in place") || !strings.Contains(text, "2 bad lines are left out:\n  line 2:") {
+	if text := s.must(append(bad, "--skip-bad")...); !strings.Contains(text, "2 ranges are imported: 2 new, 0 replace") || !strings.Contains(text, "2 bad lines were skipped:\n  line 2:") {
 		t.Errorf("the import says %s", text)
 	}
 	if got := from("127.82.0.1").login(t, s, "bob", rightPassword); got.status != http.StatusTooManyRequests {
@@ -136,6 +136,6 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	if err := json.Unmarshal([]byte(s.must("--json", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
 		t.Errorf("--json: %+v, %v", all, err)
 	}
-	s.fails("expected an address or range", "allow")
-	s.fails("--force is for one range", "block", "--file", file, "--force")
+	s.fails("missing IP address or range", "allow")
+	s.fails("--force works for a single range only", "block", "--file", file, "--force")
 }

@@ -20,7 +20,7 @@ func (r *realm) dress(c config.Config) error {
 		return err
 	}
 	for _, one := range missing {
-		r.log.Warn("pages.texts: a language is not whole; what it lacks is shown in English", "file", one)
+		r.log.Warn("pages.texts: a translation is incomplete; missing texts are shown in English", "file", one)
 	}
 	r.look.Set(look)
 	return nil

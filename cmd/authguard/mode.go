@@ -79,7 +79,7 @@ func (m *mode) openChallenges(r *realm) (err error) {
 			if kind == challenge.KindRemote {
 				return // providerChanged has told, once
 			}
-			r.log.Error("challenge provider failed: the built-in image takes its place", "kind", kind, "error", err)
+			r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "kind", kind, "error", err)
 		},
 	})
 	return err
@@ -107,19 +107,19 @@ func remoteConfig(in config.Config) remote.Config {
 
 // Kinds of alerts about a provider of challenges.
 const (
-	providerLost alerts.Kind = "provider-lost"
-	providerBack alerts.Kind = "provider-back"
+	providerLost alerts.Kind = "captcha-provider-failed"
+	providerBack alerts.Kind = "captcha-provider-recovered"
 )
 
 // providerChanged tells administrators that the built-in picture takes a
 // provider's place, or no longer.
 func (r *realm) providerChanged(up bool, why error) {
 	if up {
-		r.raise(providerBack, "The challenge provider answers again", "strangers are shown its widget again")
+		r.raise(providerBack, "The challenge provider answers again", "unknown clients get its widget again")
 		return
 	}
-	r.log.Error("challenge provider failed: the built-in image takes its place", "error", why)
-	r.raise(providerLost, "The challenge provider cannot be used", "strangers are shown the built-in picture in its place.\n"+alerts.Name(why.Error()))
+	r.log.Error("challenge provider failed; the built-in image CAPTCHA replaces it", "error", why)
+	r.raise(providerLost, "The challenge provider cannot be used", "unknown clients get the built-in image CAPTCHA instead.\n"+alerts.Name(why.Error()))
 }
 
 // switched passes a switch of the mode on; it must not block. A switch that another

@@ -140,7 +140,7 @@ func TestNodesActAsOne(t *testing.T) {
 		}
 		var on int
 		for _, s := range nodes {
-			on += strings.Count(s.log.String(), `msg="captcha mode switched" from=slow to=on`)
+			on += strings.Count(s.log.String(), `msg="captcha mode switched" from=throttling to=on`)
 		}
 		if on != 1 {
 			t.Errorf("the switch is told of %d times, want once", on)
@@ -158,7 +158,7 @@ func TestNodesActAsOne(t *testing.T) {
 		})
 	})
 	t.Run("a block said to one holds on all", func(t *testing.T) {
-		nodes[2].do(t, "block", "127.210.0.0/16", "--note", "test")
+		nodes[2].do(t, "block", "127.210.0.0/16", "--reason", "test")
 		redistest.Until(t, "every node to refuse", func() bool {
 			for _, s := range nodes {
 				if from("127.210.0.1").login(t, s, "user1", rightPassword).status != http.StatusTooManyRequests {

@@ -55,7 +55,7 @@ func TestEveryPageShowsStrangersTextAsTextAndFitsAPhoneInABrowser(t *testing.T) 
 		if strings.ContainsAny(name, "\n\u202e") {
 			continue
 		}
-		s.must("ip", "block", fmt.Sprintf("127.94.%d.0/24", i), "--note", name)
+		s.must("ip", "block", fmt.Sprintf("127.94.%d.0/24", i), "--reason", name)
 		s.must("unlock", "--account", name)
 	}
 	b := openTab(t)

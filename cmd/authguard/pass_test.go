@@ -54,7 +54,7 @@ func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
 	if refused.status != http.StatusTooManyRequests || !strings.Contains(refused.body, "/login/code") {
 		t.Errorf("the owner at a new place: %d %s", refused.status, refused.body)
 	}
-	if a := owner.login(t, s, "alice", rightPassword, "code", "AAAA-BBBB-CCCC-DDDD"); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "did not count") {
+	if a := owner.login(t, s, "alice", rightPassword, "code", "AAAA-BBBB-CCCC-DDDD"); a.status != http.StatusTooManyRequests || !strings.Contains(a.body, "The verification code is not valid") {
 		t.Errorf("a made-up code: %d %s", a.status, a.body)
 	}
 	var made struct{ Account, Code string }
@@ -76,7 +76,7 @@ func TestR29TheOwnerGetsIntoAClosedAccountWithACode(t *testing.T) {
 			t.Errorf("the code again from %s: %d", who, a.status)
 		}
 	}
-	if text := s.run("user", "create-code", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown this once") {
+	if text := s.run("user", "create-code", "alice"); !codePattern.MatchString(text) || !strings.Contains(text, "shown once") {
 		t.Error(text)
 	}
 	if out, err := s.command("user", "create-code", "nobody").CombinedOutput(); err == nil || !strings.Contains(string(out), "no such account") {
@@ -259,7 +259,7 @@ func TestR29TheWayInByKeyboardInABrowser(t *testing.T) {
 	b.do("opening it", chromedp.KeyEvent(" "))
 	b.tabTo("the field for a code", "#code")
 	b.do("typing", chromedp.KeyEvent("aaaa bbbb cccc dddd"+kb.Enter))
-	b.until("the code to be refused", `document.querySelector("#message")?.innerText.includes("did not count")`)
+	b.until("the code to be refused", `document.querySelector("#message")?.innerText.includes("The verification code is not valid")`)
 	b.picture("code-wrong")
 	b.tabTo("the password", "#password")
 	b.do("typing", chromedp.KeyEvent(rightPassword))

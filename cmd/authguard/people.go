@@ -83,16 +83,16 @@ func (s *site) newSessions(realm string) (*sessions.Store, error) {
 }
 
 // checksCrowded is an alert about whoever fills the queue for password checks.
-const checksCrowded alerts.Kind = "checks-crowded"
+const checksCrowded alerts.Kind = "password-queue-crowded"
 
 func (r *realm) hogged(h passwords.Hog) {
-	who := "many accounts of the address " + events.AddressText(h.Address)
+	who := "many accounts from the IP address " + events.AddressText(h.Address)
 	if h.Account != "" {
 		who = fmt.Sprintf("the account %s, last from %s", alerts.Name(h.Account), events.AddressText(h.Address))
 	}
 	r.raise(checksCrowded, "One account or address fills the queue for password checks", fmt.Sprintf(
-		"%d of %d password checks that run or wait are those of %s. Everybody else goes first, so that others hardly notice; "+
-			"what it costs is the machine's time. If it is not welcome: authguard ip block ADDRESS.", h.Present, h.All, who))
+		"%d of %d running or queued password checks belong to %s. Others go first, so they hardly notice. "+
+			"If it is an attack: authguard ip block ADDRESS.", h.Present, h.All, who))
 }
 
 // unusableHash is an alert about accounts that cannot log in.
@@ -105,9 +105,9 @@ func (r *realm) unusable(account string, why error) {
 	if last != 0 && now-last < int64(time.Hour) || !r.people.told.CompareAndSwap(last, now) {
 		return
 	}
-	r.raise(unusableHash, "Accounts cannot log in: their password hashes cannot be checked", fmt.Sprintf(
-		"Somebody tried to log in to the account %s: %s. To whoever has the right password it looks wrong.\n"+
-			"authguard doctor counts the accounts, kind by kind. Have them set a new password. There is no further alert for an hour.",
+	r.raise(unusableHash, "Password hashes of an unsupported kind", fmt.Sprintf(
+		"A login to the account %s failed, whatever the password: %s.\n"+
+			"Count the affected accounts with authguard doctor, and set new passwords. This alert repeats after an hour at the earliest.",
 		alerts.Name(account), strings.TrimPrefix(why.Error(), "passwords: ")))
 }
 
@@ -125,7 +125,7 @@ func (p *people) open(ctx context.Context) (accounts.Source, error) {
 			return nil, err
 		}
 		if err := source.Learn(ctx); err != nil {
-			p.log.Warn("which kinds of password hash there are cannot be asked; it is learned from logins", "error", err)
+			p.log.Warn("the kinds of password hashes cannot be read; they are learned from logins", "error", err)
 		}
 		return source, nil
 	case config.SourceLDAP:
@@ -148,8 +148,8 @@ func openLDAP(a config.LDAP, normalise func(string) (string, error)) (*accounts.
 
 // Kinds of alerts about where accounts are looked up.
 const (
-	accountsFailed alerts.Kind = "accounts-failed"
-	accountsBack   alerts.Kind = "accounts-back"
+	accountsFailed alerts.Kind = "accounts-unavailable"
+	accountsBack   alerts.Kind = "accounts-recovered"
 )
 
 // watchSource looks after a source that is another program's (R27).
@@ -161,11 +161,11 @@ func (r *realm) watchSource() {
 	r.people.health = database.NewHealth(nil, source.Try, func(failed error) {
 		if failed == nil {
 			r.log.Info("accounts can be looked up again")
-			r.raise(accountsBack, "Accounts can be looked up again", "People are let in again.")
+			r.raise(accountsBack, "Accounts can be looked up again", "Logins work again.")
 			return
 		}
-		r.log.Error("accounts cannot be looked up: nobody can log in", "source", r.people.kept.Source, "error", failed)
-		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until they can be.\n"+alerts.Name(failed.Error()))
+		r.log.Error("accounts cannot be looked up: every login gets 503", "source", r.people.kept.Source, "error", failed)
+		r.raise(accountsFailed, "Accounts cannot be looked up", "Every login gets 503 until then.\n"+alerts.Name(failed.Error()))
 	})
 }
 
@@ -185,8 +185,8 @@ func (r *realm) warn() []control.Warning {
 	why, since := r.people.health.Failed()
 	return []control.Warning{{
 		Code: string(accountsFailed), Title: "Accounts cannot be looked up",
-		Text: alerts.InRealm(r.name, fmt.Sprintf("Since %s nobody can log in: %v. See that the database or directory runs and lets authguard in. "+
-			"Logins work again a second after that.", since.UTC().Format(time.RFC3339), why)),
+		Text: alerts.InRealm(r.name, fmt.Sprintf("Every login has got 503 since %s: %v. Check that the database or directory runs and accepts authguard's credentials. "+
+			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why)),
 	}}
 }
 
@@ -213,19 +213,19 @@ func (r *realm) openMailer() error {
 		Codes: p.passes, Find: p.mailbox, Send: server.Send, Origin: r.config.Origin, Log: r.log,
 		Sent: func(ctx context.Context, account string, expires time.Time) {
 			if err := r.control.PassIssued(ctx, "mail", account, expires, ""); err != nil {
-				r.log.Error("a one-time code was sent and is not on record", "error", err)
+				r.log.Error("a verification code was sent but is not in the audit log", "error", err)
 			}
 		},
 		Failed: func(err error) {
-			r.raise(mailFailed, "One-time codes cannot be sent",
-				"Owners of accounts who ask for a one-time code get none; make one with `authguard user create-code` meanwhile.\n"+alerts.Name(err.Error()))
+			r.raise(mailFailed, "Verification codes cannot be sent",
+				"Users who request a verification code get none. Until then create codes with: authguard user create-code NAME\n"+alerts.Name(err.Error()))
 		},
 	})
 	return nil
 }
 
 // noticesFailed is the kind of an alert: owners cannot be told of logins.
-const noticesFailed alerts.Kind = "notices-failed"
+const noticesFailed alerts.Kind = "notifications-failed"
 
 func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 	return notices.New(notices.Config{
@@ -235,8 +235,8 @@ func (r *realm) openNotices(server *mail.Server) (*notices.Mailer, error) {
 			return r.look.Letter(r.config.Mail.Language, l, r.config.Origin+"/login/not-me/"+token)
 		},
 		Failed: func(err error) {
-			r.raise(noticesFailed, "Owners of accounts cannot be told of logins from new places",
-				"The mail server does not take the letters. They are kept and tried again.\n"+alerts.Name(err.Error()))
+			r.raise(noticesFailed, "Sign-in notifications cannot be sent",
+				"The mail server rejects the emails. They are kept and retried.\n"+alerts.Name(err.Error()))
 		},
 	})
 }
@@ -313,7 +313,7 @@ func (p *people) canonical(ctx context.Context) func(directory, name string) str
 		}
 		canonical, err := source.CanonicalOf(ctx, name)
 		if err != nil {
-			p.log.Error("canonical name could not be asked", "error", err)
+			p.log.Error("the canonical account name could not be read", "error", err)
 			return name
 		}
 		if usual, err := p.normalise(canonical); err == nil {
@@ -344,7 +344,7 @@ func (p *people) onNewPassword(forget func(ctx context.Context, account string))
 func forgetting(g *guard.Guard, codes *passes.Table, log *slog.Logger) func(context.Context, string) {
 	return func(ctx context.Context, account string) {
 		if err := errors.Join(g.ForgetPlacesIn(ctx, "", account, netip.Addr{}), codes.RevokeIn(ctx, "", account)); err != nil {
-			log.Error("places of an account with a new password could not be forgotten", "error", err)
+			log.Error("known clients of an account with a new password could not be removed", "error", err)
 		}
 	}
 }

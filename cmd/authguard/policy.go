@@ -108,7 +108,7 @@ func printPolicy(out io.Writer, p control.Policy) error {
 			is := "enforced"
 			switch {
 			case r.Gone:
-				is = "not in force, or of a route"
+				is = "replaced, or from a route"
 			case r.Watched:
 				is = "monitored"
 			}

@@ -127,11 +127,11 @@ func (r *realm) newGuard(ctx context.Context, name string, limits guard.Policy) 
 		Now: on.clock.Now, Policy: limits, Secret: on.keys.Counters, Realm: name, Store: counting.store, KnownClients: counting.places.Record,
 		Cookies: cookies, Codes: r.people.passes, Mode: r.mode.Mode, Challenges: r.mode.challenges, Lists: r.site.lists, Normalise: r.people.normalise,
 		Canonical: r.people.canonical(context.WithoutCancel(ctx)), Observer: r.site.watch.bus.In(r.name), Directories: []string{admin.Directory}, Epoch: counting.settled.Epoch(),
-		Failed: func(err error) { r.log.Error("a store failed; the decision was made without it", "error", err) },
+		Failed: func(err error) { r.log.Error("a store failed; decided without it", "error", err) },
 		Timed:  r.site.watch.metrics.Decided,
 		Held:   r.config.Limits.MaxDelayed, HeldPerAddress: r.config.Limits.MaxDelayedPerAddress,
 		Crowds: counting.crowds, Forgotten: r.forgotten, Crowded: func(address netip.Addr, accounts int) {
-			r.log.Info("an address is shared by many accounts: it is no known place any more", "address", address, "accounts", accounts)
+			r.log.Info("many accounts use an address: it is a shared address and no longer a known client", "address", address, "accounts", accounts)
 		},
 	})
 	if err != nil {

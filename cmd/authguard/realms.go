@@ -209,12 +209,12 @@ func unopened(w http.ResponseWriter, r *http.Request) {
 	if web.WantsJSON(r) {
 		w.Header().Set("Retry-After", "10")
 		_ = web.Problem{
-			Type: web.OverloadedProblem, Title: "This site could not be opened", Status: http.StatusServiceUnavailable,
-			Detail: "The server's log says why.", RetryAfter: 10,
+			Type: web.OverloadedProblem, Title: "This site could not be started", Status: http.StatusServiceUnavailable,
+			Detail: "See the server's log.", RetryAfter: 10,
 		}.Write(w)
 		return
 	}
-	http.Error(w, "This site could not be opened. The server's log says why.", http.StatusServiceUnavailable)
+	http.Error(w, "This site could not be started. See the server's log.", http.StatusServiceUnavailable)
 }
 
 // trust notes the configured proxies, of the doors and of the administration: whoever

@@ -162,7 +162,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		if shop, ours := s.must("explain", "--account", "ann", "--address", "127.30.0.1", "--realm", "shop"), s.must("explain", "--account", "ann", "--address", "127.30.0.1"); shop == ours {
 			t.Errorf("explained alike: %s", ours)
 		}
-		if said := say(t, s.command("explain", "--account", "ann", "--realm", "shoe"), ""); said.status != 1 || !strings.Contains(said.complaints, `there is no realm "shoe"; there are: default, shop, blog`) {
+		if said := say(t, s.command("explain", "--account", "ann", "--realm", "shoe"), ""); said.status != 1 || !strings.Contains(said.complaints, `unknown realm "shoe"; the realms are: default, shop, blog`) {
 			t.Errorf("%+v", said)
 		}
 		if said := say(t, s.command("user", "create", "eve", "--admin", "--generate", "--realm", "shop"), ""); said.status != 1 || !strings.Contains(said.complaints, "without --realm") {
@@ -172,7 +172,7 @@ func TestWhatIsGoodInOneRealmIsVoidInAnother(t *testing.T) {
 		if all := s.must("user", "list", "--realm", "shop"); !strings.Contains(all, `"eve"`) || strings.Contains(s.must("user", "list"), `"eve"`) {
 			t.Error(all)
 		}
-		if !s.log.has(`msg="attempt succeeded" address=127.30.0.1 door=login realm=shop account=ann`) || s.log.has("realm=default") {
+		if !s.log.has(`msg="attempt succeeded" address=127.30.0.1 integration=login realm=shop account=ann`) || s.log.has("realm=default") {
 			t.Error("the log does not name the realm, or names the default one")
 		}
 	})
@@ -213,7 +213,7 @@ func TestAFullQueueOfOneRealmTurnsNobodyAwayInAnother(t *testing.T) {
 	if counts := <-done; counts[http.StatusServiceUnavailable] == 0 || counts[http.StatusUnauthorized] == 0 {
 		t.Errorf("the shop: %v", counts)
 	}
-	for _, name := range []string{"authguard_checks_shed_total", "authguard_pressure", "authguard_captcha_mode"} {
+	for _, name := range []string{"authguard_checks_shed_total", "authguard_failure_rate", "authguard_captcha_mode"} {
 		if n := s.gaugeOf(t, "blog", name); n != 0 {
 			t.Errorf("%s of the blog: %d, want 0", name, n)
 		}
@@ -244,7 +244,7 @@ func attackOneRealm(t *testing.T, users []string, nodes ...*server) {
 	})
 	for _, s := range nodes {
 		for _, realm := range []string{"default", "blog"} {
-			for _, name := range []string{"authguard_captcha_mode", "authguard_slowing", "authguard_pressure"} {
+			for _, name := range []string{"authguard_captcha_mode", "authguard_throttling", "authguard_failure_rate"} {
 				if n := s.gaugeOf(t, realm, name); n != 0 {
 					t.Errorf("%s of %s: %d, want 0", name, realm, n)
 				}
@@ -408,7 +408,7 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 	b.do("the shop", chromedp.WaitVisible("#live"), chromedp.Click(`nav[aria-label=Realms] a[href="/?realm=shop"]`))
 	b.until("the shop's numbers", `document.querySelector('nav[aria-label=Realms] a[aria-current]')?.innerText === "shop" && document.querySelector("#live")?.innerText.includes("ann")`)
 	b.do("switching", chromedp.Click("#switch summary"), chromedp.Click("input[name=mode][value=on]"), chromedp.SendKeys("#reason", "a test"), chromedp.Click("#switch button[type=submit]"))
-	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is switched on")`)
+	b.until("the notice, at the shop", `location.search === "?realm=shop" && document.body.innerText.includes("CAPTCHA mode is forced on")`)
 	b.picture("realms")
 	b.do("looking up", chromedp.SetValue(".find input[type=search]", "ann"), chromedp.Click(".find button"))
 	b.until("the answer about the shop's ann", `location.search.includes("realm=shop") && document.querySelector("#lookup")?.innerText.includes("ann")`)
@@ -416,7 +416,7 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 		t.Errorf("CAPTCHA mode: shop %d, default %d", shop, ours)
 	}
 	b.goTo(s.admin + "/?realm=shoe")
-	if !strings.Contains(b.text(), "no realm") {
+	if !strings.Contains(b.text(), "unknown realm") {
 		t.Errorf("a realm that is not there: %s", b.text())
 	}
 }

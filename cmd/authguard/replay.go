@@ -46,7 +46,7 @@ type replayCmd struct {
 	logFlags
 	policyFlags
 	Logs    []string `arg:"" name:"log" help:"Logs, plain, gzip or zstd; - is standard input"`
-	Solving string   `enum:"people,nobody,everybody" default:"people" help:"Clients that solve challenges which the log omits"`
+	Solving string   `enum:"users,none,all" default:"users" help:"Clients that solve challenges which the log omits"`
 	Cases   int      `default:"10" help:"Number of worst cases to show"`
 	HTML    string   `name:"html" placeholder:"FILE" help:"Write an HTML report to this file"`
 }
@@ -72,7 +72,7 @@ func (c replayCmd) Run(g *globals) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	done := g.progress(logs)
-	solving := map[string]trial.Solving{"people": trial.People, "nobody": trial.Nobody, "everybody": trial.Everybody}[c.Solving]
+	solving := map[string]trial.Solving{"users": trial.People, "none": trial.Nobody, "all": trial.Everybody}[c.Solving]
 	found, err := trial.Run(ctx, logs, setups, trial.Options{Solving: solving, Cases: c.Cases})
 	done()
 	if err != nil {
@@ -95,7 +95,7 @@ func (c replayCmd) Run(g *globals) error {
 // Validate is called when the command line has been read.
 func (c replayCmd) Validate() error {
 	if c.Cases < 0 || c.Cases > 1000 {
-		return errors.New("--cases: from 0 to 1000")
+		return errors.New("--cases: must be from 0 to 1000")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (c logFlags) reading() (loginlog.Config, error) {
 		how.Logins = append(how.Logins, request)
 	}
 	if c.Year != 0 && (c.Year < 1970 || c.Year > 2200) {
-		return how, errors.New("--year: from 1970 to 2200")
+		return how, errors.New("--year: must be from 1970 to 2200")
 	}
 	var err error
 	if how.Zone, err = time.LoadLocation(cmp.Or(c.Zone, "Local")); err != nil {
@@ -142,7 +142,7 @@ func (c policyFlags) setups(g *globals) (all []trial.Setup, err error) {
 func setupOf(path, realm string, environ []string) (setup trial.Setup, err error) {
 	loaded, err := config.Load(path, environ)
 	if err != nil {
-		return setup, fmt.Errorf("the configuration %s cannot be used:\n%w", path, err)
+		return setup, fmt.Errorf("the configuration %s is invalid:\n%w", path, err)
 	}
 	c := loaded.Config
 	if realm != "" && realm != guard.DefaultRealm {
@@ -174,14 +174,14 @@ func realmNamed(c config.Config, name string) (config.Realm, error) {
 			return r, nil
 		}
 	}
-	return config.Realm{}, fmt.Errorf("there is no realm %q in the configuration", name)
+	return config.Realm{}, fmt.Errorf("the configuration has no realm %q", name)
 }
 
 // noAttempts says what to do where nothing was found.
 func noAttempts(logs *loginlog.Log, r *trial.Report) error {
-	text := fmt.Sprintf("there is no login attempt in %d lines (%d of them cannot be read)", r.Log.Lines, r.Log.Bad)
+	text := fmt.Sprintf("no login attempt in %d lines (%d lines cannot be parsed)", r.Log.Lines, r.Log.Bad)
 	if others := logs.OtherPosts(); len(others) > 0 {
-		text += ".\nName the login with --login PATH. Most POSTs went to " + strings.Join(others, ", ")
+		text += ".\nSet the login's path with --login PATH. Most POST requests went to " + strings.Join(others, ", ")
 	}
 	for _, bad := range r.Log.First {
 		text += fmt.Sprintf("\n  %s:%d: %s: %.80q", bad.Path, bad.Line, bad.Why, bad.Text)

@@ -57,18 +57,18 @@ func TestReplayThatCannotBeSaysWhatToDo(t *testing.T) {
 	}
 	access := write("access.log", strings.Repeat(`203.0.113.9 - - [10/Oct/2026:13:55:36 +0200] "POST /wp-login.php HTTP/1.1" 302 0`+"\n", 3))
 	for want, args := range map[string][]string{
-		"Name the login with --login PATH. Most POSTs went to /wp-login.php (3)": {access},
-		"no such file":                {filepath.Join(dir, "away")},
-		"name it with --format":       {write("x", "hello\n")},
-		"the configuration":           {"--policy", write("bad.yaml", "limits: 7\n"), access},
-		"--login: \"x\" must be":      {"--login", "x", access},
-		"--zone":                      {"--zone", "Mars", access},
-		"there is no realm \"shop\"":  {"--realm", "shop", access},
-		"--cases":                     {"--cases", "5000", access},
-		"must be one of \"people\"":   {"--solving", "cats", access},
-		"expected \"<log> ...\"":      {},
-		"no field \"colour\"":         {"--field", "colour=x", access},
-		"cannot mean a success and a": {"--success", "200", access},
+		"Set the login's path with --login PATH. Most POST requests went to /wp-login.php (3)": {access},
+		"no such file":                   {filepath.Join(dir, "away")},
+		"set it with --format":           {write("x", "hello\n")},
+		"the configuration":              {"--policy", write("bad.yaml", "limits: 7\n"), access},
+		"--login: \"x\" must be":         {"--login", "x", access},
+		"--zone":                         {"--zone", "Mars", access},
+		"there is no realm \"shop\"":     {"--realm", "shop", access},
+		"--cases":                        {"--cases", "5000", access},
+		"must be one of \"users\"":       {"--solving", "cats", access},
+		"expected \"<log> ...\"":         {},
+		"no field \"colour\"":            {"--field", "colour=x", access},
+		"cannot be both a success and a": {"--success", "200", access},
 	} {
 		status, out, complaints := replayed(t, args...)
 		if status == 0 || out != "" || !strings.Contains(complaints, want) {
@@ -118,7 +118,7 @@ func TestReplayOfTheDocuments(t *testing.T) {
 			words = append(words[:len(words)-1], found...)
 		}
 		var out, complaints strings.Builder
-		if status := run(words[1:], &out, &complaints); status != 0 || !strings.Contains(out.String(), "wrong passwords looked at") {
+		if status := run(words[1:], &out, &complaints); status != 0 || !strings.Contains(out.String(), "wrong passwords checked") {
 			t.Errorf("%s: %d\n%s%s", line, status, out.String(), complaints.String())
 		}
 	}

@@ -82,14 +82,14 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 			}
 			for range 2 { // the first try must not make what the second one finds
 				out, err := s.command("serve").CombinedOutput()
-				if err == nil || !strings.Contains(string(out), c.says) || !strings.Contains(string(out), "--begin-anew") {
+				if err == nil || !strings.Contains(string(out), c.says) || !strings.Contains(string(out), "--allow-data-loss") {
 					t.Fatalf("%v\n%s", err, out)
 				}
 				_, refusal, _ := strings.Cut(string(out), "authguard: ")
 				refusal, _, _ = strings.Cut(refusal, "\n")
 				s.saysToo(t, refusal[:min(400, len(refusal))], "doctor", "config check")
 			}
-			s.start("--begin-anew")
+			s.start("--allow-data-loss")
 			s.stop()
 			s.start() // it was said once
 			want := map[bool]int{false: http.StatusForbidden, true: http.StatusUnauthorized}[c.forgets]

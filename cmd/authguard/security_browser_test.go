@@ -50,7 +50,7 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 	b.send("admin", s.password)
 	b.do("the new password", chromedp.WaitVisible("input[name=new_password]"))
 	if b.eval(`String(document.querySelectorAll("input[name=current_password]").length)`) != "0" {
-		t.Error("the one-time password is asked for again right after it was typed")
+		t.Error("the temporary password is asked for again right after it was typed")
 	}
 	b.do("the new password", chromedp.SendKeys("input[name=new_password]", fresh), chromedp.SendKeys("input[name=repeat_password]", fresh),
 		chromedp.Click("main form button[type=submit]"), chromedp.WaitVisible("#live"))
@@ -71,14 +71,14 @@ func TestAnAdministratorSignsInWithAnAppAndAPasskeyInABrowser(t *testing.T) {
 	b.says("your recovery codes")
 	recovery := b.eval(`document.querySelector(".codes code").textContent`)
 	b.do("a passkey", chromedp.WaitVisible("#passkey_name"), chromedp.SendKeys("#passkey_name", "phone <img onerror>"), chromedp.Click("form[action='/security/passkeys'] button"))
-	b.says("the passkey is added")
+	b.says("the passkey was added")
 	b.picture("security")
 
 	b.goTo(at + "/administrators")
 	b.do("another administrator", chromedp.SendKeys("#add_username", "bob <img onerror>"), chromedp.SendKeys("#add_reason", "on call"), chromedp.Click("form[action='/administrators/add'] button"))
-	b.says("shown this once")
+	b.says("shown only once")
 	b.do("a token", chromedp.SendKeys("#token_name", "ci"), chromedp.Click("input[name=scope_read]"), chromedp.Click("form[action='/administrators/tokens/add'] button"))
-	b.says("the token ci")
+	b.says("token ci")
 	b.eval(`document.querySelectorAll("details").forEach(one => one.open = true); ""`)
 	b.picture("administrators")
 

@@ -26,7 +26,7 @@ import (
 type serveCmd struct {
 	Upstream  string     `help:"Protect the app at this base URL as its reverse proxy" placeholder:"URL"`
 	Preset    presetName `help:"App behind --upstream: ${presets}" placeholder:"NAME"`
-	BeginAnew bool       `help:"Start with empty state: give up missing keys or data"`
+	BeginAnew bool       `name:"allow-data-loss" help:"Start with empty state: give up missing keys or data"`
 }
 
 // A presetName is the name of a preset on a command line.
@@ -69,7 +69,7 @@ func (c serveCmd) settings() (all []string) {
 func serve(ctx context.Context, path string, how opening, hangup <-chan os.Signal, out, logTo io.Writer) error {
 	loaded, err := config.Load(path, how.environment())
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	level := new(slog.LevelVar)
 	log := newLog(loaded.Config, level, logTo)
@@ -120,14 +120,14 @@ func limitMemory(counters int64) {
 // folder would each count half.
 func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
+		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
 	}
 	lock := flock.New(filepath.Join(folder, "lock"))
 	switch mine, err := lock.TryLock(); {
 	case err != nil:
 		return nil, fmt.Errorf("the data folder cannot be used: %w", err)
 	case !mine:
-		return nil, fmt.Errorf("another authguard is serving from %s; stop it first, or set data: to another folder", folder)
+		return nil, fmt.Errorf("another server is running from %s: stop it, or set data: to another folder", folder)
 	}
 	return func() { _ = lock.Close() }, nil
 }
@@ -171,7 +171,7 @@ func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 		}
 		ended := l.server.Shutdown(stopping)
 		if errors.Is(ended, context.DeadlineExceeded) {
-			s.log.Warn("stopped under requests that took longer than shutdown.timeout", "listener", l.name)
+			s.log.Warn("stopped while requests took longer than shutdown.timeout", "listener", l.name)
 			ended = l.server.Close()
 		}
 		err = errors.Join(err, ended)
@@ -190,7 +190,7 @@ func (s *site) linger(delay time.Duration, failed <-chan error) {
 	if delay == 0 {
 		return
 	}
-	s.log.Info("told to stop: not ready, and connections are asked to close", "for", delay)
+	s.log.Info("shutting down: not ready, closing connections", "for", delay)
 	select {
 	case <-failed:
 	case <-time.After(delay):
@@ -236,11 +236,11 @@ func (s *site) reloadOn(ctx context.Context, path string, hangup <-chan os.Signa
 		case <-hangup:
 			loaded, err := config.Load(path, s.how.environment())
 			if err != nil {
-				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+				s.log.Error("configuration not reloaded: the previous one stays in force", "error", err)
 				continue
 			}
 			if err := s.reload(loaded); err != nil {
-				s.log.Error("configuration reloaded only in part", "error", err)
+				s.log.Error("configuration reloaded in part: some settings need a restart", "error", err)
 			}
 		}
 	}

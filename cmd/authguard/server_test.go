@@ -66,7 +66,7 @@ type server struct {
 	base     string // http://127.0.0.1:port
 	admin    string
 	banner   string // what it printed on standard output until then
-	password string // the administrator's one-time password, if it was printed
+	password string // the administrator's temporary password, if it was printed
 	cmd      *exec.Cmd
 	log      *logBuffer
 }
@@ -198,7 +198,7 @@ func (s *server) start(flags ...string) {
 	s.read(out)
 }
 
-var said = regexp.MustCompile(`(?m)(^  login page|^  the app|^  administration|one-time password|^  data)\s+(\S+)`)
+var said = regexp.MustCompile(`(?m)(^  login page|^  the app|^  administration|temporary password|^  data)\s+(\S+)`)
 
 func (s *server) read(out io.Reader) {
 	s.t.Helper()
@@ -215,7 +215,7 @@ func (s *server) read(out io.Reader) {
 				s.base = strings.TrimSuffix(strings.TrimSuffix(m[2], "/login"), "/")
 			case "administration":
 				s.admin = strings.TrimSuffix(m[2], "/")
-			case "one-time password":
+			case "temporary password":
 				s.password = m[2]
 			case "data":
 				go func() { _, _ = io.Copy(io.Discard, out) }()

@@ -187,7 +187,7 @@ func (s *shared) agree(ctx context.Context) error {
 // Kinds of alerts about Redis.
 const (
 	redisLost    alerts.Kind = "redis-lost"
-	redisBack    alerts.Kind = "redis-back"
+	redisBack    alerts.Kind = "redis-recovered"
 	redisEmptied alerts.Kind = "redis-emptied"
 )
 
@@ -203,18 +203,18 @@ func (s *shared) emptied() {
 	}
 	s.lastEmptied.Store(now.UnixMilli())
 	s.alerts.Raise(redisEmptied, "Redis has lost its data", fmt.Sprintf(
-		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts from zero again: "+
-			"an attacker gets it once more for each time. Known clients are kept. Switch on appendonly, and see who may run FLUSHALL", s.node, times))
+		"node %s: Redis was flushed, or restarted without its file (%d times since this node started). Every limit counts from zero again, "+
+			"so attackers get more attempts. Known clients are kept. Enable appendonly, and restrict FLUSHALL", s.node, times))
 }
 
 // changed tells administrators that this node counts alone, or no longer.
 func (s *shared) changed(up bool, why error) {
 	if up {
-		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" counts together with the others again")
+		s.alerts.Raise(redisBack, "Redis is back", "node "+s.node+" shares its counters with the other nodes again")
 		return
 	}
 	s.alerts.Raise(redisLost, "Redis cannot be used", fmt.Sprintf(
-		"node %s counts alone, with what is left of the limits divided by the nodes; known places still pass.\nRedis: %s",
+		"node %s counts locally with its share of the limits; known clients still get in.\nRedis: %s",
 		s.node, alerts.Name(why.Error())))
 }
 
@@ -225,9 +225,9 @@ func (s *shared) warn() []control.Warning {
 	}
 	since, why := s.store.State()
 	return []control.Warning{{
-		Code: "redis-lost", Title: "This node counts alone",
-		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known places still pass, and this node has its part of each limit. "+
-			"authguard doctor says what may be wrong.", since.UTC().Format(time.RFC3339), why),
+		Code: "redis-lost", Title: "This node counts locally, without Redis",
+		Text: fmt.Sprintf("Redis has been unavailable since %s: %v. Known clients still get in, and this node enforces its share of each limit. "+
+			"Run authguard doctor to find the cause.", since.UTC().Format(time.RFC3339), why),
 	}}
 }
 
@@ -261,7 +261,7 @@ func redisTLS(c config.Redis) (*tls.Config, error) {
 		}
 		made.RootCAs = x509.NewCertPool()
 		if !made.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls_ca: %s holds no PEM certificate", c.TLSCA)
+			return nil, fmt.Errorf("tls_ca: %s contains no PEM certificate", c.TLSCA)
 		}
 	}
 	if c.TLSCert != "" {

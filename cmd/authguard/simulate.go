@@ -43,7 +43,7 @@ func (c simulateCmd) Run(g *globals) error {
 		_, err = g.out.Write(text)
 		return err
 	case len(c.Scenario) == 0:
-		return errors.New("name a scenario: authguard limit simulate --list says which there are")
+		return errors.New("missing scenario: list them with authguard limit simulate --list")
 	}
 	scenarios, err := scenariosOf(c.Scenario, c.Seed)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c simulateCmd) Run(g *globals) error {
 func (c simulateCmd) Validate() error {
 	for _, name := range c.Against {
 		if !slices.Contains(append(simulate.Defences(), "all", "nothing"), name) {
-			return fmt.Errorf("--against: %s, all or nothing, not %q", defenceNames(), name)
+			return fmt.Errorf("--against: must be %s, all or nothing, not %q", defenceNames(), name)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	for want, args := range map[string][]string{
-		"name a scenario":           {},
+		"missing scenario":          {},
 		"neither a scenario":        {"away.yaml"},
 		"--against: none, windows,": {scenario, "--against", "magic"},
 		"no scenario \"x\"":         {"--show", "x"},

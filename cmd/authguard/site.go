@@ -139,7 +139,7 @@ func (s *site) warnings() []control.Warning {
 // ready is why this node should get no requests; nil if it should.
 func (s *site) ready(ctx context.Context) error {
 	if s.stopping.Load() {
-		return errors.New("this server is being stopped")
+		return errors.New("this server is shutting down")
 	}
 	if why, _ := s.health.Failed(); why != nil {
 		return why // at once: trying takes as long as the database does

@@ -33,7 +33,7 @@ func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 	return startable(ctx, loaded, db)
 }
 
-// startable is why serve refuses to start from what is stored, unless --begin-anew says
+// startable is why serve refuses to start from what is stored, unless --allow-data-loss says
 // to begin without it: otherwise an attacker would have all limits fresh, and the owners of
 // accounts no known client. It only reads. The database is nil if there is none; the
 // tables of an older version do not say everything. What a server starts without, and then
@@ -50,7 +50,7 @@ func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, 
 	s.current = state.Applied > 0 && len(state.Missing) == 0
 	switch _, err := os.Stat(s.counters); {
 	case state.Newer > 0:
-		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the update",
+		return nil, fmt.Errorf("%w: its newest migration is %d. Run the newest authguard, or restore the backup from before the upgrade",
 			database.ErrTooNew, state.Newer)
 	case err == nil && state.Applied == 0:
 		return nil, s.empty()
@@ -81,9 +81,9 @@ func (s *stored) empty() error {
 	if s.loaded.Database == "" {
 		where = dsn(s.loaded)
 	}
-	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so it was in use. Restore a backup of it, or see "+
-		"that data: and database: name what they did before. If accounts, lists and the audit log are lost for good, "+
-		"begin without them: authguard serve --begin-anew",
+	return fmt.Errorf("%w: %s has no tables, but %s has saved counters, so the database was in use. Restore its backup, or check "+
+		"data: and database:. If accounts, IP lists and the audit log are lost for good, "+
+		"start with empty state: authguard serve --allow-data-loss",
 		errEmpty, where, s.loaded.Data)
 }
 
@@ -101,7 +101,7 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 		}
 		err = secrets.Compare(ctx, s.db, s.keys, file)
 		if s.loaded.Database == "" && errors.Is(err, secrets.ErrDiffer) {
-			err = fmt.Errorf("%w. With one node, and if the right file is lost: authguard serve --begin-anew", err)
+			err = fmt.Errorf("%w. With one node, if the file is lost: authguard serve --allow-data-loss", err)
 		}
 		return err
 	}
@@ -115,9 +115,9 @@ func (s *stored) sameKeys(ctx context.Context) (err error) {
 	if !used {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is not there, but counters and known clients that were made with it are. Restore it from the "+
-		"backup, or copy it from another node, or set keys_file: to where it is. If it is lost for good, begin anew: "+
-		"authguard serve --begin-anew. All failures are forgotten then, and all clients are unknown once",
+	return fmt.Errorf("%w: %s is missing, but counters and known clients depend on it. Restore it from a "+
+		"backup, copy it from another node, or correct keys_file:. If it is lost for good, start with empty state: "+
+		"authguard serve --allow-data-loss. It resets all counters and known clients",
 		secrets.ErrMissing, file)
 }
 
@@ -144,7 +144,7 @@ func (s *stored) counted(ctx context.Context) ([]lack, error) {
 	if saved, err := database.Marked(ctx, s.db, countersFile); err != nil || !saved {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %s is not there, but was. Restore it from the backup, or see that data: names what it did "+
-		"before. If it is lost for good, begin without it: authguard serve --begin-anew. All failures are forgotten then",
+	return nil, fmt.Errorf("%w: %s does not exist any more. Restore it from a backup, or correct data:. "+
+		"If it is lost for good, start with empty state: authguard serve --allow-data-loss. It resets all counters",
 		errNoCounters, s.counters)
 }

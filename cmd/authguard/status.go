@@ -18,7 +18,7 @@ func (c statusCmd) Run(g *globals) error {
 		if err := printMode(g.out, o.State); err != nil {
 			return err
 		}
-		fmt.Fprintf(g.out, "\nAttempts that wait: %d\n", o.Held)
+		fmt.Fprintf(g.out, "\nDelayed attempts: %d\n", o.Held)
 		if len(o.Attacks) == 0 {
 			fmt.Fprintln(g.out, "Attacks: none")
 		}

@@ -127,8 +127,8 @@ func (s *storage) start(ctx context.Context, group *background.Group) error {
 
 // Kinds of alerts about the database.
 const (
-	storageFailed alerts.Kind = "storage-failed"
-	storageBack   alerts.Kind = "storage-back"
+	storageFailed alerts.Kind = "database-failed"
+	storageBack   alerts.Kind = "database-recovered"
 )
 
 // storageChanged tells administrators that nobody can be let in, or can be again.
@@ -136,12 +136,12 @@ func storageChanged(told *alerts.Alerter, node string, log *slog.Logger) func(er
 	return func(failed error) {
 		if failed == nil {
 			log.Info("the database can be written again")
-			told.Raise(storageBack, "The database can be written again", "node "+node+" lets people in again")
+			told.Raise(storageBack, "The database can be written again", "node "+node+" accepts logins again")
 			return
 		}
-		log.Error("the database cannot be written: nobody can log in", "error", failed)
+		log.Error("the database cannot be written: every login gets 503", "error", failed)
 		told.Raise(storageFailed, "The database cannot be written", fmt.Sprintf(
-			"node %s answers every login with 503 until it can be; sessions that are open go on.\nDatabase: %s", node, alerts.Name(failed.Error())))
+			"node %s answers every login with 503 until then; open sessions continue.\nDatabase: %s", node, alerts.Name(failed.Error())))
 	}
 }
 
@@ -153,8 +153,8 @@ func storageWarning(h *database.Health) []control.Warning {
 	}
 	return []control.Warning{{
 		Code: string(storageFailed), Title: "The database cannot be written",
-		Text: fmt.Sprintf("Since %s nobody can log in: %v. See that the disk has room, that the file is in its place, "+
-			"that it or the server is not read-only, and that nothing else keeps it locked. "+
-			"Logins work again a second after that.", since.UTC().Format(time.RFC3339), why),
+		Text: fmt.Sprintf("Every login has got 503 since %s: %v. Check that the disk has space, that the file is in its place, "+
+			"that it or the server is not read-only, and that no other process locks it. "+
+			"Logins work again a second later.", since.UTC().Format(time.RFC3339), why),
 	}}
 }

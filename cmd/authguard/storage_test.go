@@ -68,8 +68,8 @@ func (b broken) run(t *testing.T) {
 	if got := home.get(t, s.admin+"/healthz"); got.status != http.StatusOK { // a restart would not help
 		t.Errorf("healthz: %d %s", got.status, got.body)
 	}
-	redistest.Until(t, "an alert", func() bool { return s.log.has("kind=storage-failed") })
-	if d, status := diagnose(t, s.command("doctor", "--json")); d.OK || status == 0 || d.state("server.storage-failed") != "problem" {
+	redistest.Until(t, "an alert", func() bool { return s.log.has("kind=database-failed") })
+	if d, status := diagnose(t, s.command("doctor", "--json")); d.OK || status == 0 || d.state("server.database-failed") != "problem" {
 		t.Errorf("doctor: status %d, %+v", status, d)
 	}
 	mended := time.Now()
@@ -88,8 +88,8 @@ func (b broken) run(t *testing.T) {
 	if got := home.get(t, s.admin+"/readyz"); got.status != http.StatusOK {
 		t.Errorf("readyz afterwards: %d %s", got.status, got.body)
 	}
-	redistest.Until(t, "the all-clear", func() bool { return s.log.has("kind=storage-back") })
-	if raised := strings.Count(s.log.String(), "kind=storage-failed"); raised != 1 {
+	redistest.Until(t, "the all-clear", func() bool { return s.log.has("kind=database-recovered") })
+	if raised := strings.Count(s.log.String(), "kind=database-failed"); raised != 1 {
 		t.Errorf("%d alerts of one failure", raised)
 	}
 	redistest.Until(t, "doctor to find nothing wrong", func() bool {
@@ -266,7 +266,7 @@ func TestR27WithAFullDiskNoIntegrationChecksAPassword(t *testing.T) {
 			for range 8 {
 				try("alice")
 			}
-			redistest.Until(t, "the all-clear", func() bool { return s.log.has("kind=counters-back") })
+			redistest.Until(t, "the all-clear", func() bool { return s.log.has("kind=counters-recovered") })
 			if checked != 5 {
 				t.Errorf("%d passwords were checked around a full disk and kill -9, want the limit's 5", checked)
 			}

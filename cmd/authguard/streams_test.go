@@ -116,7 +116,7 @@ func TestAnEndlessRequestIsCutOff(t *testing.T) {
 	if _, err := answer.ReadByte(); err == nil {
 		t.Error("it was answered")
 	}
-	if err := s.cmd.Wait(); err != nil || !s.log.has("stopped under requests that took longer than shutdown.timeout") {
+	if err := s.cmd.Wait(); err != nil || !s.log.has("stopped while requests took longer than shutdown.timeout") {
 		t.Errorf("%v\n%s", err, s.log)
 	}
 }
@@ -180,7 +180,7 @@ func TestALoginOverHTTP2(t *testing.T) {
 	if got := p.login(t, s, "alice", rightPassword); got.status != http.StatusOK {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if !s.log.has("address=127.5.5.5 door=login") {
+	if !s.log.has("address=127.5.5.5 integration=login") {
 		t.Error("not by its own address")
 	}
 }

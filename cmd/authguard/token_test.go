@@ -46,10 +46,10 @@ func TestATokenIsMadeAndRevokedWhileItRuns(t *testing.T) {
 	if a, b, c, d := begin(manages), api(manages), api(shop), api(gold); a != 401 || b != 200 || c != 401 || d != 401 {
 		t.Errorf("the administration's token is answered %d at the public door and %d at its own, and the decision API's there %d and %d", a, b, c, d)
 	}
-	s.fails("has a token of this name", "token", "create", "shop")
+	s.fails("already has a token of this name", "token", "create", "shop")
 	s.fails("1 to 64 letters", "token", "create", "my shop")
-	s.fails("there is no realm", "token", "create", "x", "--realm", "silver")
-	if out := s.must("token", "revoke", "shop"); !strings.Contains(out, "opens nothing any more") {
+	s.fails("unknown realm", "token", "create", "x", "--realm", "silver")
+	if out := s.must("token", "revoke", "shop"); !strings.Contains(out, "is revoked") {
 		t.Error(out)
 	}
 	s.fails("no such token", "token", "revoke", "shop")

@@ -24,7 +24,7 @@ type suggestCmd struct {
 // Run looks for limits, and says what it has found.
 func (c suggestCmd) Run(g *globals) error {
 	if (len(c.Logs) == 0) == (len(c.Scenario) == 0) {
-		return errors.New("name logs, or a scenario with --scenario")
+		return errors.New("missing input: give logs, or a scenario with --scenario")
 	}
 	how, err := c.reading()
 	if err != nil {
@@ -49,7 +49,7 @@ func (c suggestCmd) Run(g *globals) error {
 		return err
 	}
 	if found.Base.Logins == 0 {
-		return errors.New("nobody logs in in there: without people no limit is too strict. See authguard limit replay for what was read")
+		return errors.New("the logs contain no successful login, so no limit is too strict. Check what was read with authguard limit replay")
 	}
 	if c.HTML != "" {
 		if err := writePage(c.HTML, found.Sheet()); err != nil {
@@ -66,9 +66,9 @@ func (c suggestCmd) Run(g *globals) error {
 func (c suggestCmd) Validate() error {
 	switch {
 	case slices.Contains(c.Logs, "-"):
-		return errors.New("logs are read many times, and standard input only once: name a file")
+		return errors.New("standard input can be read once only: give a file")
 	case c.Friction != nil && (*c.Friction < 0 || *c.Friction > 1):
-		return errors.New("--friction: from 0 to 1, such as 0.001")
+		return errors.New("--friction: must be from 0 to 1, such as 0.001")
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ func TestTuneOfTheDocuments(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"name logs, or a scenario": {},
-		"name a file":              {"-"},
+		"give logs, or a scenario": {},
+		"give a file":              {"-"},
 		"--friction":               {"--friction", "7", "x"},
 		"neither a scenario":       {"--scenario", "away"},
 		"no such file":             {filepath.Join(dir, "away")},

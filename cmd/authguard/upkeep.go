@@ -33,9 +33,9 @@ func (s *site) tidy(ctx context.Context) {
 		{"audit", s.watch.purge},
 		{"attacks", s.watch.purgeAttacks},
 		{"alerts", s.watch.alerts.Purge},
-		{"lists about to expire", s.expiring},
+		{"IP list entries about to expire", s.expiring},
 		{"lists", func(ctx context.Context) (int64, error) { return s.listings.Purge(ctx, s.storage.clock.Now()) }},
-		{"whom limits met", s.watch.ledger.Purge},
+		{"hits of limits", s.watch.ledger.Purge},
 		{"sessions", s.main().people.sessions.Purge},
 		{"passes", s.main().people.passes.Purge},
 		{"notices", func(ctx context.Context) (int64, error) {

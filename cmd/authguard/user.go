@@ -66,7 +66,7 @@ func (c userCreateCmd) Run(g *globals) error {
 		role = "admin"
 	}
 	question := map[string]any{"username": c.Name, "email": c.Email, "groups": c.Groups, "password": password, "role": role, "must_change": c.MustChange || made && c.Admin, "reason": c.Reason}
-	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q may log in now.")
+	return g.account("/api/users", c.query(), question, c.Name, password, made, "%q can sign in now.")
 }
 
 type userSetPasswordCmd struct {
@@ -82,10 +82,10 @@ type userSetPasswordCmd struct {
 func (c userSetPasswordCmd) Run(g *globals) error {
 	if c.Ask {
 		if c.MustChange || c.Generate || c.PasswordStdin {
-			return errors.New("--ask keeps the present password: leave out --must-change, --generate and --password-stdin, or leave out --ask")
+			return errors.New("--ask keeps the present password, so it cannot be combined with --must-change, --generate or --password-stdin")
 		}
 		return g.do(http.MethodPost, "/api/users/ask-password", c.query(), map[string]any{"username": c.Name, "reason": c.Reason},
-			"%q has to choose another password. Its sessions have ended and its known places are forgotten; the present password needs a one-time code beside it (authguard user create-code).", c.Name)
+			"%q must choose a new password. Its sessions have ended and its known clients are removed. The present password also needs a verification code: authguard user create-code NAME", c.Name)
 	}
 	password, made, err := c.password(os.Stdin, os.Stderr)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c userSetPasswordCmd) Run(g *globals) error {
 	}
 	question := map[string]any{"username": c.Name, "password": password, "must_change": c.MustChange, "reason": c.Reason}
 	return g.account("/api/users/passwd", c.query(), question, c.Name, password, made,
-		"%q has a new password. Its sessions have ended and its known places are forgotten.")
+		"%q has a new password. Its sessions have ended and its known clients are removed.")
 }
 
 // account sends an account's password, and prints one that was made up.
@@ -114,7 +114,7 @@ func (g *globals) account(path string, query url.Values, question map[string]any
 	}
 	fmt.Fprintf(g.out, words+"\n", name)
 	if made {
-		fmt.Fprintf(g.out, "Password, shown this once: %s\n", password)
+		fmt.Fprintf(g.out, "Password, shown once: %s\n", password)
 	}
 	return nil
 }
@@ -131,10 +131,10 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 		}
 		return strings.TrimRight(line, "\r\n"), false, nil
 	case !term.IsTerminal(int(in.Fd())):
-		return "", false, errors.New("there is no terminal to ask for the password: use --password-stdin or --generate")
+		return "", false, errors.New("no terminal to ask for the password: use --password-stdin or --generate")
 	}
 	var typed [2][]byte
-	for i, words := range []string{"Password: ", "Once more: "} {
+	for i, words := range []string{"Password: ", "Repeat password: "} {
 		fmt.Fprint(prompt, words)
 		typed[i], err = term.ReadPassword(int(in.Fd()))
 		fmt.Fprintln(prompt)
@@ -143,7 +143,7 @@ func (f passwordFlags) password(in *os.File, prompt io.Writer) (password string,
 		}
 	}
 	if !bytes.Equal(typed[0], typed[1]) {
-		return "", false, errors.New("the two passwords differ: nothing was changed")
+		return "", false, errors.New("the two passwords differ: no change was made")
 	}
 	return string(typed[0]), false, nil
 }
@@ -159,11 +159,11 @@ type userSetGroupsCmd struct {
 // Run sets the groups.
 func (c userSetGroupsCmd) Run(g *globals) error {
 	if c.None == (len(c.Groups) > 0) {
-		return fmt.Errorf("say all groups that %q is in from now on, or --none; authguard user list shows those of today", c.Name)
+		return fmt.Errorf("missing groups of %q: give all of them, or --none; see the present ones with authguard user list", c.Name)
 	}
-	words := "%q is in: " + strings.Join(c.Groups, ", ") + ". That is so from the next request on."
+	words := "Groups of %q: " + strings.Join(c.Groups, ", ") + ". They apply from the next request on."
 	if c.None {
-		words = "%q is in no group any more."
+		words = "%q has no groups any more."
 	}
 	return g.do(http.MethodPost, "/api/users/groups", c.query(), map[string]any{"username": c.Name, "groups": c.Groups, "reason": c.Reason}, words, c.Name)
 }
@@ -176,9 +176,9 @@ type userDisableCmd struct {
 
 // Run disables or enables an account, as the command is called.
 func (c userDisableCmd) Run(g *globals, command *kong.Context) error {
-	enable, words := command.Selected().Name == "enable", "%q is disabled: its password looks wrong and its sessions have ended."
+	enable, words := command.Selected().Name == "enable", "%q is disabled. Its password is answered as wrong, and its sessions have ended."
 	if enable {
-		words = "%q may log in again."
+		words = "%q can sign in again."
 	}
 	return g.do(http.MethodPost, "/api/users/disable", c.query(), map[string]any{"username": c.Name, "enable": enable, "reason": c.Reason}, words, c.Name)
 }
@@ -206,10 +206,10 @@ type userCreateCodeCmd struct {
 func (c userCreateCodeCmd) Run(g *globals) error {
 	var code control.Code
 	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
-		_, err := fmt.Fprintf(g.out, `One-time code for %q, shown this once: %s
-Give it to the owner of the account only, and make sure that it is the owner.
-At the sign-in page it goes into "One-time code", with user name and password.
-It is good once, at the first place that uses it, until %s.
+		_, err := fmt.Fprintf(g.out, `Verification code for %q, shown once: %s
+Give it to the account's owner only, after verifying who it is.
+On the sign-in page it goes into "Verification code", with user name and password.
+It is valid once, for the first client that uses it, until %s.
 `, code.Account, code.Code, code.Expires.Local().Format("15:04 MST on 2 January"))
 		return err
 	})
@@ -227,7 +227,7 @@ func (c userSignOutCmd) Run(g *globals) error {
 		Ended int `json:"ended"`
 	}
 	return g.show(http.MethodDelete, "/api/users/sessions", c.query("username", c.Name, "reason", c.Reason), nil, &answer, func() error {
-		_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known places stay known; `authguard unlock --account NAME --place` forgets them.\n", c.Name, answer.Ended)
+		_, err := fmt.Fprintf(g.out, "%q is signed out: %d sessions have ended. Known clients are kept; remove them with: authguard unlock --account NAME --known-clients\n", c.Name, answer.Ended)
 		return err
 	})
 }
@@ -284,7 +284,7 @@ func (c userListCmd) Run(g *globals) error {
 		return printJSON(g, append([]listedUser{}, all...))
 	}
 	w := tabwriter.NewWriter(g.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tE-MAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tPLACES\tSESSIONS\tGROUPS")
+	fmt.Fprintln(w, "NAME\tEMAIL\tROLE\tSTATE\tFAILURES\tLAST FAILURE\tLAST SIGN-IN\tKNOWN CLIENTS\tSESSIONS\tGROUPS")
 	for _, u := range all {
 		fmt.Fprintf(w, "%q\t%q\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\n", u.Username, u.Email, u.Role, u.state(), u.Failures, day(u.LastFailure), day(u.LastLogin),
 			u.Places, u.Sessions, strings.Join(u.Groups, " "))
@@ -334,7 +334,7 @@ func (c userImportCmd) Run(g *globals) error {
 		return err
 	}
 	if info.Size() == 0 {
-		return fmt.Errorf("%s is empty: nothing was imported", c.File)
+		return fmt.Errorf("%s is empty: no account was imported", c.File)
 	}
 	client, err := g.client()
 	if err != nil {
@@ -371,7 +371,7 @@ func (g *globals) follow(body io.Reader) error {
 	for d := json.NewDecoder(body); ; {
 		var line importLine
 		if err := d.Decode(&line); err != nil {
-			return fmt.Errorf("the server stopped answering, so nothing may have been imported: %w", err)
+			return fmt.Errorf("the server stopped answering, and accounts may not have been imported: %w", err)
 		}
 		switch {
 		case line.Error != "":
@@ -401,5 +401,5 @@ func (l importLine) refused(g *globals) error {
 	if l.More > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", l.More)
 	}
-	return fmt.Errorf("nothing was imported; mend these lines and try again:%s", b.String())
+	return fmt.Errorf("no account was imported; fix these lines and try again:%s", b.String())
 }

@@ -120,9 +120,9 @@ func (w *watch) channels() (all []control.ChannelGauges) {
 func (w *watch) warn() (all []control.Warning) {
 	for _, dead := range w.alerts.Dead() {
 		all = append(all, control.Warning{
-			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Name + " is dead",
-			Text: fmt.Sprintf("Since %s %d tries have failed, and %d alerts wait: %s. They go out once it works; "+
-				"authguard doctor --alerts sends a test.", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting, dead.Why),
+			Code: string(alerts.ChannelDead), Title: "The alert channel " + dead.Name + " has failed",
+			Text: fmt.Sprintf("%[2]d tries have failed since %[1]s, and %[3]d alerts wait: %[4]s. They are sent when it works again. "+
+				"Send a test with: authguard doctor --alerts", dead.Since.UTC().Format(time.RFC3339), dead.Tries, dead.Waiting, dead.Why),
 		})
 	}
 	return all

@@ -16,7 +16,7 @@ import (
 )
 
 // welcome says where to click. In an empty folder it makes an administrator
-// and prints the one-time password: once, and nowhere else.
+// and prints the temporary password: once, and nowhere else.
 func (s *site) welcome(ctx context.Context, out io.Writer, path string, listeners []listener) error {
 	password, err := s.firstAdministrator(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 		switch {
 		case l.name == "listen" && s.main().proxy.On():
 			fmt.Fprintf(out, "  the app          http://%s/\n", l.socket.Addr())
-			fmt.Fprintf(out, "                   (in front of %s; guarded: %s)\n", s.main().config.Proxy.Upstream, s.main().guardedPaths())
+			fmt.Fprintf(out, "                   (reverse proxy for %s; protected: %s)\n", s.main().config.Proxy.Upstream, s.main().guardedPaths())
 		case l.name == "listen":
 			fmt.Fprintf(out, "  login page       http://%s/login\n", l.socket.Addr())
 		case l.name == "admin.listen":
@@ -40,8 +40,8 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 		}
 	}
 	if password != "" {
-		fmt.Fprintf(out, "  administrator    %s, one-time password %s\n", firstAdmin, password)
-		fmt.Fprintf(out, "                   (shown this once; the administration asks for a new one)\n")
+		fmt.Fprintf(out, "  administrator    %s, temporary password %s\n", firstAdmin, password)
+		fmt.Fprintf(out, "                   (shown once; to be changed at the first sign-in)\n")
 	}
 	fmt.Fprintf(out, "  data             %s\n", s.storage.folder)
 	command := os.Args[0]
@@ -49,9 +49,9 @@ func (s *site) welcome(ctx context.Context, out io.Writer, path string, listener
 		command += " -c " + quoted(path) // commands find the server by its configuration
 	}
 	if s.main().people.elsewhere() == "" && !s.main().proxy.On() {
-		fmt.Fprintf(out, "Add somebody who may log in:  %s user add alice\n", command)
+		fmt.Fprintf(out, "Create an account:  %s user create alice\n", command)
 	} else {
-		fmt.Fprintf(out, "See how it is:  %s captcha status\n", command)
+		fmt.Fprintf(out, "Show the status:  %s status\n", command)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func TestABuildKnowsItsCommit(t *testing.T) {
 // It is told of the limits that were set: of the defaults nobody can mend anything.
 func TestALimitThatOnlySolvesReachIsToldOf(t *testing.T) {
 	t.Parallel()
-	const address = "limits.address[1]: only solved challenges reach it: limits.address[0] asks for one beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without"
-	const account = "limits.account[1]: only solved challenges reach it: limits.account[0] asks for one beyond 5 per 24 hours, so at most 5 × 1 = 5 in 24 hours come without"
+	const address = "limits.address[1]: only solved challenges reach it: limits.address[0] challenges beyond 2 per 1 minute, so at most 2 × 60 = 120 in 1 hour come without one"
+	const account = "limits.account[1]: only solved challenges reach it: limits.account[0] challenges beyond 5 per 24 hours, so at most 5 × 1 = 5 in 24 hours come without one"
 	for _, one := range []struct {
 		file, variable string
 		notes          []string
@@ -119,10 +119,10 @@ func TestReloadSaysWhatStillNeedsARestart(t *testing.T) {
 func TestUnlockSaysThatItKnowsNobodyOfThatName(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, "", "alice")
-	if said := s.must("unlock", "--account", "alice"); said != "\"alice\" is unlocked: its failures are forgotten.\n" {
+	if said := s.must("unlock", "--account", "alice"); said != "The counters of \"alice\" are reset.\n" {
 		t.Errorf("%q", said)
 	}
-	const want = "The failures of \"nosuchperson\" are forgotten, if there were any: authguard's own account table has no account of this name.\n"
+	const want = "The counters of \"nosuchperson\" are reset, if there were any: authguard's own account table has no account of this name.\n"
 	if said := s.must("unlock", "--account", "nosuchperson"); said != want {
 		t.Errorf("%q", said)
 	}
@@ -201,13 +201,13 @@ func TestTheHintOfServeNamesItsConfiguration(t *testing.T) {
 	}
 	hint := ""
 	for lines := bufio.NewScanner(out); hint == "" && lines.Scan(); {
-		if words, ok := strings.CutPrefix(lines.Text(), "Add somebody who may log in:  "); ok {
+		if words, ok := strings.CutPrefix(lines.Text(), "Create an account:  "); ok {
 			hint = words
 		}
 	}
 	added := exec.Command("sh", "-c", hint+" --generate")
 	added.Dir = t.TempDir()
-	if said := say(t, added, ""); said.status != 0 || !strings.Contains(said.out, "may log in now") {
+	if said := say(t, added, ""); said.status != 0 || !strings.Contains(said.out, "can sign in now") {
 		t.Errorf("%q: %+v", hint, said)
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)

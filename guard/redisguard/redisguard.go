@@ -56,7 +56,7 @@ type Config struct {
 
 // ErrSecret means that other processes use this Redis, with this prefix, with another
 // secret: each would count by itself.
-var ErrSecret = errors.New("redisguard: other processes use this Redis with another secret: give all the same one, or this site another Prefix")
+var ErrSecret = errors.New("redisguard: other processes use this Redis with another secret: use the same secret, or another Prefix")
 
 // Default is guard.Default for one of several processes that have the same secret and
 // the same policy. A Redis that is away is no error: the process begins alone. The
@@ -82,7 +82,7 @@ func Default(secret []byte, c Config, change ...func(*guard.Defaults)) (*guard.G
 func (c Config) join(d *guard.Defaults, client redis.UniversalClient) error {
 	switch {
 	case d.Store != nil || d.Folder != "":
-		return errors.New("redisguard: Store and Folder: must not be set, since Redis keeps what is counted")
+		return errors.New("redisguard: Store and Folder: must not be set, because Redis has the counters")
 	case len(d.Secret) < 16 || d.Policy.Validate() != nil:
 		return nil // which guard.Default says
 	}

@@ -183,7 +183,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 			}
 			return err
 		},
-		"must not be set, since Redis keeps": func() error {
+		"must not be set, because Redis has": func() error {
 			_, err := redisguard.Default(secret, at, func(d *guard.Defaults) { d.Store = guard.NewLocal(nil, nil) })
 			return err
 		},

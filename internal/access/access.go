@@ -25,7 +25,7 @@ type Rule struct {
 	Hosts   []string // names, and patterns such as *.example.org
 	Paths   []string // one path each, or a folder: /files/*
 	Methods []string // GET is HEAD, too
-	// Allow is anyone, login or nobody; empty: login.
+	// Allow is anyone, login or none; empty: login.
 	Allow string
 	// Groups are those of which somebody must be in one; none: logged in is enough.
 	Groups []string
@@ -35,7 +35,7 @@ type Rule struct {
 const (
 	Anyone = "anyone"
 	Login  = "login"
-	Nobody = "nobody"
+	Nobody = "none"
 )
 
 // Rules are rules that were found good, in their order. They do not change; safe for
@@ -82,9 +82,9 @@ func (w Rule) compile() (one compiled, problems []error) {
 	for _, g := range w.Groups {
 		check(strings.TrimSpace(g) == g && g != "" && !strings.ContainsAny(g, ",\r\n"), "groups: must be names of groups, not %.60q", g)
 	}
-	check(slices.Contains([]string{"", Anyone, Login, Nobody}, w.Allow), "allow: must be anyone, login or nobody, not %.60q", w.Allow)
+	check(slices.Contains([]string{"", Anyone, Login, Nobody}, w.Allow), "allow: must be anyone, login or none, not %.60q", w.Allow)
 	check(len(w.Groups) == 0 || w.Allow == "" || w.Allow == Login, "groups: go with login only: leave allow out")
-	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or nobody, unless groups are named")
+	check(len(w.Groups) > 0 || w.Allow != "", "allow: must be anyone, login or none, unless groups are named")
 	var err error
 	one.paths, err = route.ParseFolders(w.Paths)
 	check(err == nil, "paths: %s", strings.TrimPrefix(fmt.Sprint(err), "path: "))

@@ -165,10 +165,10 @@ func TestRulesThatCannotBeRightAreToldAllAtOnce(t *testing.T) {
 		{Paths: []string{"/x"}},
 	})
 	for _, want := range []string{
-		"[1].allow: must be anyone, login or nobody, not \"everybody\"", "[1].paths: must begin with /",
+		"[1].allow: must be anyone, login or none, not \"everybody\"", "[1].paths: must begin with /",
 		"[2].hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not \"https://x\"", `[2].hosts: must be names such as app.example.org, or *.example.org for every name below it, without a port, not "a.*"`,
 		"[2].methods: must be names such as GET", "[2].groups: must be names of groups, not \"a,b\"", "[2].groups: must be names of groups, not \" x\"",
-		"[3].groups: go with login only", "[4].allow: must be anyone, login or nobody, unless groups are named",
+		"[3].groups: go with login only", "[4].allow: must be anyone, login or none, unless groups are named",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)

@@ -26,7 +26,7 @@ var (
 	ErrUnknown = errors.New("accounts: no such account")
 	// ErrTaken means that a user name or e-mail address is already the user
 	// name or e-mail address of an account.
-	ErrTaken = errors.New("accounts: the name is taken")
+	ErrTaken = errors.New("accounts: the user name or email address is already in use")
 	// ErrName means that a text is not a valid name.
 	ErrName = errors.New("accounts: not a name")
 	// ErrGroup means that a text is not the name of a group.

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrLast means that nobody could sign in at the administration any more.
-var ErrLast = errors.New("accounts: there has to be an administrator who is not disabled: add another one first")
+var ErrLast = errors.New("accounts: at least one administrator must be enabled: add another one first")
 
 // Promote makes a user an administrator, with a password that is good for choosing another
 // one only: whoever knew the old one must not be one too. Errors are ErrUnknown, for an

@@ -54,7 +54,7 @@ func (t *Table) newAccount(a Addition) (Account, error) {
 		return Account{}, err
 	}
 	if a.Role = cmp.Or(a.Role, User); a.Role != User && a.Role != Admin {
-		return Account{}, fmt.Errorf("accounts: role: must be user or admin, is %.20q", a.Role)
+		return Account{}, fmt.Errorf("accounts: role: must be user or admin, not %.20q", a.Role)
 	}
 	now := t.config.Now().Truncate(time.Millisecond)
 	return Account{
@@ -78,7 +78,7 @@ func (t *Table) names(username, email string) (string, string, error) {
 	}
 	mail, err := t.config.Normalise(email)
 	if err != nil {
-		return "", "", fmt.Errorf("%w: e-mail: %w", ErrName, err)
+		return "", "", fmt.Errorf("%w: email: %w", ErrName, err)
 	}
 	if mail == user {
 		mail = ""

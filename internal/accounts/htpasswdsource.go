@@ -118,7 +118,7 @@ func (h *HtpasswdSource) refresh() {
 func (h *HtpasswdSource) fail(now stamp, err error) {
 	// At the start there is no good content, and the error is returned.
 	if h.people != nil && (h.broken == nil || now != h.seen) {
-		h.log.Error("htpasswd file cannot be read; its last good content counts", "path", h.path, "err", err)
+		h.log.Error("htpasswd file cannot be read; its last valid content is used", "path", h.path, "err", err)
 	}
 	h.seen, h.broken = now, fmt.Errorf("accounts: htpasswd: %s: %w", h.path, err)
 }
@@ -139,7 +139,7 @@ func (h *HtpasswdSource) read() (map[string]string, error) {
 			e.username, problem = h.normalise(e.username)
 		}
 		if _, twice := people[e.username]; twice && problem == nil {
-			problem = fmt.Errorf("%.60q is there twice", e.username)
+			problem = fmt.Errorf("%.60q is a duplicate", e.username)
 		}
 		if problem != nil {
 			bad.add(e.line, problem)

@@ -178,9 +178,9 @@ func (s *stage) reserve(ctx context.Context, name string, line int) (taken, err 
 	var first int
 	err = s.conn.QueryRowContext(ctx, `SELECT line FROM import_names WHERE name = $1`, name).Scan(&first)
 	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%.60q is an account already", name), nil
+		return fmt.Errorf("the account %.60q already exists", name), nil
 	}
-	return fmt.Errorf("%.60q is in line %d already", name, first), err
+	return fmt.Errorf("%.60q is already in line %d", name, first), err
 }
 
 // keep stores the entry. Once a line was bad, nothing will be imported, so no

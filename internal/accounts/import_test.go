@@ -99,7 +99,7 @@ func TestEveryBadLineIsToldAndNothingImported(t *testing.T) {
 		}, "\n"))
 		got := problems(t, err)
 		for i, want := range []string{
-			"2: not of the form", "3: ", "4: ", "5: \"good\" is in line 1", "6: \"taken@example.org\" is an account",
+			"2: not of the form", "3: ", "4: ", "5: \"good\" is already in line 1", "6: the account \"taken@example.org\" already",
 			"7: not of the form", "8: ", "9: ", "10: the hash is missing", "11: not a name",
 		} {
 			if i >= len(got) || !strings.HasPrefix(got[i], want) {
@@ -130,7 +130,7 @@ func TestBadCSVIsToldByLine(t *testing.T) {
 		h := mustHash(t, "secret")
 		_, err := imported(t, table, accounts.CSV, "username,email,password_hash\na,,"+h+"\nb,x\nc,a,"+h+"\nd,,\"x\"y\ne,,\n")
 		got := fmt.Sprint(problems(t, err))
-		for _, want := range []string{"3: not CSV: wrong number of fields", `4: "a" is in line 2`, "5: not CSV", "6: the hash is missing"} {
+		for _, want := range []string{"3: not CSV: wrong number of fields", `4: "a" is already in line 2`, "5: not CSV", "6: the hash is missing"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not in %s", want, got)
 			}

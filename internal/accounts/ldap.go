@@ -103,7 +103,7 @@ func NewLDAP(c LDAPConfig) (*LDAP, error) {
 	case (c.Filter == "") == (c.UserDN == ""):
 		return nil, errors.New("accounts: ldap: one of filter and user_dn must be set")
 	case !strings.Contains(c.Filter+c.UserDN, "{name}"):
-		return nil, errors.New("accounts: ldap: filter or user_dn: needs {name} where the name goes")
+		return nil, errors.New("accounts: ldap: filter or user_dn: must contain {name}")
 	case c.Base == "" && (c.Filter != "" || c.GroupFilter != ""):
 		return nil, errors.New("accounts: ldap: base: must be set, because filter or group_filter is")
 	}
@@ -261,7 +261,7 @@ func (l *LDAP) search(c *ldap.Conn, name string) (*entryOf, error) {
 	case ldap.IsErrorAnyOf(err, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax) && l.config.UserDN != "":
 		found = new(ldap.SearchResult)
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) || err == nil && len(found.Entries) > 1:
-		return nil, errors.New("more than one entry for a name: somebody could log in as another; make the filter narrower")
+		return nil, errors.New("more than one entry for a name, so users could log in as each other: make the filter more specific")
 	case err != nil:
 		return nil, err
 	}
@@ -282,12 +282,12 @@ var states = []string{"entryUUID", "pwdChangedTime", "pwdAccountLockedTime", "pw
 func (l *LDAP) person(c *ldap.Conn, e *ldap.Entry) (*entryOf, error) {
 	values := e.GetEqualFoldAttributeValues(l.config.Name)
 	if len(values) == 0 {
-		return nil, fmt.Errorf("an entry has no %s; set accounts.ldap.name to an attribute that all have", l.config.Name)
+		return nil, fmt.Errorf("an entry has no %s: set accounts.ldap.name to an attribute that all entries have", l.config.Name)
 	}
 	slices.Sort(values)
 	account, err := l.config.Normalise(values[0])
 	if err != nil {
-		return nil, fmt.Errorf("%s of an entry is no name: %w", l.config.Name, err)
+		return nil, fmt.Errorf("%s of an entry is not a valid name: %w", l.config.Name, err)
 	}
 	usable := mayLogIn(e)
 	p := &entryOf{dn: e.DN, usable: usable, login: Login{Account: account, Password: passwords.Stored{Usable: usable}, Role: User, Version: versionOf(e)}}

@@ -152,7 +152,7 @@ func (s *SQLSource) row(ctx context.Context, query, name string) (row [3]string,
 	var values [3]sql.NullString
 	err = sqltx.Each(ctx, s.db, func(rows *sql.Rows) error {
 		if found {
-			return errors.New("more than one row for a name; add a condition or LIMIT 1")
+			return errors.New("more than one row for a name: add a condition or LIMIT 1")
 		}
 		found = true
 		columns, err := rows.Columns()
@@ -213,7 +213,7 @@ func withName(query string) (string, error) {
 	case dollar.MatchString(bare):
 		return query, nil
 	case !strings.Contains(bare, "?"):
-		return "", errors.New("needs ? or $1 where the name goes")
+		return "", errors.New("must contain ? or $1 for the name")
 	}
 	return marked.ReplaceAllStringFunc(query, func(part string) string {
 		if part == "?" {

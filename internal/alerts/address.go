@@ -61,22 +61,22 @@ func targets(addresses []string) (all []target, err error) {
 func parse(address string) (t target, err error) {
 	u, err := url.Parse(address)
 	if (err != nil || u.Scheme == "" || u.Scheme == "mailto") && strings.Contains(address, "@") {
-		return t, errors.New("alerts: a mail address needs its server: write " +
+		return t, errors.New("alerts: an email address needs its server: write " +
 			"smtp://mail.example.org:587/?from=SENDER&to=ADDRESS")
 	}
 	if err == nil && u.Hostname() == "hooks.slack.com" && u.Scheme == "https" {
-		return t, errors.New("alerts: write slack+ before the URL of a Slack hook: slack+https://hooks.slack.com/services/…")
+		return t, errors.New("alerts: write slack+ before a Slack URL: slack+https://hooks.slack.com/services/…")
 	}
 	if err != nil || u.Scheme == "" {
-		return t, errors.New("alerts: not an address like smtp://… or webhook+https://…")
+		return t, errors.New("alerts: must be like smtp://… or webhook+https://…")
 	}
 	t.scheme, _, _ = strings.Cut(strings.ToLower(u.Scheme), "+")
 	if t.scheme == "http" || t.scheme == "https" {
-		return t, errors.New("alerts: write a web hook as webhook+https://…")
+		return t, errors.New("alerts: write webhook+ before a web hook's URL: webhook+https://…")
 	}
 	kind, known := services[t.scheme]
 	if !known {
-		return t, fmt.Errorf("alerts: no such kind of channel: there are %s; anything else gets a webhook+https://…",
+		return t, fmt.Errorf("alerts: unknown kind of channel: use %s, or webhook+https://… for anything else",
 			strings.Join(slices.Sorted(kindsOfChannels), ", "))
 	}
 	options, err := optionsOf(u)
@@ -90,7 +90,7 @@ func parse(address string) (t target, err error) {
 		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot be used: %s", t.scheme, t.redact(err))
 	}
 	if t.secret != "" && t.scheme != "webhook" {
-		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot be used: only a webhook is signed with a secret", t.scheme)
+		return t, fmt.Errorf("alerts: the address of a channel (%s) cannot have a secret: only webhook+https:// has one", t.scheme)
 	}
 	return t, nil
 }
@@ -105,7 +105,7 @@ func optionsOf(u *url.URL) (o options, err error) {
 	for part := range strings.SplitSeq(u.EscapedFragment(), "&") {
 		key, value, _ := strings.Cut(part, "=")
 		if value, err = url.PathUnescape(value); err != nil {
-			return o, errors.New("alerts: what follows # cannot be read")
+			return o, errors.New("alerts: the part after # cannot be parsed")
 		}
 		switch key {
 		case "":

@@ -121,7 +121,7 @@ func (a *Alerter) Reconfigure(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cfg.Bundle < 0 || cfg.PerHour < 1 {
-		return errors.New("alerts: bundle must not be negative, and per_hour must be at least 1")
+		return errors.New("alerts: group_wait must not be negative, and max_per_hour must be at least 1")
 	}
 	targets, err := targets(cfg.To)
 	if err != nil {
@@ -209,7 +209,7 @@ func (a *Alerter) adopt(ctx context.Context) {
 	}
 	orphans, err := a.box.abandoned(ctx, mine, since)
 	if err != nil && ctx.Err() == nil {
-		a.logger.Error("alerts of former channels cannot be looked for", "error", err)
+		a.logger.Error("alerts of removed channels cannot be read", "error", err)
 	}
 	for _, one := range orphans {
 		rest, heirs := shelf{Waiting: one.Waiting, Open: one.Open}, 0
@@ -249,9 +249,9 @@ func (a *Alerter) kept(realm string) string {
 	}
 	at := inRealm("/attacks/"+id, realm)
 	if a.config.URL == "" {
-		return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s of the administration, or authguard attack show %s%s.\n", at, id, flag)
+		return fmt.Sprintf("Possibly compromised accounts: %s on the admin pages, or authguard attack show %s%s.\n", at, id, flag)
 	}
-	return fmt.Sprintf("Who was logged in to after failures, and resetting them: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
+	return fmt.Sprintf("Possibly compromised accounts: %s%s (or authguard attack show %s%s)\n", a.config.URL, at, id, flag)
 }
 
 // inRealm is a page's path as a realm has it.
@@ -317,7 +317,7 @@ func (a *Alerter) RaiseIn(realm string, kind Kind, title, body string) {
 func (a *Alerter) Spray(s failures.Spray) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("it was wrong at %d accounts, from at least %d networks, since %s. It no longer admits unknown clients by itself, even where it is right",
+	a.raise(a.now(), "", Sprayed, titles[Sprayed], fmt.Sprintf("%d accounts, from at least %d networks, since %s. Unknown clients with this password are rejected, even if it is right",
 		s.Accounts, s.Networks, clock(s.Since)))
 }
 
@@ -351,10 +351,10 @@ func (a *Alerter) tell(except *channel, one Alert) {
 func (a *Alerter) channelChanged(of *channel, dead string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() + " delivers again, what waited included"}
+	one := Alert{At: a.now(), Kind: ChannelBack, Title: titles[ChannelBack], Body: "channel " + of.name() + " delivers again, including the waiting alerts"}
 	if dead != "" {
 		one.Kind, one.Title = ChannelDead, titles[ChannelDead]
-		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is tried on: %s", of.name(), deadAfter, bodyText(dead))
+		one.Body = fmt.Sprintf("channel %s has failed %d times in a row, and is retried: %s", of.name(), deadAfter, bodyText(dead))
 	}
 	a.tell(of, one)
 }
@@ -398,7 +398,7 @@ func (a *Alerter) Test(ctx context.Context, by string) []Tested {
 			to := c.sender
 			found[i].Channel = c.label
 			c.mu.Unlock()
-			if err := test(ctx, to, "This is a test, asked for by "+Name(by)+". Nothing has happened.\n"); err != nil {
+			if err := test(ctx, to, "This is a test, requested by "+Name(by)+". Nothing has happened.\n"); err != nil {
 				found[i].Problem = err.Error()
 			}
 		})

@@ -90,7 +90,7 @@ func waiting(a *Alerter) (n int) {
 
 // modeOn is an attack that switches CAPTCHA mode on.
 func modeOn() events.ModeSwitch {
-	return events.ModeSwitch{At: time.Now(), From: events.ModeOff, To: events.ModeOn, Attacked: true, Cause: "pressure", Pressure: 70, Threshold: 60}
+	return events.ModeSwitch{At: time.Now(), From: events.ModeOff, To: events.ModeOn, Attacked: true, Cause: "failure-rate", Pressure: 70, Threshold: 60}
 }
 
 func modeOff() events.ModeSwitch {
@@ -115,8 +115,8 @@ func TestAlertsLeadToTheAdministrationsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := func(string) string { return "20260314-1200-abcd" }
 		for url, want := range map[string][]string{
-			"": {"resetting them: /attacks/20260314-1200-abcd?realm=shop of the administration, or authguard attack show 20260314-1200-abcd --realm shop"},
-			"https://admin.example.org": {"resetting them: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
+			"": {"accounts: /attacks/20260314-1200-abcd?realm=shop on the admin pages, or authguard attack show 20260314-1200-abcd --realm shop"},
+			"https://admin.example.org": {"accounts: https://admin.example.org/attacks/20260314-1200-abcd?realm=shop (or", "See https://admin.example.org/attacks?realm=shop\n",
 				"See https://admin.example.org/?realm=shop\n", "See https://admin.example.org/policy\n"},
 		} {
 			a, p, _, stop := started(t, Config{URL: url, Attack: known}, io.Discard)
@@ -150,7 +150,7 @@ func TestModeOnIsSentAtOnceTogetherWithTheAttackThatCausedIt(t *testing.T) {
 		defer stop()
 		a.HandleSwitch(modeOn())
 		got := p.got()
-		if len(got) != 1 || got[0].title != "authguard: An attack on the login began (and 1 more)" ||
+		if len(got) != 1 || got[0].title != "authguard: Login attack started (and 1 more)" ||
 			!strings.Contains(got[0].body, "CAPTCHA mode is on\n- ") {
 			t.Fatalf("%+v", got)
 		}
@@ -205,7 +205,7 @@ func TestR24NoMoreMessagesThanTheCeilingInAnyHour(t *testing.T) {
 		if n := told + waiting(a); n != 300 {
 			t.Fatalf("%d alerts told or waiting, want all 300", n)
 		}
-		if want := "of these waited: at most 8 messages are sent per hour."; !strings.Contains(p.messages[6].body, want) {
+		if want := "of these were held back: at most 8 messages are sent per hour."; !strings.Contains(p.messages[6].body, want) {
 			t.Fatalf("no %q in\n%s", want, p.messages[6].body)
 		}
 	})
@@ -270,7 +270,7 @@ func TestR24ADeadChannelIsToldThroughTheOthersOnce(t *testing.T) {
 		a.Raise("test", "A test", "body")
 		time.Sleep(2 * time.Minute)
 		dead := a.Dead()
-		if got := kinds(); len(got) != 2 || got[0] != "authguard: A test" || got[1] != "authguard: An alert channel is dead" {
+		if got := kinds(); len(got) != 2 || got[0] != "authguard: A test" || got[1] != "authguard: Alert channel failed" {
 			t.Errorf("the other channel got %q", got)
 		}
 		if len(dead) != 1 || dead[0].Name != "to[0] (generic)" || dead[0].Waiting != 1 || dead[0].Tries < 3 || dead[0].Why == "" {
@@ -282,7 +282,7 @@ func TestR24ADeadChannelIsToldThroughTheOthersOnce(t *testing.T) {
 		}
 		p.set(false, false)
 		time.Sleep(6 * time.Minute)
-		if got := kinds(); len(got) != 3 || got[2] != "authguard: An alert channel works again" || len(a.Dead()) != 0 {
+		if got := kinds(); len(got) != 3 || got[2] != "authguard: Alert channel works again" || len(a.Dead()) != 0 {
 			t.Errorf("when it was back: %q, %+v", got, a.Dead())
 		}
 		for _, m := range p.got() {
@@ -308,7 +308,7 @@ func TestAChannelThatComesAndGoesDoesNotFillTheOthers(t *testing.T) {
 		}
 		told := 0
 		for _, m := range q.got() {
-			told += strings.Count(m.title+m.body, "An alert channel is dead\n")
+			told += strings.Count(m.title+m.body, "Alert channel failed\n")
 		}
 		if told < 20 || told > 24 {
 			t.Errorf("told %d times in a day", told)
@@ -476,8 +476,8 @@ func TestWithoutChannelsAlertsAreStillInTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Raise("forgotten-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to proxies\nand reload")
-	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=forgotten-proxy`) {
+	a.Raise("unconfigured-proxy", "A proxy in front of authguard is not configured", "add 10.0.0.1 to proxies\nand reload")
+	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, `msg="alert raised" kind=unconfigured-proxy`) {
 		t.Fatal(out)
 	}
 }
@@ -491,7 +491,7 @@ func TestR28TheAlertOfASprayHasItsShapeAndNothingOfThePassword(t *testing.T) {
 	}
 	a.Spray(failures.Spray{Value: 0xfeedbeef, Since: noon, Until: noon.Add(time.Hour), Accounts: 10, Networks: 7})
 	text := log.String()
-	for _, part := range []string{"kind=password-sprayed", "wrong at 10 accounts, from at least 7 networks, since 2026-11-21 12:00"} {
+	for _, part := range []string{"kind=password-spraying", "10 accounts, from at least 7 networks, since 2026-11-21 12:00"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in %s", part, text)
 		}

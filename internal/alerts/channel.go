@@ -199,11 +199,11 @@ func (c *channel) change(do func(*shelf)) error {
 	defer c.mu.Unlock()
 	if err == nil {
 		if c.away != nil {
-			c.logger.Info("alerts are kept in the database again", "channel", c.label)
+			c.logger.Info("alerts are saved to the database again", "channel", c.label)
 		}
 		c.seen, c.touched = now, c.now()
 	} else if c.away == nil {
-		c.logger.Error("alerts cannot be kept in the database: they wait in memory, and are sent from there", "channel", c.label, "error", err)
+		c.logger.Error("alerts cannot be saved to the database: they wait in memory", "channel", c.label, "error", err)
 	}
 	c.away = err
 	return err

@@ -20,7 +20,7 @@ import (
 const maxAnswer = 16 << 10
 
 // errPrivate says where a web hook may not be.
-var errPrivate = errors.New("that is an address of a private network, which alerts do not go to: if it is right, name the network in alerts.private_networks")
+var errPrivate = errors.New("the address is in a private network: if that is intended, add the network to alerts.private_networks")
 
 // An httpClient is what every channel over HTTP sends with. Whoever can choose a web hook, or
 // answers for its name in DNS, must not make this server speak to what only it can reach
@@ -103,7 +103,7 @@ func (c *httpClient) post(ctx context.Context, what call) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
-		return fmt.Errorf("the server sends us elsewhere (%d), which is not followed: write the address that it means", answer.StatusCode)
+		return fmt.Errorf("the server redirects (%d), and redirects are not followed: set the final URL", answer.StatusCode)
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
 		return fmt.Errorf("the server answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	case what.good != nil && err == nil:

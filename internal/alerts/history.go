@@ -53,7 +53,7 @@ func (h *history) add(a Alert) {
 // run writes until ctx ends, and once more.
 func (h *history) run(ctx context.Context) {
 	background.Save(ctx, historyEvery, h.write, func(err error) {
-		h.log.Error("alerts cannot be written down: they wait in memory, and are in the log", "error", err)
+		h.log.Error("alerts cannot be saved: they wait in memory, and are in the log", "error", err)
 	})
 }
 

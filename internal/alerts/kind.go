@@ -13,63 +13,63 @@ type Kind string
 const (
 	ModeOn            Kind = "captcha-mode-on"
 	ModeOff           Kind = "captcha-mode-off"
-	AttackBegan       Kind = "attack-began"
+	AttackBegan       Kind = "attack-started"
 	AttackEnded       Kind = "attack-ended"
 	AccountAttacked   Kind = "account-attacked"
-	AddressRefused    Kind = "address-refused"
-	ClientsAttack     Kind = "clients-attack"
+	AddressRefused    Kind = "address-blocked"
+	ClientsAttack     Kind = "fingerprint-attacked"
 	SuspiciousSuccess Kind = "suspicious-success"
-	SprayedRight      Kind = "sprayed-password-right"
-	Sprayed           Kind = "password-sprayed"
-	ManyFailures      Kind = "many-failures"
-	FewerFailures     Kind = "fewer-failures"
-	ChannelDead       Kind = "alert-channel-dead"
-	ChannelBack       Kind = "alert-channel-back"
-	SteadyPressure    Kind = "steady-pressure"
+	SprayedRight      Kind = "sprayed-password-correct"
+	Sprayed           Kind = "password-spraying"
+	ManyFailures      Kind = "failure-ratio-high"
+	FewerFailures     Kind = "failure-ratio-normal"
+	ChannelDead       Kind = "alert-channel-failed"
+	ChannelBack       Kind = "alert-channel-recovered"
+	SteadyPressure    Kind = "failure-rate-steady"
 	EventLimit        Kind = "event-limit"
-	EventQuiet        Kind = "event-quiet"
-	ModeWatched       Kind = "captcha-mode-watched"
-	AddressWatched    Kind = "address-watched"
+	EventQuiet        Kind = "event-limit-cleared"
+	ModeWatched       Kind = "captcha-mode-monitored"
+	AddressWatched    Kind = "address-monitored"
 	// Of the policy; whoever switches it raises them.
-	PolicyWatched  Kind = "policy-watched"
-	PolicyEnforced Kind = "policy-enforced"
+	PolicyWatched  Kind = "limits-monitored"
+	PolicyEnforced Kind = "limits-enforced"
 )
 
 // The kinds that package control raises: somebody can sign in at the administration who
 // could not before, or more easily.
 const (
 	AdministratorAdded  Kind = "administrator-added"
-	SecondFactorRemoved Kind = "second-factor-removed"
+	SecondFactorRemoved Kind = "mfa-removed"
 	RecoveryCodeUsed    Kind = "recovery-code-used"
-	PasskeyCopied       Kind = "passkey-copied"
-	TokenAdded          Kind = "token-added"
+	PasskeyCopied       Kind = "passkey-cloned"
+	TokenAdded          Kind = "token-created"
 )
 
 var titles = map[Kind]string{
 	ModeOn:              "CAPTCHA mode is on",
 	ModeOff:             "CAPTCHA mode is off",
-	AttackBegan:         "An attack on the login began",
-	AttackEnded:         "The attack on the login ended",
-	AccountAttacked:     "Accounts are under attack",
-	AddressRefused:      "Addresses are refused",
-	ClientsAttack:       "Clients that look alike fail at many logins",
-	ChannelDead:         "An alert channel is dead",
-	ChannelBack:         "An alert channel works again",
-	SprayedRight:        "A stranger has an account's right password, which is tried on many accounts",
-	Sprayed:             "One password is being tried on many accounts",
-	SuspiciousSuccess:   "A suspicious login succeeded from a new place",
-	ManyFailures:        "More logins fail than usual",
-	FewerFailures:       "As many logins fail as usual again",
-	EventLimit:          "A limit on events was reached",
-	EventQuiet:          "A limit on events is quiet again",
-	ModeWatched:         "CAPTCHA mode would be on, and only watches",
-	AddressWatched:      "Addresses would be refused, and the limit only watches",
-	AdministratorAdded:  "There is another administrator",
-	SecondFactorRemoved: "An administrator's second factor was removed",
-	RecoveryCodeUsed:    "An administrator signed in with a recovery code",
-	PasskeyCopied:       "An administrator's passkey has been copied",
-	TokenAdded:          "A token was made",
-	SteadyPressure:      "Guessing goes on just below the threshold of CAPTCHA mode",
+	AttackBegan:         "Login attack started",
+	AttackEnded:         "Login attack ended",
+	AccountAttacked:     "Brute force against an account",
+	AddressRefused:      "IP address blocked",
+	ClientsAttack:       "Client fingerprint reached its limit",
+	ChannelDead:         "Alert channel failed",
+	ChannelBack:         "Alert channel works again",
+	SprayedRight:        "Correct password used during password spraying",
+	Sprayed:             "Password spraying detected",
+	SuspiciousSuccess:   "Suspicious login from an unknown client",
+	ManyFailures:        "Login failure ratio above normal",
+	FewerFailures:       "Login failure ratio back to normal",
+	EventLimit:          "Event limit reached",
+	EventQuiet:          "Event limit no longer exceeded",
+	ModeWatched:         "CAPTCHA mode would be on (monitored)",
+	AddressWatched:      "IP address would be blocked (monitored)",
+	AdministratorAdded:  "Administrator added",
+	SecondFactorRemoved: "An administrator's MFA was removed",
+	RecoveryCodeUsed:    "Administrator signed in with a recovery code",
+	PasskeyCopied:       "An administrator's passkey was cloned",
+	TokenAdded:          "API token created",
+	SteadyPressure:      "Failure rate stays just below the CAPTCHA mode threshold",
 }
 
 // atOnce reports whether the kind does not wait for a bundle.
@@ -85,8 +85,8 @@ func (k Kind) important() bool {
 // got in, or was let in for good, and what nobody can log in without.
 func (k Kind) wakes() bool {
 	return k.important() || slices.Contains([]Kind{
-		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "storage-failed", "storage-back", "accounts-failed", "accounts-back", "redis-lost", "redis-back", "redis-emptied",
-		"counters-lost", "counters-failed", "counters-back",
+		SuspiciousSuccess, SprayedRight, ChannelDead, ModeWatched, PolicyWatched, AdministratorAdded, SecondFactorRemoved, RecoveryCodeUsed, PasskeyCopied, TokenAdded, "database-failed", "database-recovered", "accounts-unavailable", "accounts-recovered", "redis-lost", "redis-recovered", "redis-emptied",
+		"counters-lost", "counters-failed", "counters-recovered",
 	}, k)
 }
 

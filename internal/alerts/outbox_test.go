@@ -193,7 +193,7 @@ func TestR24WithoutTheDatabaseAlertsGoOutFromMemory(t *testing.T) {
 		a.Raise("test", "A test", "before")
 		time.Sleep(time.Minute)
 		box.set(true)
-		a.Raise("storage-failed", "The database cannot be written", "now")
+		a.Raise("database-failed", "The database cannot be written", "now")
 		for range 10_000 {
 			a.Raise("test", "A test", "meanwhile")
 		}
@@ -221,7 +221,7 @@ func TestR24WithoutTheDatabaseAlertsGoOutFromMemory(t *testing.T) {
 			t.Errorf("%d of 8 told, %d wait", told, waiting(a))
 		}
 		group.Stop()
-		if text := log.String(); strings.Count(text, "alerts cannot be kept in the database") != 1 || strings.Count(text, "kept in the database again") != 1 {
+		if text := log.String(); strings.Count(text, "alerts cannot be saved to the database") != 1 || strings.Count(text, "saved to the database again") != 1 {
 			t.Errorf("it does not say so once:\n%s", text)
 		}
 	})
@@ -302,7 +302,7 @@ func TestQuietHoursHoldBackWhatIsNotImportant(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		got := p.got()
 		if len(got) != 2 || !strings.Contains(got[1].body, "number 0.") || !strings.Contains(got[1].body, "- and 5 more") ||
-			!strings.Contains(got[1].body, "20 of these waited for the end of the quiet hours.") {
+			!strings.Contains(got[1].body, "20 of these were held back until the end of the quiet hours.") {
 			t.Fatalf("in the morning: %+v", got)
 		}
 	})

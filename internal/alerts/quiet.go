@@ -30,7 +30,7 @@ func ParseQuiet(text string) (q Quiet, err error) {
 	q.to, q.in = to1, time.Local
 	if zone = strings.TrimSpace(zone); zone != "" {
 		if q.in, err = time.LoadLocation(zone); err != nil {
-			return Quiet{}, errors.New(form + "; no such time zone is known here")
+			return Quiet{}, errors.New(form + "; unknown time zone")
 		}
 	}
 	return q, nil

@@ -76,7 +76,7 @@ func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
-	const rest = "\n… and more: see the log, or the page of alerts."
+	const rest = "\n… and more: see the log or the page Alerts."
 	return string([]rune(text)[:most-utf8.RuneCountInString(rest)]) + rest
 }
 
@@ -96,11 +96,11 @@ func smtp(t target) (func(*httpClient) sender, error) {
 				open2 = mail.NewLenient
 			}
 		default:
-			return nil, errors.New("a mail address takes from=, to= and requirestarttls= only")
+			return nil, errors.New("an email address takes from=, to= and requirestarttls= only")
 		}
 	}
 	if strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("nothing but ?from=…&to=… follows the host")
+		return nil, errors.New("only ?from=…&to=… may follow the host")
 	}
 	u.Path, u.RawQuery = "", ""
 	server, err := open2(u.String(), from)
@@ -108,7 +108,7 @@ func smtp(t target) (func(*httpClient) sender, error) {
 		return nil, err
 	}
 	if mail.CheckFrom(from) != nil || mail.CheckFrom(to) != nil {
-		return nil, errors.New("from= and to= must be addresses of mail")
+		return nil, errors.New("from= and to= must be email addresses")
 	}
 	return func(*httpClient) sender { return letters{server, to, domainOf(from)} }, nil
 }
@@ -190,7 +190,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 			OK bool `json:"ok"`
 		}
 		if json.Unmarshal(body, &answer) != nil || !answer.OK {
-			return errors.New("Telegram did not take it")
+			return errors.New("Telegram rejected the message")
 		}
 		return nil
 	}), nil
@@ -201,7 +201,7 @@ func telegram(t target) (func(*httpClient) sender, error) {
 func teams(t target) (func(*httpClient) sender, error) {
 	to, is := t.hookOf()
 	if !is {
-		return nil, errors.New("must be the URL of a workflow for web hooks: teams+https://…; the connectors before that do not work any more")
+		return nil, errors.New("must be the URL of a Teams workflow for web hooks: teams+https://… (connectors no longer work)")
 	}
 	block := func(text string, more ...string) map[string]any {
 		one := map[string]any{"type": "TextBlock", "wrap": true, "text": text}
@@ -248,7 +248,7 @@ func ntfy(t target) (func(*httpClient) sender, error) {
 		}
 	}
 	if topic == "" || strings.Contains(topic, "/") || to.Host == "" || priority < 1 || priority > 5 || to.Scheme != "https" && to.Scheme != "http" {
-		return nil, errors.New("must be ntfy://ntfy.sh/TOPIC, with ?priority= from min to max if you like")
+		return nil, errors.New("must be ntfy://ntfy.sh/TOPIC, optionally with ?priority= from min to max")
 	}
 	header := jsonHeader()
 	if t.url.User != nil {

@@ -359,13 +359,13 @@ func TestAFailureRatioIsToldAboveWhatIsUsualAndOnce(t *testing.T) {
 	for range 5 {
 		window(80, 20)
 	}
-	if got := kinds(); got != "many-failures " {
+	if got := kinds(); got != "failure-ratio-high " {
 		t.Fatalf("above it: %q", got)
 	}
 	for range ratioCalm + 1 {
 		window(60, 40)
 	}
-	if got := kinds(); got != "many-failures fewer-failures " {
+	if got := kinds(); got != "failure-ratio-high failure-ratio-normal " {
 		t.Errorf("usual again: %q", got)
 	}
 }

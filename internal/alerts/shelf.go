@@ -175,10 +175,10 @@ func (s *shelf) seal(r rules, now time.Time, id string) {
 	}
 	var notes []string
 	if late > 0 {
-		notes = append(notes, fmt.Sprintf("%d of these waited: at most %d messages are sent per hour.", late, r.perHour))
+		notes = append(notes, fmt.Sprintf("%d of these were held back: at most %d messages are sent per hour.", late, r.perHour))
 	}
 	if night > 0 {
-		notes = append(notes, fmt.Sprintf("%d of these waited for the end of the quiet hours.", night))
+		notes = append(notes, fmt.Sprintf("%d of these were held back until the end of the quiet hours.", night))
 	}
 	s.Open = &sealed{ID: id, At: now, What: what, Note: strings.Join(notes, "\n")}
 }

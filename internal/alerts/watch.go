@@ -69,15 +69,15 @@ func (w *watcher) event(e *guard.Event) {
 	}
 	w.clients(e)
 	if e.Settled && e.Outcome == guard.Insufficient && w.first("sprayed\n"+events.Escape(e.Account), e.At) {
-		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered like a wrong one. The account needs another password",
+		w.raise(e.At, SprayedRight, fmt.Sprintf("account %s from %s (%s); it was answered as wrong. Reset the account's password",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door)))
 	}
 	if ending == events.Succeeded && e.NewPlace && (e.Sprayed || e.AccountFailures >= failuresBefore) {
 		with := ""
 		if e.Sprayed {
-			with = ", with a password that is tried on many accounts"
+			with = ", with a password used for password spraying"
 		}
-		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from places that nobody had used before%s",
+		w.raise(e.At, SuspiciousSuccess, fmt.Sprintf("account %s from %s (%s), after %d wrong passwords from unknown clients%s",
 			Name(e.Account), events.AddressText(e.Address), events.Escape(e.Door), e.AccountFailures, with))
 	}
 }
@@ -97,7 +97,7 @@ func (w *watcher) limit(e *guard.Event) {
 		body += ", subject " + e.Subject
 	}
 	if e.Edge == guard.Over {
-		kind, body = EventQuiet, fmt.Sprintf("%s; %d came beyond it", body, e.Count)
+		kind, body = EventQuiet, fmt.Sprintf("%s; %d exceeded it", body, e.Count)
 	}
 	w.raise(e.At, kind, body)
 }
@@ -117,11 +117,11 @@ func (w *watcher) account(e *guard.Event) {
 	case w.told(name, e.At):
 	case w.room(e.At):
 		w.attacked[name] = e.At
-		w.raise(e.At, AccountAttacked, fmt.Sprintf("account %s: %d wrong passwords from unfamiliar places; the last try from %s",
+		w.raise(e.At, AccountAttacked, fmt.Sprintf("account %s: %d wrong passwords from unknown clients; the last attempt from %s",
 			Name(e.Account), e.AccountFailures, events.AddressText(e.Address)))
 	case !w.told(tooMany, e.At):
 		w.attacked[tooMany] = e.At
-		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; no more of them are named", maxAccounts))
+		w.raise(e.At, AccountAttacked, fmt.Sprintf("more than %d accounts within a day; further ones are not listed", maxAccounts))
 	}
 }
 
@@ -134,7 +134,7 @@ func (w *watcher) clients(e *guard.Event) {
 	}
 	if client := fmt.Sprintf("%08x", e.Identity); w.first("client\n"+client, e.At) {
 		l := e.Reasons[i].Limit
-		w.raise(e.At, ClientsAttack, fmt.Sprintf("client %s: %d wrong passwords within %s from unfamiliar places; the last try for account %s from %s",
+		w.raise(e.At, ClientsAttack, fmt.Sprintf("fingerprint %s: %d wrong passwords within %s from unknown clients; the last attempt for account %s from %s",
 			client, l.Failures, guard.Spell(l.Window), Name(e.Account), events.AddressText(e.Address)))
 	}
 }
@@ -157,11 +157,11 @@ func (w *watcher) address(e *guard.Event) {
 		w.raise(e.At, AddressWatched, fmt.Sprintf("address %s (%s), which last tried the account %s", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
 	case w.room(e.At):
 		w.attacked[name] = e.At
-		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s: everybody there but known places is refused until its failures are old enough. "+
-			"If they are people: authguard unlock --address, or raise limits.address", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
+		w.raise(e.At, AddressRefused, fmt.Sprintf("address %s (%s), which last tried the account %s. It is blocked until its failures leave the window, except for known clients. "+
+			"For legitimate users: authguard unlock --address IP, or raise limits.address", events.AddressText(e.Address), events.Escape(e.Door), Name(e.Account)))
 	case !w.told(many, e.At):
 		w.attacked[many] = e.At
-		w.raise(e.At, AddressRefused, "many addresses within a day; no more of them are named")
+		w.raise(e.At, AddressRefused, "many addresses within a day; further ones are not listed")
 	}
 }
 
@@ -173,10 +173,10 @@ func (w *watcher) failures(e *guard.Event, ending events.Ending) {
 	}
 	switch edge, is, usual := w.ratio.count(e.At, ending == events.Failed, w.attack != nil); edge {
 	case above:
-		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g logins failed for each that succeeded, in the last %d minutes; usual are %.2g. "+
-			"Somebody may be guessing, or something that people log in with is broken", is, ratioWindow/time.Minute, usual))
+		w.raise(e.At, ManyFailures, fmt.Sprintf("%.2g failed logins for each successful one in the last %d minutes; normal: %.2g. "+
+			"This may be a slow brute-force attack, or a broken login program", is, ratioWindow/time.Minute, usual))
 	case below:
-		w.raise(e.At, FewerFailures, fmt.Sprintf("%.2g for each that succeeded", is))
+		w.raise(e.At, FewerFailures, fmt.Sprintf("%.2g failed logins for each successful one", is))
 	}
 }
 
@@ -213,9 +213,9 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 	// the second sends the bundle.
 	w.attackEdge(s)
 	if s.Cause == events.CauseSteady {
-		w.raise(s.At, SteadyPressure, fmt.Sprintf("%s failures per minute, threshold %s. There have been half as many as the threshold or more "+
-			"for most of the last day, and that is no normal use: few accounts log in beside them. "+
-			"If nobody is guessing, set captcha_mode.baseline; else switch CAPTCHA mode on with `authguard captcha enable`.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
+		w.raise(s.At, SteadyPressure, fmt.Sprintf("failure rate %s a minute, threshold %s. It has stayed above half of the threshold "+
+			"for most of the last day, while few accounts log in. "+
+			"If this is normal, set captcha_mode.baseline; otherwise run authguard captcha enable.", events.Rate(s.Pressure), events.Rate(s.Threshold)))
 		return
 	}
 	silent := w.attack != nil && w.attack.silent
@@ -223,7 +223,7 @@ func (w *watcher) modeSwitch(s events.ModeSwitch) {
 		if silent {
 			return
 		}
-		w.raise(s.At, ModeWatched, modeText(s)+"\nNobody is asked for anything: the policy says so (authguard limit list)")
+		w.raise(s.At, ModeWatched, modeText(s)+"\nNo challenge is required, because CAPTCHA mode is monitored (authguard limit list)")
 		return
 	}
 	on, was := s.To == events.ModeOn, s.From == events.ModeOn
@@ -265,10 +265,10 @@ func (w *watcher) attackEdge(s events.ModeSwitch) {
 func (w *watcher) began(at time.Time) {
 	of, again := w.attack.start, ""
 	if w.resumed > 0 {
-		again = fmt.Sprintf("; short attacks without an alert since the last one: %d", w.resumed)
+		again = fmt.Sprintf("; short attacks without an alert since then: %d", w.resumed)
 	}
 	w.resumed = 0
-	w.raise(at, AttackBegan, fmt.Sprintf("%s failures per minute; CAPTCHA mode begins at %s%s",
+	w.raise(at, AttackBegan, fmt.Sprintf("failure rate %s a minute; CAPTCHA mode turns on above %s%s",
 		events.Rate(of.Pressure), events.Rate(of.Threshold), again))
 }
 
@@ -283,7 +283,7 @@ func (w *watcher) speak(at time.Time) {
 
 func modeText(s events.ModeSwitch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cause: %s; %s failures per minute, threshold %s", s.Cause, events.Rate(s.Pressure), events.Rate(s.Threshold))
+	fmt.Fprintf(&b, "cause: %s; failure rate %s a minute, threshold %s", s.Cause, events.Rate(s.Pressure), events.Rate(s.Threshold))
 	if s.Who != "" {
 		fmt.Fprintf(&b, "\nby %s: %s", Name(s.Who), Name(s.Why))
 	}
@@ -343,13 +343,13 @@ func (a *attack) addSuccess(e *guard.Event) {
 func (a *attack) summary(end time.Time) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("It lasted %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
-	line("Failed: %d, challenged: %d, told to wait: %d, refused: %d.",
+	line("Duration: %s, from %s to %s.", end.Sub(a.began).Round(time.Second), clock(a.began), clock(end))
+	line("Failed: %d, challenged: %d, delayed: %d, blocked: %d.",
 		a.counts[events.Failed], a.counts[events.Challenged], a.counts[events.Waited], a.counts[events.Refused]+a.counts[events.Pretended])
-	line("From about %d addresses, for about %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
-	line("Busiest addresses (with at least this many each): %s.", a.addresses.first(func(s string) string { return s }))
-	line("Most attacked accounts (with at least this many each): %s.", a.accounts.first(Name))
-	line("Logins from new places meanwhile: %d.%s", a.newPlaces, a.successes())
+	line("About %d IP addresses and %d accounts.", a.addresses.distinct.Count(), a.accounts.distinct.Count())
+	line("Top IP addresses (attempts, at least): %s.", a.addresses.first(func(s string) string { return s }))
+	line("Most attacked accounts (attempts, at least): %s.", a.accounts.first(Name))
+	line("Logins from unknown clients meanwhile: %d.%s", a.newPlaces, a.successes())
 	return b.String()
 }
 
@@ -357,7 +357,7 @@ func (a *attack) successes() string {
 	if len(a.strangers) == 0 {
 		return ""
 	}
-	text := " Have a look at them: " + strings.Join(a.strangers, "; ")
+	text := " Check them: " + strings.Join(a.strangers, "; ")
 	if more := a.newPlaces - len(a.strangers); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

@@ -101,16 +101,16 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 		cause    string
 		want     string
 	}{
-		"slowing is an attack":               {off, slow, true, "pressure", "[attack-began]"},
-		"on by itself":                       {off, on, true, "pressure", "[attack-began captcha-mode-on]"},
+		"slowing is an attack":               {off, slow, true, "failure-rate", "[attack-started]"},
+		"on by itself":                       {off, on, true, "failure-rate", "[attack-started captcha-mode-on]"},
 		"off by itself":                      {on, off, false, "cool-down", "[captcha-mode-off]"},
 		"forced on is no attack":             {off, on, false, events.CauseForced, "[captcha-mode-on]"},
 		"forced off while off":               {off, off, false, events.CauseForced, "[captcha-mode-off]"},
-		"an attack while forced on":          {on, on, true, "pressure", "[attack-began]"},
+		"an attack while forced on":          {on, on, true, "failure-rate", "[attack-started]"},
 		"on stays on":                        {on, on, false, "cool-down", "[]"},
 		"cleared in an attack":               {on, off, false, events.CauseCleared, "[captcha-mode-off]"},
 		"cleared while nothing was on":       {off, off, false, events.CauseCleared, "[]"},
-		"steady for half a day":              {slow, slow, true, events.CauseSteady, "[attack-began steady-pressure]"},
+		"steady for half a day":              {slow, slow, true, events.CauseSteady, "[attack-started failure-rate-steady]"},
 		"slow ends with no attack in memory": {slow, off, false, "cool-down", "[]"},
 	} {
 		w, list := watching()
@@ -124,11 +124,11 @@ func TestR24ModeAlertsAreEdges(t *testing.T) {
 func TestR25SteadyPressureIsOneAlertOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true, Cause: "pressure", Pressure: 11, Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "slow", Attacked: true, Cause: events.CauseSteady, Pressure: 28, Threshold: 30})
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "off", Cause: "cool-down"})
-	const want = "[attack-began steady-pressure attack-ended]"
-	if got := fmt.Sprint(kinds(*list)); got != want || !strings.HasPrefix((*list)[1].body, "28 failures per minute, threshold 30.") {
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Cause: "failure-rate", Pressure: 11, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "throttling", Attacked: true, Cause: events.CauseSteady, Pressure: 28, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "off", Cause: "cool-down"})
+	const want = "[attack-started failure-rate-steady attack-ended]"
+	if got := fmt.Sprint(kinds(*list)); got != want || !strings.HasPrefix((*list)[1].body, "failure rate 28 a minute, threshold 30.") {
 		t.Errorf("%s, want %s: %+v", got, want, *list)
 	}
 }
@@ -145,14 +145,14 @@ func TestR24AnAttackEndsWhenTheDetectorSaysSoWhateverAPersonSays(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
 	for _, s := range []events.ModeSwitch{
-		{From: "off", To: "slow", Attacked: true, Cause: "pressure"},
-		{From: "slow", To: "on", Attacked: true, Cause: "pressure"},
-		{From: "on", To: "slow", Attacked: true, Cause: events.CauseForced, Who: "root"},
-		{From: "slow", To: "off", Attacked: false, Cause: "cool-down", Who: "root"},
+		{From: "off", To: "throttling", Attacked: true, Cause: "failure-rate"},
+		{From: "throttling", To: "on", Attacked: true, Cause: "failure-rate"},
+		{From: "on", To: "throttling", Attacked: true, Cause: events.CauseForced, Who: "root"},
+		{From: "throttling", To: "off", Attacked: false, Cause: "cool-down", Who: "root"},
 	} {
 		w.modeSwitch(s)
 	}
-	const want = "[attack-began captcha-mode-on captcha-mode-off attack-ended]"
+	const want = "[attack-started captcha-mode-on captcha-mode-off attack-ended]"
 	if got := fmt.Sprint(kinds(*list)); got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
@@ -164,8 +164,8 @@ func TestR24AResumedAttackRaisesAnAlertOnlyIfItIsLarge(t *testing.T) {
 	w, list := watching()
 	attack := func(resumed bool, attempts int) {
 		*list = nil
-		w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true, Resumed: resumed, Cause: "pressure", Threshold: 30})
-		w.modeSwitch(events.ModeSwitch{At: noon, From: "slow", To: "on", Attacked: true, Resumed: resumed, Cause: "pressure", Threshold: 30})
+		w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true, Resumed: resumed, Cause: "failure-rate", Threshold: 30})
+		w.modeSwitch(events.ModeSwitch{At: noon, From: "throttling", To: "on", Attacked: true, Resumed: resumed, Cause: "failure-rate", Threshold: 30})
 		for range attempts {
 			w.event(&guard.Event{At: noon, Account: "alice", Address: client, Action: guard.Challenge})
 		}
@@ -176,28 +176,28 @@ func TestR24AResumedAttackRaisesAnAlertOnlyIfItIsLarge(t *testing.T) {
 		attempts int
 		want     string
 	}{
-		{false, 31, "[attack-began captcha-mode-on attack-ended captcha-mode-off]"},
+		{false, 31, "[attack-started captcha-mode-on attack-ended captcha-mode-off]"},
 		{true, 31, "[]"},
 		{true, 599, "[]"},
-		{true, 600, "[attack-began captcha-mode-on attack-ended captcha-mode-off]"},
+		{true, 600, "[attack-started captcha-mode-on attack-ended captcha-mode-off]"},
 		{true, 31, "[]"},
 	} {
 		if attack(one.resumed, one.attempts); fmt.Sprint(kinds(*list)) != one.want {
 			t.Errorf("resumed %v, %d attempts: %v, want %s", one.resumed, one.attempts, kinds(*list), one.want)
 		}
-		const again = "short attacks without an alert since the last one: 2"
+		const again = "short attacks without an alert since then: 2"
 		if one.attempts == 600 && !strings.Contains((*list)[0].body, again) {
 			t.Errorf("%q does not count the two", (*list)[0].body)
 		}
 	}
 	*list = nil // a third of the threshold again, then the threshold for the first time that day
-	w.modeSwitch(events.ModeSwitch{From: "off", To: "slow", Attacked: true, Resumed: true, Cause: "pressure"})
-	w.modeSwitch(events.ModeSwitch{From: "slow", To: "on", Attacked: true, Cause: "pressure"})
-	if got := fmt.Sprint(kinds(*list)); got != "[attack-began captcha-mode-on]" {
+	w.modeSwitch(events.ModeSwitch{From: "off", To: "throttling", Attacked: true, Resumed: true, Cause: "failure-rate"})
+	w.modeSwitch(events.ModeSwitch{From: "throttling", To: "on", Attacked: true, Cause: "failure-rate"})
+	if got := fmt.Sprint(kinds(*list)); got != "[attack-started captcha-mode-on]" {
 		t.Errorf("the threshold for the first time: %s", got)
 	}
 	w, list = watching() // an administrator's word is always reported
-	w.modeSwitch(events.ModeSwitch{From: "off", To: "on", Attacked: true, Resumed: true, Cause: "pressure", Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{From: "off", To: "on", Attacked: true, Resumed: true, Cause: "failure-rate", Threshold: 30})
 	w.modeSwitch(events.ModeSwitch{From: "on", To: "off", Attacked: true, Cause: events.CauseForced, Who: "root"})
 	if got := fmt.Sprint(kinds(*list)); got != "[captcha-mode-off]" {
 		t.Errorf("forced off: %s", got)
@@ -210,7 +210,7 @@ func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
 	w.modeSwitch(events.ModeSwitch{
 		At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill\nBcc: x", Pressure: 3, Threshold: 30, Until: noon.Add(2 * time.Hour),
 	})
-	const want = "cause: forced; 3 failures per minute, threshold 30\n" + `by "root": "drill\nBcc: x"` + "\nuntil 2026-11-21 14:00:00 UTC"
+	const want = "cause: forced; failure rate 3 a minute, threshold 30\n" + `by "root": "drill\nBcc: x"` + "\nuntil 2026-11-21 14:00:00 UTC"
 	if (*list)[0].body != want {
 		t.Fatalf("%q", (*list)[0].body)
 	}
@@ -219,7 +219,7 @@ func TestAModeAlertSaysWhoWhyAndUntilWhen(t *testing.T) {
 func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
 	t.Parallel()
 	w, list := watching()
-	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "slow", Attacked: true})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: "off", To: "throttling", Attacked: true})
 	for i := range 3000 {
 		e := guard.Event{At: noon, Account: fmt.Sprint("user", i%500), Address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}
 		if e.Action = guard.Challenge; i%10 == 0 {
@@ -228,22 +228,22 @@ func TestTheAttacksSummaryHasItsNumbers(t *testing.T) {
 		w.event(&e)
 	}
 	w.event(success("<b>mallory", 0))
-	w.modeSwitch(events.ModeSwitch{At: noon.Add(90 * time.Minute), From: "slow", To: "off"})
+	w.modeSwitch(events.ModeSwitch{At: noon.Add(90 * time.Minute), From: "throttling", To: "off"})
 	body := (*list)[1].body
 	for _, want := range []string{
-		"It lasted 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
-		"Failed: 300, challenged: 2700, told to wait: 0, refused: 0.",
-		"Busiest addresses (with at least this many each): 192.0.2.7 (",
-		`Most attacked accounts (with at least this many each): "alice" (`,
-		`Logins from new places meanwhile: 1. Have a look at them: "\x3cb\x3emallory" from 192.0.2.7.`,
+		"Duration: 1h30m0s, from 2026-11-21 12:00:00 UTC to 2026-11-21 13:30:00 UTC.",
+		"Failed: 300, challenged: 2700, delayed: 0, blocked: 0.",
+		"Top IP addresses (attempts, at least): 192.0.2.7 (",
+		`Most attacked accounts (attempts, at least): "alice" (`,
+		`Logins from unknown clients meanwhile: 1. Check them: "\x3cb\x3emallory" from 192.0.2.7.`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
 	var addresses, accounts int
-	at := strings.Index(body, "From about")
-	if _, err := fmt.Sscanf(body[at:], "From about %d addresses, for about %d accounts.", &addresses, &accounts); err != nil {
+	at := strings.Index(body, "About ")
+	if _, err := fmt.Sscanf(body[at:], "About %d IP addresses and %d accounts.", &addresses, &accounts); err != nil {
 		t.Fatal(err)
 	}
 	if addresses < 2600 || addresses > 2800 || accounts < 430 || accounts > 470 { // 2701 and 451
@@ -280,8 +280,8 @@ func TestR28AlertsOfASprayedPassword(t *testing.T) {
 	}
 	try(guard.Succeeded, true)
 	want := []raised{
-		{SprayedRight, `account "alice" from 192.0.2.7 (login); it was answered like a wrong one. The account needs another password`},
-		{SuspiciousSuccess, `account "alice" from 192.0.2.7 (login), after 1 wrong passwords from places that nobody had used before, with a password that is tried on many accounts`},
+		{SprayedRight, `account "alice" from 192.0.2.7 (login); it was answered as wrong. Reset the account's password`},
+		{SuspiciousSuccess, `account "alice" from 192.0.2.7 (login), after 1 wrong passwords from unknown clients, with a password used for password spraying`},
 	}
 	if !slices.Equal(*list, want) {
 		t.Errorf("%q\nwant %q", *list, want)
@@ -314,7 +314,7 @@ func TestWhatOnlyWatchesIsToldAsSuch(t *testing.T) {
 	}
 	w.event(&e)
 	w.event(&e)
-	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "pressure", Pressure: 31, Threshold: 30})
+	w.modeSwitch(events.ModeSwitch{At: noon, From: events.ModeOff, To: events.ModeOff, Would: events.ModeOn, Attacked: true, Cause: "failure-rate", Pressure: 31, Threshold: 30})
 	var kinds []Kind
 	for _, one := range *list {
 		kinds = append(kinds, one.kind)

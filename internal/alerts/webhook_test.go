@@ -69,13 +69,13 @@ func TestAnAlertRaisedWhileTheWebhookIsDownArrivesWhenItIsBack(t *testing.T) {
 	var group background.Group
 	group.Start(a.Run)
 	defer group.Stop()
-	a.HandleSwitch(events.ModeSwitch{At: time.Now(), From: "off", To: "on", Attacked: true, Cause: "pressure"})
+	a.HandleSwitch(events.ModeSwitch{At: time.Now(), From: "off", To: "on", Attacked: true, Cause: "failure-rate"})
 	if line := <-failed; strings.Contains(line, "top-secret") || !strings.Contains(line, "connection refused") {
 		t.Errorf("the log says %s", line)
 	}
 	h.start(t)
 	body := <-h.bodies
-	for _, want := range []string{`"title":"authguard: An attack on the login began (and 1 more)"`, `CAPTCHA mode is on\n- `} {
+	for _, want := range []string{`"title":"authguard: Login attack started (and 1 more)"`, `CAPTCHA mode is on\n- `} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in %s", want, body)
 		}

@@ -31,13 +31,33 @@ func Sinatra(t testing.TB) *App {
 	return a
 }
 
-// PHP starts an app on PHP's own server.
+// Rails starts an app on Rails that wraps the parameters of JSON.
+func Rails(t testing.TB) *App {
+	t.Helper()
+	a := newApp(t)
+	port := a.listen(t)
+	a.framework(t, "rails.ru", "config.ru")
+	a.puma(t, port)
+	return a
+}
+
+// Express starts an app on Express and its body-parser.
+func Express(t testing.TB) *App {
+	t.Helper()
+	a := newApp(t)
+	port := a.listen(t)
+	a.framework(t, "express.js", "app.js")
+	a.start(t, a.answers, "/usr/bin/env", "NODE_PATH=/usr/share/nodejs", "/usr/bin/node", a.path("app.js"), port)
+	return a
+}
+
+// PHP starts an app on PHP's own server, without a php.ini.
 func PHP(t testing.TB) *App {
 	t.Helper()
 	a := newApp(t)
 	port := a.listen(t)
 	a.framework(t, "index.php", "index.php")
-	a.php(t, port)
+	a.php(t, port, "-n", "-d", "extension=simplexml")
 	return a
 }
 

@@ -62,7 +62,7 @@ func Guest(t testing.TB) *App {
 }
 
 // php serves the folder's index.php at every path.
-func (a *App) php(t testing.TB, port string) {
+func (a *App) php(t testing.TB, port string, args ...string) {
 	t.Helper()
-	a.start(t, a.answers, "/usr/bin/php", "-S", "127.0.0.1:"+port, a.path("index.php"))
+	a.start(t, a.answers, "/usr/bin/php", append(args, "-S", "127.0.0.1:"+port, a.path("index.php"))...)
 }

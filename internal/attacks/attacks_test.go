@@ -486,6 +486,110 @@ func TestWhoFailedIsRememberedForAnHour(t *testing.T) {
 	}
 }
 
+// resumes has a node see that what ended less than a day ago goes on.
+func (s *scene) resumes(r *Recorder) {
+	s.attacked = true
+	r.HandleSwitch(events.ModeSwitch{At: s.now, Attacked: true, Resumed: true})
+}
+
+// An attack in pulses has one record a day, with all its pulses: before the parts of the
+// last one are summed up, after that, and in another process. Any other start has its own.
+func TestAResumedAttackHasOneRecord(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+		s := newScene(t, db)
+		pulse := func() {
+			s.botnet(s.Recorder, 0, 50)
+			s.fails("bob", "198.51.100.1")
+			s.now = s.now.Add(5 * time.Minute)
+			s.turns(s.Recorder, false)
+		}
+		began := s.now
+		s.turns(s.Recorder, true)
+		pulse()
+		for i, between := range []func(){
+			func() {}, // nothing is written yet
+			func() { s.flush() },
+			func() { s.flush(); s.now = s.now.Add(time.Hour); s.flush() },
+			func() { s.flush(); s.Recorder = s.node(db) },
+			func() { s.flush(); s.now = s.now.Add(23 * time.Hour); s.flush(); s.Recorder = s.node(db) },
+		} {
+			between()
+			s.resumes(s.Recorder)
+			pulse()
+			s.flush()
+			a := s.list(1)[0]
+			if want := int64(51 * (i + 2)); a.Attempts != want || a.Failed != want || !a.Began.Equal(began) || !a.Ended.Equal(s.now) {
+				t.Errorf("resumed %d times: %d attempts, want %d, from %v to %v", i+1, a.Attempts, want, a.Began, a.Ended)
+			}
+			if a.TopAccounts[0] != (Named{"bob", int64(i + 2)}) || a.Accounts != 51 {
+				t.Errorf("resumed %d times: %+v of %d accounts", i+1, a.TopAccounts[0], a.Accounts)
+			}
+		}
+		s.turns(s.Recorder, true) // it was cleared, or is of another level
+		pulse()
+		s.flush()
+		s.list(2)
+		s.now = s.now.Add(25 * time.Hour)
+		s.flush()
+		s.resumes(s.Recorder) // its record has been deleted, or is older than the switch says
+		pulse()
+		s.flush()
+		s.list(3)
+	})
+}
+
+// Of a resumed attack one node has the switch; the others see that the site is attacked,
+// and may be the first to write.
+func TestAResumedAttackSpreadOverNodesHasOneRecord(t *testing.T) {
+	t.Parallel()
+	for first := range 3 {
+		databasetest.Each(t, func(t *testing.T, db *sql.DB) {
+			s := newScene(t, db)
+			nodes := []*Recorder{s.Recorder, s.node(db), s.node(db)}
+			flush := func() {
+				t.Helper()
+				for i := range nodes {
+					if err := nodes[(first+i)%3].Flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			began := s.now
+			s.turns(nodes[0], true)
+			var want int64
+			for pulse := range 4 {
+				if pulse > 0 {
+					s.resumes(nodes[0])
+				}
+				for range 2 { // one is before the others know
+					for i, r := range nodes {
+						s.botnet(r, 10*i, 10)
+						r.Tick(s.now)
+						want += 10
+					}
+					flush()
+				}
+				s.now = s.now.Add(5 * time.Minute)
+				s.turns(nodes[0], false)
+				flush()
+				flush()
+				if pulse == 2 {
+					s.now = s.now.Add(time.Hour)
+					flush() // sums up
+				}
+			}
+			a := s.list(1)[0]
+			if a.Attempts != want || !a.Began.Equal(began) || a.Running() {
+				t.Errorf("%d attempts, want %d, from %v to %v", a.Attempts, want, a.Began, a.Ended)
+			}
+			if a.TopAccounts[0].Attempts != want/30 {
+				t.Errorf("%+v, want %d each", a.TopAccounts, want/30)
+			}
+		})
+	}
+}
+
 // What is too little on each of several nodes is one attack, with all that any of them has
 // seen of it, whichever of them finds it out.
 func TestAnAttackSpreadOverNodesIsRecognisedOnce(t *testing.T) {

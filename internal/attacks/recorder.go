@@ -30,6 +30,8 @@ const (
 	// is over, and quietSpray a run of spraying, which is slow.
 	quietAfter = 30 * time.Minute
 	quietSpray = 6 * time.Hour
+	// sameFor is how long after its end an attack on the site that resumes keeps its record.
+	sameFor = 24 * time.Hour
 	// mostAtOnce is how many accounts, and how many addresses, have an attack of their own
 	// at one time.
 	mostAtOnce = 20
@@ -113,9 +115,11 @@ type run struct {
 // A running attack is what this process knows of it.
 type running struct {
 	id      string
+	part    string // names what this process writes of it: each start has its own
 	realm   string
 	subject subject
 	began   time.Time
+	resumed bool // it goes on with the record of the day before its start, if there is one
 	tally   *tally
 	base    []part // what was counted before it was recognised
 	logins  map[[2]string]*kept
@@ -166,7 +170,7 @@ func (r *Recorder) HandleSwitch(s events.ModeSwitch) {
 	site := of.running[subject{kind: Site}]
 	switch {
 	case s.Attacked && site == nil:
-		of.beginSite(s.At)
+		of.beginSite(s.At, s.Resumed)
 	case !s.Attacked && site != nil:
 		of.end(site, s.At, "")
 	}
@@ -348,10 +352,10 @@ func (of *realm) count(one *running, attempts []guard.Event) {
 
 // beginSite begins an attack on the whole site, with what led to it. What was running on
 // one account or from one address goes on as part of it.
-func (of *realm) beginSite(at time.Time) {
+func (of *realm) beginSite(at time.Time, resumed bool) {
 	began, parts := of.ledTo(at)
 	one := of.begin(subject{kind: Site}, began, at)
-	one.base = parts
+	one.base, one.resumed = parts, resumed
 	for _, other := range of.running {
 		if other != one {
 			of.end(other, at, one.id)
@@ -378,7 +382,10 @@ func (of *realm) ledTo(at time.Time) (began time.Time, parts []part) {
 }
 
 func (of *realm) begin(s subject, began, at time.Time) *running {
-	one := &running{id: idOf(began), realm: of.name, subject: s, began: began, seen: at, tally: newTally(of.all.hash), logins: map[[2]string]*kept{}}
+	one := &running{
+		id: idOf(began), part: rand.Text(), realm: of.name, subject: s, began: began, seen: at,
+		tally: newTally(of.all.hash), logins: map[[2]string]*kept{},
+	}
 	of.running[s] = one
 	for _, early := range of.early {
 		if at.Sub(early.at) <= lookBack || !early.at.Before(began) {
@@ -497,7 +504,7 @@ func (of *realm) tick(now time.Time) {
 		}
 	}
 	if n := len(of.back); of.attacked() && of.running[subject{kind: Site}] == nil && n > 0 && now.Unix()/60-of.back[n-1].minute <= 1 {
-		of.beginSite(now)
+		of.beginSite(now, true) // another node has the switch that says so
 	}
 	if of.rotated.IsZero() {
 		of.rotated = now

@@ -121,7 +121,7 @@ func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time
 			return err
 		}
 		if j.part != nil {
-			if err := r.writePart(ctx, tx, id, j.part); err != nil {
+			if err := writePart(ctx, tx, j, id); err != nil {
 				return err
 			}
 		}
@@ -141,6 +141,9 @@ func (r *Recorder) save(ctx context.Context, j *job) (id string, began time.Time
 func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, began time.Time, err error) {
 	id, began = j.id, j.of.began
 	if !j.saved {
+		if err = resume(ctx, tx, j); err != nil {
+			return id, began, err
+		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO attacks (id, realm, kind, subject, began_at, last_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 			id, j.of.realm, j.of.subject.kind, sqltx.Clean(j.of.subject.name), began.UnixMilli(), j.seen.UnixMilli())
 		if err != nil {
@@ -164,11 +167,23 @@ func (r *Recorder) begin(ctx context.Context, tx *sql.Tx, j *job) (id string, be
 	return id, began, err
 }
 
-func (r *Recorder) writePart(ctx context.Context, tx *sql.Tx, id string, p *part) error {
-	data, err := json.Marshal(p)
+// resume opens the newest record of the last day again, unless one is running.
+func resume(ctx context.Context, tx *sql.Tx, j *job) (err error) {
+	if j.of.resumed {
+		_, err = tx.ExecContext(ctx, `UPDATE attacks SET ended_at = 0
+			WHERE id = (SELECT id FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at > $4
+				ORDER BY ended_at DESC LIMIT 1)
+			AND NOT EXISTS (SELECT 1 FROM attacks WHERE realm = $1 AND kind = $2 AND subject = $3 AND ended_at = 0)`,
+			j.of.realm, j.of.subject.kind, j.of.subject.name, j.of.began.Add(-sameFor).UnixMilli())
+	}
+	return err
+}
+
+func writePart(ctx context.Context, tx *sql.Tx, j *job, id string) error {
+	data, err := json.Marshal(j.part)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `INSERT INTO attack_parts (attack, node, data) VALUES ($1, $2, $3) ON CONFLICT (attack, node) DO UPDATE SET data = excluded.data`,
-			id, r.node, sqltx.Clean(string(data)))
+			id, j.of.part, sqltx.Clean(string(data)))
 	}
 	return err
 }

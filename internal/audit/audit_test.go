@@ -78,7 +78,7 @@ func TestLikeEventsShareARowWithTheirNumber(t *testing.T) {
 		}
 		got := rows[0]
 		want := Row{
-			ID: got.ID, At: got.At, Last: got.Last, Realm: "shop", Kind: KindAttempt, Decision: "refused", Account: "alice",
+			ID: got.ID, At: got.At, Last: got.Last, Realm: "shop", Kind: KindAttempt, Decision: "blocked", Account: "alice",
 			Address: "192.0.2.7", Reasons: "limit:account,captcha-mode", Count: 3, Detail: "login",
 		}
 		if got != want || !got.At.Equal(noon) || !got.Last.Equal(noon) {
@@ -116,7 +116,7 @@ func TestAnAttemptIsWrittenWhenItIsSettledAndNotBefore(t *testing.T) {
 		settled.Settled, settled.Outcome, settled.NewPlace = true, guard.Succeeded, true
 		l.Handle([]guard.Event{begun, settled})
 		rows := written(t, l, Filter{})
-		if len(rows) != 1 || rows[0].Decision != "succeeded" || rows[0].Detail != "login, new place" {
+		if len(rows) != 1 || rows[0].Decision != "succeeded" || rows[0].Detail != "login, unknown client" {
 			t.Fatalf("%+v", rows)
 		}
 	})
@@ -274,7 +274,7 @@ func TestAModeSwitchIsOnRecord(t *testing.T) {
 		l.HandleSwitch(events.ModeSwitch{At: noon, From: "off", To: "on", Cause: "forced", Who: "root", Why: "drill", Pressure: 3, Threshold: 1e6})
 		rows := written(t, l, Filter{Kind: KindMode})
 		if len(rows) != 1 || rows[0].Decision != "on" || rows[0].Who != "root" ||
-			rows[0].Detail != "from off; 3 failures per minute, threshold 1,000,000; drill" {
+			rows[0].Detail != "from off; failure rate 3 a minute, threshold 1,000,000; drill" {
 			t.Fatalf("%+v", rows)
 		}
 	})

@@ -38,7 +38,7 @@ type Filter struct {
 	// around it (an IPv4 /24, an IPv6 /48), or a network with everything inside.
 	Network netip.Prefix
 	Who     string // a part of it, in any case
-	// Kind is a kind of rows, or what became of attempts: "failed", "refused" …
+	// Kind is a kind of rows, or what became of attempts: "failed", "blocked" …
 	Kind   string
 	What   string    // a decision, what an administrator did, or a reason, by its code
 	Since  time.Time // the first moment

@@ -25,7 +25,7 @@ func history(t *testing.T, l *Log) {
 	for _, a := range []string{"198.51.100.7", "198.51.101.7", "198.51.104.7", "2001:db8:0:1::", "2001:db8:1::", "2001:db9::"} {
 		add(Row{Kind: KindAttempt, Decision: "failed", Account: "alice", Address: a, Detail: "login"})
 	}
-	add(Row{Kind: KindAttempt, Decision: "refused", Address: "198.51.100.0/24", Reasons: "limit:address,captcha-mode", Detail: "login" + summedUp})
+	add(Row{Kind: KindAttempt, Decision: "blocked", Address: "198.51.100.0/24", Reasons: "limit:address,captcha-mode", Detail: "login" + summedUp})
 	add(Row{Kind: KindAttempt, Decision: "succeeded", Account: "alice", Address: "198.51.100.7", Detail: "login"})
 	add(Row{Kind: KindAttempt, Decision: "challenged", Account: "bob", Address: "198.51.100.8", Reasons: "captcha-mode", Detail: "login"})
 	add(Row{Kind: KindAttempt, Decision: "challenged", Account: "bob", Address: "198.51.100.8", Realm: "shop", Detail: "login"})
@@ -69,7 +69,7 @@ func TestFiltersFindWhatTheyName(t *testing.T) {
 			{"the mode", Filter{Kind: KindMode, Realm: "default"}, []int{13}},
 			{"limits on events", Filter{Kind: KindEvent}, []int{14}},
 			{"attempts", Filter{Kind: KindAttempt, Realm: "default"}, []int{9, 8, 7, 6, 5, 4, 3, 2, 1}},
-			{"refused, also summed up", Filter{Kind: "refused"}, []int{7}},
+			{"refused, also summed up", Filter{Kind: "blocked"}, []int{7}},
 			{"signed in", Filter{Kind: "succeeded"}, []int{8}},
 			{"a decision", Filter{What: "block"}, []int{11}},
 			{"a reason", Filter{What: "captcha-mode"}, []int{9, 7}},
@@ -125,7 +125,7 @@ func TestAPageReadsABoundedPartOfALargeTable(t *testing.T) {
 		l.window = 50
 		rows := make([]Row, 10*50+2*50+1)
 		for i := range rows {
-			rows[i] = Row{At: noon.Add(time.Duration(i) * time.Second), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: []string{"refused", "failed", "succeeded"}[i%3], Address: "203.0.113.1", Reasons: "blocked", Count: 1}
+			rows[i] = Row{At: noon.Add(time.Duration(i) * time.Second), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: []string{"blocked", "failed", "succeeded"}[i%3], Address: "203.0.113.1", Reasons: "blocklist", Count: 1}
 		}
 		rows[0].Reasons, rows[50].Reasons = "oldest", "older"
 		if err := l.insert(t.Context(), rows); err != nil {
@@ -142,7 +142,7 @@ func TestAPageReadsABoundedPartOfALargeTable(t *testing.T) {
 			t.Fatalf("then %+v, %v", second, err)
 		}
 		newest := Filter{What: "newest", OldestFirst: true}
-		if err := l.insert(t.Context(), []Row{{At: noon.Add(time.Hour), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: "refused", Address: "203.0.113.2", Reasons: "newest", Count: 1}}); err != nil {
+		if err := l.insert(t.Context(), []Row{{At: noon.Add(time.Hour), Realm: guard.DefaultRealm, Kind: KindAttempt, Decision: "blocked", Address: "203.0.113.2", Reasons: "newest", Count: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		first, err = l.Page(t.Context(), newest)
@@ -154,7 +154,7 @@ func TestAPageReadsABoundedPartOfALargeTable(t *testing.T) {
 			t.Fatalf("then %+v, %v", second, err)
 		}
 		var ids []int64
-		if err := l.Each(t.Context(), Filter{What: "blocked", OldestFirst: true}, func(r Row) error { ids = append(ids, r.ID); return nil }); err != nil || len(ids) != len(rows)-2 || !slices.IsSorted(ids) {
+		if err := l.Each(t.Context(), Filter{What: "blocklist", OldestFirst: true}, func(r Row) error { ids = append(ids, r.ID); return nil }); err != nil || len(ids) != len(rows)-2 || !slices.IsSorted(ids) {
 			t.Errorf("oldest first: %d rows, %v", len(ids), err)
 		}
 		n := 0

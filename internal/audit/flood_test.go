@@ -42,7 +42,7 @@ func TestR31AFloodOfInventedNamesFlushesNoEvidence(t *testing.T) {
 				}
 				drain(l)
 				var rows, sum, summed int
-				err := l.db.QueryRow("SELECT count(*), sum(count), count(CASE WHEN detail = 'login, summed up' THEN 1 END) FROM audit WHERE decision = 'refused'").Scan(&rows, &sum, &summed)
+				err := l.db.QueryRow("SELECT count(*), sum(count), count(CASE WHEN detail = 'login, summed up' THEN 1 END) FROM audit WHERE decision = 'blocked'").Scan(&rows, &sum, &summed)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestASumSaysWhatItsAttemptsHaveInCommon(t *testing.T) {
 			t.Fatalf("%d rows for an address in the network: %+v", len(rows), rows)
 		}
 		want := Row{
-			ID: rows[0].ID, At: rows[0].At, Last: rows[0].Last, Kind: KindAttempt, Decision: "refused", Account: "alice",
+			ID: rows[0].ID, At: rows[0].At, Last: rows[0].Last, Kind: KindAttempt, Decision: "blocked", Account: "alice",
 			Address: "203.0.113.0/24", Count: 3, Detail: "login, summed up",
 		}
 		if rows[0] != want || !want.At.Equal(noon.Add(time.Second)) || !want.Last.Equal(noon.Add(3*time.Second)) {
@@ -126,7 +126,7 @@ func TestR31EachPartHasAFifth(t *testing.T) {
 		}{
 			{KindAdmin, "unlock", 40, ""}, {KindMode, "on", 10, ""}, {KindAttempt, "succeeded", 1200, "login"}, {KindAttempt, "failed", 700, "login"},
 			{KindAttempt, "failed", 300, "login" + summedUp}, {KindEvent, "reached", 50, "event, subject x" + summedUp},
-			{KindAttempt, "refused", 1450, "login"}, {KindAttempt, "challenged", 1500, "login"}, {"more", "", 10, ""},
+			{KindAttempt, "blocked", 1450, "login"}, {KindAttempt, "challenged", 1500, "login"}, {"more", "", 10, ""},
 		} {
 			var rows []Row
 			for range group.rows {

@@ -14,7 +14,7 @@ func TestPurgeDeletesWhatIsOlderAndNothingElse(t *testing.T) {
 		l := openLog(t, open, Config{})
 		rows := make([]Row, 1300)
 		for i := range rows {
-			rows[i] = Row{At: noon.Add(time.Duration(i) * time.Second), Kind: KindAttempt, Decision: []string{"refused", "failed", "succeeded"}[i%3], Count: 1}
+			rows[i] = Row{At: noon.Add(time.Duration(i) * time.Second), Kind: KindAttempt, Decision: []string{"blocked", "failed", "succeeded"}[i%3], Count: 1}
 			if i%100 == 0 {
 				rows[i].Kind, rows[i].Decision = KindAdmin, "unlock"
 			}

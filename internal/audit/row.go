@@ -13,7 +13,7 @@ import (
 
 // The kinds of rows.
 const (
-	KindAttempt = "attempt" // decision is an events.Ending: "failed", "refused" …
+	KindAttempt = "attempt" // decision is an events.Ending: "failed", "blocked" …
 	KindMode    = "mode"    // CAPTCHA mode switched; decision is the new state
 	KindAdmin   = "admin"   // an administrator did something; decision is what
 	KindEvent   = "event"   // a limit on events was reached, or is quiet again
@@ -75,7 +75,7 @@ func limitOf(e *guard.Event) likeness {
 		l.limited += ", subject " + e.Subject
 	}
 	if e.Edge == guard.Over {
-		l.limited += fmt.Sprintf("; %d came beyond it", e.Count)
+		l.limited += fmt.Sprintf("; %d exceeded it", e.Count)
 	}
 	return l
 }
@@ -96,8 +96,8 @@ func limitRow(e *guard.Event, l likeness) Row {
 // What ends the detail of an attempt from where the account was logged in before: with
 // a device cookie, or at that address.
 const (
-	knownDevice = ", privileged device"
-	knownPlace  = ", privileged place"
+	knownDevice = ", known device"
+	knownPlace  = ", known client"
 	// sprayedPassword is of a wrong password that strangers try on many accounts, and of a
 	// right one that is not enough for that (R28): which of the two is told to nobody.
 	sprayedPassword = ", sprayed password"
@@ -120,7 +120,7 @@ func (l likeness) detail() string {
 	case l.known:
 		return at + knownPlace
 	case l.novel:
-		return at + ", new place"
+		return at + ", unknown client"
 	case l.sprayed:
 		return at + sprayedPassword
 	default:
@@ -138,9 +138,9 @@ func (r Row) Identity() string {
 }
 
 func switchRow(s events.ModeSwitch) Row {
-	detail := fmt.Sprintf("from %s; %s failures per minute, threshold %s", s.From, events.Rate(s.Pressure), events.Rate(s.Threshold))
+	detail := fmt.Sprintf("from %s; failure rate %s a minute, threshold %s", s.From, events.Rate(s.Pressure), events.Rate(s.Threshold))
 	if s.Would != "" {
-		detail += "; would be " + s.Would + ", and only watches"
+		detail += "; would be " + s.Would + " (monitored)"
 	}
 	if s.Why != "" {
 		detail += "; " + events.Escape(s.Why)

@@ -179,7 +179,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			w.config.Log.Error("changes of other nodes cannot be read: what was read last stays in force", "error", err)
+			w.config.Log.Error("changes of other nodes cannot be read; the last known state stays in force", "error", err)
 		case err == nil && failing:
 			w.config.Log.Info("changes of other nodes are read again")
 		}

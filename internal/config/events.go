@@ -54,7 +54,7 @@ var (
 	}
 )
 
-const anEvent = "must hold events and their limits, such as password-reset: [5/1h block by account]"
+const anEvent = "must be events and their limits, such as password-reset: [5/1h block by account]"
 
 // events reads the mapping of names to limits.
 func (l *loader) events(n ast.Node, s setting) {

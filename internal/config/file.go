@@ -41,7 +41,7 @@ func (l *loader) readFile(data []byte) {
 	}()
 	data = bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	if len(data) > MaxFile {
-		l.problem(l.line(0), "", "is larger than %s, so it is not a settings file", Size(MaxFile))
+		l.problem(l.line(0), "", "is larger than %s, so it is not a configuration file", Size(MaxFile))
 		return
 	}
 	if i := bytes.IndexFunc(data, isJunk); i >= 0 {
@@ -57,7 +57,7 @@ func (l *loader) readFile(data []byte) {
 	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
 	switch {
 	case len(docs) > 1:
-		l.problem(l.at(docs[1].Body), "", "holds a second document (after ---): all settings belong in one")
+		l.problem(l.at(docs[1].Body), "", "has a second document (after ---): put all settings into one")
 	case len(docs) == 1:
 		l.section(docs[0].Body, l.at(docs[0].Body), "", l.settings)
 	}
@@ -69,7 +69,7 @@ func (l *loader) syntax(err error) {
 	case !ok:
 		l.problem(l.line(0), "", "is not YAML")
 	case strings.Contains(e.Message, "'\t'"):
-		l.problem(l.line(e.Token.Position.Line), "", "is indented with a tab: YAML wants spaces")
+		l.problem(l.line(e.Token.Position.Line), "", "is indented with a tab: use spaces")
 	default:
 		l.problem(l.line(e.Token.Position.Line), "", "is not YAML: %s", e.Message)
 	}
@@ -83,7 +83,7 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 	m, ok := n.(ast.MapNode)
 	if !ok {
 		if n.Type() != ast.NullType {
-			l.problem(from, section, "must hold keys such as %s, not %s", below(known, section)[0], kindOf(n))
+			l.problem(from, section, "must have keys such as %s, not %s", below(known, section)[0], kindOf(n))
 		}
 		return
 	}
@@ -94,7 +94,7 @@ func (l *loader) section(n ast.Node, from Origin, section string, known []settin
 		i := slices.IndexFunc(known, func(s setting) bool { return s.path == path })
 		switch {
 		case pairs.Key().IsMergeKey():
-			l.problem(from, section, "merges (<<) are not read here: write the values out")
+			l.problem(from, section, "merges (<<) are not supported: write the values")
 		case strings.Contains(name, ".") && i >= 0:
 			l.problem(from, section, "write %s as keys inside each other", name)
 		case !namePattern.MatchString(name):
@@ -125,7 +125,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 	kind := s.at.Kind()
 	switch {
 	case n.Type() == ast.NullType:
-		hint := "write one ([] for an empty list), or leave it out"
+		hint := "write one ([] for an empty list), or remove the key"
 		if strings.HasSuffix(s.path, "pages.color") {
 			hint = `# begins a comment, so write it in quotes: color: "#0f665e"`
 		}
@@ -160,7 +160,7 @@ func (l *loader) value(n ast.Node, from Origin, s setting) {
 			}
 		}
 	case kind == reflect.Struct && s.at.Type() != networkType && !s.limit():
-		l.problem(from, s.path, "must hold keys such as %s, not %s", fields(s)[0].key(), kindOf(n))
+		l.problem(from, s.path, "must have keys such as %s, not %s", fields(s)[0].key(), kindOf(n))
 	case !single:
 		l.problem(from, s.path, "must be a single value, not %s", kindOf(n))
 	case quoted && (kind == reflect.Int || kind == reflect.Float64 || kind == reflect.Bool):
@@ -208,7 +208,7 @@ func unspaced(m *ast.MappingNode) (string, bool) {
 func kindOf(n ast.Node) string {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		return "an anchor (&), an alias (*) or a tag (!): write the value out, or quote it if it is text"
+		return "an anchor (&), an alias (*) or a tag (!): write the value, or quote it if it is text"
 	case ast.MapNode:
 		return "a mapping"
 	case *ast.SequenceNode:

@@ -117,7 +117,7 @@ func (l *loader) override(from Origin, s setting, text string) {
 		l.realms = postponed{}
 	}
 	if s.section() && strings.TrimSpace(text) != "" {
-		l.problem(from, s.path, "has keys of its own: set it in a file")
+		l.problem(from, s.path, "has nested keys: set it in the file")
 		return
 	}
 	if s.at.Kind() != reflect.Slice {

@@ -165,7 +165,7 @@ func TestAConflictSaysNothingAboutWhatCouldNotBeRead(t *testing.T) {
 	t.Parallel()
 	wrong(t, "accounts:\n  source: qery\n  canonical_query: SELECT 1\n", []string{"AUTHGUARD_ACCOUNTS_HTPASSWD=x"},
 		`t.yaml:2: accounts.source: must be one of table, htpasswd, query, ldap, not "qery"`,
-		"t.yaml:3: accounts.database: must be the database to ask, because accounts.canonical_query asks one")
+		"t.yaml:3: accounts.database: must be the database's URL, because accounts.canonical_query needs it")
 }
 
 func TestAConflictPointsAtWhatWasSet(t *testing.T) {

@@ -120,13 +120,13 @@ func (l *loader) readRealms() {
 func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	at := fmt.Sprintf("realms[%d].", i)
 	once := func(path, what string) {
-		l.unless(seen[what] == "", path, "", "is taken: by %s", seen[what])
+		l.unless(seen[what] == "", path, "", "is already used by %s", seen[what])
 		seen[what] = path
 	}
 	l.unless(realmPattern.MatchString(r.Name), at+"name", "", "must be 1 to 40 lower-case letters, digits and -")
 	once(at+"name", r.Name)
 	_, tokens := l.loaded.origins[at+"tokens"] // [] is set, too
-	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "", "or paths or tokens must be set: nothing would ever come to this realm; tokens: [] is for those that `authguard token create` makes")
+	l.unless(len(r.Hosts)+len(r.Paths) > 0 || tokens, at+"hosts", "", "or paths or tokens must be set, or no request reaches this realm; use tokens: [] for tokens made by authguard token create")
 	for j, h := range r.Hosts {
 		path := fmt.Sprintf("%shosts[%d]", at, j)
 		name := strings.TrimPrefix(h, "*.")
@@ -138,7 +138,7 @@ func (l *loader) realmClaims(i int, r *Realm, seen map[string]string) {
 	for j, t := range r.Tokens {
 		once(fmt.Sprintf("%stokens[%d]", at, j), t.Reveal())
 	}
-	l.unless(len(r.Paths) == 0 || r.Proxy.Upstream != "", at+"paths", "", "need proxy.upstream: our own login page is found by host")
+	l.unless(len(r.Paths) == 0 || r.Proxy.Upstream != "", at+"paths", "", "need proxy.upstream: the login page is selected by host")
 	_, err := route.ParsePaths(r.Paths)
 	l.unless(err == nil, at+"paths", "", "%s", strings.TrimPrefix(fmt.Sprint(err), "path: "))
 	for j, p := range r.Paths {

@@ -86,7 +86,7 @@ func (l *loader) validate() {
 	for _, s := range l.settings {
 		l.bounds(s)
 	}
-	const empty = "must not be empty; leave it out for the default"
+	const empty = "must not be empty: remove the key for the default"
 	l.unless(c.Listen != "", "listen", "", empty)
 	l.unless(c.Data != "", "data", "", empty)
 	l.unless(c.Redis.Prefix != "", "redis.prefix", "", empty)
@@ -104,7 +104,7 @@ func (l *loader) validate() {
 	if u, err := url.Parse(c.Admin.URL); err == nil && u.Host != "" && len(c.Admin.Hosts) > 0 {
 		_, address := netip.ParseAddr(u.Hostname())
 		l.unless(address == nil || u.Hostname() == "localhost" || slices.ContainsFunc(c.Admin.Hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }),
-			"admin.url", "admin.hosts", "must have one of the names in admin.hosts: every other name is answered with 421")
+			"admin.url", "admin.hosts", "must have a host name from admin.hosts: any other name gets 421")
 	}
 	l.check("database", c.Database.Reveal(), postgres)
 	for i, address := range c.Redis.Addresses {
@@ -141,9 +141,9 @@ func (l *loader) validate() {
 	}
 	for i, t := range c.API.Tokens {
 		l.unless(tokenPattern.MatchString(t.Reveal()), fmt.Sprintf("api.tokens[%d]", i), "",
-			"must be at least 32 letters, digits and -._~+/ so that it fits a header; make one with: openssl rand -hex 32")
+			"must be at least 32 letters, digits and -._~+/: make one with openssl rand -hex 32")
 		l.unless(!strings.HasPrefix(strings.ToLower(t.Reveal()), "replace-this"), fmt.Sprintf("api.tokens[%d]", i), "",
-			"is a placeholder that everybody can read; `authguard token create NAME` makes a token without a word in any file")
+			"is a placeholder: create a token with authguard token create NAME instead")
 	}
 }
 
@@ -206,7 +206,7 @@ func helpURL(s string) error {
 func postgres(dsn string) error {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
-		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; leave it out for SQLite in the data folder")
+		return errors.New("must be a URL such as postgres://user:password@host:5432/authguard; remove the key for SQLite in the data folder")
 	}
 	return nil
 }
@@ -243,17 +243,17 @@ func (l *loader) conflicts() {
 	l.proxyConflicts(&c.Proxy)
 	l.forwardAuthConflicts(c)
 	l.unless(c.Mail.Server == "" || c.Mail.From != "", "mail.from", "mail.server",
-		"must say who sends, such as login@example.org, because mail.server is set")
+		"must be the sender's address, such as login@example.org, because mail.server is set")
 	l.unless(!c.Mail.NotifyNewClient || c.Mail.Server != "", "mail.server", "mail.notify_new_client",
-		"must say which server sends mail, because mail.notify_new_client is set")
+		"must be the mail server's URL, because mail.notify_new_client is set")
 	l.unless(!c.Mail.NotifyNewClient || c.Origin != "", "origin", "mail.notify_new_client",
-		"must be set, because mail.notify_new_client is: the link in the letter leads there")
+		"must be set, because mail.notify_new_client is set: the email's link leads there")
 	l.unless(c.Mail.Server != "" || c.Mail.From == "", "mail.server", "mail.from",
-		"must say which server sends mail, because mail.from is set")
+		"must be the mail server's URL, because mail.from is set")
 	l.unless(c.Pages.Logo == "" || c.Pages.Name != "", "pages.name", "pages.logo",
-		"must be set, because pages.logo is: it is what those read who do not see the logo")
+		"must be set, because pages.logo is set: it is the logo's text alternative")
 	l.unless(c.Admin.Listen != c.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", "listen",
-		"must differ from listen: the administrator's pages need an address of their own")
+		"must differ from listen: the admin pages need their own address")
 	l.unless(c.Limits.MaxDelayedPerAddress <= c.Limits.MaxDelayed, "limits.max_delayed_per_address", "limits.max_delayed",
 		"must be at most limits.max_delayed (%d)", c.Limits.MaxDelayed)
 	if err := errors.Join(c.Policy().Validate(), c.CAPTCHAMode.Mode.Validate()); err != nil {
@@ -291,14 +291,14 @@ func because(path string) string {
 
 func (l *loader) redisConflicts(r *Redis) {
 	set := r.Mode != RedisStandalone || r.Master != "" || r.Username != "" || r.Password != "" || r.TLS
-	l.unless(r.On() || !set, "redis.addresses", "redis", "must say where Redis is, because other settings of redis are there")
+	l.unless(r.On() || !set, "redis.addresses", "redis", "must be the address of Redis, because other settings of redis are set")
 	l.unless(r.Mode != RedisStandalone || len(r.Addresses) <= 1, "redis.addresses", "redis.mode",
-		"must be one server; for several set redis.mode to cluster, or to sentinel")
+		"must be one server: for several set redis.mode to cluster or sentinel")
 	l.unless(r.Mode != RedisSentinel || r.Master != "", "redis.master", "redis.mode",
 		"must be the Sentinels' name for the master, because redis.mode is sentinel")
 	l.unless(r.Mode == RedisSentinel || r.Master == "", "redis.master", "redis.mode",
-		"is not used unless redis.mode is sentinel: set that, or leave this out")
-	l.unless(r.Mode != RedisCluster || r.Database == 0, "redis.database", "redis.mode", "must be 0: a Cluster has no other")
+		"is used with redis.mode: sentinel only: set that, or remove this")
+	l.unless(r.Mode != RedisCluster || r.Database == 0, "redis.database", "redis.mode", "must be 0: a Cluster has no other database")
 	l.unless(r.TLS || r.TLSCA+r.TLSCert+r.TLSKey == "", "redis.tls", "redis", "must be true, because certificates are set")
 	l.unless((r.TLSCert == "") == (r.TLSKey == ""), "redis.tls_cert", "redis.tls_key",
 		"must be set together with redis.tls_key")
@@ -309,10 +309,10 @@ func (l *loader) challengeConflicts(c *Challenge) {
 	if c.Remote() {
 		l.unless(c.SiteKey != "", "challenge.site_key", kind, needed, c.Kind)
 		l.unless(c.SecretKey != "", "challenge.secret_key", kind, needed, c.Kind)
-		l.unless(l.loaded.Config.Origin != "", "origin", kind, needed+": only solves on that host count", c.Kind)
+		l.unless(l.loaded.Config.Origin != "", "origin", kind, needed+": only solutions from that host are accepted", c.Kind)
 		return
 	}
-	const unused = "is not used while challenge.kind is %s: set that to your provider, or leave this out"
+	const unused = "is not used with challenge.kind: %s. Set that to your provider, or remove this"
 	l.unless(c.SiteKey == "", "challenge.site_key", kind, unused, c.Kind)
 	l.unless(c.SecretKey == "", "challenge.secret_key", kind, unused, c.Kind)
 	l.unless(c.VerifyURL == "", "challenge.verify_url", kind, unused, c.Kind)
@@ -330,12 +330,12 @@ func (l *loader) forwardAuthConflicts(c *Config) {
 		case !plain:
 			l.unless(false, path, "", "must be a name in small letters such as example.org, without a dot in front and without a port, not %.60q", d)
 		case suffix == d:
-			l.unless(false, path, "", "is no site's own: everybody can have a name below %s, and would be sent these cookies", d)
+			l.unless(false, path, "", "is a public suffix: sites of other owners below %s would get these cookies", d)
 		case c.Origin == "":
 			l.unless(false, path, because, "needs origin, the address of the login page, such as https://login.%s", d)
 		case origin != nil:
 			host := strings.ToLower(origin.Hostname())
-			l.unless(host == d || strings.HasSuffix(host, "."+d), path, because, "must be the end of the host of origin (%s), or no browser takes the cookie", host)
+			l.unless(host == d || strings.HasSuffix(host, "."+d), path, because, "must be the end of origin's host (%s), or browsers reject the cookie", host)
 		}
 	}
 	_, err := access.Compile(c.Access)
@@ -351,9 +351,9 @@ func (l *loader) proxyConflicts(p *Proxy) {
 	_, err := Preset(p.Preset)
 	l.unless(err == nil, "proxy.preset", "", "%v", err)
 	routes := p.Preset != "" || len(p.Routes) > 0
-	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because routes are there")
-	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "must say where the app's login is, or proxy.preset which app it is (%s); "+
-		"authguard proxy detect --upstream URL finds it out", strings.Join(Presets(), ", "))
+	l.unless(p.Upstream != "" || !routes, "proxy.upstream", "proxy", "must be the app's base URL, such as http://127.0.0.1:8000, because proxy.routes is set")
+	l.unless(p.Upstream == "" || routes, "proxy.routes", "proxy.upstream", "or proxy.preset (%s) must be set to protect the app's login; "+
+		"detect it with authguard proxy detect --upstream URL", strings.Join(Presets(), ", "))
 	seen := map[string]RouteLimits{}
 	for i, r := range p.Routes {
 		at := fmt.Sprintf("proxy.routes[%d].", i)
@@ -365,11 +365,11 @@ func (l *loader) proxyConflicts(p *Proxy) {
 			}
 		}
 		limits, twice := seen[r.Name]
-		l.unless(!twice || len(r.Limits.all()) == 0 || reflect.DeepEqual(limits, r.Limits), at+"limits", "", "must be set at the first route named %s: both count together", r.Name)
+		l.unless(!twice || len(r.Limits.all()) == 0 || reflect.DeepEqual(limits, r.Limits), at+"limits", "", "must be set at the first route named %s: they share counters", r.Name)
 		if seen[r.Name] = r.Limits; twice {
 			seen[r.Name] = limits
 		}
-		l.unless(r.Name != "login" || len(r.Limits.all()) == 0, at+"limits", "", "must not be set: the route named login has the site's limits")
+		l.unless(r.Name != "login" || len(r.Limits.all()) == 0, at+"limits", "", "must not be set: the route named login uses the top-level limits")
 	}
 }
 
@@ -378,12 +378,12 @@ func (l RouteLimits) all() []guard.Limit {
 }
 
 func (l *loader) accountConflicts(a *Accounts) {
-	const source, unused = "accounts.source", "is not used while accounts.source is %s: set that, or leave this out"
+	const source, unused = "accounts.source", "is not used with accounts.source: %s. Change that, or remove this"
 	l.unless(a.Source != SourceHtpasswd || a.Htpasswd != "", "accounts.htpasswd", source,
-		"must name the file, because accounts.source is htpasswd")
+		"must be the file's path, because accounts.source is htpasswd")
 	l.unless(a.Source == SourceHtpasswd || a.Htpasswd == "", "accounts.htpasswd", source, unused, a.Source)
 	l.unless(a.Source != SourceQuery || a.Query != "", "accounts.query", source,
-		"must be the SQL that finds an account's hash, because accounts.source is query")
+		"must be the SQL query for an account's hash, because accounts.source is query")
 	l.unless(a.Source == SourceQuery || a.Query == "", "accounts.query", source, unused, a.Source)
 	l.unless(a.Source == SourceQuery || a.HashesQuery == "", "accounts.hashes_query", source, unused, a.Source)
 	l.ldapConflicts(a)
@@ -392,7 +392,7 @@ func (l *loader) accountConflicts(a *Accounts) {
 		asks = source
 	}
 	queries := a.Source == SourceQuery || a.CanonicalQuery != ""
-	l.unless(!queries || a.Database != "", "accounts.database", asks, "must be the database to ask, because %s asks one", asks)
+	l.unless(!queries || a.Database != "", "accounts.database", asks, "must be the database's URL, because %s needs it", asks)
 	l.unless(queries || a.Database == "", "accounts.database", source, unused, a.Source)
 }
 
@@ -401,10 +401,10 @@ func (l *loader) accountConflicts(a *Accounts) {
 func (l *loader) ldapConflicts(a *Accounts) {
 	const source, at = "accounts.source", "accounts.ldap."
 	if a.Source != SourceLDAP {
-		l.unless(a.LDAP.URL == "", at+"url", source, "is not used while accounts.source is %s: set that, or leave this out", a.Source)
+		l.unless(a.LDAP.URL == "", at+"url", source, "is not used with accounts.source: %s. Change that, or remove this", a.Source)
 		return
 	}
-	l.unless(a.LDAP.URL != "", at+"url", source, "must say where the directory is, such as ldaps://ldap.example.org, because accounts.source is ldap")
+	l.unless(a.LDAP.URL != "", at+"url", source, "must be the directory's URL, such as ldaps://ldap.example.org, because accounts.source is ldap")
 	if a.LDAP.URL == "" {
 		return
 	}
@@ -414,16 +414,16 @@ func (l *loader) ldapConflicts(a *Accounts) {
 	if good {
 		ip, _ := netip.ParseAddr(u.Hostname())
 		l.unless(u.Scheme == "ldaps" || a.LDAP.StartTLS || u.Hostname() == "localhost" || ip.IsLoopback(), at+"url", at+"start_tls",
-			"would send passwords readably: write ldaps://, or set accounts.ldap.start_tls")
-		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url", "must be false: ldaps:// is encrypted from the start")
+			"would send passwords unencrypted: write ldaps://, or set accounts.ldap.start_tls")
+		l.unless(u.Scheme == "ldap" || !a.LDAP.StartTLS, at+"start_tls", at+"url", "must be false: ldaps:// is already encrypted")
 	}
 	l.unless((a.LDAP.Filter == "") != (a.LDAP.UserDN == ""), at+"filter", at+"user_dn",
-		"must say how a name is found, such as (uid={name}), or else accounts.ldap.user_dn which entry it is; one of the two")
+		"or accounts.ldap.user_dn must be set, but not both: a filter such as (uid={name}), or the entry's DN")
 	for key, text := range map[string]string{"filter": a.LDAP.Filter, "user_dn": a.LDAP.UserDN} {
-		l.unless(text == "" || strings.Contains(text, "{name}"), at+key, "", "needs {name} where the name goes")
+		l.unless(text == "" || strings.Contains(text, "{name}"), at+key, "", "must contain {name}")
 	}
-	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "", "needs {dn} where the DN of the person goes")
-	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter", "must be the DN below which people are, such as dc=example,dc=org")
+	l.unless(a.LDAP.GroupFilter == "" || strings.Contains(a.LDAP.GroupFilter, "{dn}"), at+"group_filter", "", "must contain {dn} for the user's DN")
+	l.unless(a.LDAP.Base != "" || a.LDAP.Filter == "" && a.LDAP.GroupFilter == "", at+"base", at+"filter", "must be the DN of the subtree with the users, such as dc=example,dc=org")
 	l.unless((a.LDAP.BindDN == "") == (a.LDAP.Password == ""), at+"password", at+"bind_dn", "must be set together with accounts.ldap.bind_dn")
 }
 
@@ -441,13 +441,13 @@ var changing = []string{
 func (l *loader) identity() {
 	c, seen := &l.loaded.Config, map[string]bool{}
 	l.unless(len(c.Fingerprint.Headers) <= 16, "fingerprint.headers", "", "must be at most 16, not %d", len(c.Fingerprint.Headers))
-	l.unless(len(c.Fingerprint.Headers) > 0 || len(c.Limits.Fingerprint) == 0, "fingerprint.headers", "", "must be set: limits.fingerprint recognises clients by them")
+	l.unless(len(c.Fingerprint.Headers) > 0 || len(c.Limits.Fingerprint) == 0, "fingerprint.headers", "", "must be set, because limits.fingerprint uses these headers")
 	for i, name := range c.Fingerprint.Headers {
 		at, small := fmt.Sprintf("fingerprint.headers[%d]", i), strings.ToLower(name)
 		l.unless(headerPattern.MatchString(name), at, "", "must be the name of a header such as User-Agent, not %.60q", name)
 		l.unless(!slices.ContainsFunc(changing, func(c string) bool { return strings.HasPrefix(small, c) }), at, "",
-			"must not be %.60q: one client sends it now so and now so, or a proxy does, and nobody would be recognised", name)
-		l.unless(!seen[small], at, "", "is there twice")
+			"must not be %.60q: its value changes between requests of the same client", name)
+		l.unless(!seen[small], at, "", "is a duplicate")
 		seen[small] = true
 	}
 }

@@ -81,7 +81,7 @@ type NewAdministrator struct {
 // the user's must not be an administrator. Errors are ErrAsked, and those of
 // accounts.Table.Add.
 func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why string) (made NewAdministrator, err error) {
-	if err := whyNot(why, "it lets somebody steer everything here"); err != nil {
+	if err := whyNot(why, "it grants access to everything"); err != nil {
 		return made, err
 	}
 	made.Password = oneTimePassword()
@@ -90,7 +90,7 @@ func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why st
 	case errors.Is(err, accounts.ErrUnknown):
 		made.Account, err = c.config.Accounts.Add(ctx, accounts.Addition{Username: name, Email: email, Password: made.Password, Role: accounts.Admin, MustChange: true})
 	case err == nil && made.Role == accounts.Admin:
-		err = fmt.Errorf("%w: %s is an administrator already", ErrAsked, made.Username)
+		err = fmt.Errorf("%w: %s is already an administrator", ErrAsked, made.Username)
 	case err == nil:
 		if err = c.config.Accounts.Promote(ctx, name, made.Password); err == nil {
 			err = c.end(ctx, made.Username)
@@ -107,7 +107,7 @@ func (c *Control) AddAdministrator(ctx context.Context, who, name, email, why st
 // second factors, and the tokens that the administrator made. The account stays, as a
 // user's. Errors are ErrAsked, also for oneself, and those of accounts.Table.Demote.
 func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string) error {
-	if err := cmp.Or(whyNot(why, "it locks somebody out"), c.another(who, name)); err != nil {
+	if err := cmp.Or(whyNot(why, "it locks an administrator out"), c.another(who, name)); err != nil {
 		return err
 	}
 	account, err := c.config.Accounts.Get(ctx, name)
@@ -125,7 +125,7 @@ func (c *Control) RemoveAdministrator(ctx context.Context, who, name, why string
 // told this once, and ends the
 // tokens that they have made. Errors are ErrAsked, also for oneself, and accounts.ErrUnknown.
 func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (password string, err error) {
-	if err := cmp.Or(whyNot(why, "whoever gets the password can sign in"), c.another(who, name)); err != nil {
+	if err := cmp.Or(whyNot(why, "the new password grants access"), c.another(who, name)); err != nil {
 		return "", err
 	}
 	account, err := c.config.Accounts.Get(ctx, name)
@@ -148,14 +148,14 @@ func (c *Control) ReplacePassword(ctx context.Context, who, name, why string) (p
 // another is an error if somebody asks about their own account what may lock them out.
 func (c *Control) another(who, name string) error {
 	if who == "admin:"+c.nameOf(name) {
-		return fmt.Errorf("%w: that is yourself: have another administrator do it, or a command on the server", ErrAsked)
+		return fmt.Errorf("%w: this is your own account; ask another administrator, or use a command on the server", ErrAsked)
 	}
 	return nil
 }
 
 func whyNot(why, because string) error {
 	if strings.TrimSpace(why) == "" {
-		return fmt.Errorf("%w: say why: %s", ErrAsked, because)
+		return fmt.Errorf("%w: missing reason: %s", ErrAsked, because)
 	}
 	_, err := reason(why)
 	return err
@@ -172,9 +172,9 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 	case err != nil:
 		return 0, err
 	case account.Role != accounts.Admin:
-		return 0, fmt.Errorf("%w: second factors are administrators', and this account is none", ErrAsked)
+		return 0, fmt.Errorf("%w: only administrators have MFA, and this is not an administrator's account", ErrAsked)
 	}
-	if err := cmp.Or(whyNot(why, "it takes away what protects the account"), c.another(who, name)); err != nil {
+	if err := cmp.Or(whyNot(why, "it removes the account's protection"), c.another(who, name)); err != nil {
 		return 0, err
 	}
 	if removed, err = c.config.Factors.RemoveAll(ctx, account.ID); err != nil {

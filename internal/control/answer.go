@@ -25,7 +25,7 @@ func (l *LookUp) answer() {
 		l.stopped()
 	}
 	if e.Account != "" && l.Account.State == NotKnown && l.Account.Kept != InApp {
-		l.Next += " Accounts are kept elsewhere, which cannot be asked just now: while that is so nobody is let in."
+		l.Next += " The account source is currently unavailable, so all sign-ins fail."
 	}
 }
 
@@ -38,12 +38,12 @@ func (l *LookUp) absent() bool {
 	here := l.Account.Kept == ours
 	switch l.Account.State {
 	case Disabled:
-		l.say("Your account has been disabled, so no password opens it.", "If that is a mistake, enable it where it is kept.")
+		l.say("Your account is disabled.", "If this is a mistake, enable it in the account source.")
 		if here {
-			l.Next = "If that is a mistake, enable it under Accounts."
+			l.Next = "If this is a mistake, enable it under Accounts."
 		}
 	case NoAccount:
-		l.say("There is no account with this name.", "Ask how the name is spelt, or for the e-mail address, and look that up.")
+		l.say("There is no account with this name.", "Ask for the spelling of the name or for the email address, and look that up.")
 	default:
 		return false
 	}
@@ -51,15 +51,15 @@ func (l *LookUp) absent() bool {
 }
 
 func (l *LookUp) doubted() {
-	l.say("You need a new password, since somebody else may have yours. Sign in with the present one and a one-time code beside it; then you choose another.",
-		"Make sure that it is the owner; then make a one-time code. If the present password no longer works, somebody has changed it: give them a new one under Accounts.")
+	l.say("An attacker may have your password. Sign in with the current password and a verification code, then choose a new password.",
+		"Verify the owner's identity, then create a verification code. If the current password does not work, it was changed: reset it under Accounts.")
 }
 
 func (l *LookUp) blocked() {
-	l.say("An administrator has blocked the address that you come from, so nobody can sign in from it.",
-		"If they should be let in, take the block off, or allow their address beside it. Another connection works at once.")
+	l.say("An administrator has blocked your IP address.",
+		"To admit the user, remove the block, or allow the IP address with a more specific entry. Another connection works immediately.")
 	if l.Entry != nil && !l.Entry.ExpiresAt.IsZero() {
-		l.Said = fmt.Sprintf("An administrator has blocked the address that you come from for another %s; nobody can sign in from it until then.",
+		l.Said = fmt.Sprintf("An administrator has blocked your IP address for another %s.",
 			guard.Spell(l.Entry.ExpiresAt.Sub(l.Now)))
 	}
 }
@@ -69,24 +69,24 @@ func (l *LookUp) stopped() {
 	d, whose := &l.Explanation.Decision, l.whose()
 	home := ""
 	if l.knownElsewhere() {
-		home = " Where you have signed in before it works as ever."
+		home = " Devices and networks from which you have signed in before still work."
 	}
-	const code = "Make sure that it is the owner; then make a one-time code, which lets them in from where they are, with their password."
+	const code = "Verify the owner's identity, then create a verification code. It admits them with their password."
 	switch d.Action {
 	case guard.Delay:
-		l.say("After wrong passwords there is a short wait: try again in %s.", "Nothing needs to be done. Have them wait, and type with care.", guard.Spell(d.RetryAfter))
+		l.say("There is a short delay after wrong passwords. Try again in %s.", "Nothing to do. Ask them to wait and to type carefully.", guard.Spell(d.RetryAfter))
 		if d.Reasons.Has(guard.SiteSlowed) {
-			l.Said = fmt.Sprintf("More logins than usual fail on the whole site, so new places are slowed down: try again in %s.", guard.Spell(d.RetryAfter))
+			l.Said = fmt.Sprintf("The site has more failed logins than usual, so sign-ins on new devices are throttled. Try again in %s.", guard.Spell(d.RetryAfter))
 		}
 	case guard.Challenge:
-		l.say("%s, so you solve a CAPTCHA first and then your password is looked at.%s", "Have them solve it. If they cannot: "+lowerFirst(code),
-			map[bool]string{true: "The site is being attacked and this place is new to your account", false: "There were too many wrong passwords " + whose}[d.Reasons.Has(guard.ModeOn)], home)
+		l.say("%s, so you must solve a CAPTCHA before your password is checked.%s", "Ask them to solve it. If they cannot: "+lowerFirst(code),
+			map[bool]string{true: "The site is under attack and this device is new to your account", false: "There were too many wrong passwords " + whose}[d.Reasons.Has(guard.ModeOn)], home)
 	case guard.Forget:
-		l.say("Too many wrong passwords came from where you are, so it no longer counts as a place that we know you at.", code)
+		l.say("There were too many wrong passwords from this device or network, so it is treated as unknown.", code)
 	default:
-		l.say("There were too many wrong passwords %s, so nothing is let in %s.%s", code, whose, l.until(), home)
+		l.say("There were too many wrong passwords %s, so sign-ins are blocked %s.%s", code, whose, l.until(), home)
 		if l.Explanation.Account == "" || l.refusedByAddress() {
-			l.Next = "A one-time code does not help against this. Unlock the address if the failures were theirs; otherwise have them use another connection."
+			l.Next = "A verification code does not help here. Reset the failure counters if the failures were theirs; otherwise ask them to use another connection."
 		}
 	}
 }
@@ -117,13 +117,13 @@ func (l *LookUp) whose() string {
 	line, _ := l.full()
 	switch line.Subject {
 	case guard.OnAddress:
-		return "from your address"
+		return "from your IP address"
 	case guard.OnNetwork:
-		return "from the network around your address"
+		return "from your network"
 	case guard.OnAccount:
-		return "at your account, not necessarily yours"
+		return "for your account, not necessarily by you"
 	case guard.OnPair, guard.OnPrivilegedPair:
-		return "at your account from your address"
+		return "for your account from your IP address"
 	}
 	return "on the whole site"
 }
@@ -138,30 +138,30 @@ func (l *LookUp) until() string {
 
 // open is about somebody whom nothing stops: what happened last says why they call.
 func (l *LookUp) open() {
-	const free = "Nothing stands in your way now"
+	const free = "You can sign in now"
 	last, ok := l.last()
 	if l.Explanation.Account == "" {
-		l.say("Nothing stands against your address: what is sent from there is looked at.", "Ask for the user name and look up both.")
+		l.say("Your IP address is not limited.", "Ask for the user name and look up both.")
 		return
 	}
 	at := fmt.Sprintf("%s ago from %s", guard.Spell(l.Now.Sub(later(last.At, last.Last)).Truncate(time.Second)), last.Address)
 	switch {
 	case l.Account.State == MustChange:
-		l.say("Your password has been replaced by a one-time one: sign in with that, and you choose your own.", "If they do not have it, give them a new one under Accounts.")
+		l.say("You have a temporary password. Sign in with it and choose a new one.", "If they do not have it, reset the password under Accounts.")
 	case !ok:
-		l.say("%s: the next try is let through to its password.", "Have them try now, and look again: the try is below a second later.", free)
+		l.say("%s: the next attempt is checked normally.", "Ask them to try now and refresh this page; the attempt appears below within a second.", free)
 	case last.Sprayed():
-		l.say("The last try, %s, had a password that strangers try on many accounts: from a new place it is not enough, right or wrong.",
-			"Make sure that it is the owner, make a one-time code, and have them choose another password.", at)
+		l.say("The last attempt, %s, used a password that attackers try on many accounts. On a new device it is not accepted, right or wrong.",
+			"Verify the owner's identity, create a verification code, and ask them to choose a new password.", at)
 	case last.Decision == "failed":
-		l.say("%s; the last try, %s, had a wrong password.", "Was it theirs? Then have them type it with care (Caps Lock, keyboard language), or give them a new password.", free, at)
+		l.say("%s. The last attempt, %s, had a wrong password.", "Was it theirs? Then ask them to type carefully (Caps Lock, keyboard language), or reset the password.", free, at)
 	case last.Decision == "succeeded":
-		l.say("%s: the last try, %s, signed you in.", "Was it theirs? If not, forget the place, end the sessions and give them a new password. If so, their browser may refuse cookies.", free, at)
+		l.say("%s. The last attempt, %s, signed you in.", "Was it theirs? If not, remove the known IP address, end the sessions and reset the password. If so, their browser may reject cookies.", free, at)
 	default:
-		l.say("%s; the last try, %s, was %s.", "Have them try again now, and look again: the try is below a second later.", free, at, last.What)
+		l.say("%s. The last attempt, %s: %s.", "Ask them to try again and refresh this page; the attempt appears below within a second.", free, at, last.What)
 	}
 	if l.Account.Kept == InApp && last.Decision == "failed" {
-		l.Next = "Was it theirs? Then have them type it with care. The app keeps the accounts: whether there is one of this name, and its password, is to be seen there."
+		l.Next = "Was it theirs? Then ask them to type carefully. Check in the app whether the account exists and which password it has."
 	}
 }
 

@@ -80,9 +80,9 @@ func (c *Control) Attack(ctx context.Context, id string) (r AttackReport, err er
 
 func notOurs(kept string) string {
 	if kept == InApp {
-		return "the app keeps the accounts: ask for a new password there"
+		return "the app manages the accounts; force the password change there"
 	}
-	return "accounts.source is " + kept + ": ask for a new password where the accounts are kept"
+	return "accounts.source is " + kept + "; force the password change there"
 }
 
 // An AttackReset is what is to be done about an attack's accounts.
@@ -107,7 +107,7 @@ type Resetting struct {
 // how many accounts there was no time for: do it again. Errors are ErrAsked and
 // attacks.ErrUnknown.
 func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackReset) (done []Resetting, left int, err error) {
-	if err := whyNot(asked.Why, "whoever is signed out may ask"); err != nil {
+	if err := whyNot(asked.Why, "users who are signed out may ask"); err != nil {
 		return nil, 0, err
 	}
 	if len(asked.What) == 0 {
@@ -115,7 +115,7 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 	}
 	for _, what := range asked.What {
 		if !slices.Contains(attacks.Resets(), what) {
-			return nil, 0, fmt.Errorf("%w: what can be reset are %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "), what)
+			return nil, 0, fmt.Errorf("%w: what: must be one of %s, not %.20q", ErrAsked, strings.Join(attacks.Resets(), ", "), what)
 		}
 	}
 	report, err := c.Attack(ctx, id)
@@ -126,7 +126,7 @@ func (c *Control) ResetAttack(ctx context.Context, who, id string, asked AttackR
 		return asked.Account != "" && v.Account != asked.Account || asked.Account == "" && !v.Lost
 	})
 	if len(chosen) == 0 && asked.Account != "" {
-		return nil, 0, fmt.Errorf("%w: nobody logged in to the account %.60q from a new place during this attack", ErrAsked, asked.Account)
+		return nil, 0, fmt.Errorf("%w: the account %.60q had no sign-in from an unknown client during this attack", ErrAsked, asked.Account)
 	}
 	began := time.Now()
 	for i, v := range chosen {
@@ -202,7 +202,7 @@ func (c *Control) reset(ctx context.Context, what string, v attacks.Victim) erro
 	}
 	err = errors.Join(c.config.Accounts.AskNewPassword(ctx, account), c.config.Passes.Revoke(ctx, account))
 	if errors.Is(err, accounts.ErrUnknown) {
-		return fmt.Errorf("%w: there is no such account any more", ErrAsked)
+		return fmt.Errorf("%w: no such account", ErrAsked)
 	}
 	return err
 }

@@ -33,13 +33,13 @@ func AuditQueryOf(v url.Values) (q AuditQuery, err error) {
 	case "oldest":
 		q.OldestFirst = true
 	default:
-		return q, fmt.Errorf("%w: order: %.20q is none; there are newest and oldest, for what comes first", ErrAsked, order)
+		return q, fmt.Errorf("%w: order: must be newest or oldest, not %.20q", ErrAsked, order)
 	}
 	limit := int64(0)
 	for name, to := range map[string]*int64{"before": &q.Before, "limit": &limit} {
 		if text := get(name); text != "" {
 			if *to, err = strconv.ParseInt(text, 10, 63); err != nil || *to < 1 {
-				return q, fmt.Errorf("%w: %s: %.20q is no whole number above 0", ErrAsked, name, text)
+				return q, fmt.Errorf("%w: %s: %.20q is not a positive integer", ErrAsked, name, text)
 			}
 		}
 	}
@@ -126,11 +126,11 @@ func (c *Control) auditFilter(q AuditQuery, all bool) (f audit.Filter, err error
 	}
 	if q.Address != "" {
 		if f.Network, err = lists.ParsePrefix(q.Address); err != nil {
-			return f, fmt.Errorf("%w: %.60q is no address or network: write 203.0.113.9, 203.0.113.0/24 or 2001:db8::/48", ErrAsked, q.Address)
+			return f, fmt.Errorf("%w: %.60q is not an IP address or network; write it like 203.0.113.9, 203.0.113.0/24 or 2001:db8::/48", ErrAsked, q.Address)
 		}
 	}
 	if q.Kind != "" && !slices.Contains(audit.Kinds(), q.Kind) {
-		return f, fmt.Errorf("%w: kind: %.40q is none; there are: %s", ErrAsked, q.Kind, strings.Join(audit.Kinds(), ", "))
+		return f, fmt.Errorf("%w: unknown kind %.40q; the kinds are: %s", ErrAsked, q.Kind, strings.Join(audit.Kinds(), ", "))
 	}
 	if f.Since, err = c.momentOf("since", q.Since); err != nil {
 		return f, err
@@ -152,7 +152,7 @@ func (c *Control) momentOf(name, text string) (time.Time, error) {
 	if ago, err := duration.Parse(text); err == nil {
 		return c.config.Now().Add(-ago), nil
 	}
-	return time.Time{}, fmt.Errorf("%w: %s: %.40q is no time: write 2026-03-01, 2026-03-01 14:05 (UTC), 2026-03-01T14:05:00+02:00, or how long ago, such as 24h or 7d", ErrAsked, name, text)
+	return time.Time{}, fmt.Errorf("%w: %s: %.40q is not a time; write it like 2026-03-01, 2026-03-01 14:05 (UTC), 2026-03-01T14:05:00+02:00, or as an age like 24h or 7d", ErrAsked, name, text)
 }
 
 // AuditColumns are those of an exported table.

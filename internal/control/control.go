@@ -35,9 +35,9 @@ import (
 var (
 	// ErrAsked says that what was asked for makes no sense. Its text tells what
 	// to ask for instead.
-	ErrAsked = errors.New("control: this cannot be done as it was asked")
+	ErrAsked = errors.New("control: invalid request")
 	// ErrUnrecorded says that a change was made and is not in the audit log.
-	ErrUnrecorded = errors.New("control: it was done, but the audit log could not be written")
+	ErrUnrecorded = errors.New("control: done, but the audit log could not be written")
 )
 
 // Config is what a Control steers. All but Realm, Warn, Now and Log are required.

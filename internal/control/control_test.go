@@ -244,7 +244,7 @@ func TestListsThatCannotBeReadForLongAreWarnedOf(t *testing.T) {
 func TestAForgottenProxyIsWarnedOfWithItsSetting(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *sql.DB) {
-		for address, setting := range map[string]string{"10.0.0.1": "trusted_proxies: [10.0.0.1]", "fd00::1": `proxies: ["fd00::1"]`} {
+		for address, setting := range map[string]string{"10.0.0.1": "trusted_proxies: [10.0.0.1]", "fd00::1": `trusted_proxies: ["fd00::1"]`} {
 			d := newDesk(t, db)
 			for i := range 12 {
 				a := guard.Attempt{Account: "user" + string(rune('a'+i)), Address: netip.MustParseAddr(address), Forwarded: true, Integration: "test"}
@@ -253,7 +253,7 @@ func TestAForgottenProxyIsWarnedOfWithItsSetting(t *testing.T) {
 				}
 			}
 			got := d.Overview(t.Context()).Warnings
-			if len(got) != 1 || got[0].Code != "forgotten-proxy" || got[0].Setting != setting {
+			if len(got) != 1 || got[0].Code != "unconfigured-proxy" || got[0].Setting != setting {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -290,7 +290,7 @@ func TestExplainSaysItInWords(t *testing.T) {
 		if _, err := d.List(t.Context(), "admin:eve", lists.Request{Verdict: lists.Block, Prefix: netip.PrefixFrom(home, 32)}); err != nil {
 			t.Fatal(err)
 		}
-		says("ann", home, false, "refused", "an administrator blocked this address")
+		says("ann", home, false, "blocked", "an administrator blocked this address")
 		if err := d.Disable(t.Context(), "admin:eve", "ann"); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjec
 		e.Words = append(e.Words, l.String())
 	}
 	if len(lines) == 0 {
-		e.Words = append(e.Words, "None of its limits counts by what you named: name --account, --address or --subject.")
+		e.Words = append(e.Words, "None of its limits counts by the given fields; use --account, --address or --subject.")
 	}
 	return e, c.noEvent(event, err)
 }
@@ -34,7 +34,7 @@ func (c *Control) ExplainEvent(ctx context.Context, event string, s guard.Subjec
 // text of a subject is not recorded.
 func (c *Control) UnlockEvent(ctx context.Context, who, event string, s guard.Subjects, why string) error {
 	if s.Account == "" && s.Subject == "" && !s.Address.IsValid() {
-		return fmt.Errorf("%w: name an account, an address or a subject of the event", ErrAsked)
+		return fmt.Errorf("%w: enter an account, an IP address or a subject of the event", ErrAsked)
 	}
 	why, err := reason(why)
 	if err != nil {
@@ -52,9 +52,9 @@ func (c *Control) noEvent(event string, err error) error {
 	if !errors.Is(err, guard.ErrNoEvent) {
 		return err
 	}
-	there := "none is"
+	there := "none"
 	if names := c.config.Guard.Policy().EventNames(); len(names) > 0 {
 		there = strings.Join(names, ", ")
 	}
-	return fmt.Errorf("%w: no event called %.40q is limited; those that are: %s", ErrAsked, event, there)
+	return fmt.Errorf("%w: the event %.40q has no limits; events with limits: %s", ErrAsked, event, there)
 }

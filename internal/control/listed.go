@@ -208,13 +208,13 @@ func BrokenLists(states []lists.State) (all []Warning) {
 		if s.Kept == "" {
 			continue
 		}
-		kept := "Nothing was ever read: the list is empty."
+		kept := "The list is empty."
 		if !s.Read.IsZero() {
-			kept = fmt.Sprintf("What was read at %s stays in force: %d ranges.", s.Read.UTC().Format(time.RFC3339), s.Ranges)
+			kept = fmt.Sprintf("The version of %s stays in use: %d ranges.", s.Read.UTC().Format(time.RFC3339), s.Ranges)
 		}
 		all = append(all, Warning{
-			Code: "list-file", Title: "The file of the list " + s.Name + " cannot be used",
-			Text: fmt.Sprintf("%s: %s. %s Write lists to a file beside it and move that over it.", s.File, s.Kept, kept),
+			Code: "list-file", Title: "The file of the list " + s.Name + " could not be loaded",
+			Text: fmt.Sprintf("%s: %s. %s Replace list files atomically: write a new file, then rename it.", s.File, s.Kept, kept),
 		})
 	}
 	return all

@@ -98,12 +98,12 @@ func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string
 	var all []string
 	add := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
 	if from = from.Unmap().WithZone(""); r.Verdict == lists.Block && r.Prefix.Contains(from) {
-		add("holds your own address %s: you will be locked out of the site", from)
+		add("contains your own IP address %s: you would lock yourself out of the site", from)
 	}
 	if c.config.Direct != nil {
 		for _, proxy := range c.config.Direct() {
 			if proxy.Overlaps(r.Prefix) {
-				add("holds the configured proxy %s", proxy)
+				add("contains the configured proxy %s", proxy)
 			}
 		}
 	}
@@ -115,19 +115,19 @@ func (c *Control) doubts(known *listed, r lists.Request, from netip.Addr) string
 		case p == r.Prefix && e.Verdict != r.Verdict:
 			add("replaces the %s entry of the same range", e.Verdict)
 		case p != r.Prefix:
-			add("lies within %s, which is on the other list (%s): the narrower one decides", p, e.Verdict)
+			add("is within %s, which is on the other list (%s): the more specific entry applies", p, e.Verdict)
 		}
 	}
 	others := 0
 	for p, e := range known.all.Subnets(r.Prefix) {
 		if e.Verdict != r.Verdict && p != r.Prefix {
 			if others++; others <= 3 {
-				add("holds %s, which is on the other list (%s) and stays so", p, e.Verdict)
+				add("contains %s, which stays on the other list (%s)", p, e.Verdict)
 			}
 		}
 	}
 	if others > 3 {
-		add("and %d more of the other list", others-3)
+		add("and %d more entries of the other list", others-3)
 	}
 	return strings.Join(all, "; ")
 }
@@ -142,9 +142,9 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	case err != nil:
 		return nil, err
 	case p.Bad > 0 && !q.SkipBad:
-		return p, fmt.Errorf("%w: nothing was imported, because %s", ErrAsked, badLines(p))
+		return p, fmt.Errorf("%w: nothing was imported: %s", ErrAsked, badLines(p))
 	case len(p.requests) == 0:
-		return p, fmt.Errorf("%w: there is no range to import", ErrAsked)
+		return p, fmt.Errorf("%w: no ranges to import", ErrAsked)
 	}
 	if _, err := c.config.Listings.AddAll(ctx, p.requests, c.config.Now()); err != nil {
 		return nil, err
@@ -152,11 +152,11 @@ func (c *Control) ImportLists(ctx context.Context, who string, q ListImport) (*L
 	p.Imported = true
 	detail := fmt.Sprintf("%d ranges, %s", len(p.requests), until(p.Expires))
 	if p.Bad > 0 {
-		detail += fmt.Sprintf(", %d bad lines left out", p.Bad)
+		detail += fmt.Sprintf(", %d invalid lines skipped", p.Bad)
 	}
 	recorded := c.record(ctx, audit.Action{Who: who, What: string(q.Verdict) + "-import", Detail: detail, Why: q.Note})
 	if err := c.reloadLists(ctx); err != nil {
-		return p, fmt.Errorf("control: the entries are saved and will be in force when the lists can be read again: %w", err)
+		return p, fmt.Errorf("control: the entries are saved and apply when the lists can be read again: %w", err)
 	}
 	return p, recorded
 }
@@ -169,7 +169,7 @@ func badLines(p *ListPlan) string {
 	}
 	text := strings.Join(all, "; ")
 	if more := p.Bad - len(all); more > 0 {
-		text += fmt.Sprintf("; and %d more lines are bad", more)
+		text += fmt.Sprintf("; and %d more lines are invalid", more)
 	}
 	return text
 }

@@ -26,7 +26,7 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 	}
 	recorded := c.record(ctx, audit.Action{Who: who, What: string(request.Verdict), Subject: entry.Prefix.String(), Detail: until(entry.ExpiresAt), Why: entry.Note})
 	if err := c.reloadLists(ctx); err != nil {
-		return entry, fmt.Errorf("control: the entry is saved and will be in force when the lists can be read again: %w", err)
+		return entry, fmt.Errorf("control: the entry is saved and applies when the lists can be read again: %w", err)
 	}
 	return entry, recorded
 }
@@ -34,7 +34,7 @@ func (c *Control) List(ctx context.Context, who string, request lists.Request) (
 // until says when an entry ends.
 func until(t time.Time) string {
 	if t.IsZero() {
-		return "for ever"
+		return "permanently"
 	}
 	return "until " + t.UTC().Format(time.RFC3339)
 }
@@ -55,7 +55,7 @@ func (c *Control) Prolong(ctx context.Context, who string, prefix netip.Prefix, 
 	}
 	recorded := c.record(ctx, audit.Action{Who: who, What: "prolong", Subject: prefix.String(), Detail: until(end), Why: why})
 	if err := c.reloadLists(ctx); err != nil {
-		return fmt.Errorf("control: the new end is saved and will be in force when the lists can be read again: %w", err)
+		return fmt.Errorf("control: the new expiry is saved and applies when the lists can be read again: %w", err)
 	}
 	return recorded
 }
@@ -75,7 +75,7 @@ func (c *Control) Unlist(ctx context.Context, who string, prefix netip.Prefix, w
 	}
 	recorded := c.record(ctx, audit.Action{Who: who, What: "unlist", Subject: prefix.String(), Why: why})
 	if err := c.reloadLists(ctx); err != nil {
-		return fmt.Errorf("control: the entry is deleted and will be out of force when the lists can be read again: %w", err)
+		return fmt.Errorf("control: the entry is deleted and stops applying when the lists can be read again: %w", err)
 	}
 	return recorded
 }

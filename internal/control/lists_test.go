@@ -62,7 +62,7 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		if p, err = d.ImportLists(t.Context(), "admin:eve", q); err != nil || p.New != 2 || p.Bad != 2 {
 			t.Errorf("%+v, %v", p, err)
 		}
-		if row := d.recorded(t); !strings.Contains(row.Detail, "2 bad lines left out") {
+		if row := d.recorded(t); !strings.Contains(row.Detail, "2 invalid lines skipped") {
 			t.Errorf("on record: %q", row.Detail)
 		}
 		if _, err := d.ImportLists(t.Context(), "admin:eve", block("# nothing\n")); !errors.Is(err, control.ErrAsked) {
@@ -94,11 +94,11 @@ func TestAPlanWarnsOfWhatIsWorthASecondLook(t *testing.T) {
 		for _, w := range p.Warnings {
 			got += fmt.Sprintf("%d %s\n", w.Line, w.Text)
 		}
-		want := `1 192.0.2.9/32 lies within 192.0.2.0/24, which is on the other list (allow): the narrower one decides
-2 198.51.100.0/24 holds 198.51.100.7/32, which is on the other list (allow) and stays so
+		want := `1 192.0.2.9/32 is within 192.0.2.0/24, which is on the other list (allow): the more specific entry applies
+2 198.51.100.0/24 contains 198.51.100.7/32, which stays on the other list (allow)
 3 192.0.2.0/24 replaces the allow entry of the same range
-6 10.0.0.0/8 holds your own address 10.9.8.7: you will be locked out of the site
-7 172.16.0.1/32 holds the configured proxy 172.16.0.0/16
+6 10.0.0.0/8 contains your own IP address 10.9.8.7: you would lock yourself out of the site
+7 172.16.0.1/32 contains the configured proxy 172.16.0.0/16
 `
 		if got != want || p.New != 5 || p.Replaced != 2 || p.Warned != 5 {
 			t.Errorf("%d new, %d replaced, warned of\n%swant\n%s", p.New, p.Replaced, got, want)
@@ -210,7 +210,7 @@ func TestHitsOfNamedListsAreSavedOnce(t *testing.T) {
 func TestAListWhoseFileIsBrokenIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	all := control.BrokenLists([]lists.State{{Name: "good"}, {Name: "tor", File: "/x/tor", Kept: "it is a folder"}})
-	if len(all) != 1 || all[0].Code != "list-file" || !strings.Contains(all[0].Text, "/x/tor: it is a folder. Nothing was ever read") {
+	if len(all) != 1 || all[0].Code != "list-file" || !strings.Contains(all[0].Text, "/x/tor: it is a folder. The list is empty.") {
 		t.Errorf("%+v", all)
 	}
 }

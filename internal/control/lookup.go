@@ -185,17 +185,17 @@ func (c *Control) LookUpNetwork(ctx context.Context, network netip.Prefix) (*Net
 func (n *NetworkLookUp) answer(decides *lists.Entry, full *guard.Line) {
 	switch {
 	case decides != nil && decides.Verdict == lists.Block:
-		n.Said, n.Next = "An administrator has blocked the network that you come from, so nobody can sign in from it.",
-			"If they should be let in, take "+decides.Prefix.String()+" off the list, or allow their address beside it."
+		n.Said, n.Next = "An administrator has blocked your network.",
+			"To admit users, remove "+decides.Prefix.String()+" from the list, or allow their IP addresses with more specific entries."
 	case decides != nil:
-		n.Said, n.Next, n.Open = "Nothing stands against your network: an administrator has allowed it.", "Ask for the user name and look that up.", true
+		n.Said, n.Next, n.Open = "Your network is not limited: an administrator has allowed it.", "Ask for the user name and look that up.", true
 	case full != nil:
-		n.Said = fmt.Sprintf("Too many wrong passwords came from the network around your address, so for another %s whoever is new there meets more than a password.", guard.Spell(full.FreeIn))
-		n.Next = "Look at who it is, below. Unlock the network if they are people; where they are known, it stops nobody."
+		n.Said = fmt.Sprintf("There were too many wrong passwords from your network, so sign-ins on new devices there are limited for another %s.", guard.Spell(full.FreeIn))
+		n.Next = "Check the attempts below. Reset the network if they are real users; known clients are not affected."
 	case !n.Counted.IsValid():
-		n.Said, n.Next, n.Open = "Nothing stands against all of that range.", fmt.Sprintf("Failures are counted by smaller networks: look one of them up, such as %s.", smaller(n.Range)), true
+		n.Said, n.Next, n.Open = "No entry covers this whole range.", fmt.Sprintf("Failures are counted per smaller network: look one of them up, such as %s.", smaller(n.Range)), true
 	default:
-		n.Said, n.Next, n.Open = "Nothing stands against your network: what is sent from there is looked at.", "Ask for the address or the user name, and look those up.", true
+		n.Said, n.Next, n.Open = "Your network is not limited.", "Ask for the IP address or the user name, and look those up.", true
 	}
 }
 
@@ -302,7 +302,7 @@ func (c *Control) entryOf(ctx context.Context, address netip.Addr) (found *lists
 func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, why string) error {
 	e, err := c.entryOf(ctx, address)
 	if err == nil && e == nil {
-		err = fmt.Errorf("%w: %s is on no list", ErrAsked, address)
+		err = fmt.Errorf("%w: %s is not on any list", ErrAsked, address)
 	}
 	if err != nil {
 		return err
@@ -314,8 +314,8 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
-		"succeeded": "signed in", "failed": "wrong password", "refused": "refused", "challenged": "asked for a CAPTCHA",
-		"waited": "told to wait", "abandoned": "given up before the password was looked at", "pretended": "answered as wrong, unlooked at",
+		"succeeded": "signed in", "failed": "wrong password", "refused": "blocked", "challenged": "challenged",
+		"waited": "delayed", "abandoned": "abandoned before the password check", "pretended": "fake failure (password not checked)",
 	}
 	switch row.Kind {
 	case audit.KindAttempt:
@@ -323,7 +323,7 @@ func eventOf(row audit.Row) Event {
 		e.What = modeWords(row.Decision)
 		return e
 	case audit.KindEvent:
-		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is quiet again"}[row.Decision]
+		e.What = map[string]string{"reached": "a limit was reached", "quiet": "a limit is no longer reached"}[row.Decision]
 		return e
 	default:
 		e.What = cmp.Or(adminWords(row.Decision), row.Decision)
@@ -337,9 +337,9 @@ func eventOf(row audit.Row) Event {
 	}
 	switch {
 	case row.Sprayed():
-		e.Why = append(e.Why, "strangers try this password on many accounts")
+		e.Why = append(e.Why, "sprayed password")
 	case row.AtDevice():
-		e.Why = append(e.Why, "from a known device")
+		e.Why = append(e.Why, "known client (device cookie)")
 	}
 	return e
 }
@@ -350,7 +350,7 @@ func modeWords(state string) string {
 	case events.ModeOn:
 		return "CAPTCHA mode on"
 	case events.ModeSlow:
-		return "CAPTCHA mode off, strangers slowed"
+		return "CAPTCHA mode off, unknown clients throttled"
 	}
 	return "CAPTCHA mode off"
 }
@@ -358,11 +358,11 @@ func modeWords(state string) string {
 // adminWords is what an administrator did, in words; empty for what needs none.
 func adminWords(code string) string {
 	return map[string]string{
-		"unlock": "unlocked", "forget-places": "places forgotten", "user-add": "account added", "user-passwd": "new password", "user-pass": "one-time code made",
-		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "new password asked for", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
-		"unlist": "taken off the lists", "prolong": "kept on the lists for longer", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
-		"captcha-auto": "CAPTCHA mode made automatic", "captcha-clear": "the site's pressure cleared", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token made", "token-revoke": "token revoked",
+		"unlock": "failure counters reset", "forget-places": "known clients removed", "user-add": "account added", "user-passwd": "password changed", "user-pass": "verification code created",
+		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "password change forced", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
+		"unlist": "list entry removed", "prolong": "list entry extended", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
+		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token created", "token-revoke": "token revoked",
 		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",
-		"recovery-codes": "recovery codes made", "second-factor-reset": "second factors removed", "attack-reset": "reset after an attack", "session-end": "session ended", "not-me": "the owner said that it was not them",
+		"recovery-codes": "recovery codes created", "second-factor-reset": "MFA removed", "attack-reset": "secured after an attack", "session-end": "session ended", "not-me": "reported by the owner as not theirs",
 	}[code]
 }

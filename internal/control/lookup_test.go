@@ -71,34 +71,34 @@ func TestWhyTheyCannotSignInIsOneSentence(t *testing.T) {
 				t.Errorf("that cannot be read aloud: %q", l.Said)
 			}
 		}
-		says("nobody", "", "There is no account with this name.", "how the name is spelt")
-		says("off", "", "has been disabled", "enable it under Accounts")
-		says("must", "", "one-time one", "new one under Accounts")
-		says("user", "", "one-time one", "new one under Accounts")
-		says("quiet", "", "Nothing stands in your way now: the next try", "try now")
-		says("bob", "", "the last try, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
-		says("", cafe, "Nothing stands against your address", "Ask for the user name")
+		says("nobody", "", "There is no account with this name.", "the spelling of the name")
+		says("off", "", "Your account is disabled", "enable it under Accounts")
+		says("must", "", "temporary password", "reset the password under Accounts")
+		says("user", "", "temporary password", "reset the password under Accounts")
+		says("quiet", "", "You can sign in now: the next attempt", "try now")
+		says("bob", "", "The last attempt, a moment ago from 192.0.2.1, signed you in", "Was it theirs?")
+		says("", cafe, "Your IP address is not limited", "Ask for the user name")
 		d.w.Wrong(t, "ann", cafe)
 		d.w.Clock.Advance(2 * time.Minute)
-		says("ann", "", "the last try, 2 minutes ago from 198.51.100.7, had a wrong password", "Caps Lock")
+		says("ann", "", "The last attempt, 2 minutes ago from 198.51.100.7, had a wrong password", "Caps Lock")
 		for range 4 {
 			d.w.Wrong(t, "ann", cafe)
 			d.w.Clock.Advance(30 * time.Second)
 		}
-		says("ann", cafe, "so you solve a CAPTCHA first", "one-time code")
-		says("ann", "", "at your account, not necessarily yours", "one-time code")
+		says("ann", cafe, "so you must solve a CAPTCHA", "verification code")
+		says("ann", "", "for your account, not necessarily by you", "verification code")
 		p := d.w.Policy()
 		p.Account = []guard.Limit{{Failures: 5, Window: 24 * time.Hour, Action: guard.Block}}
 		must(d.w.SetPolicy(p))
-		says("ann", "", "so nothing is let in for another 23 hours 56 minutes", "Make sure that it is the owner; then make a one-time code")
+		says("ann", "", "so sign-ins are blocked for another 23 hours 56 minutes", "Verify the owner's identity, then create a verification code")
 		for i := range 5 {
 			d.w.Wrong(t, "bob", netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}).String())
 		}
-		says("bob", "", "Where you have signed in before it works as ever.", "one-time code")
-		says("bob", home, "Nothing stands in your way now", "")
+		says("bob", "", "Devices and networks from which you have signed in before still work.", "verification code")
+		says("bob", home, "You can sign in now", "")
 		_, err = d.List(t.Context(), "admin:eve", lists.Request{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Verdict: lists.Block, For: 2 * time.Hour})
 		must(err)
-		says("ann", cafe, "blocked the address that you come from for another 2 hours", "take the block off")
+		says("ann", cafe, "blocked your IP address for another 2 hours", "remove the block")
 		if l := d.lookUp(t, "", cafe); l.Entry == nil || l.Entry.Prefix.String() != "198.51.100.0/24" {
 			t.Errorf("what blocks it: %+v", l.Entry)
 		}
@@ -179,16 +179,16 @@ func TestAnAccountThatIsKeptElsewhereIsLookedUpThere(t *testing.T) {
 	}
 	for name, want := range map[string]struct{ state, note string }{
 		"ann":    {control.Active, ""},
-		"off":    {control.Disabled, "disabled where it is kept (accounts.source is ldap)"},
-		"nobody": {control.NoAccount, "(accounts.source is ldap) there is none of this name"},
-		"broken": {control.NotKnown, "cannot be asked just now"},
+		"off":    {control.Disabled, "disabled in its source (accounts.source is ldap)"},
+		"nobody": {control.NoAccount, "(accounts.source is ldap) has no account of this name"},
+		"broken": {control.NotKnown, "is currently unavailable"},
 	} {
 		if note, is := notes(name); is.State != want.state || is.Kept != "ldap" || !strings.Contains(note, want.note) || (note == "") != (want.note == "") {
 			t.Errorf("%s: %+v, %q", name, is, note)
 		}
 	}
 	app = true
-	if note, is := notes("nobody"); is.State != control.NotKnown || is.Kept != control.InApp || !strings.Contains(note, "it alone knows") {
+	if note, is := notes("nobody"); is.State != control.NotKnown || is.Kept != control.InApp || !strings.Contains(note, "only the app knows") {
 		t.Errorf("behind an app: %+v, %q", is, note)
 	}
 	if note, err := d.Unknown(t.Context(), "nobody"); note != "" || err != nil {
@@ -219,7 +219,7 @@ func TestANetworkIsLookedUp(t *testing.T) {
 		d.w.Wrong(t, fmt.Sprint("someone", i), fmt.Sprintf("198.51.100.%d", i))
 	}
 	d.told(t)
-	if n := look("198.51.100.0/24"); n.Open || !strings.Contains(n.Said, "Too many wrong passwords") || len(n.Recent) != 30 {
+	if n := look("198.51.100.0/24"); n.Open || !strings.Contains(n.Said, "too many wrong passwords") || len(n.Recent) != 30 {
 		t.Errorf("full: %+v", n)
 	}
 	if n := look("198.51.100.64/26"); n.Open || n.Counted.String() != "198.51.100.0/24" {
@@ -233,7 +233,7 @@ func TestANetworkIsLookedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := look("198.51.100.0/24"); n.Open || !n.Exactly || len(n.Entries) != 2 || !strings.Contains(n.Said, "blocked the network") {
+	if n := look("198.51.100.0/24"); n.Open || !n.Exactly || len(n.Entries) != 2 || !strings.Contains(n.Said, "blocked your network") {
 		t.Errorf("blocked: %+v", n)
 	}
 }

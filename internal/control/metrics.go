@@ -90,10 +90,10 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authguard_attempts_total", Help: "Login attempts by how they ended, the strongest reason for it, and whether a limit that only watches would have stopped them.",
-		}, []string{"realm", "ending", "cause", "watched"}),
+			Name: "authguard_attempts_total", Help: "Login attempts by ending, strongest reason, and whether a monitored limit would have challenged or blocked them.",
+		}, []string{"realm", "ending", "cause", "monitored"}),
 		switches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by what it changed to: off, slow or on.",
+			Name: "authguard_captcha_mode_switches_total", Help: "Changes of CAPTCHA mode, by the new state: off, throttling or on.",
 		}, []string{"realm", "to"}),
 	}
 	m.Timings = newTimings(m.registry)
@@ -111,25 +111,25 @@ func (m *Metrics) Watch(g Gauges) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 	}
 	m.registry.MustRegister(realmsCollector{g.Realms}, channelsCollector(g.Channels))
-	gauge("authguard_tracked_keys", "Accounts, addresses, networks and pairs that are counted.",
+	gauge("authguard_tracked_keys", "Accounts, IP addresses, networks and pairs with counters.",
 		func() float64 { keys, _ := g.Size(); return float64(keys) })
 	gauge("authguard_tracked_bytes", "Memory of the counters.", func() float64 { _, bytes := g.Size(); return float64(bytes) })
-	counter("authguard_events_dropped_total", "Events that no log, audit or metric has seen.", func() float64 { return float64(g.Dropped()) })
-	counter("authguard_requests_refused_total", "Requests that were refused unread, since two parsers could read them differently.",
+	counter("authguard_events_dropped_total", "Events missing in log, audit log and metrics.", func() float64 { return float64(g.Dropped()) })
+	counter("authguard_requests_rejected_total", "Requests rejected because parsers could read them differently.",
 		func() float64 { return float64(g.Refused()) })
-	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol that were closed, since they began without a good PROXY header.",
+	counter("authguard_proxy_headers_missing_total", "Connections of peers in proxy_protocol_from that were closed for lack of a valid PROXY header.",
 		func() float64 { return float64(g.Unintroduced()) })
 	gauge("authguard_database_up", "0 while the database cannot be written.", func() float64 { return truth(g.DatabaseUp()) })
 	m.registry.MustRegister(collectors.NewDBStatsCollector(g.Database, "authguard"), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "authguard_build_info", Help: "Always 1: what runs.",
+		Name: "authguard_build_info", Help: "Always 1. The labels are the running version.",
 		ConstLabels: prometheus.Labels{"version": g.Build.Version, "commit": g.Build.Commit, "go": g.Build.Go},
 	}, func() float64 { return 1 }))
 	if r := g.Redis; r != nil {
-		gauge("authguard_redis_up", "0 while this node counts alone.", func() float64 { return truth(r.Up()) })
-		gauge("authguard_nodes", "Nodes that were last seen, this one included.", func() float64 { return float64(r.Nodes()) })
-		gauge("authguard_redis_unheard", "What this node did alone and Redis has yet to be told.", func() float64 { return float64(r.Unheard()) })
-		counter("authguard_redis_failures_total", "Trips to Redis that failed.", func() float64 { return float64(r.Failures()) })
-		counter("authguard_redis_spared_total", "Decisions about keys known to be closed, made without a trip to Redis.",
+		gauge("authguard_redis_up", "0 while Redis is unavailable and this node counts locally.", func() float64 { return truth(r.Up()) })
+		gauge("authguard_nodes", "Nodes seen last, including this one.", func() float64 { return float64(r.Nodes()) })
+		gauge("authguard_redis_pending_updates", "Local changes that Redis does not have yet.", func() float64 { return float64(r.Unheard()) })
+		counter("authguard_redis_failures_total", "Failed requests to Redis.", func() float64 { return float64(r.Failures()) })
+		counter("authguard_redis_trips_avoided_total", "Decisions on known full limits, made without a request to Redis.",
 			func() float64 { return float64(r.Closed()) })
 	}
 }
@@ -150,7 +150,7 @@ func (realmsCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the numbers of each realm.
 func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
-	limited := prometheus.NewDesc("authguard_events_total", "Events that are limited, by what was decided.", []string{"realm", "event", "decision"}, nil)
+	limited := prometheus.NewDesc("authguard_events_total", "Events with limits, by decision.", []string{"realm", "event", "decision"}, nil)
 	for _, r := range c.realms() {
 		for name, counts := range r.Events() {
 			for decision, n := range counts {
@@ -163,18 +163,18 @@ func (c realmsCollector) Collect(to chan<- prometheus.Metric) {
 		const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 		state, checks := r.Mode.State(), r.Checks()
 		send(gauge, "authguard_captcha_mode", "1 while CAPTCHA mode is on.", truth(r.Mode.On()))
-		send(gauge, "authguard_enforced", "0 while the policy only watches, and stops nobody.", truth(r.Enforced()))
-		send(gauge, "authguard_slowing", "1 while strangers are slowed or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
-		send(gauge, "authguard_pressure", "Failures, unsolved challenges and shed attempts in the last minute.", float64(state.Pressure.Total()))
-		send(gauge, "authguard_threshold", "The pressure above which CAPTCHA mode goes on.", state.Threshold)
-		send(gauge, "authguard_held_attempts", "Attempts that wait for their turn, or until they are due.", float64(r.Held()))
-		send(counter, "authguard_hung_up_total", "Clients that went away before their password was looked at.", float64(r.HungUp()))
-		send(gauge, "authguard_checks_running", "Password checks that run.", float64(checks.Running))
-		send(gauge, "authguard_checks_waiting_strangers", "Strangers who wait for a password check.", float64(checks.Strangers))
-		send(gauge, "authguard_checks_waiting_known", "People at known places who wait for a password check.", float64(checks.Known))
-		send(gauge, "authguard_checks_waiting_administrators", "Logins to the administration that wait for a password check.", float64(checks.Administrators))
-		send(gauge, "authguard_checks_crowded", "1 while one account or address fills the queue for password checks.", truth(checks.Hogged))
-		send(counter, "authguard_checks_shed_total", "Logins turned away because there was no turn for their password check.", float64(checks.Shed))
+		send(gauge, "authguard_enforced", "0 while all limits are monitored only.", truth(r.Enforced()))
+		send(gauge, "authguard_throttling", "1 while unknown clients are throttled or CAPTCHA mode is due.", truth(r.Mode.Slowing()))
+		send(gauge, "authguard_failure_rate", "Failure rate: failed logins, unsolved challenges and attempts rejected for overload in the last minute.", float64(state.Pressure.Total()))
+		send(gauge, "authguard_threshold", "The failure rate above which CAPTCHA mode turns on.", state.Threshold)
+		send(gauge, "authguard_delayed_attempts", "Delayed attempts that wait in this node.", float64(r.Held()))
+		send(counter, "authguard_hung_up_total", "Clients that disconnected before the password check.", float64(r.HungUp()))
+		send(gauge, "authguard_checks_running", "Running password checks.", float64(checks.Running))
+		send(gauge, "authguard_checks_waiting_unknown_clients", "Unknown clients in the queue for password checks.", float64(checks.Strangers))
+		send(gauge, "authguard_checks_waiting_known_clients", "Known clients in the queue for password checks.", float64(checks.Known))
+		send(gauge, "authguard_checks_waiting_administrators", "Administrators' logins in the queue for password checks.", float64(checks.Administrators))
+		send(gauge, "authguard_check_queue_crowded", "1 while one account or IP address crowds the queue for password checks.", truth(checks.Hogged))
+		send(counter, "authguard_checks_shed_total", "Logins rejected because the queue for password checks was full or too slow.", float64(checks.Shed))
 		send(counter, "authguard_hashes_unusable_total", "Logins to accounts whose password hash cannot be checked.", float64(r.Unusable()))
 	}
 }
@@ -195,8 +195,8 @@ func (c channelsCollector) Collect(to chan<- prometheus.Metric) {
 			name, help string
 			n          int
 		}{
-			{prometheus.GaugeValue, "authguard_alerts_waiting", "Alerts in the outbox that were not delivered yet.", one.Waiting},
-			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts that were delivered, by any node.", one.Delivered},
+			{prometheus.GaugeValue, "authguard_alerts_waiting", "Alerts in the outbox, not delivered yet.", one.Waiting},
+			{prometheus.CounterValue, "authguard_alerts_delivered_total", "Alerts delivered by any node.", one.Delivered},
 		} {
 			to <- prometheus.MustNewConstMetric(prometheus.NewDesc(of.name, of.help, []string{"channel"}, nil), of.kind, float64(of.n), one.Name)
 		}

@@ -65,26 +65,26 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
 		got := scrape(t, m)
 		for _, line := range []string{
-			`authguard_attempts_total{cause="none",ending="failed",realm="default",watched="false"} 5`,
-			`authguard_attempts_total{cause="limit",ending="challenged",realm="default",watched="false"} 1`,
-			`authguard_attempts_total{cause="none",ending="succeeded",realm="default",watched="false"} 1`,
-			`authguard_attempts_total{cause="privileged-place",ending="succeeded",realm="default",watched="false"} 1`,
-			`authguard_attempts_total{cause="none",ending="failed",realm="default",watched="true"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",realm="default",monitored="false"} 5`,
+			`authguard_attempts_total{cause="limit",ending="challenged",realm="default",monitored="false"} 1`,
+			`authguard_attempts_total{cause="none",ending="succeeded",realm="default",monitored="false"} 1`,
+			`authguard_attempts_total{cause="known-client",ending="succeeded",realm="default",monitored="false"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",realm="default",monitored="true"} 1`,
 			`authguard_captcha_mode_switches_total{realm="default",to="on"} 1`,
-			`authguard_captcha_mode{realm="default"} 1`, `authguard_slowing{realm="default"} 0`, `authguard_threshold{realm="default"} 30`,
-			`authguard_held_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_refused_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,
-			`authguard_checks_running{realm="default"} 2`, `authguard_checks_waiting_strangers{realm="default"} 3`,
-			`authguard_checks_waiting_known{realm="default"} 4`, `authguard_checks_waiting_administrators{realm="default"} 5`,
-			`authguard_checks_shed_total{realm="default"} 6`, `authguard_hashes_unusable_total{realm="default"} 3`, `authguard_checks_crowded{realm="default"} 1`,
+			`authguard_captcha_mode{realm="default"} 1`, `authguard_throttling{realm="default"} 0`, `authguard_threshold{realm="default"} 30`,
+			`authguard_delayed_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_rejected_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,
+			`authguard_checks_running{realm="default"} 2`, `authguard_checks_waiting_unknown_clients{realm="default"} 3`,
+			`authguard_checks_waiting_known_clients{realm="default"} 4`, `authguard_checks_waiting_administrators{realm="default"} 5`,
+			`authguard_checks_shed_total{realm="default"} 6`, `authguard_hashes_unusable_total{realm="default"} 3`, `authguard_check_queue_crowded{realm="default"} 1`,
 			`authguard_decision_seconds_bucket{le="2.5e-05"} 1`, `authguard_decision_seconds_bucket{le="0.0001"} 2`, `authguard_decision_seconds_count 2`,
-			`authguard_held_seconds_bucket{le="2.5"} 0`, `authguard_held_seconds_bucket{le="5"} 1`, `authguard_held_seconds_count 1`,
+			`authguard_delay_seconds_bucket{le="2.5"} 0`, `authguard_delay_seconds_bucket{le="5"} 1`, `authguard_delay_seconds_count 1`,
 			`authguard_check_seconds_bucket{le="0.05"} 0`, `authguard_check_seconds_bucket{le="0.1"} 1`, `authguard_check_queue_seconds_bucket{le="0.05"} 1`,
 			`authguard_redis_trip_seconds_bucket{le="0.001"} 0`, `authguard_redis_trip_seconds_bucket{le="0.0025"} 1`,
 			`authguard_answer_seconds_bucket{code="403",listener="public",route="/login",le="0.1"} 1`,
 			`authguard_build_info{commit="abc",go="go1",version="v1.2.3"} 1`, "authguard_database_up 1", "authguard_redis_up 1", "authguard_nodes 3",
 			`go_sql_open_connections{db_name="authguard"} `,
 			"authguard_alert_channels_dead 1", `authguard_alerts_waiting{channel="to[0] (smtp)"} 3`, `authguard_alerts_delivered_total{channel="to[0] (smtp)"} 4`,
-			"authguard_tracked_keys ", "authguard_tracked_bytes ", `authguard_pressure{realm="default"} `,
+			"authguard_tracked_keys ", "authguard_tracked_bytes ", `authguard_failure_rate{realm="default"} `,
 		} {
 			if !strings.Contains(got, "\n"+line) {
 				t.Errorf("%q is missing", line)

@@ -31,7 +31,7 @@ func (c *Control) Force(ctx context.Context, who string, word captchamode.Word, 
 		return err
 	}
 	if word != captchamode.ForcedOn && word != captchamode.ForcedOff {
-		return fmt.Errorf("%w: say on, off or auto", ErrAsked)
+		return fmt.Errorf("%w: mode must be on, off or auto", ErrAsked)
 	}
 	if hold = cmp.Or(hold, DefaultForce); hold < 0 || hold > captchamode.MaxForce {
 		return fmt.Errorf("%w: CAPTCHA mode can be forced for at most %v, such as 2h", ErrAsked, captchamode.MaxForce)

@@ -171,9 +171,9 @@ func (c *Control) warnings(now time.Time) []Warning {
 	}
 	if listed := c.config.Changes.Sure(changes.Lists); !listed.IsZero() && now.Sub(listed) > listsStale {
 		all = append(all, Warning{
-			Code: "lists-stale", Title: "The database cannot be read",
-			Text: "The allow and block lists are those of " + listed.UTC().Format(time.RFC3339) +
-				". Changes made since then are not in force. The log says what is wrong.",
+			Code: "lists-stale", Title: "The database is not readable",
+			Text: "The allowlist and blocklist are as of " + listed.UTC().Format(time.RFC3339) +
+				". Later changes do not apply yet. See the log for the cause.",
 		})
 	}
 	all = append(all, c.policyWarning()...)
@@ -194,35 +194,35 @@ const SilentProxy = "proxy-names-no-client"
 func ForgottenProxy(f guard.Forgotten) Warning {
 	limit := ""
 	if f.Softened {
-		limit = " It carries most logins, so it is asked for CAPTCHAs instead of being refused."
+		limit = " It carries most logins, so it gets CAPTCHAs instead of blocks."
 	}
 	since := f.Since.UTC().Format(time.RFC3339)
 	if f.Configured {
-		text := fmt.Sprintf("Since %s many accounts were tried from %s, which proxies names. "+
-			"A client has this IP address only if the proxy does not say who the client is. "+
+		text := fmt.Sprintf("Since %s, many accounts were tried from %s, which is in trusted_proxies. "+
+			"A client has this IP address only if the proxy does not forward the client's IP address. "+
 			"All clients behind it count as one IP address.%s "+
 			"A client that sends X-Forwarded-For may choose its IP address. "+
-			"Have the proxy set the header, in nginx with "+silentLine+" (docs/proxies.md has the line for others), and reload it. "+
-			"authguard doctor --through URL shows what arrives. "+
-			"If people really log in from there, name it in allow_direct.", since, f.Address, limit)
+			"Let the proxy set the header, in nginx with "+silentLine+" (docs/proxies.md has the line for others), and reload it. "+
+			"Check the result with authguard doctor --through URL. "+
+			"If users really sign in from there, add it to direct_clients.", since, f.Address, limit)
 		if f.Door == "api" {
 			text += " These attempts came in at the decision API. The back end must send the client's IP address as address."
 		}
-		return Warning{Code: SilentProxy, Title: "A proxy does not say who the client is", Text: text}
+		return Warning{Code: SilentProxy, Title: "Proxy does not forward client IP addresses", Text: text}
 	}
 	text, does := f.Address.String(), "sends no forwarding header"
 	if f.Address.Is6() {
 		text = `"` + text + `"` // a colon may end a word of YAML
 	}
 	if f.Forwarded {
-		does = "sends forwarding headers that nobody reads"
+		does = "sends forwarding headers that are ignored"
 	}
 	return Warning{
-		Code: "forgotten-proxy", Title: "A proxy is missing from the configuration",
-		Text: fmt.Sprintf("Since %s several accounts have logged in through the private address %s, which %s. "+
-			"All who come through it count as one address, and nobody is known there but by a device cookie.%s "+
-			"If it is your proxy, name it in proxies, have it say who the client is (docs/proxies.md), and reload: "+
-			"authguard doctor --through URL shows what arrives. If people really log in from there, name it in allow_direct.",
+		Code: "unconfigured-proxy", Title: "Unconfigured proxy",
+		Text: fmt.Sprintf("Since %s, several accounts have signed in through the private IP address %s, which %s. "+
+			"All clients behind it count as one IP address, and are known clients only by device cookie.%s "+
+			"If it is your proxy, add it to trusted_proxies, let it forward the client's IP address (docs/proxies.md), and reload. "+
+			"Check the result with authguard doctor --through URL. If users really sign in from there, add it to direct_clients.",
 			since, f.Address, does, limit),
 		Setting: "trusted_proxies: [" + text + "]",
 	}

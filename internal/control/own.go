@@ -136,12 +136,12 @@ func (c *Control) NotMe(ctx context.Context, d Denial) (err error) {
 	if err != nil && !errors.Is(err, ErrUnrecorded) {
 		return err
 	}
-	next := "Its sessions have ended and its known places are forgotten; it cannot be signed in to without a one-time code, and needs a new password."
+	next := "Its sessions were ended and its known clients removed. The next sign-in needs a verification code and a new password."
 	if d.Password != "" {
-		next = "Its sessions have ended, its known places are forgotten, and its owner has chosen another password."
+		next = "Its sessions were ended, its known clients removed, and its owner has chosen a new password."
 	}
-	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An account's owner says: that was not me", fmt.Sprintf("The account %s: %s.\n%s\n"+
-		"Somebody had its password, or a session of it: look it up, and see from where else they signed in.", alerts.Name(name), alerts.Name(what), next))
+	c.config.Alerts.RaiseIn(c.config.Realm, notMe, "An owner reported a sign-in as not theirs", fmt.Sprintf("The account %s: %s.\n%s\n"+
+		"An attacker had its password or a session. Look the account up and check the other sign-ins.", alerts.Name(name), alerts.Name(what), next))
 	return err
 }
 
@@ -150,5 +150,5 @@ func LoginWords(at time.Time, address string) string {
 	if a, err := netip.ParseAddr(address); err == nil {
 		address = a.String()
 	}
-	return fmt.Sprintf("the login of %s from %s", at.UTC().Format("2006-01-02 15:04 MST"), address)
+	return fmt.Sprintf("the sign-in of %s from %s", at.UTC().Format("2006-01-02 15:04 MST"), address)
 }

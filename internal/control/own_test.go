@@ -60,7 +60,7 @@ func TestNotMeClosesWhatIsKeptHereAndForgetsTheRest(t *testing.T) {
 				t.Errorf("%+v %v", a, err)
 			}
 			d.w.Force(t) // what a code lets in through is not what is said first
-			if l := d.lookUp(t, one.name, ""); l.Account.NeedsCode != one.needs || one.needs != strings.Contains(l.Said, "one-time code beside it") {
+			if l := d.lookUp(t, one.name, ""); l.Account.NeedsCode != one.needs || one.needs != strings.Contains(l.Said, "with the current password and a verification code") {
 				t.Errorf("%s", l.Said)
 			}
 		}

@@ -178,13 +178,13 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	switch ladder {
 	case guard.PairDelayLadder:
 		d := p.PairDelay
-		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: "wait", Watched: d.Monitor}}
+		return []Rung{{Limit: fmt.Sprintf("after %d in %s: %s, doubling up to %s", d.After, duration.Format(d.Window), duration.Format(d.First), duration.Format(d.Max)), Then: guard.Delay.String(), Watched: d.Monitor}}
 	case guard.SprayLadder:
-		return []Rung{{Limit: fmt.Sprintf("one password wrong at %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
+		return []Rung{{Limit: fmt.Sprintf("one password fails on %d accounts in 24h", p.Spray.Accounts), Then: "insufficient", Watched: p.Spray.Monitor}}
 	case guard.ModeLadder:
 		all = []Rung{{Limit: policy.TextCAPTCHA, Then: "challenge", Watched: mode.Monitor, Code: "captcha-mode"}}
 		if p.ThrottleDelay > 0 {
-			all = append(all, Rung{Limit: policy.TextSlow, Then: "wait", Watched: mode.Monitor, Code: "site-slow"})
+			all = append(all, Rung{Limit: policy.TextSlow, Then: guard.Delay.String(), Watched: mode.Monitor, Code: "throttled"})
 		}
 		return all
 	}
@@ -203,7 +203,7 @@ func rungsOf(p guard.Policy, mode captchamode.Config, ladder string) (all []Rung
 	if name, is := strings.CutPrefix(ladder, "list:"); is {
 		l := p.Lists[slices.IndexFunc(p.Lists, func(l guard.NamedList) bool { return l.Name == name })]
 		if l.Verdict == guard.Blocked {
-			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocked:" + name}}
+			return []Rung{{Limit: policy.TextBlock, Then: "block", Watched: l.Monitor, Code: "blocklist:" + name}}
 		}
 		limits = l.Limits
 	}
@@ -242,15 +242,15 @@ func (c *Control) SwitchPolicy(ctx context.Context, who, ladder, to string, hold
 	ladder = cmp.Or(ladder, policy.Whole)
 	written, before := c.config.Written(), c.words()
 	if ladders := written.Policy.Ladders(); ladder != policy.Whole && !slices.Contains(ladders, ladder) {
-		return fmt.Errorf("%w: the policy has no %.60q; there are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
+		return fmt.Errorf("%w: unknown limit %.60q; the limits are: %s, and all", ErrAsked, ladder, strings.Join(ladders, ", "))
 	}
 	switch {
 	case why == "":
-		return fmt.Errorf("%w: say why: whoever finds it switched later needs to know", ErrAsked)
+		return fmt.Errorf("%w: missing reason (recorded in the audit log)", ErrAsked)
 	case to != ToWatch && to != ToEnforce && to != ToFile:
-		return fmt.Errorf("%w: say watch, enforce or file, not %.20q", ErrAsked, to)
+		return fmt.Errorf("%w: must be monitor, enforce or reset, not %.20q", ErrAsked, to)
 	case hold < 0 || hold > MaxPolicyWord:
-		return fmt.Errorf("%w: at most %s, such as 7d; without a time it holds until somebody takes it back", ErrAsked, duration.Format(MaxPolicyWord))
+		return fmt.Errorf("%w: the duration must be at most %s, such as 7d; without one, the change has no end", ErrAsked, duration.Format(MaxPolicyWord))
 	}
 	now := c.config.Now()
 	word := policy.Word{Ladder: ladder, Enforce: to == ToEnforce, Who: who, Why: why, Since: now}
@@ -276,7 +276,7 @@ func (c *Control) say(ctx context.Context, written policy.Written, before []poli
 	if back {
 		was, err := c.config.Words.TakeBack(ctx, c.config.Realm, word.Ladder)
 		if err == nil && !was {
-			err = fmt.Errorf("%w: it is as the configuration says already", ErrAsked)
+			err = fmt.Errorf("%w: the configured value already applies", ErrAsked)
 		}
 		return err
 	}
@@ -298,10 +298,10 @@ func (c *Control) tellPolicy(written policy.Written, before []policy.Word, word 
 		if !word.Until.IsZero() {
 			by += "\nuntil " + word.Until.UTC().Format(time.RFC3339)
 		}
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "The policy is not enforced", "only watched from now on: "+strings.Join(less, ", ")+"\n"+by)
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyWatched, "Limits are in monitoring mode", "monitoring mode from now on: "+strings.Join(less, ", ")+"\n"+by)
 	}
 	if len(more) > 0 {
-		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "The policy is enforced again", strings.Join(more, ", ")+"\n"+by)
+		c.config.Alerts.RaiseIn(c.config.Realm, alerts.PolicyEnforced, "Limits are enforced again", strings.Join(more, ", ")+"\n"+by)
 	}
 }
 
@@ -388,7 +388,7 @@ func (c *Control) EndWords(ctx context.Context) error {
 		before := append(c.words(), w)
 		first, err := c.config.Words.End(ctx, c.config.Realm, w)
 		if err == nil && first {
-			c.tellPolicy(c.config.Written(), before, policy.Word{Who: "authguard", Why: "the time that " + w.Who + " gave is over"})
+			c.tellPolicy(c.config.Written(), before, policy.Word{Who: "authguard", Why: "the duration set by " + w.Who + " has ended"})
 			err = c.record(ctx, audit.Action{Who: "authguard", What: "policy-ended", Detail: w.Ladder + ": " + w.Why})
 		}
 		if err == nil {
@@ -408,15 +408,15 @@ func (c *Control) policyWarning() []Warning {
 	case len(watched) == 0:
 		return nil
 	case !written.Enforced(words):
-		text := "Everything is decided, recorded and shown, and nobody is stopped"
+		text := "All limits log and alert, but do not block"
 		if n := len(written.Policy.Ladders()) - len(watched); n > 0 {
-			text = fmt.Sprintf("Only watched: %s", strings.Join(watched, ", "))
+			text = fmt.Sprintf("In monitoring mode: %s", strings.Join(watched, ", "))
 		}
-		return []Warning{{Code: "policy-watched", Title: "The policy is not enforced", Text: text + saidOf(words) + ". The page Policy says what it would have done, and switches it."}}
+		return []Warning{{Code: "limits-monitored", Title: "All limits are in monitoring mode", Text: text + saidOf(words) + ". The page Limits shows what they would have stopped."}}
 	}
 	return []Warning{{
-		Code: "policy-watched", Title: "A part of the policy is not enforced",
-		Text: "Only watched: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Policy says what it would have done, and switches it.",
+		Code: "limits-monitored", Title: "Some limits are in monitoring mode",
+		Text: "In monitoring mode: " + strings.Join(watched, ", ") + saidOf(words) + ". The page Limits shows what they would have stopped.",
 	}}
 }
 
@@ -424,12 +424,12 @@ func (c *Control) policyWarning() []Warning {
 func saidOf(words []policy.Word) string {
 	for _, w := range words {
 		if !w.Enforce {
-			text := ", since " + w.Who + " said so"
+			text := ", set by " + w.Who
 			if !w.Until.IsZero() {
 				text += ", until " + w.Until.UTC().Format("2006-01-02 15:04 MST")
 			}
 			return text
 		}
 	}
-	return ", as the configuration says"
+	return ", as configured"
 }

@@ -178,7 +178,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 		if row := one.recorded(t); row.Who != "admin:ann" || row.Decision != "policy-monitor" || row.Detail != "account: to see" {
 			t.Errorf("%+v", row)
 		}
-		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "policy-watched" || !strings.Contains(o.Warnings[0].Text, "account, since admin:ann said so") {
+		if o := two.Overview(ctx); len(o.Warnings) != 1 || o.Warnings[0].Code != "limits-monitored" || !strings.Contains(o.Warnings[0].Text, "account, set by admin:ann") {
 			t.Errorf("%+v", o.Warnings)
 		}
 		switched(policy.Whole, control.ToWatch, 0)
@@ -203,7 +203,7 @@ func TestThePolicyIsSwitchedOnAllNodesAndBack(t *testing.T) {
 			t.Errorf("%d rows on record, %v", len(rows), err)
 		}
 		for i, want := range [2][2]int{{2, 2}, {1, 0}} { // each edge once, by the node that it was said at, or that ended it first
-			if off, on := strings.Count(told[i].String(), "kind=policy-watched"), strings.Count(told[i].String(), "kind=policy-enforced"); [2]int{off, on} != want {
+			if off, on := strings.Count(told[i].String(), "kind=limits-monitored"), strings.Count(told[i].String(), "kind=limits-enforced"); [2]int{off, on} != want {
 				t.Errorf("node %d told of %d and %d, want %v:\n%s", i+1, off, on, want, told[i])
 			}
 		}
@@ -215,10 +215,10 @@ func TestWhatCannotBeSwitchedIsRefusedWithWhatCan(t *testing.T) {
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
 		d := newDesk(t, open(t))
 		for _, c := range []struct{ ladder, to, why, want string }{
-			{"acount", control.ToWatch, "x", "there are: pair-delay, account, address"},
-			{"account", "off", "x", "say watch, enforce or file"},
-			{"account", control.ToWatch, " ", "say why"},
-			{"account", control.ToFile, "x", "as the configuration says already"},
+			{"acount", control.ToWatch, "x", "the limits are: pair-delay, account, address"},
+			{"account", "off", "x", "must be monitor, enforce or reset"},
+			{"account", control.ToWatch, " ", "missing reason"},
+			{"account", control.ToFile, "x", "the configured value already applies"},
 		} {
 			err := d.SwitchPolicy(t.Context(), "admin:ann", c.ladder, c.to, 0, c.why)
 			if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), c.want) {

@@ -94,7 +94,7 @@ func (c *Control) Series(span Span) (Series, error) {
 	case LastDay:
 		return Series{time.Minute, points(&of.minutes, now), of.day(now), week}, nil
 	}
-	return Series{}, fmt.Errorf("%w: span: say hour or day, not %.20q", ErrAsked, string(span))
+	return Series{}, fmt.Errorf("%w: span: must be hour or day, not %.20q", ErrAsked, string(span))
 }
 
 // A ring keeps the newest stretches of a time that is cut into equal ones. The zero

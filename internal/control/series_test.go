@@ -129,7 +129,7 @@ func TestNetworksAndReasonsAreTops(t *testing.T) {
 		t.Errorf("networks: %+v", n)
 	}
 	if r := got.Reasons; len(r) != 2 || r[0].Name != "none" || r[0].Failures != 3 || r[0].Stopped != 1 || r[1].Name != "limit:account" || r[1].Stopped != 1 ||
-		r[1].Words != "the account had as many failures as its limit allows" {
+		r[1].Words != "limit reached: account" {
 		t.Errorf("reasons: %+v", r)
 	}
 }

@@ -90,21 +90,21 @@ func stateOf(a accounts.Account) string {
 func (s Standing) note() string {
 	switch {
 	case s.State == MustChange && s.NeedsCode:
-		return "somebody else may have the account's password: it is good for choosing another one only, with a one-time code beside it"
+		return "an attacker may have the account's password: it must be changed, and sign-in requires a verification code"
 	case s.State == MustChange:
-		return "the account's password is good for choosing another one only"
+		return "the account's password must be changed at the next sign-in"
 	case s.State == Disabled && s.Kept == ours:
-		return "the account is disabled, so even its right password looks wrong"
+		return "the account is disabled, so even the correct password is answered as wrong"
 	case s.State == Disabled:
-		return fmt.Sprintf("the account is disabled where it is kept (accounts.source is %s), so even its right password looks wrong", s.Kept)
+		return fmt.Sprintf("the account is disabled in its source (accounts.source is %s), so even the correct password is answered as wrong", s.Kept)
 	case s.State == NoAccount && s.Kept == ours:
 		return "authguard's own account table has no account of this name"
 	case s.State == NoAccount:
-		return fmt.Sprintf("where accounts are kept (accounts.source is %s) there is none of this name", s.Kept)
+		return fmt.Sprintf("the account source (accounts.source is %s) has no account of this name", s.Kept)
 	case s.State == NotKnown && s.Kept == InApp:
-		return "the app keeps the accounts: it alone knows whether there is one of this name"
+		return "the app manages the accounts: only the app knows whether this account exists"
 	case s.State == NotKnown:
-		return fmt.Sprintf("where accounts are kept (accounts.source is %s) cannot be asked just now", s.Kept)
+		return fmt.Sprintf("the account source (accounts.source is %s) is currently unavailable", s.Kept)
 	}
 	return ""
 }

@@ -48,8 +48,8 @@ func TestStatsDHearsEachCountOnceAndNothingThatWasTyped(t *testing.T) {
 	go func() { defer close(done); s.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 	want := []string{
-		"ag.attempts.failed:3|c", "ag.captcha_mode_switches.on:1|c", "ag.realms.the_shop.attempts.refused:1|c", "ag.realms.the_shop.stopped.limit:1|c",
-		"ag.captcha_mode:0|g", "ag.threshold:30|g", "ag.held:4|g", "ag.checks_waiting:3|g", "ag.pressure:0|g", "ag.realms.the_shop.held:4|g",
+		"ag.attempts.failed:3|c", "ag.captcha_mode_switches.on:1|c", "ag.realms.the_shop.attempts.blocked:1|c", "ag.realms.the_shop.stopped.limit:1|c",
+		"ag.captcha_mode:0|g", "ag.threshold:30|g", "ag.held:4|g", "ag.checks_waiting:3|g", "ag.failure_rate:0|g", "ag.realms.the_shop.held:4|g",
 	}
 	heard := make(map[string]int)
 	packet := make([]byte, 2048)

@@ -16,7 +16,7 @@ import (
 // guard.ErrAccountName for a name that is none.
 func (c *Control) Explain(ctx context.Context, account string, address netip.Addr) (guard.Explanation, error) {
 	if account == "" && !address.IsValid() {
-		return guard.Explanation{}, fmt.Errorf("%w: name an account, an address or both", ErrAsked)
+		return guard.Explanation{}, fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
 	}
 	e, err := c.config.Guard.Explain(ctx, account, address)
 	if err != nil || e.Account == "" {
@@ -51,7 +51,7 @@ func (c *Control) Unknown(ctx context.Context, account string) (note string, err
 // guard.ErrAccountName for a name that is none.
 func (c *Control) Unlock(ctx context.Context, who, account string, address netip.Addr, why string) (err error) {
 	if account == "" && !address.IsValid() {
-		return fmt.Errorf("%w: name an account, an address or both", ErrAsked)
+		return fmt.Errorf("%w: enter an account, an IP address or both", ErrAsked)
 	}
 	if why, err = reason(why); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 		return err
 	}
 	if _, counted := events.PrefixesOf(network.Addr()); !network.IsValid() || counted != network {
-		return fmt.Errorf("%w: failures are counted by networks of one size: write 203.0.113.0/24, or 2001:db8:1::/48", ErrAsked)
+		return fmt.Errorf("%w: failures are counted per network of one size; write it like 203.0.113.0/24 or 2001:db8:1::/48", ErrAsked)
 	}
 	if err := c.atAll(func(g *guard.Guard) error { return g.UnlockNetwork(ctx, network.Addr()) }); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *Control) UnlockNetwork(ctx context.Context, who string, network netip.P
 // address, every place and device of the account (R14); why may be empty.
 func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address netip.Addr, why string) error {
 	if account == "" {
-		return fmt.Errorf("%w: name the account whose places are to be forgotten", ErrAsked)
+		return fmt.Errorf("%w: enter the account whose known clients to remove", ErrAsked)
 	}
 	why, err := reason(why)
 	if err != nil {

@@ -30,13 +30,13 @@ func newTimings(r prometheus.Registerer) *Timings {
 		return h
 	}
 	t := &Timings{
-		decision: of("authguard_decision_seconds", "How long deciding an attempt took, with the trip to Redis and without waiting.", quick),
-		held:     of("authguard_held_seconds", "How long attempts waited for their turn, or until they were due; those that waited.", slow),
-		check:    of("authguard_check_seconds", "How long checking a password took.", slow),
-		queued:   of("authguard_check_queue_seconds", "How long a password check waited for its turn.", slow),
-		redis:    of("authguard_redis_trip_seconds", "How long trips to Redis took, failed ones too.", quick),
+		decision: of("authguard_decision_seconds", "Time to decide an attempt, including Redis and without delays.", quick),
+		held:     of("authguard_delay_seconds", "Waiting time of delayed attempts.", slow),
+		check:    of("authguard_check_seconds", "Time of a password check.", slow),
+		queued:   of("authguard_check_queue_seconds", "Time in the queue for password checks.", slow),
+		redis:    of("authguard_redis_trip_seconds", "Time of requests to Redis, including failed ones.", quick),
 		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "authguard_answer_seconds", Help: "How long it took until a request's answer began.", Buckets: slow,
+			Name: "authguard_answer_seconds", Help: "Time until the first byte of the answer.", Buckets: slow,
 		}, []string{"listener", "route", "code"}),
 	}
 	r.MustRegister(t.answers)

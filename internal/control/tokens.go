@@ -62,7 +62,7 @@ func (c *Control) RevokeToken(ctx context.Context, who, name, why string) error 
 func (c *Control) tokenChanged(ctx context.Context, a audit.Action) error {
 	recorded := c.record(ctx, a)
 	if err := c.config.Changes.Poll(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("control: it is saved, and in force when the tokens can be read again: %w", err)
+		return fmt.Errorf("control: saved, and valid when the tokens can be read again: %w", err)
 	}
 	return recorded
 }

@@ -145,9 +145,9 @@ func reasonOf(e *guard.Event) guard.Reason {
 func wordsOf(r guard.Reason) string {
 	switch r.Cause {
 	case guard.NoCause:
-		return "nothing was against it: the password was looked at"
+		return "no limit reached: the password was checked"
 	case guard.LimitReached:
-		return "the " + r.Subject.String() + " had as many failures as its limit allows"
+		return "limit reached: " + r.Subject.String()
 	}
 	r.Wait = 0
 	return r.String()

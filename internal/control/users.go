@@ -28,10 +28,10 @@ func (c *Control) AddUser(ctx context.Context, who string, a accounts.Addition, 
 	switch a.Role {
 	case "", accounts.User, accounts.Admin:
 	default:
-		return accounts.Account{}, fmt.Errorf("%w: the role is user or admin", ErrAsked)
+		return accounts.Account{}, fmt.Errorf("%w: role: must be user or admin", ErrAsked)
 	}
 	if a.Role == accounts.Admin && c.config.Realm != guard.DefaultRealm {
-		return accounts.Account{}, fmt.Errorf("%w: administrators are those of all realms; add them without --realm", ErrAsked)
+		return accounts.Account{}, fmt.Errorf("%w: administrators belong to all realms; add them without --realm", ErrAsked)
 	}
 	if c.config.Elsewhere != "" && a.Role != accounts.Admin {
 		return accounts.Account{}, c.elsewhere()
@@ -85,7 +85,7 @@ func (c *Control) EndUserSessions(ctx context.Context, who, name, why string) (e
 	}
 	if c.config.Elsewhere == "" {
 		if a, err := c.config.Accounts.Get(ctx, name); err == nil && a.Role == accounts.Admin {
-			return 0, fmt.Errorf("%w: %s is an administrator: end the sessions under Administrators", ErrAsked, a.Username)
+			return 0, fmt.Errorf("%w: %s is an administrator; end the sessions under Administrators", ErrAsked, a.Username)
 		} else if err != nil && !errors.Is(err, accounts.ErrUnknown) {
 			return 0, err
 		}
@@ -127,7 +127,7 @@ func (c *Control) askNewPassword(ctx context.Context, a audit.Action) error {
 	case err != nil:
 		return err
 	case standing.Kept != ours:
-		return fmt.Errorf("%w: the account is not in authguard's own table (%s keeps it): change its password there", ErrAsked, standing.Kept)
+		return fmt.Errorf("%w: the account is not in authguard's own table (source: %s); change its password there", ErrAsked, standing.Kept)
 	}
 	if err := c.config.Accounts.AskNewPassword(ctx, a.Subject); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (c *Control) end(ctx context.Context, name string) error {
 func unended(parts ...error) error {
 	err := errors.Join(parts...)
 	if err != nil {
-		err = fmt.Errorf("control: the account is changed, but its sessions, places and one-time codes could not all be ended; do it again: %w", err)
+		err = fmt.Errorf("control: the account was changed, but not all sessions, known clients and verification codes could be removed; repeat it: %w", err)
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 		return Code{}, err
 	}
 	if life = cmp.Or(life, passes.DefaultLife); life < time.Minute || life > passes.MaxLife {
-		return Code{}, fmt.Errorf("%w: a code is good for a minute to 24 hours", ErrAsked)
+		return Code{}, fmt.Errorf("%w: a code can be valid for 1 minute to 24 hours", ErrAsked)
 	}
 	if name, err = c.Canonical(name); err != nil {
 		return Code{}, err
@@ -282,8 +282,8 @@ func (c *Control) PassIssued(ctx context.Context, who, account string, expires t
 
 // elsewhere says that an account in our own table could log in nowhere.
 func (c *Control) elsewhere() error {
-	return fmt.Errorf("%w: accounts.source is %s, so whoever logs in is looked up there and not in authguard's own table; "+
-		"add the account there. Only administrators (--admin) can be added here", ErrAsked, c.config.Elsewhere)
+	return fmt.Errorf("%w: accounts.source is %s, so users are looked up there and not in authguard's own table; "+
+		"add the account there. Only administrators can be added here, with authguard admin add", ErrAsked, c.config.Elsewhere)
 }
 
 // Import adds the accounts of a file, all or none, and tells how many; why may be empty. The

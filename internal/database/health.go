@@ -85,7 +85,7 @@ func (h *Health) Prove(ctx context.Context) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return errors.Join(errors.New("database: nobody knows whether it can be written"), ctx.Err())
+		return errors.Join(errors.New("database: not checked yet whether it can be written"), ctx.Err())
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrTooNew means that a newer authguard has already changed the tables.
-var ErrTooNew = errors.New("database: written by a newer authguard; this one is too old for it")
+var ErrTooNew = errors.New("database: used by a newer authguard than this one")
 
 // Migrate brings the tables up to date and names the files it applied, oldest
 // first; none if there was nothing to do. Processes that start at once wait for

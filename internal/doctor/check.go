@@ -130,7 +130,7 @@ func why(err error) string {
 		errors.As(err, &timeout) && timeout.Timeout():
 		return "it does not answer in time"
 	case errors.Is(err, fs.ErrPermission):
-		return err.Error() + " (run this as the user who runs authguard serve)"
+		return err.Error() + " (run doctor as the user that runs authguard serve)"
 	default:
 		return err.Error()
 	}

@@ -19,19 +19,19 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 	file := c.sqliteFile()
 	db, err := database.Inspect(ctx, file)
 	if errors.Is(err, fs.ErrNotExist) {
-		n.ok("sqlite", "%s is not there yet.", file)
+		n.ok("sqlite", "%s does not exist yet.", file)
 		return
 	}
-	if !n.check("sqlite", fmt.Sprintf("%s opens and is not damaged.", file),
-		problem(errors.Is(err, database.ErrDamaged), "Stop the server, move the file away with its -wal and -shm, and restore a backup.", "is damaged: %s.", why(err)),
-		problem(err != nil, "Let the user who runs authguard serve read and write it.", "cannot be opened: %s.", why(err))) {
+	if !n.check("sqlite", fmt.Sprintf("%s can be opened and is intact.", file),
+		problem(errors.Is(err, database.ErrDamaged), "Stop the server, move the file with its -wal and -shm files away, and restore a backup.", "is damaged: %s.", why(err)),
+		problem(err != nil, "Let the user that runs authguard serve read and write it.", "cannot be opened: %s.", why(err))) {
 		return
 	}
 	defer db.Close()
 	denied := syscall.Access(file, 4|2) // R_OK and W_OK of access(2)
 	n.check("sqlite.write", "",
-		problem(denied != nil, "Run this as the user who runs authguard serve; if you do: chown USER "+file+", and mount the file system read-write.",
-			"cannot be written by the user who runs this: %v.", denied))
+		problem(denied != nil, "Run doctor as the user that runs authguard serve. If you do: chown USER "+file+", and mount the file system read-write.",
+			"cannot be written by the present user: %v.", denied))
 	if tables(ctx, db, n) {
 		ownHashes(ctx, c, db, n)
 	}
@@ -42,15 +42,15 @@ func sqlite(ctx context.Context, c Config, n *notes) {
 func tables(ctx context.Context, db *sql.DB, n *notes) bool {
 	state, err := database.StateOf(ctx, db)
 	if err == nil && state.Newer == 0 && state.Applied == 0 {
-		n.ok("migrations", "has no tables yet: serve makes them.")
+		n.ok("migrations", "has no tables yet; authguard serve creates them.")
 		return false
 	}
 	return n.check("migrations", "has the tables of this version.",
-		problem(err != nil, "Let authguard's role read the table goose_db_version; see `authguard migrate`.", "does not tell its version: %s.", why(err)),
-		problem(state.Newer > 0, "Run the newest authguard on every node, or restore the backup from before the update.",
-			"was used by a newer authguard (migration %d): this one refuses to serve from it.", state.Newer),
-		advice(len(state.Missing) > 0, "Restart the server with this program: it migrates by itself.",
-			"is of an older authguard: %s missing.", strings.Join(state.Missing, ", ")))
+		problem(err != nil, "Let authguard's role read the table goose_db_version; see authguard migrate.", "does not return its version: %s.", why(err)),
+		problem(state.Newer > 0, "Run the newest authguard on every node, or restore the backup from before the upgrade.",
+			"was used by a newer authguard (migration %d), so this version does not start with it.", state.Newer),
+		advice(len(state.Missing) > 0, "Restart the server with this version: it migrates the database.",
+			"is from an older authguard: %s missing.", strings.Join(state.Missing, ", ")))
 }
 
 func postgres(ctx context.Context, c Config, n *notes) {
@@ -58,7 +58,7 @@ func postgres(ctx context.Context, c Config, n *notes) {
 	encryption(ctx, c, "postgres.tls", dsn, n)
 	db, err := database.OpenReadOnly(ctx, dsn)
 	if !n.check("postgres", "",
-		problem(err != nil, "See that the server runs, that the address, role, password and TLS settings of database: are right, and that pg_hba.conf lets this machine in.",
+		problem(err != nil, "Check that the server runs, that address, role, password and TLS settings in database: are right, and that pg_hba.conf allows this machine.",
 			"cannot be used: %s.", why(err))) {
 		return
 	}
@@ -79,8 +79,8 @@ func writable(ctx context.Context, dsn string, n *notes) {
 		err = tryToWrite(ctx, db)
 	}
 	n.check("postgres.write", "can be written.",
-		problem(err != nil, "See that its disk has room, that default_transaction_read_only is off (SHOW default_transaction_read_only), "+
-			"and that authguard's role may INSERT into its tables.", "cannot be written: nobody can log in. It says: %s.", why(err)))
+		problem(err != nil, "Check that its disk has space, that default_transaction_read_only is off (SHOW default_transaction_read_only), "+
+			"and that authguard's role may INSERT into its tables.", "cannot be written, so every login gets 503. Error: %s.", why(err)))
 }
 
 func tryToWrite(ctx context.Context, db *sql.DB) error {
@@ -105,7 +105,7 @@ func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'),
 		pg_is_in_recovery(), extract(epoch FROM clock_timestamp())::float8`).Scan(&number, &version, &standby, &seconds)
 	rtt, now := time.Since(began), c.Now()
-	if !n.check("postgres", "answers.", problem(err != nil, "Ask its administrator.", "does not answer: %s.", why(err))) {
+	if !n.check("postgres", "answers.", problem(err != nil, "Ask the database's administrator.", "does not answer: %s.", why(err))) {
 		return
 	}
 	postgresVersion(n, number, version)
@@ -116,7 +116,7 @@ func server(ctx context.Context, c Config, db *sql.DB, n *notes) {
 
 func postgresVersion(n *notes, number int, version string) {
 	n.check("postgres.version", fmt.Sprintf("is version %s.", version),
-		problem(number < 120000, "Update it to a version that is still maintained.", "is version %s; authguard needs 12.", version))
+		problem(number < 120000, "Upgrade it to a maintained version.", "is version %s; authguard needs 12.", version))
 }
 
 // encryption checks that no one on the network can read the password hashes.
@@ -131,9 +131,9 @@ func encryption(ctx context.Context, c Config, name, dsn string, n *notes) {
 			plain = w.Host
 		}
 	}
-	n.check(name, "is talked to with encryption, or on a private network.",
-		advice(plain != "", "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not know who signed the certificate.",
-			"may be talked to without encryption, and %s is on no private network.", plain))
+	n.check(name, "is reached over TLS or a private network.",
+		advice(plain != "", "Add sslmode=verify-full to its URL, and sslrootcert=FILE if the system does not trust the certificate's issuer.",
+			"may be reached without TLS, and %s is not on a private network.", plain))
 }
 
 // fingerprint checks that this node has the same keys as the others.
@@ -144,17 +144,17 @@ func fingerprint(ctx context.Context, c Config, db *sql.DB, n *notes) {
 		return // keysFile says so
 	}
 	err = secrets.Compare(ctx, db, keys, file)
-	n.check("keys.shared", "is used with this node's keys.",
+	n.check("keys.shared", "uses this node's keys.",
 		problem(errors.Is(err, secrets.ErrDiffer), "Stop this node, copy the keys file of a node that serves this database over "+file+", and start it again. If that file is lost: "+
-			"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (counters and device cookies start anew).",
-			"was first used with other keys than those in %s: this node would count by itself, and refuse the challenges and device cookies of the others.", file),
-		problem(err != nil, "Let authguard's role read the table settings.", "does not tell which keys it is used with: %s.", why(err)))
+			"stop all nodes, give all of them this one, and run DELETE FROM settings WHERE name = 'keys' (this resets counters and device cookies).",
+			"was first used with other keys than those in %s, so this node would count separately and reject the challenges and device cookies of the others.", file),
+		problem(err != nil, "Let authguard's role read the table settings.", "does not return which keys it is used with: %s.", why(err)))
 }
 
 // queries runs the operator's queries for an account that does not exist.
 func queries(ctx context.Context, c Config, n *notes) {
 	const (
-		mend   = "See that the database runs, that the DSN is right, and that its role may read what the queries ask for."
+		mend   = "Check that the database runs, that the DSN is right, and that its role may read what the queries select."
 		nobody = "authguard-doctor"
 	)
 	a := c.Settings.Accounts
@@ -180,9 +180,9 @@ func queries(ctx context.Context, c Config, n *notes) {
 	}
 	census, err := source.Census(ctx, manyHashes)
 	if n.check("accounts.hashes", "",
-		problem(err != nil, "Correct accounts.hashes_query, or leave it out.", "does not answer accounts.hashes_query: %s.", why(err)),
-		advice(census == nil, "Set accounts.hashes_query, such as SELECT password FROM auth_user: it is counted here, kind by kind.",
-			"is not asked which kinds of password hash it has, so that accounts that cannot log in are found when they try.")) {
+		problem(err != nil, "Correct accounts.hashes_query, or remove it.", "does not answer accounts.hashes_query: %s.", why(err)),
+		advice(census == nil, "Set accounts.hashes_query, such as SELECT password FROM auth_user, and doctor counts the kinds of password hashes.",
+			"has no accounts.hashes_query, so accounts with unsupported password hashes are only found when they sign in.")) {
 		hashes(n, census, "", "")
 	}
 }
@@ -191,13 +191,13 @@ func queries(ctx context.Context, c Config, n *notes) {
 // machine just after the answer. The server read its clock at some moment of the
 // round trip.
 func clock(n *notes, name string, told, now time.Time, rtt time.Duration) {
-	const mend = "Set the clocks of both machines by NTP (timedatectl set-ntp true, or chrony)."
+	const mend = "Synchronize both machines by NTP (timedatectl set-ntp true, or chrony)."
 	off := told.Sub(now.Add(-rtt / 2))
 	apart, way := max(0, off.Abs()-rtt/2).Round(time.Millisecond), "ahead of"
 	if off < 0 {
 		way = "behind"
 	}
 	n.check(name, "has the same time as this machine.",
-		problem(apart > 5*time.Second, mend, "has a clock %v %s this machine's: windows, places and alerts tell different times.", apart, way),
+		problem(apart > 5*time.Second, mend, "has a clock %v %s this machine's, so windows, known clients and alerts disagree.", apart, way),
 		advice(apart > time.Second, mend, "has a clock %v %s this machine's.", apart, way))
 }

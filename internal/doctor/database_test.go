@@ -284,9 +284,9 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), append(insert("default", django, django, des, dear, dear, "!"), insert("shop", apr1, django)...)...)
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice})
-	r.says("The database holds password hashes that cannot be checked, so that 3 of 6 accounts cannot log in: 2 with bcrypt, dearer than a check may be (rule R19), 1 with DES crypt.",
-		"The database holds the passwords of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
-		"The database holds hashes from which whoever gets them finds most passwords, of 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
+	r.says("The database contains unsupported password hashes, so 3 of 6 accounts cannot log in: 2 with bcrypt, more expensive than a password check may be, 1 with DES crypt.",
+		"The database contains the password hashes of 2 accounts of the realm shop: 1 with PBKDF2-SHA256, 1 with Apache MD5 (apr1).",
+		"The database contains weak password hashes, which are easy to crack if stolen, for 1 of 2 accounts of the realm shop: 1 with Apache MD5 (apr1).")
 
 	theirs := filepath.Join(t.TempDir(), "shop.db")
 	sql(t, theirs, "CREATE TABLE users (mail TEXT, hash TEXT)", "INSERT INTO users VALUES ('a', '"+des+"'), ('b', '"+django+"'), ('c', NULL)")
@@ -297,7 +297,7 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	c.Settings.Accounts.HashesQuery = "SELECT hash FROM users"
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem})
-	r.says("accounts.database holds password hashes that cannot be checked, so that 1 of 3 accounts cannot log in: 1 with DES crypt.")
+	r.says("accounts.database contains unsupported password hashes, so 1 of 3 accounts cannot log in: 1 with DES crypt.")
 	for _, query := range []string{"SELECT nothing FROM users", "DELETE FROM users"} {
 		c.Settings.Accounts.HashesQuery = query
 		if found := examine(t, c); found.state("accounts.hashes") != problem && found.state("accounts.database") != problem {
@@ -311,7 +311,54 @@ func TestKindsOfHashAreCountedAndNamed(t *testing.T) {
 	c = served(t, func(s *config.Config) { s.Accounts = config.Accounts{Source: config.SourceHtpasswd, Htpasswd: file} })
 	r = examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.hashes": problem, "accounts.weak": advice, "accounts.htpasswd": good})
-	r.says(file + " holds password hashes that cannot be checked, so that 1 of 2 accounts cannot log in: 1 with DES crypt.")
+	r.says(file + " contains unsupported password hashes, so 1 of 2 accounts cannot log in: 1 with DES crypt.")
 	sql(t, filepath.Join(c.Settings.Data, "authguard.db"), insert("default", django)...)
-	examine(t, c).says("The database holds the passwords of 1 accounts of administrators (everybody else's are where accounts.source says): 1 with PBKDF2-SHA256.")
+	examine(t, c).says("The database contains the password hashes of 1 accounts of administrators (other accounts are in accounts.source): 1 with PBKDF2-SHA256.")
+}
+
+// A digest that was cut off is matched by wrong passwords, so its account cannot log in: doctor
+// counts them wherever the accounts are.
+func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
+	t.Parallel()
+	const (
+		good   = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3AHrDsJVdMiIlgndIMe19NvY="
+		pbkdf2 = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3"
+		argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
+		scrypt = "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
+		why    = ", cut off: its digest has fewer than 16 bytes, which other passwords match by chance. Import it whole"
+		says   = " holds password hashes that cannot be checked, so that 4 of 5 accounts cannot log in: " +
+			"2 with PBKDF2-SHA256" + why + ", 1 with Argon2id" + why + ", 1 with scrypt" + why + "."
+	)
+	hashes := []string{good, pbkdf2, argon2, scrypt, pbkdf2}
+	folder := t.TempDir()
+	theirs, file := filepath.Join(folder, "shop.db"), filepath.Join(folder, "htpasswd")
+	own, shop, lines := []string{}, []string{"CREATE TABLE users (mail TEXT, hash TEXT)"}, ""
+	for i, hash := range hashes {
+		own = append(own, fmt.Sprintf("INSERT INTO accounts (id, realm, username, password_hash, created_at, changed_at) "+
+			"VALUES ('%d', 'default', 'u%[1]d', '%s', 0, 0)", i, hash))
+		shop = append(shop, fmt.Sprintf("INSERT INTO users VALUES ('u%d', '%s')", i, hash))
+		lines += fmt.Sprintf("u%d:%s\n", i, hash)
+	}
+	sql(t, theirs, shop...)
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for place, accounts := range map[string]config.Accounts{
+		"The database": {},
+		"accounts.database": {Source: config.SourceQuery, Database: config.Secret(theirs),
+			Query: "SELECT hash FROM users WHERE mail = ?", HashesQuery: "SELECT hash FROM users"},
+		file: {Source: config.SourceHtpasswd, Htpasswd: file},
+	} {
+		c := served(t, func(s *config.Config) {
+			if accounts.Source != "" {
+				s.Accounts = accounts
+			}
+		})
+		if accounts.Source == "" {
+			sql(t, filepath.Join(c.Settings.Data, "authguard.db"), own...)
+		}
+		r := examine(t, c)
+		r.wants(map[string]doctor.State{"accounts.hashes": problem})
+		r.says(place + says)
+	}
 }

@@ -115,37 +115,37 @@ func starts(ctx context.Context, c Config, n *notes) {
 	lacks, err := c.Starts(ctx)
 	for _, one := range lacks {
 		n.check("start.counters", "", problem(true, "Restore the whole data folder from a backup if these failures matter. "+
-			"Otherwise start the server: what it saves next is whole.", "%s", one))
+			"Otherwise start the server: its next save is complete.", "%s", one))
 	}
-	n.check("start", "Serve starts from what is stored.",
-		problem(err != nil, "Do what the message says before the next restart.", "Serve refuses to start: %s.", why(err)))
+	n.check("start", "authguard serve can start from the stored data.",
+		problem(err != nil, "Do this before the next restart.", "authguard serve would not start: %s.", why(err)))
 }
 
 // running asks the running server what it warns of on its overview.
 func running(ctx context.Context, c Config, n *notes) {
 	warnings, err := c.Ask(ctx)
 	if errors.Is(err, ErrNotRunning) {
-		n.ok("server", "No server is running from %s: nobody was asked what is wrong just now.", c.Settings.Data)
+		n.ok("server", "No server is running from %s, so current warnings are not checked.", c.Settings.Data)
 		return
 	}
-	well := n.check("server", "", problem(err != nil, "Look into its log, and restart it if it hangs.", "The running server does not answer: %s.", why(err)))
+	well := n.check("server", "", problem(err != nil, "Check its log, and restart it if it hangs.", "The running server does not answer: %s.", why(err)))
 	for _, w := range warnings {
-		n.check("server."+w.Code, "", problem(true, cmp.Or(w.Setting, w.Text), "The running server warns: %s.", w.Title))
+		n.check("server."+w.Code, "", problem(true, cmp.Or(w.Setting, w.Text), "Warning of the running server: %s.", w.Title))
 	}
 	if well && len(warnings) == 0 {
-		n.ok("server", "The running server warns of nothing.")
+		n.ok("server", "The running server has no warnings.")
 	}
 }
 
 // alertChannels sends a test message to each.
 func alertChannels(ctx context.Context, c Config, n *notes) {
 	to := c.Settings.Alerts.To
-	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to, so that somebody is told of attacks.", "There is no alert channel: alerts go to the log only."))
+	n.check("alerts", "", advice(len(to) == 0, "Set alerts.to to be notified of attacks.", "No alert channel is configured: alerts go to the log only."))
 	for _, found := range together(len(to), func(i int) []Check {
 		err := alerts.Try(ctx, to[i].Reveal(), c.Settings.Alerts.PrivateNetworks)
 		one := new(notes)
-		one.check("alerts", fmt.Sprintf("A test message went to alerts.to[%d]: see that it has arrived.", i),
-			problem(err != nil, "See that the address, its password and the network are right; docs/alerts.md has the form of each kind.",
+		one.check("alerts", fmt.Sprintf("A test message was sent to alerts.to[%d]: check that it arrived.", i),
+			problem(err != nil, "Check the address, its password and the network; docs/alerts.md has the form of each kind of channel.",
 				"A test message to alerts.to[%d] was not delivered: %s.", i, why(err)))
 		return one.checks()
 	}) {
@@ -253,7 +253,7 @@ func look[T any](ctx context.Context, within time.Duration, name, about string, 
 	case answer := <-done:
 		return n.checks(), answer
 	case <-time.After(within + grace):
-		n.check(name, "", problem(true, "Find out what hangs there: a disk, a mount, the network.", "could not be looked at within %v.", within))
+		n.check(name, "", problem(true, "Find what hangs: a disk, a mount or the network.", "could not be checked within %v.", within))
 		var none T
 		return n.checks(), none
 	}

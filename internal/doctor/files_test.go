@@ -83,7 +83,7 @@ func TestAnHtpasswdFileIsRead(t *testing.T) {
 	write(t, file, "ann\n")
 	r := examine(t, c)
 	r.wants(map[string]doctor.State{"accounts.htpasswd": problem})
-	r.says(file + " cannot be used: line 1: not of the form name:hash (a CSV file needs the format csv). A server that runs goes on with what it read before; a restart would fail.")
+	r.says(file + " cannot be used: line 1: not of the form name:hash (a CSV file needs the format csv). A running server keeps its previous version; a restart would fail.")
 	write(t, file, "ann\n\nann\n")
 	if r := examine(t, c); !strings.Contains(r.String(), "format csv), and 1 more bad lines. A server") {
 		t.Error(r)

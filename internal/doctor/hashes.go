@@ -21,9 +21,9 @@ func directory(ctx context.Context, c Config, n *notes) {
 	if err == nil {
 		err = source.Try(ctx)
 	}
-	n.check("accounts.ldap", "answers a search. Which kinds of password hash it has, it keeps to itself.",
-		problem(err != nil, "See that it runs, that accounts.ldap.tls_ca names who signed its certificate, and that accounts.ldap.bind_dn and password are an account that may search below accounts.ldap.base.",
-			"does not answer a search: %s. Nobody can log in.", why(err)))
+	n.check("accounts.ldap", "answers a search. It does not reveal its kinds of password hashes.",
+		problem(err != nil, "Check that it runs, that accounts.ldap.tls_ca has its issuer's certificate, and that accounts.ldap.bind_dn may search below accounts.ldap.base.",
+			"does not answer a search: %s. Every login gets 503.", why(err)))
 }
 
 // ownHashes counts the kinds of hash in our own table, realm by realm.
@@ -41,9 +41,9 @@ func ownHashes(ctx context.Context, c Config, db *sql.DB, n *notes) {
 		case realm != guard.DefaultRealm:
 			whose = " of the realm " + realm
 		case c.Settings.Accounts.Source != config.SourceTable:
-			whose = " of administrators (everybody else's are where accounts.source says)"
+			whose = " of administrators (other accounts are in accounts.source)"
 		}
-		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not say which kinds of password hash there are: %s.", why(err))) {
+		if n.check("accounts.hashes", "", problem(err != nil, "Let authguard's role read the table accounts.", "does not return its kinds of password hashes: %s.", why(err))) {
 			hashes(n, census, "", whose)
 		}
 	}
@@ -76,9 +76,9 @@ func hashes(n *notes, census *passwords.Census, place, whose string) {
 	if place != "" {
 		place += " "
 	}
-	n.check("accounts.hashes", fmt.Sprintf("%sholds the passwords of %d accounts%s: %s.", place, all, whose, strings.Join(append(good, weak...), ", ")),
-		problem(cannot > 0, "Have these people set a new password where the accounts are (our own table: authguard user set-password NAME); docs/accounts.md lists the kinds that can be checked.",
-			"%sholds password hashes that cannot be checked, so that %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
-	n.check("accounts.weak", "", advice(found > 0, "They log in, and in our own table each is upgraded by that. Elsewhere have the program that keeps the accounts do so.",
-		"%sholds hashes from which whoever gets them finds most passwords, of %d of %d accounts%s: %s.", place, found, all, whose, strings.Join(weak, ", ")))
+	n.check("accounts.hashes", fmt.Sprintf("%scontains the password hashes of %d accounts%s: %s.", place, all, whose, strings.Join(append(good, weak...), ", ")),
+		problem(cannot > 0, "Set new passwords where the accounts are kept (in authguard's table: authguard user set-password NAME). docs/accounts.md lists the supported kinds.",
+			"%scontains unsupported password hashes, so %d of %d accounts%s cannot log in: %s.", place, cannot, all, whose, strings.Join(bad, ", ")))
+	n.check("accounts.weak", "", advice(found > 0, "In authguard's table each hash is upgraded at the next login. Elsewhere upgrade them with the program that keeps the accounts.",
+		"%scontains weak password hashes, which are easy to crack if stolen, for %d of %d accounts%s: %s.", place, found, all, whose, strings.Join(weak, ", ")))
 }

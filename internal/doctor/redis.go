@@ -37,7 +37,7 @@ func redisServers(ctx context.Context, c Config) []Check {
 	}
 	encryption, err := c.RedisTLS(c.Settings.Redis)
 	n := new(notes)
-	if !n.check("redis.tls", "", problem(err != nil, "Name PEM files that the user who runs authguard serve can read.", "redis: %s.", why(err))) {
+	if !n.check("redis.tls", "", problem(err != nil, "Set PEM files that the user that runs authguard serve can read.", "redis: %s.", why(err))) {
 		return n.checks()
 	}
 	r := redisConfig{c, encryption}
@@ -117,9 +117,9 @@ func (r redisConfig) ping(ctx context.Context, client *redis.Client, is role, n 
 	n.ok("redis", "answers.")
 	took = slices.Sorted(slices.Values(took[1:])) // the first also connects
 	median, budget := took[len(took)/2].Round(time.Microsecond), r.Settings.Redis.Timeout
-	n.check("redis.ping", fmt.Sprintf("takes %v for a PING.", median),
-		advice(median > budget/5, "Bring Redis nearer to the nodes, give it less else to do, or raise redis.timeout.",
-			"takes %v for a PING: over a fifth of redis.timeout (%v), after which a node decides alone.", median, budget))
+	n.check("redis.ping", fmt.Sprintf("answers a PING in %v.", median),
+		advice(median > budget/5, "Move Redis closer to the nodes, reduce its load, or raise redis.timeout.",
+			"answers a PING in %v: over a fifth of redis.timeout (%v), after which a node decides locally.", median, budget))
 	return true
 }
 
@@ -128,12 +128,12 @@ func (r redisConfig) silent(n *notes, is role, err error) {
 	n.check("redis", "",
 		problem(says(err, "NOAUTH", "WRONGPASS", "invalid password", "without any password configured"),
 			"Set redis.password (AUTHGUARD_REDIS_PASSWORD), and redis.username for an ACL user, to what the server expects.",
-			"does not accept the user and password of redis: %s.", why(err)).as("redis.password"),
-		problem(says(err, "NOPERM"), r.grant(), "lets its user do too little: %s.", why(err)).as("redis.acl"),
-		problem(says(err, "LOADING"), "Wait until it has, and look again.", "is still loading its data."),
-		advice(is == replica, "Start it again; if it was taken away for good, SENTINEL RESET "+r.Settings.Redis.Master+" on each Sentinel, one after the other.",
-			"is a replica that cannot be used, so it cannot take over: %s.", why(err)),
-		problem(true, "Start it, and see that its address, its TLS and every firewall on the way let this machine in. Meanwhile every node counts alone, with divided limits.",
+			"rejects redis.username and redis.password: %s.", why(err)).as("redis.password"),
+		problem(says(err, "NOPERM"), r.grant(), "does not grant its user enough permissions: %s.", why(err)).as("redis.acl"),
+		problem(says(err, "LOADING"), "Wait until it has finished, and run doctor again.", "is still loading its data."),
+		advice(is == replica, "Start it again. If it was removed for good, run SENTINEL RESET "+r.Settings.Redis.Master+" on each Sentinel, one after the other.",
+			"is a replica that cannot be reached, so it cannot take over: %s.", why(err)),
+		problem(true, "Start it, and check its address, TLS settings and firewalls. Until then every node counts locally with its share of the limits.",
 			"cannot be used: %s.", why(err)))
 }
 
@@ -157,9 +157,9 @@ func (r redisConfig) signature(ctx context.Context, client *redis.Client, n *not
 	if err == nil {
 		apart = redisstore.Compare(signed, fingerprint, prefix)
 	}
-	n.check("redis.nodes", "has only nodes that can count together.",
-		problem(apart != nil, "Until then authguard serve does not start, and a node that runs counts alone.", "cannot be used. %s.", why(apart)),
-		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not answer which nodes use it: %s.", why(err)))
+	n.check("redis.nodes", "has only compatible nodes.",
+		problem(apart != nil, "Until then authguard serve does not start, and a running node counts locally.", "cannot be used. %s.", why(apart)),
+		problem(err != nil && !errors.Is(err, redis.Nil), slow, "does not return which nodes use it: %s.", why(err)))
 }
 
 // clock compares the server's clock with this machine's.
@@ -167,8 +167,8 @@ func (r redisConfig) clock(ctx context.Context, client *redis.Client, n *notes) 
 	began := time.Now()
 	told, err := client.Time(ctx).Result()
 	rtt, now := time.Since(began), r.Now()
-	if n.check("redis.clock", "", problem(says(err, "NOPERM"), r.grant(), "does not say what time it is: %s.", why(err)),
-		problem(err != nil, slow, "does not say what time it is: %s.", why(err))) {
+	if n.check("redis.clock", "", problem(says(err, "NOPERM"), r.grant(), "does not return its time: %s.", why(err)),
+		problem(err != nil, slow, "does not return its time: %s.", why(err))) {
 		clock(n, "redis.clock", told, now, rtt)
 	}
 }

@@ -343,8 +343,8 @@ func TestARedisOfAnotherVersionIsAProblem(t *testing.T) {
 	for signed, says := range map[string]string{
 		"":                        "",
 		"1 " + keys.Fingerprint(): "",
-		keys.Fingerprint():        "another version of authguard uses it",
-		"2 " + keys.Fingerprint(): "layout of the keys: 2; this version's: 1",
+		keys.Fingerprint():        "another version of authguard uses prefix",
+		"2 " + keys.Fingerprint(): "key layout 2; this version's: 1",
 		"1 0000000000000000-1234": "the keys files of the nodes differ",
 	} {
 		s.Do(t, "DEL", redisstore.SignKey(c.Settings.Redis.Prefix))

@@ -28,8 +28,8 @@ func parseInfo(text string) map[string]string {
 func (r redisConfig) info(ctx context.Context, client *redis.Client, is role, n *notes) {
 	text, err := client.Info(ctx).Result()
 	if !n.check("redis.info", "",
-		advice(err != nil, "Grant it +info, or look at maxmemory-policy (noeviction), appendonly (yes) and the version (6.2 or newer) yourself.",
-			"does not tell about itself, so its version, memory, persistence and role could not be checked: %s.", why(err))) {
+		advice(err != nil, "Grant it +info, or check maxmemory-policy (noeviction), appendonly (yes) and the version (6.2 or newer) yourself.",
+			"does not allow INFO, so version, memory, persistence and role could not be checked: %s.", why(err))) {
 		return
 	}
 	info := parseInfo(text)
@@ -44,8 +44,8 @@ func version(n *notes, text string) {
 	var major, minor int
 	_, err := fmt.Sscanf(text, "%d.%d", &major, &minor)
 	n.check("redis.version", fmt.Sprintf("is version %s.", text),
-		advice(err != nil, "See yourself that it is 6.2 or newer.", "does not tell its version (%q).", text),
-		problem(major < 6 || major == 6 && minor < 2, "Update it to a version that is still maintained.", "is version %s; authguard needs 6.2.", text))
+		advice(err != nil, "Check yourself that it is 6.2 or newer.", "does not return its version (%q).", text),
+		problem(major < 6 || major == 6 && minor < 2, "Upgrade it to a maintained version.", "is version %s; authguard needs 6.2.", text))
 }
 
 // memory checks whether counters could be evicted, or refused.
@@ -55,17 +55,17 @@ func memory(n *notes, info map[string]string) {
 	used, _ := strconv.ParseInt(info["used_memory"], 10, 64)
 	policy := info["maxmemory_policy"]
 	if most == 0 {
-		n.ok("redis.policy", "drops nothing: it has no memory limit.")
+		n.ok("redis.policy", "evicts no keys: it has no memory limit.")
 		n.ok("redis.memory", "has no memory limit.")
 		return
 	}
-	n.check("redis.policy", "drops nothing when it is full.",
-		problem(policy != noEviction, "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; give authguard a Redis of its own if others need it otherwise.",
-			"drops keys when it is full (maxmemory-policy %s): counters and known places may vanish, and a flood could make them.", policy))
-	const mend = "Raise maxmemory (CONFIG SET maxmemory, and redis.conf), or give authguard a Redis of its own."
+	n.check("redis.policy", "evicts no keys when it is full.",
+		problem(policy != noEviction, "Run CONFIG SET maxmemory-policy noeviction, and set it in redis.conf. If other programs need eviction, give authguard its own Redis.",
+			"evicts keys when it is full (maxmemory-policy %s), so a flood could delete counters and known clients.", policy))
+	const mend = "Raise maxmemory (CONFIG SET maxmemory, and redis.conf), or give authguard its own Redis."
 	part := 100 * float64(used) / float64(most)
 	n.check("redis.memory", fmt.Sprintf("has used %.0f %% of its memory.", part),
-		problem(used >= most && policy == noEviction, mend, "is full (%d of %d MiB): it refuses to count, and every node counts alone.", used>>20, most>>20),
+		problem(used >= most && policy == noEviction, mend, "is full (%d of %d MiB): it rejects writes, and every node counts locally.", used>>20, most>>20),
 		advice(part > 80, mend, "has used %.0f %% of its memory (%d of %d MiB).", part, used>>20, most>>20))
 }
 
@@ -73,7 +73,7 @@ func memory(n *notes, info map[string]string) {
 func persistence(ctx context.Context, client *redis.Client, n *notes, info map[string]string) {
 	for field, what := range map[string]string{"rdb_last_bgsave_status": "its last snapshot", "aof_last_write_status": "its append-only file", "aof_last_bgrewrite_status": "its append-only file"} {
 		if !n.check("redis.persistence", "",
-			problem(info[field] == "err", "See its log: the disk may be full, or the folder not its own. Until then Redis may refuse every write.", "could not write %s.", what)) {
+			problem(info[field] == "err", "Check its log: the disk may be full, or the folder not writable. Until then Redis may reject every write.", "could not write %s.", what)) {
 			return
 		}
 	}
@@ -83,20 +83,20 @@ func persistence(ctx context.Context, client *redis.Client, n *notes, info map[s
 	}
 	save, err := client.ConfigGet(ctx, "save").Result()
 	n.check("redis.persistence", "keeps snapshots.",
-		advice(err != nil, "Grant +config|get, or see yourself that it keeps snapshots or an append-only file.",
-			"keeps no append-only file, and does not tell whether it keeps snapshots: %s.", why(err)),
-		advice(save["save"] == "", "CONFIG SET appendonly yes and CONFIG SET appendfsync everysec, then the same in redis.conf: appendonly yes, appendfsync everysec. At most a second is lost then.",
-			"keeps nothing on disk: known places and counters are lost when it restarts."))
+		advice(err != nil, "Grant +config|get, or check yourself that it keeps snapshots or an append-only file.",
+			"keeps no append-only file, and snapshots could not be checked: %s.", why(err)),
+		advice(save["save"] == "", "Run CONFIG SET appendonly yes and CONFIG SET appendfsync everysec, and set both in redis.conf. Then a crash loses at most a second.",
+			"keeps no data on disk: known clients and counters are lost when it restarts."))
 }
 
 // role checks that the server is what the configuration expects.
 func (r redisConfig) role(n *notes, is role, info map[string]string) {
 	mode := r.Settings.Redis.Mode
 	n.check("redis.mode", "",
-		problem(info["cluster_enabled"] == "1" && mode != config.RedisCluster, "Set redis.mode: cluster, and name several of its nodes.", "is a node of a Cluster."))
-	mend := "Name the master; a failover may be under way, so look again in a minute."
+		problem(info["cluster_enabled"] == "1" && mode != config.RedisCluster, "Set redis.mode: cluster, and list several of its nodes in redis.addresses.", "is a node of a Cluster."))
+	mend := "Set the master. A failover may be under way, so run doctor again in a minute."
 	if mode == config.RedisStandalone {
-		mend = "Name the master in redis.addresses, or use redis.mode: sentinel so that the nodes follow it."
+		mend = "Set the master in redis.addresses, or set redis.mode: sentinel, so that the nodes follow a failover."
 	}
 	slave, name := info["role"] == "slave", "master"
 	if slave {
@@ -104,7 +104,7 @@ func (r redisConfig) role(n *notes, is role, info map[string]string) {
 	}
 	n.check("redis.role", "is a "+name+".",
 		problem(slave && is == master, mend, "is a replica of %s:%s, which cannot be written to.", info["master_host"], info["master_port"]),
-		advice(slave && info["master_link_status"] != "up", "See its log: masterauth and the network between the two.", "is a replica that does not hear its master, so it would take over with old counters."))
+		advice(slave && info["master_link_status"] != "up", "Check its log, masterauth, and the network between the two.", "is a replica that has lost its master, so it would take over with old counters."))
 }
 
 // open checks that a stranger cannot use the server: they could write counters
@@ -119,16 +119,16 @@ func (r redisConfig) open(ctx context.Context, address string, n *notes) {
 	}
 	stranger := redis.NewClient(r.options(address, "", ""))
 	defer stranger.Close()
-	n.check("redis.open", "lets nobody in without a password.",
-		problem(stranger.Ping(ctx).Err() == nil, "Set a password (requirepass, or an ACL user and `user default off`), and redis.password to the same.",
-			"lets everybody in who reaches it, without a password: they could forge known places and forget failures."))
+	n.check("redis.open", "requires a password.",
+		problem(stranger.Ping(ctx).Err() == nil, "Set a password (requirepass, or an ACL user and user default off), and the same in redis.password.",
+			"requires no password, so any client on its network can forge known clients and reset counters."))
 }
 
 // plain checks that no one on the network can listen.
 func (r redisConfig) plain(ctx context.Context, address string, n *notes) {
-	n.check("redis.tls", "is talked to with encryption, or on a private network.",
-		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public, "Switch on TLS in Redis (tls-port) and here (redis.tls: true), or keep the way to it private.",
-			"is on no private network and talked to without encryption: the password and every key can be read on the way."))
+	n.check("redis.tls", "is reached over TLS or a private network.",
+		advice(r.tls == nil && r.reachOf(ctx, hostOf(address)) == public, "Enable TLS in Redis (tls-port) and here (redis.tls: true), or use a private network.",
+			"is not on a private network and is reached without TLS: the password and every key can be intercepted."))
 }
 
 // permitted lists the commands that authguard uses, directly or in scripts,
@@ -141,7 +141,7 @@ var permitted = []string{
 }
 
 // slow is what to do about a server that answers PING and nothing more in time.
-const slow = "Look at its load, at SLOWLOG GET and at the network between; then run this again."
+const slow = "Check its load, SLOWLOG GET and the network, then run doctor again."
 
 //go:embed redisacl.lua
 var aclScript string
@@ -158,14 +158,14 @@ func (r redisConfig) commands(ctx context.Context, client *redis.Client, n *note
 	}
 	missing, err := client.Eval(ctx, aclScript, nil, args...).StringSlice()
 	if err == redis.Nil && set.Username == "" {
-		n.ok("redis.acl", "has been asked as its default user.")
+		n.ok("redis.acl", "is used as its default user.")
 		return
 	}
-	n.check("redis.acl", "lets its user do all that is needed.",
-		advice(err == redis.Nil, r.grant(), "is older than 7.0 and cannot tell whether its user may do all that is needed."),
-		problem(says(err, "NOPERM"), r.grant(), "does not let its user run scripts (EVAL): %s.", why(err)),
-		problem(err != nil, slow, "did not run a script, so it is not known whether its user may do all that is needed: %s.", why(err)),
-		problem(len(missing) > 0, r.grant(), "does not let its user run %s on keys that begin with %q.", strings.Join(missing, ", "), set.Prefix))
+	n.check("redis.acl", "grants its user every needed command.",
+		advice(err == redis.Nil, r.grant(), "is older than 7.0, so its user's permissions cannot be checked."),
+		problem(says(err, "NOPERM"), r.grant(), "does not allow its user to run scripts (EVAL): %s.", why(err)),
+		problem(err != nil, slow, "did not run a script, so its user's permissions could not be checked: %s.", why(err)),
+		problem(len(missing) > 0, r.grant(), "does not allow its user to run %s on keys that begin with %q.", strings.Join(missing, ", "), set.Prefix))
 }
 
 // grant says how to give the user the rights it needs.
@@ -183,5 +183,5 @@ func (r redisConfig) grant() string {
 		rights += " +cluster|slots +cluster|info +cluster|nodes +readonly +command"
 	}
 	return "As its administrator: ACL SETUSER " + cmp.Or(set.Username, "default") + " ~" + set.Prefix + "*" + rights +
-		" (and +info +config|get for these checks), then ACL SAVE or the same in redis.conf."
+		" (and +info +config|get for these checks), then ACL SAVE, or the same in redis.conf."
 }

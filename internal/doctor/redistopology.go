@@ -56,11 +56,11 @@ func (r redisConfig) sentinels(ctx context.Context) ([]Check, map[string]role) {
 	n.about = ""
 	masters := slices.DeleteFunc(inOrder(servers), func(address string) bool { return servers[address] != master })
 	n.check("redis.sentinels", "",
-		problem(len(masters) > 1, "Wait for a failover to end; otherwise SENTINEL RESET on those that are wrong.", "The Sentinels differ over who is master: %s.", strings.Join(masters, ", ")))
+		problem(len(masters) > 1, "Wait for a failover to end, or run SENTINEL RESET on those that are wrong.", "The Sentinels disagree about the master: %s.", strings.Join(masters, ", ")))
 	n.check("redis.sentinels", fmt.Sprintf("There are %d Sentinels.", sentinels),
-		advice(sentinels < 3, "Run at least three, on machines that do not fail together.", "There are %d Sentinels: the loss of one can leave nobody to appoint a new master.", sentinels))
+		advice(sentinels < 3, "Run at least three, on machines that do not fail together.", "There are %d Sentinels: after the loss of one, no failover may be possible.", sentinels))
 	n.check("redis.replicas", fmt.Sprintf("The master has %d replicas.", replicas),
-		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.", "The master has no replica, so nobody can take over."))
+		advice(replicas == 0, "Add a replica: replicaof in its redis.conf.", "The master has no replica, so no failover is possible."))
 	return n.checks(), servers
 }
 
@@ -83,7 +83,7 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 	v.others, _ = strconv.Atoi(one["num-other-sentinels"])
 	quorum := client.CkQuorum(ctx, set.Master).Err()
 	n.check("redis.sentinel", fmt.Sprintf("knows the master, %s.", v.master),
-		problem(quorum != nil, "Start the Sentinels that are missing.", "could not get a failover done: %s.", why(quorum)).as("redis.quorum"))
+		problem(quorum != nil, "Start the Sentinels that are missing.", "could not complete a failover: %s.", why(quorum)).as("redis.quorum"))
 	return v
 }
 
@@ -91,11 +91,11 @@ func (r redisConfig) sentinel(ctx context.Context, address string, n *notes) (v 
 // another one named the servers.
 func (r redisConfig) silentSentinel(n *notes, err error, others bool) {
 	n.check("redis.sentinel", "",
-		problem(says(err, "No such master"), "Set redis.master to the name after `sentinel monitor` in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
-		problem(says(err, "unknown command"), "Name the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.", "is not a Sentinel.").as("redis.mode"),
-		problem(says(err, "NOAUTH", "WRONGPASS", "NOPERM"), "Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "does not accept its user: %s.", why(err)),
-		advice(others, "Start it, or name another one in redis.addresses.", "cannot be asked: %s.", why(err)),
-		problem(true, "Start it, and see that its address and every firewall on the way let this machine in.", "cannot be asked: %s.", why(err)))
+		problem(says(err, "No such master"), "Set redis.master to the name after sentinel monitor in sentinel.conf.", "knows no master called %q.", r.Settings.Redis.Master).as("redis.master"),
+		problem(says(err, "unknown command"), "List the Sentinels (usually port 26379) in redis.addresses, or set redis.mode: standalone.", "is not a Sentinel.").as("redis.mode"),
+		problem(says(err, "NOAUTH", "WRONGPASS", "NOPERM"), "Set redis.sentinel_username and redis.sentinel_password to a user with +sentinel.", "rejects its user: %s.", why(err)),
+		advice(others, "Start it, or set another one in redis.addresses.", "cannot be reached: %s.", why(err)),
+		problem(true, "Start it, and check its address and firewalls.", "cannot be reached: %s.", why(err)))
 }
 
 // A clusterView is what one node knows of its Cluster. It is zero if the node
@@ -125,7 +125,7 @@ func (r redisConfig) cluster(ctx context.Context) ([]Check, map[string]role) {
 		n.about = "Redis " + address
 		n.check("redis.replicas", fmt.Sprintf("has %d replicas.", replicas[address]),
 			advice(replicas[address] == 0, "Add a replica: redis-cli --cluster add-node NEW "+address+" --cluster-slave.",
-				"is a master of the Cluster and has no replica: without it, its part of the accounts is counted by each node alone."))
+				"is a master of the Cluster without a replica: if it is lost, each node counts its part of the accounts locally."))
 	}
 	return n.checks(), masters
 }
@@ -143,10 +143,10 @@ func (r redisConfig) view(ctx context.Context, address string, n *notes) (v clus
 		return clusterView{err: err}
 	}
 	state := parseInfo(info)["cluster_state"]
-	n.check("redis.cluster", "says that its Cluster is well.",
-		advice(state == "", "Grant it +cluster|info.", "does not tell whether its Cluster is well."),
-		problem(state != "ok", "Start the masters that are missing (CLUSTER NODES names them), or let a replica take over: CLUSTER FAILOVER TAKEOVER on it.",
-			"says that its Cluster is not well (cluster_state:%s): attempts are counted by each node alone.", state))
+	n.check("redis.cluster", "reports a healthy Cluster.",
+		advice(state == "", "Grant it +cluster|info.", "does not return the state of its Cluster."),
+		problem(state != "ok", "Start the missing masters (see CLUSTER NODES), or run CLUSTER FAILOVER TAKEOVER on a replica.",
+			"reports an unhealthy Cluster (cluster_state:%s): each node counts attempts locally.", state))
 	v.replicas = map[string]int{}
 	// CLUSTER SLOTS leaves out the replicas of an idle Cluster until they have
 	// had something to copy, so CLUSTER NODES is better where it is permitted.
@@ -189,6 +189,6 @@ func (r redisConfig) silentNode(n *notes, err error, others bool) {
 		return
 	}
 	n.check("redis.cluster", "",
-		problem(disabled, "Set redis.mode: standalone, or name nodes of the Cluster.", "is not a node of a Cluster.").as("redis.mode"),
-		advice(true, "Start it, or take it out of redis.addresses.", "is a node of the Cluster and cannot be asked: %s.", why(err)))
+		problem(disabled, "Set redis.mode: standalone, or list nodes of the Cluster.", "is not a node of a Cluster.").as("redis.mode"),
+		advice(true, "Start it, or remove it from redis.addresses.", "is a node of the Cluster and cannot be reached: %s.", why(err)))
 }

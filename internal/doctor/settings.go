@@ -14,22 +14,22 @@ import (
 func settings(ctx context.Context, c Config, n *notes) {
 	if c.Invalid != nil {
 		for _, p := range config.Problems(c.Invalid) {
-			n.check("config", "", problem(true, "Mend the setting; `authguard config validate` looks again.", "%s", p.Error()))
+			n.check("config", "", problem(true, "Fix the setting, and run authguard config validate.", "%s", p.Error()))
 		}
 		return
 	}
-	n.ok("config", "The configuration is good.")
+	n.ok("config", "The configuration is valid.")
 	enforced(c, n)
 	doors(ctx, c, n)
 	if c.Settings.Admin.Listen == "" {
-		n.ok("admin.listen", "The administrator's pages are off.")
+		n.ok("admin.listen", "The admin pages are disabled.")
 		return
 	}
 	listen := c.Settings.Admin.Listen
-	n.check("admin.listen", fmt.Sprintf("The administrator's pages are for this machine only: %s.", listen),
+	n.check("admin.listen", fmt.Sprintf("The admin listener accepts connections from this machine only: %s.", listen),
 		advice(c.reachOf(ctx, hostOf(listen)) > loopback,
-			"Set admin.listen: 127.0.0.1:8081 and come through ssh -L 8081:127.0.0.1:8081, or keep it behind a firewall and a proxy that speaks HTTPS.",
-			"The administrator's pages, metrics and health listen beyond this machine (%s), over plain HTTP.", listen))
+			"Set admin.listen: 127.0.0.1:8081 and connect with ssh -L 8081:127.0.0.1:8081, or use a firewall and an HTTPS proxy.",
+			"The admin listener (pages, metrics, health) accepts plain HTTP from other machines (%s).", listen))
 }
 
 // enforced says so where nothing stops anybody: it is easily forgotten.
@@ -43,24 +43,24 @@ func enforced(c Config, n *notes) {
 			watched = append(watched, r.Name)
 		}
 	}
-	n.check("monitor", "The policy is enforced.",
-		advice(len(watched) > 0, "When a week of it is on record: authguard limit suggest, then monitor: false, or authguard limit enforce all --reason TEXT.",
+	n.check("monitor", "All limits are enforced.",
+		advice(len(watched) > 0, "After a week of data run authguard limit suggest, then set monitor: false or run authguard limit enforce all --reason TEXT.",
 			"Monitoring mode is on (monitor: true) in: %s. Limits, lists, events and CAPTCHA mode are logged and reported, not enforced.", strings.Join(watched, ", ")))
 }
 
 func doors(ctx context.Context, c Config, n *notes) {
 	s := c.Settings
 	if c.reachOf(ctx, hostOf(s.Listen)) <= loopback {
-		n.ok("listen", "The doors listen on this machine only: %s.", s.Listen)
+		n.ok("listen", "The listeners accept connections from this machine only: %s.", s.Listen)
 		return
 	}
 	secure := s.SecureCookies == config.SecureAlways || s.SecureCookies == config.SecureAuto && strings.HasPrefix(s.Origin, "https://")
 	n.check("listen.cookies", "Cookies are sent over HTTPS only.",
-		advice(!secure, "Put a proxy that speaks HTTPS in front, and set secure_cookies: always.",
-			"The doors listen beyond this machine (%s), over plain HTTP: cookies may cross the network unencrypted.", s.Listen))
-	n.check("listen.proxies", "Proxies are named.",
-		advice(len(s.TrustedProxies)+len(s.ProxyProtocolFrom) == 0, "If a proxy is in front, name its address in proxies; if none is, put one there for HTTPS.",
-			"The doors listen beyond this machine (%s) and no proxy is named: behind one, everybody would have the proxy's address.", s.Listen))
+		advice(!secure, "Put an HTTPS proxy in front, and set secure_cookies: always.",
+			"The listeners accept plain HTTP from other machines (%s), so cookies may cross the network unencrypted.", s.Listen))
+	n.check("listen.proxies", "trusted_proxies is set.",
+		advice(len(s.TrustedProxies)+len(s.ProxyProtocolFrom) == 0, "If a proxy is in front, add its address to trusted_proxies. Otherwise put one there for HTTPS.",
+			"The listeners accept connections from other machines (%s), and trusted_proxies is empty. Behind a proxy, all clients would share its IP address.", s.Listen))
 }
 
 // A reach is how widely an address can be reached.

@@ -34,18 +34,18 @@ func Through(ctx context.Context, target string, server Prober) []Check {
 	n := &notes{}
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		n.check("through", "", problem(true, "Write it as https://login.example.org/login.", "%.200q is no address that a browser can open.", target))
+		n.check("through", "", problem(true, "Write it as https://login.example.org/login.", "%.200q is not a URL that a browser can open.", target))
 		return n.checks()
 	}
 	token := rand.Text()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := server.Expect(ctx, token); err != nil {
-		n.check("through", "", problem(true, "Start authguard serve, and run this on its machine as its user.", "No probe could be announced: %s.", why(err)))
+		n.check("through", "", problem(true, "Start authguard serve, and run doctor on its machine as its user.", "The probe could not be prepared: %s.", why(err)))
 		return n.checks()
 	}
 	own, status, err := probe(ctx, target, token)
-	if n.check("through", "", problem(err != nil, "Try the address in a browser; the probe takes the way that visitors take.", "The probe could not be sent to %s: %s.", target, why(err))) {
+	if n.check("through", "", problem(err != nil, "Open the URL in a browser: the probe takes the same path as visitors.", "The probe could not be sent to %s: %s.", target, why(err))) {
 		seen, err := server.Seen(ctx, token)
 		judge(n, verdict{target: u, own: own, status: status, seen: seen, err: err})
 	}
@@ -89,8 +89,8 @@ type verdict struct {
 // judge says what is wrong with what arrived, worst first.
 func judge(n *notes, v verdict) {
 	if !n.check("through", "",
-		problem(v.err != nil, "Look into the server's log.", "The server does not say what arrived: %s.", why(v.err)),
-		problem(v.seen == nil, "Is it this server's address? Of several nodes another may have got the probe: try again, or ask that one.",
+		problem(v.err != nil, "Check the server's log.", "The server does not return what arrived: %s.", why(v.err)),
+		problem(v.seen == nil, "Check that the URL leads to this server. With several nodes another one may have received the probe: try again there.",
 			"The probe did not arrive: %s answered %s.", v.target, v.status)) {
 		return
 	}
@@ -103,21 +103,21 @@ func judge(n *notes, v verdict) {
 	mine := address(last) == v.own.Addr().Unmap() && s.Believed
 	peer := s.Peer.Addr().Unmap()
 	direct := s.Peer.Port() == v.own.Port() && peer == v.own.Addr().Unmap()
-	const page = "docs/proxies.md has the lines for yours."
-	n.check("through.address", fmt.Sprintf("The probe arrived as %s; the address that it claimed in forwarding headers was not believed.", came(s, last)),
-		problem(!direct && !s.Believed, fmt.Sprintf("Name it and reload: trusted_proxies: [%s]. If it is no proxy of yours, find out what it is.", quoted(peer)),
-			"The probe came through %s, which is not named in trusted_proxies: all of its clients count as %s.", peer, peer),
-		problem(!direct && last == "", "Have the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+" with the client's address: "+page,
-			"The proxy %s does not say who the client is: everybody counts as %s.", peer, s.Address),
+	const page = "docs/proxies.md has the lines for your proxy."
+	n.check("through.address", fmt.Sprintf("The probe arrived as %s; its forged forwarding headers were ignored.", came(s, last)),
+		problem(!direct && !s.Believed, fmt.Sprintf("If it is your proxy, set trusted_proxies: [%s] and reload. Otherwise find out what it is.", quoted(peer)),
+			"The probe came through %s, which is not in trusted_proxies: all of its clients count as %s.", peer, peer),
+		problem(!direct && last == "", "Let the proxy send "+cmp.Or(s.Header, "X-Forwarded-For")+" with the client's address: "+page,
+			"The proxy %s does not forward the client's IP address: all clients count as %s.", peer, s.Address),
 		problem(!direct && (address(last).String() == Forged || s.Address.String() == Forged && !mine),
-			"Have the proxy set "+s.Header+" itself instead of passing it on: "+page,
-			"The probe was taken for %s, an address that it made up: %s lets the client's own %s through, and whoever sends it has as many addresses as there are.", Forged, peer, s.Header),
-		advice(direct && s.Believed, "Give the address that visitors use.",
-			"The probe came straight from this machine (%s), which proxies names: it says nothing about visitors.", peer))
-	n.check("through.tls", "", advice(v.target.Scheme == "https" && !s.Secure, "Have the proxy set X-Forwarded-Proto to https, or set secure_cookies: always.",
-		"The probe came over HTTPS, and the server does not know: its cookies are not for HTTPS only."))
-	n.check("through.host", "", advice(!strings.EqualFold(s.Host, v.target.Host) && !sameHost(s.Host, v.target), "Have the proxy pass the Host on, or set origin.",
-		"The probe asked for %s and arrived as one for %.100s: forms that a browser sends from the one are refused at the other.", v.target.Host, s.Host))
+			"Let the proxy set "+s.Header+" itself instead of forwarding the client's: "+page,
+			"The probe counted as %s, an IP address that it forged: %s forwards the client's own %s, so every client can choose its IP address.", Forged, peer, s.Header),
+		advice(direct && s.Believed, "Give the URL that visitors use.",
+			"The probe came directly from this machine (%s), which is in trusted_proxies, so it does not show how visitors arrive.", peer))
+	n.check("through.tls", "", advice(v.target.Scheme == "https" && !s.Secure, "Let the proxy set X-Forwarded-Proto to https, or set secure_cookies: always.",
+		"The probe came over HTTPS, but the server does not know it, so its cookies are not limited to HTTPS."))
+	n.check("through.host", "", advice(!strings.EqualFold(s.Host, v.target.Host) && !sameHost(s.Host, v.target), "Let the proxy forward the Host header, or set origin.",
+		"The probe was sent to %s and arrived for %.100s, so forms are rejected as cross-site.", v.target.Host, s.Host))
 }
 
 // came is whom the probe was taken for. On the proxy's own machine that is not

@@ -43,14 +43,14 @@ func (c Config) upstreamSubjects() (all []subject) {
 func (a upstream) answers(ctx context.Context, c Config, n *notes) {
 	n.check("proxy.plain", "", advice(a.Scheme == "http" && c.reachOf(ctx, a.Hostname()) == public,
 		"Use an https URL in proxy.upstream, or a private network between the two.",
-		"is talked to without encryption, and is on no private network: passwords cross it readably."))
+		"is reached without TLS and not on a private network, so passwords are sent unencrypted."))
 	status, connected, err := a.ask(ctx)
 	late := connected && errors.Is(err, context.DeadlineExceeded)
 	n.check("proxy.upstream", "answers ("+status+").",
-		advice(late, "See whether it hangs or is busy: its log says so. Visitors wait as long.",
-			"takes connections, but did not answer a GET within 2 s."),
+		advice(late, "Check its log for why it is slow: visitors wait as long.",
+			"accepts connections, but did not answer a GET within 2 s."),
 		problem(err != nil, "Start it, or correct proxy.upstream: from this machine, curl -i "+a.Redacted()+" must get an answer.",
-			"cannot be reached: %s. Visitors get the page that says so (502).", why(err)))
+			"cannot be reached: %s. Visitors get an error page (502).", why(err)))
 }
 
 // ask sends a GET to the app. A redirection is an answer.
@@ -82,10 +82,10 @@ func (a upstream) around(ctx context.Context, c Config, n *notes) {
 	}
 	own, err := c.Addresses()
 	open := a.open(ctx, c, own)
-	n.check("proxy.around", "is open on no other address of this machine.",
-		advice(err != nil, "Try its port on this machine's other addresses.", "may be open on other addresses of this machine, which cannot be told: %v.", err),
-		advice(len(open) > 0, "Have the app listen on 127.0.0.1 only, or close that port with a firewall; if something else listens there, nothing is wrong.",
-			"is open on %s as well: whoever reaches it there walks around the proxy.", strings.Join(open, ", ")))
+	n.check("proxy.around", "does not listen on other addresses of this machine.",
+		advice(err != nil, "Try its port on this machine's other addresses.", "may listen on other addresses of this machine, which could not be checked: %v.", err),
+		advice(len(open) > 0, "Let the app listen on 127.0.0.1 only, or close that port with a firewall. If another program listens there, no action is needed.",
+			"also listens on %s, where attackers can bypass the proxy.", strings.Join(open, ", ")))
 }
 
 // open are this machine's other addresses that take connections on the app's port.

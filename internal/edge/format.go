@@ -56,9 +56,9 @@ func Formats() []Format {
 func (f Format) Text(e Export) []byte {
 	var b bytes.Buffer
 	if f.comment != "" {
-		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\": changes to this are lost.\n", f.comment, Count(e), e.Verdict, f.Name)
+		fmt.Fprintf(&b, "%s %s. Written by \"authguard ip export %s --format %s\"; changes are overwritten.\n", f.comment, Count(e), e.Verdict, f.Name)
 		if first := First(e.Ranges); f.Longest == 0 && !first.IsZero() {
-			fmt.Fprintf(&b, "%s The first of them ends at %s: write this anew then.\n", f.comment, first.UTC().Format(time.RFC3339))
+			fmt.Fprintf(&b, "%s The first one expires at %s: export again then.\n", f.comment, first.UTC().Format(time.RFC3339))
 		}
 	}
 	f.write(&b, e)

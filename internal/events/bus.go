@@ -57,14 +57,14 @@ type Sink interface {
 // The states of a ModeSwitch.
 const (
 	ModeOff  = "off"
-	ModeSlow = "slow" // strangers are slowed: a third of the threshold was crossed
+	ModeSlow = "throttling" // strangers are slowed: a third of the threshold was crossed
 	ModeOn   = "on"
 )
 
 // Causes of a ModeSwitch that somebody looks for. After the last one nothing is
 // switched: the pressure has been just below the threshold for many hours.
 const (
-	CausePressure = "pressure"
+	CausePressure = "failure-rate"
 	CauseForced   = "forced"
 	CauseCleared  = "cleared"
 	CauseSteady   = "steady"
@@ -83,7 +83,7 @@ type ModeSwitch struct {
 	// Resumed: a level like this one ended less than a day before, so the same attack goes on.
 	Resumed bool
 	// Cause is a stable code: one of those above, or the detector's, such as
-	// "pressure".
+	// "failure-rate".
 	Cause string
 	// Who and Why belong to the person whose word holds, or who ended one.
 	Who, Why string

@@ -54,7 +54,7 @@ func TestEveryMessageIsInTheDocumentation(t *testing.T) {
 		}
 	}
 	filter, err := os.ReadFile("../../deploy/fail2ban/filter.d/authguard.conf")
-	if err != nil || !strings.Contains(string(filter), `msg="attempt (?:failed|refused)" address=<ADDR> door=`) {
+	if err != nil || !strings.Contains(string(filter), `msg="attempt (?:failed|blocked)" address=<ADDR> integration=`) {
 		t.Errorf("the expression for fail2ban is not the one that is tested here: %v", err)
 	}
 }

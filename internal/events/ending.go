@@ -21,7 +21,7 @@ const (
 
 var endingNames = [...]string{
 	Undecided: "undecided", Failed: "failed", Succeeded: "succeeded", Abandoned: "abandoned",
-	Refused: "refused", Challenged: "challenged", Waited: "waited", Pretended: "pretended",
+	Refused: "blocked", Challenged: "challenged", Waited: "delayed", Pretended: "fake-failure",
 }
 
 // String is the ending's stable name.

@@ -29,7 +29,7 @@ var _ Sink = (*Log)(nil)
 
 var messages = [endings]string{
 	Failed: "attempt failed", Succeeded: "attempt succeeded", Abandoned: "attempt abandoned",
-	Refused: "attempt refused", Challenged: "attempt challenged", Waited: "attempt told to wait", Pretended: "attempt pretended to",
+	Refused: "attempt blocked", Challenged: "attempt challenged", Waited: "attempt delayed", Pretended: "attempt answered with a fake failure",
 }
 
 // NewLog returns a sink that writes to the logger.
@@ -65,7 +65,7 @@ func (l *Log) HandleSwitch(s ModeSwitch) {
 	attrs := []slog.Attr{
 		slog.String("from", s.From), slog.String("to", s.To), slog.Bool("attacked", s.Attacked), slog.String("cause", s.Cause),
 		slog.String("who", Escape(s.Who)), slog.String("why", Escape(s.Why)),
-		slog.Float64("pressure", s.Pressure), slog.Float64("threshold", s.Threshold),
+		slog.Float64("failure_rate", s.Pressure), slog.Float64("threshold", s.Threshold),
 	}
 	if !s.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", s.Until))
@@ -109,25 +109,25 @@ func ceiling(e Ending) int {
 func (l *Log) write(e *guard.Event, ending Ending) {
 	attrs := append([]slog.Attr{
 		slog.String("address", AddressText(e.Address)),
-		slog.String("door", Escape(e.Door)),
+		slog.String("integration", Escape(e.Door)),
 	}, realmAttr(e.Realm)...)
 	attrs = append(attrs,
 		slog.String("account", Escape(e.Account)),
 		slog.String("reasons", Codes(e.Reasons)),
-		slog.Bool("privileged", e.Privileged),
+		slog.Bool("known_client", e.Privileged),
 		slog.Int("account_failures", e.AccountFailures),
 	)
 	if e.Repeat {
-		attrs = append(attrs, slog.Bool("repeat", true))
+		attrs = append(attrs, slog.Bool("repeated_password", true))
 	}
 	if e.Sprayed {
-		attrs = append(attrs, slog.Bool("sprayed", true))
+		attrs = append(attrs, slog.Bool("sprayed_password", true))
 	}
 	if e.Outcome == guard.Insufficient {
 		attrs = append(attrs, slog.Bool("insufficient", true))
 	}
 	if ending == Succeeded {
-		attrs = append(attrs, slog.Bool("new_place", e.NewPlace))
+		attrs = append(attrs, slog.Bool("new_client", e.NewPlace))
 	}
 	l.record(e.At, slog.LevelInfo, messages[ending], attrs...)
 }
@@ -136,7 +136,7 @@ func (l *Log) write(e *guard.Event, ending Ending) {
 func (l *Log) limit(e *guard.Event) {
 	msg := "event limit reached"
 	if e.Edge == guard.Over {
-		msg = "event limit quiet again"
+		msg = "event limit no longer exceeded"
 	}
 	attrs := append([]slog.Attr{slog.String("address", AddressText(e.Address)), slog.String("event", e.Limited)}, realmAttr(e.Realm)...)
 	attrs = append(attrs,

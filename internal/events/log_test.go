@@ -42,16 +42,16 @@ func TestEachEndingHasItsConstantMessage(t *testing.T) {
 		return e
 	}
 	for want, e := range map[string]guard.Event{
-		"attempt failed":       settled(guard.Failed),
-		"attempt succeeded":    settled(guard.Succeeded),
-		"attempt abandoned":    settled(guard.Abandoned),
-		"attempt refused":      decided(guard.Block),
-		"attempt challenged":   decided(guard.Challenge),
-		"attempt told to wait": decided(guard.Delay),
+		"attempt failed":     settled(guard.Failed),
+		"attempt succeeded":  settled(guard.Succeeded),
+		"attempt abandoned":  settled(guard.Abandoned),
+		"attempt blocked":    decided(guard.Block),
+		"attempt challenged": decided(guard.Challenge),
+		"attempt delayed":    decided(guard.Delay),
 	} {
 		var out bytes.Buffer
 		textLog(&out).Handle([]guard.Event{e})
-		if !strings.Contains(out.String(), `msg="`+want+`" address=192.0.2.7 door=login account=alice`) {
+		if !strings.Contains(out.String(), `msg="`+want+`" address=192.0.2.7 integration=login account=alice`) {
 			t.Errorf("%s: %s", want, &out)
 		}
 	}
@@ -74,15 +74,15 @@ func TestALineHasTheTimeAndTheReasonsOfItsEvent(t *testing.T) {
 	e := refusal("alice")
 	e.Reasons = guard.Reasons{guard.Reason{Cause: guard.LimitReached, Subject: guard.OnAccount}, guard.Reason{Cause: guard.ModeOn}}
 	textLog(&out).Handle([]guard.Event{e})
-	const want = `time=2026-11-21T12:00:00.000Z level=INFO msg="attempt refused" address=192.0.2.7 door=login ` +
-		"account=alice reasons=limit:account,captcha-mode privileged=false account_failures=0\n"
+	const want = `time=2026-11-21T12:00:00.000Z level=INFO msg="attempt blocked" address=192.0.2.7 integration=login ` +
+		"account=alice reasons=limit:account,captcha-mode known_client=false account_failures=0\n"
 	if out.String() != want {
 		t.Fatalf("got  %swant %s", &out, want)
 	}
 }
 
 // fail2ban is the expression of deploy/fail2ban for a line whose time it has taken away.
-var fail2ban = regexp.MustCompile(`^time=\S+\s*level=INFO msg="attempt (?:failed|refused)" address=(\S+) door=`)
+var fail2ban = regexp.MustCompile(`^time=\S+\s*level=INFO msg="attempt (?:failed|blocked)" address=(\S+) integration=`)
 
 func TestR23HostileNamesNeverMakeASecondLineOrForgeAnAddress(t *testing.T) {
 	t.Parallel()
@@ -116,13 +116,13 @@ func TestAFloodOfRefusalsWritesNoMoreThanTheCeiling(t *testing.T) {
 		l.Handle([]guard.Event{refusal("alice"), failure("bob")})
 	}
 	l.Tick(noon)
-	if got := strings.Count(out.String(), `msg="attempt refused"`); got != maxTurnedAway {
+	if got := strings.Count(out.String(), `msg="attempt blocked"`); got != maxTurnedAway {
 		t.Errorf("%d lines of refusals, want %d", got, maxTurnedAway)
 	}
 	if got := strings.Count(out.String(), `msg="attempt failed"`); got != 1000 {
 		t.Errorf("%d lines of failures, want all 1000", got)
 	}
-	if want := `level=WARN msg="attempts not logged" count=950 refused=950`; !strings.Contains(out.String(), want) {
+	if want := `level=WARN msg="attempts not logged" count=950 blocked=950`; !strings.Contains(out.String(), want) {
 		t.Errorf("no %s", want)
 	}
 }
@@ -149,7 +149,7 @@ func TestAModeSwitchIsWrittenWithWhoAndWhyEscaped(t *testing.T) {
 		At: noon, From: ModeOff, To: ModeOn, Cause: "forced", Who: "root", Why: "see\nticket", Pressure: 12, Threshold: 30, Until: noon.Add(time.Hour),
 	})
 	const want = `time=2026-11-21T12:00:00.000Z level=WARN msg="captcha mode switched" from=off to=on attacked=false cause=forced ` +
-		`who=root why=see\nticket pressure=12 threshold=30 until=2026-11-21T13:00:00.000Z` + "\n"
+		`who=root why=see\nticket failure_rate=12 threshold=30 until=2026-11-21T13:00:00.000Z` + "\n"
 	if out.String() != want {
 		t.Fatalf("got  %swant %s", &out, want)
 	}

@@ -13,7 +13,7 @@ import (
 var hostile = []string{
 	"bob\ntime=2026-01-01T00:00:00Z level=INFO msg=\"attempt succeeded\" address=6.6.6.6",
 	"bob\r\nBcc: everybody@example.org",
-	`bob" address=6.6.6.6 door="x`,
+	`bob" address=6.6.6.6 integration="x`,
 	`bob\" address=6.6.6.6`,
 	"bob address=6.6.6.6",
 	"\x1b[2J\x1b]0;owned\x07",

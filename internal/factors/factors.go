@@ -26,18 +26,18 @@ import (
 
 var (
 	// ErrUnknown says that the account has no such factor.
-	ErrUnknown = errors.New("factors: there is no such second factor")
+	ErrUnknown = errors.New("factors: no such MFA method")
 	// ErrCode says that a code is not the one that is shown at this moment.
-	ErrCode = errors.New("factors: the code is not right: type the one that the app shows now")
+	ErrCode = errors.New("factors: wrong code: enter the one that the app shows now")
 	// ErrEnrolled says that TOTP is set up already.
-	ErrEnrolled = errors.New("factors: an authenticator app is set up already; remove it first")
+	ErrEnrolled = errors.New("factors: a TOTP app is already set up: remove it first")
 	// ErrPasskey says that a passkey's answer is not one to what was asked.
-	ErrPasskey = errors.New("factors: the passkey did not answer as it was asked; try again")
+	ErrPasskey = errors.New("factors: the passkey's answer is invalid: try again")
 	// ErrCloned says that a passkey's count of its signatures went back: somebody has a
 	// copy of it. It is good for nothing from then on.
-	ErrCloned = errors.New("factors: the passkey seems to be a copy: it counts its signatures from below")
+	ErrCloned = errors.New("factors: the passkey's signature counter went back, so it may be cloned")
 	// ErrMost says that an account has as many passkeys as it may.
-	ErrMost = fmt.Errorf("factors: there are %d passkeys, which is the most; remove one first", MostPasskeys)
+	ErrMost = fmt.Errorf("factors: at most %d passkeys: remove one first", MostPasskeys)
 )
 
 // queryTime bounds a look-up while somebody waits, the wait for a connection included.

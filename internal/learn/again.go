@@ -16,7 +16,7 @@ import (
 )
 
 // ErrWeak is for two logins that differ, but not in what a guess would lack.
-var ErrWeak = errors.New("nothing is proposed: whatever tells the right password's answer from the wrong one's, a wrong password sent without cookies, or with fresh ones, gets as well. Find out what only a login has (a redirection, a value in JSON, a text), and write success by hand")
+var ErrWeak = errors.New("no route is proposed: the app also gives a wrong password without cookies, or with fresh ones, the answer of a right password. Find what only a successful login returns (a redirect, a JSON value, a text), and set success by hand")
 
 // A Proposal is a route and, if the app takes the login at other addresses too, the
 // folder that needs the same one.
@@ -41,7 +41,7 @@ func Check(ctx context.Context, send Send, failed, succeeded *Login) (p Proposal
 	c := checker{ctx: ctx, send: send, login: failed, right: succeeded}
 	bare, fresh, page, err := c.guesses()
 	if err != nil {
-		return p, fmt.Errorf("nothing is proposed: the app was to be asked again with a wrong password: %w", err)
+		return p, fmt.Errorf("no route is proposed: the test login with a wrong password failed: %w", err)
 	}
 	p.Spec, err = propose(succeeded, []route.Answer{failed.Answer, bare, fresh}, []route.Answer{page})
 	if errors.Is(err, ErrAlike) {
@@ -76,7 +76,7 @@ func (c checker) guesses() (bare, fresh, page route.Answer, err error) {
 	}
 	for _, a := range []route.Answer{bare, fresh} {
 		if err == nil && (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable) {
-			err = fmt.Errorf("it answered %d: wait until its lock-out is over, or loosen it, and begin again", a.Status)
+			err = fmt.Errorf("it answered %d: wait until its lockout is over, or relax it, and try again", a.Status)
 		}
 	}
 	return bare, fresh, page, err

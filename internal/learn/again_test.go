@@ -102,8 +102,8 @@ func TestLearnOfAnAppThatSetsItsSessionAlways(t *testing.T) {
 	if want := []string{"status 200", `json /clientlogin/status "PASS"`}; err != nil || !slices.Equal(p.Success, want) {
 		t.Errorf("success is %q, %v; want %q", p.Success, err, want)
 	}
-	if !strings.Contains(YAML(p), "    # Other forms at "+p.Path+" are refused until") {
-		t.Errorf("nothing says that other forms are refused:\n%s", YAML(p))
+	if !strings.Contains(YAML(p), "    # Other forms at "+p.Path+" are rejected until") {
+		t.Errorf("nothing says that other forms are rejected:\n%s", YAML(p))
 	}
 	if p.Folder != "/*" || !slices.Equal(p.Also, []string{"/w", "/"}) || !strings.Contains(YAML(p), "    # The app takes the same login at /w, / too") {
 		t.Errorf("a front controller: %q, %q", p.Folder, p.Also)
@@ -157,7 +157,7 @@ func TestLearnProposesNothingOfALockOut(t *testing.T) {
 			w.WriteHeader(http.StatusFound)
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "lock-out") {
+	if err == nil || !strings.Contains(err.Error(), "lockout") {
 		t.Errorf("%q, %v; want nothing", p.Success, err)
 	}
 }

@@ -20,10 +20,10 @@ import (
 
 // What is wrong with two logins that tell nothing. Each says what to do.
 var (
-	ErrOther = errors.New("this login went elsewhere than the first one: log in again, at the same form")
-	ErrSame  = errors.New("the password was the same as the first time: log in again, with the right one")
-	ErrName  = errors.New("the name was another one than the first time: log in again, with the same name")
-	ErrAlike = errors.New("the app answered as it did to the wrong password: if you are logged in, its answers cannot be told apart by status, redirection, cookies or text")
+	ErrOther = errors.New("this login used another form than the first one: log in again with the same form")
+	ErrSame  = errors.New("the password equals the first one: log in again with the right one")
+	ErrName  = errors.New("the user name differs from the first one: log in again with the same name")
+	ErrAlike = errors.New("the app gave the same answer as for the wrong password: if you are signed in, status, redirect, cookies and text do not distinguish its answers")
 )
 
 // Propose is the route that tells the first login, which has failed, from the second,
@@ -288,11 +288,11 @@ func YAML(p Proposal) string {
 	text := yaml(p.Spec)
 	if p.Folder != "" {
 		if !strings.HasSuffix(p.Path, "*") {
-			text += "    # Other forms at " + p.Path + " are refused until the route above names a field of each:\n" +
+			text += "    # Other forms at " + p.Path + " are rejected until the route above has a field of each:\n" +
 				"    # passes: [form:FIELD].\n"
 		}
-		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it looks at the fields, not at\n" +
-			"    # the address. Without this one guesses that go there are not counted.\n"
+		text += "    # The app takes the same login at " + strings.Join(p.Also, ", ") + " too: it checks the fields, not\n" +
+			"    # the path. Without this route guesses sent there are not counted.\n"
 		p.Path = p.Folder
 		text += yaml(p.Spec)
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // ErrSession is for an app that needs Spec.SignedIn, where no page was found for it.
-var ErrSession = errors.New("nothing is proposed: none of the pages tried says whether a visitor is signed in, " +
+var ErrSession = errors.New("no route is proposed: none of the tested pages shows whether a visitor is signed in, " +
 	"and this app needs one. " +
-	"It answers a wrong password like a right one to a visitor who is signed in, " +
-	"or a second GET of its login page spoils the form, or it takes no login a second time (a CAPTCHA, a code). " +
+	"A signed-in visitor gets the same answer for a wrong password as for a right one, " +
+	"or a second GET of its login page invalidates the form, or it accepts no second login (a CAPTCHA, a code). " +
 	"Write the route by hand, with signed_in: [page /PATH, status 200] " +
-	"for a page that only visitors who are signed in get")
+	"for a page that only signed-in visitors get")
 
 // signedIn completes a proposal with how to recognize a visitor who is signed in, if the
 // proxy's own way does not do for this app. It tries that with the session of the login that

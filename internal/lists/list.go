@@ -29,7 +29,7 @@ var (
 	// ErrPrefix says that a text is neither an address nor a range.
 	ErrPrefix = errors.New("lists: not an address or range")
 	// ErrTooWide says that a range covers the whole internet.
-	ErrTooWide = errors.New("lists: the range is every address there is")
+	ErrTooWide = errors.New("lists: the range holds every IP address")
 	// ErrNotListed says that there is no such entry.
 	ErrNotListed = errors.New("lists: not listed")
 )
@@ -77,12 +77,12 @@ func (r Request) Validate() error {
 		err   error
 	}{
 		{!r.Prefix.IsValid(), ErrPrefix},
-		{r.Verdict != Allow && r.Verdict != Block, fmt.Errorf("lists: verdict: must be allow or block, is %.20q", r.Verdict)},
-		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or for ever, not both")},
+		{r.Verdict != Allow && r.Verdict != Block, fmt.Errorf("lists: verdict: must be allow or block, not %.20q", r.Verdict)},
+		{r.For < 0 || r.For > 0 && r.Forever, errors.New("lists: for: must be more than 0, or forever, not both")},
 		{len(r.Note) > MaxNote || len(r.By) > MaxNote, fmt.Errorf("lists: note: must be at most %d bytes", MaxNote)},
 		{!sqltx.Holds(r.Note) || !sqltx.Holds(r.By), errors.New("lists: note: must be text")},
 		{all && r.Verdict == Allow, fmt.Errorf("%w: allowing it would switch authguard off; use `authguard captcha disable` or monitored limits", ErrTooWide)},
-		{all && r.Verdict != Allow && !r.Force, fmt.Errorf("%w: blocking it locks everybody out, you too; force it if you mean it", ErrTooWide)},
+		{all && r.Verdict != Allow && !r.Force, fmt.Errorf("%w: blocking it locks out all clients, including yours; use --force if that is intended", ErrTooWide)},
 	} {
 		if one.wrong {
 			problems = append(problems, one.err)
@@ -181,7 +181,7 @@ func (t *Table) Prolong(ctx context.Context, prefix netip.Prefix, by time.Durati
 	}
 	rows, err := t.change(ctx, `UPDATE lists SET expires_at = $1, told = $2 WHERE cidr = $3 AND (expires_at = 0 OR expires_at > $4)`, expires, told, prefix.String(), now.UnixMilli())
 	if err != nil {
-		return until, fmt.Errorf("lists: prolong %v: %w", prefix, err)
+		return until, fmt.Errorf("lists: extend %v: %w", prefix, err)
 	}
 	if rows == 0 {
 		return until, fmt.Errorf("%w: %v", ErrNotListed, prefix)
@@ -257,7 +257,7 @@ func (t *Table) Told(ctx context.Context, entries []Entry) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("lists: told: %w", err)
+		return fmt.Errorf("lists: marking as reported: %w", err)
 	}
 	return nil
 }

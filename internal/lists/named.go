@@ -173,7 +173,7 @@ func (f *Files) reread(one *file, now stamp, asked bool) bool {
 	if err != nil {
 		kept := err.Error()
 		if one.state.Kept != kept {
-			f.log.Warn("the file of a named list cannot be used: what was read before stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
+			f.log.Warn("the file of a named list cannot be used; its previous version stays in force", "list", one.Name, "file", one.File, "why", kept, "ranges", one.ranges.Len())
 		}
 		one.state.Kept = kept
 		return false
@@ -192,7 +192,7 @@ type Content struct {
 }
 
 // errChanging says that a file was changed while it was read.
-var errChanging = errors.New("it was changed while it was read")
+var errChanging = errors.New("it changed while it was being read")
 
 // Read reads the file of a list. The error says why it cannot be used at all; bad lines
 // are no error as long as most are good.
@@ -235,7 +235,7 @@ func Read(s Source) (c Content, err error) {
 	case len(c.Ranges) > MaxRanges:
 		return c, fmt.Errorf("it has more than %d ranges", MaxRanges)
 	case c.BadLines > good:
-		return c, fmt.Errorf("%d of its lines are bad and %d good: it is not of the format %s; line %d: %s",
+		return c, fmt.Errorf("%d of its lines are bad and %d good, so it is not in the format %s; line %d: %s",
 			c.BadLines, good, s.Layout.Format, c.Problems[0].Line, c.Problems[0].Text)
 	}
 	return c, nil
@@ -249,9 +249,9 @@ func (c *Content) follows(before int, asked bool) error {
 	case asked:
 		return nil
 	case now == 0 && before > 0:
-		return errors.New("it is empty, and was not before; SIGHUP takes it as it is")
+		return errors.New("it is empty, and was not before; SIGHUP accepts it")
 	case before >= fewRanges && now < before/2:
-		return fmt.Errorf("it has lost most of its ranges: %d, and %d before; SIGHUP takes it as it is", now, before)
+		return fmt.Errorf("it has lost most of its ranges: %d instead of %d; SIGHUP accepts it", now, before)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 		fmt.Fprintf(&many, "192.0.2.%d\n", n)
 	}
 	for want, text := range map[string]string{
-		"its last line has no end":        "192.0.2.0/24\n198.51.100.0/2",
+		"its last line has no newline":    "192.0.2.0/24\n198.51.100.0/2",
 		"of its lines are bad":            "<!doctype html>\n<title>502 Bad Gateway</title>\n192.0.2.1\n",
 		"it is empty, and was not before": "# nothing today\n",
 		"it has lost most of its ranges":  strings.Join(strings.SplitAfter(many.String(), "\n")[:99], ""),
@@ -135,7 +135,7 @@ func TestWhoeverAsksGetsAShorterList(t *testing.T) {
 func TestAListWhoseFileWasNeverThereIsEmptyAndSaysSo(t *testing.T) {
 	t.Parallel()
 	l := newTor(t, "192.0.2.1")
-	if s := l.States()[0]; !strings.Contains(s.Kept, "no end") || s.Ranges != 0 || !s.Read.IsZero() || l.has("192.0.2.1") {
+	if s := l.States()[0]; !strings.Contains(s.Kept, "no newline") || s.Ranges != 0 || !s.Read.IsZero() || l.has("192.0.2.1") {
 		t.Errorf("state %+v", s)
 	}
 }

@@ -57,7 +57,7 @@ const maxLine = 4 << 10
 
 // errUnfinished says that a file has no end: a range that is cut off in the middle may
 // be another, much wider one.
-var errUnfinished = errors.New("its last line has no end, so it may still be being written, or is cut off; end it with a newline")
+var errUnfinished = errors.New("its last line has no newline, so the file may be incomplete: end it with a newline")
 
 // eachLine reads a text line by line. A bad line is yielded with what is wrong with it.
 // A header has no ranges. The last line need not end if unfinished is so. The error is the reader's, or
@@ -108,7 +108,7 @@ func (l Layout) parse(text string, first bool) (one line, err error) {
 	switch l.Format {
 	case IPCat:
 		if len(fields) < 2 {
-			return one, fmt.Errorf("%s is not of the form first address,last address,name,url", quoted(text))
+			return one, fmt.Errorf("%s must be first address,last address,name,url", quoted(text))
 		}
 		one.ranges, err = between(strings.TrimSpace(fields[0]), strings.TrimSpace(fields[1]))
 		return one, err
@@ -119,7 +119,7 @@ func (l Layout) parse(text string, first bool) (one line, err error) {
 		}
 		score, err := strconv.ParseFloat(strings.TrimSpace(fields[at]), 64)
 		if err != nil {
-			return one, fmt.Errorf("%s is no number; it is in column %d", quoted(fields[at]), at+1)
+			return one, fmt.Errorf("%s in column %d is not a number", quoted(fields[at]), at+1)
 		}
 		if score < l.MinScore {
 			return line{leftOut: true}, nil
@@ -175,7 +175,7 @@ func between(from, to string) (all []netip.Prefix, err error) {
 	}
 	a, z := first.Addr(), last.Addr()
 	if !first.IsSingleIP() || !last.IsSingleIP() || a.BitLen() != z.BitLen() || z.Less(a) {
-		return nil, fmt.Errorf("%s-%s is no range: write the first and the last address of it", quoted(from), quoted(to))
+		return nil, fmt.Errorf("%s-%s is not a range: write its first and its last address", quoted(from), quoted(to))
 	}
 	for a.IsValid() && !z.Less(a) { // the address after the last one there is is invalid
 		widest := netip.PrefixFrom(a, a.BitLen())

@@ -52,8 +52,8 @@ func TestEachBadLineIsNamed(t *testing.T) {
 		strings.Repeat("9", 5000)+"\n10.0.0.1 fine\n")
 	want := `3:not an address or range: "not"; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48
 4:not an address or range: "<img"; write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48
-5:the range is every address there is
-6:"1.2.3.9"-"1.2.3.4" is no range: write the first and the last address of it
+5:the range holds every IP address
+6:"1.2.3.9"-"1.2.3.4" is not a range: write its first and its last address
 7:is longer than 4096 bytes
 `
 	if err != nil || ranges != "1.2.3.4/32 10.0.0.1/32" || bad != want {
@@ -61,13 +61,13 @@ func TestEachBadLineIsNamed(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"1.1.1.1\n":     `1:"1.1.1.1" has no column 2` + "\n",
-		"1.1.1.1 bad\n": `1:"bad" is no number; it is in column 2` + "\n",
+		"1.1.1.1 bad\n": `1:"bad" in column 2 is not a number` + "\n",
 	} {
 		if _, bad, _ := read(t, Layout{Format: Scored}, text); bad != want {
 			t.Errorf("scored: %q, want %q", bad, want)
 		}
 	}
-	if _, bad, _ := read(t, Layout{Format: IPCat}, "1.2.3.4\n0.0.0.0,255.255.255.255,all,x\n"); !strings.HasPrefix(bad, "1:\"1.2.3.4\" is not of the form") || !strings.Contains(bad, "2:the range is every") {
+	if _, bad, _ := read(t, Layout{Format: IPCat}, "1.2.3.4\n0.0.0.0,255.255.255.255,all,x\n"); !strings.HasPrefix(bad, "1:\"1.2.3.4\" must be first address") || !strings.Contains(bad, "2:the range holds every") {
 		t.Errorf("ipcat: %q", bad)
 	}
 }

@@ -41,7 +41,7 @@ func likeAccess(line []byte) bool {
 
 var (
 	errAccess  = errors.New(`is not like: ADDRESS - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302`)
-	errAddress = errors.New("no address where it should be")
+	errAddress = errors.New("no IP address at its place")
 )
 
 // cutAccess cuts a line into what stands before the time, the time, the request and
@@ -164,7 +164,7 @@ func (r *row) who(before []byte) error {
 
 // accessTime reads 10/Oct/2026:13:55:36 +0200.
 func accessTime(b []byte) (time.Time, error) {
-	const errText = "is no time such as 10/Oct/2026:13:55:36 +0200"
+	const errText = "is not a time such as 10/Oct/2026:13:55:36 +0200"
 	month := monthOf(b[3:6])
 	day, ok1 := number(b[0:2])
 	year, ok2 := number(b[7:11])

@@ -39,7 +39,7 @@ func csvOf(f *file, c Config, audit bool) (parser, error) {
 	}
 	for field, name := range []string{"time", "account", "address", "outcome"} {
 		if !found[field] && field != accountField {
-			return nil, fmt.Errorf("no column is the %s, of %s: name it with --field %s=NAME", name, strings.Join(p.columns, ", "), name)
+			return nil, fmt.Errorf("no column for %s among %s: set it with --field %s=NAME", name, strings.Join(p.columns, ", "), name)
 		}
 	}
 	return p, nil
@@ -83,7 +83,7 @@ func (p *csvLines) split(line []byte) ([]string, error) {
 	reader.Comma, reader.FieldsPerRecord = p.comma, -1
 	record, err := reader.Read()
 	if err != nil {
-		return nil, errors.New("is no line of CSV")
+		return nil, errors.New("is not a line of CSV")
 	}
 	return record, nil
 }
@@ -97,7 +97,7 @@ func (p *csvLines) parse(line []byte, r *row) error {
 		return err
 	}
 	if len(cells) != len(p.columns) {
-		return fmt.Errorf("has %d columns, and the first line %d", len(cells), len(p.columns))
+		return fmt.Errorf("has %d columns, but the first line has %d", len(cells), len(p.columns))
 	}
 	var v values
 	for i, cell := range cells {

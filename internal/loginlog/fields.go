@@ -126,7 +126,7 @@ func (f *fields) row(v *values, r *row) (err error) {
 	count := 1
 	if text := v.text[countField]; text != "" {
 		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > 1e9 {
-			return fmt.Errorf("count %q is no number from 1", text)
+			return fmt.Errorf("count %q must be a number of at least 1", text)
 		}
 	}
 	r.Account, r.Named = v.text[accountField], v.rank[accountField] > 0
@@ -145,7 +145,7 @@ func (f *fields) address(text string) (netip.Addr, error) {
 		}
 	}
 	if text == "" {
-		return netip.Addr{}, errors.New("no address: name its field with --field address=NAME")
+		return netip.Addr{}, errors.New("no address: set its field with --field address=NAME")
 	}
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a, nil
@@ -153,7 +153,7 @@ func (f *fields) address(text string) (netip.Addr, error) {
 	if a, err := netip.ParseAddrPort(text); err == nil {
 		return a.Addr(), nil
 	}
-	return netip.Addr{}, fmt.Errorf("address %q is none", clip(text))
+	return netip.Addr{}, fmt.Errorf("%q is not an IP address", clip(text))
 }
 
 // outcome reads a word or a status.
@@ -170,12 +170,12 @@ func (f *fields) outcome(text string) (Outcome, error) {
 		return Succeeded, nil
 	case "false", "0", "no", "fail", "failed", "failure", "denied", "invalid", "wrong", "rejected", "insufficient":
 		return Failed, nil
-	case "challenge", "challenged", "block", "refused", "wait", "waited", "delayed", "slowed", "blocked", "stopped", "abandoned", "withdrawn", "fake-failure", "pretended":
+	case "challenge", "challenged", "block", "refused", "wait", "delay", "delayed", "blocked", "stopped", "abandoned", "withdrawn", "fake-failure":
 		return Stopped, nil
 	case "":
-		return Failed, errors.New("no outcome: name its field with --field outcome=NAME")
+		return Failed, errors.New("no outcome: set its field with --field outcome=NAME")
 	}
-	return Failed, fmt.Errorf("outcome %q: say what it means with --success or --failure", clip(text))
+	return Failed, fmt.Errorf("unknown outcome %q: set it with --success or --failure", clip(text))
 }
 
 // layouts are how times are written.
@@ -189,7 +189,7 @@ func layouts() [6]string {
 // time reads a text, or a number of seconds or milliseconds since 1970.
 func (f *fields) time(text string) (time.Time, error) {
 	if text == "" {
-		return time.Time{}, errors.New("no time: name its field with --field time=NAME")
+		return time.Time{}, errors.New("no time: set its field with --field time=NAME")
 	}
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 && seconds < 1e14 {
 		if seconds > 1e11 {
@@ -207,7 +207,7 @@ func (f *fields) time(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("time %q is not like 2026-10-10T13:55:36Z", clip(text))
+	return time.Time{}, fmt.Errorf("time %q must be like 2026-10-10T13:55:36Z", clip(text))
 }
 
 func clip(text string) string { return text[:min(len(text), 60)] }

@@ -67,7 +67,7 @@ func openFile(path string, c Config) (f *file, err error) {
 	f.close = func() { _ = disk.Close() }
 	info, err := disk.Stat()
 	if err == nil && info.IsDir() {
-		err = errors.New("is a folder: name the files in it")
+		err = errors.New("is a folder: give the files in it")
 	}
 	if err == nil {
 		f.size = info.Size()

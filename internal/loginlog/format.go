@@ -79,7 +79,7 @@ func detect(beginning []byte) (*format, error) {
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("none of its first lines is of a known format: name it with --format %s", strings.Join(Formats(), "|"))
+		return nil, fmt.Errorf("unknown format: set it with --format %s", strings.Join(Formats(), "|"))
 	}
 	return best, nil
 }

@@ -40,14 +40,14 @@ func (p *jsonLines) parse(line []byte, r *row) error {
 	p.from.Reset(line)
 	p.decoder.Reset(&p.from, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if kind := p.decoder.PeekKind(); kind != '{' {
-		return errors.New("is no JSON object")
+		return errors.New("is not a JSON object")
 	}
 	var v values
 	if err := p.object(&v, ""); err != nil {
-		return fmt.Errorf("is no JSON: %w", err)
+		return fmt.Errorf("is not JSON: %w", err)
 	}
 	if _, err := p.decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.New("has something behind the JSON object")
+		return errors.New("has text after the JSON object")
 	}
 	return p.row(&v, r)
 }

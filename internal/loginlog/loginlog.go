@@ -102,16 +102,16 @@ func (c *Config) validate() error {
 	var errs []error
 	for _, word := range c.Success {
 		if slices.Contains(c.Failure, word) {
-			errs = append(errs, fmt.Errorf("%q cannot mean a success and a failure", word))
+			errs = append(errs, fmt.Errorf("%q cannot be both a success and a failure", word))
 		}
 	}
 	for name := range c.Fields {
 		if !slices.Contains(fieldNames(), name) {
-			errs = append(errs, fmt.Errorf("there is no field %q: only %s", name, strings.Join(fieldNames(), ", ")))
+			errs = append(errs, fmt.Errorf("unknown field %q: use %s", name, strings.Join(fieldNames(), ", ")))
 		}
 	}
 	if c.Format != "" && formatOf(c.Format) == nil {
-		errs = append(errs, fmt.Errorf("there is no format %q: only %s", c.Format, strings.Join(Formats(), ", ")))
+		errs = append(errs, fmt.Errorf("unknown format %q: use %s", c.Format, strings.Join(Formats(), ", ")))
 	}
 	return errors.Join(errs...)
 }
@@ -198,7 +198,7 @@ func (l *Log) backwards(least int64) error {
 	return nil
 }
 
-var errBackwards = errors.New("loginlog: the newest lines stand first: turn the file round, with tac FILE | authguard limit replay -; authguard audit --oldest-first writes its own log so")
+var errBackwards = errors.New("loginlog: the newest lines come first: reverse the file with tac FILE | authguard limit replay -, or export with authguard audit --oldest-first")
 
 func (l *Log) push(f *file) error {
 	more, err := f.next()

@@ -214,7 +214,7 @@ func TestTheAuditLog(t *testing.T) {
 	t.Parallel()
 	path := write(t, "audit.jsonl", `{"id":1,"at":"2026-10-10T11:00:30Z","kind":"attempt","decision":"succeeded","account":"ann","address":"203.0.113.9","count":1}
 {"id":2,"at":"2026-10-10T11:00:31Z","kind":"admin","decision":"unlock","account":"ann","count":1,"who":"admin:bob"}
-{"id":3,"at":"2026-10-10T11:00:10Z","last":"2026-10-10T11:00:50Z","kind":"attempt","decision":"refused","address":"198.51.100.0/24","count":3}
+{"id":3,"at":"2026-10-10T11:00:10Z","last":"2026-10-10T11:00:50Z","kind":"attempt","decision":"blocked","address":"198.51.100.0/24","count":3}
 {"id":4,"at":"2026-10-10T11:00:40Z","last":"2026-10-10T11:00:41Z","kind":"attempt","decision":"failed","account":"bob","address":"unknown","count":2}
 `)
 	all, s := read(t, loginlog.Config{}, path)
@@ -266,10 +266,10 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 	}{
 		"empty":      {"", "is empty", loginlog.Config{}},
 		"unknown":    {"hello\nworld\n", "--format", loginlog.Config{}},
-		"no column":  {"time,ip\n", "name it with --field outcome=NAME", loginlog.Config{Format: "csv"}},
-		"both":       {"x", `"200" cannot mean`, loginlog.Config{Success: []string{"200"}}},
-		"field":      {"x", `no field "colour"`, loginlog.Config{Fields: map[string]string{"colour": "x"}}},
-		"format":     {"x", `no format "iis"`, loginlog.Config{Format: "iis"}},
+		"no column":  {"time,ip\n", "set it with --field outcome=NAME", loginlog.Config{Format: "csv"}},
+		"both":       {"x", `"200" cannot be both`, loginlog.Config{Success: []string{"200"}}},
+		"field":      {"x", `unknown field "colour"`, loginlog.Config{Fields: map[string]string{"colour": "x"}}},
+		"format":     {"x", `unknown format "iis"`, loginlog.Config{Format: "iis"}},
 		"not zipped": {"\x1f\x8bnonsense", "gzip", loginlog.Config{}},
 	} {
 		_, err := loginlog.Open([]string{write(t, "x", c.text)}, c.config)
@@ -313,7 +313,7 @@ func FuzzEveryFormat(f *testing.F) {
 	for i, line := range []string{
 		`203.0.113.9 - - [10/Oct/2026:13:55:36 +0200] "POST /login HTTP/1.1" 302 0 "-" "Mozilla"`,
 		`Jan  1 00:00:02 host sshd[1]: message repeated 2 times: [ Failed password for invalid user x from 203.0.113.9 port 1 ssh2]`,
-		`{"id":3,"at":"2026-10-10T11:00:10Z","last":"2026-10-10T11:00:50Z","kind":"attempt","decision":"refused","address":"198.51.100.0/24","count":3}`,
+		`{"id":3,"at":"2026-10-10T11:00:10Z","last":"2026-10-10T11:00:50Z","kind":"attempt","decision":"blocked","address":"198.51.100.0/24","count":3}`,
 		`{"@timestamp":"2026-10-10T11:55:36.5Z","user":{"name":"ann"},"source":{"ip":"203.0.113.9"},"event":{"outcome":"success"}}`,
 		"at,kind,count,address,decision\n2026-10-10T11:00:10Z,attempt,2,203.0.113.9,failed",
 		"time,ip,ok\n2026-10-10T11:00:10Z,203.0.113.9,1",

@@ -84,7 +84,7 @@ func (p *sshd) short(b []byte) (time.Time, bool) {
 }
 
 var (
-	errSSHD      = errors.New("no account, address and port where sshd writes them")
+	errSSHD      = errors.New("no account, IP address and port at their places in a line of sshd")
 	errSyslog    = errors.New("does not begin with a time such as Mar 27 13:08:09")
 	sshdWord     = []byte("sshd")
 	failed       = []byte("Failed ")

@@ -95,7 +95,7 @@ func (s *Store) Load(ctx context.Context, mode *captchamode.Mode) error {
 	var saved captchamode.Snapshot
 	if learned != "" {
 		if err := json.Unmarshal([]byte(learned), &saved); err != nil {
-			s.config.Log.Error("what was learned of this site cannot be read and is left out", "error", err)
+			s.config.Log.Error("the learned baseline cannot be read and is ignored", "error", err)
 			saved = captchamode.Snapshot{}
 		}
 	}

@@ -93,7 +93,7 @@ func (b *Breaker) changed(_ string, _, to gobreaker.State) {
 	b.mu.Lock()
 	b.open = to != gobreaker.StateClosed
 	if b.why == nil { // the client panicked
-		b.why = errors.New("nodes: a trip to Redis did not end")
+		b.why = errors.New("nodes: a request to Redis timed out")
 	}
 	b.mu.Unlock()
 	if to == gobreaker.StateOpen && b.met.Swap(false) {
@@ -118,7 +118,7 @@ func (b *Breaker) Meet(why error) {
 		b.mu.Lock()
 		b.since = time.Now()
 		b.mu.Unlock()
-		b.log.Info("Redis is back: the nodes count together again", "after", time.Since(was).Round(time.Millisecond))
+		b.log.Info("Redis is back; the nodes share counters again", "after", time.Since(was).Round(time.Millisecond))
 		b.onChange(true, nil)
 	}
 }
@@ -129,7 +129,7 @@ func (b *Breaker) lost() {
 	b.since = time.Now()
 	why := b.why
 	b.mu.Unlock()
-	b.log.Error("Redis cannot be used: this node counts alone, with divided limits", "error", why)
+	b.log.Error("Redis cannot be used; this node counts locally with its share of the limits", "error", why)
 	b.onChange(false, why)
 }
 

@@ -43,7 +43,7 @@ const (
 )
 
 // ErrUnknown says that a link is not good: made up, used, or too old.
-var ErrUnknown = errors.New("notices: this link is no longer good")
+var ErrUnknown = errors.New("notices: this link has expired or was used")
 
 // A Login is what an owner is told of.
 type Login struct {
@@ -99,7 +99,7 @@ func (m *Mailer) Tell(l Login) {
 	select {
 	case m.logins <- l:
 	default:
-		m.Log.Warn("too many logins from new places: the owner of one is not told", "account", l.Account)
+		m.Log.Warn("too many sign-ins from unknown clients: one owner is not notified", "account", l.Account)
 	}
 }
 
@@ -148,7 +148,7 @@ func (m *Mailer) keepOne(ctx context.Context, l Login) error {
 	defer cancel()
 	err := m.keep(ctx, l)
 	if err != nil {
-		m.Log.Error("a login from a new place could not be noted for its owner", "account", l.Account, "error", err)
+		m.Log.Error("the notification of a sign-in from an unknown client could not be saved", "account", l.Account, "error", err)
 		return err
 	}
 	select {
@@ -179,7 +179,7 @@ func (m *Mailer) SendDue(ctx context.Context) {
 	for {
 		id, l, tries, err := m.claim(ctx)
 		if err != nil && ctx.Err() == nil {
-			m.Log.Error("what owners are to be told could not be read", "error", err)
+			m.Log.Error("pending notifications to account owners could not be read", "error", err)
 		}
 		if err != nil || id == "" {
 			return
@@ -237,10 +237,10 @@ func (m *Mailer) told(err error) {
 		return
 	}
 	if errors.Is(err, mail.ErrAddress) {
-		m.Log.Warn("an account's email address takes no notice of a login; it is tried again", "error", err)
+		m.Log.Warn("an account's email address rejects a notification; retrying", "error", err)
 		return
 	}
-	m.Log.Error("the owner of an account could not be told of a login; it is tried again", "error", err)
+	m.Log.Error("a notification to an account's owner could not be sent; retrying", "error", err)
 	if !m.failing.Swap(true) && m.Failed != nil {
 		m.Failed(err)
 	}

@@ -68,7 +68,7 @@ func (m *Mailer) Ask(p guard.Pass) {
 	case m.asks <- p:
 		m.from[p.Place]++
 	default:
-		m.config.Log.Warn("too many ask for one-time codes: one was dropped")
+		m.config.Log.Warn("too many requests for verification codes: one was dropped")
 	}
 }
 
@@ -105,16 +105,16 @@ func (m *Mailer) told(err error) {
 	case err == nil:
 		m.failing.Store(false)
 	case errors.Is(err, mail.ErrAddress): // an unknown client that asks for codes must not raise an alert
-		m.config.Log.Warn("an account's email address takes no verification code", "error", err)
+		m.config.Log.Warn("an account's email address rejects a verification code", "error", err)
 	default:
-		m.config.Log.Error("a one-time code could not be sent", "error", err)
+		m.config.Log.Error("a verification code could not be sent", "error", err)
 		if !m.failing.Swap(true) && m.config.Failed != nil {
 			m.config.Failed(err)
 		}
 	}
 }
 
-var errNobody = errors.New("passes: nobody to send a code to")
+var errNobody = errors.New("passes: no recipient for the code")
 
 func (m *Mailer) send(ctx context.Context, p guard.Pass) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
@@ -127,7 +127,7 @@ func (m *Mailer) send(ctx context.Context, p guard.Pass) error {
 	if err != nil {
 		return err
 	}
-	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your one-time code", Text: m.letter(account, code, expires)}); err != nil {
+	if err := m.config.Send(ctx, mail.Letter{To: email, Subject: "Your verification code", Text: m.letter(account, code, expires)}); err != nil {
 		// Nobody has it, so it must not stand in the way of the next one.
 		return errors.Join(err, m.config.Codes.Forget(context.WithoutCancel(ctx), code))
 	}
@@ -140,15 +140,15 @@ func (m *Mailer) letter(account, code string, expires time.Time) string {
 	if m.config.Origin != "" {
 		at = m.config.Origin + "/login"
 	}
-	return fmt.Sprintf(`Somebody asked for a one-time code for the account %s.
+	return fmt.Sprintf(`A verification code was requested for the account %s.
 
-If it was you: open %s and enter your user name, your password and this code:
+If you requested it, open %s and enter your user name, your password and this code:
 
     %s
 
-It is good once, in the place where you use it first, until %s.
+The code works once, from the first network that uses it, until %s.
 
-If it was not you: do nothing. Without your password the code is of no use.
-Give it to nobody; nobody who works here will ask you for it.
+If you did not request it, ignore this email. The code is useless without your password.
+Do not share it. The staff of this site will never ask you for it.
 `, account, at, Spell(code), expires.UTC().Format("15:04 MST on 2 January 2006"))
 }

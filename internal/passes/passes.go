@@ -39,7 +39,7 @@ const (
 
 // ErrEnough means that no further code is made for strangers for now: the
 // account's owner has unused ones already, or the address has asked for many.
-var ErrEnough = errors.New("passes: enough codes have been asked for")
+var ErrEnough = errors.New("passes: too many codes requested")
 
 // Table keeps codes. It is safe for concurrent use, also by several nodes.
 type Table struct {
@@ -106,7 +106,7 @@ func (t *Table) Asked(ctx context.Context, g Grant) (code string, expires time.T
 		return t.insert(ctx, tx, g, code, now, expires)
 	})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("passes: issue for a stranger: %w", err)
+		return "", time.Time{}, fmt.Errorf("passes: issue for an unknown client: %w", err)
 	}
 	return code, expires, nil
 }

@@ -101,7 +101,7 @@ type waiter struct {
 }
 
 // ErrOverloaded says that there was no room for a check. An *Overload wraps it.
-var ErrOverloaded = errors.New("passwords: too many password checks at once")
+var ErrOverloaded = errors.New("passwords: too many concurrent password checks")
 
 // An Overload is the error of an attempt that was shed. Nothing was checked.
 type Overload struct {
@@ -121,13 +121,13 @@ func (o *Overload) Unwrap() error { return ErrOverloaded }
 func NewGate(config GateConfig) (*Gate, error) {
 	var problems []error
 	if config.AtOnce < 0 {
-		problems = append(problems, errors.New("at_once: must be at least 1"))
+		problems = append(problems, errors.New("max_concurrent: must be at least 1"))
 	}
 	if config.Queue < 0 {
-		problems = append(problems, errors.New("queue: must be at least 1"))
+		problems = append(problems, errors.New("max_queued: must be at least 1"))
 	}
 	if config.MaxWait < 0 {
-		problems = append(problems, errors.New("max_wait: must be more than 0"))
+		problems = append(problems, errors.New("queue_timeout: must be more than 0"))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err

@@ -26,9 +26,9 @@ type recipe struct {
 }
 
 var (
-	errForm  = errors.New("broken, or in a form that is not known here")
-	errShort = errors.New("cut off: its digest has fewer than 16 bytes, which other passwords match by chance. Import it whole")
-	errCost  = errors.New("dearer than a check may be (rule R19)")
+	errForm  = errors.New("damaged, or in an unknown form")
+	errShort = errors.New("truncated: its digest has fewer than 16 bytes, which other passwords match by chance. Import the whole hash")
+	errCost  = errors.New("more expensive than a password check may be")
 )
 
 // shortestKey is in bytes what MD5 has; Argon2, scrypt and PBKDF2 of real programs
@@ -171,5 +171,5 @@ func KindOf(text string) (name string, read bool) {
 	case len(text) == 13 && cryptText.MatchString(text):
 		return "DES crypt", false
 	}
-	return "no known hash (plain text?)", false
+	return "an unknown hash (plain text?)", false
 }

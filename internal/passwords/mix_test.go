@@ -143,7 +143,7 @@ func TestACensusNamesKinds(t *testing.T) {
 		c.Add(hash, n)
 	}
 	want := []Count{
-		{Kind: "bcrypt", Accounts: 5, Problem: "bcrypt, dearer than a check may be (rule R19)"},
+		{Kind: "bcrypt", Accounts: 5, Problem: "bcrypt, more expensive than a password check may be"},
 		{Kind: "DES crypt", Accounts: 4, Problem: "DES crypt"},
 		{Kind: "PBKDF2-SHA256", Accounts: 3},
 		{Kind: "Apache MD5 (apr1)", Accounts: 2, Weak: true},

@@ -38,7 +38,7 @@ var (
 	// ErrNUL says that a password has a NUL in it. bcrypt's key is the password
 	// and a NUL, repeated until it has 72 bytes: "p", NUL, "p" would be "p". To
 	// PBKDF2 and scrypt, whose keys are filled up with NULs, "p", NUL would be.
-	ErrNUL = errors.New("passwords: a NUL character, which some kinds of hash do not tell from the end")
+	ErrNUL = errors.New("passwords: NUL characters are not allowed")
 	// ErrHash says that a stored hash cannot be checked: of a kind that is not
 	// known, broken, or too dear. The check took as long as any other; answer like
 	// a wrong password and tell the operator.

@@ -51,7 +51,7 @@ type Rung struct {
 // What is in Text for what is no limit of a count.
 const (
 	TextCAPTCHA = "challenge"
-	TextSlow    = "wait"
+	TextSlow    = "delay"
 	TextBlock   = "block"
 )
 
@@ -275,7 +275,7 @@ func (l *Ledger) Run(ctx context.Context) {
 		return l.Flush(ctx)
 	}
 	background.Save(ctx, flushEvery, flush, func(err error) {
-		l.log.Warn("whom the limits met could not be saved, and will be later", "error", err)
+		l.log.Warn("hits of limits could not be saved; they are retried", "error", err)
 	})
 }
 
@@ -296,7 +296,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 	defer l.mu.Unlock()
 	if err != nil {
 		l.putBack(open)
-		return fmt.Errorf("policy: saving whom the limits met: %w", err)
+		return fmt.Errorf("policy: saving hits of limits: %w", err)
 	}
 	now := l.now()
 	maps.DeleteFunc(l.logins, func(_ person, at time.Time) bool { return now.Sub(at) > laterFor })
@@ -398,7 +398,7 @@ func (l *Ledger) LastDay(ctx context.Context, realm string) (map[Rung]Met, error
 			GROUP BY ladder, rung, watched, account, address ORDER BY MAX(first) DESC, account, address LIMIT 500`, realm, since)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("policy: whom the limits met: %w", err)
+		return nil, fmt.Errorf("policy: reading hits of limits: %w", err)
 	}
 	return all, nil
 }

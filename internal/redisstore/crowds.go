@@ -71,10 +71,10 @@ func (c *Crowds) Run(ctx context.Context, now func() time.Time) {
 // Sync tells Redis what this node has seen, and takes in what others have.
 func (c *Crowds) Sync(ctx context.Context, now time.Time) error {
 	if err := c.tell(ctx, now); err != nil {
-		return fmt.Errorf("redisstore: telling who shares addresses: %w", err)
+		return fmt.Errorf("redisstore: writing shared addresses: %w", err)
 	}
 	if err := c.hear(ctx, now); err != nil {
-		return fmt.Errorf("redisstore: asking who shares addresses: %w", err)
+		return fmt.Errorf("redisstore: reading shared addresses: %w", err)
 	}
 	return nil
 }

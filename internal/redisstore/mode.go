@@ -149,7 +149,7 @@ func (m *Mode) Flush(ctx context.Context) error {
 		done, err = m.exchange(ctx)
 	}
 	if err != nil {
-		err = fmt.Errorf("redisstore: flushing the pressure: %w", err)
+		err = fmt.Errorf("redisstore: writing the failure rate: %w", err)
 		m.mode.GoAlone()
 	}
 	if failed := err != nil; failed != m.failed {

@@ -20,7 +20,7 @@ const Layout = 1
 
 // ErrApart means that this node must not count in this Redis: nodes with another layout or
 // with other keys use it, and limits would be counted twice.
-var ErrApart = errors.New("redis: this node cannot count together with the others")
+var ErrApart = errors.New("redis: this node cannot share counters with the others")
 
 // signLives is how long the nodes' signature stays after the last node has started.
 const signLives = 90 * 24 * time.Hour
@@ -44,12 +44,12 @@ func Compare(signed, fingerprint, prefix string) error {
 	}
 	switch {
 	case layout != strconv.Itoa(Layout):
-		return fmt.Errorf("%w: another version of authguard uses it with prefix %q (layout of the keys: %s; this version's: %d). "+
-			"Run one version on all nodes, or set redis.prefix to something else", ErrApart, prefix, layout, Layout)
+		return fmt.Errorf("%w: another version of authguard uses prefix %q (key layout %s; this version's: %d). "+
+			"Run one version on all nodes, or set another redis.prefix", ErrApart, prefix, layout, Layout)
 	case fingerprint != "" && theirs != "" && theirs != fingerprint && !secrets.Agrees(fingerprint, theirs):
 		return fmt.Errorf("%w: the keys files of the nodes differ: this node's has the fingerprint %s, others use this Redis with %s. "+
-			"Copy the keys file of a node that serves; or set redis.prefix to something else if this is another site; "+
-			"or, if no node has the other keys any more, delete the key %s in Redis", ErrApart, fingerprint, theirs, SignKey(prefix))
+			"Copy the keys file of a running node; set another redis.prefix if this is another site; "+
+			"or, if no node uses the other keys any more, delete the key %s in Redis", ErrApart, fingerprint, theirs, SignKey(prefix))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func nodesThatCountApartAreRefused(t *testing.T, on redisOf) {
 		strconv.Itoa(redisstore.Layout) + " " + rotatedKeys:    "",
 		strconv.Itoa(redisstore.Layout) + " ":                  "",
 		ownKeys:                                                "another version of authguard", // 1ef5819 and 27faf97
-		strconv.Itoa(redisstore.Layout+1) + " " + ownKeys:      "layout of the keys: " + strconv.Itoa(redisstore.Layout+1),
+		strconv.Itoa(redisstore.Layout+1) + " " + ownKeys:      "key layout " + strconv.Itoa(redisstore.Layout+1),
 		strconv.Itoa(redisstore.Layout+1) + " " + otherKeys:    "another version of authguard",
 		strconv.Itoa(redisstore.Layout) + " " + otherKeys:      "the keys files of the nodes differ",
 		strconv.Itoa(redisstore.Layout+1) + " more things now": "another version of authguard",

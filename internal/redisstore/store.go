@@ -409,7 +409,7 @@ func (s *Store) changePlaces(ctx context.Context, account trusted.Key, now time.
 	}
 	places := s.changing(account, now, changes...)
 	if err := run(ctx, s.batcher.enqueue, places); err != nil {
-		return fmt.Errorf("redisstore: changing places: %w", err)
+		return fmt.Errorf("redisstore: changing known clients: %w", err)
 	}
 	s.known.accounts.Remove(account)
 	if full(places) {

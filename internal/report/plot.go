@@ -37,7 +37,7 @@ type Column struct {
 // Nearest is the minute in which the pressure came nearest to CAPTCHA mode's threshold.
 // The zero Nearest is none.
 type Nearest struct {
-	Pressure  int     `json:"pressure,omitempty"`
+	Pressure  int     `json:"failure_rate,omitempty"`
 	Threshold float64 `json:"threshold,omitempty"`
 }
 
@@ -65,9 +65,9 @@ func NewPlot(from time.Time, each time.Duration, columns []Column, text string) 
 		of          func(Column) int64
 	}{
 		{"guess", "wrong passwords", func(c Column) int64 { return c.Guesses }},
-		{"checked", "looked at", func(c Column) int64 { return c.Checked }},
+		{"checked", "checked", func(c Column) int64 { return c.Checked }},
 		{"login", "logins", func(c Column) int64 { return c.Logins }},
-		{"met", "that met something", func(c Column) int64 { return c.Met }},
+		{"met", "affected", func(c Column) int64 { return c.Met }},
 	} {
 		p.Areas = append(p.Areas, Area{a.class, a.name, path(columns, p.High, a.of)})
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -25,7 +26,7 @@ type Sheet struct {
 	// Names are the columns: what stands side by side.
 	Names []string
 	Rows  []Row
-	// Foot says how to read the rows.
+	// Foot says how to read columns and rows, in lines.
 	Foot     string
 	Sections []Section // one for each column, usually
 }
@@ -73,6 +74,7 @@ func (s *Sheet) Text(to io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", row.Name, strings.Join(row.Cells, "\t"))
 	}
 	_ = t.Flush() // w keeps the error
+	w.line("\n%s", s.Foot)
 	for i := range s.Sections {
 		w.section(&s.Sections[i])
 	}
@@ -107,7 +109,7 @@ func (w *writer) section(s *Section) {
 	for _, table := range s.Tables {
 		w.line("  %s", table.Name)
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		for _, row := range table.Rows {
+		for _, row := range slices.Concat([][]string{table.Heads}, table.Rows) {
 			fmt.Fprint(t, "  ")
 			for _, cell := range row {
 				fmt.Fprintf(t, "  %s\t", Quote(cell))

@@ -66,6 +66,23 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 	}
 }
 
+// IIS decodes %u0061, CVE-2000-0884 took %c0%af for a slash.
+func TestAPathThatServersDecodeDifferentlyIsUnreadable(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/%u0061dmin": true, "/100%": true, "/%4": true, "/%zz": true, "/%%61": true,
+		"/%c0%af": true, "/\xc0\xaf": true, "/%C1%A1": true, "/%c0\xaf": true,
+		"/%e0%80%af": true, "/%E0%9F%BF": true, "/%f0%80%80%af": true, "/%F0%8F%BF%BF": true,
+		"": false, "/": false, "/admin": false, "/%61dmin": false, "/100%25": false, "/%2561": false, "/%25u0061": false,
+		"/%c3%a4": false, "/ä": false, "/%C2%80": false, "/%E0%A0%80": false, "/%F0%90%80%80": false,
+		"/%c0": false, "/%c0/x": false, "/%e9t%e9": false, "/%C0%DF": false, // Latin-1
+	} {
+		if got := Unreadable(path); got != want {
+			t.Errorf("%q: %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestBasicIsReadAsAnybodyReadsIt(t *testing.T) {
 	t.Parallel()
 	table := Table{mustCompile(t, Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}})}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,6 +97,36 @@ var disguised = [][3]string{
 	{"a reader that drops what cannot be seen", ofPairs, "%EF%BB%BFusername=alice&pass%E2%80%8Bword=guess"},
 	{"a reader that drops a BOM", ofPairs, "\ufeff" + pairsBody},
 	{"Tomcat", ofParts, partsOf(named("=?utf-8?q?user=6eame?="), "alice", named("password"), "guess")},
+	{"Tomcat", ofParts, partsOf(named("=?utf-8?b?dXNlcm5hbWU=?="), "alice", named("password"), "guess")},
+	{"Rack", ofParts, partsOf(named("x; name=username"), "alice", named("x; name=password"), "guess")},
+	{"Rack", ofParts, partsOf(named("f")+`; filename="x; name=username"`, "alice",
+		named("f")+`; filename="x; name=password"`, "guess")},
+	{"Rack", ofParts, partsOf("X-A: Content-Disposition: ; name=username\r\n"+named("x"), "alice",
+		"X-A: Content-Disposition: ; name=password\r\n"+named("y"), "guess")},
+	{"Rack", "multipart/mixed; boundary=XyZ", partsOf("Content-Disposition: x;\x0bname=username", "alice",
+		"Content-Disposition: x;\x0bname=password", "guess")},
+	{"Bottle", "multipart/mixed; boundary=XyZ", partsOf("Content-Disposition: x;\u00a0name=username", "alice",
+		"Content-Disposition: x;\x1cname=password", "guess")},
+	{"Bottle", ofParts, partsOf(named("x")+"\r\nContent-Type: multipart/mixed; boundary=a",
+		"--a\r\n"+named("username")+"\r\n\r\nalice\r\n--a\r\n"+named("password")+"\r\n\r\nguess\r\n--a--")},
+	{"Werkzeug 2.2", ofParts, partsOf(named("username")+"\r\nContent-Type: text/plain; charset*=utf-8''utf-7",
+		"+AGEAbABpAGMAZQ-", named("password"), "guess")},
+	{"Werkzeug 2.2", ofParts, partsOf(named("username")+"\r\nContent-Type: text/plain; charset =utf-7",
+		"+AGEAbABpAGMAZQ-", named("password"), "guess")},
+	{"Werkzeug 2.2", ofParts, partsOf(named("username")+"\r\nContent-Type: text/plain; charset=iso-8859-1",
+		"al\xc3\xafce", named("password"), "guess")},
+	{"formidable", ofParts, partsOf(named("username")+"\r\nContent-Transfer-Encoding: base64", "YWxpY2U=",
+		named("password"), "guess")},
+	{"Express", "application/json; charset=utf-7",
+		"+AHsAIgB1AHMAZQByAG4AYQBtAGUAIgA6-1+ACw-+ACI-pass+AHc-ord+ACIAOg-1+AH0-"},
+	{"Express", "application/json; charset=utf-16", utf16Of(objectBody)},
+	{"Express", "application/json; x=y; charset=ibm037", "\xc0\x7f\xa4\xa2"},
+	{"Ruby's JSON", "text/plain", `/* a */ {"username"/* b */:"alice","password"//c` + "\n" + `:"guess"}`},
+	{"Ruby's JSON", ofPairs, `data={"username"/* b */:"alice","password"/**/:"guess"}`},
+	{"JSON5", "text/plain", `{username:"alice",password:"guess"}`},
+	{"expat", "text/plain", `<!DOCTYPE a [<!ENTITY e "&#60;username>alice&#60;/username>` +
+		`&#x3c;pass&#119;ord>guess&#60;/password>">]><a>&e;</a>`},
+	{"libxml", "text/plain", `<?xml version="1.0" encoding="UTF-7"?>+ADw-login+AD4-`},
 }
 
 // decoys are what a form has before or behind a disguised body: what the strict reader
@@ -182,12 +213,22 @@ func TestALargeBodyThatSomeAppReadsOtherwiseIsCutOff(t *testing.T) {
 	t.Parallel()
 	table := Table{loginAt(t, "/*")}
 	pad := strings.Repeat("0123456789abcde\n", 20_000)
+	spaces, folds, long := strings.Repeat(" ", 40_000), strings.Repeat("\r\n ", 15_000), strings.Repeat("a", 40_000)
 	for _, one := range [][2]string{
 		{"image/png", "a=" + pad + "&" + pairsBody}, {"application/x-url-encoded", "a=" + pad + "&" + pairsBody},
 		{"multipart/mixed; boundary=XyZ", partsOf(named("a"), pad) + partsBody},
 		{"multipart/related; boundary=XyZ", partsOf("Content-ID: a", pad, "Content-ID: username", "alice",
 			"Content-ID: password", "guess")},
 		{ofPairs, `{"a":"` + pad + `",` + objectBody[1:]}, {"image/png", `{"a":"` + pad + `",` + objectBody[1:]},
+		{"application/json", `{"a":"` + pad + `","username"` + spaces + `:"alice","password"` + spaces + `:"guess"}`},
+		{"text/plain", `{"a":"` + pad + `","username"/*` + spaces + `*/:"alice","password"/*` + spaces + `*/:"guess"}`},
+		{"multipart/mixed; boundary=XyZ", partsOf(named("a"), pad, "Content-Disposition: x;"+folds+"name=user\\name",
+			"alice", "Content-Disposition: x;"+folds+"name*0=pass;"+folds+"name*1=word", "guess")},
+		{"multipart/related; boundary=XyZ", partsOf("Content-ID: a", pad, "Content-ID:"+folds+"user"+folds+"name",
+			"alice", "Content-ID: pass%"+"77ord", "guess")},
+		{"text/plain", "<a>" + pad + "<" + long + ":username>alice</" + long + ":username><" + long +
+			":password>guess</" + long + ":password></a>"},
+		{"application/json; charset=utf-7", `{"a":"` + pad + `"}`},
 		{"text/plain", utf16Of(`{"a":"` + pad + `",` + objectBody[1:])}, {"text/plain", "<a>" + pad +
 			xmlBody[len(`<?xml version="1.0"?>`):]},
 	} {
@@ -356,6 +397,53 @@ func jsonAnywhere(kind string, body []byte) (account, password string) {
 	return "", ""
 }
 
+// rack is what Rack 2.2 takes for the name of a part: the last one of its head.
+var rack = regexp.MustCompile(`(?is)Content-Disposition:.*;[\s\x0b]*name=("(?:\\"|[^"])*"|[^\s()<>,;:\\"/\[\]?=]+)`)
+
+// utf7 are the parameters that some app takes for a charset, and letters that are written so.
+var (
+	utf7      = regexp.MustCompile(`(?is)charset[\s*0]*=[\s"']*(?:utf-8'')?utf-7`)
+	utf7Text  = regexp.MustCompile(`\+([A-Za-z0-9/+]+)-`)
+	partsType = regexp.MustCompile(`(?i)^multipart/.*boundary="?([^";,]+)`)
+)
+
+// partsAsRackReadsThem are those of every multipart type, decoded as Werkzeug 2.2 does.
+func partsAsRackReadsThem(kind string, body []byte) (string, string) {
+	parts := map[string]string{}
+	if m := partsType.FindStringSubmatch(kind); m != nil {
+		for section := range strings.SplitSeq(string(body), "--"+m[1]) {
+			head, value, _ := strings.Cut(strings.TrimPrefix(section, "\r\n"), "\r\n\r\n")
+			if utf7.MatchString(head) {
+				value = utf7Text.ReplaceAllStringFunc(value, func(one string) string {
+					raw, _ := base64.RawStdEncoding.DecodeString(one[1 : len(one)-1])
+					return strings.ReplaceAll(string(raw), "\x00", "")
+				})
+			}
+			if m := rack.FindStringSubmatch(head); m != nil {
+				parts[strings.Trim(m[1], `"`)] = strings.TrimSuffix(value, "\r\n")
+			}
+		}
+	}
+	return ofFields(func(name string) string { return parts[name] })
+}
+
+// wrappedJSON is what a framework finds that puts an object below a name, or takes one out
+// of it, as Rails' wrap_parameters does: with comments, as Ruby's JSON has them.
+func wrappedJSON(_ string, body []byte) (account, password string) {
+	var top map[string]any
+	if json.Unmarshal(comments.ReplaceAll(body, nil), &top) != nil || top["username"] != nil {
+		return "", ""
+	}
+	for _, value := range top {
+		if inner, ok := value.(map[string]any); ok && inner["username"] != nil && inner["password"] != nil {
+			return fmt.Sprint(inner["username"]), fmt.Sprint(inner["password"])
+		}
+	}
+	return "", ""
+}
+
+var comments = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
 var ofXML = regexp.MustCompile(`(?s)^\s*<.*<username>([^<]+)</username>.*<password>([^<]+)</password>`)
 
 func xmlOfAnyType(_ string, body []byte) (account, password string) {
@@ -367,7 +455,7 @@ func xmlOfAnyType(_ string, body []byte) (account, password string) {
 
 var readers = map[string]reader{
 	"pairs": pairsOfAnyType(false), "pairs, decoded twice": pairsOfAnyType(true), "parts": partsOfAnyType,
-	"JSON": jsonAnywhere, "XML": xmlOfAnyType,
+	"JSON": jsonAnywhere, "XML": xmlOfAnyType, "parts, as Rack": partsAsRackReadsThem, "wrapped JSON": wrappedJSON,
 }
 
 // holdsAgainst is an error if a reader finds both fields in a body that passes.
@@ -386,6 +474,15 @@ func holdsAgainst(table Table, method, kind, body string) error {
 		}
 		return fmt.Errorf("%s as %s: %q: a reader of %s sees %q of %q, and we %v %q: %v", method, kind, body,
 			name, password, account, found, offer.Credentials, err)
+	}
+	if table.Single() {
+		return nil
+	}
+	// The same body may come as a part of a large one.
+	passed, err := io.ReadAll(table.Watch(r, strings.NewReader(body)))
+	account, password := partsAsRackReadsThem(kind, passed)
+	if err == nil && account != "" && password != "" {
+		return fmt.Errorf("%s as %s: %q: Rack sees %q of %q in a large body", method, kind, body, password, account)
 	}
 	return nil
 }
@@ -409,7 +506,8 @@ var bodyTypes = []string{
 	ofPairs, ofParts, "application/json", "text/plain", "image/png", "application/xml",
 	"multipart/mixed; boundary=XyZ", "multipart/related; boundary=XyZ",
 	"application/x-url-encoded", "application/octet-stream", "", "multipart/form-data; boundary=XyZ; x=y",
-	"application/json; charset=utf-16",
+	"application/json; charset=utf-16", "multipart/form-data; charset=utf-8; boundary=XyZ",
+	`multipart/form-data; boundary="XyZ"; charset=utf-8`, "multipart/form-data; x=\"y; boundary=XyZ\"",
 }
 
 var bodyPieces = []string{
@@ -421,6 +519,11 @@ var bodyPieces = []string{
 	"%7B%22username%22:%22alice%22,%22password%22:%22guess%22%7D",
 	objectBody, pairsBody, decoy, named("username"), named("password"), named("a"), named("data"),
 	"Content-ID: username", "Content-ID: <password>", "alice", "guess",
+	"Content-Type: text/plain; charset*=utf-8''utf-7", "X-A: Content-Disposition: ; name=username",
+	named("x; name=username"),
+	named("a") + `; filename="x; name=password"`, "Content-Disposition: x;\x0bname=username", "+AGE-lice", "/* a */",
+	`{"a":{"username":"alice","password":"guess"}}`, "Content-Transfer-Encoding: binary",
+	"Content-Disposition: form-data; name=username",
 	"Content-Type: application/json", partsOf(named("a"), "b"), partsBody, utf16Of(objectBody),
 }
 
@@ -483,6 +586,112 @@ func TestABasicRouteDoesNotOpenTheFormsRouteBesideIt(t *testing.T) {
 			if found, o, err := table.Find(r, []byte(body)); err == nil || found == nil {
 				t.Errorf("%q: the body passes, at %v with %q: %v", header, found, o.Credentials, err)
 			}
+		}
+	}
+}
+
+// Wherever the fields or their encoding are sent beside the body, they are found.
+func TestFieldsInCookiesAndCompressedBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/login", "/*"} {
+		table := Table{loginAt(t, path)}
+		for _, one := range []struct{ method, query, header, value, body string }{
+			{"POST", "", "Cookie", "username=alice; password=guess", decoy},
+			{"POST", "", "Cookie", "sid=1;username=alice", decoy},
+			{"POST", "", "Cookie", "sid=1; %70assword=guess", decoy},
+			{"POST", "", "Cookie", "user_name[=1; username[]=alice", decoy},
+			{"POST", "", "Cookie", "username=decoy; username=alice", decoy},
+			{"POST", "", "Cookie", "username=alice; password=guess", ""},
+			{"GET", "", "Cookie", "username=alice; password=guess", ""},
+			{"POST", "", "Cookie", "password=guess", "username=alice"},
+			{"GET", "username=alice", "Cookie", "password=guess", ""},
+			{"PUT", "", "Content-Encoding", "gzip", "\x1f\x8b"},
+			{"DELETE", "", "Content-Encoding", "identity", "\x1f\x8b"},
+		} {
+			r := httptest.NewRequest(one.method, "/login?"+one.query, nil)
+			r.Header.Set("Content-Type", ofPairs)
+			r.Header.Set(one.header, one.value)
+			if found, o, err := table.Find(r, []byte(one.body)); err == nil || found == nil {
+				t.Errorf("%s: %q passes, at %v with %q: %v", path, one, found, o.Credentials, err)
+			}
+		}
+		for cookie, body := range map[string]string{
+			"sid=1; username2=a": decoy, "username=decoy; sid=1": decoy, "username=de%63oy": decoy,
+		} {
+			r := posted(ofPairs, body)
+			r.Header.Set("Cookie", cookie)
+			if found, o, err := table.Find(r, []byte(body)); err != nil || found == nil ||
+				o.Credentials[0].Account != "decoy" {
+				t.Errorf("%s: cookie %s: %v, %q, %v", path, cookie, found, o.Credentials, err)
+			}
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Cookie", "username=alice")
+	if found, _, err := (Table{loginAt(t, "/*")}).Find(r, nil); found != nil || err != nil {
+		t.Errorf("a remembered name: %v, %v", found, err)
+	}
+}
+
+// Rails puts the members of a JSON object below the controller's name as well.
+func TestFieldsAtAnotherDepthOfJSONAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/session", "/*"} {
+		table := Table{mustCompile(t, Spec{Name: "login", Path: path, Account: "json:/session/email",
+			Password: "json:/session/password", Success: []string{"status 200"}})}
+		for _, body := range []string{`{"email":"alice","password":"guess"}`, `{"a":[{"email":"alice"}],"password":1}`} {
+			if found, _, err := table.Find(posted("application/json", body), []byte(body)); err == nil || found == nil {
+				t.Errorf("%s: %s passes, at %v: %v", path, body, found, err)
+			}
+		}
+	}
+}
+
+// In a folder every other request passes, however it is written.
+func TestOddBodiesWithoutTheFieldsPassInAFolder(t *testing.T) {
+	t.Parallel()
+	f := named("f")
+	for _, path := range []string{"form", "json"} {
+		table := Table{loginAt(t, "/*")}
+		if path == "json" {
+			table = Table{mustCompile(t, Spec{Name: "login", Path: "/*", Account: "json:/username",
+				Password: "json:/password", Success: []string{"status 200"}})}
+		}
+		for _, one := range [][2]string{
+			{"application/json", `[1,{"a":2}]`}, {"application/json", `{"a":1,"a":2}`}, {"application/json", `"x"`},
+			{"application/json", "{"}, {"application/json; charset=iso-8859-1", `{"a":1}`},
+			{ofParts, partsOf(f+"\r\nContent-Type: text/plain; charset=ISO-8859-1", "caf\xe9")},
+			{ofParts, partsOf(f+"\r\nContent-Transfer-Encoding: binary", "username password")},
+			{ofParts, partsOf(`Content-Disposition: form-data; name=f`, "username password")},
+			{ofParts, partsOf(`Content-Disposition: form-data; name=f; filename=a.txt; filename*=utf-8''a.txt`,
+				"username password")},
+			{ofParts, partsOf(f+`; filename="a\"b;c.png"`, "x")}, {ofParts, "preamble\r\n" + partsOf(f, "x")},
+			{ofParts, strings.TrimSuffix(partsOf(f, "x"), "--XyZ--\r\n")},
+			{"multipart/form-data; charset=utf-8; boundary=XyZ", partsOf(f, "username password")},
+			{"multipart/form-data; boundary=XyZ; charset=utf-8", partsOf(f, "username password")},
+			{"multipart/mixed; boundary=XyZ", partsOf("Content-Type: text/plain", "username")},
+			{ofPairs, "a=b;c=d"}, {ofPairs, "a=%zz"}, {"text/plain; charset=windows-1252", "username=x"},
+			{"text/html", "<!DOCTYPE html><meta charset=utf-7>"},
+		} {
+			found, _, err := table.Find(posted(one[0], one[1]), []byte(one[1]))
+			if found != nil || err != nil {
+				t.Errorf("%s: %q as %s: %v", path, one[1], one[0], err)
+			}
+		}
+	}
+}
+
+func TestAnUnanchoredReaderOfTheHeaderFindsNoOtherPassword(t *testing.T) {
+	t.Parallel()
+	table := Table{mustCompile(t, Spec{Name: "login", Path: "/*", Account: "basic", Success: []string{"status 200"}})}
+	for header, passes := range map[string]bool{
+		"xBasic YTpi": false, "Bearer-Basic YTpi": false, `"Basic YTpi`: false, "x=basic\tYTpi": false,
+		"Bearer abcbasic": true, "Bearer basic.token": true, `Digest username="basic", realm="x"`: true,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/x", nil)
+		r.Header.Set("Authorization", header)
+		if one, _, err := table.Find(r, nil); (err == nil) != passes {
+			t.Errorf("%q: %v, %v", header, one, err)
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 // readForm reads the two fields: once each, in the body or, for param, in the query.
 func (r *Route) readForm(req *http.Request, body []byte) (Offer, error) {
-	if kind, _ := formType(req); kind == noForm && len(body) > 0 && (!r.path.folder || mayHoldFields(req)) {
-		return Offer{}, r.otherForm(req)
-	}
 	fields, err := formFields(req, body)
-	if err != nil {
+	if kind, _ := formType(req); kind == noForm && len(body) > 0 && mayHoldFields(req) {
+		err = errOtherForm
+	}
+	if err != nil && !r.path.folder { // in a folder: see hidden
 		return Offer{}, err
 	}
 	var found [2]*string
@@ -49,12 +49,7 @@ func mayHoldFields(req *http.Request) bool {
 	return kind == "" && req.Method == http.MethodPost || strings.Contains(kind, "form")
 }
 
-func (r *Route) otherForm(req *http.Request) error {
-	if !r.path.folder && !mayHoldFields(req) {
-		return nil // typed has the last word: another route may read it
-	}
-	return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
-}
+var errOtherForm = &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
 
 // A field is one of a query or of a form.
 type field struct {
@@ -88,13 +83,17 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 	case kind == urlencodedForm && strings.Contains(string(body), ";"):
 		return nil, refuse("Write a semicolon in a form as %%3B.")
 	case kind == urlencodedForm:
-		return queryFields(string(body)), nil
+		all = queryFields(string(body))
+		if slices.ContainsFunc(all, func(f field) bool { return !f.whole }) {
+			return nil, refuse("The form cannot be read.")
+		}
+		return all, nil
 	}
-	reading := newParts(boundary, func(name string, _ bool) error {
+	reading := newParts(boundary, func(name string, utf8 bool) error {
 		if name == "_charset_" { // RFC 7578, section 4.6: of all other fields, to some
 			return errPart
 		}
-		all = append(all, field{name: name, whole: true})
+		all = append(all, field{name: name, whole: utf8})
 		return nil
 	})
 	reading.data = func(from, to int) {
@@ -107,8 +106,12 @@ func formFields(req *http.Request, body []byte) (all []field, err error) {
 	_, err = reading.feed(body, true)
 	for i, f := range all {
 		all[i].value = string(body[f.at[0]:f.at[1]])
+		all[i].whole = f.whole || isASCII(all[i].value)
 	}
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // field is the value of a field; nil if there is none.
@@ -119,8 +122,6 @@ func (l locator) field(query string, body []field) (value *string, err error) {
 	for i, fields := range [][]field{queryFields(query), body} {
 		for _, f := range fields {
 			switch {
-			case !f.whole && i == 1:
-				return nil, refuse("The form cannot be read.")
 			case !looksLike(f.name, l.name):
 			case !f.whole || f.name != l.name || value != nil || i == 0 && l.kind == form:
 				return nil, refuse("Send the field %.60q once, in the form.", l.name)
@@ -225,4 +226,8 @@ func (r *Route) spoilForm(req *http.Request, body []byte, password string) []byt
 	}
 	fields, _ := formFields(req, body) // which was read before
 	return []byte(put(string(body), fields, password))
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }

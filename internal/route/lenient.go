@@ -2,10 +2,16 @@ package route
 
 import (
 	"encoding/json"
+	"mime"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 // A way is one in which apps find fields in a body.
@@ -20,22 +26,143 @@ const (
 )
 
 // A reading is the names of fields that lenient apps find in a request, whatever type
-// its body says to be: Bottle takes pairs out of image/png, Rack parts out of
-// multipart/related, Flask's get_json(force=True) and PHP's php://input read anything.
+// its body says to be: Bottle takes pairs out of image/png, Flask's get_json(force=True)
+// and PHP's php://input read anything.
 type reading struct {
-	query []string
-	body  [ways][]string
+	query   []string
+	cookies []field
+	body    [ways][]string
+	odd     *mentions // of an odd body
 }
 
+// readLeniently does not list what each parser makes of a body that is not written as
+// everybody writes it (odd): no name in it counts, but every mention of one.
 func readLeniently(req *http.Request, body []byte) (all reading) {
-	all.query = keys(req.URL.RawQuery)
+	all.query, all.cookies = keys(req.URL.RawQuery), cookies(req)
 	text := string(body)
-	all.body = [ways][]string{asPairs: keys(text), asParts: partNames(text), asXML: xmlNames(text)}
+	all.body = [ways][]string{asPairs: keys(text), asXML: xmlNames(text)}
+	fields, err := formFields(req, body)
+	if kind, _ := formType(req); kind == multipartForm {
+		all.body[asParts] = namesOf(fields)
+	}
 	for _, one := range slices.Concat([]string{text}, texts(req.URL.RawQuery), texts(text), contents(text)) {
 		all.body[asJSON] = append(all.body[asJSON], jsonNames(one)...)
 	}
+	if len(body) > 0 && (err != nil || mayBeForm(req) || oddJSON(text) || oddXML(text)) {
+		all.odd = new(mentions)
+		all.odd.add(text)
+	}
 	return all
 }
+
+// cookies are what PHP's $_REQUEST and ASP.NET's Request read as fields.
+func cookies(req *http.Request) []field {
+	line := strings.NewReplacer(";", "&", ",", "&").Replace(strings.Join(req.Header.Values("Cookie"), ";"))
+	return queryFields(line)
+}
+
+func namesOf(fields []field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// mayBeForm reports whether some app may look for a form where there is none for us.
+func mayBeForm(req *http.Request) bool {
+	kind, _ := formType(req)
+	return kind == noForm && formLike.MatchString(strings.Join(req.Header.Values("Content-Type"), ","))
+}
+
+var formLike = regexp.MustCompile(`(?i)form|multipart|boundary|encoded`)
+
+// oddJSON reports whether a text begins like JSON, and parsers differ in what they read:
+// names that come twice, comments (Ruby), names without quotes (JSON5), UTF-16.
+func oddJSON(text string) bool { return beginsJSON(text) && !jsontext.Value(text).IsValid() }
+
+func beginsJSON(text string) bool {
+	return beginsWith(withoutMarks(leading.ReplaceAllString(withoutMarks(text), "")), "{[")
+}
+
+// oddXML reports whether names may be written with entities, or in another encoding.
+func oddXML(text string) bool {
+	plain := withoutMarks(text)
+	return beginsWith(plain, "<") && (strings.Contains(plain, "<!ENTITY") || !inASCII(plain, xmlEncoding))
+}
+
+// inASCII reports whether all encodings that are named in a text write ASCII as ASCII. A
+// name in UTF-7, EBCDIC or ISO-2022 has no letter of it in it.
+func inASCII(text string, named *regexp.Regexp) bool {
+	return !slices.ContainsFunc(named.FindAllStringSubmatch(text, -1), func(m []string) bool {
+		return !asciiCharset.MatchString(m[1])
+	})
+}
+
+var (
+	leading      = regexp.MustCompile(`^(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*`)
+	xmlEncoding  = regexp.MustCompile(`(?i)^<\?xml[^>]*encoding([^>]*)`)
+	anyCharset   = regexp.MustCompile(`(?i)charset([^,;\r\n]*)`)
+	asciiCharset = regexp.MustCompile(`(?i)^\s*=\s*["']?(?:utf-?8|(?:us-)?ascii|iso-8859-\d+|windows-125\d)(?:["'\s/>]|$)`)
+)
+
+// foreign reports whether a body says to be compressed, or to be in an encoding that hides
+// names: Express reads JSON in UTF-7.
+func foreign(req *http.Request) bool {
+	kind := strings.Join(req.Header.Values("Content-Type"), ",")
+	_, _, err := mime.ParseMediaType(kind)
+	return len(req.Header.Values("Content-Encoding")) > 0 || !inASCII(kind, anyCharset) ||
+		err != nil && anyCharset.MatchString(kind)
+}
+
+// Mentions are the letters and digits of a text.
+type mentions struct {
+	text  string
+	hides bool // names can be in it that no letter of is
+}
+
+func (m *mentions) add(text string) {
+	m.text += squeeze(text)
+	m.hides = m.hides || hiding.MatchString(text) || !inASCII(text, anyCharset) ||
+		!inASCII(withoutMarks(text), xmlEncoding)
+}
+
+func (m *mentions) of(l locator) bool {
+	name := l.name
+	if l.kind == object {
+		name = l.last()
+	}
+	return m.hides || l.kind == nowhere || strings.Contains(m.text, squeeze(name))
+}
+
+// squeeze leaves the letters and digits, with the usual escapes undone: a name is in there
+// however it is folded, quoted, spaced or escaped.
+func squeeze(text string) string {
+	for range 2 {
+		text = escapes.ReplaceAllStringFunc(text, func(e string) string {
+			digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
+			base := 16
+			if strings.HasPrefix(e, "&#") && !strings.ContainsAny(e[:3], "xX") {
+				base = 10
+			}
+			c, err := strconv.ParseUint(digits, base, 8)
+			if err != nil {
+				return e
+			}
+			return string([]byte{byte(c)})
+		})
+	}
+	if text = strings.ToLower(text); !isPlain(text) {
+		text = cases.Fold().String(norm.NFKC.String(text))
+	}
+	return separators.ReplaceAllString(text, "")
+}
+
+var (
+	// hiding is RFC 2047, which Tomcat decodes, and RFC 2231's pieces.
+	hiding     = regexp.MustCompile(`(?i)=\?[\w-]+\?[bq]\?|(?:^|[^a-z])name\s*\*`)
+	escapes    = regexp.MustCompile(`(?i)%[\da-f]{2}|\\u00[\da-f]{2}|\\x[\da-f]{2}|&#0*\d{2,3};|&#x0*[\da-f]{2};`)
+	separators = regexp.MustCompile(`[^a-z0-9]+`)
+)
 
 // texts are the names and the values of a form, each of which may be JSON.
 func texts(form string) (all []string) {
@@ -61,51 +188,14 @@ func contents(text string) (all []string) {
 
 var (
 	blankLine = regexp.MustCompile(`\r?\n\r?\n`)
-	// partHeads are the lines that name a part; Rack names one by its Content-ID.
-	partHeads = regexp.MustCompile(`(?i)content-(?:disposition|id)\s*:[^\r\n]*(?:\r?\n[ \t][^\r\n]*)*`)
-	partName  = regexp.MustCompile(`(?i)(?:[;\s]name\*?\d*\*?\s*=|^content-id\s*:)\s*("(?:[^"\\]|\\.)*"|[^;\s]+)`)
-	jsonName  = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*:`)
-	xmlName   = regexp.MustCompile(`<(?:[\pL_][\pL\pN_.-]*:)?([\pL_][\pL\pN_.-]*)`)
+	jsonName  = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')(?:\s|/\*(?s:.*?)\*/|//[^\n]*\n)*:`)
+	xmlName   = regexp.MustCompile(`[<:]([\pL_][\pL\pN_.-]*)`) // a prefix may be of any length
 )
-
-// partNames are the names of parts, by every spelling of a head. A name may come in
-// pieces (name*0=, name*1=), and with an encoding before it (RFC 2231).
-func partNames(text string) (names []string) {
-	if !hasHeads(text) {
-		return nil
-	}
-	for _, head := range partHeads.FindAllString(text, -1) {
-		whole := ""
-		for _, m := range partName.FindAllStringSubmatch(head, -1) {
-			name := strings.Trim(strings.ReplaceAll(m[1], `\`, ""), `"'<>`)
-			names = append(names, name, name[strings.LastIndexByte(name, '\'')+1:])
-			whole += name
-		}
-		names = append(names, whole)
-	}
-	return names
-}
-
-// hasHeads is quick for files, which have none.
-func hasHeads(text string) bool {
-	const begin = "content"
-	for at := strings.IndexByte(text, '-'); at >= 0; {
-		if at >= len(begin) && strings.EqualFold(text[at-len(begin):at], begin) {
-			return true
-		}
-		next := strings.IndexByte(text[at+1:], '-')
-		if next < 0 {
-			return false
-		}
-		at += next + 1
-	}
-	return false
-}
 
 // jsonNames are the names in a text that begins like JSON, in UTF-8, UTF-16 or UTF-32.
 func jsonNames(text string) (names []string) {
-	if plain := withoutMarks(text); beginsWith(plain, "{[") {
-		for _, m := range jsonName.FindAllStringSubmatch(plain, -1) {
+	if beginsJSON(text) {
+		for _, m := range jsonName.FindAllStringSubmatch(withoutMarks(text), -1) {
 			names = append(names, unquote(m[1]))
 		}
 	}
@@ -191,7 +281,16 @@ func isPlain(text string) bool {
 // nil if there is none.
 func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 	for _, one := range t {
-		if !one.inFields() || one.password.kind == nowhere {
+		if !one.inFields() {
+			continue
+		}
+		// An app merges the fields of the query, of the body and, in PHP, of the cookies.
+		beside := slices.Concat(all.query, namesOf(all.cookies))
+		if m := all.odd; m != nil && (m.of(one.account) || one.account.in(beside)) &&
+			(m.of(one.password) || one.password.in(beside)) {
+			return one
+		}
+		if one.password.kind == nowhere {
 			continue
 		}
 		both := func(names []string) bool { return one.account.in(names) && one.password.in(names) }
@@ -200,11 +299,33 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 		}
 		for w := range ways {
 			names := all.body[w]
-			read := w == one.strictly(req) || found != nil && w == found.strictly(req) && found.reads(one)
-			// Apps merge the fields of the query and of the body.
-			if !read && (one.account.in(names) || one.password.in(names)) && both(slices.Concat(names, all.query)) {
+			// What the route has not found itself stands where it does not look.
+			read := found != nil && w == found.strictly(req) && found.reads(one)
+			if !read && (one.account.in(names) || one.password.in(names)) && both(slices.Concat(names, beside)) {
 				return one
 			}
+		}
+	}
+	return nil
+}
+
+// inCookies is a route whose fields are in the cookies, which PHP's $_REQUEST and ASP.NET's
+// Request take for those of the form; nil if there is none. A cookie that remembers the
+// name of the attempt changes nothing.
+func (t Table) inCookies(all *reading, found *Route, account string) *Route {
+	var names []string
+	for _, f := range all.cookies {
+		if found == nil || f.name != found.account.last() || f.value != account {
+			names = append(names, f.name)
+		}
+	}
+	for _, one := range t {
+		if !one.inFields() || !one.account.in(names) && !one.password.in(names) {
+			continue
+		}
+		beside := slices.Concat(append(all.body[:], names, all.query)...)
+		if found != nil && found.reads(one) || one.account.in(beside) && one.password.in(beside) {
+			return one
 		}
 	}
 	return nil
@@ -235,8 +356,7 @@ func (t Table) missing(req *http.Request, body []byte, all *reading) *Route {
 func (t Table) lets(req *http.Request, body []byte, all *reading) bool {
 	fields, err := formFields(req, body)
 	kind, _ := formType(req)
-	if err != nil || len(body) > 0 && kind == noForm || slices.ContainsFunc(fields,
-		func(f field) bool { return !f.whole }) {
+	if err != nil || len(body) > 0 && kind == noForm {
 		return false
 	}
 	names := slices.Concat(append(all.body[:], all.query)...)

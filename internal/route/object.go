@@ -12,7 +12,7 @@ import (
 // names they take, and in whether names are folded.
 func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	if !r.account.reads(req) {
-		if beginsObject(body) { // an app may look at no type
+		if beginsObject(body) && !r.path.folder { // an app may look at no type
 			return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send JSON as application/json, in UTF-8."}
 		}
 		return Offer{}, nil
@@ -20,11 +20,11 @@ func (r *Route) readJSON(req *http.Request, body []byte) (Offer, error) {
 	if query := keys(req.URL.RawQuery); r.account.in(query) || r.password.in(query) {
 		return Offer{}, refuse("Send the account's name and the password in the body, not in the address.")
 	}
-	if jsontext.Value(body).Kind() != '{' || !jsontext.Value(body).IsValid() {
-		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
-	}
 	var top map[string]any
-	if err := json.Unmarshal(body, &top); err != nil {
+	if jsontext.Value(body).Kind() != '{' || json.Unmarshal(body, &top) != nil {
+		if r.path.folder { // see hidden
+			return Offer{}, nil
+		}
 		return Offer{}, refuse("Send one JSON object, in which every name comes once.")
 	}
 	var c Credential

@@ -127,20 +127,27 @@ func (t Table) Find(r *http.Request, body []byte) (found *Route, offer Offer, er
 			found, offer = one, o
 		}
 	}
-	if at, err := t.unread(r, body, found); err != nil {
+	account := ""
+	if found != nil {
+		account = offer.Credentials[0].Account
+	}
+	if at, err := t.unread(r, body, found, account); err != nil {
 		return at, Offer{}, err
 	}
 	return found, offer, nil
 }
 
 // unread refuses what an app may find in a request, and its routes have not.
-func (t Table) unread(r *http.Request, body []byte, found *Route) (at *Route, err error) {
+func (t Table) unread(r *http.Request, body []byte, found *Route, account string) (at *Route, err error) {
 	if !slices.ContainsFunc(t, (*Route).inFields) {
 		return nil, nil
 	}
 	all := readLeniently(r, body)
 	if at = t.hidden(r, &all, found); at != nil {
 		return at, &Refusal{http.StatusUnsupportedMediaType, "Send what the login form sends, in the way that it does."}
+	}
+	if at = t.inCookies(&all, found, account); at != nil {
+		return at, refuse("A cookie has the name of a field of the login form. Delete this site's cookies.")
 	}
 	if found != nil && (found.account.kind != basic || len(body) == 0) {
 		return nil, nil // the header says nothing about a body
@@ -205,10 +212,14 @@ func (r *Route) named(all []Credential) error {
 	return nil
 }
 
-// sane refuses what no browser sends to a login, at the route that it is for: a method
-// that the app may take for POST, or a page that is asked for with a body or a password.
+// sane refuses what no browser sends to a login, at the route that it is for: a body that
+// is encoded, a method that the app may take for POST, or a page that is asked for with a
+// body or a password.
 func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	for _, one := range t {
+		if len(body) > 0 && foreign(r) && one.account.kind != basic {
+			return one, errForeign
+		}
 		if one.path.folder || one.offers(r.Method) {
 			continue
 		}
@@ -228,6 +239,8 @@ func (t Table) sane(r *http.Request, body []byte) (at *Route, err error) {
 	}
 	return nil, nil
 }
+
+var errForeign = &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, in UTF-8 and without compression."}
 
 func (t Table) offers(method string) bool {
 	for _, r := range t {
@@ -268,9 +281,6 @@ func mediaType(r *http.Request) string {
 
 // read is what a request offers at the route.
 func (r *Route) read(req *http.Request, body []byte) (Offer, error) {
-	if body != nil && len(req.Header.Values("Content-Encoding")) > 0 {
-		return Offer{}, &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
-	}
 	switch r.account.kind {
 	case basic:
 		return readBasic(req)
@@ -309,5 +319,5 @@ func readBasic(req *http.Request) (Offer, error) {
 }
 
 // mayBeBasic: Django REST framework and others split the header at any white space, some
-// servers at commas.
-var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic($|[^\w+/=.~-])`)
+// servers at commas, and a pattern without ^ finds the scheme anywhere.
+var mayBeBasic = regexp.MustCompile(`(?i)(^|[\s,;\x{85}\x{a0}\x{fffd}])basic$|basic[^\w+/=.~"-]`)

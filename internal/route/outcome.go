@@ -36,7 +36,7 @@ var away = []string{"status 502", "status 503", "status 504"}
 
 func parseRule(s Spec) (r rule, err error) {
 	if len(s.Success) == 0 {
-		return r, errors.New("success: must say how to tell a login that succeeded, such as [status 302, cookie sessionid]")
+		return r, errors.New("success: must be how to recognize a successful login, such as [status 302, cookie sessionid]")
 	}
 	abandoned := s.Abandoned
 	if len(abandoned) == 0 {
@@ -168,7 +168,7 @@ func parseCondition(written string) (c condition, err error) {
 		c.pattern, err = regexp.Compile(c.text)
 	case "body", "never":
 	default:
-		return c, fmt.Errorf("there is no condition %.60q: there are status, location, cookie, cleared, body, match, json and never", c.what)
+		return c, fmt.Errorf("unknown condition %.60q: use status, location, cookie, cleared, body, match, json or never", c.what)
 	}
 	return c, err
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // The types of a body that PHP and others take fields out of.
@@ -16,7 +17,10 @@ const (
 	multipartForm
 )
 
-var multipartType = regexp.MustCompile(`^(?i:multipart/form-data); ?(?i:boundary)=("?)([A-Za-z0-9'()+_./:=?-]{1,70})("?)$`)
+var multipartType = regexp.MustCompile(`^(?i:multipart/form-data)` + inUTF8 +
+	`; ?(?i:boundary)=("?)([A-Za-z0-9'()+_./:=?-]{1,70})("?)` + inUTF8 + `$`)
+
+const inUTF8 = `(?i:; ?charset="?utf-8"?)?`
 
 // formType is the type of a request's form, and what parts a multipart one.
 func formType(r *http.Request) (formKind, string) {
@@ -35,7 +39,7 @@ func formType(r *http.Request) (formKind, string) {
 // refuses every other way to write one: parsers find a part's beginning and its name
 // in different ways.
 type parts struct {
-	part      func(name string, file bool) error
+	part      func(name string, utf8 bool) error
 	data      func(from, to int) // of the part, in the whole body; may be nil
 	delimiter []byte
 	state     partState
@@ -51,7 +55,7 @@ const (
 	over
 )
 
-func newParts(boundary string, part func(name string, file bool) error) *parts {
+func newParts(boundary string, part func(name string, utf8 bool) error) *parts {
 	return &parts{part: part, delimiter: []byte("--" + boundary)}
 }
 
@@ -87,9 +91,9 @@ func (p *parts) step(b []byte, at int) (n int, err error) {
 		if end < 0 || end > longestName || bytes.Contains(b[:end], p.delimiter) {
 			return 0, errPart
 		}
-		name, file, err := partHead(string(b[:end]))
+		name, utf8, err := partHead(string(b[:end]))
 		if err == nil {
-			err = p.part(name, file)
+			err = p.part(name, utf8)
 		}
 		p.state = content
 		return end + 4, err
@@ -147,36 +151,38 @@ func (p *parts) delimited(b []byte, i int) (n int, err error) {
 	return after + 2, nil
 }
 
-var (
-	disposition = regexp.MustCompile(`^(?i:Content-Disposition): form-data; name="([^"\\]*)"(; filename="([^"]*[^"\\])?")?(; filename\*=[^";\\]*)?$`)
-	// aiohttp decodes a field by the charset of its part: one name could be written in
-	// UTF-7 in many ways.
-	charset    = regexp.MustCompile(`charset=["']?([^"';, ]*)`)
-	partHeader = regexp.MustCompile(`^[A-Za-z-]+: [^\\]*$`)
-)
-
-func inUTF8(lower string) bool {
-	m := charset.FindStringSubmatch(lower)
-	return m == nil || m[1] == "utf-8"
+// Values have no = and no ; in them: Rack takes the last name= of a line, within quotes too.
+var partLines = map[string]*regexp.Regexp{
+	"content-disposition": regexp.MustCompile(`^form-data; name=(?:"([^"\\;=]*)"|([A-Za-z0-9_.-]+))` +
+		`(?:; filename=(?:"[^"\\;=]*"|[A-Za-z0-9_.-]+))?(?:; filename\*=[^";=\\]*)?$`),
+	// aiohttp and Werkzeug 2.2 decode a field by the charset of its part.
+	"content-type":              regexp.MustCompile(`^([\w.+-]+/[\w.+-]+)(?:; ?charset="?([\w-]+)"?)?$`),
+	"content-transfer-encoding": regexp.MustCompile(`(?i)^(?:7bit|8bit|binary)$`),
+	"content-length":            regexp.MustCompile(`^\d+$`),
 }
 
-// partHead reads the head of a part: its name, and whether it is a file.
-func partHead(lines string) (name string, file bool, err error) {
-	found := false
+// partHead reads the head of a part: its name, and whether its text is in UTF-8. A line that
+// is none of the four may name the part to some parser, and so may one that comes twice.
+func partHead(lines string) (name string, utf8 bool, err error) {
+	found := map[string][]string{}
 	for line := range strings.SplitSeq(lines, "\r\n") {
-		m := disposition.FindStringSubmatch(line)
-		lower := strings.ToLower(line)
-		switch {
-		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }), strings.HasPrefix(lower, "content-transfer-encoding"):
+		key, value, _ := strings.Cut(line, ": ")
+		key = strings.ToLower(key)
+		pattern := partLines[key]
+		if pattern == nil || found[key] != nil || strings.ContainsFunc(line, unicode.IsControl) {
 			return "", false, errPart
-		case m != nil && !found && !strings.Contains(m[1], "=?"): // Tomcat decodes names by RFC 2047
-			found, name, file = true, m[1], m[2] != "" || m[4] != ""
-		case strings.HasPrefix(lower, "content-disposition"), !partHeader.MatchString(line), !inUTF8(lower):
+		}
+		if found[key] = pattern.FindStringSubmatch(value); found[key] == nil {
 			return "", false, errPart
 		}
 	}
-	if !found {
+	names, kind := found["content-disposition"], found["content-type"]
+	if names == nil {
 		return "", false, errPart
 	}
-	return name, file, nil
+	if utf8 = kind == nil || kind[2] == "" || strings.EqualFold(kind[2], "utf-8"); kind != nil &&
+		(formLike.MatchString(kind[1]) || !utf8 && !asciiCharset.MatchString("="+kind[2])) {
+		return "", false, errPart
+	}
+	return names[1] + names[2], utf8, nil
 }

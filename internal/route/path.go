@@ -28,7 +28,7 @@ func parsePath(written string) (p path, err error) {
 	case !strings.HasPrefix(written, "/"):
 		return p, errors.New("path: must begin with /, such as /login or /account/*")
 	case strings.ContainsAny(rest, "*?#%;"):
-		return p, errors.New("path: must be a plain path, without a query and escapes; * stands at the end alone, after a /")
+		return p, errors.New("path: must be a plain path without a query and escapes, with * only at the end, after a /")
 	case len(readings) > 0:
 		return p, errors.New("path: must be written without //, /./, /../ and \\")
 	default:
@@ -44,7 +44,7 @@ func ParsePaths(written []string) (all Paths, err error) {
 	for _, one := range written {
 		p, failed := parsePath(one)
 		if failed == nil && p.folded == "" {
-			failed = errors.New("path: must be below /: everything is here already")
+			failed = errors.New("path: must be below /")
 		}
 		all, err = append(all, p), errors.Join(err, failed)
 	}
@@ -72,6 +72,30 @@ func (all Paths) Surely(escaped string) bool {
 		rest, ok := strings.CutPrefix(once, p.written)
 		return ok && (rest == "" || p.folder && rest[0] == '/')
 	})
+}
+
+// Unreadable reports whether servers differ in the bytes of a path: IIS decodes %u0061, and
+// some decode UTF-8 that is longer than it has to be (%c0%af is a slash, CVE-2000-0884).
+func Unreadable(escaped string) bool {
+	if strings.Contains(escape.ReplaceAllString(escaped, ""), "%") {
+		return true
+	}
+	once := decode(escaped)
+	for i := range len(once) - 1 {
+		least, lead := byte(0x80), once[i]
+		switch lead {
+		case 0xc0, 0xc1:
+			least = 0xc0
+		case 0xe0:
+			least = 0xa0
+		case 0xf0:
+			least = 0x90
+		}
+		if next := once[i+1]; next >= 0x80 && next < least {
+			return true
+		}
+	}
+	return false
 }
 
 // Perhaps reports whether some server may take a request with this path for one of

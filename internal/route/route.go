@@ -83,7 +83,7 @@ func Compile(s Spec) (*Route, error) {
 	if r.names, errs[4] = regexp.Compile(`^(?:` + cmp.Or(s.Names, ".*") + `)$`); errs[4] != nil {
 		errs[4] = fmt.Errorf("names: must be a regular expression such as [A-Za-z0-9._@+-]+: %w", errs[4])
 	} else if !slices.ContainsFunc(everyday, r.names.MatchString) {
-		errs[4] = fmt.Errorf("names: must fit a whole name, and fits none of %s: nobody could log in; write one such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
+		errs[4] = fmt.Errorf("names: must match whole names, but matches none of %s, so no account could log in: write one such as [A-Za-z0-9._@+-]+", strings.Join(everyday, ", "))
 	}
 	errs[5] = r.parseSignedIn(s.SignedIn)
 	errs[6] = r.exceptions(s.Passes)
@@ -100,7 +100,7 @@ func (r *Route) exceptions(written []string) error {
 		r.passes = append(r.passes, l)
 	}
 	if len(written) > 0 && r.path.folder {
-		return errors.New("passes: is for one path: in a folder other forms pass anyway, so leave it out")
+		return errors.New("passes: is for a single path only: remove it, because other forms in a folder pass anyway")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (f *Forms) Open(text, path string) (one Form, err error) {
 		return one, err
 	}
 	if err = json.Unmarshal(plain, &one); err == nil && f.now().Sub(one.At) > FormLives {
-		err = errors.New("route: the form has waited for too long")
+		err = errors.New("route: the form has expired")
 	}
 	return one, err
 }

@@ -341,11 +341,11 @@ func (r *Route) parseSignedIn(written []string) error {
 	switch {
 	case len(written) == 0:
 	case len(rule.conditions) == 0:
-		return errors.New("signed_in: must say what a visitor who is signed in gets, such as [page /account, status 200]")
+		return errors.New("signed_in: must be what a signed-in visitor gets, such as [page /account, status 200]")
 	case rule.never && len(written) > 1:
-		return errors.New("signed_in: never must stand alone, for an app that checks the password of every visitor")
+		return errors.New("signed_in: never must be the only condition")
 	case rule.page == "" && r.path.folder && !rule.never:
-		return errors.New("signed_in: must name a page where the route is a folder, such as [page /account, status 200]")
+		return errors.New("signed_in: must have a page if the route is a folder, such as [page /account, status 200]")
 	}
 	return nil
 }

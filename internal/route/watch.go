@@ -27,6 +27,9 @@ func (t Table) Watch(r *http.Request, body io.Reader) io.Reader {
 		first.through, kind = newParts(boundary, func(name string, _ bool) error { return t.watches(name) }), form
 	}
 	s := &sieve{kind: kind}
+	if mayBeForm(r) {
+		s.odd = new(mentions)
+	}
 	for _, one := range t {
 		if one.inFields() && one.password.kind != nowhere {
 			query := keys(r.URL.RawQuery)
@@ -58,8 +61,8 @@ func (t Table) watches(name string) error {
 // tooLarge refuses what cannot be looked through on its way.
 func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
 	begin, _ := in.Peek(longestName)
-	if len(r.Header.Values("Content-Encoding")) > 0 {
-		return &Refusal{http.StatusUnsupportedMediaType, "Send the body as it is, without compression."}
+	if foreign(r) {
+		return errForeign
 	}
 	for _, one := range t {
 		if one.account.kind == xmlrpc || one.account.kind == object && beginsObject(begin) {
@@ -68,7 +71,7 @@ func (t Table) tooLarge(r *http.Request, in *bufio.Reader) error {
 	}
 	if kind, _ := formType(r); kind == noForm && (mayHoldFields(r) ||
 		strings.Contains(r.Header.Get("Content-Type"), "encoded")) {
-		return &Refusal{http.StatusUnsupportedMediaType, "Send the form as browsers send it, in UTF-8."}
+		return errOtherForm
 	}
 	return nil
 }
@@ -176,6 +179,9 @@ type sieve struct {
 	wanted []*wanted
 	passed int
 	begins string // what the body begins with; empty: nothing but spaces yet
+	json   jsonNamer
+	named  int       // of what feed gets, json has seen
+	odd    *mentions // not nil: every mention of a name counts
 }
 
 // A wanted route's fields were seen in the body or in the query.
@@ -189,6 +195,9 @@ type wanted struct {
 const fewBytes = 128 << 10
 
 func (s *sieve) feed(b []byte, last bool) (n int, err error) {
+	if !last && len(b) < 2*longestName {
+		return 0, nil // not all of it again for each byte
+	}
 	text := string(b)
 	if s.begins == "" {
 		s.begins = withoutMarks(text)
@@ -196,19 +205,35 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	}
 	var all [ways][]string
 	switch {
-	case beginsWith(s.begins, "{["):
-		all[asJSON] = jsonNames("{" + text)
+	case beginsWith(s.begins, "{[/"):
+		s.json.feed(text[s.named:])
+		all[asJSON], s.json.names = s.json.names, nil
 	case beginsWith(s.begins, "<"):
 		all[asXML] = xmlNames("<" + text)
-	}
-	if s.kind != multipartForm {
-		all[asParts] = partNames(text)
 	}
 	if s.kind == noForm {
 		all[asPairs] = plainKeys(text)
 	}
+	if s.odd == nil && (s.json.odd || s.begins == "<" && oddXML("<"+text)) {
+		s.odd = new(mentions)
+	}
+	if n = len(b); !last {
+		n = max(0, n-longestName)
+	}
+	seen := mentions{}
+	if s.odd != nil {
+		if n = quiet(text, n, last); n < 0 {
+			return 0, errPart
+		}
+		seen = *s.odd
+		seen.add(text)
+		s.odd.add(text[:n])
+		s.odd.text = s.odd.text[max(0, len(s.odd.text)-longestName):]
+	}
 	for _, one := range s.wanted {
 		short := len(one.of.account.last()) < 4 || len(one.of.password.last()) < 4
+		one.account = one.account || s.odd != nil && seen.of(one.of.account)
+		one.password = one.password || s.odd != nil && seen.of(one.of.password)
 		for w := range ways {
 			if w == asPairs && short && s.passed > fewBytes {
 				continue
@@ -220,11 +245,57 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 			return 0, refuse("Send the login in a small form.")
 		}
 	}
-	if n = len(b); !last {
-		n = max(0, n-longestName)
-	}
-	s.passed += n
+	s.passed, s.named = s.passed+n, len(b)-n
 	return n, nil
+}
+
+// quiet is where a text can be parted, at n or before it, without cutting an escape; -1
+// if that is nowhere.
+func quiet(text string, n int, last bool) int {
+	const longest = 12 // one that is escaped itself
+	if last || n == 0 {
+		return n
+	}
+	for at := n; at > longest; at-- {
+		if strings.IndexAny(text[at-longest:at], `%\&=`) < 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// A jsonNamer finds the names in JSON as it comes, however much space stands before the
+// colon.
+type jsonNamer struct {
+	names   []string
+	text    []byte // of the string, or of the one before
+	in      bool   // in a string
+	escaped bool
+	last    byte // outside of strings
+	odd     bool // this is no JSON to all parsers
+}
+
+func (j *jsonNamer) feed(text string) {
+	for _, c := range []byte(text) {
+		switch {
+		case j.in && c == '"' && !j.escaped:
+			j.in, j.last = false, c
+		case j.in:
+			j.escaped = c == '\\' && !j.escaped
+			if j.odd = j.odd || c == 0; len(j.text) < longestName {
+				j.text = append(j.text, c)
+			}
+		case c == '"':
+			j.in, j.text = true, j.text[:0]
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == ':' && j.last == '"':
+			j.names = append(j.names, unquote(`"`+string(j.text)+`"`))
+			j.last = c
+		default:
+			j.odd = j.odd || !strings.Contains("{}[],0123456789+-.eEtrufalsn", string(c))
+			j.last = c
+		}
+	}
 }
 
 // plainKeys are the names of a form that are ASCII as they are written: in a file there

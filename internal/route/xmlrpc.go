@@ -89,7 +89,7 @@ func (c call) offer() (account, password *element, err error) {
 	at, known := position(c.method)
 	switch {
 	case !known:
-		return nil, nil, errors.New("nobody here knows where its password is")
+		return nil, nil, errors.New("the place of its password is unknown")
 	case at < 0:
 		return nil, nil, nil
 	case len(c.params) < at+2:

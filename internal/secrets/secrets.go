@@ -65,7 +65,7 @@ func Load(path string) (Keys, error) {
 func Read(path string) (Keys, error) {
 	k, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return k, fmt.Errorf("%w; copy the file from a node that has it", err)
+		return k, fmt.Errorf("%w: copy the file from another node", err)
 	}
 	return k, err
 }
@@ -81,7 +81,7 @@ func read(path string) (k Keys, err error) {
 		return k, fmt.Errorf("secrets: %w", err)
 	}
 	if info.Mode().Perm()&0o037 != 0 {
-		return k, fmt.Errorf("secrets: %s can be used by others (mode %v): chmod 600 it", path, info.Mode().Perm())
+		return k, fmt.Errorf("secrets: %s is readable by other users (mode %v): run chmod 600 on it", path, info.Mode().Perm())
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {
@@ -124,7 +124,7 @@ func (k *Keys) line(text string) error {
 
 func create(path string) (Keys, error) {
 	k := Keys{Counters: fresh(), Challenges: fresh(), Cookies: [][]byte{fresh()}}
-	text := fmt.Sprintf("# Keys of this authguard. Whoever has them can forge device cookies and solve challenges.\n"+
+	text := fmt.Sprintf("# Keys of this authguard. They allow to forge device cookies and solutions: keep them secret.\n"+
 		"counters %x\nchallenges %x\n# To rotate: put a new cookie line first; the old ones go on verifying.\ncookie %x\n",
 		k.Counters, k.Challenges, k.Cookies[0])
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -190,7 +190,7 @@ func Used(ctx context.Context, db *sql.DB) (bool, error) {
 	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM settings WHERE name = $1) +
 		(SELECT count(*) FROM (SELECT 1 FROM places LIMIT 1) AS p)`, setting).Scan(&rows)
 	if err != nil {
-		return false, fmt.Errorf("secrets: look for what other keys have left: %w", err)
+		return false, fmt.Errorf("secrets: look for data of other keys: %w", err)
 	}
 	return rows > 0, nil
 }
@@ -207,7 +207,7 @@ func Abandon(ctx context.Context, db *sql.DB) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("secrets: forget what belongs to other keys: %w", err)
+		return fmt.Errorf("secrets: delete data of other keys: %w", err)
 	}
 	return nil
 }
@@ -236,8 +236,8 @@ func differ(own, theirs, path string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: this node's, %s, has the fingerprint %s, but the database was first used with %s. "+
-		"With other keys this node would count by itself and refuse the challenges and device cookies of the others. "+
-		"Stop it, copy the keys file of a node that serves this database over %s, and start it again. "+
+		"With other keys this node would count separately and reject the challenges and device cookies of the others. "+
+		"Stop it, copy the keys file of a running node over %s, and start it again. "+
 		"If that file is lost for good: stop all nodes, give all of them this one, and run "+
 		"DELETE FROM settings WHERE name = 'keys' (counters and device cookies start anew)",
 		ErrDiffer, path, own, theirs, path)

@@ -99,7 +99,7 @@ func TestTheReportIsForPeople(t *testing.T) {
 	if err := simulate.Overall([]*simulate.Report{r, r}).Text(&all); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"authguard", "none", "let in", "longest kept out", "2 days, 300 people"} {
+	for _, want := range []string{"authguard", "none", "let in", "longest kept out", "2 days, 300 users"} {
 		if !strings.Contains(text.String(), want) || !strings.Contains(page.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -120,13 +120,13 @@ func TestTheReportIsForPeople(t *testing.T) {
 	right, challenges := 2*r.Results[0].Right, 2*r.Results[0].Challenges
 	want := []string{
 		"all together[ ]", fmt.Sprintf("  right guesses[%d %d]", right, right), "  let in[4 2]",
-		fmt.Sprintf("  challenges shown to people[%d 0]", challenges), "  people stopped[2 0]",
+		fmt.Sprintf("  challenges shown to users[%d 0]", challenges), "  users stopped[2 0]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	last := strings.Join(sheet.Notes[len(sheet.Notes)-2:], "\n")
-	if last != "one: none lets fewer right guesses in than authguard, 1 and not 2.\none: none stops fewer people than authguard, 0 and not 1." {
+	if last != "one: none lets in fewer right guesses than authguard: 1 instead of 2.\none: none stops fewer users than authguard: 0 instead of 1." {
 		t.Errorf("%q", last)
 	}
 }

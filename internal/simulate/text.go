@@ -7,8 +7,12 @@ import (
 	"authguard/internal/report"
 )
 
-const foot = "What counts are right passwords: those of attackers that were let in, and those of people that were stopped. Known are places and browsers where that person " +
-	"has logged in before; an address that more than fifty people share is nobody's known place for authguard, so that who keeps no cookies is challenged there."
+const foot = `Columns: one for each defense.
+  guesses, checked, let in: the attackers' attempts; those that reached the password check; those that logged in
+  users' logins: users with the right password; the rows below are the affected ones
+  users stopped: logins that were blocked; longest kept out: from a user's first attempt to the login
+Known clients are IP addresses and browsers from which that user has signed in before. For authguard an IP
+address of more than fifty users is a shared address and never a known client.`
 
 // Sheet is the report for people.
 func (r *Report) Sheet() *report.Sheet {
@@ -34,7 +38,7 @@ func Overall(all []*Report) *report.Sheet {
 		s.Add(r.Scenario.Name, make([]string, len(s.Names))...)
 		for _, row := range short.Rows {
 			switch row.Name {
-			case "  let in", "  challenges shown to people", "  people stopped", "  longest kept out":
+			case "  let in", "  challenges shown to users", "  users stopped", "  longest kept out":
 				s.Rows = append(s.Rows, row)
 			}
 		}
@@ -55,8 +59,8 @@ func together(s *report.Sheet, all []*Report) {
 	}{
 		{"right guesses", func(r *Result) int { return r.Right }},
 		{"let in", func(r *Result) int { return r.Let }},
-		{"challenges shown to people", func(r *Result) int { return r.Challenges }},
-		{"people stopped", func(r *Result) int { return r.Stopped }},
+		{"challenges shown to users", func(r *Result) int { return r.Challenges }},
+		{"users stopped", func(r *Result) int { return r.Stopped }},
 	} {
 		cells := make([]string, len(s.Names))
 		for i := range cells {
@@ -78,15 +82,15 @@ func outdone(all []*Report) (notes []string) {
 		for i := range r.Results[1:] {
 			o := &r.Results[i+1]
 			if o.Let < first.Let {
-				notes = append(notes, fmt.Sprintf("%s: %s lets fewer right guesses in than %s, %d and not %d.", r.Scenario.Name, o.Name, first.Name, o.Let, first.Let))
+				notes = append(notes, fmt.Sprintf("%s: %s lets in fewer right guesses than %s: %d instead of %d.", r.Scenario.Name, o.Name, first.Name, o.Let, first.Let))
 			}
 			if o.Stopped < first.Stopped {
-				notes = append(notes, fmt.Sprintf("%s: %s stops fewer people than %s, %d and not %d.", r.Scenario.Name, o.Name, first.Name, o.Stopped, first.Stopped))
+				notes = append(notes, fmt.Sprintf("%s: %s stops fewer users than %s: %d instead of %d.", r.Scenario.Name, o.Name, first.Name, o.Stopped, first.Stopped))
 			}
 		}
 	}
 	if len(notes) == 0 && len(all[0].Results) > 1 {
-		notes = append(notes, fmt.Sprintf("In none of these does another let fewer right guesses in than %s, or stop fewer people.", all[0].Results[0].Name))
+		notes = append(notes, fmt.Sprintf("In none of these scenarios does another defense let in fewer right guesses than %s, or stop fewer users.", all[0].Results[0].Name))
 	}
 	return notes
 }
@@ -108,27 +112,27 @@ func (r *Report) figures(s *report.Sheet, in string) {
 	guesses, logins := func(p *Result) int { return p.Guesses }, func(p *Result) int { return p.Logins }
 	if len(r.Scenario.Attackers) > 0 {
 		number("guesses", guesses)
-		part("looked at", func(p *Result) int { return p.Checked }, guesses)
-		number("right ones among them", func(p *Result) int { return p.Right })
+		part("checked", func(p *Result) int { return p.Checked }, guesses)
+		number("right guesses", func(p *Result) int { return p.Right })
 		number("let in", func(p *Result) int { return p.Let })
-		number("accounts lost", func(p *Result) int { return p.Lost })
+		number("compromised accounts", func(p *Result) int { return p.Lost })
 	}
-	number("people's logins", logins)
-	part("challenges shown to people", func(p *Result) int { return p.Challenges }, logins)
-	part("  at known places", func(p *Result) int { return p.KnownChallenged }, logins)
-	part("told to wait", func(p *Result) int { return p.Delayed }, logins)
-	part("asked for a one-time code", func(p *Result) int { return p.WaysIn }, logins)
-	part("people stopped", func(p *Result) int { return p.Stopped }, logins)
-	part("  or asked for a code, at known places", func(p *Result) int { return p.KnownStopped }, logins)
+	number("users' logins", logins)
+	part("challenges shown to users", func(p *Result) int { return p.Challenges }, logins)
+	part("  for known clients", func(p *Result) int { return p.KnownChallenged }, logins)
+	part("delayed", func(p *Result) int { return p.Delayed }, logins)
+	part("verification code required", func(p *Result) int { return p.WaysIn }, logins)
+	part("users stopped", func(p *Result) int { return p.Stopped }, logins)
+	part("  or verification code required, for known clients", func(p *Result) int { return p.KnownStopped }, logins)
 	add("longest kept out", func(p *Result) string { return report.Spell(p.LongestOut.Round(time.Second)) })
-	add("CAPTCHA for everybody", func(p *Result) string { return report.Spell(p.ModeOn) })
+	add("CAPTCHA mode on", func(p *Result) string { return report.Spell(p.ModeOn) })
 }
 
 func (s *Scenario) lead() string { return s.About }
 
 func (s *Scenario) notes() []string {
 	p := s.People
-	return []string{fmt.Sprintf("%d days, %s people, %g logins a day each; seed %d.", s.Days, report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
+	return []string{fmt.Sprintf("%d days, %s users, %g logins a day each; seed %d.", s.Days, report.Comma(int64(p.Accounts)), p.Logins, s.Seed)}
 }
 
 func (r *Result) plot() report.Plot {
@@ -136,6 +140,6 @@ func (r *Result) plot() report.Plot {
 	for _, h := range r.Series {
 		columns = append(columns, report.Column{Guesses: int64(h.Guesses), Checked: int64(h.Checked), Logins: int64(h.Logins), Met: int64(h.Met), Mode: h.Mode, Nearest: h.Nearest})
 	}
-	return report.NewPlot(start(), time.Hour, columns, fmt.Sprintf("%s of %s guesses were looked at, and %s were let in; %s of %s logins met something.",
+	return report.NewPlot(start(), time.Hour, columns, fmt.Sprintf("%s of %s guesses were checked, and %s were let in; %s of %s logins were affected.",
 		report.Comma(int64(r.Checked)), report.Comma(int64(r.Guesses)), report.Comma(int64(r.Let)), report.Comma(int64(r.People)), report.Comma(int64(r.Logins))))
 }

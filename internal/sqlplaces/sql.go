@@ -95,7 +95,7 @@ func (s *Store) each(ctx context.Context, query string, args []any, yield func(a
 		return nil
 	}, query, args...)
 	if err != nil {
-		return fmt.Errorf("sqlplaces: read places: %w", err)
+		return fmt.Errorf("sqlplaces: read known clients: %w", err)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func (s *Store) save(ctx context.Context, c change, before, after *trusted.Recor
 		for i := range after.Entries {
 			after.Entries[i].Saved = 0 // the next change writes them all
 		}
-		return fmt.Errorf("sqlplaces: write places: %w", err)
+		return fmt.Errorf("sqlplaces: write known clients: %w", err)
 	}
 	return nil
 }

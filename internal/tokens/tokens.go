@@ -71,17 +71,17 @@ var (
 	// ErrName says that a text is no name for a token.
 	ErrName = errors.New("tokens: a name is 1 to 64 letters, digits, dots, dashes or underscores, and begins with a letter or digit")
 	// ErrTaken says that the realm has a token of this name.
-	ErrTaken = errors.New("tokens: the name is taken")
+	ErrTaken = errors.New("tokens: the name is already in use")
 	// ErrScope says that a text is no scope.
-	ErrScope = errors.New("tokens: a scope is read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
+	ErrScope = errors.New("tokens: a scope must be read, unlock, lists, accounts, groups, mode, alerts, policy or admin")
 	// ErrOverAll says that a token of one realm is to do what is of all realms.
-	ErrOverAll = errors.New("tokens: lists, alerts and admin are over all realms: a token of one realm cannot have them")
+	ErrOverAll = errors.New("tokens: the scopes lists, alerts and admin apply to all realms: a token of one realm cannot have them")
 	// ErrLife says that a token is to be good for too long, or for no time.
-	ErrLife = errors.New("tokens: a token with scopes is good for a minute to 366 days")
+	ErrLife = errors.New("tokens: a token with scopes must be valid for a minute to 366 days")
 	// ErrUnknown says that the realm has no token of this name.
 	ErrUnknown = errors.New("tokens: no such token")
 	// ErrMost says that there are as many as there may be.
-	ErrMost = fmt.Errorf("tokens: there are %d, which is the most", Most)
+	ErrMost = fmt.Errorf("tokens: at most %d tokens: revoke one first", Most)
 )
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -200,7 +200,7 @@ func (t *Table) Revoke(ctx context.Context, realm, name string) error {
 // RevokeOf ends all tokens that an administrator has made: somebody else may have made
 // them.
 func (t *Table) RevokeOf(ctx context.Context, maker string) error {
-	none := errors.New("tokens: none")
+	none := errors.New("tokens: invalid token")
 	if err := t.change(ctx, none, `DELETE FROM api_tokens WHERE maker = $1`, sqltx.Clean(maker)); !errors.Is(err, none) {
 		return err
 	}

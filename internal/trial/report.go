@@ -70,8 +70,8 @@ type Logins struct {
 // A Span is a time in CAPTCHA mode.
 type Span struct {
 	From     time.Time `json:"from"`
-	To       time.Time `json:"to,omitzero"` // zero: until the end of the log
-	Pressure int       `json:"pressure"`    // that switched it
+	To       time.Time `json:"to,omitzero"`  // zero: until the end of the log
+	Pressure int       `json:"failure_rate"` // that switched it
 }
 
 // A Through is whose wrong passwords were looked at.
@@ -89,7 +89,7 @@ type Case struct {
 	Since      time.Time     `json:"since"` // their first try
 	Challenged int           `json:"challenged"`
 	Delayed    int           `json:"delayed"`
-	Refused    int           `json:"refused"`
+	Refused    int           `json:"blocked"`
 	Waited     time.Duration `json:"waited"`
 	KeptOut    bool          `json:"kept_out"`
 	Reasons    []string      `json:"reasons,omitempty"`

@@ -211,7 +211,7 @@ func (picture) Check(_ context.Context, _ challenge.Task, answer string) (bool, 
 }
 
 func (picture) Render(io.Writer, challenge.Seed, string) error {
-	return errors.New("trial: nobody looks at it")
+	return errors.New("trial: not checked")
 }
 
 // codes are one-time codes: whoever shows one has had it from the owner's mailbox.

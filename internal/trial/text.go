@@ -22,8 +22,12 @@ func (r *Report) Sheet() *report.Sheet {
 	return s
 }
 
-const foot = "People are told from attackers by what they do: whoever logs in within a day of a wrong password, with the same account from the same address, " +
-	"has mistyped it. Whoever had the right password is taken for a person, so a stolen one is among the logins: look through the people who met most."
+const foot = `Columns: one for each policy.
+  wrong passwords checked: guesses that reached the password check; the others were challenged, delayed or blocked
+  corrected typos: the same account logged in from the same IP address within a day
+  affected: logins that were challenged, delayed or blocked, themselves or their typos before
+  kept out: logins that got in later, or not at all
+Every right password counts as a user's, including stolen ones: check the most affected users.`
 
 func (r *Report) figures(s *report.Sheet) {
 	add := func(name string, cell func(*Result) string) {
@@ -39,25 +43,25 @@ func (r *Report) figures(s *report.Sheet) {
 	logins := func(name string, of func(*Logins) int64) {
 		add(name, func(p *Result) string { return report.Part(of(&p.Logins), p.Logins.All) })
 	}
-	guesses("wrong passwords looked at", func(g *Guesses) int64 { return g.Checked })
-	guesses("  of people, who mended them", func(g *Guesses) int64 { return g.Slips })
+	guesses("wrong passwords checked", func(g *Guesses) int64 { return g.Checked })
+	guesses("  corrected typos", func(g *Guesses) int64 { return g.Slips })
 	guesses("  challenged", func(g *Guesses) int64 { return g.Stopped[challenged] })
-	guesses("  told to wait", func(g *Guesses) int64 { return g.Stopped[delayed] })
-	guesses("  refused", func(g *Guesses) int64 { return g.Stopped[refused] })
+	guesses("  delayed", func(g *Guesses) int64 { return g.Stopped[delayed] })
+	guesses("  blocked", func(g *Guesses) int64 { return g.Stopped[refused] })
 	add("logins", func(p *Result) string { return report.Comma(p.Logins.All) })
-	logins("  from known places", func(l *Logins) int64 { return l.Known })
-	logins("  that met something", func(l *Logins) int64 { return l.Hindered })
-	logins("    a challenge", func(l *Logins) int64 { return l.Met[challenged] })
-	logins("    a wait", func(l *Logins) int64 { return l.Met[delayed] })
-	logins("    a refusal", func(l *Logins) int64 { return l.Met[refused] })
+	logins("  from known clients", func(l *Logins) int64 { return l.Known })
+	logins("  affected", func(l *Logins) int64 { return l.Hindered })
+	logins("    challenged", func(l *Logins) int64 { return l.Met[challenged] })
+	logins("    delayed", func(l *Logins) int64 { return l.Met[delayed] })
+	logins("    blocked", func(l *Logins) int64 { return l.Met[refused] })
 	logins("  kept out", func(l *Logins) int64 { return l.KeptOut })
-	add("  longest wait", func(p *Result) string { return report.Spell(p.Logins.LongestWait) })
-	add("people who met something", func(p *Result) string { return report.Comma(p.Logins.People) })
+	add("  longest delay", func(p *Result) string { return report.Spell(p.Logins.LongestWait) })
+	add("affected users", func(p *Result) string { return report.Comma(p.Logins.People) })
 	add("CAPTCHA mode", func(p *Result) string {
 		if len(p.Mode) == 0 {
 			return "never"
 		}
-		return fmt.Sprintf("%d×, %s in all", len(p.Mode), report.Spell(p.ModeOn))
+		return fmt.Sprintf("%d×, %s in total", len(p.Mode), report.Spell(p.ModeOn))
 	})
 }
 
@@ -67,35 +71,35 @@ func (r *Report) summary() string {
 	text := fmt.Sprintf("%s attempts from %s to %s: %s logins, %s wrong passwords",
 		report.Comma(l.Attempts), report.Moment(l.From), report.Moment(l.To), report.Comma(l.Succeeded), report.Comma(l.Failed))
 	if l.Stopped > 0 {
-		text += fmt.Sprintf(", %s that nobody looked at", report.Comma(l.Stopped))
+		text += fmt.Sprintf(", %s without a password check", report.Comma(l.Stopped))
 	}
 	if l.Named > 0 {
 		text += fmt.Sprintf("; %s accounts", about(r.Accounts))
 	}
-	return text + fmt.Sprintf(", %s addresses.", about(r.Addresses))
+	return text + fmt.Sprintf(", %s IP addresses.", about(r.Addresses))
 }
 
 // notes are what to know before believing it.
 func (r *Report) notes() (notes []string) {
 	l := r.Log
-	notes = append(notes, fmt.Sprintf("%s lines: %s of other things, %s that cannot be read.", report.Comma(l.Lines), report.Comma(l.Others), report.Comma(l.Bad)))
+	notes = append(notes, fmt.Sprintf("%s lines: %s unrelated, %s unreadable.", report.Comma(l.Lines), report.Comma(l.Others), report.Comma(l.Bad)))
 	for _, bad := range l.First {
 		notes = append(notes, fmt.Sprintf("%s:%d: %s: %s", bad.Path, bad.Line, bad.Why, strconv.Quote(bad.Text)))
 	}
 	if l.Year != 0 {
-		notes = append(notes, fmt.Sprintf("Lines without a year: the first one is assumed to be of %d; --year sets another.", l.Year))
+		notes = append(notes, fmt.Sprintf("Lines have no year: the first line's year is assumed to be %d; set another with --year.", l.Year))
 	}
 	if l.Named == 0 {
-		notes = append(notes, "The log names no accounts: limits per account were not tried, and an address that somebody logged in from stands for a known place.")
+		notes = append(notes, "The log has no accounts: limits per account are not tested, and every IP address with a successful login counts as a known client.")
 	}
 	if l.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%s attempts stand after a later one, by %s at most.", report.Comma(l.Late), report.Spell(l.Latest)))
+		notes = append(notes, fmt.Sprintf("%s attempts are out of order, by at most %s.", report.Comma(l.Late), report.Spell(l.Latest)))
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Bounded }) {
-		notes = append(notes, "There are more pairs of account and address in a day than are kept: some people's wrong passwords count as an attacker's.")
+		notes = append(notes, "There are too many account and IP pairs in a day to keep: some users' typos count as an attacker's.")
 	}
 	if slices.ContainsFunc(r.Policies, func(p Result) bool { return p.Logins.People >= mostPeople }) {
-		notes = append(notes, fmt.Sprintf("People who met something are counted up to %s.", report.Comma(mostPeople)))
+		notes = append(notes, fmt.Sprintf("Affected users are counted up to %s.", report.Comma(mostPeople)))
 	}
 	return notes
 }
@@ -110,14 +114,14 @@ func (r *Result) section() report.Section {
 		s.Lines = append(s.Lines, m.String())
 	}
 	if len(r.Through) > 0 {
-		t := report.Table{Name: "most wrong passwords looked at", Heads: []string{"what", "which", "at least"}}
+		t := report.Table{Name: "most wrong passwords checked", Heads: []string{"type", "name", "at least"}}
 		for _, one := range r.Through {
 			t.Rows = append(t.Rows, []string{one.Kind, one.Name, report.Comma(one.Checked)})
 		}
 		s.Tables = append(s.Tables, t)
 	}
 	if len(r.Hindered) > 0 {
-		t := report.Table{Name: "people who met most", Heads: []string{"login (UTC)", "account", "from", "met"}}
+		t := report.Table{Name: "most affected users", Heads: []string{"login (UTC)", "account", "IP address", "effects"}}
 		for _, c := range r.Hindered {
 			t.Rows = append(t.Rows, []string{report.Moment(c.At), cmp.Or(c.Account, "–"), c.Address, c.met()})
 		}
@@ -138,7 +142,7 @@ func (r *Result) plot() report.Plot {
 	if len(r.Series) > 1 {
 		each = r.Series[1].At.Sub(r.Series[0].At)
 	}
-	return report.NewPlot(r.Series[0].At, each, columns, fmt.Sprintf("%s of %s wrong passwords were looked at, and %s of %s logins met something.",
+	return report.NewPlot(r.Series[0].At, each, columns, fmt.Sprintf("%s of %s wrong passwords were checked, and %s of %s logins were affected.",
 		report.Comma(r.Guesses.Checked), report.Comma(r.Guesses.All), report.Comma(r.Logins.Hindered), report.Comma(r.Logins.All)))
 }
 
@@ -148,7 +152,7 @@ func (c Case) met() string {
 	for _, m := range []struct {
 		n    int
 		word string
-	}{{c.Challenged, "challenged"}, {c.Delayed, "told to wait"}, {c.Refused, "refused"}} {
+	}{{c.Challenged, "challenged"}, {c.Delayed, "delayed"}, {c.Refused, "blocked"}} {
 		if m.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d×", m.word, m.n))
 		}
@@ -158,7 +162,7 @@ func (c Case) met() string {
 		text += ", in " + report.Spell(took)
 	}
 	if c.Waited > 0 {
-		text += ", waited " + report.Spell(c.Waited)
+		text += ", delayed by " + report.Spell(c.Waited)
 	}
 	if c.KeptOut {
 		text += ", kept out"
@@ -172,7 +176,7 @@ func (s Span) String() string {
 	if !s.To.IsZero() {
 		to = report.Moment(s.To)
 	}
-	return fmt.Sprintf("CAPTCHA mode from %s to %s, at %d failures a minute", report.Moment(s.From), to, s.Pressure)
+	return fmt.Sprintf("CAPTCHA mode from %s to %s, at a failure rate of %d a minute", report.Moment(s.From), to, s.Pressure)
 }
 
 func about(n int) string {

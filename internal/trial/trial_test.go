@@ -223,7 +223,7 @@ func TestALogWithoutAccounts(t *testing.T) {
 	if p := r.Policies[0]; p.Guesses.Checked != 20 || len(p.Through) != 1 || p.Through[0].Kind != "address" {
 		t.Errorf("%+v %+v", p.Guesses, p.Through)
 	}
-	if !slices.ContainsFunc(r.Sheet().Notes, func(n string) bool { return strings.Contains(n, "names no accounts") }) {
+	if !slices.ContainsFunc(r.Sheet().Notes, func(n string) bool { return strings.Contains(n, "has no accounts") }) {
 		t.Errorf("%q", r.Sheet().Notes)
 	}
 }
@@ -260,7 +260,7 @@ func TestTheReportIsWhatIsCountedByHand(t *testing.T) {
 	}
 }
 
-// byHand is a second, slow way to the figures. Reasons are the wrong passwords looked at.
+// byHand is a second, slow way to the figures. Reasons are the wrong passwords checked.
 func byHand(t *testing.T, lines []line) (r trial.Result) {
 	t.Helper()
 	site, err := trial.NewSite(defaults(), lines[0].At)
@@ -403,7 +403,7 @@ func TestStrangersTextsAreTextInEveryReport(t *testing.T) {
 	if strings.Contains(page.String(), "<img") || strings.Contains(page.String(), "<b>") || strings.Contains(page.String(), "http:") || strings.Contains(page.String(), "https:") || strings.Contains(page.String(), "<script") {
 		t.Error(page.String())
 	}
-	for _, want := range []string{"3 attempts from 2026-03-02 09:00:00", "wrong passwords looked at", "onerror"} {
+	for _, want := range []string{"3 attempts from 2026-03-02 09:00:00", "wrong passwords checked", "onerror"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}

@@ -11,27 +11,33 @@ import (
 // Sheet is what was found, for people.
 func (f *Found) Sheet() *report.Sheet {
 	s := &report.Sheet{
-		Title: "Limits that were found", Names: []string{f.Base.Name, "found"}, Lead: f.lead(),
-		Notes: []string{fmt.Sprintf("%d limits were tried, each number at a quarter, half, twice and four times what it was, one after the other.", f.Tried)},
-		Foot:  "Try what was found on monitor, and on another log, before it is enforced: limits that fit one log best fit the next one less.",
+		Title: "Suggested limits", Names: []string{f.Base.Name, "suggested"}, Lead: f.lead(),
+		Notes: []string{fmt.Sprintf("%d combinations of limits were tested: each number at a quarter, half, twice and four times its value, one after the other.", f.Tried)},
+		Foot: `Columns: the present limits and the suggested ones.
+  guesses that got through: in logs wrong passwords that were checked and are not corrected typos;
+    in scenarios attackers' logins, and a millionth of each checked guess
+  affected logins: users' logins that were challenged, delayed or blocked
+  kept out: logins that got in later, or not at all
+Test the suggestion on another log and in monitoring mode before you enforce it: limits that fit one log
+best fit the next one less.`,
 	}
 	both := func(name string, cell func(*Limits) string) { s.Add(name, cell(&f.Base), cell(&f.Best)) }
 	both("guesses that got through", func(l *Limits) string { return through(l.Through) })
-	both("logins that met something", func(l *Limits) string { return report.Part(l.Met, l.Logins) })
+	both("affected logins", func(l *Limits) string { return report.Part(l.Met, l.Logins) })
 	both("kept out", func(l *Limits) string { return report.Comma(l.KeptOut) })
-	s.Sections = []report.Section{{Name: "To paste", Paste: f.Best.Text}, {Name: "What less friction costs", Dots: f.dots(), Tables: []report.Table{f.table()}}}
+	s.Sections = []report.Section{{Name: "Configuration", Paste: f.Best.Text}, {Name: "Friction and security", Dots: f.dots(), Tables: []report.Table{f.table()}}}
 	return s
 }
 
 func (f *Found) lead() string {
-	allowed := fmt.Sprintf("at most %s %% of people's logins may meet something", strconv.FormatFloat(f.Friction*100, 'g', 3, 64))
+	allowed := fmt.Sprintf("at most %s %% of users' logins may be affected", strconv.FormatFloat(f.Friction*100, 'g', 3, 64))
 	switch {
 	case f.Best.Friction() > f.Friction:
-		return "No limits were found with as little friction as asked for (" + allowed + "). These have the least."
+		return "No tested limits have as little friction as requested (" + allowed + "). These have the least."
 	case f.Best.Text == f.Base.Text:
-		return "Nothing was found that is better than the limits that there are, where " + allowed + "."
+		return "No tested limits are better than the present ones, where " + allowed + "."
 	}
-	return "These let the fewest guesses through of all that were tried, where " + allowed + "."
+	return "These let through the fewest guesses of all tested limits, where " + allowed + "."
 }
 
 func (f *Found) dots() report.Dots {
@@ -46,19 +52,19 @@ func (f *Found) dots() report.Dots {
 			kind = "base"
 		}
 		x, y = append(x, float64(l.Met)), append(y, l.Through)
-		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+report.Part(l.Met, l.Logins)+" met something")
+		class, name = append(class, kind), append(name, through(l.Through)+" got through, "+report.Part(l.Met, l.Logins)+" affected")
 	}
 	spell := func(x, y float64) (string, string) { return report.Comma(int64(x)), through(y) }
-	return report.NewDots("logins that met something", "guesses that got through", x, y, class, name, spell, "The fewer logins meet something, the more guesses get through.")
+	return report.NewDots("affected logins", "guesses that got through", x, y, class, name, spell, "The fewer logins are affected, the more guesses get through.")
 }
 
 // table is the frontier in numbers.
 func (f *Found) table() report.Table {
-	t := report.Table{Name: "the best of what was tried", Heads: []string{"guesses that got through", "logins that met something", ""}}
+	t := report.Table{Name: "the best tested limits", Heads: []string{"guesses that got through", "affected logins", ""}}
 	for _, l := range f.Frontier {
 		mark := ""
 		if l.Text == f.Best.Text {
-			mark = "found"
+			mark = "suggested"
 		}
 		t.Rows = append(t.Rows, []string{through(l.Through), report.Part(l.Met, l.Logins), mark})
 	}

@@ -72,7 +72,7 @@ func (c *Conn) introduce() error {
 	return c.unintroduced
 }
 
-var errNoClient = errors.New("wire: the PROXY header has no client's address over TCP")
+var errNoClient = errors.New("wire: the PROXY header has no TCP client address")
 
 // clientOf reads a header. The client is nil for the balancer's own connections, which
 // check our health (LOCAL, and UNKNOWN in version 1).
@@ -94,6 +94,6 @@ func (l *Listener) unintroducedBy(peer net.Addr, why error) {
 	l.unintroduced.Add(1)
 	now := time.Now().Unix()
 	if last := l.told.Load(); now-last >= 60 && l.told.CompareAndSwap(last, now) {
-		l.Log.Warn("connection closed: a peer in proxy_protocol sent no good PROXY header", "peer", peer, "error", why)
+		l.Log.Warn("connection closed: a peer in proxy_protocol_from sent no valid PROXY header", "peer", peer, "error", why)
 	}
 }

@@ -146,7 +146,7 @@ func TestAMissingPROXYHeaderIsToldOnceAMinute(t *testing.T) {
 			l.unintroducedBy(tcp("192.0.2.1:1"), errNoClient)
 			time.Sleep(time.Second)
 		}
-		if told := strings.Count(log.String(), "sent no good PROXY header"); told != 2 || l.Unintroduced() != 90 {
+		if told := strings.Count(log.String(), "sent no valid PROXY header"); told != 2 || l.Unintroduced() != 90 {
 			t.Errorf("told %d times, %d counted", told, l.Unintroduced())
 		}
 	})

@@ -53,7 +53,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 func (l *Listener) refuse(peer any, why error) {
 	l.refused.Add(1)
-	l.Log.Debug("request refused: two parsers could read it differently", "peer", peer, "why", why)
+	l.Log.Debug("request rejected: parsers could read it differently", "peer", peer, "why", why)
 }
 
 // Refused is how many requests were refused since the start.

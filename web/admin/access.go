@@ -33,7 +33,7 @@ func (s *Site) signedIn(h handler) echo.HandlerFunc {
 		case session == nil:
 			return c.Redirect(http.StatusSeeOther, loginPath(c.Request()))
 		case session.Account.Role != accounts.Admin:
-			return echo.NewHTTPError(http.StatusForbidden, "This account is no administrator's. Sign out and sign in with one that is.")
+			return echo.NewHTTPError(http.StatusForbidden, "This is not an administrator's account. Sign out and sign in with one.")
 		}
 		return h(c, session)
 	}
@@ -81,7 +81,7 @@ func (s *Site) fresh(session *web.Session) bool { return s.Login.Fresh(session) 
 func (s *Site) mayLetIn(c echo.Context, session *web.Session, name string) error {
 	held, err := s.of(c).Held(c.Request().Context(), name)
 	if err == nil && held == tokens.Admin && !s.fresh(session) {
-		err = web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+		err = web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
 	}
 	return err
 }
@@ -105,8 +105,8 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if s.lacks(session) {
 			return web.Problem{
-				Type: "second-factor-required", Title: "This needs a second factor", Status: http.StatusForbidden,
-				Detail: "set one up at /security first: admin.second_factor is required",
+				Type: "second-factor-required", Title: "MFA required", Status: http.StatusForbidden,
+				Detail: "set up MFA at /security first (admin.second_factor: required)",
 			}
 		}
 		c.Set(whoKey, who(session))
@@ -126,20 +126,20 @@ func admitted(r *http.Request, s *web.Session) error {
 	switch {
 	case s == nil:
 		return web.Problem{
-			Type: "unauthorized", Title: "This needs a login", Status: http.StatusUnauthorized,
+			Type: "unauthorized", Title: "Sign-in required", Status: http.StatusUnauthorized,
 			Detail: "sign in at /login first, or use the commands on the server itself",
 		}
 	case s.Account.Role != accounts.Admin:
-		return web.Problem{Type: "forbidden", Title: "This account is no administrator's", Status: http.StatusForbidden}
+		return web.Problem{Type: "forbidden", Title: "Not an administrator's account", Status: http.StatusForbidden}
 	case s.Account.MustChange:
 		return web.Problem{
-			Type: web.ChangeRequired, Title: "Choose your own password first", Status: http.StatusForbidden,
-			Detail: "replace the one-time password at /password",
+			Type: web.ChangeRequired, Title: "Password change required", Status: http.StatusForbidden,
+			Detail: "replace the temporary password at /password",
 		}
 	case !safe && !s.ValidCSRF(r.Header.Get(csrfHeader)) && r.Method != http.MethodDelete && !web.SentJSON(r):
 		return web.Problem{
-			Type: "csrf", Title: "The request may come from another site", Status: http.StatusForbidden,
-			Detail: "send the header " + csrfHeader + " with the value that every answer of the API has, or JSON from this site",
+			Type: "csrf", Title: "Cross-site request rejected", Status: http.StatusForbidden,
+			Detail: "send the header " + csrfHeader + " with the value from any response of the API, or send JSON from this site",
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func readForm(c echo.Context, s *web.Session, names ...string) (web.Form, error)
 		return nil, err
 	}
 	if !s.ValidCSRF(f["csrf"]) {
-		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an older login. Nothing was changed. Go back, reload the page and try again.")
+		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
 }
@@ -236,7 +236,7 @@ func (s *Site) failed(c echo.Context, err error) (pages.Notice, error) {
 	switch {
 	case errors.Is(err, control.ErrUnrecorded):
 		s.Log.Error("administration failed", "path", c.Path(), "error", err)
-		return pages.Notice{Bad: true, Text: "It was done, but could not be recorded in the audit log. The server's log says why."}, nil
+		return pages.Notice{Bad: true, Text: "The change was made, but could not be recorded in the audit log. See the server's log."}, nil
 	case p.Status >= http.StatusInternalServerError:
 		return pages.Notice{}, err
 	}

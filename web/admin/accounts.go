@@ -50,7 +50,7 @@ func (s *Site) secret(c echo.Context, session *web.Session, f web.Form, name, pa
 		return s.outcome(c, session, f, pages.Notice{}, err)
 	}
 	v := pages.AccountsView{Admin: s.around(c, session, "/accounts")}
-	v.Secret = pages.Secret{What: "The one-time password of", Name: name, Text: password, Hint: oneTimeHint}
+	v.Secret = pages.Secret{What: "Temporary password of", Name: name, Text: password, Hint: oneTimeHint}
 	return s.showAccounts(c, http.StatusOK, v)
 }
 
@@ -73,7 +73,7 @@ func (s *Site) newPasswordForm(c echo.Context, session *web.Session) error {
 	}
 	password, err := s.of(c).OneTimePassword(c.Request().Context(), who(session), f["username"], f["password"], f["reason"])
 	if f["password"] != "" {
-		return s.outcome(c, session, f, pages.Notice{Text: "The password that you typed is good for choosing another one. Tell it to the owner of", Subject: f["username"]}, err)
+		return s.outcome(c, session, f, pages.Notice{Text: "The password that you entered is temporary. Give it to the owner of", Subject: f["username"]}, err)
 	}
 	return s.secret(c, session, f, f["username"], password, err)
 }
@@ -83,7 +83,7 @@ func (s *Site) askPasswordForm(ctx context.Context, to *control.Control, who str
 	if err == nil {
 		err = to.AskNewPassword(ctx, who, f["username"], f["reason"])
 	}
-	return pages.Notice{Text: "Signed out everywhere. With a one-time code and the present password, another one is chosen for", Subject: f["username"]}, err
+	return pages.Notice{Text: "Signed out everywhere. A verification code and the current password are needed to choose a new password for", Subject: f["username"]}, err
 }
 
 func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
@@ -93,5 +93,5 @@ func (s *Site) disableUserForm(ctx context.Context, to *control.Control, who str
 	if f["enable"] != "" {
 		return pages.Notice{Text: "Enabled:", Subject: f["username"]}, to.EnableFor(ctx, who, f["username"], f["reason"])
 	}
-	return pages.Notice{Text: "Disabled, and signed out:", Subject: f["username"]}, to.DisableFor(ctx, who, f["username"], f["reason"])
+	return pages.Notice{Text: "Disabled and signed out:", Subject: f["username"]}, to.DisableFor(ctx, who, f["username"], f["reason"])
 }

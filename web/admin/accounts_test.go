@@ -31,7 +31,7 @@ func TestAccountsAreChangedOnTheirPage(t *testing.T) {
 	if status != http.StatusOK || found == nil || strings.Count(body, found[1]) != 1 {
 		t.Fatalf("%d\n%s", status, body)
 	}
-	if _, _, body := c.get(t, "/accounts?find=bob@"); strings.Contains(body, found[1]) || !strings.Contains(body, "must choose a password") || !strings.Contains(body, "editors, staff") {
+	if _, _, body := c.get(t, "/accounts?find=bob@"); strings.Contains(body, found[1]) || !strings.Contains(body, "password change required") || !strings.Contains(body, "editors, staff") {
 		t.Errorf("the secret stays, or the account is not there:\n%s", body)
 	}
 	account := func() accounts.Account {

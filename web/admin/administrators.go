@@ -77,28 +77,28 @@ func (s *Site) letIn(do secretChange, names ...string) echo.HandlerFunc {
 	})
 }
 
-const oneTimeHint = "Hand it to its owner alone. It is good for choosing another password, and for nothing else."
+const oneTimeHint = "Give it only to its owner, who must choose a new password at the next sign-in."
 
 func (s *Site) addForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	made, err := s.Control.AddAdministrator(c.Request().Context(), who(session), f["username"], f["email"], f["reason"])
-	return n, pages.Secret{What: "The one-time password of", Name: made.Username, Text: made.Password, Hint: oneTimeHint}, err
+	return n, pages.Secret{What: "Temporary password of", Name: made.Username, Text: made.Password, Hint: oneTimeHint}, err
 }
 
 func (s *Site) passwordForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	password, err := s.Control.ReplacePassword(c.Request().Context(), who(session), f["username"], f["reason"])
-	return n, pages.Secret{What: "The one-time password of", Name: f["username"], Text: password, Hint: oneTimeHint}, err
+	return n, pages.Secret{What: "Temporary password of", Name: f["username"], Text: password, Hint: oneTimeHint}, err
 }
 
 func (s *Site) resetForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	_, err = s.Control.ResetFactors(c.Request().Context(), who(session), f["username"], f["reason"])
-	return pages.Notice{Text: "No second factor is left, and the sessions have ended:", Subject: f["username"]}, secret, err
+	return pages.Notice{Text: "MFA removed and sessions ended:", Subject: f["username"]}, secret, err
 }
 
 func (s *Site) disableForm(disable bool) secretChange {
 	return func(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 		ctx := c.Request().Context()
 		if disable {
-			return pages.Notice{Text: "Disabled, and signed out:", Subject: f["username"]}, secret, s.Control.DisableFor(ctx, who(session), f["username"], f["reason"])
+			return pages.Notice{Text: "Disabled and signed out:", Subject: f["username"]}, secret, s.Control.DisableFor(ctx, who(session), f["username"], f["reason"])
 		}
 		return pages.Notice{Text: "Enabled:", Subject: f["username"]}, secret, s.Control.EnableFor(ctx, who(session), f["username"], f["reason"])
 	}
@@ -106,17 +106,17 @@ func (s *Site) disableForm(disable bool) secretChange {
 
 func (s *Site) removeRoleForm(c echo.Context, session *web.Session, f web.Form) (n pages.Notice, secret pages.Secret, err error) {
 	err = s.Control.RemoveAdministrator(c.Request().Context(), who(session), f["username"], f["reason"])
-	return pages.Notice{Text: "No administrator any more:", Subject: f["username"]}, secret, err
+	return pages.Notice{Text: "Admin role removed:", Subject: f["username"]}, secret, err
 }
 
 // endSessionsForm ends one of somebody's sessions, or all. As on one's own page it asks for
 // nothing but the session: it is what somebody does in a hurry.
 func (s *Site) endSessionsForm(ctx context.Context, _ *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if id := f["id"]; id != "" {
-		return pages.Notice{Text: "A session has ended, of", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, f["reason"])
+		return pages.Notice{Text: "Session ended:", Subject: f["username"]}, s.Control.EndSession(ctx, who, f["username"], id, f["reason"])
 	}
 	_, err = s.Control.EndSessions(ctx, who, f["username"], "", f["reason"])
-	return pages.Notice{Text: "All sessions have ended, of", Subject: f["username"]}, err
+	return pages.Notice{Text: "All sessions ended:", Subject: f["username"]}, err
 }
 
 // addTokenForm makes a token: of the decision API if no scope is ticked.
@@ -127,9 +127,9 @@ func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n
 			asked.Scopes = append(asked.Scopes, scope)
 		}
 	}
-	hint := "Back ends send it to the decision API, as: Authorization: Bearer TOKEN."
+	hint := "Back ends send it to the decision API: Authorization: Bearer TOKEN."
 	if len(asked.Scopes) > 0 {
-		hint = "Programs send it to /api here, as: Authorization: Bearer TOKEN."
+		hint = "Programs send it to /api: Authorization: Bearer TOKEN."
 		asked.Confined = f["in"] != ""
 		if asked.For, err = hold(f["for"]); err != nil {
 			return n, secret, err
@@ -140,7 +140,7 @@ func (s *Site) addTokenForm(c echo.Context, session *web.Session, f web.Form) (n
 		return n, secret, err
 	}
 	made, err := to.AddToken(c.Request().Context(), who(session), asked, f["reason"])
-	return n, pages.Secret{What: "The token", Name: made.Name, Text: made.Text, Hint: hint}, err
+	return n, pages.Secret{What: "Token", Name: made.Name, Text: made.Text, Hint: hint}, err
 }
 
 // named is the realm of a form that is about another one than its page.
@@ -151,7 +151,7 @@ func (s *Site) named(realm string) (*control.Control, error) {
 	if to := s.realm(realm); to != nil {
 		return to, nil
 	}
-	return nil, web.Invalid("there is no realm %.60q", realm)
+	return nil, web.Invalid("unknown realm %.60q", realm)
 }
 
 // revokeForm is POST /administrators/tokens/revoke, which is done in a hurry too.
@@ -237,7 +237,7 @@ func (a *API) sessions(c echo.Context) (any, error) {
 func (a *API) endSessions(c echo.Context) (any, error) {
 	ctx, name := c.Request().Context(), c.QueryParam("username")
 	if name == "" {
-		return nil, web.Invalid("username: say whose sessions")
+		return nil, web.Invalid("username: missing")
 	}
 	if id := c.QueryParam("id"); id != "" {
 		return done, a.Control.EndSession(ctx, sender(c), name, id, c.QueryParam("reason"))

@@ -44,20 +44,20 @@ func TestWhatLetsSomebodyInIsToldOnce(t *testing.T) {
 	c.mustAsk(t, "POST", "/api/administrators", `{"username":"carl","reason":"helps out"}`, nil)
 	c.told.one(t, "administrator-added", `"carl"`, "helps out")
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"ci","scopes":["read"]}`, nil)
-	c.told.one(t, "token-added", `"ci"`, "read", "all realms")
+	c.told.one(t, "token-created", `"ci"`, "read", "all realms")
 	c.mustAsk(t, "POST", "/api/tokens", `{"name":"shop"}`, nil)
-	c.told.one(t, "token-added", `"shop"`, "decision API")
+	c.told.one(t, "token-created", `"shop"`, "decision API")
 	c.password(t)
 	if status, to, _ := c.code(t, recovery[0]); to != "/" {
 		t.Fatalf("%d to %q", status, to)
 	}
 	c.told.one(t, "recovery-code-used", `"ann"`)
 	c.own(t, "/security/app/remove", url.Values{})
-	c.told.one(t, "second-factor-removed", `"ann"`)
-	c.must(t, c.control.FactorUsed(t.Context(), "ann", "passkey-copied"))
-	c.told.one(t, "passkey-copied", `"ann"`)
+	c.told.one(t, "mfa-removed", `"ann"`)
+	c.must(t, c.control.FactorUsed(t.Context(), "ann", "passkey-cloned"))
+	c.told.one(t, "passkey-cloned", `"ann"`)
 	c.mustAsk(t, "POST", "/api/administrators/second-factor", `{"username":"ann","reason":"lost phone"}`, nil)
-	c.told.one(t, "second-factor-removed", `"ann"`, "lost phone")
+	c.told.one(t, "mfa-removed", `"ann"`, "lost phone")
 	_ = shows
 }
 
@@ -74,16 +74,16 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		return status, body
 	}
 	for _, one := range []struct{ method, path, question, says string }{
-		{"POST", "/api/administrators", `{"username":"bob"}`, "say why"},
+		{"POST", "/api/administrators", `{"username":"bob"}`, "missing reason"},
 		{"POST", "/api/administrators", `{"username":"ann","reason":"x"}`, "already"},
-		{"DELETE", "/api/administrators?username=bob", "", "say why"},
+		{"DELETE", "/api/administrators?username=bob", "", "missing reason"},
 		{"DELETE", "/api/administrators?username=bob&reason=x", "", "no such account"},
-		{"DELETE", "/api/administrators?username=ANN&reason=x", "", "that is yourself"},
+		{"DELETE", "/api/administrators?username=ANN&reason=x", "", "this is your own account"},
 		{"POST", "/api/administrators/password", `{"username":"bob","reason":"x"}`, "no such account"},
-		{"POST", "/api/administrators/password", `{"username":"ann","reason":"x"}`, "that is yourself"},
-		{"POST", "/api/administrators/password", `{"username":"ann"}`, "say why"},
-		{"POST", "/api/administrators/second-factor", `{"username":"ann","reason":"x"}`, "that is yourself"},
-		{"POST", "/api/users/disable", `{"username":"ann"}`, "that is yourself"},
+		{"POST", "/api/administrators/password", `{"username":"ann","reason":"x"}`, "this is your own account"},
+		{"POST", "/api/administrators/password", `{"username":"ann"}`, "missing reason"},
+		{"POST", "/api/administrators/second-factor", `{"username":"ann","reason":"x"}`, "this is your own account"},
+		{"POST", "/api/users/disable", `{"username":"ann"}`, "this is your own account"},
 	} {
 		if status, body := ask(one.method, one.path, one.question); status < 400 || !strings.Contains(body, one.says) {
 			t.Errorf("%s %s %s: %d %s, want %q", one.method, one.path, one.question, status, body, one.says)
@@ -165,7 +165,7 @@ func TestThePageOfAdministrators(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	body := c.steer(t, "/administrators/add", url.Values{"username": {"Bob"}, "email": {"bob@example.org"}, "reason": {"on call"}})
 	secret := oneTime.FindStringSubmatch(body)
-	if secret == nil || !strings.Contains(body, "has not chosen a password yet") {
+	if secret == nil || !strings.Contains(body, "password change required") {
 		t.Fatalf("no one-time password:\n%s", body)
 	}
 	if _, _, again := c.get(t, "/administrators"); strings.Contains(again, secret[1]) {
@@ -184,7 +184,7 @@ func TestThePageOfAdministrators(t *testing.T) {
 	if id == nil {
 		t.Fatalf("bob's session is not listed:\n%s", body)
 	}
-	if body = c.steer(t, "/administrators/sessions/end", url.Values{"username": {"bob"}, "id": {id[1]}}); !strings.Contains(body, "A session has ended") {
+	if body = c.steer(t, "/administrators/sessions/end", url.Values{"username": {"bob"}, "id": {id[1]}}); !strings.Contains(body, "Session ended:") {
 		t.Error("it says nothing of the session")
 	}
 	c.browser = bob
@@ -195,11 +195,11 @@ func TestThePageOfAdministrators(t *testing.T) {
 	for _, one := range []struct {
 		path, says, recorded string
 	}{
-		{"/administrators/disable", "Disabled, and signed out", "user-disable"},
+		{"/administrators/disable", "Disabled and signed out:", "user-disable"},
 		{"/administrators/enable", "Enabled", "user-enable"},
-		{"/administrators/second-factor", "No second factor is left", "second-factor-reset"},
-		{"/administrators/password", "shown this once", "admin-passwd"},
-		{"/administrators/remove", "No administrator any more", "admin-remove"},
+		{"/administrators/second-factor", "MFA removed and sessions ended:", "second-factor-reset"},
+		{"/administrators/password", "shown only once", "admin-passwd"},
+		{"/administrators/remove", "Admin role removed:", "admin-remove"},
 	} {
 		if body := c.steer(t, one.path, url.Values{"username": {"bob"}, "reason": {"because of " + one.path}}); !strings.Contains(body, one.says) {
 			t.Errorf("%s does not say %q:\n%s", one.path, one.says, body)
@@ -249,7 +249,7 @@ func TestAnOldSessionLetsNobodyIn(t *testing.T) {
 	for _, path := range c.changing("/administrators/") {
 		body := c.steer(t, path, url.Values{"username": {"bob"}, "reason": {"x"}, "name": {"ci"}})
 		hurry := strings.HasSuffix(path, "/end") || strings.HasSuffix(path, "/revoke")
-		if refused := strings.Contains(body, "sign in again first"); refused == hurry {
+		if refused := strings.Contains(body, "Sign in again first"); refused == hurry {
 			t.Errorf("%s: refused %t", path, refused)
 		}
 		if after := c.power(t, "bob"); after != before && !hurry {

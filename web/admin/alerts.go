@@ -64,9 +64,9 @@ func (s *Site) testAlertsForm(ctx context.Context, to *control.Control, who stri
 	}
 	switch {
 	case len(found) == 0:
-		return pages.Notice{Bad: true, Text: "There is no channel to test. Name one in alerts.to."}, nil
+		return pages.Notice{Bad: true, Text: "No alert channel configured. Add one in alerts.to."}, nil
 	case len(bad) > 0:
-		return pages.Notice{Bad: true, Text: "The test message was not taken by " + strings.Join(bad, "; ") + "."}, nil
+		return pages.Notice{Bad: true, Text: "The test message could not be sent to " + strings.Join(bad, "; ") + "."}, nil
 	}
-	return pages.Notice{Text: "A test message went to every channel: see that it has arrived."}, nil
+	return pages.Notice{Text: "A test message was sent to every channel. Check that it has arrived."}, nil
 }

@@ -124,7 +124,7 @@ func (a *API) choose(c echo.Context) error {
 	name, to := cmp.Or(c.QueryParam("realm"), guard.DefaultRealm), a.Control
 	if name != guard.DefaultRealm {
 		if to = a.realm(name); to == nil {
-			return asked(http.StatusNotFound, fmt.Sprintf("there is no realm %.60q; there are: %s", name, strings.Join(a.realmNames(), ", ")))
+			return asked(http.StatusNotFound, fmt.Sprintf("unknown realm %.60q; the realms are: %s", name, strings.Join(a.realmNames(), ", ")))
 		}
 	}
 	c.Set(realmKey, to)
@@ -203,7 +203,7 @@ func address(text string) (netip.Addr, error) {
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil {
-		return a, web.Invalid("%.60q is no IP address: write something like 192.0.2.7 or 2001:db8::7", text)
+		return a, web.Invalid("%.60q is not an IP address; write it like 192.0.2.7 or 2001:db8::7", text)
 	}
 	return a.Unmap().WithZone(""), nil
 }
@@ -216,7 +216,7 @@ func number(c echo.Context, name string, otherwise int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 63)
 	if err != nil || n < 1 {
-		return 0, web.Invalid("%s: %.20q is no whole number above 0", name, text)
+		return 0, web.Invalid("%s: %.20q is not a positive integer", name, text)
 	}
 	return n, nil
 }
@@ -229,7 +229,7 @@ func hold(text string) (time.Duration, error) {
 	}
 	d, err := duration.Parse(text)
 	if err == nil && d == 0 {
-		err = errors.New("must be longer than nothing")
+		err = errors.New("must be greater than zero")
 	}
 	if err != nil {
 		return 0, web.Invalid("for: %s", err)
@@ -269,30 +269,30 @@ func problemOf(err error) (p web.Problem) {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, control.ErrUnrecorded):
-		return web.Problem{Type: "unrecorded", Title: "It was done, but is not on record", Status: http.StatusInternalServerError, Detail: words(err)}
+		return web.Problem{Type: "unrecorded", Title: "Done, but not recorded in the audit log", Status: http.StatusInternalServerError, Detail: words(err)}
 	case errors.Is(err, control.ErrAsked):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, attacks.ErrUnknown):
-		return asked(http.StatusNotFound, "there is no such attack in this realm, or it is too old to be kept; `authguard attack list` shows all")
+		return asked(http.StatusNotFound, "no such attack in this realm, or its record has expired; `authguard attack list` shows all")
 	case errors.Is(err, lists.ErrNotListed):
 		return asked(http.StatusNotFound, words(err))
 	case errors.Is(err, accounts.ErrUnknown):
-		return asked(http.StatusNotFound, "there is no such account; `authguard user list` shows all of them")
+		return asked(http.StatusNotFound, "no such account; `authguard user list` shows all")
 	case errors.Is(err, accounts.ErrTaken):
 		return web.Problem{
-			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
-			Detail: "the user name or the e-mail address is an account's already, as either of the two; choose another one",
+			Type: "conflict", Title: "Name already in use", Status: http.StatusConflict,
+			Detail: "user name or email address is already in use",
 		}
 	case errors.Is(err, accounts.ErrLast):
-		return web.Problem{Type: "conflict", Title: "Somebody has to be an administrator", Status: http.StatusConflict, Detail: words(err)}
+		return web.Problem{Type: "conflict", Title: "Last administrator", Status: http.StatusConflict, Detail: words(err)}
 	case errors.Is(err, accounts.ErrGroup):
 		return asked(http.StatusBadRequest, strings.TrimPrefix(err.Error(), "accounts: "))
 	case errors.Is(err, tokens.ErrUnknown):
-		return asked(http.StatusNotFound, "this realm has no such token; `authguard token list` shows all that were made")
+		return asked(http.StatusNotFound, "no such token in this realm; `authguard token list` shows all")
 	case errors.Is(err, tokens.ErrTaken):
 		return web.Problem{
-			Type: "conflict", Title: "The name is taken", Status: http.StatusConflict,
-			Detail: "the realm has a token of this name; choose another name, or revoke that one first",
+			Type: "conflict", Title: "Name already in use", Status: http.StatusConflict,
+			Detail: "the realm already has a token of this name; choose another name or revoke that token first",
 		}
 	case errors.Is(err, tokens.ErrName), errors.Is(err, tokens.ErrMost), errors.Is(err, tokens.ErrScope), errors.Is(err, tokens.ErrOverAll), errors.Is(err, tokens.ErrLife):
 		return asked(http.StatusBadRequest, words(err))
@@ -301,24 +301,24 @@ func problemOf(err error) (p web.Problem) {
 	case errors.Is(err, factors.ErrCode), errors.Is(err, factors.ErrEnrolled), errors.Is(err, factors.ErrPasskey), errors.Is(err, factors.ErrMost):
 		return asked(http.StatusBadRequest, words(err))
 	case errors.Is(err, accounts.ErrTooShort):
-		return asked(http.StatusBadRequest, "the password needs at least 8 characters")
+		return asked(http.StatusBadRequest, "the password must have at least 8 characters")
 	case errors.Is(err, passwords.ErrTooLong):
-		return asked(http.StatusBadRequest, "the password has more than 72 bytes, which is all that bcrypt reads; choose a shorter one")
+		return asked(http.StatusBadRequest, "the password has more than 72 bytes, the maximum of bcrypt; choose a shorter one")
 	case errors.Is(err, passwords.ErrNUL):
-		return asked(http.StatusBadRequest, "the password has a NUL character in it, at which bcrypt begins anew; leave it out")
+		return asked(http.StatusBadRequest, "the password contains a NUL character, which is not allowed; remove it")
 	case errors.Is(err, guard.ErrAccountName), errors.Is(err, accounts.ErrName):
-		return asked(http.StatusBadRequest, "that is no account name: a name has 1 to 256 bytes of UTF-8 text, without control characters and such as cannot be seen or stand for others")
+		return asked(http.StatusBadRequest, "invalid account name: use 1 to 256 bytes of UTF-8 without control, invisible or ambiguous characters")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return web.Problem{Type: web.OverloadedProblem, Title: "It took too long", Status: http.StatusServiceUnavailable, Detail: words(err)}
+		return web.Problem{Type: web.OverloadedProblem, Title: "Timed out", Status: http.StatusServiceUnavailable, Detail: words(err)}
 	}
-	return web.Problem{Type: "failed", Title: "Something broke in the server", Status: http.StatusInternalServerError, Detail: words(err)}
+	return web.Problem{Type: "failed", Title: "Internal error", Status: http.StatusInternalServerError, Detail: words(err)}
 }
 
 func asked(status int, detail string) web.Problem {
 	if status == http.StatusNotFound {
-		return web.Problem{Type: "not-found", Title: "There is no such thing", Status: status, Detail: detail}
+		return web.Problem{Type: "not-found", Title: "Not found", Status: status, Detail: detail}
 	}
-	return web.Problem{Type: web.InvalidRequest, Title: "This cannot be done as it was asked", Status: status, Detail: detail}
+	return web.Problem{Type: web.InvalidRequest, Title: "Invalid request", Status: status, Detail: detail}
 }
 
 // packagePrefix is what our errors begin with, which only we can make sense of.

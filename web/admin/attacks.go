@@ -80,7 +80,7 @@ func fileFormat(c echo.Context) (string, error) {
 	case "csv", "jsonl":
 		return format, nil
 	default:
-		return "", web.Invalid("format: %.20q is none; there are csv, jsonl and json", format)
+		return "", web.Invalid("format: must be csv, jsonl or json, not %.20q", format)
 	}
 }
 
@@ -109,7 +109,7 @@ func (a *API) resets(c echo.Context, id string, asked control.AttackReset) (answ
 			return fmt.Errorf("%s: %s", p.Title, p.Detail)
 		}
 		if errors.Is(err, accounts.ErrUnknown) {
-			return errors.New("there is no such account")
+			return errors.New("no such account")
 		}
 		return err
 	}
@@ -149,7 +149,7 @@ func (s *Site) attackPage(c echo.Context, session *web.Session) error {
 	around.Path = "/attacks"
 	report, err := s.of(c).Attack(c.Request().Context(), c.Param("id"))
 	if errors.Is(err, attacks.ErrUnknown) {
-		return echo.NewHTTPError(http.StatusNotFound, "There is no such attack in this realm, or it is too old to be kept.")
+		return echo.NewHTTPError(http.StatusNotFound, "No such attack in this realm, or its record has expired.")
 	}
 	if err != nil {
 		return err
@@ -199,23 +199,23 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 	switch {
 	case done == 1 && len(a.Accounts) == 1:
 		n.Text, n.Subject = map[string]string{
-			attacks.Sessions: "All sessions ended:", attacks.Places: "All places and devices forgotten:", attacks.Password: "Another password is asked for:",
+			attacks.Sessions: "All sessions ended:", attacks.Places: "All known clients removed:", attacks.Password: "Password change forced:",
 		}[a.Accounts[0].Done[0]], a.Accounts[0].Account
 		if len(a.Accounts[0].Done) > 1 {
-			n.Text = "Reset:"
+			n.Text = "Secured:"
 		}
 	case done == 0 && len(problems) == 0:
-		n.Text = "That was done already."
+		n.Text = "Nothing left to do."
 	default:
-		n.Text = "Reset: " + pages.Count(done, "account") + "."
+		n.Text = "Secured: " + pages.Count(done, "account") + "."
 	}
 	if len(problems) > 0 {
 		n.Bad = true
-		n.Text = fmt.Sprintf("Reset: %s. Not all could be done (%s). The first: %s", pages.Count(done, "account"), pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
+		n.Text = fmt.Sprintf("Secured: %s. Some actions failed (%s). The first: %s", pages.Count(done, "account"), pages.Count(len(problems), "problem"), pages.Sentence(problems[0]))
 		n.Subject = ""
 	}
 	if a.Left > 0 {
-		n.Text += fmt.Sprintf(" There was no time for %s: press again.", pages.Count(a.Left, "account"))
+		n.Text += fmt.Sprintf(" %s not processed in time. Repeat the action.", pages.Count(a.Left, "account"))
 	}
 	return n
 }

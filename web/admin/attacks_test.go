@@ -73,7 +73,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		o.mustAsk(t, "POST", "/api/attacks/"+id+"/reset", question, &answer)
 		return answer
 	}
-	for question, says := range map[string]string{`{"account":"bob"}`: "say why", `{"account":"nobody","reason":"x"}`: "nobody logged in", `{"what":["all"],"reason":"x"}`: "what can be reset are sessions, places, password"} {
+	for question, says := range map[string]string{`{"account":"bob"}`: "missing reason", `{"account":"nobody","reason":"x"}`: "had no sign-in from an unknown client", `{"what":["all"],"reason":"x"}`: "must be one of sessions, places, password"} {
 		if status, body := o.ask(t, "POST", "/api/attacks/"+id+"/reset", question, nil); status != http.StatusBadRequest || !strings.Contains(body, says) {
 			t.Errorf("%s: %d %s", question, status, body)
 		}
@@ -149,7 +149,7 @@ func TestAllAttacksAreInTheFile(t *testing.T) {
 	if _, lines := o.ask(t, "GET", "/api/attacks?format=jsonl", "", nil); strings.Count(lines, "\n") != 1234 || !strings.Contains(lines, `"subject":"=cmd()"`) {
 		t.Errorf("%d lines", strings.Count(lines, "\n"))
 	}
-	if status, body := o.ask(t, "GET", "/api/attacks?format=xml", "", nil); status != http.StatusBadRequest || !strings.Contains(body, "there are csv, jsonl and json") {
+	if status, body := o.ask(t, "GET", "/api/attacks?format=xml", "", nil); status != http.StatusBadRequest || !strings.Contains(body, "must be csv, jsonl or json") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -162,14 +162,14 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 		_, err := c.accounts.Add(t.Context(), accounts.Addition{Username: name, Password: rightPassword})
 		c.must(t, err)
 	}
-	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, "None was recognised") {
+	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, "No attacks recorded") {
 		t.Error(body)
 	}
 	id := c.lostAccounts(t)
 	if _, _, body := c.get(t, "/"); !strings.Contains(body, `href="/attacks/`+id+`"`) {
 		t.Error("Now does not lead there")
 	}
-	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, `href="/attacks/`+id+`"`) || !strings.Contains(body, "3 accounts logged in to after failures, 3 not reset") {
+	if _, _, body := c.get(t, "/attacks"); !strings.Contains(body, `href="/attacks/`+id+`"`) || !strings.Contains(body, "3 possibly compromised accounts, 3 not secured") {
 		t.Error(body)
 	}
 	path := "/attacks/" + id
@@ -188,7 +188,7 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 		t.Error(body)
 	}
 	press("", "")
-	if _, _, body := c.get(t, path); !strings.Contains(body, "Reset: 3 accounts. Not all could be done (1 problem)") || strings.Count(body, "New password asked for") != 2 {
+	if _, _, body := c.get(t, path); !strings.Contains(body, "Secured: 3 accounts. Some actions failed (1 problem)") || strings.Count(body, "Password change forced") != 2 {
 		t.Error(body)
 	}
 	if _, _, body := c.get(t, path+"/export?format=csv"); !strings.HasPrefix(body, "account,lost,") {

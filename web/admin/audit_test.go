@@ -73,7 +73,7 @@ func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
 	if seen != 60 {
 		t.Errorf("%d rows on the pages, want 60", seen)
 	}
-	if status, _, body := c.get(t, "/audit?since=yesterday"); status != http.StatusBadRequest || !strings.Contains(body, "or how long ago, such as 24h or 7d") {
+	if status, _, body := c.get(t, "/audit?since=yesterday"); status != http.StatusBadRequest || !strings.Contains(body, "or as an age like 24h or 7d") {
 		t.Errorf("%d %s", status, body)
 	}
 	// The API has the same pages, and all of it as a file.
@@ -88,7 +88,7 @@ func TestTheAuditLogIsFilteredPagedAndExported(t *testing.T) {
 	if len(page.Rows) != 10 || page.Next != 0 {
 		t.Errorf("then %d rows, next %d", len(page.Rows), page.Next)
 	}
-	for query, problem := range map[string]string{"kind=nonsense": "there are: admin, mode", "address=nowhere": "is no address or network", "until=soon": "is no time", "format=xml": "there are csv, jsonl and json", "before=x": "no whole number"} {
+	for query, problem := range map[string]string{"kind=nonsense": "the kinds are: admin, mode", "address=nowhere": "is not an IP address or network", "until=soon": "is not a time", "format=xml": "must be csv, jsonl or json", "before=x": "not a positive integer"} {
 		if status, body := c.ask(t, "GET", "/api/audit?"+query, "", nil); status != http.StatusBadRequest || !strings.Contains(body, problem) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}

@@ -52,7 +52,7 @@ func TestTheWireFormOfAnExplanationStays(t *testing.T) {
 	golden("delayed", "account=bob&address=2001:db8::1")
 	golden("unknown", "account=nobody&address=198.51.100.1")
 	golden("must-change", "account=new")
-	if _, got := o.ask(t, "GET", "/api/explain?account=fresh", "", nil); !strings.Contains(got, "choosing another") {
+	if _, got := o.ask(t, "GET", "/api/explain?account=fresh", "", nil); !strings.Contains(got, "must be changed at the next sign-in") {
 		t.Errorf("the public door asks users to choose another password, too, but %s", got)
 	}
 	golden("disabled", "account=off")

@@ -32,7 +32,7 @@ type finish struct {
 func (a *API) importUsers(c echo.Context) (any, error) {
 	format := accounts.Format(c.QueryParam("format"))
 	if format != accounts.Htpasswd && format != accounts.Shadow && format != accounts.CSV {
-		return nil, web.Invalid("format: say htpasswd, shadow or csv")
+		return nil, web.Invalid("format: must be htpasswd, shadow or csv")
 	}
 	size, err := number(c, "size", max(c.Request().ContentLength, 1))
 	if err != nil {

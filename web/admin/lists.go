@@ -29,7 +29,7 @@ func (a *API) lists(c echo.Context) (any, error) {
 func listQuery(c echo.Context) (q control.ListQuery, err error) {
 	q = control.ListQuery{Find: c.QueryParam("find"), Verdict: lists.Verdict(c.QueryParam("verdict")), Soon: c.QueryParam("soon") == "true"}
 	if q.Verdict != "" && q.Verdict != lists.Allow && q.Verdict != lists.Block {
-		err = web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+		err = web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)
 	}
 	return q, err
 }
@@ -71,7 +71,7 @@ func (a *API) importLists(c echo.Context) (any, error) {
 func (q importQuestion) request() (r control.ListImport, err error) {
 	r = control.ListImport{Request: lists.Request{Verdict: q.Verdict, Note: q.Note, Forever: q.For == "forever"}, Text: q.Text, SkipBad: q.SkipBad}
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
-		return r, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+		return r, web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)
 	}
 	if !r.Forever {
 		if r.For, err = hold(q.For); err != nil {
@@ -115,7 +115,7 @@ func prolong(ctx context.Context, to *control.Control, who string, q prolongQues
 func (a *API) edge(c echo.Context) (any, error) {
 	verdict, ok := map[string]guard.Verdict{"blocked": guard.Blocked, "allowed": guard.Allowed}[c.QueryParam("verdict")]
 	if !ok {
-		return nil, web.Invalid("verdict: say blocked or allowed, not %.20q", c.QueryParam("verdict"))
+		return nil, web.Invalid("verdict: must be blocked or allowed, not %.20q", c.QueryParam("verdict"))
 	}
 	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("refused") == "true", c.QueryParam("everybody") == "true")
 }
@@ -149,7 +149,7 @@ func (q *listQuestion) request() (request lists.Request, err error) {
 		}
 	}
 	if q.Verdict != lists.Allow && q.Verdict != lists.Block {
-		return request, web.Invalid("verdict: say allow or block, not %.20q", q.Verdict)
+		return request, web.Invalid("verdict: must be allow or block, not %.20q", q.Verdict)
 	}
 	return request, nil
 }
@@ -186,7 +186,7 @@ func (a *API) notListed(c echo.Context, prefix netip.Prefix) error {
 		}
 	}
 	if len(near) == 0 {
-		return asked(http.StatusNotFound, fmt.Sprintf("%s is on no list, and no range around or within it is", prefix))
+		return asked(http.StatusNotFound, fmt.Sprintf("%s is not on any list, and no entry overlaps it", prefix))
 	}
-	return asked(http.StatusNotFound, fmt.Sprintf("%s itself is on no list; listed there: %s", prefix, strings.Join(near, ", ")))
+	return asked(http.StatusNotFound, fmt.Sprintf("%s is not on any list; overlapping entries: %s", prefix, strings.Join(near, ", ")))
 }

@@ -47,8 +47,8 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	file := "203.0.113.0/24 from the SOC\n<img src=x onerror=alert(1)>\n203.0.113.9 =cmd()\u202e\n127.0.0.0/8\n"
 	status, _, body := c.importing(t, file, form("note", "a botnet"))
 	for _, want := range []string{
-		"3 ranges will be blocked for 24 hours", "1 bad line", "<b>Line 2</b>", "not an address or range: &#34;&lt;img&#34;",
-		"holds your own address 127.0.0.1: you will be locked out of the site", "Leave the bad lines out and import 3 ranges",
+		"3 ranges will be blocked for 24 hours", "1 invalid line", "<b>Line 2</b>", "not an address or range: &#34;&lt;img&#34;",
+		"contains your own IP address 127.0.0.1: you would lock yourself out of the site", "Skip invalid lines and import 3 ranges",
 	} {
 		if !strings.Contains(body, want) || status != http.StatusOK {
 			t.Errorf("%d: the preview lacks %q", status, want)
@@ -66,7 +66,7 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	}
 	_, _, body = c.get(t, "/lists?find=203.0.113.9")
 	for _, want := range []string{
-		"Imported, and in force: 3 ranges. Left out: 1 bad line.", "Blocked, by 203.0.113.9.", "=cmd()", "U&#43;202E", "from the SOC", "3 entries",
+		"Imported and applied: 3 ranges. Skipped: 1 invalid line.", "Blocked by 203.0.113.9.", "=cmd()", "U&#43;202E", "from the SOC", "3 entries",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
@@ -82,7 +82,7 @@ func TestTheListsPageShowsWhatWillHappenBeforeItDoes(t *testing.T) {
 	if status, _, _ := c.importing(t, "", form("text", "198.51.100.7", "verdict", "allow")); status != http.StatusSeeOther {
 		t.Errorf("one range: %d", status)
 	}
-	if status, _, body := c.importing(t, "", form("text", "198.51.100.0/24")); status != http.StatusOK || !strings.Contains(body, "holds 198.51.100.7/32, which is on the other list (allow)") {
+	if status, _, body := c.importing(t, "", form("text", "198.51.100.0/24")); status != http.StatusOK || !strings.Contains(body, "contains 198.51.100.7/32, which stays on the other list (allow)") {
 		t.Errorf("one that overlaps the other list: %d", status)
 	}
 	c.changes(t, csrf)
@@ -116,12 +116,12 @@ func (c *counter) changes(t *testing.T, csrf string) {
 	if status, to, _ := c.post(t, "/lists/prolong", form); status != http.StatusSeeOther || to != "/lists?find=203.0.113.9" {
 		t.Errorf("prolonged: %d to %s", status, to)
 	}
-	if _, _, body := c.get(t, "/lists?find=203.0.113.9"); !strings.Contains(body, "Prolonged:") || strings.Count(body, "<td>for ever</td>") != 1 {
+	if _, _, body := c.get(t, "/lists?find=203.0.113.9"); !strings.Contains(body, "Extended:") || strings.Count(body, "<td>permanent</td>") != 1 {
 		t.Error("it is not prolonged")
 	}
 	c.post(t, "/lists/remove", form)
 	_, _, body := c.get(t, "/lists?find=203.0.113.9")
-	if !strings.Contains(body, "On no list any more:") || !strings.Contains(body, "Blocked, by 203.0.113.0/24.") {
+	if !strings.Contains(body, "Removed from the list:") || !strings.Contains(body, "Blocked by 203.0.113.0/24.") {
 		t.Error("it is not removed")
 	}
 	c.post(t, "/lists/remove", form)
@@ -168,7 +168,7 @@ func TestTheAPIImportsLists(t *testing.T) {
 	if plan.Imported || plan.New != 1 || plan.Bad != 1 || plan.Problems[0].Line != 2 {
 		t.Errorf("planned: %+v", plan)
 	}
-	if status, body := o.ask(t, "POST", "/api/lists/import", strings.Replace(bad, "true", "false", 1), nil); status != 400 || !strings.Contains(body, "nothing was imported, because line 2 not an address") {
+	if status, body := o.ask(t, "POST", "/api/lists/import", strings.Replace(bad, "true", "false", 1), nil); status != 400 || !strings.Contains(body, "nothing was imported: line 2 not an address") {
 		t.Errorf("a bad line: %d %s", status, body)
 	}
 	o.mustAsk(t, "POST", "/api/lists/import", strings.Replace(bad, `"dry_run":true`, `"skip_bad":true`, 1), &plan)

@@ -78,9 +78,9 @@ func imported(p *control.ListPlan) (n pages.Notice) {
 	if p == nil {
 		return n
 	}
-	n.Text = "Imported, and in force: " + pages.Count(p.Ranges(), "range") + "."
+	n.Text = "Imported and applied: " + pages.Count(p.Ranges(), "range") + "."
 	if p.Bad > 0 {
-		n.Text += " Left out: " + pages.Count(p.Bad, "bad line") + "."
+		n.Text += " Skipped: " + pages.Count(p.Bad, "invalid line") + "."
 	}
 	return n
 }
@@ -95,7 +95,7 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 	c.Request().Body = http.MaxBytesReader(c.Response(), c.Request().Body, maxUpload)
 	parts, err := c.Request().MultipartReader()
 	if err != nil {
-		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "Send the form of the page Lists.")
+		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "Send the form of the page IP lists.")
 	}
 	f := web.Form{}
 	for {
@@ -108,26 +108,26 @@ func readUpload(c echo.Context, session *web.Session) (web.Form, error) {
 			text, err = io.ReadAll(io.LimitReader(part, lists.MaxImport+1))
 		}
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || len(text) > lists.MaxImport {
-			return nil, echo.NewHTTPError(http.StatusRequestEntityTooLarge, "The list is larger than 1 MiB. Nothing was changed. Import it in pieces, or name the file in the setting lists.")
+			return nil, echo.NewHTTPError(http.StatusRequestEntityTooLarge, "The list is larger than 1 MiB. Nothing was changed. Import it in parts, or add the file to the setting lists.")
 		}
 		name := ""
 		if err == nil {
 			name = part.FormName()
 		}
 		if _, twice := f[name]; err != nil || twice {
-			return nil, echo.NewHTTPError(http.StatusBadRequest, "The form cannot be read. Nothing was changed. Go back and try again.")
+			return nil, echo.NewHTTPError(http.StatusBadRequest, "The form could not be read. Nothing was changed. Go back and try again.")
 		}
 		f[name] = strings.ToValidUTF8(string(text), "\uFFFD")
 	}
 	if !session.ValidCSRF(f["csrf"]) {
-		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an older login. Nothing was changed. Go back, reload the page and try again.")
+		return nil, echo.NewHTTPError(http.StatusForbidden, "This form belongs to an earlier sign-in. Nothing was changed. Go back, reload the page and try again.")
 	}
 	return f, nil
 }
 
 // prolongForm is POST /lists/prolong.
 func (s *Site) prolongForm(ctx context.Context, to *control.Control, who string, f web.Form) (pages.Notice, error) {
-	return pages.Notice{Text: "Prolonged:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
+	return pages.Notice{Text: "Extended:", Subject: f["cidr"]}, prolong(ctx, to, who, prolongQuestion{f["cidr"], f["for"], because{f["reason"]}})
 }
 
 // removeForm is POST /lists/remove.
@@ -136,5 +136,5 @@ func (s *Site) removeForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return n, web.Invalid("cidr: %s", words(err))
 	}
-	return pages.Notice{Text: "On no list any more:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix, f["reason"])
+	return pages.Notice{Text: "Removed from the list:", Subject: f["cidr"]}, to.Unlist(ctx, who, prefix, f["reason"])
 }

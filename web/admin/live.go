@@ -71,7 +71,7 @@ func (s *Site) live(c echo.Context) error {
 	end, ok := s.Streams.enter()
 	if !ok {
 		c.Response().Header().Set("Retry-After", "30")
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "Too many pages are live, or the server is stopping. Load the page again to see what is new.")
+		return echo.NewHTTPError(http.StatusServiceUnavailable, "Too many live pages are open, or the server is stopping. Reload the page for current data.")
 	}
 	defer s.Streams.leave()
 	c.Response().Header().Set("Content-Type", "text/event-stream")
@@ -101,7 +101,7 @@ func (s *Site) live(c echo.Context) error {
 func (s *Site) liveMessage(c echo.Context, sent [][]byte) (message []byte, parts [][]byte, goOn bool) {
 	session, err := s.Login.Sessions.Peek(c)
 	if err != nil {
-		return []byte(": the session cannot be read now\n\n"), sent, true
+		return []byte(": the session cannot be read right now\n\n"), sent, true
 	}
 	if session == nil || session.Account.Role != accounts.Admin || session.Account.MustChange || s.lacks(session) || s.choose(c) != nil {
 		return []byte("event: ended\ndata:\n\n"), nil, false

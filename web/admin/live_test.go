@@ -68,7 +68,7 @@ func TestALivePageIsToldWhatChangesAndNothingElse(t *testing.T) {
 	if got := l.Header.Get("Content-Type"); l.StatusCode != http.StatusOK || got != "text/event-stream" {
 		t.Fatalf("%d %s", l.StatusCode, got)
 	}
-	if all := l.change(t); len(all) != 10 || !strings.Contains(strings.Join(all, ""), "Quiet") {
+	if all := l.change(t); len(all) != 10 || !strings.Contains(strings.Join(all, ""), "No attack") {
 		t.Fatalf("at first %d parts", len(all))
 	}
 	c.Wrong(t, `vic"><b>`, "192.0.2.66")
@@ -136,7 +136,7 @@ func TestLivePagesAreBoundedAndEndWithTheServer(t *testing.T) {
 		all[i] = c.listen(t)
 		all[i].change(t)
 	}
-	if status, _, body := c.get(t, "/live"); status != http.StatusServiceUnavailable || !strings.Contains(body, "Load the page again") {
+	if status, _, body := c.get(t, "/live"); status != http.StatusServiceUnavailable || !strings.Contains(body, "Reload the page") {
 		t.Errorf("the 33rd: %d %s", status, body)
 	}
 	all[0].Body.Close()

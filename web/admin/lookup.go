@@ -20,7 +20,7 @@ import (
 func (a *API) lookUpAll(c echo.Context) (any, error) {
 	if network, ok := networkOf(c.QueryParam("address")); ok {
 		if c.QueryParam("account") != "" {
-			return nil, web.Invalid("address: an account is looked up with one address, not with a network")
+			return nil, web.Invalid("address: combine an account with a single IP address, not with a network")
 		}
 		return a.of(c).LookUpNetwork(c.Request().Context(), network)
 	}
@@ -68,7 +68,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 	from, err := address(l.Address)
 	switch {
 	case isNetwork && l.Account != "":
-		err = web.Invalid("an account is looked up with one address, not with a network: leave one of them out")
+		err = web.Invalid("an account can be combined with a single IP address, not with a network: leave one of them out")
 	case isNetwork:
 		l.Network, err = s.of(c).LookUpNetwork(c.Request().Context(), network)
 	case err == nil:
@@ -79,7 +79,7 @@ func (s *Site) lookUp(c echo.Context, l pages.LookUp) pages.LookUp {
 		l.Result, l.Network, l.Problem = nil, nil, pages.Sentence(p.Detail)
 		if p.Status >= http.StatusInternalServerError {
 			s.Log.Error("look-up failed", "error", err)
-			l.Problem = "It could not be looked up. The server's log says why."
+			l.Problem = "The look-up failed. See the server's log."
 		}
 	}
 	return l
@@ -103,7 +103,7 @@ func (s *Site) allowForm(ctx context.Context, to *control.Control, who string, f
 // endUserSessionsForm is POST /lookup/sessions.
 func (s *Site) endUserSessionsForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	ended, err := to.EndUserSessions(ctx, who, f["account"], f["reason"])
-	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + " of", Subject: f["account"]}, err
+	return pages.Notice{Text: "Ended " + pages.Count(int(ended), "session") + ":", Subject: f["account"]}, err
 }
 
 // passForm is POST /pass. The code is on the page that answers and is kept
@@ -139,16 +139,16 @@ func (s *Site) listForm(c echo.Context) error {
 	return s.form(func(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 		from, err := address(f["address"])
 		if err != nil || !from.IsValid() {
-			return n, cmp.Or(err, error(web.Invalid("name the address")))
+			return n, cmp.Or(err, error(web.Invalid("enter an IP address")))
 		}
 		prefix := guard.OneAddress(from)
 		n.Subject = prefix.String()
 		switch verdict := lists.Verdict(f["verdict"]); {
 		case verdict == "none":
-			n.Text, n.Subject = "Taken off the list:", from.String()
+			n.Text, n.Subject = "Removed from the list:", from.String()
 			return n, to.Unlisted(ctx, who, from, f["reason"])
 		case verdict == lists.Block && prefix.Contains(own):
-			return n, web.Invalid("%s is your own address: you would lock yourself out", from)
+			return n, web.Invalid("%s is your own IP address: you would lock yourself out", from)
 		default:
 			n.Text = map[lists.Verdict]string{lists.Block: "Blocked for a week:", lists.Allow: "Allowed for a week:"}[verdict]
 			_, err = to.List(ctx, who, lists.Request{Prefix: prefix, Verdict: verdict, Note: f["reason"]})

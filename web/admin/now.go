@@ -64,7 +64,7 @@ func (s *Site) nowPage(c echo.Context, session *web.Session) error {
 	}
 	view := s.now(c, around, s.of(c).Look)
 	if view.Notice.Text == "" && c.QueryParam("password") == "changed" {
-		view.Notice.Text = "Your password is changed. Every other session of yours has ended."
+		view.Notice.Text = "Your password was changed. All your other sessions were ended."
 	}
 	page, err := pages.RenderNow(view)
 	return web.WritePage(c, http.StatusOK, page, err)
@@ -90,10 +90,10 @@ func (s *Site) blockForm(c echo.Context) error {
 		case err != nil:
 			return n, err
 		case request.Prefix.Contains(own):
-			return n, web.Invalid("%s has your own address, %s, in it: you would lock yourself out", request.Prefix, own)
+			return n, web.Invalid("%s contains your own IP address, %s: you would lock yourself out", request.Prefix, own)
 		}
 		entry, err := to.List(ctx, who, request)
-		n = pages.Notice{Text: "Blocked for ever:", Subject: entry.Prefix.String()}
+		n = pages.Notice{Text: "Blocked permanently:", Subject: entry.Prefix.String()}
 		if !entry.ExpiresAt.IsZero() {
 			n.Text = "Blocked until " + entry.ExpiresAt.In(to.Now().Location()).Format("2 Jan 2006 15:04") + ":"
 		}
@@ -116,7 +116,7 @@ type modeQuestion struct {
 // two hours. The answer is the mode as it is then.
 func (a *API) setMode(c echo.Context, q modeQuestion) (any, error) {
 	if q.Reason == "" && (q.Mode == "on" || q.Mode == "off") {
-		return nil, web.Invalid("say why in the field reason: whoever finds the mode forced later needs to know")
+		return nil, web.Invalid("reason: missing (recorded in the audit log)")
 	}
 	if _, err := switchMode(c.Request().Context(), a.of(c), sender(c), q.Mode, q.For, q.Reason); err != nil {
 		return nil, err
@@ -138,12 +138,12 @@ func switchMode(ctx context.Context, to *control.Control, who, mode, how, reason
 	}
 	switch mode {
 	case "clear":
-		return "The pressure is cleared. An attack that goes on is noticed again.", to.Clear(ctx, who, reason)
+		return "CAPTCHA mode was reset. If the attack continues, it turns on again.", to.Clear(ctx, who, reason)
 	case "auto":
 		return "CAPTCHA mode is automatic again.", to.Release(ctx, who, reason)
 	case "on", "off":
 		hold = cmp.Or(hold, control.DefaultForce)
-		return "CAPTCHA mode is switched " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Word(mode), hold, reason)
+		return "CAPTCHA mode is forced " + mode + " for " + guard.Spell(hold) + ".", to.Force(ctx, who, captchamode.Word(mode), hold, reason)
 	}
-	return "", web.Invalid("mode: say on, off, auto or clear, not %.20q", mode)
+	return "", web.Invalid("mode: must be on, off, auto or clear, not %.20q", mode)
 }

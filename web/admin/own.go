@@ -39,8 +39,8 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if _, ok := bearer(c.Request()); ok {
 			return web.Problem{
-				Type: "scope", Title: "No token may do this", Status: http.StatusForbidden,
-				Detail: "how somebody signs in is changed by whoever is signed in, with the session's cookie",
+				Type: "scope", Title: "Not available to tokens", Status: http.StatusForbidden,
+				Detail: "sign-in settings can only be changed by the signed-in administrator, with the session cookie",
 			}
 		}
 		session, err := s.Login.Sessions.Get(c)
@@ -61,7 +61,7 @@ func (s *Site) ownSession(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Site) fresher(h ownQuestion) ownQuestion {
 	return func(c echo.Context, session *web.Session) (any, error) {
 		if !s.fresh(session) {
-			return nil, web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+			return nil, web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
 		}
 		return h(c, session)
 	}

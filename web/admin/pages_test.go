@@ -83,7 +83,7 @@ func TestTheModeIsSwitchedByAFormAndSaidOnce(t *testing.T) {
 	if !c.Mode.On() || state.Force.Who != "admin:ann" || !state.Force.Until.Equal(c.Clock.Now().Add(10*time.Minute)) {
 		t.Errorf("%+v", state.Force)
 	}
-	for _, part := range []string{"CAPTCHA mode is switched on for 10 minutes.", "&lt;drill&gt;", "admin:ann"} {
+	for _, part := range []string{"CAPTCHA mode is forced on for 10 minutes.", "&lt;drill&gt;", "admin:ann"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("%q is not in the page", part)
 		}
@@ -119,7 +119,7 @@ func TestR25ThePressureIsClearedByAForm(t *testing.T) {
 	if s := c.Mode.State(); s.On || s.Pressure.Total() != 0 {
 		t.Errorf("after clearing: %+v", s)
 	}
-	for _, part := range []string{"The pressure is cleared.", "<b>Pressure cleared</b> by", "admin:ann"} {
+	for _, part := range []string{"CAPTCHA mode was reset.", "<b>CAPTCHA mode reset</b> by", "admin:ann"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("%q is not in the page", part)
 		}
@@ -168,20 +168,20 @@ func TestNowShowsWhoFailsAndUnlocks(t *testing.T) {
 	c.tops.Handle(c.Events())
 	_, _, page := c.get(t, "/")
 	for _, part := range []string{
-		`<td class="num" data-label="Failures">5</td>
-<td class="num" data-label="Stopped">2</td>`, "192.0.2.66", "gets a CAPTCHA", "vic&#34;&gt;&lt;b&gt;", "192.0.2.0/24", "The account had as many failures",
+		`<td class="num" data-label="Wrong passwords">5</td>
+<td class="num" data-label="Stopped">2</td>`, "192.0.2.66", ">CAPTCHA<", "vic&#34;&gt;&lt;b&gt;", "192.0.2.0/24", "Limit reached: account",
 	} {
 		if !strings.Contains(page, part) && !strings.Contains(page, strings.ToLower(part)) {
 			t.Errorf("%q is missing", part)
 		}
 	}
-	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Unlocked (authguard&#39;s own account table has no account of this name):") {
+	if page := c.submit(t, "/unlock", url.Values{"account": {`vic"><b>`}}); !strings.Contains(page, "Failure counters reset (authguard&#39;s own account table has no account of this name):") {
 		t.Error("no word of it")
 	}
 	if e, err := c.control.Explain(t.Context(), `vic"><b>`, netip.Addr{}); err != nil || !e.Open() {
 		t.Errorf("still locked: %v", err)
 	}
-	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed. &#34;nowhere&#34; is no IP address") {
+	if page := c.submit(t, "/unlock", url.Values{"address": {"nowhere"}}); !strings.Contains(page, "Nothing was changed. &#34;nowhere&#34; is not an IP address") {
 		t.Errorf("an address that is none:\n%s", page)
 	}
 }
@@ -205,7 +205,7 @@ func TestAnAttackerIsBlockedFromThePage(t *testing.T) {
 		t.Error("the page does not say so")
 	}
 	for _, one := range []struct{ cidr, long, says string }{
-		{"127.0.0.0/8", "", "has your own address, 127.0.0.1, in it"}, {"here", "", "Nothing was changed."}, {"0.0.0.0/0", "", "Nothing was changed."}, {"192.0.2.1", "-1h", "Nothing was changed."},
+		{"127.0.0.0/8", "", "contains your own IP address, 127.0.0.1"}, {"here", "", "Nothing was changed."}, {"0.0.0.0/0", "", "Nothing was changed."}, {"192.0.2.1", "-1h", "Nothing was changed."},
 	} {
 		if page := c.submit(t, "/block", url.Values{"cidr": {one.cidr}, "for": {one.long}}); !strings.Contains(page, one.says) {
 			t.Errorf("%s for %q: %q is missing", one.cidr, one.long, one.says)
@@ -228,11 +228,11 @@ func TestALookUpSaysWhyAndChangesNothing(t *testing.T) {
 		c.Clock.Advance(time.Minute)
 	}
 	for query, parts := range map[string][]string{
-		"account=Vic":                     {"solve a CAPTCHA", "5 of 5 failures in any 24 hours", "5 of 100 failures in any 24 hours", "Full: the next attempt gets a CAPTCHA."},
-		"address=192.0.2.66":              {"let through", "5 of 50 failures in any 24 hours", "network", "192.0.2.0/24"},
+		"account=Vic":                     {"solve a CAPTCHA", "5 of 5 failures per 24 hours", "5 of 100 failures per 24 hours", "Reached. Next attempt: CAPTCHA."},
+		"address=192.0.2.66":              {"let through", "5 of 50 failures per 24 hours", "network", "192.0.2.0/24"},
 		"account=vic&address=192.0.2.66":  {"nobody has logged in", "5 of 5"},
-		"account=%3Cb%3E&address=nowhere": {"is no IP address", "&lt;b&gt;"},
-		"account=%00":                     {"is no account name"},
+		"account=%3Cb%3E&address=nowhere": {"is not an IP address", "&lt;b&gt;"},
+		"account=%00":                     {"invalid account name"},
 		"q=Vic":                           {"solve a CAPTCHA", `value="Vic"`},
 		"q=192.0.2.66":                    {"let through", `name="address" type="text" value="192.0.2.66"`},
 	} {
@@ -254,13 +254,13 @@ func TestForgettingPlacesByForm(t *testing.T) {
 	c.admit(t, "ann", accounts.Admin, false)
 	c.Right(t, "vic", "192.0.2.1")
 	c.Right(t, "vic", "192.0.2.2")
-	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.1"); !strings.Contains(page, "Forget this place") || !strings.Contains(page, "is one of them") {
+	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.1"); !strings.Contains(page, "Remove known IP address") || !strings.Contains(page, "is a known client of this account") {
 		t.Error("the place is not offered to be forgotten")
 	}
-	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not one of them") {
+	if _, _, page := c.get(t, "/lookup?account=vic&address=192.0.2.3"); !strings.Contains(page, "is not a known client of this account") {
 		t.Error("a strange place is not said to be one")
 	}
-	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Forget its places") {
+	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Remove known clients") {
 		t.Error("the places are not offered to be forgotten")
 	}
 	c.submit(t, "/forget", url.Values{"account": {"vic"}, "address": {"192.0.2.1"}})
@@ -290,10 +290,10 @@ func TestAFormGoesBackToThePageItCameFromAndNowhereElse(t *testing.T) {
 			t.Errorf("from %q: %d to %q, want %q", from, status, to, want)
 		}
 	}
-	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Unlocked") {
+	if _, _, page := c.get(t, "/lookup?account=vic"); !strings.Contains(page, "Failure counters reset") {
 		t.Error("the page that it came from does not say what was done")
 	}
-	if _, _, page := c.get(t, "/"); strings.Contains(page, "Unlocked") {
+	if _, _, page := c.get(t, "/"); strings.Contains(page, "Failure counters reset") {
 		t.Error("it is said twice")
 	}
 }

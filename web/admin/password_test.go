@@ -49,7 +49,7 @@ func TestAOneTimePasswordIsGoodForChoosingAnotherOneOnly(t *testing.T) {
 	if status, to, body := c.change(t, rightPassword, newPassword, newPassword); status != http.StatusSeeOther || to != "/?password=changed" {
 		t.Fatalf("%d to %q\n%s", status, to, body)
 	}
-	if status, _, body := c.get(t, "/?password=changed"); status != http.StatusOK || !strings.Contains(body, "Your password is changed") {
+	if status, _, body := c.get(t, "/?password=changed"); status != http.StatusOK || !strings.Contains(body, "Your password was changed") {
 		t.Errorf("%d", status)
 	}
 }
@@ -94,8 +94,8 @@ func TestAPasswordThatCannotBeTakenSaysWhyAndCostsNoAttempt(t *testing.T) {
 		{rightPassword, strings.Repeat("x", 73), strings.Repeat("x", 73), "too long"},
 		{rightPassword, "12345678\x00", "12345678\x00", "NUL character"},
 		{rightPassword + "\x00" + rightPassword, "something else", "something else", "current password"},
-		{rightPassword, rightPassword, rightPassword, "is the old one"},
-		{rightPassword, newPassword, newPassword + "x", "two new passwords differ"},
+		{rightPassword, rightPassword, rightPassword, "is the same as the current one"},
+		{rightPassword, newPassword, newPassword + "x", "new passwords do not match"},
 		{"", newPassword, newPassword, "current password is wrong"},
 	} {
 		if status, _, body := c.change(t, one.current, one.password, one.repeat); status != http.StatusUnprocessableEntity || !strings.Contains(body, one.says) {

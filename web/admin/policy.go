@@ -33,7 +33,7 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Ladder == "" {
-		return nil, web.Invalid("say which ladder, or %q for the whole policy", policy.Whole)
+		return nil, web.Invalid("ladder: missing; send the name of a limit, or %q for all limits", policy.Whole)
 	}
 	if err := a.of(c).SwitchPolicy(c.Request().Context(), sender(c), q.Ladder, q.To, hold, q.Reason); err != nil {
 		return nil, err
@@ -62,6 +62,6 @@ func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return pages.Notice{}, err
 	}
-	done := map[string]string{control.ToWatch: "Only watched from now on, on all nodes within a second:", control.ToEnforce: "Enforced from now on, on all nodes within a second:", control.ToFile: "As the configuration says again:"}
+	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:", control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
 	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["ladder"])}, to.SwitchPolicy(ctx, who, f["ladder"], f["to"], hold, f["reason"])
 }

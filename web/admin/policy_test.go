@@ -26,21 +26,21 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 		}
 	}
 	c.ledger.Handle(c.Events())
-	_, _, body := c.get(t, "/policy?switch=account&to=watch")
+	_, _, body := c.get(t, "/policy?switch=account&to=monitor")
 	for _, want := range []string{
-		"Everything is enforced", "Limits of an account: watch only?", "stopped 2 attempts: 1 account from 2 addresses", "Limits of an address", "CAPTCHA mode", `href="/audit?what=limit%3Aaccount%3A5%2F24h"`,
-		"Back to the configuration",
+		"All limits are enforced", "Account limits: switch to monitoring mode?", "stopped 2 attempts: 1 account from 2 IP addresses", "IP address limits", "CAPTCHA mode", `href="/audit?what=limit%3Aaccount%3A5%2F24h"`,
+		"Use configured value",
 	} {
-		if has := strings.Contains(body, want); has != (want != "Back to the configuration") {
+		if has := strings.Contains(body, want); has != (want != "Use configured value") {
 			t.Errorf("%q: %v in\n%s", want, has, body)
 		}
 	}
-	f := url.Values{"csrf": {c.csrf(t, "/")}, "back": {"/policy"}, "ladder": {"account"}, "to": {"watch"}, "for": {"7d"}, "reason": {"<b>to see"}}
+	f := url.Values{"csrf": {c.csrf(t, "/")}, "back": {"/policy"}, "ladder": {"account"}, "to": {"monitor"}, "for": {"7d"}, "reason": {"<b>to see"}}
 	if status, to, _ := c.post(t, "/policy", f); status != http.StatusSeeOther || to != "/policy" {
 		t.Fatalf("%d to %q", status, to)
 	}
 	_, _, body = c.get(t, "/policy")
-	for _, want := range []string{"A part is only watched", "admin:ann", "&lt;b&gt;to see", "Only watched from now on", "Back to the configuration"} {
+	for _, want := range []string{"Some limits are in monitoring mode", "admin:ann", "&lt;b&gt;to see", "In monitoring mode on all nodes", "Use configured value"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
@@ -48,7 +48,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 	if what, who, _ := c.recorded(t); what != "policy-monitor" || who != "admin:ann" {
 		t.Errorf("%s by %s", what, who)
 	}
-	if _, _, body = c.get(t, "/"); !strings.Contains(body, "A part of the policy is not enforced") {
+	if _, _, body = c.get(t, "/"); !strings.Contains(body, "Some limits are in monitoring mode") {
 		t.Error("the page Now says nothing of it")
 	}
 	if a, _, err := c.Login(t.Context(), guard.Attempt{Account: "<img src=x onerror=alert(1)>", Address: netip.AddrFrom4([4]byte{192, 0, 9, 1})}, no); err != nil || a.Action != guard.Proceed {
@@ -62,12 +62,12 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 	if len(p.Words) != 1 || p.Words[0].Ladder != "account" || p.Words[0].Until.IsZero() {
 		t.Errorf("%+v", p.Words)
 	}
-	c.mustAsk(t, "PUT", "/api/policy", `{"ladder":"all","to":"file","reason":"enough"}`, &p)
+	c.mustAsk(t, "PUT", "/api/policy", `{"ladder":"all","to":"reset","reason":"enough"}`, &p)
 	if len(p.Words) != 0 || !p.Enforce || len(p.Watched) != 0 {
 		t.Errorf("%+v", p)
 	}
 	for question, want := range map[string]string{
-		`{"to":"watch","reason":"x"}`: "say which ladder", `{"ladder":"all","to":"watch"}`: "say why", `{"ladder":"all","to":"watch","reason":"x","for":"soon"}`: "duration",
+		`{"to":"monitor","reason":"x"}`: "ladder: missing", `{"ladder":"all","to":"monitor"}`: "missing reason", `{"ladder":"all","to":"monitor","reason":"x","for":"soon"}`: "duration",
 	} {
 		if status, body := c.ask(t, "PUT", "/api/policy", question, nil); status != http.StatusBadRequest || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", question, status, body)

@@ -328,7 +328,7 @@ func TestNoFormOfAnOldSessionReachesAnotherAdministrator(t *testing.T) {
 			t.Errorf("%s, answered %d:\nbefore %safter  %s%s", path, status, before, after, body)
 		}
 	}
-	if _, _, body := c.post(t, "/pass", url.Values{"account": {"bob"}, "for": {"1h"}, "csrf": {c.csrf(t, "/security")}}); !strings.Contains(body, "sign in again first") {
+	if _, _, body := c.post(t, "/pass", url.Values{"account": {"bob"}, "for": {"1h"}, "csrf": {c.csrf(t, "/security")}}); !strings.Contains(body, "Sign in again first") {
 		t.Error("a one-time code: the page does not say why not")
 	}
 }

@@ -91,7 +91,7 @@ func (s *Site) ready(c echo.Context) error {
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
 		return web.Problem{
-			Type: "not-ready", Title: "The server cannot do its work", Status: http.StatusServiceUnavailable, Detail: words(err),
+			Type: "not-ready", Title: "Not ready", Status: http.StatusServiceUnavailable, Detail: words(err),
 		}.Write(c.Response())
 	}
 	return c.String(http.StatusOK, "ready\n")

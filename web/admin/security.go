@@ -97,7 +97,7 @@ func (s *Site) mine(do ownChange, names ...string) echo.HandlerFunc {
 }
 
 // againWords say what to do about a session that is not fresh.
-const againWords = "It is more than ten minutes since you signed in: sign in again first."
+const againWords = "Your last sign-in was more than ten minutes ago. Sign in again first."
 
 // say shows a notice on the page.
 func (s *Site) say(c echo.Context, session *web.Session, n pages.Notice) error {
@@ -132,11 +132,11 @@ func (s *Site) confirmApp(c echo.Context, session *web.Session, f web.Form) (str
 	if err == nil {
 		err = s.Login.Sessions.Prove(session, true)
 	}
-	return "Your app is set up. From now on you need a code of it to sign in.", codes, err
+	return "Your app is set up. From now on, you need a code from it to sign in.", codes, err
 }
 
 func (s *Site) removeApp(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
-	return "The app is removed.", nil, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
+	return "The app was removed.", nil, s.Control.RemoveTOTP(c.Request().Context(), who(session), session.Account)
 }
 
 // askNewPasskey is POST /security/passkeys/ask: what the browser is to ask for.
@@ -147,9 +147,9 @@ func (s *Site) askNewPasskey(c echo.Context, session *web.Session) error {
 	at, ok := s.Login.Edge.Site(c.Request())
 	switch {
 	case !s.fresh(session):
-		return web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
 	case !ok:
-		return web.Invalid("passkeys need a name: open the administration as one of admin.hosts or as localhost")
+		return web.Invalid("passkeys require a domain name: open the administration by a name in admin.hosts or as localhost")
 	}
 	q, err := s.Control.AskNewPasskey(c.Request().Context(), at.Site, session.Account)
 	if err != nil {
@@ -167,16 +167,16 @@ func (s *Site) addPasskey(c echo.Context, session *web.Session, f web.Form) (str
 	if err == nil {
 		err = s.Login.Sessions.Prove(session, true)
 	}
-	return "The passkey is added. It signs you in, with your password or without.", codes, err
+	return "The passkey was added. You can sign in with it, with or without your password.", codes, err
 }
 
 func (s *Site) removePasskey(c echo.Context, session *web.Session, f web.Form) (string, []string, error) {
-	return "The passkey is removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, f["id"])
+	return "The passkey was removed.", nil, s.Control.RemovePasskey(c.Request().Context(), who(session), session.Account, f["id"])
 }
 
 func (s *Site) newRecovery(c echo.Context, session *web.Session, _ web.Form) (string, []string, error) {
 	codes, err := s.Control.NewRecovery(c.Request().Context(), who(session), session.Account)
-	return "These are your recovery codes. All older ones are void.", codes, err
+	return "Here are your recovery codes. All earlier ones are invalid.", codes, err
 }
 
 // endSession is POST /security/sessions/end. Ending asks for nothing but the session: it
@@ -186,7 +186,7 @@ func (s *Site) endSession(c echo.Context, session *web.Session) error {
 	if err != nil {
 		return err
 	}
-	notice := pages.Notice{Text: "That session has ended."}
+	notice := pages.Notice{Text: "The session was ended."}
 	if err := s.Control.EndSession(c.Request().Context(), who(session), session.Account.Account, f["id"], ""); err != nil {
 		if notice, err = s.failed(c, err); err != nil {
 			return err
@@ -206,5 +206,5 @@ func (s *Site) endOthers(c echo.Context, session *web.Session) error {
 	if _, err := s.Control.EndSessions(c.Request().Context(), who(session), session.Account.Account, session.ID, ""); err != nil {
 		return err
 	}
-	return s.say(c, session, pages.Notice{Text: "Every other session of yours has ended."})
+	return s.say(c, session, pages.Notice{Text: "All your other sessions were ended."})
 }

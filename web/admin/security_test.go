@@ -94,7 +94,7 @@ func TestAPasswordAloneOpensNothingOnceThereIsAnApp(t *testing.T) {
 	if status, _, _ := c.get(t, "/api/status"); status != http.StatusUnauthorized {
 		t.Errorf("/api/status: %d", status)
 	}
-	if status, _, body := c.code(t, "000000"); status != http.StatusUnauthorized || !strings.Contains(body, "That code did not match") {
+	if status, _, body := c.code(t, "000000"); status != http.StatusUnauthorized || !strings.Contains(body, "Wrong code") {
 		t.Errorf("a wrong code: %d", status)
 	}
 	code := shows()
@@ -243,7 +243,7 @@ func TestAnOldSessionChangesNoWayIn(t *testing.T) {
 		if to, _ := c.own(t, path, url.Values{}); to != "/security" {
 			t.Errorf("%s: to %q", path, to)
 		}
-		if _, _, body := c.get(t, "/security"); !strings.Contains(body, "sign in again first") {
+		if _, _, body := c.get(t, "/security"); !strings.Contains(body, "Sign in again first") {
 			t.Errorf("%s: the page does not say why", path)
 		}
 	}
@@ -274,7 +274,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	c.browser = mine
 	_, _, body := c.get(t, "/security")
 	ids := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindAllStringSubmatch(body, -1)
-	if len(ids) != 2 || strings.Count(body, "This one") != 1 || !strings.Contains(body, "Go-http-client") {
+	if len(ids) != 2 || strings.Count(body, "This session") != 1 || !strings.Contains(body, "Go-http-client") {
 		t.Fatalf("%v\n%s", ids, body)
 	}
 	c.own(t, "/security/sessions/others", url.Values{})
@@ -325,7 +325,7 @@ func TestPasskeysAreAskedForAtANameOnly(t *testing.T) {
 	if status, _ := ask("localhost:8081", "/login/second/ask"); status != http.StatusUnauthorized {
 		t.Errorf("before the password: %d", status)
 	}
-	if status, _, body := c.post(t, "/login/passkey", url.Values{"assertion": {`{"id":"x"}`}, "state": {"x"}}); status != http.StatusUnauthorized || !strings.Contains(body, "That passkey did not sign you in") {
+	if status, _, body := c.post(t, "/login/passkey", url.Values{"assertion": {`{"id":"x"}`}, "state": {"x"}}); status != http.StatusUnauthorized || !strings.Contains(body, "Passkey sign-in failed") {
 		t.Errorf("a made-up answer: %d", status)
 	}
 	_, _, body := c.get(t, "/login")

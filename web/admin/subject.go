@@ -55,7 +55,7 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Place && q.Account == "" {
-		return nil, web.Invalid("place needs an account: places belong to one")
+		return nil, web.Invalid("place: requires an account; known clients belong to an account")
 	}
 	if err := a.mayUnlock(c, q.Account); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 	ctx := c.Request().Context()
 	if q.Network != "" {
 		if q.subject != (subject{}) || q.Place || q.Event != "" {
-			return nil, web.Invalid("network: send it alone")
+			return nil, web.Invalid("network: cannot be combined with other fields")
 		}
 		return done, unlockNetwork(ctx, a.of(c), sender(c), q.Network, q.Reason)
 	}
@@ -94,7 +94,7 @@ type forgetQuestion struct {
 func unlockNetwork(ctx context.Context, to *control.Control, who, network, why string) error {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(network))
 	if err != nil {
-		return web.Invalid("network: %.60q is none: write 203.0.113.0/24, or 2001:db8:1::/48", network)
+		return web.Invalid("network: %.60q is not a network; write it like 203.0.113.0/24 or 2001:db8:1::/48", network)
 	}
 	return to.UnlockNetwork(ctx, who, prefix.Masked(), why)
 }
@@ -114,7 +114,7 @@ func (a *API) forget(c echo.Context, q forgetQuestion) (any, error) {
 // unlockForm is POST /unlock.
 func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, f web.Form) (n pages.Notice, err error) {
 	if f["network"] != "" {
-		return pages.Notice{Text: "Unlocked the network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
+		return pages.Notice{Text: "Failure counters reset: network", Subject: f["network"]}, unlockNetwork(ctx, to, who, f["network"], f["reason"])
 	}
 	account, from, err := subjectOf(f)
 	if err != nil {
@@ -124,14 +124,14 @@ func (s *Site) unlockForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return n, err
 	}
-	n = pages.Notice{Text: "Unlocked:", Subject: account}
+	n = pages.Notice{Text: "Failure counters reset:", Subject: account}
 	switch {
 	case account == "":
-		n = pages.Notice{Text: "Unlocked the address", Subject: from.String()}
+		n = pages.Notice{Text: "Failure counters reset: IP address", Subject: from.String()}
 	case from.IsValid():
-		n.Text = "Unlocked at " + from.String() + ":"
+		n.Text = "Failure counters reset at " + from.String() + ":"
 	case note != "":
-		n.Text = "Unlocked (" + note + "):"
+		n.Text = "Failure counters reset (" + note + "):"
 	}
 	return n, to.Unlock(ctx, who, account, from, f["reason"])
 }
@@ -142,9 +142,9 @@ func (s *Site) forgetForm(ctx context.Context, to *control.Control, who string, 
 	if err != nil {
 		return n, err
 	}
-	n = pages.Notice{Text: "Forgotten: all places of", Subject: account}
+	n = pages.Notice{Text: "All known clients removed:", Subject: account}
 	if from.IsValid() {
-		n.Text = "Forgotten: the place " + from.String() + " of"
+		n.Text = "Known IP address " + from.String() + " removed:"
 	}
 	return n, to.ForgetPlaces(ctx, who, account, from, f["reason"])
 }

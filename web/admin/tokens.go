@@ -63,14 +63,14 @@ func (a *API) byToken(c echo.Context, text string) error {
 	if !ok {
 		c.Response().Header().Set("WWW-Authenticate", `Bearer realm="authguard administration"`)
 		return web.Problem{
-			Type: "unauthorized", Title: "The token is not good here", Status: http.StatusUnauthorized,
-			Detail: "it is unknown, has expired or was revoked, its maker is no administrator any more, or it is one of the decision API",
+			Type: "unauthorized", Title: "Invalid token", Status: http.StatusUnauthorized,
+			Detail: "the token is unknown, expired or revoked, its creator is no longer an administrator, or it is for the decision API only",
 		}
 	}
 	c.Set(grantKey, grant{token: &token, maker: token.Maker})
 	wants := scopeFor(c.Request().Method, c.Path())
 	if wants == "" {
-		return notBy(token, "no token may: only administrators who are signed in may do this")
+		return notBy(token, "only signed-in administrators can do this")
 	}
 	if err := cmp.Or(needs(c, wants), confine(c, token)); err != nil {
 		return err
@@ -89,7 +89,7 @@ func spell(scopes []tokens.Scope) string {
 
 // notBy refuses what a token may not do.
 func notBy(t tokens.Token, why string) error {
-	return web.Problem{Type: "scope", Title: "The token may not do this", Status: http.StatusForbidden, Detail: why + "; this one has: " + spell(t.Scopes)}
+	return web.Problem{Type: "scope", Title: "Insufficient scope", Status: http.StatusForbidden, Detail: why + "; this token has: " + spell(t.Scopes)}
 }
 
 // may reports whether a request may do what a scope is for: all but a token's may.
@@ -103,7 +103,7 @@ func needs(c echo.Context, scope tokens.Scope) error {
 	if may(c, scope) {
 		return nil
 	}
-	return notBy(*c.Get(grantKey).(grant).token, "it needs the scope "+string(scope))
+	return notBy(*c.Get(grantKey).(grant).token, "this requires the scope "+string(scope))
 }
 
 // ofRealm are the paths that are about one realm. What is elsewhere is of all realms, and
@@ -122,9 +122,9 @@ func confine(c echo.Context, t tokens.Token) error {
 	asked := c.Request().URL.Query()
 	switch all := asked["realm"]; {
 	case !slices.ContainsFunc(ofRealm, within):
-		return web.Problem{Type: "realm", Title: "The token is of one realm", Status: http.StatusForbidden, Detail: "this is of all realms; ask with a token that was made without a realm"}
+		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden, Detail: "this applies to all realms; use a token that was created without a realm"}
 	case slices.ContainsFunc(all, func(name string) bool { return name != t.Realm }):
-		return web.Problem{Type: "realm", Title: "The token is of one realm", Status: http.StatusForbidden, Detail: fmt.Sprintf("it is good in the realm %s alone", t.Realm)}
+		return web.Problem{Type: "realm", Title: "Token limited to one realm", Status: http.StatusForbidden, Detail: fmt.Sprintf("the token is valid only in the realm %s", t.Realm)}
 	}
 	asked.Set("realm", t.Realm)
 	c.Request().URL.RawQuery = asked.Encode()
@@ -139,7 +139,7 @@ func mayChangeWhoSignsIn(c echo.Context) error {
 		return err
 	}
 	if g, ok := c.Get(grantKey).(grant); ok && g.token == nil && !g.fresh {
-		return web.Problem{Type: freshRequired, Title: "Sign in again first", Status: http.StatusForbidden, Detail: againWords}
+		return web.Problem{Type: freshRequired, Title: "Recent sign-in required", Status: http.StatusForbidden, Detail: againWords}
 	}
 	return nil
 }

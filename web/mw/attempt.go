@@ -41,7 +41,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, login http.Handler)
 	}
 	a := &attempt{door: d, client: d.client(r), request: r}
 	if err := d.sameSite.Check(r); err != nil {
-		a.answer(w, invalid(http.StatusForbidden, "This form was sent by a page of another site."))
+		a.answer(w, invalid(http.StatusForbidden, "The form was sent from another site."))
 		return
 	}
 	offer, err := a.read(w, r)
@@ -105,7 +105,7 @@ func (a *attempt) unseal(r *http.Request) error {
 		a.sent, err = a.forms.Open(fields.Get(sealedField), r.URL.EscapedPath())
 	}
 	if err != nil || len(a.sent.Body) == 0 {
-		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form has waited for too long. Go back to it, fill it in again and send it."}
+		return &route.Refusal{Status: http.StatusBadRequest, Text: "The form has expired. Go back, fill it in again and send it."}
 	}
 	a.sealed, a.code = true, strings.TrimSpace(fields.Get(codeField))
 	a.solve = challenge.Solve{ID: fields.Get(idField), Answer: fields.Get(answerField), Work: fields.Get(workField)}
@@ -231,7 +231,7 @@ func attemptOf(r *http.Request) *attempt {
 
 // ErrUnprotected means that a request came by no protected way, or offered no
 // password.
-var ErrUnprotected = errors.New("mw: this request is no attempt of a handler that Protect has made")
+var ErrUnprotected = errors.New("mw: this request did not come through a handler made by Protect")
 
 // Succeeded says that the password was right and the person is let in, before the
 // answer begins: it remembers the place, and the answer gets the device's cookie
@@ -287,10 +287,10 @@ func (d *door) media(w http.ResponseWriter, r *http.Request) bool {
 	m, err := d.guard.Picture(r.Context(), name, ext)
 	switch {
 	case errors.Is(err, challenge.ErrGone):
-		http.Error(w, "This challenge is over.", http.StatusNotFound)
+		http.Error(w, "This challenge has expired.", http.StatusNotFound)
 	case err != nil:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "Too much to do right now: try again shortly.", http.StatusServiceUnavailable)
+		http.Error(w, "The server is busy: try again shortly.", http.StatusServiceUnavailable)
 	default:
 		w.Header().Set("Content-Type", m.Type)
 		_, _ = w.Write(m.Body)

@@ -106,7 +106,7 @@ func TestThePageInBetweenInABrowser(t *testing.T) {
 		until("wrong")
 	}
 	send("alice", right)
-	until("The work is done. The digits are still needed.")
+	until("Browser check complete. Please enter the digits as well.")
 	if got := eval(`getComputedStyle(document.querySelector("main")).maxWidth + document.querySelector("img").naturalWidth`); got != "416px240" {
 		t.Errorf("the style or the picture is not there: %s", got)
 	}

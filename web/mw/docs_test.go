@@ -157,8 +157,8 @@ func attack(t *testing.T, at string) {
 	}
 }
 
-// Ensure that somebody who pastes docs/go.md and the README's Go has a module that
-// builds, a login that holds, and echo too.
+// Ensure that the programs and the lines of docs/go.md make a module that builds, a login
+// that holds, and echo too.
 func TestTheGoPageBuildsAModuleOfItsOwn(t *testing.T) {
 	t.Parallel()
 	m, at := newModule(t), map[string]string{}
@@ -168,26 +168,26 @@ func TestTheGoPageBuildsAModuleOfItsOwn(t *testing.T) {
 			scripts = append(scripts, b.Text)
 			continue
 		}
+		if !atTop.MatchString(b.Text) { // the lines in short
+			if n := strings.Count(b.Text, "\n"); n >= 10 {
+				t.Errorf("%s:%d: the integration has %d lines", b.Doc, b.Line, n)
+			}
+			b.Text = "// short/main.go\n" + shortProgram(b.Text)
+		}
 		at[atTop.FindStringSubmatch(b.Text + "\n")[1]] = m.write(b)
 	}
-	for _, b := range doctest.Claimed(t, "README.md") {
-		at["readme"] = m.write(doctest.Block{Doc: b.Doc, Line: b.Line, Text: "// readme/main.go\n" + readmeProgram(b.Text)})
-		if n := strings.Count(b.Text, "\n"); n >= 10 {
-			t.Errorf("README.md:%d: this door has %d lines", b.Line, n)
-		}
-	}
 	m.run(scripts[0])
-	m.run("mkdir bin && go build -mod=mod -o bin/ ./echologin ./readme && go vet -mod=mod ./...")
+	m.run("mkdir bin && go build -mod=mod -o bin/ ./echologin ./short && go vet -mod=mod ./...")
 	m.start(scripts[1], at["login/main.go"])
 	attack(t, at["login/main.go"])
-	for program, address := range map[string]string{"echologin": at["echologin/main.go"], "readme": at["readme"]} {
+	for program, address := range map[string]string{"echologin": at["echologin/main.go"], "short": at["short/main.go"]} {
 		m.start("GUARD_SECRET=sixteen-bytes-or-more exec bin/"+program, address)
 		attack(t, address)
 	}
 }
 
-// readmeProgram is what stands in the README, and around it what it takes for granted.
-func readmeProgram(lines string) string {
+// shortProgram is the lines in short, and around them what they take for granted.
+func shortProgram(lines string) string {
 	return `package main
 
 import (

@@ -101,7 +101,7 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 		sameSite: http.NewCrossOriginProtection(), languages: texts.Standard(), log: slog.Default(),
 	}
 	if g == nil {
-		return nil, errors.New("there is no guard")
+		return nil, errors.New("a guard is required")
 	}
 	var errs []error
 	for _, option := range options {
@@ -109,7 +109,7 @@ func newDoor(g *guard.Guard, options []Option) (*door, error) {
 	}
 	if d.judges && d.signedIn == nil {
 		errs = append(errs, errors.New("ByStatus and Outcome need SignedIn: "+
-			"a handler that redirects a visitor who is signed in looks like one that has found the password right"))
+			"a handler that redirects a signed-in visitor looks like one that accepted the password"))
 	}
 	errs = append(errs, d.findFields())
 	key, err := g.Key("the forms of mw")
@@ -178,7 +178,7 @@ func Proxies(networks ...string) Option {
 				prefix, err = netip.PrefixFrom(a, a.BitLen()), nil
 			}
 			if err != nil {
-				return fmt.Errorf("Proxies: must be an address or a network such as 10.0.0.0/8, not %q", n)
+				return fmt.Errorf("Proxies: must be an IP address or a network such as 10.0.0.0/8, not %q", n)
 			}
 			all = append(all, prefix)
 		}

@@ -551,13 +551,13 @@ func TestR29ThePageTakesAOneTimeCode(t *testing.T) {
 		s.guesses("alice", 2)
 		s.seen.Store(0)
 		page := s.try("203.0.113.9", "alice", right, "Accept", "text/html")
-		if !strings.Contains(page.body, `name="code"`) || strings.Contains(page.body, "required>") || strings.Contains(page.body, "did not count") {
+		if !strings.Contains(page.body, `name="code"`) || strings.Contains(page.body, "required>") || strings.Contains(page.body, "verification code is not valid") {
 			t.Fatalf("%v: no field for a code: %s", closed, page.body)
 		}
 		form := filled(page.body, "")
 		form.Set("code", "made-up")
 		page = s.send(http.MethodPost, "/login", "203.0.113.9", formType, form.Encode(), "Accept", "text/html")
-		if page.StatusCode < 400 || !strings.Contains(page.body, "The one-time code did not count") || s.seen.Load() != 0 {
+		if page.StatusCode < 400 || !strings.Contains(page.body, "The verification code is not valid") || s.seen.Load() != 0 {
 			t.Errorf("%v: a code that is made up: %d %s", closed, page.StatusCode, page.body)
 		}
 		form = filled(page.body, "")
@@ -741,9 +741,9 @@ func TestAWrongOptionIsSeenWhenTheProgramStarts(t *testing.T) {
 		option mw.Option
 		want   string
 	}{
-		"no guard":      {nil, mw.Basic(), "there is no guard"},
+		"no guard":      {nil, mw.Basic(), "a guard is required"},
 		"no field":      {g, mw.Account(""), "Account: must not be empty"},
-		"a bad network": {g, mw.Proxies("10.0.0.0/99"), "Proxies: must be an address or a network"},
+		"a bad network": {g, mw.Proxies("10.0.0.0/99"), "Proxies: must be an IP address or a network"},
 		"a bad origin":  {g, mw.Origins("example.org"), "origin"},
 		"a long hold":   {g, mw.Hold(3600e9), "Hold: must be from 0 to 1m"},
 		"no judge":      {g, mw.Outcome(nil), "Outcome: must be a function"},

@@ -16,7 +16,7 @@ import (
 )
 
 // A Refusal is why a request has not reached the handler, as problem+json (RFC 9457)
-// and for pages of one's own. The password was not looked at.
+// and for pages of one's own. The password was not checked.
 type Refusal struct {
 	// Type is "challenge-required" (403), "slow-down" (429), "overloaded" (503) or
 	// "invalid-request" (400, 403, 405, 413, 415).
@@ -43,17 +43,17 @@ type Refusal struct {
 }
 
 func problem(kind, title string, status int, says string) *Refusal {
-	return &Refusal{Type: kind, Title: title, Status: status, Detail: "The password was not looked at.", says: says}
+	return &Refusal{Type: kind, Title: title, Status: status, Detail: "The password was not checked.", says: says}
 }
 
 func invalid(status int, detail string) *Refusal {
-	f := problem("invalid-request", "The request cannot be used", status, "invalid")
+	f := problem("invalid-request", "Invalid request", status, "invalid")
 	f.Detail = detail
 	return f
 }
 
 func overloaded() *Refusal {
-	f := problem("overloaded", "Too much to do right now: try again shortly", http.StatusServiceUnavailable, "busy")
+	f := problem("overloaded", "The server is busy: try again shortly", http.StatusServiceUnavailable, "busy")
 	return f.after(retryLater)
 }
 
@@ -96,7 +96,7 @@ func (a *attempt) stopped(w http.ResponseWriter) {
 	d := &a.decision
 	switch {
 	case d.Reasons.Has(guard.BadAccountName):
-		a.answer(w, invalid(http.StatusBadRequest, "The account's name is missing, too long, or has characters that no name has."))
+		a.answer(w, invalid(http.StatusBadRequest, "The account name is missing, too long, or contains invalid characters."))
 	case d.Action == guard.Challenge && d.Reasons.Has(guard.ChallengeFailed) && d.Solve.Reason == challenge.Unchecked:
 		a.answer(w, overloaded()) // it may have been right
 	case d.Action == guard.Challenge:
@@ -110,13 +110,13 @@ func (a *attempt) stopped(w http.ResponseWriter) {
 	}
 }
 
-const tooMany = "Too many tries: wait before the next one"
+const tooMany = "Too many attempts: wait before the next one"
 
 // challenge is 403 with a challenge.
 func (a *attempt) challenge(w http.ResponseWriter) {
 	issued, err := a.guard.Issue(a.request.Context(), a.asks(), a.decision)
 	if err != nil {
-		a.log.Error("a challenge could not be made", "error", err)
+		a.log.Error("a challenge could not be created", "error", err)
 		a.answer(w, overloaded())
 		return
 	}
@@ -157,7 +157,7 @@ func (f *Refusal) Write(w http.ResponseWriter, r *http.Request) {
 	}
 	page, policy, err := f.page(r)
 	if err != nil {
-		f.of.log.Error("a page could not be drawn", "error", err)
+		f.of.log.Error("a page could not be rendered", "error", err)
 		http.Error(w, f.Title, f.Status)
 		return
 	}

@@ -28,13 +28,13 @@ func (v AccountsView) Here() bool { return v.Accounts.Kept == "authguard" }
 func (v AccountsView) Where() string {
 	switch v.Accounts.Kept {
 	case control.InApp:
-		return "The app keeps its accounts and checks their passwords. What is listed are names that somebody has tried; which of them there are only the app knows. Add, disable and change them there."
+		return "The app keeps the accounts and checks their passwords. This page lists the names that were tried, existing or not. Manage the accounts in the app."
 	case "htpasswd":
-		return "The accounts are in an htpasswd file (accounts.source). What is listed are names that somebody has tried. Add, disable and change them in the file."
+		return "The accounts are in an htpasswd file (accounts.source). This page lists the names that were tried. Manage the accounts in the file."
 	case "ldap":
-		return "The accounts are in a directory (accounts.source is ldap). What is listed are names that somebody has tried. Add, disable and change them there."
+		return "The accounts are in a directory (accounts.source is ldap). This page lists the names that were tried. Manage the accounts there."
 	}
-	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept + "). What is listed are names that somebody has tried. Add, disable and change them there."
+	return "The accounts are in another program's table (accounts.source is " + v.Accounts.Kept + "). This page lists the names that were tried. Manage the accounts there."
 }
 
 // Sorted is whether they are in this order.
@@ -61,7 +61,7 @@ func (v AccountsView) Rows() (all []accountRow) {
 			is    bool
 			words string
 		}{
-			{a.Disabled, "disabled"}, {a.NeedsCode, "needs a one-time code"}, {a.MustChange, "must choose a password"}, {a.Code, "one-time code out"},
+			{a.Disabled, "disabled"}, {a.NeedsCode, "verification code required"}, {a.MustChange, "password change required"}, {a.Code, "verification code issued"},
 		} {
 			if one.is {
 				row.States = append(row.States, one.words)

@@ -45,12 +45,12 @@ type link struct{ Path, Name string }
 // Pages are those of the navigation, one a question.
 func (a Admin) Pages() []link {
 	return []link{
-		{"/", "Now"},
+		{"/", "Dashboard"},
 		{"/attacks", "Attacks"},
 		{"/accounts", "Accounts"},
-		{"/lists", "Lists"},
-		{"/policy", "Policy"},
-		{"/audit", "Audit"},
+		{"/lists", "IP lists"},
+		{"/policy", "Limits"},
+		{"/audit", "Audit log"},
 		{"/alerts", "Alerts"},
 	}
 }

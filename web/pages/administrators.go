@@ -55,7 +55,7 @@ func (v *AdministratorsView) Person(a control.Administrator) Person {
 	case a.Disabled:
 		p.State = "disabled"
 	case a.MustChange:
-		p.State = "has not chosen a password yet"
+		p.State = "password change required"
 	}
 	return p
 }
@@ -69,7 +69,7 @@ func waysOf(k factors.Kept) string {
 		ways = append(ways, countWords(n, "passkey"))
 	}
 	if !k.Any() {
-		return "the password alone"
+		return "password only (no MFA)"
 	}
 	return strings.Join(ways, ", ") + "; " + countWords(k.Recovery, "recovery code") + " left"
 }
@@ -102,10 +102,10 @@ func (v *AdministratorsView) Over(t tokens.Token) bool {
 // Scopes are what a token can be given, with what each is for.
 func (v *AdministratorsView) Scopes() []ScopeChoice {
 	return []ScopeChoice{
-		{tokens.Read, "see everything but tokens and how administrators sign in"}, {tokens.Unlock, "unlock, and forget places, but not administrators'"},
-		{tokens.Lists, "change the allow and block lists"}, {tokens.Accounts, "add and change accounts: no administrators', and none in groups"},
-		{tokens.Groups, "with accounts: those in groups, too"}, {tokens.Mode, "switch CAPTCHA mode"}, {tokens.Alerts, "send a test message"},
-		{tokens.Policy, "switch limits between monitor and enforce"}, {tokens.Admin, "everything, administrators and tokens too"},
+		{tokens.Read, "read everything except tokens and administrators' sign-in"}, {tokens.Unlock, "reset counters and remove known clients, except administrators'"},
+		{tokens.Lists, "change the allowlist and blocklist"}, {tokens.Accounts, "add and change accounts without groups, except administrators"},
+		{tokens.Groups, "with accounts: also accounts in groups"}, {tokens.Mode, "switch CAPTCHA mode"}, {tokens.Alerts, "send test messages"},
+		{tokens.Policy, "switch limits between monitor and enforce"}, {tokens.Admin, "everything, including administrators and tokens"},
 	}
 }
 
@@ -118,7 +118,7 @@ type ScopeChoice struct {
 // Lives are how long a token can be good.
 func (v *AdministratorsView) Lives() []tokenLife {
 	const day = 24 * time.Hour
-	return []tokenLife{{"7d", "a week"}, {"30d", "30 days"}, {"90d", "90 days"}, {"366d", countWords(int(tokens.MaxLife/day), "day")}}
+	return []tokenLife{{"7d", "1 week"}, {"30d", "30 days"}, {"90d", "90 days"}, {"366d", countWords(int(tokens.MaxLife/day), "day")}}
 }
 
 type tokenLife struct{ Value, Text string }

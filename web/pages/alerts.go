@@ -34,15 +34,15 @@ func (v AlertsView) Verdict() (said verdict) {
 	}
 	switch {
 	case len(v.Channels) == 0:
-		return verdict{Tone: "slow", Headline: "Nobody is told", Meaning: "There is no channel: alerts are on this page and in the log only. Name one in alerts.to."}
+		return verdict{Tone: "slow", Headline: "No alert channel configured", Meaning: "Alerts appear only on this page and in the log. Add a channel in alerts.to."}
 	case bad > 0:
-		said = verdict{Tone: "on", Headline: fmt.Sprintf("%d of %s not deliver", bad, plural(len(v.Channels), "channel does", "channels do"))}
+		said = verdict{Tone: "on", Headline: fmt.Sprintf("%d of %s not working", bad, countWords(len(v.Channels), "channel"))}
 	default:
-		said = verdict{Tone: "", Headline: "Every channel works"}
+		said = verdict{Tone: "", Headline: "All channels are working"}
 	}
-	said.Meaning = "Nothing waits."
+	said.Meaning = "No alerts are waiting."
 	if waiting > 0 {
-		said.Meaning = plural(waiting, "alert waits", "alerts wait") + ", and none is lost: each goes out when its channel may and can."
+		said.Meaning = plural(waiting, "alert is", "alerts are") + " waiting. Each is sent as soon as its channel works and quiet hours end."
 	}
 	return said
 }

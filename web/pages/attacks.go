@@ -72,8 +72,8 @@ func (a attackView) Here() string { return a.admin.At("/attacks/" + url.PathEsca
 // Title is what happened: the shape, or how it was recognised where it has none.
 func (a attackView) Title() string {
 	words := map[string]string{
-		attacks.OneAccount: "guessing at one account", attacks.OneAddress: "guessing from one address", attacks.Spraying: "password spraying",
-		attacks.Stuffing: "credential stuffing", attacks.Botnet: "from a botnet",
+		attacks.OneAccount: "brute force against one account", attacks.OneAddress: "brute force from one IP address", attacks.Spraying: "password spraying",
+		attacks.Stuffing: "credential stuffing", attacks.Botnet: "distributed (botnet)",
 	}
 	var parts []string
 	for _, shape := range a.Shapes {
@@ -81,14 +81,14 @@ func (a attackView) Title() string {
 	}
 	text := strings.Join(parts, ", ")
 	if text == "" {
-		text = "an attack on the site"
+		text = "attack on the site"
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // On is what it was on.
 func (a attackView) On() string {
-	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account", attacks.Address: "From one address", attacks.Spray: "With sprayed passwords"}[a.Kind]
+	return map[string]string{attacks.Site: "On the whole site", attacks.Account: "On one account", attacks.Address: "From one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 }
 
 // Lasted is how long, up to now if it is running.
@@ -161,8 +161,8 @@ func (v AttackView) Whole() string {
 // Sentence is the whole attack in one or two sentences.
 func (v AttackView) Sentence() string {
 	a := v.Attack()
-	text := fmt.Sprintf("%s came to nothing, from about %s in %s, for about %s.", countWords(int(a.Attempts), "attempt"),
-		plural(int(a.Addresses), "address", "addresses"), countWords(int(a.Networks), "network"), countWords(int(a.Accounts), "name"))
+	text := fmt.Sprintf("%s failed, from about %s in %s, against about %s.", countWords(int(a.Attempts), "attempt"),
+		plural(int(a.Addresses), "IP address", "IP addresses"), countWords(int(a.Networks), "network"), countWords(int(a.Accounts), "user name"))
 	if a.Peak.Attempts > 0 {
 		text += fmt.Sprintf(" The busiest minute was %s, with %s.", newMoment(v.Now, a.Peak.At).Text, comma(int(a.Peak.Attempts)))
 	}
@@ -173,13 +173,13 @@ func (v AttackView) Sentence() string {
 func (v AttackView) Repetition() string {
 	a := &v.Report
 	if a.Known == 0 {
-		return "No door that the attempts came to shows the passwords, so it is not known whether they were repeated."
+		return "The integrations in use do not show passwords, so repeated passwords are not counted."
 	}
 	text := fmt.Sprintf("About %s in %s", plural(int(a.Passwords), "different password", "different passwords"), countWords(int(a.Known), "attempt"))
 	if each := float64(a.Known) / float64(max(1, a.Passwords)); each >= 2 {
-		text += fmt.Sprintf(", each tried %s times on average", rateWords(each))
+		text += fmt.Sprintf(", each used %s times on average", rateWords(each))
 	}
-	return text + fmt.Sprintf(". %s had one that strangers try on many accounts, %s one that had failed at the same account before.", comma(int(a.Sprayed)), comma(int(a.Repeated)))
+	return text + fmt.Sprintf(". %s used a sprayed password, %s repeated a password that had failed for the same account.", comma(int(a.Sprayed)), comma(int(a.Repeated)))
 }
 
 // victimsShown is how many accounts one page shows.
@@ -244,21 +244,21 @@ func (v AttackView) OnlyOpen() string {
 }
 
 // Reason is the reason that one click gives.
-func (v AttackView) Reason() string { return "logged in to from a new place during this attack" }
+func (v AttackView) Reason() string { return "sign-in from an unknown client during this attack" }
 
 // State says how far the accounts are reset.
 func (v AttackView) State() string {
 	switch a := &v.Report; {
 	case a.Lost == 0:
-		return "Nobody logged in from a new place after failures."
+		return "No sign-ins from unknown clients after failures."
 	case a.Open == 0 && a.Lost == 1:
-		return "1 account was logged in to from a new place after failures. It is reset."
+		return "1 account had a sign-in from an unknown client after failures. It is secured."
 	case a.Open == 0:
-		return countWords(a.Lost, "account") + " were logged in to from a new place after failures. All are reset."
+		return countWords(a.Lost, "account") + " had sign-ins from unknown clients after failures. All are secured."
 	case a.Lost == 1:
-		return "1 account was logged in to from a new place after failures, and is not reset yet."
+		return "1 account had a sign-in from an unknown client after failures. It is not secured yet."
 	default:
-		return fmt.Sprintf("%s were logged in to from a new place after failures. %s not reset yet.", countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
+		return fmt.Sprintf("%s had sign-ins from unknown clients after failures. %s not secured yet.", countWords(a.Lost, "account"), plural(a.Open, "is", "are"))
 	}
 }
 
@@ -267,11 +267,11 @@ func (v victimView) Words(l attacks.Login) (all []string) {
 	for _, why := range l.Why {
 		switch why {
 		case attacks.AfterFailures:
-			all = append(all, "after wrong passwords at the account")
+			all = append(all, "after wrong passwords for the account")
 		case attacks.FromGuesser:
-			all = append(all, "from an address that guessed at other accounts")
+			all = append(all, "from an IP address that attacked other accounts")
 		case attacks.WithSprayed:
-			all = append(all, "with a password that strangers try on many accounts")
+			all = append(all, "with a sprayed password")
 		}
 	}
 	return all
@@ -287,8 +287,8 @@ type resetView struct {
 // Resets are the buttons of an account.
 func (v victimView) Resets() (all []resetView) {
 	for _, one := range []resetView{
-		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places, Button: "Forget places", Text: "Places forgotten"},
-		{What: attacks.Password, Button: "Ask for a new password", Text: "New password asked for"},
+		{What: attacks.Sessions, Button: "End sessions", Text: "Sessions ended"}, {What: attacks.Places, Button: "Remove known clients", Text: "Known clients removed"},
+		{What: attacks.Password, Button: "Force password change", Text: "Password change forced"},
 	} {
 		if one.Done = v.Reset(one.What); one.Done != nil || one.What != attacks.Password || v.Report.NoPassword == "" {
 			all = append(all, one)
@@ -321,7 +321,7 @@ const topsShown = 5
 // Tops are the three, without those that are empty or tell nothing.
 func (v AttackView) Tops() (all []topView) {
 	for _, t := range []topView{
-		{v, "Addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks}, {v, "Accounts", "account", v.Report.TopAccounts},
+		{v, "IP addresses", "address", v.Report.TopAddresses}, {v, "Networks", "network", v.Report.TopNetworks}, {v, "Accounts", "account", v.Report.TopAccounts},
 	} {
 		if t.Kind == "address" && slices.Contains(v.Report.Shapes, attacks.Botnet) {
 			continue // each has one: they tell nothing
@@ -376,11 +376,11 @@ func (v AttackView) Columns() (all []column) {
 
 // PlotWords are the plot for those who do not see it.
 func (v AttackView) PlotWords() string {
-	each := "a minute"
+	each := "per minute"
 	if n := v.Report.Minutes.Each; n > 1 {
-		each = "in " + guard.Spell(time.Duration(n)*time.Minute)
+		each = "per " + guard.Spell(time.Duration(n)*time.Minute)
 	}
-	return fmt.Sprintf("Attempts that came to nothing, %s, from %s to %s.", each, newMoment(v.Now, v.Report.Began).Text, newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
+	return fmt.Sprintf("Failed attempts, %s, from %s to %s.", each, newMoment(v.Now, v.Report.Began).Text, newMoment(v.Now, cmp.Or(v.Report.Last, v.Now)).Text)
 }
 
 // AttackLinks are the attacks that are running, for the first page.
@@ -393,6 +393,6 @@ func (v NowView) AttackLinks() (all []turn) {
 
 // attackWords is a running attack in a few words.
 func attackWords(a attacks.Brief, now time.Time) string {
-	text := map[string]string{attacks.Site: "The attack", attacks.Account: "An account is guessed at", attacks.Address: "An address guesses", attacks.Spray: "Passwords are sprayed"}[a.Kind]
+	text := map[string]string{attacks.Site: "Attack on the site", attacks.Account: "Brute force against one account", attacks.Address: "Brute force from one IP address", attacks.Spray: "Password spraying"}[a.Kind]
 	return text + ", since " + newMoment(now, a.Began).Text
 }

@@ -76,9 +76,9 @@ func (v AuditView) File(format, order string) string {
 // Kinds are what may be chosen, in groups.
 func (v AuditView) Kinds() []choice {
 	return []choice{
-		{audit.KindAdmin, "What administrators did"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Limits on events"}, {audit.KindAttempt, "All attempts"},
-		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(), "Asked for a CAPTCHA"},
-		{events.Refused.String(), "Refused"}, {events.Waited.String(), "Told to wait"}, {events.Pretended.String(), "Answered as wrong, unlooked at"}, {events.Abandoned.String(), "Given up"},
+		{audit.KindAdmin, "Administrator actions"}, {audit.KindMode, "CAPTCHA mode"}, {audit.KindEvent, "Event limits"}, {audit.KindAttempt, "All attempts"},
+		{events.Succeeded.String(), "Signed in"}, {events.Failed.String(), "Wrong passwords"}, {events.Challenged.String(), "Challenged"},
+		{events.Refused.String(), "Blocked"}, {events.Waited.String(), "Delayed"}, {events.Pretended.String(), "Fake failure (password not checked)"}, {events.Abandoned.String(), "Abandoned"},
 	}
 }
 
@@ -139,7 +139,7 @@ func (r auditRow) Note() string {
 		if r.Sprayed() || r.AtDevice() {
 			return ""
 		}
-		return strings.NewReplacer("privileged place", "from a known place", "new place", "from a new place").Replace(note)
+		return strings.NewReplacer("privileged place", "known client", "new place", "unknown client").Replace(note)
 	}
 	return r.Detail
 }

@@ -131,7 +131,7 @@ func TestABrandIsOnEveryPageButTheAdministrations(t *testing.T) {
 			t.Errorf("%s: %v", name, links)
 		}
 	}
-	if _, err := NewLook(Brand{Colour: "red"}, set); err == nil || !strings.Contains(err.Error(), "pages.color: must be a colour") {
+	if _, err := NewLook(Brand{Colour: "red"}, set); err == nil || !strings.Contains(err.Error(), "pages.color: must be a color") {
 		t.Errorf("red: %v", err)
 	}
 }

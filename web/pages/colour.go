@@ -13,7 +13,7 @@ type colour [3]float64
 func newColour(text string) (c colour, err error) {
 	b, err := hex.DecodeString(strings.TrimPrefix(text, "#"))
 	if err != nil || len(b) != 3 || text[0] != '#' {
-		return c, fmt.Errorf("must be a colour such as #0f665e, not %.20q", text)
+		return c, fmt.Errorf("must be a color such as #0f665e, not %.20q", text)
 	}
 	for i := range c {
 		c[i] = float64(b[i]) / 255

@@ -118,17 +118,17 @@ func (v ListsView) Answer() string {
 	case len(v.Entries) > 0 && v.Query.Verdict == "" && !v.Query.Soon:
 		e := v.Entries[0]
 		if e.Verdict == lists.Block {
-			return "Blocked, by " + rangeText(e.Prefix) + "."
+			return "Blocked by " + rangeText(e.Prefix) + "."
 		}
-		return "Allowed, by " + rangeText(e.Prefix) + "."
+		return "Allowed by " + rangeText(e.Prefix) + "."
 	case len(v.Found) > 0:
 		for _, l := range v.Named {
 			if l.Name == v.Found[0] {
-				return "On the named list " + l.Name + ": " + NamedListView{l}.Does() + "."
+				return "On the list " + l.Name + ": " + NamedListView{l}.Does() + "."
 			}
 		}
 	}
-	return "On no list: the usual limits hold."
+	return "Not on any list. The usual limits apply."
 }
 
 // Lists are the named lists.
@@ -152,7 +152,7 @@ func (v ListsView) Broken() bool {
 // Outcome is what an import would do, in a sentence.
 func (v ListsView) Outcome() string {
 	p := v.Plan
-	does, until := "blocked", "for ever"
+	does, until := "blocked", "permanently"
 	if p.Verdict == lists.Allow {
 		does = "allowed"
 	}
@@ -161,10 +161,10 @@ func (v ListsView) Outcome() string {
 	}
 	text := fmt.Sprintf("%s will be %s %s", countWords(p.Ranges(), "range"), does, until)
 	if p.Replaced > 0 {
-		text += fmt.Sprintf(": %d new, %d in place of an entry of the same range", p.New, p.Replaced)
+		text += fmt.Sprintf(": %d new, %d replacing an existing entry", p.New, p.Replaced)
 	}
 	if p.Twice > 0 {
-		text += fmt.Sprintf("; %d were there twice", p.Twice)
+		text += "; " + countWords(p.Twice, "duplicate") + " skipped"
 	}
 	return text + "."
 }
@@ -183,7 +183,7 @@ type choice struct{ Value, Text string }
 
 // Times are how long an entry may last, the usual one first.
 func (Admin) Times() []choice {
-	return []choice{{"168h", "1 week"}, {"24h", "1 day"}, {"720h", "30 days"}, {"8760h", "1 year"}, {"forever", "for ever"}}
+	return []choice{{"168h", "1 week"}, {"24h", "1 day"}, {"720h", "30 days"}, {"8760h", "1 year"}, {"forever", "permanent"}}
 }
 
 // A NamedListView is one named list.
@@ -195,9 +195,9 @@ type NamedListView struct {
 func (l NamedListView) Does() string {
 	switch l.Then {
 	case "block":
-		return "every attempt from there is refused"
+		return "blocks every attempt"
 	case "allow":
-		return "the limits of address and network and CAPTCHA mode do not apply there"
+		return "exempt from IP address and network limits and from CAPTCHA mode"
 	}
 	return strings.Join(l.Limits, ", ")
 }

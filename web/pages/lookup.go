@@ -85,12 +85,12 @@ func (v LookUpView) Ways() (all []turn) {
 	address := ""
 	if e.Address.IsValid() {
 		address = e.Address.String()
-		add("/lists", "The lists", "find", address)
+		add("/lists", "IP lists", "find", address)
 	}
 	if e.Account != "" {
-		add("/accounts", "The account", "find", e.Account)
+		add("/accounts", "Account", "find", e.Account)
 	}
-	add("/audit", "All on record", "account", e.Account, "address", address)
+	add("/audit", "Audit log", "account", e.Account, "address", address)
 	return all
 }
 
@@ -122,17 +122,17 @@ func (l LookUp) State() string { return stateWords(*l.Result.Account) }
 
 func stateWords(s control.Standing) string {
 	words := map[string]string{
-		control.Active: "Active", control.Disabled: "Disabled", control.MustChange: "Must choose a new password",
-		control.NoAccount: "There is none of this name", control.NotKnown: "Known to the app alone",
+		control.Active: "Active", control.Disabled: "Disabled", control.MustChange: "Password change required",
+		control.NoAccount: "No such account", control.NotKnown: "Known only to the app",
 	}[s.State]
 	switch s.Kept {
 	case "authguard", control.InApp:
 		return words
 	}
 	if s.State == control.NotKnown {
-		words = "Cannot be asked just now"
+		words = "Currently unavailable"
 	}
-	return words + ", kept elsewhere (" + s.Kept + ")"
+	return words + " (account source: " + s.Kept + ")"
 }
 
 // shownEvents is how many events are shown before the others are folded away.
@@ -165,6 +165,6 @@ func (l limitLine) Part() string { return percent(float64(l.Used) / float64(max(
 
 // Beyond is what happens beyond the limit, in words.
 func (l limitLine) Beyond() string {
-	words := map[guard.Action]string{guard.Challenge: "a CAPTCHA", guard.Forget: "treated like a stranger's", guard.Delay: "told to wait"}
-	return cmp.Or(words[l.Limit.Action], "refused until it frees")
+	words := map[guard.Action]string{guard.Challenge: "CAPTCHA", guard.Forget: "treated as an unknown client", guard.Delay: "delayed"}
+	return cmp.Or(words[l.Limit.Action], "blocked until the limit frees")
 }

@@ -194,13 +194,13 @@ type change captchamode.Switch
 func (c change) To() string {
 	switch {
 	case c.Cause == captchamode.ByClearing:
-		return "Pressure cleared"
+		return "CAPTCHA mode reset"
 	case c.Cause == captchamode.BySteadiness:
-		return "Steady pressure just below the threshold"
+		return "Steady failure rate just below the threshold"
 	case c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.ForcedOff: // strangers may be slowed all the same
 		return "CAPTCHA mode off"
 	}
-	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Slowing strangers"}[captchamode.Switch(c).Now()]
+	to := map[string]string{"on": "CAPTCHA mode on", "slow": "Throttling unknown clients"}[captchamode.Switch(c).Now()]
 	to = cmp.Or(to, "CAPTCHA mode off")
 	if c.Cause == captchamode.ByExpiry || c.Cause == captchamode.ByPerson && c.Force.Word == captchamode.Automatic {
 		return to + ", automatic again"
@@ -227,7 +227,7 @@ type subjectTable struct {
 // loud keeps the rows that stand out.
 func (t *subjectTable) loud(s control.Spread, why string) {
 	t.Rows = t.Rows[:min(s.Loud, len(t.Rows))]
-	t.Scattered, t.Hidden = cmp.Or(why, "Only those that stand out."), len(t.Rows) == 0 && why == ""
+	t.Scattered, t.Hidden = cmp.Or(why, "Shows only those that stand out."), len(t.Rows) == 0 && why == ""
 }
 
 // shownRows is how many rows are shown before the others are folded away.
@@ -247,19 +247,19 @@ func (t subjectTable) Rest() subjectTable {
 func (v NowView) CrowdWords() []string {
 	c := v.Overview.Crowd
 	by := c.ByAddress
-	from := fmt.Sprintf("%s came to nothing in the last hour, from about %s different addresses.", countWords(c.Attempts, "attempt"), comma(c.Addresses))
+	from := fmt.Sprintf("%s failed in the last hour, from about %s different IP addresses.", countWords(c.Attempts, "attempt"), comma(c.Addresses))
 	if by.Loud > 0 {
-		return []string{from, fmt.Sprintf("%s: block %s if you like. The other %s came from addresses that tried about once each, and blocking those one by one does not help: look at networks and accounts.",
-			map[bool]string{true: "One address stands out, below", false: fmt.Sprintf("%d addresses stand out, below", by.Loud)}[by.Loud == 1], map[bool]string{true: "it", false: "them"}[by.Loud == 1], comma(by.Left))}
+		return []string{from, fmt.Sprintf("%s. You can block %s. The other %s came from IP addresses that tried about once each. Blocking those one by one does not help: check the networks and accounts.",
+			map[bool]string{true: "One IP address stands out (see below)", false: fmt.Sprintf("%d IP addresses stand out (see below)", by.Loud)}[by.Loud == 1], map[bool]string{true: "it", false: "them"}[by.Loud == 1], comma(by.Left))}
 	}
-	return []string{from + fmt.Sprintf(" The busiest made %s. Blocking single addresses does not help, so none are listed: look at the networks and accounts.", comma(c.Most))}
+	return []string{from + fmt.Sprintf(" The most active IP address made %s. Blocking single IP addresses does not help, so none are listed: check the networks and accounts.", comma(c.Most))}
 }
 
 // Addresses, Networks, Accounts and Reasons are the four. Of a botnet's addresses, and of
 // names that were invented, only those that stand out are shown: any others would be as many
 // as fit, by the alphabet.
 func (v NowView) Addresses() subjectTable {
-	t := subjectTable{NowView: v, Kind: "address", Title: "Addresses", Column: "Address", Rows: v.Overview.Addresses}
+	t := subjectTable{NowView: v, Kind: "address", Title: "IP addresses", Column: "IP address", Rows: v.Overview.Addresses}
 	if v.Overview.Botnet {
 		t.loud(v.Overview.Crowd.ByAddress, "")
 	}
@@ -271,7 +271,7 @@ func (v NowView) Networks() subjectTable {
 func (v NowView) Accounts() subjectTable {
 	t := subjectTable{NowView: v, Kind: "account", Title: "Accounts", Column: "Account", Rows: v.Overview.Accounts}
 	if by := v.Overview.Crowd.ByAccount; by.Scattered {
-		t.loud(by, fmt.Sprintf("About %s different names were tried, each about as seldom: none stands out.", comma(by.Names)))
+		t.loud(by, fmt.Sprintf("About %s different user names were tried, all equally rarely. None stands out.", comma(by.Names)))
 	}
 	return t
 }
@@ -300,8 +300,8 @@ func nextWords(s control.Subject) string {
 	if s.Blocked {
 		return "blocked"
 	}
-	words := map[string]string{"": "not known", "proceed": "free", "challenge": "gets a CAPTCHA", "wait": "waits " + guard.Spell(s.Wait)}[s.Next]
-	return cmp.Or(words, "refused")
+	words := map[string]string{"": "unknown", "proceed": "allowed", "challenge": "CAPTCHA", "delay": "delayed " + guard.Spell(s.Wait)}[s.Next]
+	return cmp.Or(words, "blocked")
 }
 
 // A status is what the overview says first: the state of CAPTCHA mode.
@@ -325,23 +325,23 @@ type verdict struct{ Headline, Meaning, Tone string }
 
 // Verdict puts the state into words.
 func (s status) Verdict() verdict {
-	const solve = "Everyone who signs in from a new place solves a CAPTCHA first. People at places they have used before notice nothing."
+	const solve = "Every unknown client must solve a CAPTCHA before signing in. Known clients are exempt."
 	switch attack := s.Level == captchamode.Attack; {
 	case s.On && attack:
 		return verdict{"Under attack — CAPTCHA mode on", solve, "attack"}
 	case s.CoolingDown():
-		return verdict{"Calming down — CAPTCHA mode still on", solve, "on"}
+		return verdict{"Attack subsiding — CAPTCHA mode still on", solve, "on"}
 	case s.On:
 		return verdict{"CAPTCHA mode on", solve, "on"}
 	case attack && s.Force.Word == captchamode.ForcedOff:
-		return verdict{"Under attack — CAPTCHA mode held off", "Failures are above the threshold, but nobody is asked for a CAPTCHA because a person has switched it off. " +
-			"The limits of every account and address still hold.", "attack"}
+		return verdict{"Under attack — CAPTCHA mode forced off", "The failure rate is above the threshold, but an administrator has forced CAPTCHA mode off. " +
+			"Account and IP address limits still apply.", "attack"}
 	case attack:
-		return verdict{"Under attack", "Failures are above the threshold. CAPTCHA mode goes on in a moment.", "attack"}
+		return verdict{"Under attack", "The failure rate is above the threshold. CAPTCHA mode turns on in a moment.", "attack"}
 	case s.Level == captchamode.Slow:
-		return verdict{"Slowing strangers", "There are more failures than usual. Strangers wait a little between two attempts; people at places they have used before notice nothing.", "slow"}
+		return verdict{"Throttling unknown clients", "The failure rate is higher than usual. Unknown clients wait a little between two attempts. Known clients are exempt.", "slow"}
 	}
-	return verdict{"Quiet", "Failures are in the normal range. Nobody is slowed or asked for a CAPTCHA because of the site as a whole.", "quiet"}
+	return verdict{"No attack", "The failure rate is in the normal range. CAPTCHA mode and throttling are off.", "quiet"}
 }
 
 // Part is where a rate is on the gauge of pressure and thresholds.

@@ -236,7 +236,7 @@ func TestThePageIsMarkedInTheNavigationAndKeptForAnotherRealm(t *testing.T) {
 			current[where] = attr(a, "href") + " " + inner(a)
 		}
 	}
-	if current["page"] != "/?realm=shop Now" || current["true"] != "/?realm=shop shop" || len(current) != 2 {
+	if current["page"] != "/?realm=shop Dashboard" || current["true"] != "/?realm=shop shop" || len(current) != 2 {
 		t.Errorf("marked: %q", current)
 	}
 	if other := around("/lists").Of("blog"); other != "/lists?realm=blog" {

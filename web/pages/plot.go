@@ -136,7 +136,7 @@ func (c canvas) stack(m captchamode.Minute) []Bar {
 
 func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
 	x, w := c.column(m.Start)
-	text := fmt.Sprintf("%s: %s, %s unsolved, %s turned away · CAPTCHA above %s · %s",
+	text := fmt.Sprintf("%s: %s, %s unsolved, %s rejected · CAPTCHA above %s · %s",
 		newMoment(now, m.Start).Text, countWords(m.Failures, "failure"),
 		comma(m.Unsolved), comma(m.Shed), rateWords(m.Threshold), modeWords(m))
 	return Hit{coord(x), coord(w), text}
@@ -144,8 +144,8 @@ func (c canvas) hit(now time.Time, m captchamode.Minute) Hit {
 
 // The modes of a minute, in words.
 const (
-	quiet   = "quiet"
-	slowing = "slowing"
+	quiet   = "off"
+	slowing = "throttling"
 	captcha = "CAPTCHA mode"
 )
 
@@ -165,7 +165,7 @@ func total(m captchamode.Minute) int { return max(m.Failures, 0) + max(m.Unsolve
 // describe puts the plot into words for people who cannot see it.
 func describe(c canvas, points []captchamode.Minute) string {
 	if len(points) == 0 {
-		return "Nothing has been counted yet."
+		return "No data yet."
 	}
 	var failures, unsolved, shed, on int
 	peak := points[0]
@@ -179,7 +179,7 @@ func describe(c canvas, points []captchamode.Minute) string {
 		}
 	}
 	last := points[len(points)-1]
-	return fmt.Sprintf("From %s to %s: %s, %s left unsolved, %s turned away. The highest minute was %s with %s in all; the threshold for CAPTCHA mode is %s now. CAPTCHA mode was on for %s.",
+	return fmt.Sprintf("From %s to %s: %s, %s unsolved, %s rejected for overload. The failure rate peaked at %s with %s a minute. CAPTCHA mode now turns on above %s a minute. It was on for %s.",
 		points[0].Start.In(c.zone).Format("15:04"), last.Start.Add(time.Minute).In(c.zone).Format("15:04"),
 		countWords(failures, "failure"), countWords(unsolved, "challenge"), countWords(shed, "attempt"),
 		peak.Start.In(c.zone).Format("15:04"), comma(total(peak)), rateWords(last.Threshold), countWords(on, "minute"))
@@ -190,9 +190,9 @@ var thresholds = [...]struct {
 	class, label string
 	of           func(captchamode.Minute) float64
 }{
-	{"on", "CAPTCHA on", func(m captchamode.Minute) float64 { return m.Threshold }},
-	{"leave", "may go off", func(m captchamode.Minute) float64 { return m.LeaveAt }},
-	{"slow", "slowing", func(m captchamode.Minute) float64 { return m.SlowAt }},
+	{"on", "CAPTCHA", func(m captchamode.Minute) float64 { return m.Threshold }},
+	{"leave", "turns off", func(m captchamode.Minute) float64 { return m.LeaveAt }},
+	{"slow", "throttling", func(m captchamode.Minute) float64 { return m.SlowAt }},
 }
 
 // labelGap is the least distance between the base lines of two labels.

@@ -106,16 +106,16 @@ func TestAStripSaysItsPeakAndDrawsEveryColumn(t *testing.T) {
 		series.Points = append(series.Points, p)
 	}
 	s := NewStrips("wide", noon, control.LastHour, series, nil)
-	if got := s.Rows[0]; got.Now != "7,200 in all" || !strings.HasPrefix(got.Peak, ", most 2 a second at 11:01:00") || strings.Count(got.Path, "V") != 2 {
+	if got := s.Rows[0]; got.Now != "7,200 total" || !strings.HasPrefix(got.Peak, ", peak 2 per second at 11:01:00") || strings.Count(got.Path, "V") != 2 {
 		t.Errorf("attempts: %+v", got)
 	}
-	if got := s.Rows[1]; got.Now != "20 in all" || got.Peak != ", most 20 a second at 11:31:00" || strings.Count(got.Path, "V") != 3 {
+	if got := s.Rows[1]; got.Now != "20 total" || got.Peak != ", peak 20 per second at 11:31:00" || strings.Count(got.Path, "V") != 3 {
 		t.Errorf("failures: %+v", got)
 	}
-	if got := s.Rows[2]; got.Now != "0 in all" || got.Peak != "" || got.Path != "" {
+	if got := s.Rows[2]; got.Now != "0 total" || got.Peak != "" || got.Path != "" {
 		t.Errorf("challenges: %+v", got)
 	}
-	if !strings.Contains(s.Desc, "Failed: 20 in all, most 20 a second at 11:31:00.") {
+	if !strings.Contains(s.Desc, "Failed: 20 total, peak 20 per second at 11:31:00.") {
 		t.Errorf("in words: %s", s.Desc)
 	}
 }
@@ -139,7 +139,7 @@ func TestAThresholdMovesInSteps(t *testing.T) {
 	}
 	points[10].SlowAt = 0
 	p := NewPlot("wide", noon, control.LastHour, points, nil)
-	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA on 70" {
+	if n := strings.Count(p.Lines[0].Path, "V"); n != 60-1 || p.Lines[0].Label != "CAPTCHA 70" {
 		t.Errorf("%d steps, label %q", n, p.Lines[0].Label)
 	}
 	if n := strings.Count(p.Lines[2].Path, "M"); n != 2 {
@@ -163,12 +163,12 @@ func TestSpansJoinNeighbours(t *testing.T) {
 func TestThePlotIsToldInWords(t *testing.T) {
 	t.Parallel()
 	d := NewPlot("wide", noon, control.LastHour, hour(1000), nil).Desc
-	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges left unsolved", "highest minute", "on for 20 minutes", "is 60 now"} {
+	for _, want := range []string{"From 11:01 to 12:01", "20,000 challenges unsolved", "peaked at 11:42 with 1,254 a minute", "on for 20 minutes", "above 60 a minute"} {
 		if !strings.Contains(d, want) {
 			t.Errorf("%q does not say %q", d, want)
 		}
 	}
-	if NewPlot("wide", noon, control.LastHour, nil, nil).Desc != "Nothing has been counted yet." {
+	if NewPlot("wide", noon, control.LastHour, nil, nil).Desc != "No data yet." {
 		t.Error("an empty plot is not told")
 	}
 }

@@ -28,16 +28,16 @@ func RenderPolicy(v PolicyView) ([]byte, error) { return render("policy", v) }
 func (v PolicyView) Verdict() (said verdict) {
 	switch n := len(v.Policy.Watched); {
 	case n == 0 && v.Policy.Enforce:
-		said = verdict{Tone: "", Headline: "Everything is enforced", Meaning: "What a limit says happens."}
+		said = verdict{Tone: "", Headline: "All limits are enforced", Meaning: "Every limit applies its action."}
 	case v.Policy.Enforce:
-		said = verdict{Tone: "slow", Headline: "A part is only watched", Meaning: "Decided, recorded and told, and nobody is stopped by it: " + v.titles() + "."}
+		said = verdict{Tone: "slow", Headline: "Some limits are in monitoring mode", Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
 	case n == len(v.Policy.Ladders):
-		said = verdict{Tone: "on", Headline: "Nothing is enforced", Meaning: "Everything is decided, recorded and told, and nobody is stopped."}
+		said = verdict{Tone: "on", Headline: "All limits are in monitoring mode", Meaning: "All limits log and alert, but do not block."}
 	default:
-		said = verdict{Tone: "on", Headline: "Most is not enforced", Meaning: "Decided, recorded and told, and nobody is stopped by it: " + v.titles() + "."}
+		said = verdict{Tone: "on", Headline: "Most limits are in monitoring mode", Meaning: "Logged and alerted, but not enforced: " + v.titles() + "."}
 	}
 	if len(v.Policy.Words) == 0 {
-		said.Meaning += " So says the configuration."
+		said.Meaning += " The configuration sets this."
 	}
 	return said
 }
@@ -51,15 +51,15 @@ func (v PolicyView) titles() string {
 }
 
 func lowerFirst(s string) string {
-	if strings.HasPrefix(s, "CAPTCHA") {
+	if strings.HasPrefix(s, "CAPTCHA") || strings.HasPrefix(s, "IP ") {
 		return s
 	}
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
 var ladderTitles = map[string]string{
-	policy.Whole: "Everything", "pair-delay": "Delay of an account at an address", "pair": "Limits of an account at an address", "account": "Limits of an account", "address": "Limits of an address",
-	"network": "Limits of a network", "known-client": "Limits of a known place", "fingerprint": "Limits of clients that look alike", "site": "Limits of the site", "spray": "Sprayed passwords", "mode": "CAPTCHA mode",
+	policy.Whole: "All limits", "pair-delay": "Delay per account and IP pair", "pair": "Account and IP pair limits", "account": "Account limits", "address": "IP address limits",
+	"network": "Network limits", "known-client": "Known client limits", "fingerprint": "Client fingerprint limits", "site": "Site limits", "spray": "Password spraying", "mode": "CAPTCHA mode",
 }
 
 // LadderTitle is what people call one of guard.Policy.Ladders, or policy.Whole.
@@ -68,7 +68,7 @@ func LadderTitle(name string) string {
 		return title
 	}
 	kind, of, _ := strings.Cut(name, ":")
-	return map[string]string{"list": "The list ", "event": "The event "}[kind] + of
+	return map[string]string{"list": "IP list ", "event": "Event "}[kind] + of
 }
 
 // A ladder is one as the page shows it.
@@ -91,13 +91,7 @@ func (l ladder) Title() string { return LadderTitle(l.Name) }
 // Jump is what the link to the ladder says: so short that the strip of them leaves room on
 // a phone.
 func (l ladder) Jump() string {
-	if of, ok := strings.CutPrefix(l.Title(), "Limits of "); ok {
-		for _, article := range []string{"an ", "a ", "the "} {
-			of = strings.TrimPrefix(of, article)
-		}
-		return strings.ToUpper(of[:1]) + of[1:]
-	}
-	what, _, _ := strings.Cut(l.Title(), " of ")
+	what, _, _ := strings.Cut(strings.TrimSuffix(l.Title(), " limits"), " per ")
 	return what
 }
 
@@ -112,6 +106,13 @@ func (v PolicyView) Switches() []turn {
 	return v.switches(policy.Whole, !v.Policy.Enforce, len(v.Policy.Words) > 0)
 }
 
+// The buttons.
+const (
+	enforceLimits = "Switch to enforcement"
+	monitorLimits = "Switch to monitoring mode"
+	useConfigured = "Use configured value"
+)
+
 func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 	at := func(to, text string) {
 		q := url.Values{"switch": {name}, "to": {to}}
@@ -121,12 +122,12 @@ func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 		all = append(all, turn{"/policy?" + q.Encode() + "#confirm", text})
 	}
 	if watched {
-		at(control.ToEnforce, "Enforce")
+		at(control.ToEnforce, enforceLimits)
 	} else {
-		at(control.ToWatch, "Watch only")
+		at(control.ToWatch, monitorLimits)
 	}
 	if said {
-		at(control.ToFile, "Back to the configuration")
+		at(control.ToFile, useConfigured)
 	}
 	return all
 }
@@ -135,15 +136,15 @@ func (v PolicyView) switches(name string, watched, said bool) (all []turn) {
 func (l ladder) Rule(r control.Rung) string {
 	switch {
 	case l.Name == "mode" && r.Limit == policy.TextSlow:
-		return "Strangers are slowed"
+		return "Throttle unknown clients"
 	case l.Name == "mode":
-		return "Every stranger solves a challenge"
+		return "Challenge every unknown client"
 	case r.Limit == policy.TextBlock:
-		return "Whoever is on it"
+		return "Every client on the list"
 	case r.Window == 0 && strings.HasPrefix(r.Limit, "0 "):
-		return "Every stranger on it"
+		return "Every unknown client on the list"
 	case r.Gone:
-		return cmp.Or(r.Limit, "no limit any more")
+		return cmp.Or(r.Limit, "removed limit")
 	case r.Failures == 0:
 		return Sentence(r.Limit)
 	}
@@ -160,10 +161,10 @@ func (l ladder) Action(r control.Rung) string {
 	case r.Gone:
 		return ""
 	case r.Then == "insufficient":
-		return "it lets no stranger in"
+		return "admit no unknown client"
 	}
 	return map[string]string{
-		"block": "block", "challenge": "ask for a challenge", "delay": "delay", "fake-failure": "pretend it is wrong", "forget": "forget the place", "alert": "tell you",
+		"block": "block", "challenge": "challenge", "delay": "delay", "fake-failure": "fake failure", "forget": "treat as unknown client", "alert": "alert",
 	}[r.Then]
 }
 
@@ -191,7 +192,7 @@ func (v PolicyView) Met(m policy.Met) string {
 	if m.Accounts == 0 {
 		return countWords(int(m.Attempts), "attempt")
 	}
-	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "address", "addresses"))
+	return fmt.Sprintf("%s: %s%s from %s", countWords(int(m.Attempts), "attempt"), least, countWords(int(m.Accounts), "account"), plural(int(m.Addresses), "IP address", "IP addresses"))
 }
 
 // Later says who logged in later of those whom a limit met; empty if nobody did.
@@ -199,7 +200,7 @@ func (v PolicyView) Later(m policy.Met) string {
 	if m.Later == 0 {
 		return ""
 	}
-	return comma(int(m.Later)) + " logged in later"
+	return comma(int(m.Later)) + " later signed in"
 }
 
 // A confirmation names what a switch does, before it is done.
@@ -227,13 +228,13 @@ func (v PolicyView) Confirm() *confirmation {
 	title := LadderTitle(v.Switch)
 	switch v.To {
 	case control.ToWatch:
-		return &confirmation{title + ": watch only?", "Nobody is stopped by it any more. It goes on counting, recording and telling. " +
-			v.did("In the last 24 hours the limit that stopped most stopped ", most, "It stopped nobody in the last 24 hours."), "Watch only"}
+		return &confirmation{title + ": switch to monitoring mode?", "Attempts over a limit will be logged and alerted, but no longer stopped. " +
+			v.did("In the last 24 hours, the most active limit stopped ", most, "No attempts were stopped in the last 24 hours."), monitorLimits}
 	case control.ToEnforce:
-		return &confirmation{title + ": enforce?", "Whoever is beyond a limit is stopped from now on. " +
-			v.did("In the last 24 hours the limit that met most would have stopped ", most, "It would have stopped nobody in the last 24 hours."), "Enforce"}
+		return &confirmation{title + ": switch to enforcement?", "Attempts over a limit will be stopped from now on. " +
+			v.did("In the last 24 hours, the most active limit would have stopped ", most, "No attempts would have been stopped in the last 24 hours."), enforceLimits}
 	case control.ToFile:
-		return &confirmation{title + ": back to the configuration?", "What was said here ends, and what the configuration says holds.", "Go back"}
+		return &confirmation{title + ": use configured value?", "This override ends, and the configured value applies again.", useConfigured}
 	}
 	return nil
 }
@@ -244,7 +245,7 @@ func (v PolicyView) did(before string, m policy.Met, otherwise string) string {
 	}
 	text := before + v.Met(m)
 	if later := v.Later(m); later != "" {
-		text += ", of whom " + later
+		text += ", of which " + later
 	}
 	return text + "."
 }

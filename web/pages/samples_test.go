@@ -180,7 +180,7 @@ func widget() Challenge {
 
 // listedAccounts are accounts in every state.
 func listedAccounts() AccountsView {
-	v := AccountsView{Admin: around("/accounts"), Secret: Secret{"The one-time password of", hostile, "abcdefgh", "Hand it over."}}
+	v := AccountsView{Admin: around("/accounts"), Secret: Secret{"Temporary password of", hostile, "abcdefgh", "Hand it over."}}
 	v.Query.Find, v.Query.After, v.Accounts = hostile, "50", control.Accounts{Kept: "authguard", Next: "100", Partial: true}
 	one := func(a accounts.Account) {
 		v.Accounts.All = append(v.Accounts.All, control.ListedAccount{
@@ -252,7 +252,7 @@ func attacked() NowView {
 // around is what surrounds a page, for somebody and a realm with strangers' names.
 func around(path string) Admin {
 	return Admin{CSRF: "token", Path: path, Back: path, Now: noon, User: hostile, Realm: "shop", Realms: []string{"default", "shop"},
-		Notice: Notice{Text: "Unlocked:", Subject: hostile}}
+		Notice: Notice{Text: "Failure counters reset:", Subject: hostile}}
 }
 
 // listed is the page of the lists with everything in it.
@@ -408,7 +408,7 @@ var notANumber = math.NaN()
 func watchedPolicy() PolicyView {
 	word := policy.Word{Ladder: "account", Who: hostile, Why: hostile, Since: noon, Until: noon.Add(time.Hour)}
 	met := policy.Met{Attempts: 1234, Accounts: 14, Addresses: 9, Later: 1, More: true, People: []policy.Person{{Account: hostile, Address: "2001:db8::/64"}}}
-	return PolicyView{Admin: around("/policy"), Switch: "all", To: "watch", Policy: control.Policy{
+	return PolicyView{Admin: around("/policy"), Switch: "all", To: "monitor", Policy: control.Policy{
 		Now: noon, Enforce: true, Written: true, Words: []policy.Word{word}, Watched: []string{"account", "list:tor"},
 		Mode: captchamode.State{Threshold: 45, SlowAt: 15, Normal: 9, WouldBeOn: true}, Numbers: control.ModeNumbers{Factor: 5, Floor: 30, Ceiling: 500},
 		Ladders: []control.Ladder{
@@ -416,8 +416,8 @@ func watchedPolicy() PolicyView {
 				{Limit: "5/24h challenge", Failures: 5, Window: 86400, Then: "challenge", Watched: true, Code: "limit:account:5/24h", Stopped: met, Would: met},
 				{Limit: "7/24h block", Gone: true, Code: "limit:account:7/24h", Stopped: met},
 			}},
-			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "wait"}}},
-			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "wait", Code: "site-slow"}}},
+			{Name: "pair-delay", Rungs: []control.Rung{{Limit: "after 3 in 1h: 1s, doubling up to 20s", Then: "delay"}}},
+			{Name: "mode", Rungs: []control.Rung{{Limit: "challenge", Then: "challenge", Code: "captcha-mode"}, {Limit: "wait", Then: "delay", Code: "throttled"}}},
 			{Name: "list:tor", Rungs: []control.Rung{{Limit: "0 challenge", Then: "challenge", Watched: true, Code: "list:tor"}, {Limit: "block", Then: "block", Watched: true, Code: "blocked:tor"}}},
 			{Name: "event:sms", Rungs: []control.Rung{{Limit: "5/1h block by account", Failures: 5, Window: 3600, Then: "block", By: "account"}}},
 		},
@@ -435,7 +435,7 @@ func deadChannels() AlertsView {
 			{Name: "to[2] (ntfy)", State: "unused", PerHour: 20},
 		},
 		Recent: []alerts.Record{
-			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Accounts are under attack", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
+			{Alert: alerts.Alert{ID: 2, At: noon, Kind: alerts.AccountAttacked, Title: "Brute force against an account", Body: "account " + alerts.Name(hostile) + "\nsecond line"}, Count: 31},
 			{Alert: alerts.Alert{ID: 1, At: noon.Add(-26 * time.Hour), Kind: alerts.ModeOn, Title: "CAPTCHA mode is on", Body: hostile}, Count: 1},
 		},
 		More: true,
@@ -444,7 +444,7 @@ func deadChannels() AlertsView {
 
 // steering are administrators in every state, and tokens of both kinds.
 func steering() AdministratorsView {
-	v := AdministratorsView{Admin: around("/administrators"), Fresh: true, Secret: Secret{What: "The one-time password of", Name: hostile, Text: "abcdefgh", Hint: "Once."}}
+	v := AdministratorsView{Admin: around("/administrators"), Fresh: true, Secret: Secret{What: "Temporary password of", Name: hostile, Text: "abcdefgh", Hint: "Once."}}
 	v.User = "ann"
 	of := func(id, name string) control.Administrator {
 		return control.Administrator{Account: accounts.Account{ID: id, Username: name, Role: accounts.Admin, CreatedAt: noon.Add(-time.Hour)}}

@@ -39,10 +39,10 @@ var counted = [...]struct {
 }{
 	{"Attempts", func(c control.Counts) int { return c.Attempts }},
 	{"Failed", func(c control.Counts) int { return c.Failures }},
-	{"Challenges shown", func(c control.Counts) int { return c.Shown }},
+	{"Challenges issued", func(c control.Counts) int { return c.Shown }},
 	{"Challenges solved", func(c control.Counts) int { return c.Solved }},
-	{"Refused or told to wait", func(c control.Counts) int { return c.Refused }},
-	{"Passed from known places", func(c control.Counts) int { return c.Known }},
+	{"Blocked or delayed", func(c control.Counts) int { return c.Refused }},
+	{"Known clients admitted", func(c control.Counts) int { return c.Known }},
 }
 
 // NewStrips lays a series out in one of the shapes of newCanvas.
@@ -58,7 +58,7 @@ func NewStrips(id string, now time.Time, span control.Span, s control.Series, sw
 	c.Bottom = c.Top + float64(len(counted))*(stripText+stripHeight)
 	c.Height = c.Bottom + 26
 	all := Strips{Canvas: c, Marks: c.marks(now, switches)}
-	unit := map[time.Duration]string{time.Second: "a second", time.Minute: "a minute"}[s.Each]
+	unit := map[time.Duration]string{time.Second: "per second", time.Minute: "per minute"}[s.Each]
 	var words []string
 	for i, row := range counted {
 		one := c.strip(now, s, row.of, unit)
@@ -85,7 +85,7 @@ func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) i
 			peak = p
 		}
 	}
-	one.Now = comma(sum) + " in all"
+	one.Now = comma(sum) + " total"
 	if c.ID == "narrow" {
 		one.Now = comma(sum)
 	}
@@ -97,9 +97,9 @@ func (c canvas) strip(now time.Time, s control.Series, of func(control.Counts) i
 	if layout != "" {
 		when = peak.Start.In(c.zone).Format(layout)
 	}
-	one.Peak = fmt.Sprintf(", most %s %s at %s", comma(of(peak.Counts)), unit, when)
+	one.Peak = fmt.Sprintf(", peak %s %s at %s", comma(of(peak.Counts)), unit, when)
 	if c.ID == "narrow" {
-		one.Peak = fmt.Sprintf(", most %s at %s", short(float64(of(peak.Counts))), when)
+		one.Peak = fmt.Sprintf(", peak %s at %s", short(float64(of(peak.Counts))), when)
 	}
 	one.Path = c.area(sums)
 	return one

@@ -53,7 +53,7 @@ func TestBeforeAWeekWasSeenThePageSaysSo(t *testing.T) {
 	v := attacked()
 	v.Series.Week = nil
 	page, err := RenderNow(v)
-	if err != nil || !strings.Contains(string(page), "Once a week was seen the threshold follows the hour") || strings.Contains(string(page), "week-table") {
+	if err != nil || !strings.Contains(string(page), "The threshold follows the hour of the week after one week") || strings.Contains(string(page), "week-table") {
 		t.Errorf("%v\n%s", err, page)
 	}
 }
@@ -70,7 +70,7 @@ func TestFailuresPerLoginAreShown(t *testing.T) {
 		}
 	}
 	page, err := RenderNow(attacked())
-	if err != nil || !strings.Contains(string(page), "<dt>Failures per login</dt><dd>3.5 ") {
+	if err != nil || !strings.Contains(string(page), "<dt>Failures per success</dt><dd>3.5 ") {
 		t.Errorf("%v: the page does not say it", err)
 	}
 }

@@ -75,12 +75,12 @@ func TestTheHeadlineSaysWhoDecides(t *testing.T) {
 	t.Parallel()
 	on, off := captchamode.Force{Word: captchamode.ForcedOn}, captchamode.Force{Word: captchamode.ForcedOff}
 	for want, state := range map[string]captchamode.State{
-		"Quiet":                                {},
-		"Slowing strangers":                    {Level: captchamode.Slow},
-		"Under attack — CAPTCHA mode on":       {Level: captchamode.Attack, On: true},
-		"Calming down — CAPTCHA mode still on": {On: true},
-		"CAPTCHA mode on":                      {On: true, Force: on},
-		"Under attack — CAPTCHA mode held off": {Level: captchamode.Attack, Force: off},
+		"No attack":                                {},
+		"Throttling unknown clients":               {Level: captchamode.Slow},
+		"Under attack — CAPTCHA mode on":           {Level: captchamode.Attack, On: true},
+		"Attack subsiding — CAPTCHA mode still on": {On: true},
+		"CAPTCHA mode on":                          {On: true, Force: on},
+		"Under attack — CAPTCHA mode forced off":   {Level: captchamode.Attack, Force: off},
 	} {
 		if got := (status{State: state}).Verdict(); got.Headline != want || got.Meaning == "" || got.Tone == "" {
 			t.Errorf("%+v is %q", state, got)

@@ -156,9 +156,9 @@ func (v *visit) stopped(w http.ResponseWriter, r *http.Request, c route.Credenti
 			break
 		}
 		p.Challenge = &issued
-		p.Detail = "The password was not looked at. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, if there is work, Authguard-Captcha-Work."
+		p.Detail = "The password was not checked. Send the request again with the solution in the headers Authguard-Captcha-Id, Authguard-Captcha-Answer and, for a proof of work, Authguard-Captcha-Work."
 	case web.SlowDown:
-		p.Detail = "The password was not looked at. Where an account is closed to new places, a one-time code lets you in: send it in the header Authguard-Code; " + v.proxy.Base + "/login/code says how to get one."
+		p.Detail = "The password was not checked. On a new device you may need a verification code: send it in the header Authguard-Code. See " + v.proxy.Base + "/login/code."
 	}
 	m.CodeFailed = d.Reasons.Has(guard.PassFailed)
 	v.gate(w, r, p, pages.GateView{Message: m, Account: c.Account, AskCode: true, Sealed: v.sealed(r)})
@@ -200,7 +200,7 @@ func (v *visit) answer(w http.ResponseWriter, r *http.Request, p web.Problem, dr
 	}
 	page, err := draw()
 	if err != nil {
-		v.proxy.Log.Error("a page could not be drawn", "error", err)
+		v.proxy.Log.Error("a page could not be rendered", "error", err)
 		http.Error(w, p.Title, p.Status)
 		return
 	}
@@ -247,7 +247,7 @@ func (v *visit) invalid(w http.ResponseWriter, r *http.Request, p web.Problem) {
 // down answers in place of an app that does not.
 func (v *visit) down(w http.ResponseWriter, r *http.Request, why error) {
 	web.SetHeaders(w.Header())
-	p := web.Problem{Type: "about:blank", Title: "The site behind this does not answer", Status: http.StatusBadGateway, RetryAfter: 5}
+	p := web.Problem{Type: "about:blank", Title: "The app behind this proxy is not responding", Status: http.StatusBadGateway, RetryAfter: 5}
 	if late(why) {
 		p.Status = http.StatusGatewayTimeout
 	}

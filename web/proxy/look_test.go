@@ -50,17 +50,17 @@ func TestOurPagesBeforeAnAppAreTheSites(t *testing.T) {
 		return body
 	}
 	german := []string{"Accept-Language", "de"}
-	page := check("the challenge", d.send(t, "203.0.113.9", form("username=alice&password=correct+horse"), german...), http.StatusForbidden, "dann geht Ihre Eingabe weiter")
+	page := check("the challenge", d.send(t, "203.0.113.9", form("username=alice&password=correct+horse"), german...), http.StatusForbidden, "um Ihr Formular zu senden")
 	kept, id := gate(t, page)
 	another := url.Values{"authguard_form": {kept}, "authguard_next": {""}, "captcha_id": {id}, "captcha_answer": {""}, "code": {""}}.Encode()
-	page = check("another picture", d.send(t, "203.0.113.9", form(another), german...), http.StatusForbidden, "dann geht Ihre Eingabe weiter")
+	page = check("another picture", d.send(t, "203.0.113.9", form(another), german...), http.StatusForbidden, "um Ihr Formular zu senden")
 	if again, other := gate(t, page); again == "" || other == "" || other == id {
 		t.Errorf("the form or the new picture is lost: %s", page)
 	}
-	check("no such file", d.send(t, "203.0.113.9", offer{"GET", "/.authguard/nothing", "", ""}, german...), http.StatusNotFound, "Hier ist nichts")
+	check("no such file", d.send(t, "203.0.113.9", offer{"GET", "/.authguard/nothing", "", ""}, german...), http.StatusNotFound, "Seite nicht gefunden")
 	check("a broken form", d.send(t, "203.0.113.9", form("authguard_form=a&authguard_form=b"), german...), http.StatusBadRequest, "Das Formular konnte nicht gelesen werden")
-	check("a form that waited", d.send(t, "203.0.113.9", form("authguard_form=abc"), german...), http.StatusBadRequest, "zu lange gewartet")
-	check("an odd name", d.send(t, "203.0.113.9", form("username=a%E2%80%AEb&password=x"), german...), http.StatusBadRequest, "noch einmal von Hand")
+	check("a form that waited", d.send(t, "203.0.113.9", form("authguard_form=abc"), german...), http.StatusBadRequest, "Das Formular ist abgelaufen")
+	check("an odd name", d.send(t, "203.0.113.9", form("username=a%E2%80%AEb&password=x"), german...), http.StatusBadRequest, "Benutzernamen noch einmal ein")
 	if r := d.send(t, "203.0.113.9", offer{"GET", "/.authguard/static/logo", "", ""}); text(t, r) != svg || r.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("the logo: %d %v", r.StatusCode, r.Header)
 	}
@@ -68,5 +68,5 @@ func TestOurPagesBeforeAnAppAreTheSites(t *testing.T) {
 		t.Errorf("HEAD of the logo: %d %v", r.StatusCode, r.Header)
 	}
 	d.app.Close()
-	check("no app", d.send(t, "203.0.113.10", offer{"GET", "/login", "", ""}, german...), http.StatusBadGateway, "Diese Seite antwortet nicht")
+	check("no app", d.send(t, "203.0.113.10", offer{"GET", "/login", "", ""}, german...), http.StatusBadGateway, "Diese Website antwortet nicht")
 }

@@ -149,7 +149,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	routes, where := v.app.Routes.At(r.URL.EscapedPath())
 	switch {
 	case r.Host == "": // net/http would name the upstream instead, which the app may trust
-		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: "Name the site in the Host header."})
+		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: "Send the site's name in the Host header."})
 	case where == route.Ambiguous:
 		v.refuse(w, r, &route.Refusal{Status: http.StatusBadRequest, Text: oddPath})
 	case where == route.Elsewhere || !v.guarded(w, r, routes):
@@ -157,7 +157,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const oddPath = "Write the address in its usual way: without //, /./, /../, \\ and encoded slashes."
+const oddPath = "Send a normalized URL path, without //, /./, /../, \\ or encoded slashes."
 
 // soon is how long a piece of an answer whose length is known may wait for the next
 // one. Streams do not wait. Without it each small answer is sent in two packets.

@@ -152,7 +152,7 @@ var specs = map[string]route.Spec{
 	"auth":   {Name: "login", Path: "/*", Methods: []string{"GET", "POST"}, Account: "basic", Success: []string{"cookie logged_in_*"}},
 	"text":   {Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200"}, Failure: []string{"body wrong"}},
 	"xmlrpc": {Name: "login", Path: "/xmlrpc.php", Account: "xmlrpc", Success: []string{"cookie logged_in_*"}},
-	"code":   {Name: "one-time-code", Path: "/code", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
+	"code":   {Name: "verification-code", Path: "/code", Account: "form:username", Password: "form:password", Success: []string{"cookie logged_in_*"}},
 }
 
 func newDoor(t *testing.T, answer func(http.ResponseWriter, bool), change func(*proxy.App), names ...string) *door {

@@ -97,7 +97,7 @@ type exchange struct {
 	body io.Reader
 }
 
-var errSwitched = errors.New("proxy: the app switches to another protocol, unasked")
+var errSwitched = errors.New("proxy: the app switched to another protocol without a request")
 
 func (e *exchange) run(r *http.Request, whole []byte, patience time.Duration) (*http.Response, error) {
 	trace := httptrace.ContextClientTrace(r.Context())

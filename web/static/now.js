@@ -18,7 +18,7 @@ const waiting = new Map(); // parts that came while theirs was held
 pause.hidden = false;
 pause.addEventListener("click", () => {
   paused = !paused;
-  pause.textContent = paused ? "Resume" : "Pause";
+  pause.textContent = paused ? "Resume updates" : "Pause updates";
   pause.setAttribute("aria-pressed", String(paused));
   if (paused) {
     disconnect();
@@ -36,7 +36,7 @@ function connect() {
   stream.addEventListener("parts", (event) => show(JSON.parse(event.data)));
   stream.addEventListener("ended", signedOut);
   stream.addEventListener("error", () => {
-    freshness.textContent = `No answer from the server since ${lastGood}. Trying again. As of`;
+    freshness.textContent = `No response from the server since ${lastGood}. Trying again. As of`;
     refreshLink.hidden = false;
     // The browser tries again by itself after a lost connection, but not after a refusal.
     if (stream && stream.readyState === EventSource.CLOSED) {
@@ -125,7 +125,7 @@ function announce(old, fresh) {
 
 function signedOut() {
   disconnect();
-  freshness.textContent = "You are signed out, so this page stands still. ";
+  freshness.textContent = "You are signed out, so updates have stopped. ";
   const link = document.createElement("a");
   link.href = "/login";
   link.textContent = "Sign in again";

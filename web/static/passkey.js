@@ -12,7 +12,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
     try {
       form.elements.assertion.value = await answer(form, adds);
     } catch (problem) {
-      said.textContent = problem.name === "NotAllowedError" ? "Nothing was chosen, or it took too long. Try again." : problem.message;
+      said.textContent = problem.name === "NotAllowedError" ? "No passkey was selected, or it took too long. Try again." : problem.message;
       return;
     }
     copyChallenge(form);
@@ -22,7 +22,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
 
 async function answer(form, adds) {
   if (!window.PublicKeyCredential || !PublicKeyCredential.parseRequestOptionsFromJSON) {
-    throw new Error("This browser has no passkeys here. Open the page over https or as localhost, in a newer browser.");
+    throw new Error("Passkeys are not available here. Open the page over https or as localhost, in an up-to-date browser.");
   }
   const response = await fetch(form.dataset.passkey, { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json" }, body: JSON.stringify({ csrf: form.elements.csrf ? form.elements.csrf.value : "" }) });
   const asked = await response.json();

@@ -48,7 +48,8 @@
   }
 
   // run solves the task of one form. Whoever sends the form meanwhile has it
-  // sent when the task is done: a button that does nothing explains nothing.
+  // sent when the task is done: a button that does nothing explains nothing. A form with
+  // a one-time code is sent at once: the code stands in for the work.
   async function run(part) {
     const form = part.closest("form");
     const picture = form.querySelector("[data-image-part]");
@@ -64,7 +65,7 @@
 
     let working = true, held = null, long = "";
     const hold = (event) => {
-      if (!working) return;
+      if (!working || form.elements.code?.value.trim()) return;
       event.preventDefault();
       held = { by: event.submitter };
       say(`${texts.held} ${long}`.trim());

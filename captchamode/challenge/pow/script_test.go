@@ -36,7 +36,7 @@ func page(t *testing.T, task, more string) (url string, sent <-chan http.Header)
 		w.Header().Set("Content-Security-Policy", policy)
 		fmt.Fprintf(w, `<!doctype html><script defer src="/pow.js"></script>
 <form method="post"><input type="hidden" name="captcha_id" value="x">
-<div data-image-part><input id="typed" name="captcha_answer" required></div>
+<input name="code"><div data-image-part><input id="typed" name="captcha_answer" required></div>
 <div data-pow="%s"%s data-texts='{"doing":"Working.","part":"{n} %% of the work is done.","long":"It takes {n} minutes.","held":"Held.","done":"The work is done.","digits":"The work is done. The digits are needed.","failed":"It failed."}' data-meanwhile="Type."><p role="status"></p></div>
 <button type="submit">Log in</button></form>`, html.EscapeString(task), more)
 	})
@@ -105,6 +105,25 @@ func TestTheScriptHidesThePictureUnlessBothAreAskedFor(t *testing.T) {
 		if err != nil || got != hidden {
 			t.Errorf("%q: the picture is hidden: %t, %v", more, got, err)
 		}
+	}
+}
+
+// A verification code stands in for the challenge, and the page says that it spares the wait.
+func TestTheScriptHoldsNoFormWithACode(t *testing.T) {
+	t.Parallel()
+	url, sent := page(t, `{"algorithm":"PBKDF2-SHA-256","iterations":5000,"parts":8,"below":1,"salt":"x"}`, "")
+	ctx := browser(t)
+	err := chromedp.Do(ctx, chromedp.Navigate(url), chromedp.SendKeys("[name=code]", "ABCD-EFGH"), chromedp.Click("button"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The click itself says that the form is held. Once it is sent there is no such text.
+	said, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("[role=status]")?.textContent ?? ""`))
+	if err == nil && strings.HasPrefix(said, "Held.") {
+		t.Fatal("a form with a code waits for the work")
+	}
+	if got := <-sent; len(got["code"]) != 1 || got["code"][0] != "ABCD-EFGH" || got["captcha_work"] != nil {
+		t.Errorf("sent %v", got)
 	}
 }
 

@@ -1,7 +1,7 @@
 <?php
 // The last word of a path says how the app reads its body.
 $reader = basename(parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH));
-if ($_SERVER['REQUEST_METHOD'] !== 'POST') {
+if ($_SERVER['REQUEST_METHOD'] !== 'POST' && $reader !== 'request') {
     exit('Welcome');
 }
 if ($reader === 'upload') {
@@ -10,6 +10,7 @@ if ($reader === 'upload') {
 $body = file_get_contents('php://input');
 $sent = match ($reader) {
     'form' => $_POST,
+    'request' => $_REQUEST,
     'json' => json_decode($body, true) ?? $_POST,
     'part' => json_decode($_POST['data'] ?? '', true),
     'xml' => (array) simplexml_load_string($body),
