@@ -378,16 +378,16 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		}
 		in, asked := 0, 0
 		for hour := range 24 {
-			for i := range 6 { // every other one is wrong, and takes no room
+			for i := range 8 { // every other one is wrong, and takes no room
 				account := fmt.Sprintf("person%d-%d", hour, i)
-				switch d, ok := solved(t, w, account, address(100+6*hour+i), i%2 == 1); {
+				switch d, ok := solved(t, w, account, address(100+8*hour+i), i%2 == 1); {
 				case ok && !d.Insufficient:
 					in++
 				case i%2 == 1 && d.Insufficient:
 					asked++
 				}
 			}
-			if in+asked != 3*(hour+1) || in != min(3*(hour+1), 10) {
+			if in+asked != 4*(hour+1) || in != min(3*(hour+1), 10) {
 				t.Fatalf("after %d hours %d are in, and %d are not", hour+1, in, asked)
 			}
 			w.Clock.Advance(time.Hour + time.Second)
@@ -396,6 +396,18 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 			t.Errorf("the place of a login that was admitted is %v", st)
 		}
 	})
+}
+
+// An administrator's code spares its owner that challenge where no mail is sent.
+func TestR28ACodeTakesThePlaceOfTheHardestChallenge(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.Options{Work: true, Passes: newCodes()})
+	sprayedSite(t, w)
+	a := showing("alice's", nowhere)
+	a.Fingerprint = w.Fingerprint(world.Right)
+	if d, ok := w.Try(t, a, world.Right); !ok || !d.Passed || d.Insufficient || d.Reasons.Has(guard.SprayedAsks) {
+		t.Errorf("%v, in %v, %v", d.Action, ok, d.Reasons.Codes())
+	}
 }
 
 // At most three of many at once are admitted, each node and each ticket that travels

@@ -387,7 +387,7 @@ func TestR27AChargeThatCannotBeWrittenIsNone(t *testing.T) {
 	must(t, err)
 	must(t, os.Rename(folder, folder+".away"))
 	m.CloseJournal()
-	for range 10 {
+	for range 1000 {
 		if id, err := m.Charge(t.Context(), subjects, usage[:]); err == nil || id.Charged() || m.Unwritten() == nil {
 			t.Fatalf("%v, %v, %v", id, err, m.Unwritten())
 		}
@@ -400,6 +400,13 @@ func TestR27AChargeThatCannotBeWrittenIsNone(t *testing.T) {
 	for n := range 6 {
 		if room := fail(t, m, victim); room != (n < 4) || m.Unwritten() != nil {
 			t.Errorf("guess %d afterwards: room %v, %v", n, room, m.Unwritten())
+		}
+	}
+	journals, err := filepath.Glob(path + ".journal-*")
+	must(t, err)
+	for _, name := range journals { // what was refused is not kept, so memory is bounded
+		if info, err := os.Stat(name); err != nil || info.Size() > 4<<10 {
+			t.Errorf("%s holds what was refused: %d bytes, %v", name, info.Size(), err)
 		}
 	}
 	again := newMemory(t, c, 0)

@@ -88,6 +88,9 @@ func (g *Guard) Begin(ctx context.Context, a Attempt) (d Decision, err error) {
 	case d.Action == Challenge && !v.Repeat && !d.Reasons.Has(SprayedAsks):
 		d.Counted = g.config.Mode.Observe(captchamode.Unsolved, v.Address)
 	}
+	if d.Action == Challenge && err == nil && !v.gone {
+		err = g.open(ctx, &v, &d)
+	}
 	g.tell(Event{
 		At: v.Now, Door: a.Integration, Account: v.name, Address: a.Address, Action: d.Action, Reasons: d.Reasons,
 		Privileged: d.Privileged, AtDevice: v.AtDevice && d.Privileged, Repeat: v.Repeat, Sprayed: v.Sprayed, Guess: v.Spray, AccountFailures: v.ownFailures(),

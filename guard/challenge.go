@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,12 +13,16 @@ import (
 	"authguard/failures"
 )
 
+// ErrChallenges means that too many challenges of an IP address are unsolved.
+var ErrChallenges = errors.New("guard: too many challenges of this IP address are unsolved")
+
 // Issue makes the challenge that a decision asked for. It is good for that
 // account, at that door and from that address only; solving it takes back the
 // pressure that it was counted as. With the zero Decision no account has been
 // named yet: the challenge is good for one attempt at any, but not for what an
 // account itself asks for, or whoever collects such challenges could spend them
-// all on one.
+// all on one. Such a challenge is charged here, and the error is ErrChallenges if too many are
+// unsolved; a decision's was charged by Begin.
 func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Challenge, error) {
 	if g.config.Challenges == nil {
 		return challenge.Challenge{}, errors.New("guard: there is no challenge to issue")
@@ -28,7 +33,19 @@ func (g *Guard) Issue(ctx context.Context, a Attempt, d Decision) (challenge.Cha
 			return challenge.Challenge{}, err
 		}
 	}
-	return g.config.Challenges.Issue(ctx, g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level), d.Counted)
+	if d.Action != Challenge {
+		v := view{rules: g.rules.Load().in(a.Directory)}
+		v.Now = g.config.Now()
+		g.digests.ofAddress(a.Address, &v.Address, &v.Network)
+		if err := g.open(ctx, &v, &d); err != nil {
+			return challenge.Challenge{}, err
+		} else if d.Action == Wait {
+			return challenge.Challenge{}, ErrChallenges
+		}
+	}
+	bond := g.bond(&a, g.digests.addressKey(a.Address), d.Account, d.level)
+	bond.Charge = d.open
+	return g.config.Challenges.Issue(ctx, bond, d.Counted)
 }
 
 // levelOf reads what is counted against an account that CAPTCHA mode has stopped
@@ -117,9 +134,8 @@ func (g *Guard) checkSolve(ctx context.Context, a *Attempt, v *view, d *Decision
 	return g.withdraw(ctx, &v.Charge)
 }
 
-// answered looks at a challenge's answer, or says what stops it: its address has
-// given too many wrong ones, or it is a picture where work is needed. The answer
-// is charged as wrong beforehand (R1).
+// answered looks at a challenge's answer, or says what stops it: it is a picture where work is
+// needed. The challenge was charged as unsolved when it was issued (R1).
 func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, bonds []challenge.Bond) (stopped Reason, err error) {
 	if g.config.Challenges == nil {
 		return stopped, nil
@@ -132,10 +148,6 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 			return Reason{Cause: TooManyPictures, Subject: OnAddress, Wait: wait}, err
 		}
 	}
-	answer, wait, err := g.take(ctx, v, &v.rules.answers)
-	if err != nil || wait > 0 {
-		return Reason{Cause: TooManyAnswers, Subject: OnAddress, Wait: wait}, err
-	}
 	d.Solve, err = g.config.Challenges.Check(ctx, a.Solution, bonds...)
 	if err != nil {
 		d.Solve.Solved = false
@@ -144,13 +156,10 @@ func (g *Guard) answered(ctx context.Context, a *Attempt, v *view, d *Decision, 
 	if d.Solve.Solved && d.Solve.Counted {
 		g.config.Mode.TakeBack(captchamode.Unsolved)
 	}
-	outcome := Failed
-	switch d.Solve.Reason {
-	case challenge.Right, challenge.Unchecked, challenge.Elsewhere, challenge.TooLittle, challenge.Expired: // no guess
-		outcome = Withdrawn
-	}
-	if err := g.config.Store.Settle(afterwards(ctx), answer, outcome); err != nil {
-		return stopped, fmt.Errorf("guard: settling an answer: %w", err)
+	if d.Solve.Reason == challenge.Right || err != nil { // any other is no better than an unsolved one
+		if err := g.solved(ctx, v, d.Solve.Charge); err != nil {
+			return stopped, err
+		}
 	}
 	return stopped, nil
 }
@@ -184,11 +193,82 @@ func newQuota(name string, address, site []failures.Rung) (q quota) {
 	return q
 }
 
-// wrongAnswers is how many challenges an address may answer wrongly: a class that
-// mistypes every fifth picture may go on, a program that guesses may not. Each
-// wrong answer takes room where spent challenges are remembered.
-func wrongAnswers() quota {
-	return newQuota("wrong answers", []failures.Rung{{Failures: 60, Window: time.Minute}, {Failures: 600, Window: time.Hour}}, nil)
+// unsolvedChallenges is how many challenges may be unsolved: abandoned, answered wrongly, or
+// not answered yet. A reader of images that answers only those it is sure of pays for the
+// others as for wrong answers. One account from one IP address has ten, enough for two tabs, some
+// reloads and mistakes, and then one after 5 s up to 15 s. An IP address has sixty, and then one
+// after 1 s up to 12 s: an office or a carrier's NAT solves most of its challenges, and a solved
+// one counts no more. An account has no limit of its own, or an attacker could use up its owner's
+// challenges. The waits are short since a neighbor's challenges delay the owner, too.
+func unsolvedChallenges() quota {
+	q := newQuota("unsolved challenges", nil, nil)
+	q.ladders[NetworkSubject] = failures.MustLadder(failures.Backoff{
+		After: UnsolvedPerAddress, First: time.Second, Max: 12 * time.Second, Window: time.Hour,
+	})
+	q.ladders[AddressSubject] = failures.MustLadder(failures.Backoff{
+		After: UnsolvedPerPair, First: 5 * time.Second, Max: 15 * time.Second, Window: time.Hour,
+	})
+	return q
+}
+
+// UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
+// from one, may leave unsolved within an hour before each next one has to wait.
+const (
+	UnsolvedPerAddress = 60
+	UnsolvedPerPair    = 10
+)
+
+// unsolved is what the attempt's challenge is charged to: the IP address, in the network's
+// place, and in its own the account from there, if one is named. So both are in one shard.
+func (g *Guard) unsolved(v *view) Charge {
+	q := &v.rules.unsolved
+	c := Charge{Now: v.Now, Ladders: &q.ladders, Binds: &q.attacked, First: NetworkSubject, Last: NetworkSubject + 1}
+	if c.Network = g.digests.ofQuota(q.name, v.Address); v.name != "" {
+		c.Address, c.First = g.digests.ofQuota(q.name, ofPair(v.Account, v.Address)), AddressSubject
+	}
+	return c
+}
+
+// open charges the challenge that a decision asks for. Without room the decision is to wait.
+func (g *Guard) open(ctx context.Context, v *view, d *Decision) error {
+	if g.config.Challenges == nil {
+		return nil
+	}
+	c, err := g.config.Store.Begin(ctx, g.unsolved(v))
+	if err != nil {
+		*d = Decision{}
+		d.Reasons.add(Reason{Cause: StoreFailed})
+		return fmt.Errorf("guard: charging a challenge: %w", err)
+	}
+	if !c.ID.Charged() {
+		d.Action, d.RetryAfter = Wait, max(c.Usage[AddressSubject].FreeIn, c.Usage[NetworkSubject].FreeIn, time.Second)
+		d.Reasons.first(Reason{Cause: TooManyUnsolved, Subject: OnAddress, Wait: d.RetryAfter})
+		return nil
+	}
+	var sealed challenge.Charge // not d's own: a decision stays off the heap
+	_, err = binary.Encode(sealed[:], binary.LittleEndian, openCharge{c.ID, c.First})
+	d.open = sealed
+	return err
+}
+
+// openCharge is a challenge's charge as it is sealed.
+type openCharge struct {
+	ID    failures.ChargeID
+	First uint8
+}
+
+// solved takes back what a challenge was charged.
+func (g *Guard) solved(ctx context.Context, v *view, sealed challenge.Charge) error {
+	var of openCharge
+	if _, err := binary.Decode(sealed[:], binary.LittleEndian, &of); err != nil || !of.ID.Charged() {
+		return err
+	}
+	c := g.unsolved(v)
+	c.ID, c.First = of.ID, of.First
+	if err := g.config.Store.Settle(afterwards(ctx), c, Withdrawn); err != nil {
+		return fmt.Errorf("guard: taking back a solved challenge: %w", err)
+	}
+	return nil
 }
 
 // PicturesPerHour is how many pictures may be answered from one address without

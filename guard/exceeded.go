@@ -51,6 +51,9 @@ func (g *Guard) Exceeded(ctx context.Context, event string, s Subjects) (d Decis
 		d = Decision{}
 		d.Reasons.add(Reason{Cause: StoreFailed})
 	}
+	if d.Action == Challenge && err == nil {
+		err = g.open(ctx, &o.view, &d)
+	}
 	if !o.badName {
 		d.Account = o.view.name
 	}

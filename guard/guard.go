@@ -272,6 +272,8 @@ type Decision struct {
 	// the account's failures were looked at for it.
 	level   uint8
 	counted bool
+	// open is what the challenge was charged, as one that is not solved.
+	open challenge.Charge
 	// Account is the name, normalised and canonical; empty if it was unusable.
 	Account string
 	// Ticket is what Settle wants; it is of use only for Proceed and

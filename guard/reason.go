@@ -28,7 +28,7 @@ const (
 	PassFailed            // the one-time code that came along was none
 	WorkNeeded            // a picture alone does not do for this account
 	TooManyPictures       // too many pictures were answered without the work
-	TooManyAnswers        // too many answers from the address were no solves
+	TooManyUnsolved       // too many challenges of the address are unsolved
 	PasswordSprayed       // the right password is tried on many accounts, and would not do
 	SprayedAsks           // the password is tried on many accounts, and no verification code can be sent
 )
@@ -54,7 +54,7 @@ var causes = [...]struct{ code, words string }{
 	TooManyPictures: {"image-captchas", "too many image CAPTCHAs were solved without a proof of work, from this address or, during an attack, on the whole site"},
 	PasswordSprayed: {"spray", "the password is right, but it is used for password spraying"},
 	SprayedAsks:     {"spray-challenge", "the password is used for password spraying and no verification code can be sent, so an unknown client gets the most expensive challenge"},
-	TooManyAnswers:  {"wrong-solutions", "too many wrong solutions came from this address, so it is delayed"},
+	TooManyUnsolved: {"unsolved-challenges", "too many challenges of this address, or of the account there, are unsolved, so the next one is delayed"},
 }
 
 // String is the cause's stable code.

@@ -19,9 +19,9 @@ type rules struct {
 	strict  *rules
 	stricts bool // whether it is one such
 
-	answers, pictures, sprayed quota
-	events                     map[string]*eventRules
-	asides                     [asideCount]*asideRule
+	unsolved, pictures, sprayed quota
+	events                      map[string]*eventRules
+	asides                      [asideCount]*asideRule
 }
 
 // subjectRules are the rules for all subjects of an attempt.
@@ -107,7 +107,8 @@ func compile(p Policy) (*rules, error) {
 		return nil, err
 	}
 	r := &rules{
-		policy: p, answers: wrongAnswers(), pictures: picturesAlone(), sprayed: sprayedLogins(), events: compileEvents(p.Events),
+		policy: p, unsolved: unsolvedChallenges(), pictures: picturesAlone(), sprayed: sprayedLogins(),
+		events:       compileEvents(p.Events),
 		asides:       [asideCount]*asideRule{identityAside: newAsideRule(OnIdentity, p.Fingerprint), siteAside: newAsideRule(OnSite, p.Site)},
 		subjectRules: newSubjectRules(p, "", nil), lists: compileLists(p),
 	}
@@ -248,7 +249,7 @@ func (d PairDelay) backoff() failures.Backoff {
 // Retain is how long a charge can matter under the policy: what the store of
 // failures must be told.
 func (p Policy) Retain() time.Duration {
-	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of wrong answers
+	longest := max(p.PairDelay.Window, p.ThrottleDelay, time.Hour) // of unsolved challenges
 	for _, l := range slices.Concat(p.Address, p.Network, p.Account, p.KnownClient, p.Pair, p.Site, p.Fingerprint) {
 		longest = max(longest, l.Window)
 	}

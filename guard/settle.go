@@ -151,13 +151,14 @@ func (g *Guard) Recheck(ctx context.Context, d *Decision) error {
 	if err := t.end(Withdrawn); err != nil {
 		return err
 	}
+	v.Now, v.Account, v.Address, v.Network, v.name = now, t.account, t.address, t.network, t.name
 	*d = Decision{Action: Challenge, Account: d.Account}
 	d.Counted = !t.repeat && g.config.Mode.Observe(captchamode.Unsolved, t.address)
 	d.Reasons.add(Reason{Cause: ModeOn})
 	c := t.charge()
-	err := g.withdraw(ctx, &c)
+	err := errors.Join(g.withdraw(ctx, &c), g.open(ctx, &v, d))
 	e := t.event(now, Withdrawn)
-	e.Action, e.Settled, e.Reasons = Challenge, false, d.Reasons
+	e.Action, e.Settled, e.Reasons = d.Action, false, d.Reasons
 	g.tell(e)
 	return err
 }

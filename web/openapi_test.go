@@ -60,7 +60,7 @@ func TestTheDocumentHasEveryReason(t *testing.T) {
 	reasons := apitest.Document(t).Components.Schemas["Reasons"].Value.Items.Value
 	known := regexp.MustCompile(reasons.Pattern)
 	never := map[guard.Cause]string{guard.BadAccountName: "400", guard.StoreFailed: "503"}
-	for c := guard.NoCause + 1; c <= guard.TooManyAnswers; c++ {
+	for c := guard.NoCause + 1; c <= guard.SprayedAsks; c++ {
 		subjects := []guard.SubjectKind{guard.NoSubject}
 		if c == guard.LimitReached {
 			subjects = []guard.SubjectKind{guard.OnPair, guard.OnAddress, guard.OnNetwork, guard.OnAccount, guard.OnPrivilegedPair, guard.OnSite, guard.OnSubject, guard.OnIdentity}

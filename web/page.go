@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -85,6 +86,9 @@ func (l *Login) ahead(r *http.Request, from Client) (*challenge.Challenge, error
 		}
 	}
 	issued, err := l.Guard.Issue(r.Context(), guard.Attempt{Directory: l.Directory, Address: from.Address, Integration: l.Door}, guard.Decision{})
+	if errors.Is(err, guard.ErrChallenges) {
+		return nil, nil // the form is no harm: the attempt is stopped
+	}
 	return below(r, &issued), err
 }
 

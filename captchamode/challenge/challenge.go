@@ -73,7 +73,13 @@ type Bond struct {
 	// Level is how often the work is doubled. One that was issued for a lower
 	// level is not good for a higher: otherwise cheap ones could be collected.
 	Level uint8
+	// Charge is what the caller has charged the challenge to. It is sealed in the challenge and
+	// returned by [Desk.Check]; a solution needs none.
+	Charge Charge
 }
+
+// A Charge is the caller's own; the zero Charge is none.
+type Charge [42]byte
 
 // A Solve is what came back: input from a stranger.
 type Solve struct {

@@ -44,6 +44,8 @@ type Verdict struct {
 	// Counted is what [Desk.Issue] was told. It is set only for the one try that
 	// used the challenge up, right or wrong, so a charge is taken back once.
 	Counted bool
+	// Charge is the issued Bond's, and set like Counted.
+	Charge Charge
 }
 
 // Check uses up a challenge and reports whether the answer solves it. The
@@ -66,12 +68,12 @@ func (d *Desk) Check(ctx context.Context, solve Solve, bonds ...Bond) (Verdict, 
 	}
 	right, err := d.compare(ctx, s, solve)
 	if err != nil {
-		return Verdict{Counted: s.counted}, err
+		return Verdict{Counted: s.counted, Charge: s.bond.Charge}, err
 	}
 	if !right {
-		return Verdict{Reason: Wrong, Counted: s.counted}, nil
+		return Verdict{Reason: Wrong, Counted: s.counted, Charge: s.bond.Charge}, nil
 	}
-	return Verdict{Solved: true, Reason: Right, Counted: s.counted}, nil
+	return Verdict{Solved: true, Reason: Right, Counted: s.counted, Charge: s.bond.Charge}, nil
 }
 
 // admit returns what is wrong with a try before its answer is compared; Unchecked

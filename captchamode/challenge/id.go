@@ -16,19 +16,19 @@ import (
 // An ID is the base64url of
 //
 //	nonce 16 · AES-256-GCM(version 1 · flags 1 · kind 8 · expiry 8 · address 16 ·
-//	purpose 16 · level 1 · work 4) · tag 16
+//	purpose 16 · level 1 · work 4 · charge 42) · tag 16
 //
-// 87 bytes: base64 without spare bits, which could be changed unnoticed.
+// 129 bytes: base64 without spare bits, which could be changed unnoticed.
 const (
 	nonceLen  = 16
 	kindLen   = 8
-	plainLen  = 1 + 1 + kindLen + 8 + 16 + 16 + 1 + 4
+	plainLen  = 1 + 1 + kindLen + 8 + 16 + 16 + 1 + 4 + len(Charge{})
 	sealedLen = nonceLen + plainLen + 16
 
 	// IDLen is the length of every challenge's ID.
 	IDLen = sealedLen / 3 * 4
 
-	idVersion    = 2
+	idVersion    = 3
 	flagCounted  = 1
 	flagOrImage  = 2
 	flagAndImage = 4
@@ -128,7 +128,8 @@ func (c sealed) plain() []byte {
 	plain = binary.BigEndian.AppendUint64(plain, uint64(c.expires.UnixMilli()))
 	plain = append(plain, c.bond.Address[:]...)
 	plain = append(plain, c.bond.Purpose[:]...)
-	return binary.BigEndian.AppendUint32(append(plain, c.bond.Level), c.work)
+	plain = binary.BigEndian.AppendUint32(append(plain, c.bond.Level), c.work)
+	return append(plain, c.bond.Charge[:]...)
 }
 
 func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
@@ -137,7 +138,7 @@ func parsePlain(nonce [nonceLen]byte, plain []byte) sealed {
 		nonce:    nonce,
 		kind:     strings.TrimRight(string(rest[:kindLen]), "\x00"),
 		expires:  time.UnixMilli(int64(binary.BigEndian.Uint64(rest[kindLen:]))).UTC(),
-		bond:     Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40]},
+		bond:     Bond{[16]byte(rest[kindLen+8:]), [16]byte(rest[kindLen+24:]), rest[kindLen+40], Charge(rest[kindLen+45:])},
 		work:     binary.BigEndian.Uint32(rest[kindLen+41:]),
 		andImage: flags&flagAndImage != 0,
 		counted:  flags&flagCounted != 0,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
@@ -43,13 +42,11 @@ func checkLooks(c config.Config) (missing []string, err error) {
 // openLook reads the files that the settings name. missing says what is not
 // translated, a line for each language.
 func openLook(p config.Pages) (look *pages.Look, missing []string, err error) {
-	var added fs.FS
+	languages := texts.Standard() // one for all realms: half a megabyte
 	if p.Texts != "" {
-		added = os.DirFS(p.Texts)
-	}
-	languages, err := texts.New(added)
-	if err != nil {
-		return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
+		if languages, err = texts.New(os.DirFS(p.Texts)); err != nil {
+			return nil, nil, fmt.Errorf("pages.texts: the texts in %s cannot be used:\n%w", p.Texts, err)
+		}
 	}
 	brand := pages.Brand{Name: p.Name, Colour: p.Color, Help: p.HelpURL}
 	if p.Logo != "" {

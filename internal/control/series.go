@@ -101,7 +101,8 @@ func (c *Control) Series(span Span) (Series, error) {
 // ring is not ready: see newRing.
 type ring[T any] struct {
 	each  int64 // seconds
-	slots []slot[T]
+	n     int64
+	slots []slot[T] // n, or none before the first stretch
 }
 
 type slot[T any] struct {
@@ -110,14 +111,17 @@ type slot[T any] struct {
 }
 
 func newRing[T any](each time.Duration, n int) ring[T] {
-	return ring[T]{int64(each / time.Second), make([]slot[T], n)}
+	return ring[T]{each: int64(each / time.Second), n: int64(n)}
 }
 
 // at is the stretch of a time, begun anew with fresh if it was another's. A straggler
 // whose stretch is gone counts in the one that took its place.
 func (r *ring[T]) at(t time.Time, fresh func() T) *T {
+	if r.slots == nil {
+		r.slots = make([]slot[T], r.n)
+	}
 	number := t.Unix() / r.each
-	one := &r.slots[number%int64(len(r.slots))]
+	one := &r.slots[number%r.n]
 	if one.number < number {
 		one.number, one.value = number, fresh()
 	}
@@ -129,12 +133,11 @@ func (r *ring[T]) at(t time.Time, fresh func() T) *T {
 func (r *ring[T]) newest(now time.Time, n int, each func(start time.Time, value *T)) {
 	last := now.Unix() / r.each
 	for number := last - int64(n) + 1; number <= last; number++ {
-		one := &r.slots[number%int64(len(r.slots))]
-		if one.number == number {
-			each(time.Unix(number*r.each, 0), &one.value)
-		} else {
-			each(time.Unix(number*r.each, 0), nil)
+		var value *T
+		if len(r.slots) > 0 && r.slots[number%r.n].number == number {
+			value = &r.slots[number%r.n].value
 		}
+		each(time.Unix(number*r.each, 0), value)
 	}
 }
 
@@ -179,8 +182,8 @@ func (s *series) day(now time.Time) (all []captchamode.Minute) {
 }
 
 func points(r *ring[Counts], now time.Time) []Point {
-	all := make([]Point, 0, len(r.slots))
-	r.newest(now, len(r.slots), func(start time.Time, counts *Counts) {
+	all := make([]Point, 0, r.n)
+	r.newest(now, int(r.n), func(start time.Time, counts *Counts) {
 		one := Point{Start: start.UTC()}
 		if counts != nil {
 			one.Counts = *counts

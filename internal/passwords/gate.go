@@ -52,7 +52,7 @@ type Gate struct {
 	turn    int // how many turns were handed on
 	lines   [classes][]*waiter
 	present map[string]*presence // running and waiting, of each account, pair and address
-	asked   [2]lately            // by pairs and by addresses
+	asked   *[2]lately           // by pairs and by addresses: 256 KiB from the first that asks on
 	typical time.Duration        // a check takes
 	hog     hogging
 	shed    uint64
@@ -367,6 +367,9 @@ func (g *Gate) overload() error {
 // address where people are known may be a whole school's: there eight of others
 // weigh as much as one of one's own.
 func (g *Gate) rank(a *Asker) int {
+	if g.asked == nil {
+		g.asked = new([2]lately)
+	}
 	minute := uint32(g.config.Now().Unix() / 60)
 	pair, address := g.asked[0].add(a.Pair, minute), g.asked[1].add(a.Address, minute)
 	if a.Known {

@@ -44,6 +44,9 @@ type World struct {
 	switches []captchamode.Switch
 	sprays   []failures.Spray
 	share    func(context.Context) error // over nodes; nil in memory
+	redis    redis.UniversalClient
+	realm    string
+	spent    challenge.Spent
 }
 
 func (w *World) sprayed(s failures.Spray) {
@@ -81,6 +84,9 @@ type Options struct {
 	// Redis is where failures and places are, if not in memory. Counts is nil
 	// then.
 	Redis redis.UniversalClient
+	// Beside is the first node of the site: its clock, its Redis and the challenges that are
+	// spent there are this node's, too.
+	Beside *World
 }
 
 // New makes a site with the default policy.
@@ -100,6 +106,10 @@ func New(t testing.TB, o Options) *World {
 	if o.Running {
 		w.Clock = clocktest.Running()
 	}
+	w.redis, w.realm = o.Redis, rand.Text()+":"
+	if first := o.Beside; first != nil {
+		w.Clock, w.redis, w.realm, w.spent = first.Clock, first.redis, first.realm, first.spent
+	}
 	var err error
 	must := func(e error) {
 		t.Helper()
@@ -109,7 +119,7 @@ func New(t testing.TB, o Options) *World {
 	}
 	var store guard.Store
 	var remembered func(context.Context, trusted.Key) (trusted.Record, error)
-	if o.Redis == nil {
+	if w.redis == nil {
 		w.Counts, err = failures.NewMemory(failures.Config{Retain: policy.Retain(), PendingFor: policy.CheckTimeout, Now: w.Clock.Now})
 		must(err)
 		places, err := trusted.NewMemory(trusted.MemoryConfig{Limits: policy.KnownClients})
@@ -122,9 +132,9 @@ func New(t testing.TB, o Options) *World {
 			return record, nil
 		}
 	} else {
-		shared, err := redisstore.New(o.Redis, redisstore.Options{
+		shared, err := redisstore.New(w.redis, redisstore.Options{
 			OnSpray:    w.sprayed,
-			Prefix:     rand.Text() + ":", // a realm of its own
+			Prefix:     w.realm,
 			PendingFor: policy.CheckTimeout, Places: policy.KnownClients, Clock: w.Clock.Now,
 		})
 		must(err)
@@ -134,9 +144,11 @@ func New(t testing.TB, o Options) *World {
 	must(err)
 	w.Mode, err = captchamode.NewMode(mode, w.Clock.Now, w.switched)
 	must(err)
-	spent := challenge.NewMemorySpent(0, w.Clock.Now)
+	if w.spent == nil {
+		w.spent = challenge.NewMemorySpent(0, w.Clock.Now)
+	}
 	desk := challenge.Config{
-		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
+		Secret: []byte("a secret of thirty-two bytes, at least"), Spent: w.spent, BuiltIn: Riddle{}, Now: w.Clock.Now,
 	}
 	if o.Work {
 		desk.Others, desk.Preferred = []challenge.Provider{Labour{}}, challenge.KindBoth
@@ -230,6 +242,18 @@ func (w *World) Solve(t testing.TB, a guard.Attempt) challenge.Solve {
 		t.Fatal(err)
 	}
 	return challenge.Solve{ID: c.ID, Answer: Answer}
+}
+
+// Asked is an attempt with the solution of the challenge that the guard asks for.
+func (w *World) Asked(t testing.TB, account, address string) guard.Attempt {
+	t.Helper()
+	a := From(account, address)
+	d, err := w.Begin(context.Background(), a)
+	if err != nil || d.Action != guard.Challenge {
+		t.Fatalf("asked for %v (%v), %v; want a challenge", d.Action, d.Reasons.Codes(), err)
+	}
+	a.Solve = w.Works(t, a, d)
+	return a
 }
 
 // Works is a challenge solved as a decision asks for it, the work too.

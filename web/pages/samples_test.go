@@ -117,6 +117,7 @@ func public(p Page) map[string]func() ([]byte, error) {
 		"login":         login(LoginView{}),
 		"login wrong":   login(LoginView{Username: hostile, Next: "/a?b=" + hostile, Message: Message{Kind: WrongCredentials}}),
 		"login image":   login(LoginView{Challenge: digits(), Message: Message{Kind: ChallengeRequired, Why: WhySite}}),
+		longWork:        login(LoginView{Challenge: toil(), Username: hostile, Message: Message{Kind: ChallengeRequired, Why: WhyAccount}}),
 		"login work":    login(LoginView{Challenge: work(), Message: Message{Kind: ChallengeAhead}}),
 		"login both":    login(LoginView{Challenge: both(), Message: Message{Kind: ChallengeFailed}}),
 		"login widget":  login(LoginView{Challenge: widget(), Message: Message{Kind: ChallengeRequired}}),
@@ -162,6 +163,16 @@ func digits() Challenge {
 func work() Challenge {
 	c := digits()
 	c.Kind, c.PoWJSON = ChallengePoW, `{"salt":"a'b\"<c"}`
+	return c
+}
+
+// longWork is a page whose script says how long the work takes.
+const longWork = "login long work"
+
+// toil is work for minutes on any machine: two million keys, ten times the most that is asked for.
+func toil() Challenge {
+	c := both()
+	c.PoWJSON = `{"algorithm":"PBKDF2-SHA-256","iterations":5000,"parts":8,"below":17180,"salt":"salt"}`
 	return c
 }
 
