@@ -404,7 +404,7 @@ func TestR28ACodeTakesThePlaceOfTheHardestChallenge(t *testing.T) {
 	w := world.New(t, world.Options{Work: true, Passes: newCodes()})
 	sprayedSite(t, w)
 	a := showing("alice's", nowhere)
-	a.Fingerprint = w.Fingerprint(world.Right)
+	a.PasswordTag = w.Fingerprint(world.Right)
 	if d, ok := w.Try(t, a, world.Right); !ok || !d.Passed || d.Insufficient || d.Reasons.Has(guard.SprayedAsks) {
 		t.Errorf("%v, in %v, %v", d.Action, ok, d.Reasons.Codes())
 	}
