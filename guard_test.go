@@ -1209,7 +1209,7 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		// A wrong answer costs as much as none.
 		for range guard.UnsolvedPerPair / 2 {
 			a := w.Asked(t, "alice", nowhere)
-			a.Solve.Answer = "41"
+			a.Solution.Answer = "41"
 			d, _ := w.Try(t, a, "wrong")
 			if d.Solve.Reason != challenge.Wrong {
 				t.Errorf("a wrong answer: %v", d.Solve.Reason)
@@ -1241,7 +1241,7 @@ func TestR26UnsolvedChallengesAreCountedOverTwoNodes(t *testing.T) {
 			switch d, _ := nodes[i%2].Try(t, world.From(account(i), nowhere), "wrong"); {
 			case d.Action == guard.Challenge:
 				issued.Add(1)
-			case d.Action == guard.Wait && d.Reasons.Has(guard.TooManyUnsolved):
+			case d.Action == guard.Delay && d.Reasons.Has(guard.TooManyUnsolved):
 				stopped.Add(1)
 			}
 		})
@@ -1280,7 +1280,7 @@ func TestR26APersonIsAskedAgainWithoutDelay(t *testing.T) {
 		}
 		for range 2 {
 			a := w.Asked(t, "alice", nowhere)
-			a.Solve.Answer = "41"
+			a.Solution.Answer = "41"
 			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge {
 				t.Fatalf("a mistyped image: %v, %v", d.Action, d.Reasons.Codes())
 			}
@@ -1288,7 +1288,7 @@ func TestR26APersonIsAskedAgainWithoutDelay(t *testing.T) {
 		open := w.Asked(t, "alice", nowhere)
 		for range 100 {
 			d := w.Wrong(t, "alice", nowhere)
-			if d.Action == guard.Wait && (d.RetryAfter <= 0 || d.RetryAfter > 15*time.Second) {
+			if d.Action == guard.Delay && (d.RetryAfter <= 0 || d.RetryAfter > 15*time.Second) {
 				t.Fatalf("the user waits %v", d.RetryAfter)
 			}
 		}
@@ -1327,7 +1327,7 @@ func TestR26OpenChallengesKeepNoOwnerOut(t *testing.T) {
 		for range 20 {
 			attack("alice", nowhere)
 			d := w.Wrong(t, "alice", nowhere)
-			if d.Action != guard.Wait || d.RetryAfter > 15*time.Second {
+			if d.Action != guard.Delay || d.RetryAfter > 15*time.Second {
 				t.Fatalf("at the attacker's IP address: %v for %v", d.Action, d.RetryAfter)
 			}
 			w.Clock.Advance(d.RetryAfter - time.Millisecond)
@@ -1367,9 +1367,9 @@ func TestR26AReaderThatChoosesItsImagesSolvesFew(t *testing.T) {
 			if asked++; asked%10 > 0 {
 				continue
 			}
-			a.Solve = w.Works(t, a, d)
+			a.Solution = w.Works(t, a, d)
 			if answers++; answers%100 >= 94 {
-				a.Solve.Answer = "41"
+				a.Solution.Answer = "41"
 			}
 			if d, err = w.Begin(t.Context(), a); err == nil && d.Action == guard.Proceed {
 				right++
