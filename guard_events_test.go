@@ -258,7 +258,7 @@ func TestR24ALimitOnEventsIsToldOfTwice(t *testing.T) {
 			}
 			told = append(told, fmt.Sprint(e.Edge == guard.Reached, " ", e.Action, " ", e.Reasons[0].Subject, " ", e.Count, " ", e.Subject != ""))
 		}
-		want := []string{"true alert site 1 false", "true refuse subject 1 true", "false alert site 7 false", "false refuse subject 5 true"}
+		want := []string{"true alert site 1 false", "true block subject 1 true", "false alert site 7 false", "false block subject 5 true"}
 		if !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}

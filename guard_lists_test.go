@@ -204,7 +204,7 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 		return guard.Limit{Failures: n, Window: time.Hour, Action: then}
 	}
 	for want, l := range map[string]guard.NamedList{
-		"lists[0].limits[0].failures: can never be reached: limits.address[1] stops at 20": {Name: "x", Limits: []guard.Limit{hour(21, guard.Challenge)}},
+		"lists[0].limits[0].failures: can never be reached: limits.address[1] allows 20 per 1 hour": {Name: "x", Limits: []guard.Limit{hour(21, guard.Challenge)}},
 		"lists[0].limits[1]: can never be reached: 0 challenge":                            {Name: "x", Limits: []guard.Limit{always, hour(2, guard.Challenge)}},
 		"unknown clients get a challenge first":                                            {Name: "x", Limits: []guard.Limit{{Action: guard.Block}}},
 		"lists[0].limits[0].action: must be challenge":                                     {Name: "x", Limits: []guard.Limit{hour(2, guard.Forget)}},

@@ -117,7 +117,7 @@ func TestTheSitesLimitIsOffByDefaultAndCanPretendOrWatch(t *testing.T) {
 	p := guard.DefaultPolicy()
 	p.Site = []guard.Limit{{Failures: 20, Window: time.Hour, Action: guard.Challenge}}
 	p.KnownClient = []guard.Limit{{Failures: 20, Window: time.Hour, Action: guard.FakeFailure}}
-	if err := p.Validate(); err == nil || err.Error() != "limits.site[0].action: must be refuse or pretend, not challenge\nlimits.known_client[0].action: must be challenge or forget, not pretend" {
+	if err := p.Validate(); err == nil || err.Error() != "limits.site[0].action: must be block or fake-failure, not challenge\nlimits.known_client[0].action: must be challenge or forget, not fake-failure" {
 		t.Errorf("%v", err)
 	}
 }

@@ -196,7 +196,7 @@ func newQuota(name string, address, site []failures.Rung) (q quota) {
 // unsolvedChallenges is how many challenges may be unsolved: abandoned, answered wrongly, or
 // not answered yet. A reader of images that answers only those it is sure of pays for the
 // others as for wrong answers. One account from one IP address has ten, enough for two tabs, some
-// reloads and mistakes, and then one after 5 s up to 15 s. An IP address has sixty, and then one
+// reloads and mistakes, and then one after 5 s up to 15 s. An IP address has 1,000, and then one
 // after 1 s up to 12 s: an office or a carrier's NAT solves most of its challenges, and a solved
 // one counts no more. An account has no limit of its own, or an attacker could use up its owner's
 // challenges. The waits are short since a neighbor's challenges delay the owner, too.
@@ -214,7 +214,7 @@ func unsolvedChallenges() quota {
 // UnsolvedPerAddress and UnsolvedPerPair are how many challenges an IP address, and an account
 // from one, may leave unsolved within an hour before each next one has to wait.
 const (
-	UnsolvedPerAddress = 60
+	UnsolvedPerAddress = 1000
 	UnsolvedPerPair    = 10
 )
 
