@@ -19,7 +19,7 @@ func TestLadderNamesEveryProblemAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"rung 0: failures", "rung 1: failures", "window must be", "rung 2:", "backoff: after", "first (1s)"} {
+	for _, want := range []string{"limit 0: failures", "limit 1: failures", "window must be", "limit 2:", "backoff: after", "first (1s)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}

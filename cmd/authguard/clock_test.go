@@ -151,7 +151,7 @@ func TestNodesWhoseClocksAreFiveMinutesOffActAsOne(t *testing.T) {
 	t.Run("a short block holds at the others", func(t *testing.T) {
 		for i, s := range nodes {
 			address := loopback(9, i)
-			s.do(t, "block", address, "--for", "2m")
+			s.do(t, "ip", "block", address, "--for", "2m")
 			redistest.Until(t, "every node to refuse", func() bool {
 				for _, other := range nodes {
 					if from(address).login(t, other, "carol", rightPassword).status != http.StatusTooManyRequests {

@@ -64,7 +64,7 @@ func TestWithoutAServerCommandsSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"status"}, {"captcha", "enable", "--reason", "x"}, {"user", "list"}, {"user", "create", "ann", "--generate"},
-		{"block", "192.0.2.7"}, {"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
+		{"ip", "block", "192.0.2.7"}, {"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
 	} {
 		cmd := exec.Command(product, args...)
 		cmd.Dir = dir
@@ -166,13 +166,13 @@ func TestBlockRefusesUntilUnlist(t *testing.T) {
 	if got := from("127.7.7.7").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("allowed within the block: %d", got.status)
 	}
-	s.fails("127.7.7.0/24", "unlist", "127.7.7.8")
+	s.fails("127.7.7.0/24", "ip", "remove", "127.7.7.8")
 	s.must("ip", "remove", "127.7.7.0/24")
 	if got := from("127.7.7.8").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("unlisted: %d", got.status)
 	}
-	s.fails("not an address or range", "block", "everybody")
-	s.fails("switch authguard off", "allow", "0.0.0.0/0", "--force")
+	s.fails("not an address or range", "ip", "block", "everybody")
+	s.fails("switch authguard off", "ip", "allow", "0.0.0.0/0", "--force")
 }
 
 func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
@@ -268,7 +268,7 @@ func TestEveryCommandAnswersJSON(t *testing.T) {
 		{"status"}, {"captcha", "enable", "--reason", "x"}, {"captcha", "disable", "--reason", "x"}, {"captcha", "auto"},
 		{"user", "create", "ann", "--generate"}, {"user", "set-password", "ann", "--generate"}, {"user", "disable", "ann"}, {"user", "list"},
 		{"user", "import", file, "--format", "csv"},
-		{"allow", "192.0.2.7"}, {"block", "192.0.2.8"}, {"unlist", "192.0.2.8"},
+		{"ip", "allow", "192.0.2.7"}, {"ip", "block", "192.0.2.8"}, {"ip", "remove", "192.0.2.8"},
 		{"explain", "--account", "ann"}, {"unlock", "--account", "ann"},
 		{"token", "create", "shop"}, {"token", "list"}, {"token", "revoke", "shop"},
 		{"config", "validate"}, {"config", "show"}, {"migrate"},

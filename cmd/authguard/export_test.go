@@ -41,9 +41,9 @@ func TestR23AnExportHoldsAddressesAndNothingThatWasTyped(t *testing.T) {
 	if out := s.must("ip", "export", "blocked", "--json"); !json.Valid([]byte(out)) {
 		t.Error(out)
 	}
-	s.fails("begin with a letter", "export", "blocked", "--name", "x; flush ruleset")
-	s.fails("needs --output FILE", "export", "blocked", "--follow")
-	s.fails("works with blocked only", "export", "allowed", "--limited")
+	s.fails("begin with a letter", "ip", "export", "blocked", "--name", "x; flush ruleset")
+	s.fails("needs --output FILE", "ip", "export", "blocked", "--follow")
+	s.fails("works with blocked only", "ip", "export", "allowed", "--limited")
 }
 
 func TestEverybodyIsLeftOutUnlessAskedFor(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRefusedAddressesAreExportedButForKnownPlaces(t *testing.T) {
 	}
 	from(fine).login(t, s, "bob", "wrong")
 	exported := func(more ...string) (text string) {
-		return s.must(append([]string{"export", "blocked", "--format", "pf"}, more...)...)
+		return s.must(append([]string{"ip", "export", "blocked", "--format", "pf"}, more...)...)
 	}
 	redistest.Until(t, "the stranger to be exported", func() bool { return strings.Contains(exported("--limited"), "\n"+stranger+"/32\n") })
 	if said := exported("--limited"); strings.Contains(said, home) || strings.Contains(said, fine) || strings.Contains(exported(), stranger) {
@@ -101,7 +101,7 @@ func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
 	}
 	told := func(want string, more ...string) os.FileInfo {
 		t.Helper()
-		if said := s.must(append([]string{"export", "blocked", "--format", "pf", "--output", link}, more...)...); !strings.Contains(said, want) {
+		if said := s.must(append([]string{"ip", "export", "blocked", "--format", "pf", "--output", link}, more...)...); !strings.Contains(said, want) {
 			t.Errorf("%q, not %s", said, want)
 		}
 		info, err := os.Stat(file)
@@ -132,8 +132,8 @@ func TestAnExportReplacesItsFileAsAWhole(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(s.dir, ".blocked*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	s.fails(`"exit 3" failed: exit status 3`, "export", "blocked", "--run", "exit 3")
-	s.fails("was not written", "export", "blocked", "--output", "/no/such/folder/file")
+	s.fails(`"exit 3" failed: exit status 3`, "ip", "export", "blocked", "--run", "exit 3")
+	s.fails("was not written", "ip", "export", "blocked", "--output", "/no/such/folder/file")
 }
 
 // The commands of the document, with a real nginx and the kernel's sets: they learn of

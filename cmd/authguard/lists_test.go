@@ -105,7 +105,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 func (s *server) imports(t *testing.T, write func(name, text string) string) {
 	t.Helper()
 	file := write("import", "127.81.0.0/24 from the SOC\n<img src=x onerror=alert(1)>\n127.81.0.7\x1b[31m\n127.82.0.1\n127.82.0.1\n")
-	bad := []string{"block", "--file", file}
+	bad := []string{"ip", "block", "--file", file}
 	s.fails("nothing was imported; fix these lines, or skip them with --skip-bad:\n  line 2: not an address or range: \"<img\"", bad...)
 	said := say(t, s.command(append([]string{"--json"}, bad...)...), "")
 	var plan control.ListPlan
@@ -133,9 +133,9 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 		t.Errorf("list says %s", text)
 	}
 	var all control.Listed
-	if err := json.Unmarshal([]byte(s.must("--json", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
+	if err := json.Unmarshal([]byte(s.must("--json", "ip", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
 		t.Errorf("--json: %+v, %v", all, err)
 	}
 	s.fails("missing IP address or range", "allow")
-	s.fails("--force works for a single range only", "block", "--file", file, "--force")
+	s.fails("--force works for a single range only", "ip", "block", "--file", file, "--force")
 }

@@ -32,11 +32,11 @@ func TestAMissingHtpasswdFileIsAnsweredWithHowToMakeIt(t *testing.T) {
 func TestReplaySaysWhichYearItAssumed(t *testing.T) {
 	t.Parallel()
 	const line = "Mar 27 13:08:09 host sshd[1361]: Failed password for root from 203.0.113.9 port 54259 ssh2\n"
-	said := say(t, exec.Command(product, "replay", fileOf(t, "auth.log", line)), "")
+	said := say(t, exec.Command(product, "limit", "replay", fileOf(t, "auth.log", line)), "")
 	if said.status != 0 || !strings.Contains(said.out, "the first line's year is assumed to be 20") {
 		t.Errorf("%+v", said)
 	}
-	said = say(t, exec.Command(product, "replay", "--year", "2020", fileOf(t, "auth.log", line)), "")
+	said = say(t, exec.Command(product, "limit", "replay", "--year", "2020", fileOf(t, "auth.log", line)), "")
 	if said.status != 0 || strings.Contains(said.out, "assumed") {
 		t.Errorf("%+v", said)
 	}

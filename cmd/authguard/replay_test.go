@@ -15,7 +15,7 @@ import (
 func replayed(t *testing.T, args ...string) (status int, out, complaints string) {
 	t.Helper()
 	var said, wrong strings.Builder
-	status = run(append([]string{"replay", "--config", os.DevNull}, args...), &said, &wrong)
+	status = run(append([]string{"limit", "replay", "--config", os.DevNull}, args...), &said, &wrong)
 	return status, said.String(), wrong.String()
 }
 

@@ -24,7 +24,7 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 		}
 	}
 	var out, complaints strings.Builder
-	if status := run([]string{"simulate", scenario, "--policy", strict, "--against", "none", "--json"}, &out, &complaints); status != 0 {
+	if status := run([]string{"limit", "simulate", scenario, "--policy", strict, "--against", "none", "--json"}, &out, &complaints); status != 0 {
 		t.Fatalf("%d %s", status, complaints.String())
 	}
 	var all []simulate.Report

@@ -46,7 +46,7 @@ func (s *server) offer(t *testing.T, account, address, outcome string, more map[
 func (s *server) replayed(t *testing.T, file string) (log struct{ Attempts, Failed, Succeeded, Bad, Late int64 }) {
 	t.Helper()
 	var found struct{ Log json.RawMessage }
-	said := say(t, s.command("--json", "replay", file), "")
+	said := say(t, s.command("--json", "limit", "replay", file), "")
 	if said.status != 0 {
 		return log // there is nothing yet
 	}

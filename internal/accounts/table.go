@@ -31,7 +31,7 @@ const (
 	countEvery = 10 * time.Minute
 )
 
-// Config configures a Table. DB, Normalise and Hash are required; DB must have
+// Config configures a Table. DB, a normalizer and Hash are required; DB must have
 // been migrated.
 type Config struct {
 	DB *sql.DB
@@ -66,7 +66,7 @@ var _ Source = (*Table)(nil)
 // Table is of no use.
 func New(ctx context.Context, config Config) (*Table, error) {
 	if config.DB == nil || config.Normalise == nil || config.Hash == nil {
-		return nil, errors.New("accounts: DB, Normalise and Hash are required")
+		return nil, errors.New("accounts: DB, a normalizer and Hash are required")
 	}
 	config.Realm = cmp.Or(config.Realm, guard.DefaultRealm)
 	if config.Now == nil {

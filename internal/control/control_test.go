@@ -279,8 +279,8 @@ func TestExplainSaysItInWords(t *testing.T) {
 				}
 			}
 		}
-		says("ann@example.org", home, true, "let through", "a known place of this account")
-		says("nobody", home, true, "no account of this name", "nobody has logged in")
+		says("ann@example.org", home, true, "would proceed to the password check", "the client is a known client of this account")
+		says("nobody", home, true, "no account of this name", "the address is an unknown client for this account")
 		for range 5 {
 			d.w.Wrong(t, "ann", "198.51.100.1")
 			d.w.Clock.Advance(time.Minute)

@@ -52,7 +52,7 @@ func TestAnImportWithABadLineImportsNothingUnlessAskedTo(t *testing.T) {
 		d := newDesk(t, db)
 		q := block("192.0.2.1\nnonsense\n192.0.2.2\n0.0.0.0/0\n")
 		p, err := d.ImportLists(t.Context(), "admin:eve", q)
-		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range is every address") || p.Imported {
+		if !errors.Is(err, control.ErrAsked) || !strings.Contains(err.Error(), `line 2 not an address or range: "nonsense"`) || !strings.Contains(err.Error(), "line 4 the range holds every IP address") || p.Imported {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		if all, _ := d.Listings(t.Context()); len(all) != 0 || d.recorded(t).ID != 0 {

@@ -65,11 +65,11 @@ func TestMetricsCountEndingsAndCausesAndNothingThatWasTyped(t *testing.T) {
 		m.HandleSwitch(events.ModeSwitch{To: events.ModeOn})
 		got := scrape(t, m)
 		for _, line := range []string{
-			`authguard_attempts_total{cause="none",ending="failed",realm="default",monitored="false"} 5`,
-			`authguard_attempts_total{cause="limit",ending="challenged",realm="default",monitored="false"} 1`,
-			`authguard_attempts_total{cause="none",ending="succeeded",realm="default",monitored="false"} 1`,
-			`authguard_attempts_total{cause="known-client",ending="succeeded",realm="default",monitored="false"} 1`,
-			`authguard_attempts_total{cause="none",ending="failed",realm="default",monitored="true"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",monitored="false",realm="default"} 5`,
+			`authguard_attempts_total{cause="limit",ending="challenged",monitored="false",realm="default"} 1`,
+			`authguard_attempts_total{cause="none",ending="succeeded",monitored="false",realm="default"} 1`,
+			`authguard_attempts_total{cause="known-client",ending="succeeded",monitored="false",realm="default"} 1`,
+			`authguard_attempts_total{cause="none",ending="failed",monitored="true",realm="default"} 1`,
 			`authguard_captcha_mode_switches_total{realm="default",to="on"} 1`,
 			`authguard_captcha_mode{realm="default"} 1`, `authguard_throttling{realm="default"} 0`, `authguard_threshold{realm="default"} 30`,
 			`authguard_delayed_attempts{realm="default"} 0`, "authguard_events_dropped_total 7", "authguard_requests_rejected_total 9", "authguard_proxy_headers_missing_total 10", `authguard_hung_up_total{realm="default"} 1`,

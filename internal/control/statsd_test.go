@@ -49,7 +49,7 @@ func TestStatsDHearsEachCountOnceAndNothingThatWasTyped(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	want := []string{
 		"ag.attempts.failed:3|c", "ag.captcha_mode_switches.on:1|c", "ag.realms.the_shop.attempts.blocked:1|c", "ag.realms.the_shop.stopped.limit:1|c",
-		"ag.captcha_mode:0|g", "ag.threshold:30|g", "ag.held:4|g", "ag.checks_waiting:3|g", "ag.failure_rate:0|g", "ag.realms.the_shop.held:4|g",
+		"ag.captcha_mode:0|g", "ag.threshold:30|g", "ag.delayed_attempts:4|g", "ag.checks_waiting:3|g", "ag.failure_rate:0|g", "ag.realms.the_shop.delayed_attempts:4|g",
 	}
 	heard := make(map[string]int)
 	packet := make([]byte, 2048)

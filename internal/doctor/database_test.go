@@ -325,7 +325,7 @@ func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
 		pbkdf2 = "pbkdf2_sha256$1000$saltsaltsalt$F7o7+5VTVzFAO998X6s3"
 		argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
 		scrypt = "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
-		why    = ", cut off: its digest has fewer than 16 bytes, which other passwords match by chance. Import it whole"
+		why    = ", truncated: its digest has fewer than 16 bytes, which other passwords match by chance. Import the whole hash"
 		says   = " holds password hashes that cannot be checked, so that 4 of 5 accounts cannot log in: " +
 			"2 with PBKDF2-SHA256" + why + ", 1 with Argon2id" + why + ", 1 with scrypt" + why + "."
 	)

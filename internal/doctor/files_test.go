@@ -85,7 +85,7 @@ func TestAnHtpasswdFileIsRead(t *testing.T) {
 	r.wants(map[string]doctor.State{"accounts.htpasswd": problem})
 	r.says(file + " cannot be used: line 1: not of the form name:hash (a CSV file needs the format csv). A running server keeps its previous version; a restart would fail.")
 	write(t, file, "ann\n\nann\n")
-	if r := examine(t, c); !strings.Contains(r.String(), "format csv), and 1 more bad lines. A server") {
+	if r := examine(t, c); !strings.Contains(r.String(), "format csv), and 1 more bad lines. A running server") {
 		t.Error(r)
 	}
 }

@@ -117,7 +117,7 @@ func TestR19HashesThatCostTooMuchAreRefusedAndNamed(t *testing.T) {
 		"$P$SbFsrVZUDdgN2Jr6TnlkX9JqpObDd..":                                                           "phpass",
 	} {
 		_, err := Parse(hash)
-		if !errors.Is(err, ErrHash) || !errors.Is(err, errCost) || !strings.Contains(err.Error(), "it is "+kind+", dearer") {
+		if !errors.Is(err, ErrHash) || !errors.Is(err, errCost) || !strings.Contains(err.Error(), "it is "+kind+", more expensive") {
 			t.Errorf("%.40s: %v", hash, err)
 		}
 	}
@@ -128,23 +128,23 @@ func TestHashesThatCannotBeCheckedAreNamed(t *testing.T) {
 	for hash, says := range map[string]string{
 		"6FZSgRFTLxtYc": "DES crypt", "hunter2": "plain text",
 		"$2x$05$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xOC6":                       "$2x$",
-		"$2b$05$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xO":                         "bcrypt, broken",
-		"$2b$03$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xOC6":                       "bcrypt, broken",
+		"$2b$05$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xO":                         "bcrypt, damaged",
+		"$2b$03$0yvY.UkZAHUWBmTaW2l54enKRR2kgsr1fLIuox5s0XlEI1Jn1xOC6":                       "bcrypt, damaged",
 		"$7$CU..../....xyNcEdA2nBtEtIq0trw2c.$8S888QgGXdLFO8.HC0.j2JmTnXwZ8/T2sDSPhKrUGh0":   "scrypt of crypt(5)",
 		"$gy$j9T$ICThXZVxTNmokchPoJ6WP0$m4baTf7uCm8KCYY67CVK8owsCqMto6sEBHKTVY5ktD0":         "gost-yescrypt",
 		"$md5,rounds=78089$EVEz3xRm$$q4E9kI.zbGEGt7NGXXUmS1":                                 "Sun MD5",
 		"$3$$cfc43211ba8dc470832267827cac1407":                                               "NT hash",
 		"$bcrypt-sha256$v=2,t=2b,r=5$pWZf/WenDP7RrZbbINDOHO$94bG17Zko8rYwiRutugyOvS2b6fQ6vm": "passlib",
 		"{SSHA512}abc": "SHA-2 of LDAP", "{CRYPT}x": "a hash of LDAP", "$S$Dabc": "Drupal",
-		"$argon2id$v=16$m=256,t=2,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW": "Argon2id, broken",
-		"$argon2id$v=19$m=7,t=2,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW":   "Argon2id, broken",
-		"$argon2id$v=19$m=256,t=0,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW": "Argon2id, broken",
-		"$argon2id$v=19$m=0,t=2,p=0$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW":   "Argon2id, broken",
-		"scrypt$1023$saltsaltsalt$8$1$JLoeRlAiVzz":                        "scrypt, broken",
-		"pbkdf2_sha256$0$saltsaltsalt$F7o7":                               "PBKDF2-SHA256, broken",
+		"$argon2id$v=16$m=256,t=2,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW": "Argon2id, damaged",
+		"$argon2id$v=19$m=7,t=2,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW":   "Argon2id, damaged",
+		"$argon2id$v=19$m=256,t=0,p=1$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW": "Argon2id, damaged",
+		"$argon2id$v=19$m=0,t=2,p=0$c29tZXNhbHQ$ZUDqUgMuBMaaeInW9f9JPW":   "Argon2id, damaged",
+		"scrypt$1023$saltsaltsalt$8$1$JLoeRlAiVzz":                        "scrypt, damaged",
+		"pbkdf2_sha256$0$saltsaltsalt$F7o7":                               "PBKDF2-SHA256, damaged",
 		"pbkdf2_sha512$10$saltsaltsalt$F7o7":                              "PBKDF2",
-		"pbkdf2_sha256$10$saltsaltsalt$":                                  "PBKDF2-SHA256, broken",
-		"$6$" + strings.Repeat("x", 2000):                                 "SHA-512 crypt, broken",
+		"pbkdf2_sha256$10$saltsaltsalt$":                                  "PBKDF2-SHA256, damaged",
+		"$6$" + strings.Repeat("x", 2000):                                 "SHA-512 crypt, damaged",
 	} {
 		_, err := Parse(hash)
 		if !errors.Is(err, ErrHash) || !strings.Contains(err.Error(), says) {
@@ -186,7 +186,7 @@ func TestADigestThatWasCutOffIsRefused(t *testing.T) {
 		{"{SSHA}", plain},
 	} {
 		for _, n := range []int{1, 4, 15} {
-			if _, err := Parse(c.begins + c.writes(n)); !errors.Is(err, ErrHash) || !strings.Contains(err.Error(), "cut off") {
+			if _, err := Parse(c.begins + c.writes(n)); !errors.Is(err, ErrHash) || !strings.Contains(err.Error(), "truncated") {
 				t.Errorf("%s with %d bytes: %v", c.begins, n, err)
 			}
 		}
