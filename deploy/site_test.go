@@ -226,7 +226,7 @@ func (s *site) user(name string) {
 	cmd := s.image.command(s.nodes[0].env, "user", "create", name, "--password-stdin")
 	cmd.Stdin = strings.NewReader(password + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("user add: %v\n%s", err, out)
+		s.t.Fatalf("user create: %v\n%s", err, out)
 	}
 }
 

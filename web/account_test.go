@@ -692,6 +692,9 @@ func TestAUserNamedLikeAnAdministratorChangesNothingOfTheirs(t *testing.T) {
 	}
 }
 
+// keyOfLetter is a key whose text is missing; "email." ends a sentence.
+var keyOfLetter = regexp.MustCompile(`mail\.[a-z]`)
+
 // What a stranger's browser calls itself is data in a letter: no header, no line of its
 // own, no link.
 func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
@@ -705,7 +708,7 @@ func TestR23ALetterHoldsWhatStrangersSendAsText(t *testing.T) {
 		}
 	}
 	for tag, want := range map[string]string{"de": "Neue Anmeldung bei Ihrem Konto", "fr": "Nouvelle connexion à votre compte", "xx": "New sign-in to your account"} {
-		if subject, text := h.look.Letter(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || strings.Contains(text, "mail.") {
+		if subject, text := h.look.Letter(tag, notices.Login{}, ""); subject != want || strings.Contains(text, "{") || keyOfLetter.MatchString(text) {
 			t.Errorf("%s: %s\n%s", tag, subject, text)
 		}
 	}

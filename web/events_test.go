@@ -74,8 +74,8 @@ func TestAnEventThatCannotBeCountedSaysWhatToDo(t *testing.T) {
 		status            int
 		says              string
 	}{
-		"no token":         {"password-reset", "", `{}`, 401, "bearer token"},
-		"unknown":          {"pasword-reset", "token", `{}`, 404, "There are: password-reset."},
+		"no token":         {"password-reset", "", `{}`, 401, "Bearer token required"},
+		"unknown":          {"pasword-reset", "token", `{}`, 404, "Limited events: password-reset."},
 		"no account":       {"password-reset", "token", `{"address":"192.0.2.1"}`, 400, "password-reset counts by account. Send it"},
 		"no address":       {"password-reset", "token", `{"account":"alice"}`, 400, "counts by address"},
 		"a bad address":    {"password-reset", "token", `{"account":"alice","address":"localhost"}`, 400, "address: send the client's IP address"},

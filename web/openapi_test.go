@@ -133,7 +133,7 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	policy := guard.DefaultPolicy()
 	policy.Events = map[string][]guard.EventLimit{
 		"block":     {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnSubject}},
-		"wait":      {{Count: 1, Window: time.Hour, Action: guard.Delay, By: guard.OnSubject}},
+		"delay":     {{Count: 1, Window: time.Hour, Action: guard.Delay, By: guard.OnSubject}},
 		"challenge": {{Count: 1, Window: time.Hour, Action: guard.Challenge, By: guard.OnSubject}},
 		"account":   {{Count: 1, Window: time.Hour, Action: guard.Block, By: guard.OnAccount}},
 	}
@@ -151,13 +151,13 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 	for range 3 {
 		b.Wrong(t, "carol", "192.0.2.3")
 	}
-	ask("carol", "192.0.2.3", "") // wait
+	ask("carol", "192.0.2.3", "") // delay
 	for i := range 5 {
 		b.Wrong(t, "bob", fmt.Sprintf("198.51.100.%d", i))
 	}
 	ask("bob", "192.0.2.1", "") // challenge
 	b.Lists.Set([]guard.Listing{{Prefix: netip.MustParsePrefix("203.0.113.7/32"), Verdict: guard.Blocked}})
-	ask("dora", "203.0.113.7", "") // refuse
+	ask("dora", "203.0.113.7", "") // block
 	usual := b.Policy()
 	hole := usual
 	hole.Account = []guard.Limit{{Failures: 1, Window: time.Hour, Action: guard.FakeFailure}}
@@ -165,11 +165,11 @@ func TestEveryAnswerOfTheDocumentIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Wrong(t, "frank", "192.0.2.8")
-	send(b.doors, settle, outcome(ask("frank", "192.0.2.9", ""), "succeeded")) // pretend, and insufficient
+	send(b.doors, settle, outcome(ask("frank", "192.0.2.9", ""), "succeeded")) // fake-failure, and insufficient
 	if err := b.SetPolicy(usual); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"block", "wait", "challenge", "block", "wait", "challenge", "unknown"} {
+	for _, name := range []string{"block", "delay", "challenge", "block", "delay", "challenge", "unknown"} {
 		send(b.doors, event+name, `{"subject":"room 12","inline":["image"]}`)
 	}
 	ask("", "192.0.2.2", "")

@@ -109,7 +109,7 @@ func (l *Login) askSecond(t *try, login accounts.Login) (err error) {
 	switch {
 	case WantsJSON(t.Request()):
 		return Problem{
-			Type: "second-factor-required", Title: "MFA required", Status: http.StatusUnauthorized,
+			Type: "mfa-required", Title: "MFA required", Status: http.StatusUnauthorized,
 			Detail: "send the code as otp to /login/second, with the cookies of this response",
 		}.Write(t.Response())
 	case t.decision.Passed: // the one-time code is needed again, and is kept on the page alone

@@ -42,7 +42,7 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	}
 	signedIn := func(p *person) bool { return p.get(t, s.base+"/auth/verify").status == http.StatusOK }
 	knows := func(name, address string) bool {
-		return strings.Contains(s.must("explain", "--account", name, "--address", address), "known place")
+		return strings.Contains(s.must("explain", "--account", name, "--address", address), "is a known client of this account")
 	}
 	for i, name := range names {
 		if !signedIn(thieves[name]) || !knows(name, loopback(91, i)) {
@@ -59,14 +59,14 @@ func TestAnAttackIsFollowedToTheAccountsThatWereLost(t *testing.T) {
 	b.goTo(s.admin + "/attacks")
 	b.picture("attacks")
 	b.do("following the attack", chromedp.Click(".attacks a"), chromedp.WaitVisible("#lost form.all"))
-	for _, words := range []string{"205 attempts came to nothing", "2 accounts were logged in to from a new place after failures", "alice", "bob", "2 accounts: most are people with a new phone"} {
+	for _, words := range []string{"205 attempts failed, from about ", "2 accounts had sign-ins from unknown clients after failures. 2 are not secured yet.", "alice", "bob", "2 accounts. Most are users with a new device or a corrected typo."} {
 		if page := b.text(); !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q:\n%s", words, page)
 		}
 	}
 	b.picture("attack")
 	b.do("resetting one", chromedp.Click(".victims > li:first-child button[value='']"), chromedp.WaitVisible(".victims > li:first-child .done"))
-	if page := b.text(); !strings.Contains(page, "Reset: alice") || !strings.Contains(page, "1 is not reset yet") {
+	if page := b.text(); !strings.Contains(page, "Secured: alice") || !strings.Contains(page, "1 is not secured yet") {
 		t.Errorf("the page says:\n%s", page)
 	}
 	if signedIn(thieves["alice"]) || knows("alice", loopback(91, 0)) || !signedIn(thieves["bob"]) || !knows("bob", loopback(91, 1)) {

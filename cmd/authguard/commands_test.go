@@ -141,14 +141,14 @@ func TestCaptchaOnAsksStrangersUntilAuto(t *testing.T) {
 		t.Errorf("status: %s", status)
 	}
 	s.must("captcha", "auto")
-	if said := s.must("captcha", "reset", "--reason", "our own load test"); !strings.Contains(said, "forgotten on all nodes") {
+	if said := s.must("captcha", "reset", "--reason", "our own load test"); !strings.Contains(said, "reset on all nodes") {
 		t.Errorf("%s", said)
 	}
 	if got := from("127.0.1.1").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("after: %d", got.status)
 	}
-	s.fails("say why", "captcha", "enable")
-	s.fails("say why", "captcha", "disable", "--for", "1d")
+	s.fails("missing --reason", "captcha", "enable")
+	s.fails("missing --reason", "captcha", "disable", "--for", "1d")
 	s.fails("at most", "captcha", "disable", "--for", "8d", "--reason", "x")
 	if status := s.must("status"); !strings.Contains(status, "the failure rate") {
 		t.Errorf("status: %s", status)
@@ -188,7 +188,7 @@ func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
 	if got := from("127.0.2.2").login(t, s, "ann", rightPassword); got.status != 200 {
 		t.Errorf("unlocked: %d", got.status)
 	}
-	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "known place") {
+	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "is a known client of this account") {
 		t.Errorf("explained: %s", why)
 	}
 	s.must("unlock", "--account", "ann", "--known-clients")

@@ -97,7 +97,7 @@ func TestRootHelpHasALineForEachCommandByGroup(t *testing.T) {
 
 func TestHelpIsWhatTheFlagPrints(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{{}, {"user"}, {"user", "create"}, {"export"}, {"serve"}} {
+	for _, words := range [][]string{{}, {"user"}, {"user", "create"}, {"ip", "export"}, {"serve"}} {
 		var one, other, complaints bytes.Buffer
 		if status := run(append([]string{"help"}, words...), &one, &complaints); status != 0 {
 			t.Errorf("help %v: %d %s", words, status, &complaints)
@@ -117,7 +117,7 @@ func TestHelpIsWhatTheFlagPrints(t *testing.T) {
 func TestAnErrorNamesTheHelpOfItsCommand(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"user add --nonsense x": "authguard user create --help", "user ad": "authguard user --help", "dance": "authguard --help",
+		"user create --nonsense x": "authguard user create --help", "user creat": "authguard user --help", "dance": "authguard --help",
 	} {
 		var complaints bytes.Buffer
 		status := run(strings.Fields(words), io.Discard, &complaints)
@@ -146,12 +146,12 @@ func TestCompletionInEveryShell(t *testing.T) {
 		line, want string
 		shells     int // that take this line: fish asks for values behind = in its own way
 	}{
-		{`user pa`, "passwd pass", 3},
-		{`-c x.yaml user --realm shop add --gen`, "--generate", 3},
-		{`export bl`, "blocked", 3},
-		{`export blocked --format ns`, "", 3},
-		{`export blocked --format n`, "nft nginx nginx-map", 3},
-		{`export blocked --format = n`, "nft nginx nginx-map", 1},
+		{`user set`, "set-password set-groups", 3},
+		{`-c x.yaml user --realm shop create --gen`, "--generate", 3},
+		{`ip export bl`, "blocked", 3},
+		{`ip export blocked --format ns`, "", 3},
+		{`ip export blocked --format n`, "nft nginx nginx-map", 3},
+		{`ip export blocked --format = n`, "nft nginx nginx-map", 1},
 		{`completion `, "bash zsh fish", 2}, // zsh's and fish's lines end in an empty word
 		{`compl`, "completion", 3},
 	} {

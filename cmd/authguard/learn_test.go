@@ -215,7 +215,7 @@ func TestLearnSaysWhatItNeeds(t *testing.T) {
 		{"alice", "wrong", "/login", "2. Now log in"},
 		{"alice", "wrong", "/login", "the password equals the first one"},
 		{"bob", "other", "/login", "the user name differs from the first one"},
-		{"bob", "right", "/elsewhere", "went elsewhere"},
+		{"bob", "right", "/elsewhere", "this login used another form than the first one"},
 		{"bob", "right2", "/elsewhere", "do not distinguish its answers"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(url.Values{"who": {c.name}, "k": {c.password}}.Encode()))

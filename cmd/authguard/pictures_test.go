@@ -18,7 +18,7 @@ func TestR26OneAddressAskingForItsPicturesLeavesOthersTheirs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, "challenge: {kind: image}\n")
 	if out, err := s.command("captcha", "enable", "--for", "1h", "--reason", "test").CombinedOutput(); err != nil {
-		t.Fatalf("captcha on: %v\n%s", err, out)
+		t.Fatalf("captcha enable: %v\n%s", err, out)
 	}
 	picture := func(address string) string {
 		t.Helper()

@@ -87,7 +87,7 @@ func TestR7AServerDoesNotBeginAnewUnasked(t *testing.T) {
 				}
 				_, refusal, _ := strings.Cut(string(out), "authguard: ")
 				refusal, _, _ = strings.Cut(refusal, "\n")
-				s.saysToo(t, refusal[:min(400, len(refusal))], "doctor", "config check")
+				s.saysToo(t, refusal[:min(400, len(refusal))], "doctor", "config validate")
 			}
 			s.start("--allow-data-loss")
 			s.stop()
@@ -233,7 +233,7 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 		return from("127.0.0.1").get(t, s.admin+"/readyz").status == http.StatusServiceUnavailable
 	})
 	got := from("127.0.0.1").get(t, s.admin+"/readyz")
-	if !strings.Contains(got.body, "being stopped") {
+	if !strings.Contains(got.body, "this server is shutting down") {
 		t.Errorf("readyz: %s", got.body)
 	}
 	// A connection that is kept is closed by its next answer, not under its request.
@@ -358,7 +358,7 @@ func TestALostJournalIsFoundBeforeTheStart(t *testing.T) {
 				t.Errorf("doctor: status %d, %+v", status, d)
 			}
 			if out := s.must("config", "validate"); !strings.Contains(out, c.says) {
-				t.Errorf("config check: %s", out)
+				t.Errorf("config validate: %s", out)
 			}
 			s.start()
 			redistest.Until(t, "an alert", func() bool { return s.log.has("kind=counters-lost") })

@@ -42,7 +42,7 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 		"no scenario \"x\"":         {"--show", "x"},
 	} {
 		var out, complaints strings.Builder
-		if status := run(append([]string{"simulate"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
+		if status := run(append([]string{"limit", "simulate"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
 			t.Errorf("%q: %d %s", args, status, complaints.String())
 		}
 	}

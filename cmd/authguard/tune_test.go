@@ -46,7 +46,7 @@ func TestTuneOfTheDocuments(t *testing.T) {
 		"no such file":             {filepath.Join(dir, "away")},
 	} {
 		var out, complaints strings.Builder
-		if status := run(append([]string{"tune"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
+		if status := run(append([]string{"limit", "suggest"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
 			t.Errorf("%q: %d %s", args, status, complaints.String())
 		}
 	}

@@ -173,7 +173,7 @@ func TestTheDocumentationsQueriesLetNicknamesIn(t *testing.T) {
 	}
 	said := say(t, s.command("user", "create", "bob", "--generate"), "")
 	if said.status != 1 || !strings.Contains(said.complaints, "accounts.source is query") || said.out != "" {
-		t.Errorf("user add promises a login: %+v", said)
+		t.Errorf("user create promises a login: %+v", said)
 	}
 	s.must("user", "create", "carol", "--generate", "--admin")
 }

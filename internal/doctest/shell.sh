@@ -12,7 +12,7 @@ serve() {
 	: >/mnt/serve
 	command "$@" >/mnt/serve 2>&1 &
 	server=$!
-	until grep -Eq 'user create alice$|: .* status$' /mnt/serve; do # its last words when it starts
+	until grep -Eq 'user create alice$|^Show the status: .* status$' /mnt/serve; do # its last words when it starts
 		kill -0 $server 2>/dev/null || { server=; cat /mnt/serve; return 1; }
 		sleep 0.05
 	done

@@ -326,7 +326,7 @@ func TestDigestsThatAreCutOffAreCounted(t *testing.T) {
 		argon2 = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
 		scrypt = "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$F7o7+5VTVzFAO998X6s3"
 		why    = ", truncated: its digest has fewer than 16 bytes, which other passwords match by chance. Import the whole hash"
-		says   = " holds password hashes that cannot be checked, so that 4 of 5 accounts cannot log in: " +
+		says   = " contains unsupported password hashes, so 4 of 5 accounts cannot log in: " +
 			"2 with PBKDF2-SHA256" + why + ", 1 with Argon2id" + why + ", 1 with scrypt" + why + "."
 	)
 	hashes := []string{good, pbkdf2, argon2, scrypt, pbkdf2}

@@ -105,7 +105,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if s.lacks(session) {
 			return web.Problem{
-				Type: "second-factor-required", Title: "MFA required", Status: http.StatusForbidden,
+				Type: "mfa-required", Title: "MFA required", Status: http.StatusForbidden,
 				Detail: "set up MFA at /security first (admin.second_factor: required)",
 			}
 		}

@@ -225,7 +225,7 @@ func TestThePageOfAdministrators(t *testing.T) {
 	c.must(t, c.accounts.Enable(t.Context(), "ann"))
 	c.browser = newBrowser(t)
 	c.admit(t, "ann", accounts.Admin, false)
-	if body = c.steer(t, "/administrators/tokens/add", url.Values{"name": {"bad"}, "scope_admin": {"true"}, "in": {"shop"}}); !strings.Contains(body, "over all realms") {
+	if body = c.steer(t, "/administrators/tokens/add", url.Values{"name": {"bad"}, "scope_admin": {"true"}, "in": {"shop"}}); !strings.Contains(body, "apply to all realms") {
 		t.Error("a token with admin of one realm")
 	}
 	if body = c.steer(t, "/administrators/tokens/revoke", url.Values{"name": {"ci"}, "in": {"shop"}}); !strings.Contains(body, "Revoked") || strings.Contains(body, "<td data-label=\"Realm\">shop") {

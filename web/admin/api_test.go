@@ -163,7 +163,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"POST", "/api/lists", `{"cidr":"192.0.2.7","verdict":"maybe"}`, 400, "allow or block"},
 		{"POST", "/api/lists", `{"cidr":"192.0.2.7","verdict":"block","for":"soon"}`, 400, "must be a duration"},
 		{"POST", "/api/lists", `{"cidr":"0.0.0.0/0","verdict":"allow","force":true}`, 400, "switch authguard off"},
-		{"POST", "/api/lists", `{"cidr":"::/0","verdict":"block"}`, 400, "you too"},
+		{"POST", "/api/lists", `{"cidr":"::/0","verdict":"block"}`, 400, "locks out all clients, including yours"},
 		{"DELETE", "/api/lists?cidr=192.0.2.7", "", 404, "not on any list"},
 		{"POST", "/api/users", `{"username":"bob","password":"short"}`, 400, "at least 8"},
 		{"POST", "/api/users", `{"username":"bob","password":"` + strings.Repeat("x", 73) + `"}`, 400, "72 bytes"},
@@ -269,7 +269,7 @@ func TestExplainSaysWhyAndUnlockMakesRoom(t *testing.T) {
 			t.Errorf("%s after unlocking: %+v", query, e)
 		}
 	}
-	if e.Place != "stranger" {
+	if e.Place != "unknown" {
 		t.Errorf("place: %q", e.Place)
 	}
 }

@@ -38,6 +38,7 @@ var attempts = map[string][]string{
 	"POST /api/users/pass":                   {`{"username":"%s","for":"24h"}`},
 	"POST /api/users/import":                 {"?format=csv username,password\n%s,another long one\n", "?format=htpasswd %s:$2y$04$tcGAv8JhTJCpbGPkVWYb2OSSvRcGRcbE7IRTWs9AgM4EN8Ha5GuG2\n"},
 	"POST /api/tokens":                       {`{"name":"more","scopes":["admin"]}`, `{"name":"more","scopes":["read"]}`, `{"name":"more"}`},
+	"DELETE /api/users":                      {"?username=%s", "?username=%s&reason=x"},
 	"DELETE /api/users/sessions":             {"?username=%s"},
 	"DELETE /api/tokens":                     {"?name=theirs", "?name=shop"},
 	"POST /api/administrators":               {`{"username":"eve","reason":"x"}`, `{"username":"%s","reason":"x"}`},
@@ -278,7 +279,7 @@ func TestATokenOfOneRealmHasNoScopeOverAll(t *testing.T) {
 	c.shop(t)
 	for _, scope := range tokens.OverAll() {
 		for _, realm := range []string{"shop", "default"} {
-			if status, body := c.ask(t, "POST", "/api/tokens?realm="+realm, `{"name":"x","scopes":["`+string(scope)+`"]}`, nil); status != http.StatusBadRequest || !strings.Contains(body, "over all realms") {
+			if status, body := c.ask(t, "POST", "/api/tokens?realm="+realm, `{"name":"x","scopes":["`+string(scope)+`"]}`, nil); status != http.StatusBadRequest || !strings.Contains(body, "apply to all realms") {
 				t.Errorf("%s in %s: %d %s", scope, realm, status, body)
 			}
 		}

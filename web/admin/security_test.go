@@ -222,7 +222,7 @@ func TestAnAdministratorWithoutASecondFactorGetsOneFirstWhereItIsRequired(t *tes
 	if status, to, _ := c.get(t, "/"); status != http.StatusSeeOther || to != "/security" {
 		t.Errorf("/: %d to %q", status, to)
 	}
-	if status, _, body := c.get(t, "/api/status"); status != http.StatusForbidden || !strings.Contains(body, "second-factor-required") {
+	if status, _, body := c.get(t, "/api/status"); status != http.StatusForbidden || !strings.Contains(body, "mfa-required") {
 		t.Errorf("/api/status: %d %s", status, body)
 	}
 	c.browser = newBrowser(t)

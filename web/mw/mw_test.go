@@ -599,7 +599,7 @@ func TestR17OneSolveOneAttempt(t *testing.T) {
 	if looked.Load() != 1 || s.seen.Load() != 1 {
 		t.Errorf("one solve let %d guesses through", s.seen.Load())
 	}
-	s.want(s.send(http.MethodPost, got.Challenge.Audio, "203.0.113.9", "", ""), http.StatusNotFound, "over") // it is spent
+	s.want(s.send(http.MethodPost, got.Challenge.Audio, "203.0.113.9", "", ""), http.StatusNotFound, "This challenge has expired.") // it is spent
 }
 
 func TestR28ASprayedPasswordDoesNotSufficeForStrangers(t *testing.T) {
