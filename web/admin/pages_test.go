@@ -229,12 +229,12 @@ func TestALookUpSaysWhyAndChangesNothing(t *testing.T) {
 	}
 	for query, parts := range map[string][]string{
 		"account=Vic":                     {"solve a CAPTCHA", "5 of 5 failures per 24 hours", "5 of 100 failures per 24 hours", "Reached. Next attempt: CAPTCHA."},
-		"address=192.0.2.66":              {"let through", "5 of 50 failures per 24 hours", "network", "192.0.2.0/24"},
-		"account=vic&address=192.0.2.66":  {"nobody has logged in", "5 of 5"},
+		"address=192.0.2.66":              {"proceed to the password check", "5 of 50 failures per 24 hours", "network", "192.0.2.0/24"},
+		"account=vic&address=192.0.2.66":  {"the address is an unknown client", "5 of 5"},
 		"account=%3Cb%3E&address=nowhere": {"is not an IP address", "&lt;b&gt;"},
 		"account=%00":                     {"invalid account name"},
 		"q=Vic":                           {"solve a CAPTCHA", `value="Vic"`},
-		"q=192.0.2.66":                    {"let through", `name="address" type="text" value="192.0.2.66"`},
+		"q=192.0.2.66":                    {"proceed to the password check", `name="address" type="text" value="192.0.2.66"`},
 	} {
 		status, _, page := c.get(t, "/lookup?"+query)
 		for _, part := range parts {
