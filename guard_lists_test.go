@@ -205,13 +205,13 @@ func TestR8AListsLimitThatCannotBeReachedIsAnError(t *testing.T) {
 	}
 	for want, l := range map[string]guard.NamedList{
 		"lists[0].limits[0].failures: can never be reached: limits.address[1] allows 20 per 1 hour": {Name: "x", Limits: []guard.Limit{hour(21, guard.Challenge)}},
-		"lists[0].limits[1]: can never be reached: 0 challenge":                            {Name: "x", Limits: []guard.Limit{always, hour(2, guard.Challenge)}},
-		"unknown clients get a challenge first":                                            {Name: "x", Limits: []guard.Limit{{Action: guard.Block}}},
-		"lists[0].limits[0].action: must be challenge":                                     {Name: "x", Limits: []guard.Limit{hour(2, guard.Forget)}},
-		"lists[0].limits: at most 8 limits together with limits.address, not 9":            {Name: "x", Limits: slices.Repeat([]guard.Limit{hour(2, guard.Challenge)}, 5)},
-		"lists[0].name: must be 1 to 40":                                                   {Name: "A b", Verdict: guard.Blocked},
-		"lists[0].limits: must have a limit":                                               {Name: "x"},
-		"lists[0].limits: are not used":                                                    {Name: "x", Verdict: guard.Blocked, Limits: []guard.Limit{always}},
+		"lists[0].limits[1]: can never be reached: 0 challenge":                                     {Name: "x", Limits: []guard.Limit{always, hour(2, guard.Challenge)}},
+		"unknown clients get a challenge first":                                                     {Name: "x", Limits: []guard.Limit{{Action: guard.Block}}},
+		"lists[0].limits[0].action: must be challenge":                                              {Name: "x", Limits: []guard.Limit{hour(2, guard.Forget)}},
+		"lists[0].limits: at most 8 limits together with limits.address, not 9":                     {Name: "x", Limits: slices.Repeat([]guard.Limit{hour(2, guard.Challenge)}, 5)},
+		"lists[0].name: must be 1 to 40":                                                            {Name: "A b", Verdict: guard.Blocked},
+		"lists[0].limits: must have a limit":                                                        {Name: "x"},
+		"lists[0].limits: are not used":                                                             {Name: "x", Verdict: guard.Blocked, Limits: []guard.Limit{always}},
 	} {
 		p := guard.DefaultPolicy()
 		p.Lists = []guard.NamedList{l}

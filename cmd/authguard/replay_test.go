@@ -28,7 +28,7 @@ func TestReplaySaysWhatLimitsWouldHaveDone(t *testing.T) {
 	}
 	args := []string{"--year", "2026", "--zone", "UTC", "--policy", strict, "--html", page, "../../testdata/ssh.log"}
 	status, out, complaints := replayed(t, args...)
-	if status != 0 || complaints != "" || !strings.Contains(out, "strict.yaml") || !strings.Contains(out, "0 that cannot be read") {
+	if status != 0 || complaints != "" || !strings.Contains(out, "strict.yaml") || !strings.Contains(out, "0 unreadable") {
 		t.Fatalf("%d\n%s\n%s", status, out, complaints)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") || !strings.HasSuffix(string(text), "</html>\n") {
@@ -63,11 +63,11 @@ func TestReplayThatCannotBeSaysWhatToDo(t *testing.T) {
 		"the configuration":              {"--policy", write("bad.yaml", "limits: 7\n"), access},
 		"--login: \"x\" must be":         {"--login", "x", access},
 		"--zone":                         {"--zone", "Mars", access},
-		"there is no realm \"shop\"":     {"--realm", "shop", access},
+		"has no realm \"shop\"":          {"--realm", "shop", access},
 		"--cases":                        {"--cases", "5000", access},
 		"must be one of \"users\"":       {"--solving", "cats", access},
 		"expected \"<log> ...\"":         {},
-		"no field \"colour\"":            {"--field", "colour=x", access},
+		"unknown field \"colour\"":       {"--field", "colour=x", access},
 		"cannot be both a success and a": {"--success", "200", access},
 	} {
 		status, out, complaints := replayed(t, args...)

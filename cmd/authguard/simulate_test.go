@@ -27,7 +27,12 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 	if status := run([]string{"limit", "simulate", scenario, "--policy", strict, "--against", "none", "--json"}, &out, &complaints); status != 0 {
 		t.Fatalf("%d %s", status, complaints.String())
 	}
-	var all []simulate.Report
+	var all []struct {
+		Results []struct {
+			Name    string
+			Checked int
+		}
+	}
 	if err := json.Unmarshal([]byte(out.String()), &all); err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +72,8 @@ func TestSimulateOfTheDocuments(t *testing.T) {
 				words[i] = filepath.Join(dir, word)
 			}
 		}
-		if words[1] == "--show" {
-			words[2] = "walk"
+		if words[2] == "--show" {
+			words[3] = "walk"
 		}
 		if err := os.WriteFile(filepath.Join(dir, "tiny.yaml"), []byte(tiny), 0o600); err != nil {
 			t.Fatal(err)

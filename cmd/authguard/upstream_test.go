@@ -173,7 +173,7 @@ func TestTheProxyIsOneFlagAway(t *testing.T) {
 		t.Error("nobody whom the app alone knows can have a one-time code")
 	}
 	s.stop()
-	if out, err := s.command("serve", "--upstream", app.URL).CombinedOutput(); err == nil || !strings.Contains(string(out), "proxy learn") {
+	if out, err := s.command("serve", "--upstream", app.URL).CombinedOutput(); err == nil || !strings.Contains(string(out), "proxy detect") {
 		t.Errorf("an upstream without routes: %v %s", err, out)
 	}
 }
