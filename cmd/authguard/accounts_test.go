@@ -153,7 +153,7 @@ func TestAWordPressTableLogsInAsTheDocsSay(t *testing.T) {
 	}
 	allIn(t, s, 112, users...)
 	// Each was upgraded by that login: the next one is as good, and doctor sees bcrypt alone.
-	if said := s.must("doctor"); !strings.Contains(said, "holds the passwords of 5 accounts: 5 with bcrypt.") {
+	if said := s.must("doctor"); !strings.Contains(said, "contains the password hashes of 5 accounts: 5 with bcrypt.") {
 		t.Errorf("doctor: %s", said)
 	}
 	allIn(t, s, 113, users...)
@@ -256,7 +256,7 @@ func TestAnySQLTableLogsInAsTheDocsSay(t *testing.T) {
 	if a := from(loopback(118, 1)).login(t, s, "ann", rightPassword); a.status != http.StatusUnauthorized {
 		t.Errorf("ann: %d", a.status)
 	}
-	if said := s.must("doctor"); !strings.Contains(said, "accounts.database holds the passwords of 2 accounts: 1 with PBKDF2-SHA256, 1 with scrypt.") {
+	if said := s.must("doctor"); !strings.Contains(said, "accounts.database contains the password hashes of 2 accounts: 1 with PBKDF2-SHA256, 1 with scrypt.") {
 		t.Errorf("doctor: %s", said)
 	}
 }

@@ -12,7 +12,7 @@ func TestAdministratorsAreChangedByCommand(t *testing.T) {
 	if text := s.must("admin", "add", "eve", "--reason", "on call"); !strings.Contains(text, `"eve" is an administrator. Temporary password`) {
 		t.Error(text)
 	}
-	s.fails("eve is an administrator already", "admin", "add", "eve", "--reason", "again")
+	s.fails("eve is already an administrator", "admin", "add", "eve", "--reason", "again")
 	if text := s.must("admin", "list"); !strings.Contains(text, `"admin"`) || !strings.Contains(text, `"eve"`) {
 		t.Error(text)
 	}

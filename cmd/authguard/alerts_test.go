@@ -52,7 +52,7 @@ func TestR24AKilledServerLosesNoAlertThatWasCommitted(t *testing.T) {
 	if len(got) != 0 {
 		t.Fatal("it was sent before its time")
 	}
-	s.configure(t, "bundle: 1h", "bundle: 0s")
+	s.configure(t, "group_wait: 1h", "group_wait: 0s")
 	first := <-got
 	s.kill()
 	close(hang)

@@ -192,11 +192,11 @@ func TestExplainSaysWhyAndUnlockOpens(t *testing.T) {
 		t.Errorf("explained: %s", why)
 	}
 	s.must("unlock", "--account", "ann", "--known-clients")
-	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "nobody has logged in") {
+	if why := s.must("explain", "--account", "ann", "--address", "127.0.2.2"); !strings.Contains(why, "the address is an unknown client") {
 		t.Errorf("explained: %s", why)
 	}
 	s.fails("missing subject", "explain")
-	s.fails("no IP address", "explain", "--address", "localhost")
+	s.fails("is not an IP address", "explain", "--address", "localhost")
 	s.fails("missing subject", "unlock")
 	s.fails("--known-clients needs --account", "unlock", "--address", "127.0.2.2", "--known-clients")
 }
@@ -224,7 +224,7 @@ func TestUsersAreMadeChangedAndDisabled(t *testing.T) {
 	try(rightPassword, 200)
 	s.must("user", "disable", "ann")
 	try(rightPassword, 401)
-	s.must("user", "disable", "ann", "--enable")
+	s.must("user", "enable", "ann")
 	try(rightPassword, 200)
 	if all := s.must("user", "list"); !strings.Contains(all, `"ann@example.org"`) || !strings.Contains(all, "admin") {
 		t.Errorf("list: %s", all)

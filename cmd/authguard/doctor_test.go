@@ -47,7 +47,7 @@ func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
 	if !d.OK || status != 0 || d.state("sqlite") != "ok" || d.state("migrations") != "ok" || d.state("keys") != "ok" {
 		t.Errorf("status %d: %+v", status, d)
 	}
-	if out := s.must("doctor"); !strings.Contains(out, " 0 wrong.") {
+	if out := s.must("doctor"); !strings.Contains(out, " 0 problems.") {
 		t.Errorf("%s", out)
 	}
 }
@@ -113,7 +113,7 @@ func TestDoctorFailsAndSaysHowToMend(t *testing.T) {
 	}
 	said := say(t, command(), "")
 	if said.status != 1 || !strings.Contains(said.out, "problem  Redis") || !strings.Contains(said.out, "→ Start it") ||
-		!strings.Contains(said.complaints, "mend") || strings.Contains(said.out, "not-to-be-told") {
+		!strings.Contains(said.complaints, "fix the lines") || strings.Contains(said.out, "not-to-be-told") {
 		t.Errorf("%+v", said)
 	}
 	if left, err := os.ReadDir(dir); len(left) != 1 || err != nil {

@@ -47,18 +47,18 @@ func TestR7EventsAreCountedOverAKillAndAReload(t *testing.T) {
 	want(eventToken, "alice", "proceed")
 	want(eventToken, "Alice", "proceed")
 	want(other, "alice", "proceed")
-	want(other, "alice", "wait")
+	want(other, "alice", "delay")
 	want(eventToken, "alice", "block")
 	s.kill()
 	s.start()
-	if said := s.do(t, "explain", "--event", "password-reset", "--account", "alice"); !strings.Contains(said, "account: 2 of 2 password-reset in any hour, then refuse; full") {
+	if said := s.do(t, "explain", "--event", "password-reset", "--account", "alice"); !strings.Contains(said, "account: 2 of 2 password-reset in any hour, then block; full") {
 		t.Error(said)
 	}
-	if out, err := s.command("explain", "--event", "reset").CombinedOutput(); err == nil || !strings.Contains(string(out), "those that are: password-reset") {
+	if out, err := s.command("explain", "--event", "reset").CombinedOutput(); err == nil || !strings.Contains(string(out), "events with limits: password-reset") {
 		t.Errorf("%v %s", err, out)
 	}
 	want(eventToken, "alice", "block")
-	want(other, "alice", "wait")
+	want(other, "alice", "delay")
 	want(eventToken, "bob", "proceed")
 	want(eventToken, "bob", "proceed") // the site's fourth: beyond three somebody is told
 	redistest.Until(t, "the edges to be logged", func() bool {

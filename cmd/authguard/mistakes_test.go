@@ -24,7 +24,7 @@ func TestAMissingHtpasswdFileIsAnsweredWithHowToMakeIt(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "a.yaml", "accounts: {source: htpasswd, htpasswd: /no/such/file}\n")
 	said := say(t, exec.Command(product, "-c", file, "config", "validate"), "")
-	if said.status != 1 || !strings.Contains(said.complaints, "no such file or directory: create it with: htpasswd -cB /no/such/file USER") {
+	if said.status != 1 || !strings.Contains(said.complaints, "no such file or directory. Create it with: htpasswd -cB /no/such/file USER") {
 		t.Errorf("%+v", said)
 	}
 }

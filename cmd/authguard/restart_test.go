@@ -330,15 +330,15 @@ func TestALostJournalIsFoundBeforeTheStart(t *testing.T) {
 		says string
 	}{
 		"gone": {func(t *testing.T, data string) error { return os.Remove(only(t, data)) },
-			"The journal of the counters is missing"},
+			"The counters' journal is missing"},
 		"empty": {func(t *testing.T, data string) error { return os.Truncate(only(t, data), 0) },
-			"The journal of the counters is missing"},
+			"The counters' journal is missing"},
 		"cut": {func(t *testing.T, data string) error {
 			info, err := os.Stat(only(t, data))
 			return errors.Join(err, os.Truncate(only(t, data), info.Size()/2))
-		}, "The journal of the counters is damaged"},
+		}, "The counters' journal is damaged"},
 		"flipped": {func(t *testing.T, data string) error { return flip(only(t, data)) },
-			"The journal of the counters is damaged"},
+			"The counters' journal is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
