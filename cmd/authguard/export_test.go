@@ -172,7 +172,7 @@ func TestTheEdgeIsKeptUpToDate(t *testing.T) {
 		t.Error("others are blocked, too")
 	}
 	types(t, s, "kill $followers; wait $followers; nginx -s stop; end")
-	if said := s.Try("cat /mnt/follow"); strings.Count(said, "it works again") != 2 || strings.Contains(said, "failed") {
+	if said := s.Try("cat /mnt/follow"); strings.Count(said, "the export works again") != 2 || strings.Contains(said, "failed") {
 		t.Error(said)
 	}
 }

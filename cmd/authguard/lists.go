@@ -30,7 +30,7 @@ type ipCmd struct {
 	Export exportCmd    `cmd:"" help:"Export the IP lists for a firewall or proxy" example:"blocked --format nft"`
 }
 
-// listCmd is `authguard ip allow` and `authguard ip block`.
+// listCmd is `ip allow` and `ip block`.
 type listCmd struct {
 	CIDR    string `arg:"" optional:"" help:"IP address or range, such as 192.0.2.0/24"`
 	File    string `placeholder:"FILE" help:"File with one range per line; - is standard input"`

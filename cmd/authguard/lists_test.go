@@ -69,7 +69,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	if got := from("127.73.0.1").login(t, s, "bob", rightPassword); got.status != http.StatusTooManyRequests {
 		t.Errorf("from a blocked list: %d %s", got.status, got.body)
 	}
-	redistest.Until(t, "the list as the reason in the log", func() bool { return s.log.has("reasons=list:tor") && s.log.has("reasons=blocked:bad") })
+	redistest.Until(t, "the list as the reason in the log", func() bool { return s.log.has("reasons=list:tor") && s.log.has("reasons=blocklist:bad") })
 	write("tor", "127.72.0.0/16\n")
 	redistest.Until(t, "the file that was moved there", onTor("127.72.0.1"))
 	if onTor("127.71.0.1")() || !answers("127.71.0.1", "wrong-credentials") || !answers("127.72.0.1", "challenge-required") {

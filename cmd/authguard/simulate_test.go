@@ -43,7 +43,7 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 	for want, args := range map[string][]string{
 		"missing scenario":          {},
 		"neither a scenario":        {"away.yaml"},
-		"--against: none, windows,": {scenario, "--against", "magic"},
+		"--against: must be none, windows,": {scenario, "--against", "magic"},
 		"no scenario \"x\"":         {"--show", "x"},
 	} {
 		var out, complaints strings.Builder

@@ -50,12 +50,12 @@ func TestAmbiguousRequestsAreRefusedAndCounted(t *testing.T) {
 	if got := s.raw(t, login); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
 		t.Errorf("a good request: %q", got)
 	}
-	for _, line := range []string{"\nauthguard_requests_refused_total 6\n", "\nauthguard_attempts_total{cause=\"none\",ending=\"succeeded\",realm=\"default\",watched=\"false\"} 1\n"} {
+	for _, line := range []string{"\nauthguard_requests_rejected_total 6\n", "\nauthguard_attempts_total{cause=\"none\",ending=\"succeeded\",monitored=\"false\",realm=\"default\"} 1\n"} {
 		redistest.Until(t, line+" in the metrics, which are told a moment after the answer", func() bool {
 			return strings.Contains(from("127.0.0.1").get(t, s.admin+"/metrics").body, line)
 		})
 	}
-	for _, says := range []string{"request refused", "one Content-Length", "peer=127.0.0.1:"} {
+	for _, says := range []string{"request rejected", "one Content-Length", "peer=127.0.0.1:"} {
 		if !s.log.has(says) {
 			t.Errorf("%q is not in the log", says)
 		}
