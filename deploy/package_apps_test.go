@@ -132,7 +132,7 @@ func TestAppsThePackageInstallsUpgradesAndGoes(t *testing.T) {
 	works()
 	// The last line of the document, and a command, as root: who has the package has sudo.
 	lines := strings.Split(strings.TrimSpace(blocks[1].Text), "\n")
-	if said := run(lines[len(lines)-1] + "; command authguard --config /etc/authguard/authguard.yaml user create alice --generate"); !strings.Contains(said, "1 wrong") && !strings.Contains(said, "0 wrong") {
+	if said := run(lines[len(lines)-1] + "; command authguard --config /etc/authguard/authguard.yaml user create alice --generate"); !strings.Contains(said, "1 problems") && !strings.Contains(said, "0 problems") {
 		t.Error(said)
 	}
 	for _, line := range lines[:len(lines)-1] { // which systemd answers

@@ -82,7 +82,7 @@ func TestListsAreShownImportedAndReadFromFiles(t *testing.T) {
 	if !answers("127.72.0.2", "challenge-required") {
 		t.Error("a file that is gone takes the list with it")
 	}
-	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor cannot be used") {
+	if said := say(t, s.command("doctor"), ""); !strings.Contains(said.out, "The list tor: "+tor+" cannot be used: it cannot be opened") || !strings.Contains(said.out, "The file of the list tor could not be loaded") {
 		t.Errorf("doctor says %s", said.out)
 	}
 	if text := s.must("ip", "list", "127.72.0.2"); !strings.Contains(text, "tor: the file could not be loaded, so its previous version is used: it cannot be opened: no such file") || !strings.Contains(text, "127.72.0.2 is on these named lists: tor") {
@@ -125,17 +125,17 @@ func (s *server) imports(t *testing.T, write func(name, text string) string) {
 		t.Errorf("from an imported address: %d", got.status)
 	}
 	cmd := s.command("ip", "allow", "--file", "-", "--for", "forever")
-	if said := say(t, cmd, "127.82.0.0/24"); said.status != 0 || !strings.Contains(said.out, "line 1: 127.82.0.0/24 holds 127.82.0.1/32, which is on the other list (block) and stays so") {
+	if said := say(t, cmd, "127.82.0.0/24"); said.status != 0 || !strings.Contains(said.out, "line 1: 127.82.0.0/24 contains 127.82.0.1/32, which stays on the other list (block)") {
 		t.Errorf("from standard input: %+v", said)
 	}
 	text := s.must("ip", "list", "127.82.0.1")
-	if first, second := strings.Index(text, "127.82.0.1/32"), strings.Index(text, "127.82.0.0/24"); first < 0 || second < first || !strings.Contains(text, "for ever") {
+	if first, second := strings.Index(text, "127.82.0.1/32"), strings.Index(text, "127.82.0.0/24"); first < 0 || second < first || !strings.Contains(text, "with no expiry") {
 		t.Errorf("list says %s", text)
 	}
 	var all control.Listed
 	if err := json.Unmarshal([]byte(s.must("--json", "ip", "list", "--blocked", "SOC")), &all); err != nil || len(all.Entries) != 1 || all.Entries[0].Note != "from the SOC" {
 		t.Errorf("--json: %+v, %v", all, err)
 	}
-	s.fails("missing IP address or range", "allow")
+	s.fails("missing IP address or range", "ip", "allow")
 	s.fails("--force works for a single range only", "ip", "block", "--file", file, "--force")
 }
