@@ -39,7 +39,7 @@ func TestEveryPageIsAccessibleAndFitsAPhoneInABrowser(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		do(chromedp.Navigate(site.URL + "/sample/" + url.PathEscape(name)))
 		if name == longWork {
-			const long = `document.querySelector("[data-pow] [role=status]").textContent.includes("minutes in all")`
+			const long = `document.querySelector("[data-pow] [role=status]").textContent.includes("minutes in total")`
 			if _, err := chromedp.Run(tab, chromedp.Poll[bool](long)); err != nil {
 				t.Fatal(err)
 			}
