@@ -41,10 +41,10 @@ func TestSimulateTellsWhatBecameOfEverybody(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	for want, args := range map[string][]string{
-		"missing scenario":          {},
-		"neither a scenario":        {"away.yaml"},
+		"missing scenario":                  {},
+		"neither a scenario":                {"away.yaml"},
 		"--against: must be none, windows,": {scenario, "--against", "magic"},
-		"no scenario \"x\"":         {"--show", "x"},
+		"no scenario \"x\"":                 {"--show", "x"},
 	} {
 		var out, complaints strings.Builder
 		if status := run(append([]string{"limit", "simulate"}, args...), &out, &complaints); status == 0 || !strings.Contains(complaints.String(), want) {
