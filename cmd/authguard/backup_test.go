@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"authguard/internal/doctest"
 )
 
 // A copy that was made under attack, in an empty folder: accounts, known clients and counters.
@@ -35,7 +37,8 @@ func TestABackupOfARunningServerIsRestoredIntoAnEmptyFolder(t *testing.T) {
 		}
 	})
 	folder := filepath.Join(s.dir, "copy")
-	said := s.must("backup", folder)
+	typed := strings.Fields(doctest.Claimed(t, "docs/operations.md")[0].Text)
+	said := s.must(append(typed[1:len(typed)-1], folder)...)
 	close(stop)
 	others.Wait()
 	if !strings.Contains(said, "keys, counters, authguard.db") {

@@ -35,6 +35,12 @@ func (d *disk) write(ctx context.Context) error {
 	return d.broken
 }
 
+func (d *disk) written() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
+}
+
 func (d *disk) set(broken error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +78,8 @@ func TestR27ADatabaseThatFailsIsKnownToAndIsTriedEverySecond(t *testing.T) {
 			t.Errorf("ten seconds later it has failed since %v, not %v", since, began)
 		}
 		d.set(nil)
-		if d.writes != 12 { // at the start, when asked, and ten times since
-			t.Errorf("%d writes", d.writes)
+		if n := d.written(); n != 12 { // at the start, when asked, and ten times since
+			t.Errorf("%d writes", n)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -90,8 +96,8 @@ func TestADatabaseThatIsNotUsedIsTriedNowAndThen(t *testing.T) {
 		d.watched(t)
 		time.Sleep(time.Minute + time.Millisecond)
 		synctest.Wait()
-		if d.writes != 7 {
-			t.Errorf("%d writes in a minute", d.writes)
+		if n := d.written(); n != 7 {
+			t.Errorf("%d writes in a minute", n)
 		}
 	})
 }
@@ -113,8 +119,8 @@ func TestManyProofsAtOnceAreOneWriteAndNeverAnOldOne(t *testing.T) {
 		began := time.Now()
 		all.Wait()
 		synctest.Wait()
-		if took := time.Since(began); d.writes != 2 || took != 15*time.Millisecond {
-			t.Errorf("%d writes in %v, want 2 in 15ms", d.writes, took)
+		if took := time.Since(began); d.written() != 2 || took != 15*time.Millisecond {
+			t.Errorf("%d writes in %v, want 2 in 15ms", d.written(), took)
 		}
 	})
 }
@@ -159,8 +165,8 @@ func TestR27WhatAGlanceShowsFailsAtOnce(t *testing.T) {
 			t.Errorf("%v since %v", why, since)
 		}
 		synctest.Wait()
-		if d.writes != 1 || len(d.edges) != 1 {
-			t.Errorf("%d writes, told %v: it is noted once, without writing", d.writes, d.edges)
+		if d.written() != 1 || len(d.edges) != 1 {
+			t.Errorf("%d writes, told %v: it is noted once, without writing", d.written(), d.edges)
 		}
 		if err := h.Prove(t.Context()); !errors.Is(err, database.ErrMoved) {
 			t.Errorf("proven: %v", err)
