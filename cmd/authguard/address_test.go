@@ -133,6 +133,10 @@ func TestR9AConfiguredProxyWithoutAHeaderIsReported(t *testing.T) {
 					t.Fatalf("%s: %d %s", names[i], got.status, got.body)
 				}
 			}
+			redistest.Until(t, "each attempt in the log", func() bool { return strings.Count(s.log.String(), " integration=login ") == of.accounts })
+			if of.reported {
+				redistest.Until(t, "the alert", func() bool { return s.log.has("kind=proxy-names-no-client") })
+			}
 			if s.log.has("kind=proxy-names-no-client") != of.reported || of.reported && !s.log.has(line) || s.log.has("unconfigured-proxy") {
 				t.Errorf("the log:\n%s", lastLines(s.log.String(), 5))
 			}
