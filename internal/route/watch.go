@@ -198,11 +198,15 @@ func (s *sieve) feed(b []byte, last bool) (n int, err error) {
 	if !last && len(b) < 2*longestName {
 		return 0, nil // not all of it again for each byte
 	}
-	text := string(b)
 	if s.begins == "" {
-		s.begins = withoutMarks(text)
+		s.begins = withoutMarks(string(b))
 		s.begins = s.begins[:min(1, len(s.begins))]
 	}
+	if s.kind != noForm && s.odd == nil && s.begins != "" && !beginsWith(s.begins, "{[/<") {
+		s.passed += len(b)
+		return len(b), nil // a form of its type only, which the splitter before this one reads
+	}
+	text := string(b)
 	var all [ways][]string
 	switch {
 	case beginsWith(s.begins, "{[/"):
