@@ -102,8 +102,8 @@ func TestAppsPrometheusTakesTheAlerts(t *testing.T) {
 	}{
 		{"AuthguardDown", "2m", ""}, {"AuthguardDown", "3m", `{job: authguard, instance: a, severity: page}`},
 		{"AuthguardUnderAttack", "2m", ""}, {"AuthguardUnderAttack", "3m", `{realm: default, severity: info}`},
-		{"AuthguardCountsAlone", "3m", ""}, {"AuthguardCountsAlone", "4m", `{instance: a, severity: page}`},
-		{"AuthguardNobodyGetsIn", "80m", ""}, {"AuthguardNobodyGetsIn", "105m", `{job: authguard, realm: shop, severity: page}`},
+		{"AuthguardRedisLost", "3m", ""}, {"AuthguardRedisLost", "4m", `{instance: a, severity: page}`},
+		{"AuthguardNoLogins", "80m", ""}, {"AuthguardNoLogins", "105m", `{job: authguard, realm: shop, severity: page}`},
 	} {
 		expected := "[]"
 		if when.labels != "" {
@@ -124,7 +124,7 @@ func summary(rules, alert string) string {
 	if m == nil {
 		return ""
 	}
-	return strings.NewReplacer("{{ $labels.instance }}", "a", "{{ $labels.realm }}", map[bool]string{true: "shop", false: "default"}[alert == "AuthguardNobodyGetsIn"]).Replace(m[1])
+	return strings.NewReplacer("{{ $labels.instance }}", "a", "{{ $labels.realm }}", map[bool]string{true: "shop", false: "default"}[alert == "AuthguardNoLogins"]).Replace(m[1])
 }
 
 // The real TCP wrappers deny what is blocked, and nobody else.
