@@ -10,8 +10,8 @@ type Minute struct {
 	Unsolved  int       `json:"unsolved"`
 	Shed      int       `json:"shed"`
 	Threshold float64   `json:"threshold"`
-	SlowAt    float64   `json:"slow_at"`
-	LeaveAt   float64   `json:"leave_at"`
+	SlowAt    float64   `json:"throttle_at"`
+	LeaveAt   float64   `json:"end_below"`
 	On        bool      `json:"on"`
 	Level     Level     `json:"level"`
 }

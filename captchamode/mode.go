@@ -51,10 +51,10 @@ type State struct {
 	On        bool              `json:"on"`
 	Level     Level             `json:"level"`
 	Force     Force             `json:"force"`
-	Pressure  Counts            `json:"pressure"` // in the last minute
+	Pressure  Counts            `json:"failure_rate"` // in the last minute
 	Threshold float64           `json:"threshold"`
-	SlowAt    float64           `json:"slow_at"`
-	LeaveAt   float64           `json:"leave_at"`
+	SlowAt    float64           `json:"throttle_at"`
+	LeaveAt   float64           `json:"end_below"`
 	Normal    float64           `json:"normal"`             // accounts that log in, a minute: the average of a day
 	Usual     float64           `json:"usual"`              // at this minute of the week; Normal before a week was seen
 	Low       time.Time         `json:"low_since,omitzero"` // the cool-down began, less its pauses

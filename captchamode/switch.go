@@ -29,14 +29,14 @@ type Switch struct {
 	WasLevel  Level     `json:"was_level"`
 	Cause     Cause     `json:"cause"`
 	Force     Force     `json:"force"` // in force after; who and why are those of whoever released or cleared it
-	Pressure  int       `json:"pressure"`
+	Pressure  int       `json:"failure_rate"`
 	Threshold float64   `json:"threshold"`
 	// Adopted means that another node of the site switched, keeps the record
 	// and raises the alarm; this one follows.
 	Adopted bool `json:"adopted,omitzero"`
 	// Watched means that the pressure is only watched (Config.Monitor): a Level above
 	// calm asks nobody for anything.
-	Watched bool `json:"watched,omitzero"`
+	Watched bool `json:"monitored,omitzero"`
 	// Resumed means that a level like this one ended less than a day ago: the same attack
 	// goes on.
 	Resumed bool `json:"resumed,omitzero"`

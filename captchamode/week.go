@@ -30,10 +30,10 @@ type Week struct {
 
 // An Hour is what is usual in one.
 type Hour struct {
-	Logins   float64 `json:"logins"`   // accounts that log in, a minute
-	Pressure float64 `json:"pressure"` // the average minute's, without attacks
-	Weeks    int     `json:"weeks"`    // that Logins are learned from
-	Calm     int     `json:"calm"`     // that Pressure is learned from
+	Logins   float64 `json:"logins"`       // accounts that log in, a minute
+	Pressure float64 `json:"failure_rate"` // the average minute's, without attacks
+	Weeks    int     `json:"weeks"`        // that Logins are learned from
+	Calm     int     `json:"calm"`         // that Pressure is learned from
 }
 
 // Running is an hour that is being learned from: sums over its minutes.
@@ -42,7 +42,7 @@ type Running struct {
 	Minutes  int       `json:"minutes"`
 	Logins   float64   `json:"logins"`
 	Calm     int       `json:"calm"` // minutes without an attack
-	Pressure float64   `json:"pressure"`
+	Pressure float64   `json:"failure_rate"`
 }
 
 const (

@@ -177,7 +177,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Decision   string     `json:"decision"`
 		RetryAfter int        `json:"retry_after,omitempty"`
 		Open       bool       `json:"open"`
-		Place      string     `json:"place,omitempty"`
+		Place      string     `json:"client,omitempty"`
 		Listed     string     `json:"listed,omitempty"`
 		List       string     `json:"list,omitempty"`
 		CAPTCHA    bool       `json:"captcha_mode"`
@@ -209,7 +209,7 @@ func (l Line) MarshalJSON() ([]byte, error) {
 		Used    int    `json:"used"`
 		Limit   int    `json:"limit,omitempty"`
 		Window  int    `json:"window_seconds,omitempty"`
-		Then    string `json:"then"`
+		Then    string `json:"action"`
 		Full    bool   `json:"full"`
 		FreeIn  int    `json:"free_in_seconds,omitempty"`
 		Monitor bool   `json:"monitor,omitempty"`

@@ -81,7 +81,7 @@ type adminResetMFACmd struct{ about }
 
 // Run removes what the administrator signs in with beside the password.
 func (c adminResetMFACmd) Run(g *globals) error {
-	return g.do(http.MethodPost, "/api/administrators/second-factor", nil, c.question(),
+	return g.do(http.MethodPost, "/api/administrators/mfa", nil, c.question(),
 		"MFA of %q is removed and all sessions have ended. Set up MFA again at the next sign-in: /security.", c.Name)
 }
 

@@ -53,7 +53,7 @@ func (d *doors) reload(loaded *config.Loaded) {
 	d.edge.Set(loaded.TrustedProxies, header)
 	d.inside.Set(loaded.Admin.TrustedProxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
-	d.secondRequired.Store(loaded.Admin.SecondFactor == config.SecondFactorRequired)
+	d.secondRequired.Store(loaded.Admin.MFA == config.MFARequired)
 	d.delay.Store(int64(loaded.Shutdown.Delay))
 	d.within.Store(int64(loaded.Shutdown.Timeout))
 }

@@ -50,8 +50,8 @@ type found struct {
 		Last    time.Time `json:"last"`
 		Spent   bool      `json:"spent"`
 		Shared  bool      `json:"shared"`
-	} `json:"places"`
-	Unnamed int `json:"unnamed_places"`
+	} `json:"known_clients"`
+	Unnamed int `json:"unnamed_known_clients"`
 	Devices []struct {
 		Address string    `json:"address"`
 		Last    time.Time `json:"last"`
@@ -146,7 +146,7 @@ func (c unlockCmd) Run(g *globals) error {
 	var answer struct {
 		Note string `json:"note"`
 	}
-	question := map[string]any{"account": c.Account, "address": c.Address, "place": c.Place, "reason": c.Reason}
+	question := map[string]any{"account": c.Account, "address": c.Address, "known_clients": c.Place, "reason": c.Reason}
 	return g.show(http.MethodPost, "/api/unlock", c.query(), question, &answer, func() error {
 		words := "The counters of %q are reset.\n"
 		if answer.Note != "" {

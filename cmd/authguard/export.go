@@ -124,7 +124,7 @@ func (f *follower) follow(ctx context.Context, ticks <-chan time.Time) {
 // once asks the server and, if the edge does not know it yet, tells it.
 func (f *follower) once(ctx context.Context) error {
 	var now control.Edge
-	query := f.query("verdict", f.What, "refused", fmt.Sprint(f.Refused), "everybody", fmt.Sprint(f.Everybody))
+	query := f.query("verdict", f.What, "limited", fmt.Sprint(f.Refused), "everything", fmt.Sprint(f.Everybody))
 	if err := f.client.ask(http.MethodGet, "/api/edge", query, nil, &now); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (f realmFlag) send(g *globals, ladder, to, hold, reason, words string) erro
 	if ladder == policy.Whole {
 		name = "every limit"
 	}
-	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"ladder": ladder, "to": to, "for": hold, "reason": reason}, words, name, ladder)
+	return g.do(http.MethodPut, "/api/policy", f.query(), map[string]string{"limit": ladder, "to": to, "for": hold, "reason": reason}, words, name, ladder)
 }
 
 type limitListCmd struct{ realmFlag }

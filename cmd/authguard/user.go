@@ -92,7 +92,7 @@ func (c userSetPasswordCmd) Run(g *globals) error {
 		return err
 	}
 	question := map[string]any{"username": c.Name, "password": password, "must_change": c.MustChange, "reason": c.Reason}
-	return g.account("/api/users/passwd", c.query(), question, c.Name, password, made,
+	return g.account("/api/users/set-password", c.query(), question, c.Name, password, made,
 		"%q has a new password. Its sessions have ended and its known clients are removed.")
 }
 
@@ -205,7 +205,7 @@ type userCreateCodeCmd struct {
 // Run makes a code and says what to do with it.
 func (c userCreateCodeCmd) Run(g *globals) error {
 	var code control.Code
-	return g.show(http.MethodPost, "/api/users/pass", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
+	return g.show(http.MethodPost, "/api/users/create-code", c.query(), map[string]any{"username": c.Name, "for": c.For, "reason": c.Reason}, &code, func() error {
 		_, err := fmt.Fprintf(g.out, `Verification code for %q, shown once: %s
 Give it to the account's owner only, after verifying who it is.
 On the sign-in page it goes into "Verification code", with user name and password.
@@ -247,11 +247,11 @@ type listedUser struct {
 	State       string    `json:"state"`
 	NeedsCode   bool      `json:"needs_code"`
 	Code        bool      `json:"code"`
-	Second      bool      `json:"second_factor"`
+	Second      bool      `json:"mfa"`
 	Failures    int64     `json:"failures"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
 	LastLogin   time.Time `json:"last_login,omitzero"`
-	Places      int       `json:"places"`
+	Places      int       `json:"known_clients"`
 	Sessions    int       `json:"sessions"`
 }
 

@@ -37,8 +37,8 @@ type shelf struct {
 	Why     string        `json:"why,omitempty"`     // without secrets
 	Backoff time.Duration `json:"backoff,omitempty"`
 	RetryAt time.Time     `json:"retry_at,omitzero"`
-	Told    bool          `json:"told,omitempty"`   // the others know that it is dead
-	ToldAt  time.Time     `json:"told_at,omitzero"` // when they were last told so
+	Told    bool          `json:"notified,omitempty"`   // the others know that it is dead
+	ToldAt  time.Time     `json:"notified_at,omitzero"` // when they were last told so
 
 	Last      time.Time `json:"last,omitzero"` // the last delivery
 	LastTitle string    `json:"last_title,omitempty"`

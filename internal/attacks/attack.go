@@ -66,8 +66,8 @@ type Attack struct {
 	// Lost are the accounts that were logged in to from a new place after failures, Strange
 	// those that only were from a new place, and Open those of the former for which
 	// something is still to be done.
-	Lost    int `json:"lost"`
-	Strange int `json:"strange"`
+	Lost    int `json:"compromised"`
+	Strange int `json:"new_clients"`
 	Open    int `json:"open"`
 }
 
@@ -147,7 +147,7 @@ const (
 type Login struct {
 	Account string `json:"account"`
 	Address string `json:"address"`
-	Door    string `json:"door,omitempty"`
+	Door    string `json:"integration,omitempty"`
 	// Why are the reasons; none: nothing but the new place was unusual.
 	Why []string `json:"why"`
 	// Failures are those of strangers at the account when it was logged in to.
@@ -158,9 +158,9 @@ type Login struct {
 
 // What can be reset.
 const (
-	Sessions = "sessions" // all ended
-	Places   = "places"   // all forgotten, devices too
-	Password = "password" // another one is asked for
+	Sessions = "sessions"      // all ended
+	Places   = "known-clients" // all forgotten, devices too
+	Password = "password"      // another one is asked for
 )
 
 // Resets are all that can be, in the order in which it is done.
@@ -177,8 +177,8 @@ type Reset struct {
 // A Victim is an account that was logged in to, with all its logins of the attack.
 type Victim struct {
 	Account string  `json:"account"`
-	Lost    bool    `json:"lost"`   // after failures, and not only from a new place
-	Logins  []Login `json:"logins"` // oldest first
+	Lost    bool    `json:"compromised"` // after failures, and not only from a new place
+	Logins  []Login `json:"logins"`      // oldest first
 	// Done is what was done since the last of the logins.
 	Done []Reset `json:"done"`
 }

@@ -205,7 +205,7 @@ func TestWhatWasDoneIsShownUntilTheNextLogin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		same(t, "done", done(), []string{"sessions by admin:eve: a\uFFFDb", "places by admin:eve: a\uFFFDb", "password by admin:eve: a\uFFFDb"})
+		same(t, "done", done(), []string{"sessions by admin:eve: a\uFFFDb", "known-clients by admin:eve: a\uFFFDb", "password by admin:eve: a\uFFFDb"})
 		same(t, "open", []int{s.list(1)[0].Open}, []int{0})
 		s.now = s.now.Add(time.Second)
 		taken()

@@ -18,8 +18,8 @@ import (
 type Counts struct {
 	Failed     int64 `json:"failed"`
 	Challenged int64 `json:"challenged"`
-	Waited     int64 `json:"waited"`
-	Refused    int64 `json:"refused"`   // or pretended to
+	Waited     int64 `json:"delayed"`
+	Refused    int64 `json:"blocked"`   // or pretended to
 	Succeeded  int64 `json:"succeeded"` // also from known places; not among the attempts
 	// Known is how many attempts had a password that could be told from others: those of
 	// the doors that show one. Repeated and Sprayed are among them.

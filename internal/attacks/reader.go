@@ -96,7 +96,7 @@ func (r *Recorder) fill(ctx context.Context, a *Attack) error {
 	lost := `SELECT account, MAX(last_at) AS last FROM attack_logins WHERE attack = $1 GROUP BY account HAVING MAX(why) <> ''`
 	err = r.config.DB.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM (`+lost+`) AS lost),
 		(SELECT COUNT(DISTINCT account) FROM attack_logins WHERE attack = $1),
-		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_resets d WHERE d.realm = $2 AND d.account = lost.account AND d.at >= lost.last) < 3)`,
+		(SELECT COUNT(*) FROM (`+lost+`) AS lost WHERE (SELECT COUNT(*) FROM attack_operations d WHERE d.realm = $2 AND d.account = lost.account AND d.at >= lost.last) < 3)`,
 		a.ID, a.Realm).Scan(&a.Lost, &a.Strange, &a.Open)
 	a.Strange -= a.Lost
 	return err
@@ -145,13 +145,13 @@ func (r *Recorder) resets(ctx context.Context, realm, id string, all []Victim, a
 			all[i].Done = append(all[i].Done, done)
 		}
 		return err
-	}, `SELECT account, what, at, who, why FROM attack_resets
-		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account, what DESC`, realm, id)
+	}, `SELECT account, what, at, who, why FROM attack_operations
+		WHERE realm = $1 AND account IN (SELECT account FROM attack_logins WHERE attack = $2) ORDER BY account, CASE what WHEN 'sessions' THEN 1 WHEN 'known-clients' THEN 2 ELSE 3 END`, realm, id)
 }
 
 // Done notes that something was done for an account.
 func (r *Recorder) Done(ctx context.Context, realm, account string, done Reset) error {
-	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_resets (realm, account, what, at, who, why) VALUES ($1, $2, $3, $4, $5, $6)
+	_, err := r.config.DB.ExecContext(ctx, `INSERT INTO attack_operations (realm, account, what, at, who, why) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (realm, account, what) DO UPDATE SET at = excluded.at, who = excluded.who, why = excluded.why`,
 		realm, sqltx.Clean(account), done.What, done.At.UnixMilli(), sqltx.Clean(done.Who), sqltx.Clean(done.Why))
 	if err != nil {

@@ -333,7 +333,7 @@ func (r *Recorder) Purge(ctx context.Context, before time.Time) (rows int64, err
 		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_runs WHERE last_at < $1`, r.config.Now().Add(-quietAfter).UnixMilli())
 	}
 	if err == nil {
-		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_resets WHERE at < $1`, before.UnixMilli())
+		_, err = sqltx.Exec(ctx, r.config.DB, `DELETE FROM attack_operations WHERE at < $1`, before.UnixMilli())
 	}
 	if err != nil {
 		err = fmt.Errorf("attacks: purge: %w", err)

@@ -173,8 +173,8 @@ type Admin struct {
 	Listen  string        // host:port; empty: off
 	Session time.Duration `within:"1m 30d"` // how long an administrator's login lasts, used or not
 	Idle    time.Duration `within:"1m 30d"` // after how long unused it ends
-	// SecondFactor says whether every administrator needs one.
-	SecondFactor SecondFactor `words:"optional required" reload:"live"`
+	// MFA says whether every administrator needs one.
+	MFA MFA `words:"optional required" reload:"live"`
 	// Proxies are believed here and nowhere else, and Config.Proxies not here:
 	// whoever may speak for the visitors of the doors need not for administrators.
 	TrustedProxies []netip.Prefix `reload:"live"`
@@ -377,7 +377,7 @@ func Default() Config {
 		Data:          "./authguard-data",
 		SecureCookies: SecureAuto,
 		Session:       Session{Lifetime: 12 * time.Hour},
-		Admin:         Admin{Listen: "127.0.0.1:8081", Session: 12 * time.Hour, Idle: 30 * time.Minute, SecondFactor: SecondFactorOptional},
+		Admin:         Admin{Listen: "127.0.0.1:8081", Session: 12 * time.Hour, Idle: 30 * time.Minute, MFA: MFAOptional},
 		Forwarded:     XForwardedFor,
 		Redis:         Redis{Mode: RedisStandalone, Prefix: "ag:", Timeout: 250 * time.Millisecond},
 		Accounts:      Accounts{Source: SourceTable, LDAP: LDAP{Name: "uid", Mail: "mail", Groups: "memberOf"}},

@@ -74,7 +74,7 @@ type (
 	ListVerdict     string // what becomes of logins from a named list
 	LogFormat       string // of the program's log
 	LogLevel        string // the least important level that is logged
-	SecondFactor    string // whether administrators need more than a password
+	MFA             string // whether administrators need more than a password
 )
 
 // The words.
@@ -83,8 +83,8 @@ const (
 	SecureAlways SecureCookies = "always"
 	SecureNever  SecureCookies = "never"
 
-	SecondFactorOptional SecondFactor = "optional" // those who have set one up
-	SecondFactorRequired SecondFactor = "required" // all: nothing else opens before they have
+	MFAOptional MFA = "optional" // those who have set one up
+	MFARequired MFA = "required" // all: nothing else opens before they have
 
 	XForwardedFor ForwardedHeader = "x-forwarded-for"
 	Forwarded     ForwardedHeader = "forwarded" // RFC 7239

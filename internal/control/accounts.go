@@ -49,10 +49,10 @@ type ListedAccount struct {
 	accounts.Account
 	audit.Outcome
 	State    string `json:"state"`
-	Places   int    `json:"places"`   // addresses that are known
-	Sessions int    `json:"sessions"` // that go on, at any door
-	Code     bool   `json:"code"`     // somebody has a one-time code for it
-	Second   bool   `json:"second_factor"`
+	Places   int    `json:"known_clients"` // addresses that are known
+	Sessions int    `json:"sessions"`      // that go on, at any door
+	Code     bool   `json:"code"`          // somebody has a one-time code for it
+	Second   bool   `json:"mfa"`
 }
 
 // AccountsOf is a page of the accounts. It changes nothing.
@@ -206,7 +206,7 @@ func (c *Control) OneTimePassword(ctx context.Context, who, name, password, why 
 	if err := c.config.Accounts.SetPassword(ctx, name, password, true); err != nil {
 		return "", err
 	}
-	return password, c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Why: why})
+	return password, c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
 }
 
 // User is nil for the account of a user in authguard's own table. The error is ErrAsked

@@ -113,7 +113,7 @@ func TestAListedAccountSaysWhatIsKnownOfIt(t *testing.T) {
 		if a := one(); err != nil || len(password) < 16 || a.State != control.MustChange || a.NeedsCode || a.Code || a.Places != 0 {
 			t.Errorf("%+v %v", a, err)
 		}
-		if row := d.recorded(t); row.Decision != "user-passwd" || row.Detail != "forgotten" || row.Who != "admin:eve" {
+		if row := d.recorded(t); row.Decision != "user-set-password" || row.Detail != "forgotten" || row.Who != "admin:eve" {
 			t.Errorf("%+v", row)
 		}
 		if _, err := d.OneTimePassword(t.Context(), "admin:eve", "ann", "short", ""); !errors.Is(err, accounts.ErrTooShort) {

@@ -181,7 +181,7 @@ func (c *Control) ResetFactors(ctx context.Context, who, name, why string) (remo
 		return 0, err
 	}
 	_, ended := c.config.Sessions.EndOthers(ctx, account.Username, adminDoor, "")
-	return removed, errors.Join(ended, c.signIn(ctx, who, "second-factor-reset", account.Username, why))
+	return removed, errors.Join(ended, c.signIn(ctx, who, "mfa-reset", account.Username, why))
 }
 
 // SessionsOf are an administrator's, newest first.

@@ -53,7 +53,7 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 		d := newDesk(t, db)
 		d.user(t, "ann", "Ann@Example.org")
 		for what, do := range map[string]func() error{
-			"user-passwd": func() error {
+			"user-set-password": func() error {
 				return d.SetPassword(t.Context(), "cli:root", "ANN@example.org", "another one", true, "")
 			},
 			"user-disable": func() error { return d.Disable(t.Context(), "cli:root", "Ann@example.org") },
@@ -63,7 +63,7 @@ func TestANewPasswordAndDisablingEndSessionsAndPlaces(t *testing.T) {
 			}
 			d.openSession(t, "ann", what)
 			code, err := d.IssuePass(t.Context(), "cli:root", "Ann@Example.org", 0, "")
-			if row := d.recorded(t); err != nil || row.Decision != "user-pass" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
+			if row := d.recorded(t); err != nil || row.Decision != "user-create-code" || row.Account != "ann" || strings.Contains(row.Detail, code.Code) {
 				t.Errorf("%v, on record: %+v", err, row)
 			}
 			before, _ := d.accounts.Get(t.Context(), "ann")

@@ -108,7 +108,7 @@ func (c *Control) FactorUsed(ctx context.Context, account, what string) error {
 // alarms are the alerts of changes that let somebody in, by what is on record.
 var alarms = map[string]alerts.Kind{
 	"admin-add": alerts.AdministratorAdded, "totp-remove": alerts.SecondFactorRemoved, "passkey-remove": alerts.SecondFactorRemoved,
-	"second-factor-reset": alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,
+	"mfa-reset": alerts.SecondFactorRemoved, "recovery-code-used": alerts.RecoveryCodeUsed, "passkey-cloned": alerts.PasskeyCopied,
 	"token-add": alerts.TokenAdded,
 }
 

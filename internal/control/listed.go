@@ -45,7 +45,7 @@ type Listed struct {
 // A NamedList is a named list of the realm: its file, what it does and what it met.
 type NamedList struct {
 	lists.State
-	Then   string     `json:"then"`   // limits, block or allow
+	Then   string     `json:"action"` // limits, block or allow
 	Limits []string   `json:"limits"` // as one writes them in the configuration
 	Day    lists.Hits `json:"day"`    // in the last 24 hours
 }

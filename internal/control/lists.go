@@ -92,7 +92,7 @@ type Edge struct {
 	// Everybody holds the listed ranges that are every address there is. They are
 	// left out unless they were asked for: whoever blocks them at a login does not
 	// mean a firewall.
-	Everybody []netip.Prefix `json:"everybody"`
+	Everybody []netip.Prefix `json:"everything"`
 }
 
 // refusedShown is how many of the addresses with most attempts of the last hour are

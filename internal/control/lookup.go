@@ -32,8 +32,8 @@ type LookUp struct {
 	audit.Outcome
 	// Places are those of the account that could be named; Unnamed is how many could not:
 	// only digests of them are kept, and the audit log no longer has their addresses.
-	Places  []KnownPlace `json:"places"`
-	Unnamed int          `json:"unnamed_places"`
+	Places  []KnownPlace `json:"known_clients"`
+	Unnamed int          `json:"unnamed_known_clients"`
 	// Devices are where browsers with a device cookie of the account were, newest first.
 	// What is known is that they logged in: the cookies are with the browsers alone.
 	Devices []Use `json:"devices"`
@@ -314,8 +314,8 @@ func (c *Control) Unlisted(ctx context.Context, who string, address netip.Addr, 
 func eventOf(row audit.Row) Event {
 	e := Event{Row: row, What: row.Decision, Why: []string{}, Summed: row.Summed(), Identity: row.Identity()}
 	words := map[string]string{
-		"succeeded": "signed in", "failed": "wrong password", "refused": "blocked", "challenged": "challenged",
-		"waited": "delayed", "abandoned": "abandoned before the password check", "pretended": "fake failure (password not checked)",
+		"succeeded": "signed in", "failed": "wrong password", "blocked": "blocked", "challenged": "challenged",
+		"delayed": "delayed", "abandoned": "abandoned before the password check", "fake-failure": "fake failure (password not checked)",
 	}
 	switch row.Kind {
 	case audit.KindAttempt:
@@ -358,11 +358,11 @@ func modeWords(state string) string {
 // adminWords is what an administrator did, in words; empty for what needs none.
 func adminWords(code string) string {
 	return map[string]string{
-		"unlock": "failure counters reset", "forget-places": "known clients removed", "user-add": "account added", "user-passwd": "password changed", "user-pass": "verification code created",
+		"unlock": "failure counters reset", "known-clients-remove": "known clients removed", "user-add": "account added", "user-set-password": "password changed", "user-create-code": "verification code created",
 		"user-disable": "disabled", "user-delete": "deleted", "user-enable": "enabled", "user-groups": "groups changed", "user-ask-password": "password change forced", "user-sessions": "sessions ended", "block": "blocked", "allow": "allowed",
 		"unlist": "list entry removed", "prolong": "list entry extended", "block-import": "ranges blocked", "allow-import": "ranges allowed", "captcha-on": "CAPTCHA mode forced on", "captcha-off": "CAPTCHA mode forced off",
 		"captcha-auto": "CAPTCHA mode set to automatic", "captcha-clear": "CAPTCHA mode reset", "alert-test": "test message sent", "audit-export": "audit log exported", "token-add": "token created", "token-revoke": "token revoked",
 		"user-import": "accounts imported", "totp-add": "authenticator app added", "totp-remove": "authenticator app removed", "passkey-add": "passkey added", "passkey-remove": "passkey removed", "passkey-rename": "passkey renamed",
-		"recovery-codes": "recovery codes created", "second-factor-reset": "MFA removed", "attack-reset": "secured after an attack", "session-end": "session ended", "not-me": "reported by the owner as not theirs",
+		"recovery-codes": "recovery codes created", "mfa-reset": "MFA removed", "attack-reset": "secured after an attack", "session-end": "session ended", "not-me": "reported by the owner as not theirs",
 	}[code]
 }

@@ -41,7 +41,7 @@ type Overview struct {
 	Warnings  []Warning `json:"warnings"`
 	// Attacks are those that are running, that on the whole site first.
 	Attacks []attacks.Brief `json:"attacks"`
-	Held    int             `json:"held"` // attempts that wait for their turn, or until they are due
+	Held    int             `json:"delayed_attempts"` // attempts that wait for their turn, or until they are due
 	// Nodes reports whether others serve the site beside this one.
 	Nodes bool `json:"nodes"`
 }

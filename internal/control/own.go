@@ -75,7 +75,7 @@ func (c *Control) ForgetOwn(ctx context.Context, who, directory, account string,
 	if err := c.forgetIn(ctx, directory, account, address); err != nil {
 		return err
 	}
-	return c.record(ctx, actionOn(who, "forget-places", account, address, ""))
+	return c.record(ctx, actionOn(who, "known-clients-remove", account, address, ""))
 }
 
 func (c *Control) forgetIn(ctx context.Context, directory, account string, address netip.Addr) error {

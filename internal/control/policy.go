@@ -48,8 +48,8 @@ type Policy struct {
 	Written bool          `json:"enforce_in_configuration"`
 	Words   []policy.Word `json:"words"`
 	// Watched are the ladders of which everything only watches.
-	Watched []string `json:"watched"`
-	Ladders []Ladder `json:"ladders"`
+	Watched []string `json:"monitored"`
+	Ladders []Ladder `json:"limits"`
 	// Mode is CAPTCHA mode as it is, and Numbers those that it goes by.
 	Mode    captchamode.State `json:"mode"`
 	Numbers ModeNumbers       `json:"mode_numbers"`
@@ -57,9 +57,9 @@ type Policy struct {
 
 // ModeNumbers are the settings that the mode's threshold follows.
 type ModeNumbers struct {
-	Factor  float64 `json:"factor"`
-	Floor   int     `json:"floor"`
-	Ceiling int     `json:"ceiling"`
+	Factor  float64 `json:"threshold_multiplier"`
+	Floor   int     `json:"threshold_min"`
+	Ceiling int     `json:"threshold_max"`
 }
 
 // A Ladder is one of guard.Policy.Ladders.
@@ -74,9 +74,9 @@ type Rung struct {
 	Limit    string `json:"limit"` // as one writes it in the configuration; for what is no count, in words
 	Failures int    `json:"failures,omitempty"`
 	Window   int    `json:"window_seconds,omitempty"`
-	Then     string `json:"then"`
+	Then     string `json:"action"`
 	By       string `json:"by,omitempty"` // what an event's counts for
-	Watched  bool   `json:"watched"`
+	Watched  bool   `json:"monitored"`
 	// Gone: it is in force no more, or it is a route's own.
 	Gone bool `json:"gone,omitempty"`
 	// Code is its reason in the audit log, without what follows for one that watched.

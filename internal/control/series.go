@@ -17,7 +17,7 @@ type Counts struct {
 	Logins   int `json:"logins"`   // that succeeded
 	Shown    int `json:"challenges_shown"`
 	Solved   int `json:"challenges_solved"`
-	Refused  int `json:"refused"` // also told to wait
+	Refused  int `json:"blocked"` // also told to wait
 	Known    int `json:"known"`   // passed from a known place
 }
 
@@ -65,7 +65,7 @@ type Point struct {
 type Series struct {
 	Each     time.Duration        `json:"-"`
 	Points   []Point              `json:"points"`
-	Pressure []captchamode.Minute `json:"pressure"`
+	Pressure []captchamode.Minute `json:"failure_rate"`
 	// Week is the threshold at each hour of the week, from Monday at midnight UTC on; empty
 	// before an hour was seen.
 	Week []captchamode.Expected `json:"week"`

@@ -99,7 +99,7 @@ func (c *Control) ForgetPlaces(ctx context.Context, who, account string, address
 	if err := c.forget(ctx, account, address); err != nil {
 		return err
 	}
-	return c.record(ctx, actionOn(who, "forget-places", account, address, why))
+	return c.record(ctx, actionOn(who, "known-clients-remove", account, address, why))
 }
 
 // forget forgets places wherever there are some.

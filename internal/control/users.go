@@ -59,7 +59,7 @@ func (c *Control) SetPassword(ctx context.Context, who, name, password string, m
 	if err := c.config.Accounts.SetPassword(ctx, name, password, mustChange); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name, Why: why})
+	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name, Why: why})
 }
 
 // ChoosePassword is SetPassword by the account's owner, in a session of a version of the
@@ -68,7 +68,7 @@ func (c *Control) ChoosePassword(ctx context.Context, who, name, password string
 	if err := c.config.Accounts.ChoosePassword(ctx, name, password, version); err != nil {
 		return err
 	}
-	return c.changed(ctx, audit.Action{Who: who, What: "user-passwd", Subject: name})
+	return c.changed(ctx, audit.Action{Who: who, What: "user-set-password", Subject: name})
 }
 
 // EndUserSessions ends all sessions of a user, at every door, and returns how many went on;
@@ -277,7 +277,7 @@ func (c *Control) IssuePass(ctx context.Context, who, name string, life time.Dur
 
 // PassIssued puts on record that somebody was given a one-time code.
 func (c *Control) PassIssued(ctx context.Context, who, account string, expires time.Time, why string) error {
-	return c.record(ctx, audit.Action{Who: who, What: "user-pass", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
+	return c.record(ctx, audit.Action{Who: who, What: "user-create-code", Subject: account, Detail: "good until " + expires.UTC().Format(time.RFC3339), Why: why})
 }
 
 // elsewhere says that an account in our own table could log in nowhere.

@@ -23,7 +23,7 @@ const Whole = "all"
 
 // A Word is what an administrator said of a ladder.
 type Word struct {
-	Ladder  string    `json:"ladder"` // one of guard.Policy.Ladders, or Whole
+	Ladder  string    `json:"limit"` // one of guard.Policy.Ladders, or Whole
 	Enforce bool      `json:"enforce"`
 	Who     string    `json:"who"`
 	Why     string    `json:"why"`

@@ -161,7 +161,7 @@ func (s *Store) Touch(ctx context.Context, token string) error {
 type Session struct {
 	// ID names it and lets nobody in.
 	ID      string    `json:"id"`
-	Door    string    `json:"door"`
+	Door    string    `json:"integration"`
 	Address string    `json:"address"`
 	Agent   string    `json:"agent"` // what the browser calls itself
 	Started time.Time `json:"started"`

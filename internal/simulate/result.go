@@ -25,7 +25,7 @@ type Result struct {
 	Solved  int `json:"solved"`
 	Right   int `json:"right"`
 	Let     int `json:"let_in"`
-	Lost    int `json:"accounts_lost"`
+	Lost    int `json:"accounts_compromised"`
 
 	// Logins are people's with the right password. Stopped were refused, WaysIn were asked
 	// for a one-time code as well, Delayed were told to wait, Challenges were shown to them,

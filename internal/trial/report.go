@@ -90,7 +90,7 @@ type Case struct {
 	Challenged int           `json:"challenged"`
 	Delayed    int           `json:"delayed"`
 	Refused    int           `json:"blocked"`
-	Waited     time.Duration `json:"waited"`
+	Waited     time.Duration `json:"total_delay"`
 	KeptOut    bool          `json:"kept_out"`
 	Reasons    []string      `json:"reasons,omitempty"`
 }

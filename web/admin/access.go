@@ -106,7 +106,7 @@ func (s *Site) apiSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.lacks(session) {
 			return web.Problem{
 				Type: "mfa-required", Title: "MFA required", Status: http.StatusForbidden,
-				Detail: "set up MFA at /security first (admin.second_factor: required)",
+				Detail: "set up MFA at /security first (admin.mfa: required)",
 			}
 		}
 		c.Set(whoKey, who(session))

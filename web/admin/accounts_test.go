@@ -50,7 +50,7 @@ func TestAccountsAreChangedOnTheirPage(t *testing.T) {
 		{"/accounts/disable", "user-disable", "left", nil, func(a accounts.Account) bool { return a.Disabled }},
 		{"/accounts/disable", "user-enable", "is back", []string{"enable", "true"}, func(a accounts.Account) bool { return !a.Disabled }},
 		{"/accounts/ask-password", "user-ask-password", "seen in a leak", nil, func(a accounts.Account) bool { return a.NeedsCode && a.MustChange }},
-		{"/accounts/password", "user-passwd", "forgotten", []string{"password", "battery staple"}, func(a accounts.Account) bool { return !a.NeedsCode && a.MustChange }},
+		{"/accounts/password", "user-set-password", "forgotten", []string{"password", "battery staple"}, func(a accounts.Account) bool { return !a.NeedsCode && a.MustChange }},
 	} {
 		fields := append([]string{"username", "bob", "reason", one.reason}, one.more...)
 		if status, to, body := post(one.path, fields...); status != http.StatusSeeOther || to != "/accounts?find=bob" || !one.is(account()) {

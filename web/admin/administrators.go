@@ -18,7 +18,7 @@ func (s *Site) administratorsRoutes(e *echo.Echo) {
 	e.GET("/administrators", s.page(s.administratorsPage))
 	e.POST("/administrators/add", s.letIn(s.addForm, "username", "email", "reason"))
 	e.POST("/administrators/password", s.letIn(s.passwordForm, "username", "reason"))
-	e.POST("/administrators/second-factor", s.letIn(s.resetForm, "username", "reason"))
+	e.POST("/administrators/mfa", s.letIn(s.resetForm, "username", "reason"))
 	e.POST("/administrators/disable", s.letIn(s.disableForm(true), "username", "reason"))
 	e.POST("/administrators/enable", s.letIn(s.disableForm(false), "username", "reason"))
 	e.POST("/administrators/remove", s.letIn(s.removeRoleForm, "username", "reason"))
@@ -216,7 +216,7 @@ func (a *API) replacePassword(c echo.Context, q aboutAdministrator) (any, error)
 	return map[string]any{"username": q.Username, "password": password}, err
 }
 
-// resetFactors is POST /api/administrators/second-factor: it removes all second factors of
+// resetFactors is POST /api/administrators/mfa: it removes all second factors of
 // an administrator who has lost them.
 func (a *API) resetFactors(c echo.Context, q aboutAdministrator) (any, error) {
 	if err := mayChangeWhoSignsIn(c); err != nil {

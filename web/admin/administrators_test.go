@@ -56,7 +56,7 @@ func TestWhatLetsSomebodyInIsToldOnce(t *testing.T) {
 	c.told.one(t, "mfa-removed", `"ann"`)
 	c.must(t, c.control.FactorUsed(t.Context(), "ann", "passkey-cloned"))
 	c.told.one(t, "passkey-cloned", `"ann"`)
-	c.mustAsk(t, "POST", "/api/administrators/second-factor", `{"username":"ann","reason":"lost phone"}`, nil)
+	c.mustAsk(t, "POST", "/api/administrators/mfa", `{"username":"ann","reason":"lost phone"}`, nil)
 	c.told.one(t, "mfa-removed", `"ann"`, "lost phone")
 	_ = shows
 }
@@ -82,7 +82,7 @@ func TestAnAdministratorComesAndGoes(t *testing.T) {
 		{"POST", "/api/administrators/password", `{"username":"bob","reason":"x"}`, "no such account"},
 		{"POST", "/api/administrators/password", `{"username":"ann","reason":"x"}`, "this is your own account"},
 		{"POST", "/api/administrators/password", `{"username":"ann"}`, "missing reason"},
-		{"POST", "/api/administrators/second-factor", `{"username":"ann","reason":"x"}`, "this is your own account"},
+		{"POST", "/api/administrators/mfa", `{"username":"ann","reason":"x"}`, "this is your own account"},
 		{"POST", "/api/users/disable", `{"username":"ann"}`, "this is your own account"},
 	} {
 		if status, body := ask(one.method, one.path, one.question); status < 400 || !strings.Contains(body, one.says) {
@@ -197,7 +197,7 @@ func TestThePageOfAdministrators(t *testing.T) {
 	}{
 		{"/administrators/disable", "Disabled and signed out:", "user-disable"},
 		{"/administrators/enable", "Enabled", "user-enable"},
-		{"/administrators/second-factor", "MFA removed and sessions ended:", "second-factor-reset"},
+		{"/administrators/mfa", "MFA removed and sessions ended:", "mfa-reset"},
 		{"/administrators/password", "shown only once", "admin-passwd"},
 		{"/administrators/remove", "Admin role removed:", "admin-remove"},
 	} {

@@ -33,13 +33,13 @@ func TestEveryChangeIsOnRecordUnderThePeersName(t *testing.T) {
 		{"PUT", "/api/mode", `{"mode":"clear","reason":"our own load test"}`, "captcha-clear", ""},
 		{"POST", "/api/unlock", `{"account":"Ann"}`, "unlock", "ann"},
 		{"POST", "/api/unlock", `{"address":"192.0.2.7"}`, "unlock", "192.0.2.7"},
-		{"POST", "/api/unlock", `{"account":"ann","place":true}`, "forget-places", "ann"},
-		{"POST", "/api/forget", `{"account":"ann"}`, "forget-places", "ann"},
+		{"POST", "/api/unlock", `{"account":"ann","known_clients":true}`, "known-clients-remove", "ann"},
+		{"POST", "/api/forget", `{"account":"ann"}`, "known-clients-remove", "ann"},
 		{"POST", "/api/lists", `{"cidr":"192.0.2.0/24","verdict":"block","note":"scan"}`, "block", "192.0.2.0/24"},
 		{"POST", "/api/lists", `{"cidr":"192.0.2.9","verdict":"allow","for":"7d"}`, "allow", "192.0.2.9/32"},
 		{"DELETE", "/api/lists?cidr=192.0.2.0/24", "", "unlist", "192.0.2.0/24"},
 		{"POST", "/api/users", `{"username":"Ann","password":"long enough"}`, "user-add", "ann"},
-		{"POST", "/api/users/passwd", `{"username":"ann","password":"another one"}`, "user-passwd", "ann"},
+		{"POST", "/api/users/set-password", `{"username":"ann","password":"another one"}`, "user-set-password", "ann"},
 		{"POST", "/api/users/disable", `{"username":"ann"}`, "user-disable", "ann"},
 		{"POST", "/api/users/disable", `{"username":"ann","enable":true}`, "user-enable", "ann"},
 		{"DELETE", "/api/users?username=Ann", "", "user-delete", "ann"},
@@ -66,30 +66,30 @@ func TestEveryChangeIsOnRecordWithItsReason(t *testing.T) {
 		{"PUT", "/api/mode", `{"mode":"auto","reason":"WHY"}`, "captcha-auto"},
 		{"PUT", "/api/mode", `{"mode":"clear","reason":"WHY"}`, "captcha-clear"},
 		{"POST", "/api/unlock", `{"account":"ann","reason":"WHY"}`, "unlock"},
-		{"POST", "/api/unlock", `{"account":"ann","place":true,"reason":"WHY"}`, "forget-places"},
+		{"POST", "/api/unlock", `{"account":"ann","known_clients":true,"reason":"WHY"}`, "known-clients-remove"},
 		{"POST", "/api/unlock", `{"network":"192.0.2.0/24","reason":"WHY"}`, "unlock"},
-		{"POST", "/api/forget", `{"account":"ann","address":"192.0.2.7","reason":"WHY"}`, "forget-places"},
+		{"POST", "/api/forget", `{"account":"ann","address":"192.0.2.7","reason":"WHY"}`, "known-clients-remove"},
 		{"POST", "/api/lists", `{"cidr":"192.0.2.9","verdict":"allow","note":"WHY"}`, "allow"},
 		{"POST", "/api/lists/import", `{"text":"192.0.2.10","verdict":"block","note":"WHY"}`, "block-import"},
 		{"POST", "/api/lists/prolong", `{"cidr":"192.0.2.8","for":"7d","reason":"WHY"}`, "prolong"},
 		{"DELETE", "/api/lists?cidr=192.0.2.8&reason=WHY", "", "unlist"},
 		{"DELETE", "/api/users/sessions?username=ann&reason=WHY", "", "user-sessions"},
-		{"POST", "/api/users/pass", `{"username":"ann","reason":"WHY"}`, "user-pass"},
+		{"POST", "/api/users/create-code", `{"username":"ann","reason":"WHY"}`, "user-create-code"},
 		{"POST", "/api/users/ask-password", `{"username":"ann","reason":"WHY"}`, "user-ask-password"},
 		{"POST", "/api/users/disable", `{"username":"ann","reason":"WHY"}`, "user-disable"},
 		{"POST", "/api/users/disable", `{"username":"ann","enable":true,"reason":"WHY"}`, "user-enable"},
 		{"POST", "/api/users", `{"username":"bob","password":"long enough","reason":"WHY"}`, "user-add"},
-		{"POST", "/api/users/passwd", `{"username":"bob","password":"long enough too","reason":"WHY"}`, "user-passwd"},
+		{"POST", "/api/users/set-password", `{"username":"bob","password":"long enough too","reason":"WHY"}`, "user-set-password"},
 		{"POST", "/api/users/groups", `{"username":"bob","groups":["staff"],"reason":"WHY"}`, "user-groups"},
 		{"DELETE", "/api/users?username=bob&reason=WHY", "", "user-delete"},
 		{"POST", "/api/users/import?format=csv&reason=WHY", "username,password\ncarl,long enough\n", "user-import"},
 		{"POST", "/api/tokens", `{"name":"backend","reason":"WHY"}`, "token-add"},
 		{"DELETE", "/api/tokens?name=backend&reason=WHY", "", "token-revoke"},
-		{"PUT", "/api/policy", `{"ladder":"pair-delay","to":"monitor","reason":"WHY"}`, "policy-monitor"},
+		{"PUT", "/api/policy", `{"limit":"pair-delay","to":"monitor","reason":"WHY"}`, "policy-monitor"},
 		{"POST", "/api/attacks/attack-1/reset", `{"account":"lost","what":["sessions"],"reason":"WHY"}`, "attack-reset"},
 		{"POST", "/api/administrators", `{"username":"eve","reason":"WHY"}`, "admin-add"},
 		{"POST", "/api/administrators/password", `{"username":"eve","reason":"WHY"}`, "admin-passwd"},
-		{"POST", "/api/administrators/second-factor", `{"username":"eve","reason":"WHY"}`, "second-factor-reset"},
+		{"POST", "/api/administrators/mfa", `{"username":"eve","reason":"WHY"}`, "mfa-reset"},
 		{"DELETE", "/api/administrators/sessions?username=eve&reason=WHY", "", "session-end"},
 		{"POST", "/api/administrators", `{"username":"mia","reason":"WHY"}`, "admin-add"},
 		{"DELETE", "/api/administrators?username=eve&reason=WHY", "", "admin-remove"},
@@ -154,7 +154,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"GET", "/api/explain?address=localhost", "", 400, "not an IP address"},
 		{"GET", "/api/explain?account=%ff", "", 400, "invalid account name"},
 		{"POST", "/api/unlock", `{}`, 400, "enter an account"},
-		{"POST", "/api/unlock", `{"address":"192.0.2.7","place":true}`, 400, "requires an account"},
+		{"POST", "/api/unlock", `{"address":"192.0.2.7","known_clients":true}`, 400, "requires an account"},
 		{"POST", "/api/unlock", `{"network":"192.0.2.0/20"}`, 400, "write it like 203.0.113.0/24"},
 		{"POST", "/api/unlock", `{"network":"somewhere"}`, 400, "is not a network"},
 		{"POST", "/api/unlock", `{"network":"192.0.2.0/24","account":"ann"}`, 400, "cannot be combined"},
@@ -171,7 +171,7 @@ func TestWhatMakesNoSenseChangesNothingAndSaysWhy(t *testing.T) {
 		{"POST", "/api/users", `{"username":"","password":"long enough"}`, 400, "invalid account name"},
 		{"POST", "/api/users", `{"username":"bob","password":"long enough","role":"root"}`, 400, "user or admin"},
 		{"POST", "/api/users", `{"username":"ann@example.org","password":"long enough"}`, 409, "already"},
-		{"POST", "/api/users/passwd", `{"username":"bob","password":"long enough"}`, 404, "no such account"},
+		{"POST", "/api/users/set-password", `{"username":"bob","password":"long enough"}`, 404, "no such account"},
 		{"POST", "/api/users/disable", `{"username":"bob"}`, 404, "no such account"},
 		{"GET", "/api/users?limit=0", "", 400, "limit"},
 		{"POST", "/api/users/import?format=xls", "", 400, "htpasswd, shadow or csv"},
@@ -232,13 +232,13 @@ func TestTheModeIsForcedForATimeAndReleased(t *testing.T) {
 
 // explainAnswer is what of an explanation the tests look at.
 type explainAnswer struct {
-	Account, Decision, Place, Listed, Summary string
-	Open                                      bool
-	Reasons                                   []struct{ Code, Text string }
-	Limits                                    []struct {
+	Account, Decision, Client, Listed, Summary string
+	Open                                       bool
+	Reasons                                    []struct{ Code, Text string }
+	Limits                                     []struct {
 		Subject     string
 		Used, Limit int
-		Then        string
+		Action      string
 		Full        bool
 	}
 	Words []string
@@ -256,7 +256,7 @@ func TestExplainSaysWhyAndUnlockMakesRoom(t *testing.T) {
 	if e.Account != "ann" || e.Decision != "challenge" || e.Open || len(e.Limits) != 2 {
 		t.Errorf("%+v", e)
 	}
-	if l := e.Limits[0]; l.Subject != "account" || l.Used != 5 || l.Limit != 5 || l.Then != "challenge" || !l.Full {
+	if l := e.Limits[0]; l.Subject != "account" || l.Used != 5 || l.Limit != 5 || l.Action != "challenge" || !l.Full {
 		t.Errorf("%+v", l)
 	}
 	if e.Reasons[0].Code != "limit:account" || e.Words[0] != e.Summary || len(e.Words) < 4 {
@@ -269,8 +269,8 @@ func TestExplainSaysWhyAndUnlockMakesRoom(t *testing.T) {
 			t.Errorf("%s after unlocking: %+v", query, e)
 		}
 	}
-	if e.Place != "unknown" {
-		t.Errorf("place: %q", e.Place)
+	if e.Client != "unknown" {
+		t.Errorf("client: %q", e.Client)
 	}
 }
 
@@ -314,9 +314,9 @@ func TestANewPasswordForgetsThePlaces(t *testing.T) {
 	o := newOffice(t)
 	o.mustAsk(t, "POST", "/api/users", `{"username":"ann","password":"long enough"}`, nil)
 	for _, one := range []struct{ path, question string }{
-		{"/api/users/passwd", `{"username":"ann","password":"another one"}`},
+		{"/api/users/set-password", `{"username":"ann","password":"another one"}`},
 		{"/api/users/disable", `{"username":"ann"}`},
-		{"/api/unlock", `{"account":"ann","place":true}`},
+		{"/api/unlock", `{"account":"ann","known_clients":true}`},
 		{"/api/forget", `{"account":"ann","address":"192.0.2.7"}`},
 	} {
 		if !o.Right(t, "ann", "192.0.2.7") || o.Status(t, "ann", "192.0.2.7") != trusted.Privileged {

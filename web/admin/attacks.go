@@ -221,8 +221,8 @@ func resetNotice(a resetAnswer) (n pages.Notice) {
 }
 
 func attackColumns() []string {
-	return []string{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "waited", "refused", "peak_per_minute", "peak_at",
-		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "lost", "strange", "open", "part_of"}
+	return []string{"id", "kind", "subject", "began", "ended", "shapes", "attempts", "failed", "challenged", "delayed", "blocked", "peak_per_minute", "peak_at",
+		"addresses", "networks", "accounts", "passwords", "passwords_known", "passwords_repeated", "passwords_sprayed", "compromised", "new_clients", "open", "part_of"}
 }
 
 func attackCells(a attacks.Attack) []string {
@@ -238,7 +238,7 @@ func attackCells(a attacks.Attack) []string {
 }
 
 func victimColumns() []string {
-	return []string{"account", "lost", "address", "door", "why", "failures", "first", "last", "sessions_ended", "places_forgotten", "password_asked"}
+	return []string{"account", "compromised", "address", "integration", "why", "failures", "first", "last", "sessions_ended", "known_clients_removed", "password_change_forced"}
 }
 
 // victimCells are the rows of an account: one for each login.

@@ -73,7 +73,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		o.mustAsk(t, "POST", "/api/attacks/"+id+"/reset", question, &answer)
 		return answer
 	}
-	for question, says := range map[string]string{`{"account":"bob"}`: "missing reason", `{"account":"nobody","reason":"x"}`: "had no sign-in from an unknown client", `{"what":["all"],"reason":"x"}`: "must be one of sessions, places, password"} {
+	for question, says := range map[string]string{`{"account":"bob"}`: "missing reason", `{"account":"nobody","reason":"x"}`: "had no sign-in from an unknown client", `{"what":["all"],"reason":"x"}`: "must be one of sessions, known-clients, password"} {
 		if status, body := o.ask(t, "POST", "/api/attacks/"+id+"/reset", question, nil); status != http.StatusBadRequest || !strings.Contains(body, says) {
 			t.Errorf("%s: %d %s", question, status, body)
 		}
@@ -81,8 +81,8 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	if status, body := o.ask(t, "GET", "/api/attacks/none", "", nil); status != http.StatusNotFound || !strings.Contains(body, "no such attack") {
 		t.Errorf("%d %s", status, body)
 	}
-	one := reset(`{"account":"bob","what":["places"],"reason":"he called"}`).Accounts[0]
-	if !slices.Equal(one.Done, []string{"places"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Privileged {
+	one := reset(`{"account":"bob","what":["known-clients"],"reason":"he called"}`).Accounts[0]
+	if !slices.Equal(one.Done, []string{"known-clients"}) || len(one.Problems) > 0 || o.Status(t, "bob", "198.51.100.2") == trusted.Privileged {
 		t.Errorf("%+v", one)
 	}
 	if what, _, subject := o.recorded(t); what != "attack-reset" || subject != "bob" {
@@ -96,7 +96,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	for _, one := range all.Accounts {
-		switch want := map[string][]string{"bob": {"sessions", "password"}, "carl": attacks.Resets(), "=cmd()": {"sessions", "places"}}[one.Account]; {
+		switch want := map[string][]string{"bob": {"sessions", "password"}, "carl": attacks.Resets(), "=cmd()": {"sessions", "known-clients"}}[one.Account]; {
 		case !slices.Equal(one.Done, want):
 			t.Errorf("%+v, want %v", one, want)
 		case one.Account == "=cmd()" && (len(one.Problems) != 1 || !strings.Contains(one.Problems[0], "no such account")):
@@ -111,7 +111,7 @@ func TestAnAttacksAccountsAreResetOneByOneAndTogether(t *testing.T) {
 	}
 	var report control.AttackReport
 	o.mustAsk(t, "GET", "/api/attacks/"+id, "", &report)
-	if report.Open != 1 || len(report.Victims) != 4 || report.Victims[1].Account != "bob" || report.Victims[1].Reset("places").Why != "he called" || report.Victims[3].Account != "dora" {
+	if report.Open != 1 || len(report.Victims) != 4 || report.Victims[1].Account != "bob" || report.Victims[1].Reset("known-clients").Why != "he called" || report.Victims[3].Account != "dora" {
 		t.Errorf("%+v", report)
 	}
 	if again := reset(`{"account":"carl","reason":"once more"}`).Accounts[0]; len(again.Done) != 0 || len(again.Already) != 3 {
@@ -191,7 +191,7 @@ func TestTheAttackPagesShowAndReset(t *testing.T) {
 	if _, _, body := c.get(t, path); !strings.Contains(body, "Secured: 3 accounts. Some actions failed (1 problem)") || strings.Count(body, "Password change forced") != 2 {
 		t.Error(body)
 	}
-	if _, _, body := c.get(t, path+"/export?format=csv"); !strings.HasPrefix(body, "account,lost,") {
+	if _, _, body := c.get(t, path+"/export?format=csv"); !strings.HasPrefix(body, "account,compromised,") {
 		t.Error(body)
 	}
 }

@@ -117,7 +117,7 @@ func (a *API) edge(c echo.Context) (any, error) {
 	if !ok {
 		return nil, web.Invalid("verdict: must be blocked or allowed, not %.20q", c.QueryParam("verdict"))
 	}
-	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("refused") == "true", c.QueryParam("everybody") == "true")
+	return a.of(c).Edge(c.Request().Context(), verdict, c.QueryParam("limited") == "true", c.QueryParam("everything") == "true")
 }
 
 type listQuestion struct {

@@ -50,10 +50,10 @@ type seriesAnswer struct {
 	Logins       []int                  `json:"logins"`
 	Shown        []int                  `json:"challenges_shown"`
 	Solved       []int                  `json:"challenges_solved"`
-	Refused      []int                  `json:"refused"`
+	Refused      []int                  `json:"blocked"`
 	Known        []int                  `json:"known"`
-	Pressure     []captchamode.Minute   `json:"pressure"` // of the whole site
-	Week         []captchamode.Expected `json:"week"`     // from Monday at midnight UTC on
+	Pressure     []captchamode.Minute   `json:"failure_rate"` // of the whole site
+	Week         []captchamode.Expected `json:"week"`         // from Monday at midnight UTC on
 }
 
 // nowPage is GET /?span=hour|day.

@@ -72,7 +72,7 @@ type ownAnswer struct {
 	factors.Kept
 	Sessions []ownSessionAnswer `json:"sessions"`
 	Fresh    bool               `json:"fresh"` // signed in a moment ago, without which nothing but sessions is changed
-	Lacks    bool               `json:"second_factor_required"`
+	Lacks    bool               `json:"mfa_required"`
 }
 
 type ownSessionAnswer struct {

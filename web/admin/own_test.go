@@ -43,7 +43,7 @@ func TestOnesOwnSignInByTheAPI(t *testing.T) {
 		Username string
 		TOTP     *struct{}
 		Recovery int  `json:"recovery_codes"`
-		Lacks    bool `json:"second_factor_required"`
+		Lacks    bool `json:"mfa_required"`
 		Fresh    bool
 		Sessions []struct {
 			ID   string

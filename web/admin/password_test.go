@@ -79,7 +79,7 @@ func TestANewPasswordEndsTheOtherSessionsAndKeepsOnlyThisPlace(t *testing.T) {
 	if here != trusted.Privileged || there != trusted.Stranger {
 		t.Errorf("here %v, elsewhere %v", here, there)
 	}
-	if what, who, subject := c.recorded(t); what != "user-passwd" || who != "admin:ann" || subject != "ann" {
+	if what, who, subject := c.recorded(t); what != "user-set-password" || who != "admin:ann" || subject != "ann" {
 		t.Errorf("%s by %s of %s is on record", what, who, subject)
 	}
 }

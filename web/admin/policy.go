@@ -19,7 +19,7 @@ func (a *API) policy(c echo.Context) (any, error) {
 }
 
 type policyQuestion struct {
-	Ladder string `json:"ladder"`
+	Ladder string `json:"limit"`
 	To     string `json:"to"`
 	For    string `json:"for"`
 	Reason string `json:"reason"`
@@ -33,7 +33,7 @@ func (a *API) setPolicy(c echo.Context, q policyQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Ladder == "" {
-		return nil, web.Invalid("ladder: missing; send the name of a limit, or %q for all limits", policy.Whole)
+		return nil, web.Invalid("limit: missing; send the name of a limit, or %q for all limits", policy.Whole)
 	}
 	if err := a.of(c).SwitchPolicy(c.Request().Context(), sender(c), q.Ladder, q.To, hold, q.Reason); err != nil {
 		return nil, err
@@ -63,5 +63,5 @@ func (s *Site) policyForm(ctx context.Context, to *control.Control, who string, 
 		return pages.Notice{}, err
 	}
 	done := map[string]string{control.ToWatch: "In monitoring mode on all nodes within a second:", control.ToEnforce: "Enforced on all nodes within a second:", control.ToFile: "Configured value restored:"}
-	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["ladder"])}, to.SwitchPolicy(ctx, who, f["ladder"], f["to"], hold, f["reason"])
+	return pages.Notice{Text: done[f["to"]], Subject: pages.LadderTitle(f["limit"])}, to.SwitchPolicy(ctx, who, f["limit"], f["to"], hold, f["reason"])
 }

@@ -35,7 +35,7 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 			t.Errorf("%q: %v in\n%s", want, has, body)
 		}
 	}
-	f := url.Values{"csrf": {c.csrf(t, "/")}, "back": {"/policy"}, "ladder": {"account"}, "to": {"monitor"}, "for": {"7d"}, "reason": {"<b>to see"}}
+	f := url.Values{"csrf": {c.csrf(t, "/")}, "back": {"/policy"}, "limit": {"account"}, "to": {"monitor"}, "for": {"7d"}, "reason": {"<b>to see"}}
 	if status, to, _ := c.post(t, "/policy", f); status != http.StatusSeeOther || to != "/policy" {
 		t.Fatalf("%d to %q", status, to)
 	}
@@ -62,12 +62,12 @@ func TestThePolicyIsSwitchedOnThePageAndByTheAPI(t *testing.T) {
 	if len(p.Words) != 1 || p.Words[0].Ladder != "account" || p.Words[0].Until.IsZero() {
 		t.Errorf("%+v", p.Words)
 	}
-	c.mustAsk(t, "PUT", "/api/policy", `{"ladder":"all","to":"reset","reason":"enough"}`, &p)
+	c.mustAsk(t, "PUT", "/api/policy", `{"limit":"all","to":"reset","reason":"enough"}`, &p)
 	if len(p.Words) != 0 || !p.Enforce || len(p.Watched) != 0 {
 		t.Errorf("%+v", p)
 	}
 	for question, want := range map[string]string{
-		`{"to":"monitor","reason":"x"}`: "ladder: missing", `{"ladder":"all","to":"monitor"}`: "missing reason", `{"ladder":"all","to":"monitor","reason":"x","for":"soon"}`: "duration",
+		`{"to":"monitor","reason":"x"}`: "limit: missing", `{"limit":"all","to":"monitor"}`: "missing reason", `{"limit":"all","to":"monitor","reason":"x","for":"soon"}`: "duration",
 	} {
 		if status, body := c.ask(t, "PUT", "/api/policy", question, nil); status != http.StatusBadRequest || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", question, status, body)

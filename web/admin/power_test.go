@@ -27,25 +27,25 @@ import (
 var attempts = map[string][]string{
 	"PUT /api/mode": {}, "PUT /api/policy": {}, "POST /api/lists": {}, "DELETE /api/lists": {}, "POST /api/lists/import": {}, "POST /api/lists/prolong": {},
 	"POST /api/alerts/test": {}, "POST /api/probe": {},
-	"POST /api/attacks/:id/reset":            {`{"reason":"x"}`, `{"account":"%s","reason":"x"}`, `{"account":"%s","what":["password"],"reason":"x"}`},
-	"POST /api/unlock":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.7"}`, `{"account":"%s","place":true}`, `{"account":"%s","address":"192.0.2.1","place":true}`},
-	"POST /api/forget":                       {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.1"}`},
-	"POST /api/users":                        {`{"username":"%s","password":"another long one"}`, `{"username":"eve","password":"another long one","role":"admin"}`, `{"username":"eve","email":"%s","password":"another long one"}`},
-	"POST /api/users/passwd":                 {`{"username":"%s","password":"another long one"}`, `{"username":"%s","password":"another long one","must_change":true}`},
-	"POST /api/users/ask-password":           {`{"username":"%s","reason":"x"}`},
-	"POST /api/users/groups":                 {`{"username":"%s","groups":["ops"]}`, `{"username":"%s","groups":[]}`},
-	"POST /api/users/disable":                {`{"username":"%s"}`, `{"username":"%s","enable":true}`},
-	"POST /api/users/pass":                   {`{"username":"%s","for":"24h"}`},
-	"POST /api/users/import":                 {"?format=csv username,password\n%s,another long one\n", "?format=htpasswd %s:$2y$04$tcGAv8JhTJCpbGPkVWYb2OSSvRcGRcbE7IRTWs9AgM4EN8Ha5GuG2\n"},
-	"POST /api/tokens":                       {`{"name":"more","scopes":["admin"]}`, `{"name":"more","scopes":["read"]}`, `{"name":"more"}`},
-	"DELETE /api/users":                      {"?username=%s", "?username=%s&reason=x"},
-	"DELETE /api/users/sessions":             {"?username=%s"},
-	"DELETE /api/tokens":                     {"?name=theirs", "?name=shop"},
-	"POST /api/administrators":               {`{"username":"eve","reason":"x"}`, `{"username":"%s","reason":"x"}`},
-	"DELETE /api/administrators":             {"?username=%s&reason=x"},
-	"POST /api/administrators/password":      {`{"username":"%s","reason":"x"}`},
-	"POST /api/administrators/second-factor": {`{"username":"%s","reason":"x"}`},
-	"DELETE /api/administrators/sessions":    {"?username=%s"},
+	"POST /api/attacks/:id/reset":         {`{"reason":"x"}`, `{"account":"%s","reason":"x"}`, `{"account":"%s","what":["password"],"reason":"x"}`},
+	"POST /api/unlock":                    {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.7"}`, `{"account":"%s","known_clients":true}`, `{"account":"%s","address":"192.0.2.1","known_clients":true}`},
+	"POST /api/forget":                    {`{"account":"%s"}`, `{"account":"%s","address":"192.0.2.1"}`},
+	"POST /api/users":                     {`{"username":"%s","password":"another long one"}`, `{"username":"eve","password":"another long one","role":"admin"}`, `{"username":"eve","email":"%s","password":"another long one"}`},
+	"POST /api/users/set-password":        {`{"username":"%s","password":"another long one"}`, `{"username":"%s","password":"another long one","must_change":true}`},
+	"POST /api/users/ask-password":        {`{"username":"%s","reason":"x"}`},
+	"POST /api/users/groups":              {`{"username":"%s","groups":["ops"]}`, `{"username":"%s","groups":[]}`},
+	"POST /api/users/disable":             {`{"username":"%s"}`, `{"username":"%s","enable":true}`},
+	"POST /api/users/create-code":         {`{"username":"%s","for":"24h"}`},
+	"POST /api/users/import":              {"?format=csv username,password\n%s,another long one\n", "?format=htpasswd %s:$2y$04$tcGAv8JhTJCpbGPkVWYb2OSSvRcGRcbE7IRTWs9AgM4EN8Ha5GuG2\n"},
+	"POST /api/tokens":                    {`{"name":"more","scopes":["admin"]}`, `{"name":"more","scopes":["read"]}`, `{"name":"more"}`},
+	"DELETE /api/users":                   {"?username=%s", "?username=%s&reason=x"},
+	"DELETE /api/users/sessions":          {"?username=%s"},
+	"DELETE /api/tokens":                  {"?name=theirs", "?name=shop"},
+	"POST /api/administrators":            {`{"username":"eve","reason":"x"}`, `{"username":"%s","reason":"x"}`},
+	"DELETE /api/administrators":          {"?username=%s&reason=x"},
+	"POST /api/administrators/password":   {`{"username":"%s","reason":"x"}`},
+	"POST /api/administrators/mfa":        {`{"username":"%s","reason":"x"}`},
+	"DELETE /api/administrators/sessions": {"?username=%s"},
 }
 
 // power is all of somebody that another scope's holder must not touch.
@@ -162,9 +162,9 @@ func TestAccountsInGroupsNeedTheirScope(t *testing.T) {
 		path, question string
 		refused        bool
 	}{
-		{"/api/users/passwd", `{"username":"hans","password":"another long one"}`, false},
-		{"/api/users/passwd", `{"username":"gina","password":"another long one"}`, true},
-		{"/api/users/pass", `{"username":"gina"}`, true},
+		{"/api/users/set-password", `{"username":"hans","password":"another long one"}`, false},
+		{"/api/users/set-password", `{"username":"gina","password":"another long one"}`, true},
+		{"/api/users/create-code", `{"username":"gina"}`, true},
 		{"/api/users/disable", `{"username":"gina"}`, true},
 		{"/api/users/groups", `{"username":"gina","groups":[]}`, true},
 		{"/api/users/groups", `{"username":"hans","groups":["ops"]}`, true},
@@ -388,8 +388,8 @@ func TestATokenForAccountsCannotTellWhoIsAnAdministrator(t *testing.T) {
 	c.keeps(t, "a1", "ann", "dora")
 	support := c.token(t, "support", `"accounts","groups"`)
 	for path, question := range map[string]string{
-		"/api/users/passwd": `{"username":"NAME","password":"another long one"}`, "/api/users/ask-password": `{"username":"NAME"}`,
-		"/api/users/groups": `{"username":"NAME","groups":["ops"]}`, "/api/users/disable": `{"username":"NAME"}`, "/api/users/pass": `{"username":"NAME"}`,
+		"/api/users/set-password": `{"username":"NAME","password":"another long one"}`, "/api/users/ask-password": `{"username":"NAME"}`,
+		"/api/users/groups": `{"username":"NAME","groups":["ops"]}`, "/api/users/disable": `{"username":"NAME"}`, "/api/users/create-code": `{"username":"NAME"}`,
 		"/api/attacks/a1/reset": `{"account":"NAME","what":["password"],"reason":"x"}`,
 	} {
 		told := func(name string) string {

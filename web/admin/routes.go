@@ -59,7 +59,7 @@ func (s *Site) Routes(e *echo.Echo) {
 	e.GET("/attacks/:id/export", s.exported(s.attack))
 	e.POST("/attacks/reset", s.page(s.resetAttackForm))
 	e.GET("/policy", s.page(s.policyPage))
-	e.POST("/policy", s.form(s.policyForm, "ladder", "to", "for", "reason"))
+	e.POST("/policy", s.form(s.policyForm, "limit", "to", "for", "reason"))
 	e.GET("/audit", s.page(s.auditPage))
 	e.GET("/alerts", s.page(s.alertsPage))
 	e.POST("/alerts/test", s.form(s.testAlertsForm))

@@ -36,7 +36,7 @@ type subject struct {
 type unlockQuestion struct {
 	subject
 	Network string `json:"network"` // in the place of both
-	Place   bool   `json:"place"`
+	Place   bool   `json:"known_clients"`
 	Event   string `json:"event"` // whose limits; empty: the logins'
 	Text    string `json:"subject"`
 	because
@@ -55,7 +55,7 @@ func (a *API) unlock(c echo.Context, q unlockQuestion) (any, error) {
 		return nil, err
 	}
 	if q.Place && q.Account == "" {
-		return nil, web.Invalid("place: requires an account; known clients belong to an account")
+		return nil, web.Invalid("known_clients: requires an account; known clients belong to an account")
 	}
 	if err := a.mayUnlock(c, q.Account); err != nil {
 		return nil, err

@@ -45,10 +45,10 @@ func TestATokenDoesWhatItsScopesSayAndNoMore(t *testing.T) {
 			{"PUT", "/api/mode", `{"mode":"auto"}`}, {"POST", "/api/unlock", `{"account":"x"}`}, {"POST", "/api/lists", `{"cidr":"203.0.113.0/24","verdict":"block"}`},
 			{"POST", "/api/users", `{"username":"by-` + string(scope) + `","password":"long enough"}`},
 			{"POST", "/api/users", `{"username":"admin-by-` + string(scope) + `","password":"long enough","role":"admin"}`},
-			{"POST", "/api/users/passwd", `{"username":"ann","password":"another long one"}`}, {"POST", "/api/users/pass", `{"username":"ann"}`},
+			{"POST", "/api/users/set-password", `{"username":"ann","password":"another long one"}`}, {"POST", "/api/users/create-code", `{"username":"ann"}`},
 			{"POST", "/api/users/disable", `{"username":"ann"}`},
 			{"POST", "/api/tokens", `{"name":"more-by-` + string(scope) + `","scopes":["admin"]}`},
-			{"POST", "/api/administrators/second-factor", `{"username":"ann","reason":"test"}`},
+			{"POST", "/api/administrators/mfa", `{"username":"ann","reason":"test"}`},
 		} {
 			status, body := c.bearer(t, token, one.method, one.path, one.question)
 			switch {
@@ -63,14 +63,14 @@ func TestATokenDoesWhatItsScopesSayAndNoMore(t *testing.T) {
 	}
 	for scope, want := range map[tokens.Scope]string{
 		tokens.Read: "status users", tokens.Mode: "mode", tokens.Unlock: "unlock", tokens.Lists: "lists", tokens.Accounts: "users", tokens.Alerts: "", tokens.Policy: "",
-		tokens.Admin: "status users tokens administrators mode unlock lists users users users/passwd users/pass users/disable tokens administrators/second-factor",
+		tokens.Admin: "status users tokens administrators mode unlock lists users users users/set-password users/create-code users/disable tokens administrators/mfa",
 	} {
 		if got := strings.Join(may(scope), " "); got != want {
 			t.Errorf("%s may %q, want %q", scope, got, want)
 		}
 	}
 	rows, err := c.api.Audit.Recent(t.Context(), audit.Filter{Kind: audit.KindAdmin, Limit: 100})
-	if err != nil || !slices.ContainsFunc(rows, func(r audit.Row) bool { return r.Who == "token:admin" && r.Decision == "second-factor-reset" }) {
+	if err != nil || !slices.ContainsFunc(rows, func(r audit.Row) bool { return r.Who == "token:admin" && r.Decision == "mfa-reset" }) {
 		t.Errorf("on record: %+v, %v", rows, err)
 	}
 }
@@ -131,7 +131,7 @@ func TestASessionOfLongAgoMakesNoTokenAndNoAdministrator(t *testing.T) {
 	c.Clock.Advance(10 * time.Minute)
 	for path, question := range map[string]string{
 		"/api/tokens": `{"name":"stale","scopes":["read"]}`, "/api/users": `{"username":"eve","password":"long enough","role":"admin"}`,
-		"/api/administrators/second-factor": `{"username":"ann","reason":"x"}`, "/api/users/passwd": `{"username":"ann","password":"another long one"}`,
+		"/api/administrators/mfa": `{"username":"ann","reason":"x"}`, "/api/users/set-password": `{"username":"ann","password":"another long one"}`,
 	} {
 		if status, body := ask(path, question); status != http.StatusForbidden || !strings.Contains(body, "fresh-login-required") {
 			t.Errorf("%s: %d %s", path, status, body)

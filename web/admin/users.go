@@ -68,7 +68,7 @@ type passwordQuestion struct {
 	because
 }
 
-// setPassword is POST /api/users/passwd: the account's sessions end and its
+// setPassword is POST /api/users/set-password: the account's sessions end and its
 // places are forgotten.
 func (a *API) setPassword(c echo.Context, q passwordQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
@@ -149,7 +149,7 @@ type passQuestion struct {
 	because
 }
 
-// issuePass is POST /api/users/pass: a one-time code, told this once. "for" is a
+// issuePass is POST /api/users/create-code: a one-time code, told this once. "for" is a
 // duration such as 2h; without one it is an hour.
 func (a *API) issuePass(c echo.Context, q passQuestion) (any, error) {
 	if err := a.mayChange(c, q.Username); err != nil {
