@@ -68,9 +68,9 @@ func TestTheDocumentHasEveryFieldThatIsReadOrWritten(t *testing.T) {
 		in      any
 	}{
 		"Attempt":           {all["Attempt"].Properties, attemptRequest{}},
-		"Attempt.challenge": {all["Solve"].Properties, attemptRequest{}.Challenge},
+		"Attempt.challenge": {all["Solution"].Properties, attemptRequest{}.Challenge},
 		"Event":             {all["Event"].Properties, eventRequest{}},
-		"Event.challenge":   {all["Solve"].Properties, eventRequest{}.Challenge},
+		"Event.challenge":   {all["Solution"].Properties, eventRequest{}.Challenge},
 		"EventDecision":     {done, eventAnswer{}},
 		"Decision":          {decision, attemptAnswer{}},
 		"Settlement":        {all["Settlement"].Properties, settlement{}},

@@ -239,10 +239,10 @@ func Hold(most time.Duration) Option {
 	}
 }
 
-// Door names the door in events; default "library". A challenge that was solved at
-// one door is worth nothing at another.
-func Door(name string) Option {
-	return func(d *door) error { d.name = name; return nonempty("Door", name) }
+// Integration is the integration's name in events; default "library". A challenge that was solved at one
+// integration is invalid at another.
+func Integration(name string) Option {
+	return func(d *door) error { d.name = name; return nonempty("Integration", name) }
 }
 
 // Body is the largest login that is read, in bytes; default [MaxBody].
