@@ -49,6 +49,7 @@ func parseRule(s Spec) (r rule, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			}
+			c.anySpelling = key == "success" && c.not || key == "failure" && !c.not
 			all = append(all, c)
 		}
 		return all
@@ -74,10 +75,16 @@ func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
 
 // Steered reports whether it makes a difference to Judge if a redirection leads to the
 // one path and query or to the other. No client may choose between them.
-func (r *Route) Steered(one, other string) bool {
-	return slices.ContainsFunc(r.rule.locations(), func(c condition) bool {
-		return c.pattern.MatchString(one) != c.pattern.MatchString(other)
-	})
+func (r *Route) Steered(one, other *url.URL) bool {
+	return slices.ContainsFunc(r.rule.locations(), func(c condition) bool { return c.leads(one) != c.leads(other) })
+}
+
+// Page is the path of the login's own page, as the route has it, for a request to it: in a folder the request's.
+func (r *Route) Page(request *url.URL) *url.URL {
+	if r.path.folder {
+		return &url.URL{Path: request.Path, RawPath: request.RawPath}
+	}
+	return &url.URL{Path: r.path.written}
 }
 
 func (r rule) locations() (all []condition) {
@@ -121,12 +128,16 @@ func (r *Route) Judge(a Answer) Verdict {
 
 // A condition is one thing that an answer may have.
 type condition struct {
-	not      bool
-	what     string // status, location, cookie, cleared, body, match, json, never
-	text     string
-	pattern  *regexp.Regexp // of location, cookies and match
-	from, to int            // of status
-	pointer  []string       // of json
+	not     bool
+	what    string // status, location, cookie, cleared, body, match, json, never
+	text    string
+	pattern *regexp.Regexp // of location, cookies and match
+	folded  *regexp.Regexp // of location, for a path as At compares it
+	// anySpelling: a location that a wrong password leads to is found in every spelling. A client that logs in at
+	// /LOGIN or /%6Cogin is sent back there by many apps.
+	anySpelling bool
+	from, to    int      // of status
+	pointer     []string // of json
 }
 
 var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
@@ -158,6 +169,7 @@ func parseCondition(written string) (c condition, err error) {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
 		c.pattern = regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
+		c.folded = regexp.MustCompile("^(?i:" + strings.Join(parts, ".*") + ")$")
 	case "json":
 		var at string
 		at, c.text, _ = strings.Cut(c.text, " ")
@@ -216,7 +228,17 @@ func (c *condition) finds(a *Answer) bool {
 // location compares the path and the query of a redirection.
 func (c *condition) location(h http.Header) bool {
 	u, err := url.Parse(h.Get("Location"))
-	return err == nil && h.Get("Location") != "" && c.pattern.MatchString(u.RequestURI())
+	return err == nil && h.Get("Location") != "" && c.leads(u)
+}
+
+func (c *condition) leads(to *url.URL) bool {
+	if c.pattern.MatchString(to.RequestURI()) || !c.anySpelling {
+		return c.pattern.MatchString(to.RequestURI())
+	}
+	plain, readings := read(to.EscapedPath())
+	return slices.ContainsFunc(append(readings, plain), func(path string) bool {
+		return c.folded.MatchString(path) || c.folded.MatchString(path+"/") || c.folded.MatchString(path+"?"+to.RawQuery)
+	})
 }
 
 // cookie reports whether a cookie is set in the end, or taken away: an app may do both

@@ -64,6 +64,41 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 	}
 }
 
+// Many apps send a wrong password back to the page that it was sent to, spelled as the client spelled it.
+func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path  string
+		rules route.Spec
+	}{
+		{"/login", route.Spec{Path: "/login", Success: []string{"status 302", "not location /login*"}}},
+		{"/login", route.Spec{Path: "/login", Success: []string{"status 302"}, Failure: []string{"location /login*"}}},
+		{"/account/login", route.Spec{Path: "/account/*", Success: []string{"status 302", "not location /account/login*"}}},
+	} {
+		d := newDoor(t, redirects, nil)
+		c.rules.Name, c.rules.Account, c.rules.Password = "login", "form:username", "form:password"
+		seen := 0
+		d.behind(t, c.rules, func(w http.ResponseWriter, r *http.Request) {
+			seen++
+			to := r.URL.RequestURI()
+			if r.URL.Query().Get("back") != "" {
+				to = r.Referer()
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusFound)
+		})
+		end := strings.TrimPrefix(c.path, "/account")
+		for i, spelled := range []string{strings.ToUpper(end), "/%6Cogin", "/%6cogin/", end + ";x", "/Login?back=1", "/%6Cogin?back=1", end + "/", end + "?back=1"} {
+			o := form(fmt.Sprintf("username=alice%d&password=guess", i))
+			o.path = strings.TrimSuffix(c.path, end) + spelled
+			if answer := d.send(t, fmt.Sprintf("198.18.%d.7", i), o); device(answer) || seen == 0 {
+				t.Errorf("%v %s: %d %v", c.rules.Success, o.path, answer.StatusCode, answer.Header)
+			}
+			seen = 0
+		}
+	}
+}
+
 // A page that shows its login form elsewhere, and an app that is not judged by where it
 // redirects to, get the Referer as it is.
 func TestTheRefererPassesWhereItIsHarmless(t *testing.T) {
