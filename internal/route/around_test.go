@@ -48,6 +48,7 @@ func TestAPageHasOtherAddresses(t *testing.T) {
 		},
 		"/login.php":         {"/login.php/x": Here, "/login.php/x.css": Here, "/login": Here, "/login/x": Here, "/login.phpx": Here, "/x.php": Elsewhere, "/login.php/../x": Ambiguous},
 		"/index.php":         {"/": Here, "/index.php/x": Here, "/index.html": Here, "/x": Elsewhere, "/a/index.php": Elsewhere},
+		"/shop/login":        {"/shop/index.php/login": Here, "/shop/app.php/login.json": Here, "/shop/index.php/x": Elsewhere, "/x/index.php/login": Elsewhere},
 		"/a/":                {"/a/index.php": Here, "/a/default.aspx": Here, "/a/x": Elsewhere},
 		"/rest/user.login":   {"/rest/user.login.json": Here, "/rest/user.logout": Elsewhere, "/rest/user": Elsewhere},
 		"/accounts/*":        {"/index.php/accounts/login": Here, "/account": Elsewhere, "/x/accounts/login": Elsewhere},

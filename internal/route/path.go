@@ -150,7 +150,7 @@ func (p path) match(plain string, readings []string) Place {
 }
 
 // has reports whether an app may take a path for this one. PHP and CGI run login.php
-// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page /login for /index.php/login.
+// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page /shop/login for /shop/index.php/login.
 func (p path) has(folded string) bool {
 	if p.is(folded) {
 		return true
@@ -159,7 +159,11 @@ func (p path) has(folded string) bool {
 		return true
 	}
 	at := script.FindStringIndex(folded)
-	return at != nil && (p.is(folded[:at[1]-1]) || p.is(folded[at[1]-1:]))
+	if at == nil {
+		return false
+	}
+	file, rest := folded[:at[1]-1], folded[at[1]-1:]
+	return p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest)
 }
 
 // is compares the path, and its page: Rails and Spring take /login.x for /login, many
