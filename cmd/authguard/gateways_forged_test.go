@@ -60,6 +60,14 @@ func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, n
 		http.StatusBadRequest && got.body != "GET /shop "+identity+" 0" && name != "caddy by the README" && name != "traefik" {
 		t.Errorf("Connection: Remote-User: %d %.300q", got.status, got.body)
 	}
+	for _, up := range []string{"..;", "..%5c", "..%2f", "..%252f", "%2e%2e;", "%c0%ae%c0%ae"} {
+		for _, open := range []string{"/.well-known/acme-challenge/", "/public/"} {
+			path := open + up + "/" + up + "/shop"
+			if got := unknown.send(t, at, "GET", path, ""); strings.HasPrefix(got.body, "GET /") {
+				t.Errorf("%s without a session: %d %q", path, got.status, got.body)
+			}
+		}
+	}
 	for _, header := range []string{"Remote-User", "Remote_User", "Remote.User"} {
 		if got := unknown.send(t, at, "GET", "/shop", "", header, "root", "Cookie", "authguard_login=made-up"); got.status < 300 {
 			t.Errorf("an unknown client with %s: %d %q", header, got.status, got.body)
