@@ -139,24 +139,27 @@ func (m *mentions) of(l locator) bool {
 // squeeze leaves the letters and digits, with the usual escapes undone: a name is in there
 // however it is folded, quoted, spaced or escaped.
 func squeeze(text string) string {
-	for range 2 {
-		text = escapes.ReplaceAllStringFunc(text, func(e string) string {
-			digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
-			base := 16
-			if strings.HasPrefix(e, "&#") && !strings.ContainsAny(e[:3], "xX") {
-				base = 10
-			}
-			c, err := strconv.ParseUint(digits, base, 8)
-			if err != nil {
-				return e
-			}
-			return string([]byte{byte(c)})
-		})
-	}
+	text = unescape(unescape(text))
 	if text = strings.ToLower(text); !isPlain(text) {
 		text = cases.Fold().String(norm.NFKC.String(text))
 	}
 	return separators.ReplaceAllString(text, "")
+}
+
+// unescape decodes the usual escapes of bytes: in an address, in JSON, in HTML.
+func unescape(text string) string {
+	return escapes.ReplaceAllStringFunc(text, func(e string) string {
+		digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
+		base := 16
+		if strings.HasPrefix(e, "&#") && !strings.ContainsAny(e[:3], "xX") {
+			base = 10
+		}
+		c, err := strconv.ParseUint(digits, base, 8)
+		if err != nil {
+			return e
+		}
+		return string([]byte{byte(c)})
+	})
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"mime"
 	"net/http"
 	"net/url"
@@ -125,6 +126,40 @@ func (r *Route) Judge(a Answer) Verdict {
 	}
 	return Succeeded
 }
+
+// Echoes reports whether a text that tells a success is in the request, however it is written there: a page that repeats
+// a field (next=Log out) would say that a wrong password was right.
+func (r *Route) Echoes(req *http.Request, body []byte) bool {
+	var texts []string
+	for _, c := range r.rule.success {
+		if !c.not && (c.what == "body" || c.what == "match") {
+			texts = said(req, body)
+			break
+		}
+	}
+	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
+		return !c.not && slices.ContainsFunc(texts, func(text string) bool {
+			return c.what == "body" && strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) || c.what == "match" && c.pattern.MatchString(text)
+		})
+	})
+}
+
+// said are the texts of a request, decoded as apps do.
+func said(req *http.Request, body []byte) []string {
+	all := []string{string(body), req.URL.RequestURI()}
+	for name, values := range req.Header {
+		all = append(all, name, strings.Join(values, " "))
+	}
+	text := strings.Join(all, "\n")
+	once := unescape(strings.ReplaceAll(text, "+", " "))
+	all = []string{text, once, html.UnescapeString(unescape(once))}
+	for _, one := range all {
+		all = append(all, markup.ReplaceAllString(one, ""))
+	}
+	return all
+}
+
+var markup = regexp.MustCompile(`<[^>]*>`)
 
 // A condition is one thing that an answer may have.
 type condition struct {

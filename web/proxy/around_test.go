@@ -64,6 +64,26 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 	}
 }
 
+// A page repeats what was sent to it: that is no sign of a success.
+func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for i, body := range []string{
+		"next=Log+out", "next=%4cog%20out", "next=%254cog%2520out", "next=%26%2376%3Bog+out", "next=Log%3Cb%3E%3C/b%3E+out", "Log+out=1", "next=LOG+OUT",
+		"next=x", "",
+	} {
+		for j, success := range []string{"body Log out", "match (?i)log\\s+out"} {
+			d := newDoor(t, redirects, nil)
+			d.behind(t, route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200", success}}, func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, "<p>Hello</p>Log out") // whatever was sent, the page has the text
+			})
+			o := form("username=alice&password=guess&" + body)
+			if known, harmless := device(d.send(t, fmt.Sprintf("198.18.%d.%d", i, j), o)), i > 6; known != harmless {
+				t.Errorf("%s, %s: known %v", body, success, known)
+			}
+		}
+	}
+}
+
 // Many apps send a wrong password back to the page that it was sent to, spelled as the client spelled it.
 func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
 	t.Parallel()

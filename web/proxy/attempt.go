@@ -211,6 +211,9 @@ func answered(answer *http.Response) error {
 	if outcome == guard.Succeeded && v.basis != route.OnPassword {
 		outcome = guard.Withdrawn
 	}
+	if outcome == guard.Succeeded && v.route.Echoes(v.in, v.sent.Body) {
+		outcome = guard.Failed
+	}
 	v.settle(outcome)
 	v.judged()
 	if outcome == guard.Succeeded && !shared(answer) {
