@@ -74,10 +74,14 @@ func (r *Route) NeedsBody() bool {
 // NeedsLocation reports whether Judge looks at where an answer redirects to.
 func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
 
-// Steered reports whether it makes a difference to Judge if a redirection leads to the
-// one path and query or to the other. No client may choose between them.
-func (r *Route) Steered(one, other *url.URL) bool {
-	return slices.ContainsFunc(r.rule.locations(), func(c condition) bool { return c.leads(one) != c.leads(other) })
+// Steered reports whether a redirection to an address may look like a success of an attempt at own, the escaped path that
+// it was sent to. No client may choose such an address.
+func (r *Route) Steered(to *url.URL, own string) bool {
+	a := &Answer{Header: http.Header{"Location": {to.RequestURI()}}, Own: own}
+	redirects := func(holds bool) func(condition) bool {
+		return func(c condition) bool { return c.what == "location" && c.holds(a) == holds }
+	}
+	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) || slices.ContainsFunc(r.rule.failure, redirects(false))
 }
 
 // Page is the path of the login's own page, as the route has it, for a request to it: in a folder the request's.
@@ -105,6 +109,9 @@ type Answer struct {
 	// not compressed. What is missing fulfils no condition.
 	Body  []byte
 	Whole bool
+	// Own is the escaped path that the attempt was sent to, as its sender spelled it. A redirection back to it is no
+	// success where the route says where wrong passwords lead.
+	Own string
 }
 
 // Judge says what an answer means.
@@ -236,7 +243,7 @@ func (c *condition) finds(a *Answer) bool {
 	case "status":
 		return c.from <= a.Status && a.Status <= c.to
 	case "location":
-		return c.location(a.Header)
+		return c.location(a)
 	case "cookie":
 		return c.cookie(a.Header, true)
 	case "cleared":
@@ -261,14 +268,15 @@ func (c *condition) finds(a *Answer) bool {
 }
 
 // location compares the path and the query of a redirection.
-func (c *condition) location(h http.Header) bool {
-	u, err := url.Parse(h.Get("Location"))
-	return err == nil && h.Get("Location") != "" && c.leads(u)
-}
-
-func (c *condition) leads(to *url.URL) bool {
-	if c.pattern.MatchString(to.RequestURI()) || !c.anySpelling {
+func (c *condition) location(a *Answer) bool {
+	to, err := url.Parse(a.Header.Get("Location"))
+	switch {
+	case err != nil || a.Header.Get("Location") == "":
+		return false
+	case c.pattern.MatchString(to.RequestURI()) || !c.anySpelling:
 		return c.pattern.MatchString(to.RequestURI())
+	case a.Own != "" && fold(decode(to.EscapedPath())) == fold(decode(a.Own)):
+		return true
 	}
 	plain, readings := read(to.EscapedPath())
 	return slices.ContainsFunc(append(readings, plain), func(path string) bool {

@@ -158,12 +158,13 @@ func (p path) has(folded string) bool {
 	if rest, ok := strings.CutPrefix(folded, p.script); ok && p.script != "" && (rest == "" || rest[0] == '/') {
 		return true
 	}
-	at := script.FindStringIndex(folded)
-	if at == nil {
-		return false
+	for _, at := range script.FindAllStringIndex(folded, -1) {
+		file, rest := folded[:at[1]-1], folded[at[1]-1:]
+		if p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest) {
+			return true
+		}
 	}
-	file, rest := folded[:at[1]-1], folded[at[1]-1:]
-	return p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest)
+	return false
 }
 
 // is compares the path, and its page: Rails and Spring take /login.x for /login, many

@@ -183,7 +183,7 @@ func (q question) withoutHeader() (Basis, error) {
 	}
 	safe := q.req.Method == get.Method
 	switch {
-	case q.req.Method == http.MethodOptions: // which servers answer before they look at the header
+	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace: // which servers answer before they look at the header
 		return Unclear, nil
 	case !safe && !carries && !q.path.folder && slices.Contains(q.methods, q.req.Method):
 		return OnPassword, nil // a login's own address, such as POST /api/login

@@ -201,7 +201,7 @@ func answered(answer *http.Response) error {
 	case v.route == nil:
 		return nil
 	}
-	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true}
+	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true, Own: v.in.URL.EscapedPath()}
 	if v.route.NeedsBody() {
 		if err := v.peek(answer, &a); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
 	own.Scheme, own.Host = pr.Out.Header.Get("X-Forwarded-Proto"), pr.In.Host
 	switch {
 	case err == nil && from.Host != "":
-		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from, own) {
+		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from, pr.In.URL.EscapedPath()) {
 			return
 		}
 		own.Scheme, own.Host = from.Scheme, from.Host
