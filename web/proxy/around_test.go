@@ -109,7 +109,7 @@ func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
 		})
 		end := strings.TrimPrefix(c.path, "/account")
 		for i, spelled := range []string{"/anything", "/anything?back=1", strings.ToUpper(end), "/%6Cogin", "/%6cogin/", end + ";x", "/Login?back=1", "/%6Cogin?back=1", end + "/", end + "?back=1"} {
-			o := form(fmt.Sprintf("username=alice%d&password=guess", i))
+			o := form(fmt.Sprintf("username=alice%d&password=guess%d", i, i))
 			o.path = strings.TrimSuffix(c.path, end) + spelled
 			if !strings.HasSuffix(c.rules.Path, "*") && strings.HasPrefix(spelled, "/any") {
 				continue // another page
