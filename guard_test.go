@@ -150,6 +150,13 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 				t.Fatalf("attempt %d: %v, %v", i, d.Action, err)
 			}
 		}
+		// A client that disconnects while it waits is load. It gets no challenge to leave unsolved.
+		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
+		defer hangUp()
+		_, _ = w.Begin(ctx, world.From("alice", nowhere))
+		if got := w.Mode.State().Pressure; w.HungUp() != 1 || got != (captchamode.Counts{captchamode.Shed: 1}) {
+			t.Errorf("a client that disconnects: %d, %v", w.HungUp(), got)
+		}
 		began := time.Now()
 		d := w.Wrong(t, "alice", nowhere)
 		if d.Action != guard.Challenge {
@@ -157,6 +164,11 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 		}
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("waited %v for attempts that were decided after 5 s", took)
+		}
+		for i := range guard.UnsolvedPerPair - 1 {
+			if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+				t.Errorf("challenge %d: %v, %v", i, d.Action, d.Reasons.Codes())
+			}
 		}
 	})
 }
