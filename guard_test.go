@@ -998,6 +998,7 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 	quiet := captchamode.DefaultConfig()
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
 		done, asked := 0, 0
 		for _, step := range []struct{ failures, work int64 }{{5, 100}, {19, 100}, {20, 200}, {29, 200}, {30, 400}, {40, 800}} {
 			for _, account := range []string{"alice", "nobody at all"} { // R12
@@ -1020,6 +1021,18 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 				w.Mode.Release("test", "test")
 			}
 			done = int(step.failures)
+		}
+		// A known client beyond its budget gets the cheapest challenge: failures of unknown clients
+		// do not make it more expensive.
+		w.Force(t)
+		d := w.Wrong(t, "alice", home)
+		for d.Action == guard.Proceed {
+			w.Clock.Advance(21 * time.Second)
+			d = w.Wrong(t, "alice", home)
+		}
+		c, err := w.Issue(t.Context(), world.From("alice", home), d)
+		if err != nil || d.Action != guard.Challenge || !d.Privileged || c.PoW.Work != 100 {
+			t.Errorf("at a known client: %v, work %+v, %v", d.Action, c.PoW, err)
 		}
 	})
 }
