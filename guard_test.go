@@ -1169,7 +1169,7 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 
 // A reader of images that answers only those it is sure of leaves the others unsolved, as if
 // it had answered them wrongly. In parallel, over all stores, an account from one IP address
-// has ten unsolved challenges, and an IP address sixty; then each next one waits.
+// has ten unsolved challenges, and an IP address 1,000; then each next one waits.
 func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 	t.Parallel()
 	story := func(t *testing.T, w *world.World) {
@@ -1204,23 +1204,32 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		if d, ok := w.Try(t, w.Asked(t, "alice", address(1)), world.Right); !ok {
 			t.Errorf("the owner elsewhere: %v, %v", d.Action, d.Reasons.Codes())
 		}
-		for _, after := range []time.Duration{5, 10, 15, 15} { // seconds
-			w.Clock.Advance(after*time.Second - time.Millisecond)
-			if issued, _, _ := ask(alice, 5); issued != 0 {
-				t.Errorf("%d challenges before %d s", issued, after)
-			}
-			w.Clock.Advance(time.Millisecond)
-			if issued, _, _ := ask(alice, 5); issued != 1 {
-				t.Errorf("%d challenges after %d s, want 1", issued, after)
+		next := func(account func(i int) string, seconds ...time.Duration) {
+			t.Helper()
+			for _, after := range seconds {
+				w.Clock.Advance(after*time.Second - time.Millisecond)
+				if issued, _, _ := ask(account, 5); issued != 0 {
+					t.Errorf("%d challenges before %d s", issued, after)
+				}
+				w.Clock.Advance(time.Millisecond)
+				if issued, _, _ := ask(account, 5); issued != 1 {
+					t.Errorf("%d challenges after %d s, want 1", issued, after)
+				}
 			}
 		}
+		next(alice, 5, 10, 15, 15)
+		w.Clock.Advance(58 * time.Minute) // they count for an hour
+		if issued, _, _ := ask(alice, 5); issued != 1 {
+			t.Errorf("%d challenges after 58 minutes, want 1", issued)
+		}
 		// The address: some are unsolved already.
-		const already = guard.UnsolvedPerPair + 4
+		const already = guard.UnsolvedPerPair + 5
 		others := func(i int) string { return fmt.Sprint("user", i) }
 		issued, waits, after := ask(others, 1200)
 		if issued != guard.UnsolvedPerAddress-already || waits != 1200-issued || after > time.Second {
 			t.Errorf("for one address: %d challenges, %d wait up to %v", issued, waits, after)
 		}
+		next(others, 1, 2, 4, 8, 12, 12)
 		if _, err := w.Issue(t.Context(), world.From("", nowhere), guard.Decision{}); !errors.Is(err, guard.ErrChallenges) {
 			t.Errorf("before an account is named: %v", err)
 		}
@@ -1231,6 +1240,14 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 				t.Fatalf("a solved challenge: %v, %v", d.Action, d.Reasons.Codes())
 			}
 			forget()
+		}
+		// An answer that cannot be checked costs nothing: the challenge that comes instead does.
+		for range guard.UnsolvedPerPair {
+			a := w.Asked(t, "carol", nowhere)
+			a.Solution.Answer = world.Uncheckable
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Unchecked {
+				t.Errorf("an answer that cannot be checked: %v, %v", d.Action, d.Solve.Reason)
+			}
 		}
 		// A wrong answer costs as much as none.
 		for range guard.UnsolvedPerPair / 2 {
@@ -1243,6 +1260,20 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		}
 		if issued, waits, _ := ask(alice, 5); issued != 0 || waits != 5 {
 			t.Errorf("after wrong answers: %d challenges, %d wait", issued, waits)
+		}
+		// The solution of a challenge from before an account was named takes back none of the
+		// account's, although these were issued in the same millisecond.
+		unnamed, err := w.Issue(t.Context(), world.From("", nowhere), guard.Decision{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := world.From("alice", nowhere)
+		a.Solution = challenge.Solve{ID: unnamed.ID, Answer: world.Answer}
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+			t.Errorf("without a name: %v, %v", d.Action, d.Reasons.Codes())
+		}
+		if issued, waits, _ := ask(alice, 5); issued != 0 || waits != 5 {
+			t.Errorf("after a challenge without a name: %d challenges, %d wait", issued, waits)
 		}
 	}
 	each(t, world.Options{}, story)
