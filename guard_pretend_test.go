@@ -3,6 +3,7 @@ package authguard_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -97,12 +98,23 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	t.Parallel()
 	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
+		removed := world.From("alice", address(600))
+		removed.Devices = []string{w.Device(t, "alice", home)}
+		w.Clock.Advance(time.Minute)
+		if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Clock.Advance(time.Minute)
 		home := world.From("alice", home)
 		if _, ok := w.Try(t, home, world.Right); !ok {
 			t.Fatal("alice cannot log in")
 		}
 		for i := range 5 {
 			w.Wrong(t, "alice", address(i))
+		}
+		// The device cookie of a client that was removed is no exemption under the separate keys either.
+		if d, ok := w.Try(t, removed, world.Right); ok || d.Action != guard.FakeFailure || d.Privileged {
+			t.Errorf("with a removed device: %v, privileged %v, in %v", d.Action, d.Privileged, ok)
 		}
 		before := w.Checked("alice")
 		w.Clock.Advance(time.Hour)
@@ -218,6 +230,25 @@ func TestR20PretendingIsPressure(t *testing.T) {
 	if got := w.Mode.State().Pressure.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)
 	}
+}
+
+// A fake failure checks no password, so the password is no part of a spray: else a client beyond
+// its limit would make any password a sprayed one.
+func TestR28AFakeFailureIsNoPartOfASpray(t *testing.T) {
+	t.Parallel()
+	each(t, pretending(ladders["address"]), func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, fmt.Sprint("other", i), nowhere)
+		}
+		for i := range 12 {
+			if d, _ := w.Offer(t, fmt.Sprint("victim", i), nowhere, "common"); d.Action != guard.FakeFailure {
+				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
+			}
+		}
+		if n := len(w.Sprays()); n != 0 {
+			t.Errorf("%d passwords are said to be sprayed", n)
+		}
+	})
 }
 
 func TestADecoyIsNeverThePassword(t *testing.T) {
