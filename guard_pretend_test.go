@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/world"
 )
@@ -147,7 +148,11 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 		p.Account = slices.Clone(guard.DefaultPolicy().Account)
 		p.Account[1].Action = guard.FakeFailure
 	}
-	each(t, pretending(ladder), func(t *testing.T, w *world.World) {
+	quiet := captchamode.DefaultConfig()
+	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
+	o := pretending(ladder)
+	o.Mode = &quiet
+	each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
 			t.Fatal("alice cannot log in")
 		}
@@ -173,6 +178,19 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 			meets(i, false, world.Right, guard.Challenge, 100)
 			meets(i, true, world.Right, guard.FakeFailure, 100)
 		}
+		// A fake failure takes back what its own challenge was charged, or it would give itself away by
+		// a delay. All of this is in one millisecond, and nothing else is taken back.
+		for range 2 * guard.UnsolvedPerPair {
+			if d, _ := w.Try(t, w.Asked(t, "alice", nowhere), world.Right); d.Action != guard.FakeFailure {
+				t.Fatalf("%v %v", d.Action, d.Reasons.Codes())
+			}
+		}
+		wrong := w.Asked(t, "alice", nowhere)
+		wrong.Solution.Answer = "41"
+		if d, _ := w.Try(t, wrong, world.Right); d.Action != guard.Challenge {
+			t.Errorf("a wrong solution: %v %v", d.Action, d.Reasons.Codes())
+		}
+		meets(120, true, world.Right, guard.FakeFailure, 100)
 		if !w.Right(t, "alice", home) { // R14
 			t.Error("the owner at home is stopped")
 		}
