@@ -151,13 +151,13 @@ func (r *Route) Echoes(req *http.Request, body []byte) bool {
 	})
 }
 
-// said are the texts of a request, decoded as apps do.
+// said are the values in a request, decoded as apps do. Names are left out: many logins send a field named token.
 func said(req *http.Request, body []byte) []string {
 	all := []string{string(body), req.URL.RequestURI()}
-	for name, values := range req.Header {
-		all = append(all, name, strings.Join(values, " "))
+	for _, values := range req.Header {
+		all = append(all, strings.Join(values, " "))
 	}
-	text := strings.Join(all, "\n")
+	text := sentNames.ReplaceAllString(strings.Join(all, "\n"), "\n")
 	once := unescape(strings.ReplaceAll(text, "+", " "))
 	all = []string{text, once, html.UnescapeString(unescape(once))}
 	for _, one := range all {
@@ -166,7 +166,10 @@ func said(req *http.Request, body []byte) []string {
 	return all
 }
 
-var markup = regexp.MustCompile(`<[^>]*>`)
+var (
+	sentNames = regexp.MustCompile(`"[^"]*"\s*:|(?m:^|[&?;])[^=&;\s]*=`)
+	markup    = regexp.MustCompile(`<[^>]*>`)
+)
 
 // A condition is one thing that an answer may have.
 type condition struct {

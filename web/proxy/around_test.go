@@ -68,8 +68,8 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for i, body := range []string{
-		"next=Log+out", "next=%4cog%20out", "next=%254cog%2520out", "next=%26%2376%3Bog+out", "next=Log%3Cb%3E%3C/b%3E+out", "Log+out=1", "next=LOG+OUT",
-		"next=x", "",
+		"next=Log+out", "next=%4cog%20out", "next=%254cog%2520out", "next=%26%2376%3Bog+out", "next=Log%3Cb%3E%3C/b%3E+out", "next=LOG+OUT",
+		"next=x", "Log+out=1", "",
 	} {
 		for j, success := range []string{"body Log out", "match (?i)log\\s+out"} {
 			d := newDoor(t, redirects, nil)
@@ -77,7 +77,7 @@ func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
 				fmt.Fprint(w, "<p>Hello</p>Log out") // whatever was sent, the page has the text
 			})
 			o := form("username=alice&password=guess&" + body)
-			if known, harmless := device(d.send(t, fmt.Sprintf("198.18.%d.%d", i, j), o)), i > 6; known != harmless {
+			if known, harmless := device(d.send(t, fmt.Sprintf("198.18.%d.%d", i, j), o)), i > 5; known != harmless {
 				t.Errorf("%s, %s: known %v", body, success, known)
 			}
 		}
