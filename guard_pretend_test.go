@@ -3,12 +3,14 @@ package authguard_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"authguard/captchamode"
 	"authguard/guard"
 	"authguard/internal/world"
 )
@@ -97,12 +99,23 @@ func TestR12APretendedAttemptMeetsTheDelaysOfAWrongOne(t *testing.T) {
 func TestR5AndR16PretendingCountsNowhereAndOpensToNobody(t *testing.T) {
 	t.Parallel()
 	each(t, pretending(func(p *guard.Policy) { p.Account, p.PairDelay = black, guard.PairDelay{} }), func(t *testing.T, w *world.World) {
+		removed := world.From("alice", address(600))
+		removed.Devices = []string{w.Device(t, "alice", home)}
+		w.Clock.Advance(time.Minute)
+		if err := w.ForgetPlaces(t.Context(), "alice", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Clock.Advance(time.Minute)
 		home := world.From("alice", home)
 		if _, ok := w.Try(t, home, world.Right); !ok {
 			t.Fatal("alice cannot log in")
 		}
 		for i := range 5 {
 			w.Wrong(t, "alice", address(i))
+		}
+		// The device cookie of a client that was removed is no exemption under the separate keys either.
+		if d, ok := w.Try(t, removed, world.Right); ok || d.Action != guard.FakeFailure || d.Privileged {
+			t.Errorf("with a removed device: %v, privileged %v, in %v", d.Action, d.Privileged, ok)
 		}
 		before := w.Checked("alice")
 		w.Clock.Advance(time.Hour)
@@ -135,7 +148,11 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 		p.Account = slices.Clone(guard.DefaultPolicy().Account)
 		p.Account[1].Action = guard.FakeFailure
 	}
-	each(t, pretending(ladder), func(t *testing.T, w *world.World) {
+	quiet := captchamode.DefaultConfig()
+	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
+	o := pretending(ladder)
+	o.Mode = &quiet
+	each(t, o, func(t *testing.T, w *world.World) {
 		if !w.Right(t, "alice", home) {
 			t.Fatal("alice cannot log in")
 		}
@@ -161,6 +178,19 @@ func TestR1SolvedChallengesReachTheLimitThatPretends(t *testing.T) {
 			meets(i, false, world.Right, guard.Challenge, 100)
 			meets(i, true, world.Right, guard.FakeFailure, 100)
 		}
+		// A fake failure takes back what its own challenge was charged, or it would give itself away by
+		// a delay. All of this is in one millisecond, and nothing else is taken back.
+		for range 2 * guard.UnsolvedPerPair {
+			if d, _ := w.Try(t, w.Asked(t, "alice", nowhere), world.Right); d.Action != guard.FakeFailure {
+				t.Fatalf("%v %v", d.Action, d.Reasons.Codes())
+			}
+		}
+		wrong := w.Asked(t, "alice", nowhere)
+		wrong.Solution.Answer = "41"
+		if d, _ := w.Try(t, wrong, world.Right); d.Action != guard.Challenge {
+			t.Errorf("a wrong solution: %v %v", d.Action, d.Reasons.Codes())
+		}
+		meets(120, true, world.Right, guard.FakeFailure, 100)
 		if !w.Right(t, "alice", home) { // R14
 			t.Error("the owner at home is stopped")
 		}
@@ -218,6 +248,25 @@ func TestR20PretendingIsPressure(t *testing.T) {
 	if got := w.Mode.State().Pressure.Total(); got != 9 {
 		t.Errorf("the pressure is %d, want 9", got)
 	}
+}
+
+// A fake failure checks no password, so the password is no part of a spray: else a client beyond
+// its limit would make any password a sprayed one.
+func TestR28AFakeFailureIsNoPartOfASpray(t *testing.T) {
+	t.Parallel()
+	each(t, pretending(ladders["address"]), func(t *testing.T, w *world.World) {
+		for i := range 5 {
+			w.Wrong(t, fmt.Sprint("other", i), nowhere)
+		}
+		for i := range 12 {
+			if d, _ := w.Offer(t, fmt.Sprint("victim", i), nowhere, "common"); d.Action != guard.FakeFailure {
+				t.Fatalf("%d: %v %v", i, d.Action, d.Reasons.Codes())
+			}
+		}
+		if n := len(w.Sprays()); n != 0 {
+			t.Errorf("%d passwords are said to be sprayed", n)
+		}
+	})
 }
 
 func TestADecoyIsNeverThePassword(t *testing.T) {

@@ -194,6 +194,13 @@ func TestR28ARepeatPassesNothingThatANewPasswordWouldNot(t *testing.T) {
 		}
 		checked += 2
 		same("at the account's limit", guard.Challenge)
+		// The failure rate counts no repeated password: a stale program would raise it.
+		for password, counted := range map[string]bool{"guess3": false, "never tried": true} {
+			w.Clock.Advance(2 * time.Second) // a node believes for one what it has just seen
+			if d, _ := w.Offer(t, "alice", address(0), password); d.Action != guard.Challenge || d.Counted != counted {
+				t.Errorf("%s: %v, in the failure rate %v", password, d.Action, d.Counted)
+			}
+		}
 		for i := range 95 {
 			a := w.Solved(t, "alice", address(10+i))
 			a.PasswordTag = w.Fingerprint(fmt.Sprint("solved", i))

@@ -368,6 +368,17 @@ func TestR28WithoutMailASprayedPasswordMeetsTheHardestChallenge(t *testing.T) {
 		if got := used(t, w, "alice", nowhere, guard.OnAccount); got != 0 {
 			t.Errorf("the challenge cost the account %d failures", got)
 		}
+		// CAPTCHA mode makes it no cheaper. The login page issues challenges without a password tag.
+		w.Force(t)
+		d, err = w.Begin(t.Context(), a)
+		issued, err2 = w.Issue(t.Context(), world.From("alice", nowhere), d)
+		if err != nil || err2 != nil || !d.Reasons.Has(guard.ModeOn) || issued.PoW.Work < 100<<20 {
+			t.Errorf("in CAPTCHA mode: %v, %v, work %+v", d.Reasons.Codes(), errors.Join(err, err2), issued.PoW)
+		}
+		if events := w.Events(); !events[len(events)-1].Sprayed {
+			t.Error("the event of the challenge does not say that the password is sprayed")
+		}
+		w.Mode.Release("test", "test")
 		cheap, err := w.Issue(t.Context(), world.From("alice", nowhere), guard.Decision{Action: guard.Challenge, Account: "alice"})
 		if err != nil {
 			t.Fatal(err)

@@ -150,6 +150,13 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 				t.Fatalf("attempt %d: %v, %v", i, d.Action, err)
 			}
 		}
+		// A client that disconnects while it waits is load. It gets no challenge to leave unsolved.
+		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
+		defer hangUp()
+		_, _ = w.Begin(ctx, world.From("alice", nowhere))
+		if got := w.Mode.State().Pressure; w.HungUp() != 1 || got != (captchamode.Counts{captchamode.Shed: 1}) {
+			t.Errorf("a client that disconnects: %d, %v", w.HungUp(), got)
+		}
 		began := time.Now()
 		d := w.Wrong(t, "alice", nowhere)
 		if d.Action != guard.Challenge {
@@ -157,6 +164,11 @@ func TestR3WaitingForATurnEndsWhenNobodySettles(t *testing.T) {
 		}
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("waited %v for attempts that were decided after 5 s", took)
+		}
+		for i := range guard.UnsolvedPerPair - 1 {
+			if d := w.Wrong(t, "alice", nowhere); d.Action != guard.Challenge {
+				t.Errorf("challenge %d: %v, %v", i, d.Action, d.Reasons.Codes())
+			}
 		}
 	})
 }
@@ -986,6 +998,7 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 	quiet := captchamode.DefaultConfig()
 	quiet.ThresholdMin, quiet.ThresholdMax = 1_000_000, 1_000_000
 	each(t, world.Options{Work: true, Mode: &quiet}, func(t *testing.T, w *world.World) {
+		w.Right(t, "alice", home)
 		done, asked := 0, 0
 		for _, step := range []struct{ failures, work int64 }{{5, 100}, {19, 100}, {20, 200}, {29, 200}, {30, 400}, {40, 800}} {
 			for _, account := range []string{"alice", "nobody at all"} { // R12
@@ -1008,6 +1021,18 @@ func TestR29WorkGrowsWithTheAccountsCount(t *testing.T) {
 				w.Mode.Release("test", "test")
 			}
 			done = int(step.failures)
+		}
+		// A known client beyond its budget gets the cheapest challenge: failures of unknown clients
+		// do not make it more expensive.
+		w.Force(t)
+		d := w.Wrong(t, "alice", home)
+		for d.Action == guard.Proceed {
+			w.Clock.Advance(21 * time.Second)
+			d = w.Wrong(t, "alice", home)
+		}
+		c, err := w.Issue(t.Context(), world.From("alice", home), d)
+		if err != nil || d.Action != guard.Challenge || !d.Privileged || c.PoW.Work != 100 {
+			t.Errorf("at a known client: %v, work %+v, %v", d.Action, c.PoW, err)
 		}
 	})
 }
@@ -1144,7 +1169,7 @@ func TestR29ThePictureAloneIsBounded(t *testing.T) {
 
 // A reader of images that answers only those it is sure of leaves the others unsolved, as if
 // it had answered them wrongly. In parallel, over all stores, an account from one IP address
-// has ten unsolved challenges, and an IP address sixty; then each next one waits.
+// has ten unsolved challenges, and an IP address 1,000; then each next one waits.
 func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 	t.Parallel()
 	story := func(t *testing.T, w *world.World) {
@@ -1179,23 +1204,32 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		if d, ok := w.Try(t, w.Asked(t, "alice", address(1)), world.Right); !ok {
 			t.Errorf("the owner elsewhere: %v, %v", d.Action, d.Reasons.Codes())
 		}
-		for _, after := range []time.Duration{5, 10, 15, 15} { // seconds
-			w.Clock.Advance(after*time.Second - time.Millisecond)
-			if issued, _, _ := ask(alice, 5); issued != 0 {
-				t.Errorf("%d challenges before %d s", issued, after)
-			}
-			w.Clock.Advance(time.Millisecond)
-			if issued, _, _ := ask(alice, 5); issued != 1 {
-				t.Errorf("%d challenges after %d s, want 1", issued, after)
+		next := func(account func(i int) string, seconds ...time.Duration) {
+			t.Helper()
+			for _, after := range seconds {
+				w.Clock.Advance(after*time.Second - time.Millisecond)
+				if issued, _, _ := ask(account, 5); issued != 0 {
+					t.Errorf("%d challenges before %d s", issued, after)
+				}
+				w.Clock.Advance(time.Millisecond)
+				if issued, _, _ := ask(account, 5); issued != 1 {
+					t.Errorf("%d challenges after %d s, want 1", issued, after)
+				}
 			}
 		}
+		next(alice, 5, 10, 15, 15)
+		w.Clock.Advance(58 * time.Minute) // they count for an hour
+		if issued, _, _ := ask(alice, 5); issued != 1 {
+			t.Errorf("%d challenges after 58 minutes, want 1", issued)
+		}
 		// The address: some are unsolved already.
-		const already = guard.UnsolvedPerPair + 4
+		const already = guard.UnsolvedPerPair + 5
 		others := func(i int) string { return fmt.Sprint("user", i) }
 		issued, waits, after := ask(others, 1200)
 		if issued != guard.UnsolvedPerAddress-already || waits != 1200-issued || after > time.Second {
 			t.Errorf("for one address: %d challenges, %d wait up to %v", issued, waits, after)
 		}
+		next(others, 1, 2, 4, 8, 12, 12)
 		if _, err := w.Issue(t.Context(), world.From("", nowhere), guard.Decision{}); !errors.Is(err, guard.ErrChallenges) {
 			t.Errorf("before an account is named: %v", err)
 		}
@@ -1206,6 +1240,14 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 				t.Fatalf("a solved challenge: %v, %v", d.Action, d.Reasons.Codes())
 			}
 			forget()
+		}
+		// An answer that cannot be checked costs nothing: the challenge that comes instead does.
+		for range guard.UnsolvedPerPair {
+			a := w.Asked(t, "carol", nowhere)
+			a.Solution.Answer = world.Uncheckable
+			if d, _ := w.Try(t, a, world.Right); d.Action != guard.Challenge || d.Solve.Reason != challenge.Unchecked {
+				t.Errorf("an answer that cannot be checked: %v, %v", d.Action, d.Solve.Reason)
+			}
 		}
 		// A wrong answer costs as much as none.
 		for range guard.UnsolvedPerPair / 2 {
@@ -1218,6 +1260,20 @@ func TestR26UnsolvedChallengesOfOneAddressAreBounded(t *testing.T) {
 		}
 		if issued, waits, _ := ask(alice, 5); issued != 0 || waits != 5 {
 			t.Errorf("after wrong answers: %d challenges, %d wait", issued, waits)
+		}
+		// The solution of a challenge from before an account was named takes back none of the
+		// account's, although these were issued in the same millisecond.
+		unnamed, err := w.Issue(t.Context(), world.From("", nowhere), guard.Decision{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := world.From("alice", nowhere)
+		a.Solution = challenge.Solve{ID: unnamed.ID, Answer: world.Answer}
+		if d, _ := w.Try(t, a, "wrong"); d.Action != guard.Proceed {
+			t.Errorf("without a name: %v, %v", d.Action, d.Reasons.Codes())
+		}
+		if issued, waits, _ := ask(alice, 5); issued != 0 || waits != 5 {
+			t.Errorf("after a challenge without a name: %d challenges, %d wait", issued, waits)
 		}
 	}
 	each(t, world.Options{}, story)
@@ -1963,11 +2019,13 @@ func TestR20SolvingTakesBackOnlyWhatWasCounted(t *testing.T) {
 		for i, one := range open {
 			a := world.From(fmt.Sprintf("user%d", i), nowhere)
 			a.Solution = challenge.Solve{ID: one.ID, Answer: world.Answer}
-			w.Try(t, a, "wrong")
+			if d, ok := w.Try(t, a, world.Right); !ok || !d.Solve.Solved {
+				t.Fatalf("user%d: %v, %v", i, d.Action, d.Solve.Reason)
+			}
 		}
 		share := int(c.AddressShare * 100)
-		if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got < 30 {
-			t.Errorf("%d were counted, and after 40 solves by one address %d are left, want at least the 30 of others", before, got)
+		if got := w.Mode.State().Pressure[captchamode.Unsolved]; before != share+30 || got != 30 {
+			t.Errorf("%d were counted, and after 40 solutions from one address %d are left, want the 30 of others", before, got)
 		}
 	})
 }

@@ -60,6 +60,27 @@ func forgedHeadersReachNoApp(t *testing.T, alice, unknown *person, at *server, n
 		http.StatusBadRequest && got.body != "GET /shop "+identity+" 0" && name != "caddy by the README" && name != "traefik" {
 		t.Errorf("Connection: Remote-User: %d %.300q", got.status, got.body)
 	}
+	for _, upgrade := range []string{"h2c", "websocket, h2c", "HTTP/2.0"} {
+		got := unknown.send(t, at, "GET", "/public/x", "", "Upgrade", upgrade, "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABk")
+		if got.status != http.StatusBadRequest && got.header["Forged"] != nil && name != "traefik" {
+			t.Errorf("Upgrade: %s: %d %v", upgrade, got.status, got.header["Forged"])
+		}
+	}
+	many := make([]string, 0, 400)
+	for range 200 {
+		many = append(many, "Cookie", "a=b")
+	}
+	if got := unknown.send(t, at, "GET", "/public/x", "", many...); got.status >= 500 {
+		t.Errorf("200 Cookie lines: %d %.300q", got.status, got.body)
+	}
+	for _, up := range []string{"..;", "..%5c", "..%2f", "..%252f", "%2e%2e;", "%c0%ae%c0%ae"} {
+		for _, open := range []string{"/.well-known/acme-challenge/", "/public/"} {
+			path := open + up + "/" + up + "/shop"
+			if got := unknown.send(t, at, "GET", path, ""); strings.HasPrefix(got.body, "GET /") {
+				t.Errorf("%s without a session: %d %q", path, got.status, got.body)
+			}
+		}
+	}
 	for _, header := range []string{"Remote-User", "Remote_User", "Remote.User"} {
 		if got := unknown.send(t, at, "GET", "/shop", "", header, "root", "Cookie", "authguard_login=made-up"); got.status < 300 {
 			t.Errorf("an unknown client with %s: %d %q", header, got.status, got.body)

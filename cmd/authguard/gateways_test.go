@@ -44,7 +44,7 @@ func newToldApp(t *testing.T) *toldApp {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var told []string
 		for name, values := range r.Header {
-			if strings.Contains(strings.Join(values, ""), "forged") {
+			if text := strings.Join(values, ""); strings.Contains(text, "forged") || strings.Contains(text, "h2c") {
 				w.Header().Add("Forged", name)
 			}
 			if name = strings.ToLower(strings.ReplaceAll(name, "_", "-")); strings.HasPrefix(name, "remote-") && strings.Join(values, "") != "" {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"authguard/internal/doctest"
 	"authguard/internal/redistest"
 )
 
@@ -418,37 +417,5 @@ func TestAnAdministratorChoosesARealmInABrowser(t *testing.T) {
 	b.goTo(s.admin + "/?realm=shoe")
 	if !strings.Contains(b.text(), "unknown realm") {
 		t.Errorf("a realm that is not there: %s", b.text())
-	}
-}
-
-// The page's nginx asks for the site that it protects: its own people come in, those
-// of the other realm do not.
-func TestRealmsBehindNginxAreAsTheDocsSay(t *testing.T) {
-	t.Parallel()
-	if !doctest.Alone(t) {
-		return
-	}
-	s := doctest.NewShell(t, product)
-	const page = "docs/realms.md"
-	s.Write("authguard.yaml", doctest.Read(t, page).Blocks[0].Text+"trusted_proxies: [127.0.0.1]\n")
-	s.Write("/etc/intranet.htpasswd", "")
-	s.Write("/srv/www/index.html", "inside")
-	block := strings.TrimSpace(doctest.Claimed(t, page)[0].Text)
-	s.Write("nginx.conf", "user root; pid /srv/pid; error_log stderr; events {} http { access_log off; client_body_temp_path /srv/a; "+
-		"proxy_temp_path /srv/b; fastcgi_temp_path /srv/c; uwsgi_temp_path /srv/d; scgi_temp_path /srv/e;\n"+
-		strings.TrimSuffix(strings.Replace(block, "server {", "server { listen 127.0.0.1:80;", 1), "}")+
-		"location / { auth_request /auth/verify; root /srv/www; }\n} }\n")
-	types(t, s, `authguard serve
-		for realm in shop default; do echo `+rightPassword+` | authguard user create ann --realm $realm --password-stdin; done
-		nginx -e stderr -c /srv/login/nginx.conf
-		trap 'nginx -e stderr -c /srv/login/nginx.conf -s stop; end' EXIT`)
-	for host, want := range map[string]int{"shop.example.org": http.StatusOK, "blog.example.org": http.StatusUnauthorized} {
-		ann := from("127.0.0.1").at(host)
-		if a := ann.login(t, &server{t: t, base: "http://127.0.0.1:8080"}, "ann", rightPassword); a.status != http.StatusOK {
-			t.Fatalf("login at %s: %d %s", host, a.status, a.body)
-		}
-		if a := ann.at("shop.example.org").get(t, "http://127.0.0.1/"); a.status != want || want == http.StatusOK && a.body != "inside" {
-			t.Errorf("ann of %s at the shop: %d %s, want %d", host, a.status, a.body, want)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -315,6 +316,34 @@ func (s *server) loginOnce(address string) (status int, err error) {
 
 // What a server that was killed starts without is found by the commands before the start,
 // and reported by the server.
+func TestAFolderWithoutRoomForTheServersFilesIsFoundBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{lockName, socketName, strings.Repeat("long", 30)} {
+		s := newServer(t, quiet)
+		s.stop()
+		data := filepath.Join(s.dir, "data")
+		switch name {
+		case socketName, lockName:
+			path := filepath.Join(data, name)
+			if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			file := filepath.Join(s.dir, "authguard.yaml")
+			yaml, err := os.ReadFile(file)
+			yaml = bytes.Replace(yaml, []byte(data), []byte(filepath.Join(data, name)), 1)
+			if err = errors.Join(err, os.WriteFile(file, yaml, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{{"config", "validate"}, {"doctor"}} {
+			if found := say(t, s.command(args...), ""); found.status == 0 || !strings.Contains(found.out+found.complaints, name) {
+				t.Errorf("%s: %v: %+v", name, args, found)
+			}
+		}
+	}
+}
+
 func TestALostJournalIsFoundBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	only := func(t *testing.T, data string) string {

@@ -116,13 +116,16 @@ func limitMemory(counters int64) {
 	}
 }
 
+// lockName is the file in the data folder that a running server holds a lock on.
+const lockName = "lock"
+
 // lockData takes the data folder for this process alone: two servers over one
 // folder would each count half.
 func lockData(folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be created: %w", err)
 	}
-	lock := flock.New(filepath.Join(folder, "lock"))
+	lock := flock.New(filepath.Join(folder, lockName))
 	switch mine, err := lock.TryLock(); {
 	case err != nil:
 		return nil, fmt.Errorf("the data folder cannot be used: %w", err)

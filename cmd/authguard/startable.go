@@ -39,6 +39,15 @@ func refusal(ctx context.Context, loaded *config.Loaded) ([]lack, error) {
 // tables of an older version do not say everything. What a server starts without, and then
 // reports, is no reason to refuse.
 func startable(ctx context.Context, loaded *config.Loaded, db *sql.DB) ([]lack, error) {
+	if _, err := socketPath(loaded.Data); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{lockName, socketName} {
+		path := filepath.Join(loaded.Data, name)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return nil, fmt.Errorf("%s is a folder: remove it, the server needs a file there", path)
+		}
+	}
 	var state database.State
 	if db != nil {
 		var err error

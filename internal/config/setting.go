@@ -29,7 +29,7 @@ type setting struct {
 
 var (
 	hump        = regexp.MustCompile(`([a-z])([A-Z])`)
-	stringType  = reflect.TypeFor[string]()
+	isPath      = regexp.MustCompile(`(^|\.)(data|database|file|htpasswd|keys_file|logo|texts|tls_(ca|cert|key))$`)
 	networkType = reflect.TypeFor[netip.Prefix]()
 	rungType    = reflect.TypeFor[guard.Limit]()
 	rungPattern = regexp.MustCompile(`^\s*([^/\s]+)/(\S+)(?:\s+(\S+))??(\s+throttled)?(\s+monitor)?\s*$`)
@@ -127,7 +127,7 @@ func (s setting) set(text string) (err error) {
 		*to, err = parseNetwork(text)
 	default:
 		s.at.SetString(text)
-		if below, home := strings.CutPrefix(text, "~/"); home && s.at.Type() == stringType {
+		if below, home := strings.CutPrefix(text, "~/"); home && isPath.MatchString(s.path) {
 			folder, _ := os.UserHomeDir() // empty: the text is right for root's
 			return fmt.Errorf("must not begin with ~, which only a shell expands: write %s", path.Join(cmp.Or(folder, "/root"), below))
 		}

@@ -58,6 +58,7 @@ func TestMistakesAreAnsweredWithTheLineToWrite(t *testing.T) {
 		"proxy: {upstream: 127.0.0.1:8000, preset: django}":          "proxy.upstream: needs a scheme: write http://127.0.0.1:8000 or https://127.0.0.1:8000",
 		"origin: login.example.org":                                  "origin: needs a scheme: write http://login.example.org",
 		"data: ~/authguard":                                          "data: must not begin with ~, which only a shell expands: write /",
+		"redis: {tls_ca: ~/ca.pem}":                                  "redis.tls_ca: must not begin with ~, which only a shell expands: write /",
 		"pages:\n  color: #00695c":                                   `pages.color: has no value: # begins a comment, so write it in quotes: color: "#0f665e"`,
 		"alerts: {to: [ops@example.org]}":                            "alerts.to[0]: an email address needs its server: write smtp://mail.example.org:587/?from=SENDER&to=ADDRESS",
 		"alerts: {to: [mailto:ops@example.org]}":                     "alerts.to[0]: an email address needs its server: write smtp://",

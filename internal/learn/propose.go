@@ -50,6 +50,9 @@ func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err err
 	if s.Account == "basic" {
 		s.Path, s.Methods = folderOf(succeeded.Path), []string{"ANY"}
 	}
+	if name := succeeded.typed[len(succeeded.typed)-1]; regexp.MustCompile("^" + plainNames + "$").MatchString(name) {
+		s.Names = plainNames
+	}
 	s.Success = rule(bad, pages, succeeded.Answer)
 	compiled, err := route.Compile(s)
 	if err != nil {
@@ -61,6 +64,10 @@ func propose(succeeded *Login, bad, pages []route.Answer) (s route.Spec, err err
 	}
 	return s, nil
 }
+
+// plainNames are the names that every database compares alike. MySQL takes àlice for alice by default: each way to write
+// a name would have limits of its own.
+const plainNames = `[A-Za-z0-9._@+-]+`
 
 // plainPath is a path without the slash at its end, which makes no difference.
 func plainPath(path string) string {
@@ -310,6 +317,9 @@ func yaml(s route.Spec) string {
 	line("account", quoted(s.Account))
 	if s.Password != "" {
 		line("password", quoted(s.Password))
+	}
+	if s.Names != "" {
+		line("names", quoted(s.Names)+" # other spellings are rejected")
 	}
 	line("success", list(s.Success))
 	if len(s.SignedIn) > 0 {

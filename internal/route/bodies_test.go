@@ -123,6 +123,8 @@ var disguised = [][3]string{
 	{"Express", "application/json; x=y; charset=ibm037", "\xc0\x7f\xa4\xa2"},
 	{"Ruby's JSON", "text/plain", `/* a */ {"username"/* b */:"alice","password"//c` + "\n" + `:"guess"}`},
 	{"Ruby's JSON", ofPairs, `data={"username"/* b */:"alice","password"/**/:"guess"}`},
+	{"Rails", "application/json", `{"username":"decoy","password":"x","session":` + objectBody + `}`},
+	{"Rails", "application/json", `{"session":` + objectBody + `,"username":"decoy","password":"x"}`},
 	{"JSON5", "text/plain", `{username:"alice",password:"guess"}`},
 	{"expat", "text/plain", `<!DOCTYPE a [<!ENTITY e "&#60;username>alice&#60;/username>` +
 		`&#x3c;pass&#119;ord>guess&#60;/password>">]><a>&e;</a>`},
@@ -431,10 +433,10 @@ func partsAsRackReadsThem(kind string, body []byte) (string, string) {
 // of it, as Rails' wrap_parameters does: with comments, as Ruby's JSON has them.
 func wrappedJSON(_ string, body []byte) (account, password string) {
 	var top map[string]any
-	if json.Unmarshal(comments.ReplaceAll(body, nil), &top) != nil || top["username"] != nil {
+	if json.Unmarshal(comments.ReplaceAll(body, nil), &top) != nil {
 		return "", ""
 	}
-	for _, value := range top {
+	for _, value := range top { // a name below is found although one above was read
 		if inner, ok := value.(map[string]any); ok && inner["username"] != nil && inner["password"] != nil {
 			return fmt.Sprint(inner["username"]), fmt.Sprint(inner["password"])
 		}

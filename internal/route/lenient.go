@@ -32,6 +32,7 @@ type reading struct {
 	query   []string
 	cookies []field
 	body    [ways][]string
+	json    []string  // of the body itself, in order
 	odd     *mentions // of an odd body
 }
 
@@ -45,6 +46,7 @@ func readLeniently(req *http.Request, body []byte) (all reading) {
 	if kind, _ := formType(req); kind == multipartForm {
 		all.body[asParts] = namesOf(fields)
 	}
+	all.json = jsonNames(text)
 	for _, one := range slices.Concat([]string{text}, texts(req.URL.RawQuery), texts(text), contents(text)) {
 		all.body[asJSON] = append(all.body[asJSON], jsonNames(one)...)
 	}
@@ -137,24 +139,27 @@ func (m *mentions) of(l locator) bool {
 // squeeze leaves the letters and digits, with the usual escapes undone: a name is in there
 // however it is folded, quoted, spaced or escaped.
 func squeeze(text string) string {
-	for range 2 {
-		text = escapes.ReplaceAllStringFunc(text, func(e string) string {
-			digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
-			base := 16
-			if strings.HasPrefix(e, "&#") && !strings.ContainsAny(e[:3], "xX") {
-				base = 10
-			}
-			c, err := strconv.ParseUint(digits, base, 8)
-			if err != nil {
-				return e
-			}
-			return string([]byte{byte(c)})
-		})
-	}
+	text = unescape(unescape(text))
 	if text = strings.ToLower(text); !isPlain(text) {
 		text = cases.Fold().String(norm.NFKC.String(text))
 	}
 	return separators.ReplaceAllString(text, "")
+}
+
+// unescape decodes the usual escapes of bytes: in an address, in JSON, in HTML.
+func unescape(text string) string {
+	return escapes.ReplaceAllStringFunc(text, func(e string) string {
+		digits := strings.TrimRight(strings.TrimLeft(e, `%\&#uxUX0`), ";")
+		base := 16
+		if strings.HasPrefix(e, "&#") && !strings.ContainsAny(e[:3], "xX") {
+			base = 10
+		}
+		c, err := strconv.ParseUint(digits, base, 8)
+		if err != nil {
+			return e
+		}
+		return string([]byte{byte(c)})
+	})
 }
 
 var (
@@ -300,13 +305,27 @@ func (t Table) hidden(req *http.Request, all *reading, found *Route) *Route {
 		for w := range ways {
 			names := all.body[w]
 			// What the route has not found itself stands where it does not look.
-			read := found != nil && w == found.strictly(req) && found.reads(one)
-			if !read && (one.account.in(names) || one.password.in(names)) && both(slices.Concat(names, beside)) {
+			if found != nil && w == found.strictly(req) && found.reads(one) {
+				if w != asJSON {
+					continue
+				}
+				// Rails' wrap_parameters: {"username":…,"session":{"username":…}}.
+				names = without(without(all.json, one.account.last()), one.password.last())
+			}
+			if (one.account.in(names) || one.password.in(names)) && both(slices.Concat(names, beside)) {
 				return one
 			}
 		}
 	}
 	return nil
+}
+
+// without leaves out the first of the names that is this one.
+func without(names []string, one string) []string {
+	if at := slices.Index(names, one); at >= 0 {
+		return slices.Delete(slices.Clone(names), at, at+1)
+	}
+	return names
 }
 
 // inCookies is a route whose fields are in the cookies, which PHP's $_REQUEST and ASP.NET's

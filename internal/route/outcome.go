@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"mime"
 	"net/http"
 	"net/url"
@@ -49,6 +50,7 @@ func parseRule(s Spec) (r rule, err error) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			}
+			c.anySpelling = key == "success" && c.not || key == "failure" && !c.not
 			all = append(all, c)
 		}
 		return all
@@ -72,12 +74,22 @@ func (r *Route) NeedsBody() bool {
 // NeedsLocation reports whether Judge looks at where an answer redirects to.
 func (r *Route) NeedsLocation() bool { return len(r.rule.locations()) > 0 }
 
-// Steered reports whether it makes a difference to Judge if a redirection leads to the
-// one path and query or to the other. No client may choose between them.
-func (r *Route) Steered(one, other string) bool {
-	return slices.ContainsFunc(r.rule.locations(), func(c condition) bool {
-		return c.pattern.MatchString(one) != c.pattern.MatchString(other)
-	})
+// Steered reports whether a redirection to an address may look like a success of an attempt at own, the escaped path that
+// it was sent to. No client may choose such an address.
+func (r *Route) Steered(to *url.URL, own string) bool {
+	a := &Answer{Header: http.Header{"Location": {to.RequestURI()}}, Own: own}
+	redirects := func(holds bool) func(condition) bool {
+		return func(c condition) bool { return c.what == "location" && c.holds(a) == holds }
+	}
+	return slices.ContainsFunc(slices.Concat(r.rule.success, r.rule.abandoned), redirects(true)) || slices.ContainsFunc(r.rule.failure, redirects(false))
+}
+
+// Page is the path of the login's own page, as the route has it, for a request to it: in a folder the request's.
+func (r *Route) Page(request *url.URL) *url.URL {
+	if r.path.folder {
+		return &url.URL{Path: request.Path, RawPath: request.RawPath}
+	}
+	return &url.URL{Path: r.path.written}
 }
 
 func (r rule) locations() (all []condition) {
@@ -97,6 +109,9 @@ type Answer struct {
 	// not compressed. What is missing fulfils no condition.
 	Body  []byte
 	Whole bool
+	// Own is the escaped path that the attempt was sent to, as its sender spelled it. A redirection back to it is no
+	// success where the route says where wrong passwords lead.
+	Own string
 }
 
 // Judge says what an answer means.
@@ -119,14 +134,55 @@ func (r *Route) Judge(a Answer) Verdict {
 	return Succeeded
 }
 
+// Echoes reports whether a text that tells a success is in the request, however it is written there: a page that repeats
+// a field (next=Log out) would say that a wrong password was right.
+func (r *Route) Echoes(req *http.Request, body []byte) bool {
+	var texts []string
+	for _, c := range r.rule.success {
+		if !c.not && (c.what == "body" || c.what == "match") {
+			texts = said(req, body)
+			break
+		}
+	}
+	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
+		return !c.not && slices.ContainsFunc(texts, func(text string) bool {
+			return c.what == "body" && strings.Contains(strings.ToLower(text), strings.ToLower(c.text)) || c.what == "match" && c.pattern.MatchString(text)
+		})
+	})
+}
+
+// said are the values in a request, decoded as apps do. Names are left out: many logins send a field named token.
+func said(req *http.Request, body []byte) []string {
+	all := []string{string(body), req.URL.RequestURI()}
+	for _, values := range req.Header {
+		all = append(all, strings.Join(values, " "))
+	}
+	text := sentNames.ReplaceAllString(strings.Join(all, "\n"), "\n")
+	once := unescape(strings.ReplaceAll(text, "+", " "))
+	all = []string{text, once, html.UnescapeString(unescape(once))}
+	for _, one := range all {
+		all = append(all, markup.ReplaceAllString(one, ""))
+	}
+	return all
+}
+
+var (
+	sentNames = regexp.MustCompile(`"[^"]*"\s*:|(?m:^|[&?;])[^=&;\s]*=`)
+	markup    = regexp.MustCompile(`<[^>]*>`)
+)
+
 // A condition is one thing that an answer may have.
 type condition struct {
-	not      bool
-	what     string // status, location, cookie, cleared, body, match, json, never
-	text     string
-	pattern  *regexp.Regexp // of location, cookies and match
-	from, to int            // of status
-	pointer  []string       // of json
+	not     bool
+	what    string // status, location, cookie, cleared, body, match, json, never
+	text    string
+	pattern *regexp.Regexp // of location, cookies and match
+	folded  *regexp.Regexp // of location, for a path as At compares it
+	// anySpelling: a location that a wrong password leads to is found in every spelling. A client that logs in at
+	// /LOGIN or /%6Cogin is sent back there by many apps.
+	anySpelling bool
+	from, to    int      // of status
+	pointer     []string // of json
 }
 
 var statusPattern = regexp.MustCompile(`^[1-5](\d\d|xx)$`)
@@ -158,6 +214,7 @@ func parseCondition(written string) (c condition, err error) {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
 		c.pattern = regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
+		c.folded = regexp.MustCompile("^(?i:" + strings.Join(parts, ".*") + ")$")
 	case "json":
 		var at string
 		at, c.text, _ = strings.Cut(c.text, " ")
@@ -189,7 +246,7 @@ func (c *condition) finds(a *Answer) bool {
 	case "status":
 		return c.from <= a.Status && a.Status <= c.to
 	case "location":
-		return c.location(a.Header)
+		return c.location(a)
 	case "cookie":
 		return c.cookie(a.Header, true)
 	case "cleared":
@@ -214,9 +271,20 @@ func (c *condition) finds(a *Answer) bool {
 }
 
 // location compares the path and the query of a redirection.
-func (c *condition) location(h http.Header) bool {
-	u, err := url.Parse(h.Get("Location"))
-	return err == nil && h.Get("Location") != "" && c.pattern.MatchString(u.RequestURI())
+func (c *condition) location(a *Answer) bool {
+	to, err := url.Parse(a.Header.Get("Location"))
+	switch {
+	case err != nil || a.Header.Get("Location") == "":
+		return false
+	case c.pattern.MatchString(to.RequestURI()) || !c.anySpelling:
+		return c.pattern.MatchString(to.RequestURI())
+	case a.Own != "" && fold(decode(to.EscapedPath())) == fold(decode(a.Own)):
+		return true
+	}
+	plain, readings := read(to.EscapedPath())
+	return slices.ContainsFunc(append(readings, plain), func(path string) bool {
+		return c.folded.MatchString(path) || c.folded.MatchString(path+"/") || c.folded.MatchString(path+"?"+to.RawQuery)
+	})
 }
 
 // cookie reports whether a cookie is set in the end, or taken away: an app may do both

@@ -20,6 +20,7 @@ type path struct {
 	folded  string // see fold; empty for the folder of everything
 	folder  bool
 	page    string // of one path: see pageOf
+	script  string // folded without the script's extension; empty if it has none
 }
 
 func parsePath(written string) (p path, err error) {
@@ -32,7 +33,11 @@ func parsePath(written string) (p path, err error) {
 	case len(readings) > 0:
 		return p, errors.New("path: must be written without //, /./, /../ and \\")
 	default:
-		return path{rest, plain, folder, pageOf(known.ReplaceAllString(plain, ""))}, nil
+		p = path{written: rest, folded: plain, folder: folder, page: pageOf(known.ReplaceAllString(plain, ""))}
+		if at := script.FindStringIndex(plain + "/"); at != nil && at[1] == len(plain)+1 {
+			p.script = plain[:at[0]]
+		}
+		return p, nil
 	}
 }
 
@@ -145,13 +150,21 @@ func (p path) match(plain string, readings []string) Place {
 }
 
 // has reports whether an app may take a path for this one. PHP and CGI run login.php
-// for /login.php/x as well, front controllers the page /login for /index.php/login.
+// for /login.php/x as well, Apache's MultiViews for /login/x, front controllers the page /shop/login for /shop/index.php/login.
 func (p path) has(folded string) bool {
 	if p.is(folded) {
 		return true
 	}
-	at := script.FindStringIndex(folded)
-	return at != nil && (p.is(folded[:at[1]-1]) || p.is(folded[at[1]-1:]))
+	if rest, ok := strings.CutPrefix(folded, p.script); ok && p.script != "" && (rest == "" || rest[0] == '/') {
+		return true
+	}
+	for _, at := range script.FindAllStringIndex(folded, -1) {
+		file, rest := folded[:at[1]-1], folded[at[1]-1:]
+		if p.is(file) || p.is(rest) || p.is(file[:strings.LastIndex(file, "/")]+rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // is compares the path, and its page: Rails and Spring take /login.x for /login, many

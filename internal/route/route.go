@@ -130,6 +130,9 @@ func (r *Route) locate(s Spec) (err error) {
 	if r.password, err = parseLocator(s.Password); err != nil {
 		return fmt.Errorf("password: %w", err)
 	}
+	if r.account.kind == object && r.account.pointer[0] == "variables" {
+		return errors.New("account: GraphQL cannot be guarded here: a query may hold the login itself, and many of them; use the decision API in the app")
+	}
 	if r.password.kind != r.account.kind {
 		return fmt.Errorf("password: must be in the same place as the account, %s", strings.SplitN(s.Account, ":", 2)[0])
 	}

@@ -174,28 +174,41 @@ func oneOf(characters string) rune {
 	return rune(characters[n.Int64()])
 }
 
-// withoutHeader asks for the page without the Authorization header, and with a made-up one.
-// The body is a stream, and may change something: only GET is sent.
+// withoutHeader asks for the page without the Authorization header, and with a made-up password.
+// The body is a stream, and may change something: only GET and HEAD are sent.
 func (q question) withoutHeader() (Basis, error) {
-	safe := q.req.Method == http.MethodGet || q.req.Method == http.MethodHead
-	if !safe && !q.mayCarrySession(q.req, nil) {
-		return OnPassword, nil
+	get, carries := q.get(), q.mayCarrySession(q.req, nil)
+	if q.req.Method == http.MethodHead {
+		get.Method = http.MethodHead
 	}
-	a, err := q.ask(q.get(), nil)
+	safe := q.req.Method == get.Method
 	switch {
+	case q.req.Method == http.MethodOptions || q.req.Method == http.MethodTrace: // which servers answer before they look at the header
+		return Unclear, nil
+	case !safe && !carries && !q.path.folder && slices.Contains(q.methods, q.req.Method):
+		return OnPassword, nil // a login's own address, such as POST /api/login
+	}
+	a, err := q.ask(get, nil)
+	switch closed := q.Judge(a) != Succeeded; {
 	case err != nil:
 		return OnSession, err
-	case q.Judge(a) != Succeeded && (safe || a.Status == http.StatusUnauthorized):
+	case !safe && a.Status == http.StatusUnauthorized, safe && closed && !carries:
 		return OnPassword, nil
 	case !safe:
 		return Unclear, nil
 	}
-	get := q.get()
-	q.offer.Spoil(get, nil, MadeUp(q.offer.Credentials[0].Password))
-	if a, err = q.ask(get, nil); err == nil && q.Judge(a) != Succeeded {
+	made := get.Clone(get.Context())
+	q.offer.Spoil(made, nil, MadeUp(q.offer.Credentials[0].Password))
+	b, err := q.ask(made, nil)
+	switch {
+	case err != nil:
+		return OnSession, err
+	case q.Judge(b) != Succeeded:
 		return OnPassword, nil
+	case q.Judge(a) != Succeeded:
+		return OnSession, nil // DokuWiki renews the session of a visitor who sends a wrong header
 	}
-	return OnAddress, err
+	return OnAddress, nil
 }
 
 // gets are the same as a browser sends them to a page. The first has all that can carry a

@@ -230,6 +230,9 @@ func TestNamesThatAnAppFoldsAreRefused(t *testing.T) {
 			t.Errorf("%s: %q, %v", form, o.Credentials, err)
 		}
 	}
+	if _, err := Compile(Spec{Name: "login", Path: "/graphql", Account: "json:/variables/name", Password: "json:/variables/password", Success: []string{"status 200"}}); err == nil || !strings.Contains(err.Error(), "GraphQL") {
+		t.Errorf("GraphQL: %v", err)
+	}
 	if _, err := Compile(Spec{Name: "login", Path: "/", Account: "form:u", Success: []string{"status 302"}, Names: "["}); err == nil || !strings.HasPrefix(err.Error(), "names: ") {
 		t.Errorf("a pattern that is none: %v", err)
 	}

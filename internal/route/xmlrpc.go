@@ -148,7 +148,7 @@ func (e *element) call() (method string, params []element, err error) {
 	}
 	for _, list := range e.children[1:] {
 		for _, one := range list.children {
-			if !one.is("param", "value") {
+			if !one.is("param", "value") || !one.children[0].valid() {
 				return "", nil, errForm
 			}
 			params = append(params, one.children[0])
@@ -168,13 +168,37 @@ func (e *element) str() *element {
 	return nil
 }
 
+// valid reports whether a value is written as the specification says. WordPress reads an element by its name wherever it
+// stands: a methodName in a parameter replaces the call's, and a value that is empty, or of a type that WordPress does not
+// know, moves the parameters behind it.
+func (e *element) valid() bool {
+	switch {
+	case e.name != "value" || len(e.children) > 1:
+		return false
+	case len(e.children) == 0:
+		return strings.TrimSpace(e.text) != ""
+	}
+	t := &e.children[0]
+	switch t.name {
+	case "struct":
+		return !slices.ContainsFunc(t.children, func(m element) bool {
+			return !m.is("member", "name", "value") || len(m.children[0].children) > 0 || !m.children[1].valid()
+		})
+	case "array":
+		values, ok := e.array()
+		return ok && !slices.ContainsFunc(values, func(v element) bool { return !v.valid() })
+	}
+	return slices.Contains(scalars, t.name) && len(t.children) == 0
+}
+
+var scalars = []string{"string", "int", "i4", "boolean", "double", "dateTime.iso8601", "base64"}
+
 // array is the values of a value that is an array.
 func (e *element) array() (values []element, ok bool) {
 	if !e.is("value", "array") || !e.children[0].is("array", "data") {
 		return nil, false
 	}
-	values = e.children[0].children[0].children
-	return values, !slices.ContainsFunc(values, func(v element) bool { return v.name != "value" })
+	return e.children[0].children[0].children, true
 }
 
 // callOfMany is one call of a multicall: a struct of methodName and params.
@@ -184,9 +208,6 @@ func (e *element) callOfMany() (c call, ok bool) {
 	}
 	named, listed := false, false
 	for _, m := range e.children[0].children {
-		if !m.is("member", "name", "value") || len(m.children[0].children) > 0 {
-			return c, false
-		}
 		switch v := &m.children[1]; strings.TrimSpace(m.children[0].text) {
 		case "methodName":
 			if text := v.str(); text != nil {

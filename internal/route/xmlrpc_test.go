@@ -42,6 +42,9 @@ func methodCall(method, params string) string {
 func many(credentials ...Credential) string {
 	var calls strings.Builder
 	for _, c := range credentials {
+		if c.Password == "" {
+			c.Password = "<string></string>"
+		}
 		fmt.Fprintf(&calls, `<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member>
 			<member><name>params</name><value><array><data><value><string>%s</string></value><value>%s</value></data></array></value></member></struct></value>`,
 			c.Account, c.Password)
@@ -88,32 +91,41 @@ func TestXMLRPCThatIsNotPlainIsRefused(t *testing.T) {
 	usual := methodCall("wp.getUsersBlogs", strs("alice", "pass"))
 	deep := strings.Repeat("<value><array><data>", 40) + strings.Repeat("</data></array></value>", 40)
 	for name, body := range map[string]string{
-		"a DTD":                      strings.Replace(usual, "<methodCall>", "<!DOCTYPE methodCall><methodCall>", 1),
-		"a bomb":                     strings.Replace(usual, "<methodCall>", `<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><methodCall>`, 1),
-		"an unknown entity":          methodCall("wp.getUsersBlogs", strs("&a;", "pass")),
-		"CDATA":                      methodCall("wp.getUsersBlogs", strs("<![CDATA[alice]]>", "pass")),
-		"a comment":                  methodCall("wp.getUsersBlogs", strs("al<!-- -->ice", "pass")),
-		"a declaration in the text":  methodCall("wp.getUsersBlogs", strs("al<?xml ?>ice", "pass")),
-		"another encoding":           strings.Replace(usual, "UTF-8", "ISO-8859-1", 1),
-		"bytes that are no UTF-8":    methodCall("wp.getUsersBlogs", strs("\xe0lice", "pass")),
-		"UTF-7":                      strings.Replace(usual, "UTF-8", "UTF-7", 1),
-		"a name space":               methodCall("wp.getUsersBlogs", "<param><value><n:string>alice</n:string></value></param>"+strs("pass")),
-		"an attribute":               methodCall("wp.getUsersBlogs", `<param><value><string x="y">alice</string></value></param>`+strs("pass")),
-		"base64":                     methodCall("wp.getUsersBlogs", "<param><value><base64>YWxpY2U=</base64></value></param>"+strs("pass")),
-		"a number":                   methodCall("wp.getUsersBlogs", strs("alice")+"<param><value><int>5</int></value></param>"),
-		"both in one array":          methodCall("wp.getUsersBlogs", "<param><value><array><data><value>alice</value><value>pass</value></data></array></value></param>"),
-		"two methods":                strings.Replace(usual, "<params>", "<methodName>system.listMethods</methodName><params>", 1),
-		"the method comes last":      "<methodCall><params>" + strs("alice", "pass") + "</params><methodName>wp.getUsersBlogs</methodName></methodCall>",
-		"elements that nobody knows": strings.NewReplacer("<params>", "<x><params>", "</params>", "</params></x>").Replace(usual),
-		"another document behind":    usual + usual[strings.Index(usual, "<methodCall>"):],
-		"text behind":                usual + "x",
-		"an end that is missing":     strings.TrimSuffix(usual, "</methodCall>"),
-		"too deep":                   methodCall("system.listMethods", "<param>"+deep+"</param>"),
-		"a method nobody knows":      methodCall("shop.login", strs("alice", "pass")),
-		"a multicall in a multicall": strings.ReplaceAll(many(Credential{"alice", "pass"}), "wp.getUsersBlogs", "system.multicall"),
-		"a multicall of no array":    methodCall("system.multicall", strs("alice")),
-		"two methods in one of many": strings.Replace(many(Credential{"alice", "pass"}), "<name>params", "<name>methodName", 1),
-		"too few parameters":         methodCall("wp.getPosts", strs("alice", "pass")),
+		"a DTD":                                strings.Replace(usual, "<methodCall>", "<!DOCTYPE methodCall><methodCall>", 1),
+		"a bomb":                               strings.Replace(usual, "<methodCall>", `<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><methodCall>`, 1),
+		"an unknown entity":                    methodCall("wp.getUsersBlogs", strs("&a;", "pass")),
+		"CDATA":                                methodCall("wp.getUsersBlogs", strs("<![CDATA[alice]]>", "pass")),
+		"a comment":                            methodCall("wp.getUsersBlogs", strs("al<!-- -->ice", "pass")),
+		"a declaration in the text":            methodCall("wp.getUsersBlogs", strs("al<?xml ?>ice", "pass")),
+		"another encoding":                     strings.Replace(usual, "UTF-8", "ISO-8859-1", 1),
+		"bytes that are no UTF-8":              methodCall("wp.getUsersBlogs", strs("\xe0lice", "pass")),
+		"UTF-7":                                strings.Replace(usual, "UTF-8", "UTF-7", 1),
+		"a name space":                         methodCall("wp.getUsersBlogs", "<param><value><n:string>alice</n:string></value></param>"+strs("pass")),
+		"an attribute":                         methodCall("wp.getUsersBlogs", `<param><value><string x="y">alice</string></value></param>`+strs("pass")),
+		"base64":                               methodCall("wp.getUsersBlogs", "<param><value><base64>YWxpY2U=</base64></value></param>"+strs("pass")),
+		"a number":                             methodCall("wp.getUsersBlogs", strs("alice")+"<param><value><int>5</int></value></param>"),
+		"both in one array":                    methodCall("wp.getUsersBlogs", "<param><value><array><data><value>alice</value><value>pass</value></data></array></value></param>"),
+		"two methods":                          strings.Replace(usual, "<params>", "<methodName>system.listMethods</methodName><params>", 1),
+		"the method comes last":                "<methodCall><params>" + strs("alice", "pass") + "</params><methodName>wp.getUsersBlogs</methodName></methodCall>",
+		"elements that nobody knows":           strings.NewReplacer("<params>", "<x><params>", "</params>", "</params></x>").Replace(usual),
+		"another document behind":              usual + usual[strings.Index(usual, "<methodCall>"):],
+		"text behind":                          usual + "x",
+		"an end that is missing":               strings.TrimSuffix(usual, "</methodCall>"),
+		"too deep":                             methodCall("system.listMethods", "<param>"+deep+"</param>"),
+		"a method nobody knows":                methodCall("shop.login", strs("alice", "pass")),
+		"a multicall in a multicall":           strings.ReplaceAll(many(Credential{"alice", "pass"}), "wp.getUsersBlogs", "system.multicall"),
+		"a multicall of no array":              methodCall("system.multicall", strs("alice")),
+		"two methods in one of many":           strings.Replace(many(Credential{"alice", "pass"}), "<name>params", "<name>methodName", 1),
+		"a method's name in a value":           methodCall("system.listMethods", strs("alice", "pass")+"<param><value><methodName>wp.getUsersBlogs</methodName></value></param>"),
+		"the same, deeper":                     methodCall("system.listMethods", "<param><value><array><data><value><struct><member><name>a</name><value><methodName>wp.getUsersBlogs</methodName></value></member></struct></value></data></array></value></param>"),
+		"in a name":                            methodCall("system.listMethods", "<param><value><struct><member><name><methodName>wp.getUsersBlogs</methodName></name><value>1</value></member></struct></value></param>"),
+		"another method's name in one of many": strings.Replace(many(Credential{"alice", "pass"}), "<value>pass</value>", "<value><methodName>wp.getUsersBlogs</methodName></value>", 1),
+		"an empty value moves the rest":        methodCall("wp.getPosts", "<param><value></value></param>"+strs("decoy", "alice", "pass")),
+		"a blank value":                        methodCall("wp.getPosts", "<param><value> </value></param>"+strs("decoy", "alice", "pass")),
+		"nil":                                  methodCall("wp.getPosts", "<param><value><nil/></value></param>"+strs("decoy", "alice", "pass")),
+		"an unknown type":                      methodCall("wp.getPosts", "<param><value><x><string>1</string><string>alice</string><string>pass</string></x></value></param>"+strs("decoy", "x")),
+		"two types in a value":                 methodCall("wp.getPosts", "<param><value><string>1</string><string>alice</string></value></param>"+strs("decoy", "x")),
+		"too few parameters":                   methodCall("wp.getPosts", strs("alice", "pass")),
 	} {
 		if o, err := findXML(t, body); err == nil {
 			t.Errorf("%s: passes, with %q", name, o.Credentials)

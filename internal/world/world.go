@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -337,6 +338,9 @@ func (w *World) Switched() (on, off int) {
 // Answer solves every Riddle.
 const Answer = "42"
 
+// Uncheckable is an answer that no Riddle can check, as if a provider were down.
+const Uncheckable = "0"
+
 // A Riddle is a challenge with a known answer.
 type Riddle struct{}
 
@@ -347,6 +351,9 @@ func (Riddle) Issue(context.Context, challenge.Task) (challenge.Puzzle, error) {
 }
 
 func (Riddle) Check(_ context.Context, _ challenge.Task, answer string) (bool, error) {
+	if answer == Uncheckable {
+		return false, errors.New("the provider is down")
+	}
 	return answer == Answer, nil
 }
 

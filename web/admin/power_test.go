@@ -170,16 +170,24 @@ func TestAccountsInGroupsNeedTheirScope(t *testing.T) {
 		{"/api/users/groups", `{"username":"hans","groups":["ops"]}`, true},
 		{"/api/users", `{"username":"ida","password":"another long one"}`, false},
 		{"/api/users", `{"username":"jan","password":"another long one","groups":["ops"]}`, true},
+		{"/api/users/sessions?username=ida", "", false},
+		{"/api/users/sessions?username=hans", "", true},
+		{"/api/users?username=ida", "", false},
+		{"/api/users?username=hans", "", true},
 	} {
-		status, body := c.bearer(t, without, "POST", one.path, one.question)
+		method := "POST"
+		if one.question == "" {
+			method = "DELETE"
+		}
+		status, body := c.bearer(t, without, method, one.path, one.question)
 		if refused := status == http.StatusForbidden && strings.Contains(body, "scope groups"); refused != one.refused {
 			t.Errorf("%d. %s %s with accounts: %d %s", i, one.path, one.question, status, body)
 		}
-		if status, body := c.bearer(t, alone, "POST", one.path, one.question); status != http.StatusForbidden {
+		if status, body := c.bearer(t, alone, method, one.path, one.question); status != http.StatusForbidden {
 			t.Errorf("%d. %s %s with groups alone: %d %s", i, one.path, one.question, status, body)
 		}
 		if one.refused {
-			if status, body := c.bearer(t, with, "POST", one.path, one.question); status >= 300 {
+			if status, body := c.bearer(t, with, method, one.path, one.question); status >= 300 {
 				t.Errorf("%d. %s %s with both: %d %s", i, one.path, one.question, status, body)
 			}
 		}
@@ -390,10 +398,15 @@ func TestATokenForAccountsCannotTellWhoIsAnAdministrator(t *testing.T) {
 	for path, question := range map[string]string{
 		"/api/users/set-password": `{"username":"NAME","password":"another long one"}`, "/api/users/ask-password": `{"username":"NAME"}`,
 		"/api/users/groups": `{"username":"NAME","groups":["ops"]}`, "/api/users/disable": `{"username":"NAME"}`, "/api/users/create-code": `{"username":"NAME"}`,
-		"/api/attacks/a1/reset": `{"account":"NAME","what":["password"],"reason":"x"}`,
+		"/api/attacks/a1/reset":    `{"account":"NAME","what":["password"],"reason":"x"}`,
+		"/api/users?username=NAME": "",
 	} {
+		method := "POST"
+		if question == "" {
+			method = "DELETE"
+		}
 		told := func(name string) string {
-			status, body := c.bearer(t, support, "POST", path, strings.ReplaceAll(question, "NAME", name))
+			status, body := c.bearer(t, support, method, strings.ReplaceAll(path, "NAME", name), strings.ReplaceAll(question, "NAME", name))
 			if !strings.Contains(body, "no such account") {
 				t.Errorf("%s about %s: %d %s", path, name, status, body)
 			}

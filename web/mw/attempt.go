@@ -162,7 +162,7 @@ func (a *attempt) check(w http.ResponseWriter, r *http.Request, login http.Handl
 	login.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), attemptKey{}, a)))
 	if !answer.hijacked {
 		a.answered(http.StatusOK, w.Header())
-		outcome = a.judge(a.sentAt, w.Header())
+		outcome = a.says(a.sentAt, w.Header())
 	}
 }
 
@@ -173,6 +173,16 @@ func told(status int, _ http.Header) guard.Outcome {
 		return guard.Abandoned
 	}
 	return guard.Failed
+}
+
+// says is what the handler's answer says about the password. A CORS handler answers OPTIONS whatever the Authorization
+// header has.
+func (a *attempt) says(status int, h http.Header) guard.Outcome {
+	o := a.judge(status, h)
+	if o == guard.Succeeded && a.request.Method == http.MethodOptions {
+		return guard.Withdrawn
+	}
+	return o
 }
 
 // answered is called once the answer's status is known, and before it is sent. What is
@@ -188,7 +198,7 @@ func (a *attempt) answered(status int, h http.Header) {
 	if !first {
 		return
 	}
-	if a.judge(status, h) == guard.Succeeded {
+	if a.says(status, h) == guard.Succeeded {
 		_ = a.end(guard.Succeeded)
 	}
 	a.mu.Lock()

@@ -313,6 +313,24 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 	}
 }
 
+func TestAnAnswerToOPTIONSProvesNoPassword(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		mw.Basic(), mw.ByStatus(), mw.SignedIn(func(*http.Request) bool { return false }))
+	for method, known := range map[string]bool{http.MethodOptions: false, http.MethodPost: true} {
+		r, _ := http.NewRequestWithContext(t.Context(), method, s.server.URL+"/login", nil)
+		r.SetBasicAuth("alice", "guess")
+		got, err := s.server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		if got.StatusCode != http.StatusNoContent || len(got.Cookies()) > 0 != known {
+			t.Errorf("%s: %d %v", method, got.StatusCode, got.Header)
+		}
+	}
+}
+
 func TestR1WhoHangsUpHasGuessed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*http.Request){"silent": func(*http.Request) {}, "abandoned": mw.Abandoned} {

@@ -64,6 +64,66 @@ func TestNobodyChoosesWhereAWrongPasswordLeads(t *testing.T) {
 	}
 }
 
+// A page repeats what was sent to it: that is no sign of a success.
+func TestATextThatTheClientSentIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for i, body := range []string{
+		"next=Log+out", "next=%4cog%20out", "next=%254cog%2520out", "next=%26%2376%3Bog+out", "next=Log%3Cb%3E%3C/b%3E+out", "next=LOG+OUT",
+		"next=x", "Log+out=1", "",
+	} {
+		for j, success := range []string{"body Log out", "match (?i)log\\s+out"} {
+			d := newDoor(t, redirects, nil)
+			d.behind(t, route.Spec{Name: "login", Path: "/login", Account: "form:username", Password: "form:password", Success: []string{"status 200", success}}, func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprint(w, "<p>Hello</p>Log out") // whatever was sent, the page has the text
+			})
+			o := form("username=alice&password=guess&" + body)
+			if known, harmless := device(d.send(t, fmt.Sprintf("198.18.%d.%d", i, j), o)), i > 5; known != harmless {
+				t.Errorf("%s, %s: known %v", body, success, known)
+			}
+		}
+	}
+}
+
+// Many apps send a wrong password back to the page that it was sent to, spelled as the client spelled it.
+func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path  string
+		rules route.Spec
+	}{
+		{"/login", route.Spec{Path: "/login", Success: []string{"status 302", "not location /login*"}}},
+		{"/login", route.Spec{Path: "/login", Success: []string{"status 302"}, Failure: []string{"location /login*"}}},
+		{"/account/login", route.Spec{Path: "/account/*", Success: []string{"status 302", "not location /account/login*"}}},
+	} {
+		d := newDoor(t, redirects, nil)
+		c.rules.Name, c.rules.Account, c.rules.Password = "login", "form:username", "form:password"
+		seen := 0
+		d.behind(t, c.rules, func(w http.ResponseWriter, r *http.Request) {
+			seen++
+			to := r.URL.RequestURI()
+			if r.URL.Query().Get("back") != "" {
+				to = r.Referer()
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusFound)
+		})
+		end := strings.TrimPrefix(c.path, "/account")
+		for i, spelled := range []string{"/anything", "/anything?back=1", strings.ToUpper(end), "/%6Cogin", "/%6cogin/", end + ";x", "/Login?back=1", "/%6Cogin?back=1", end + "/", end + "?back=1"} {
+			o := form(fmt.Sprintf("username=alice%d&password=guess%d", i, i))
+			o.path = strings.TrimSuffix(c.path, end) + spelled
+			if !strings.HasSuffix(c.rules.Path, "*") && strings.HasPrefix(spelled, "/any") {
+				continue // another page
+			}
+			for _, referer := range []string{"", d.URL + "/home"} {
+				if answer := d.send(t, fmt.Sprintf("198.18.%d.7", i), o, "Referer", referer); device(answer) || seen == 0 {
+					t.Errorf("%v %s from %q: %d %v", c.rules.Success, o.path, referer, answer.StatusCode, answer.Header)
+				}
+				seen = 0
+			}
+		}
+	}
+}
+
 // A page that shows its login form elsewhere, and an app that is not judged by where it
 // redirects to, get the Referer as it is.
 func TestTheRefererPassesWhereItIsHarmless(t *testing.T) {

@@ -201,7 +201,7 @@ func answered(answer *http.Response) error {
 	case v.route == nil:
 		return nil
 	}
-	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true}
+	a := route.Answer{Status: answer.StatusCode, Header: answer.Header, Whole: true, Own: v.in.URL.EscapedPath()}
 	if v.route.NeedsBody() {
 		if err := v.peek(answer, &a); err != nil {
 			return err
@@ -210,6 +210,9 @@ func answered(answer *http.Response) error {
 	outcome := [...]guard.Outcome{route.Failed: guard.Failed, route.Succeeded: guard.Succeeded, route.Abandoned: guard.Abandoned}[v.route.Judge(a)]
 	if outcome == guard.Succeeded && v.basis != route.OnPassword {
 		outcome = guard.Withdrawn
+	}
+	if outcome == guard.Succeeded && v.route.Echoes(v.in, v.sent.Body) {
+		outcome = guard.Failed
 	}
 	v.settle(outcome)
 	v.judged()

@@ -69,10 +69,11 @@ func (v *visit) comesFrom(pr *httputil.ProxyRequest) {
 	}
 	pr.Out.Header.Del("Referrer") // Express reads this first
 	from, err := url.Parse(pr.In.Referer())
-	own := url.URL{Scheme: pr.Out.Header.Get("X-Forwarded-Proto"), Host: pr.In.Host, Path: pr.In.URL.Path, RawPath: pr.In.URL.RawPath}
+	own := v.route.Page(pr.In.URL) // not as the client spells it
+	own.Scheme, own.Host = pr.Out.Header.Get("X-Forwarded-Proto"), pr.In.Host
 	switch {
 	case err == nil && from.Host != "":
-		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from.RequestURI(), own.RequestURI()) {
+		if len(pr.In.Header["Referer"]) == 1 && !v.route.Steered(from, pr.In.URL.EscapedPath()) {
 			return
 		}
 		own.Scheme, own.Host = from.Scheme, from.Host
