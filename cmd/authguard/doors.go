@@ -49,7 +49,6 @@ func (d *doors) reload(loaded *config.Loaded) {
 		header = webclient.Forwarded
 	}
 	d.front.SetBalancers(loaded.ProxyProtocolFrom)
-	d.front.SetOrdered(orderedHeaders(loaded.Config))
 	d.edge.Set(loaded.TrustedProxies, header)
 	d.inside.Set(loaded.Admin.TrustedProxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
@@ -81,7 +80,6 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		}
 		server := httpServer(d.site.closing(h), d.site.log)
 		front.Listener, front.MaxHead, front.Log = socket, server.MaxHeaderBytes, d.site.log
-		server.ConnContext = wire.WithConn
 		server.ConnState = func(c net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
 				c.(*wire.Conn).Hijacked()

@@ -184,7 +184,8 @@ func TestWhatWasSentBeforeSIGTERMIsAnswered(t *testing.T) {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	_ = s.cmd.Process.Signal(syscall.SIGCONT)
 	for _, c := range connections {
-		if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || response.StatusCode != http.StatusUnauthorized {
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || response.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%+v, %v", response, err)
 		}
 		c.Close()

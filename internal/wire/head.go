@@ -40,10 +40,6 @@ type head struct {
 	length    int64
 	chunked   bool
 	upgrade   bool
-	// wanted are headers whose order somebody wants to know, and order those that came, by
-	// their number there.
-	wanted *[]string
-	order  []uint8
 }
 
 // request reads a request line.
@@ -93,9 +89,6 @@ func (h *head) field(line []byte) error {
 	name, value, err := cut(line)
 	if err != nil {
 		return err
-	}
-	if h.wanted != nil {
-		h.came(name)
 	}
 	var short [longestName]byte
 	key := folded(&short, name)

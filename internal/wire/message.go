@@ -2,13 +2,11 @@ package wire
 
 import (
 	"bytes"
-	"sync/atomic"
 )
 
 // A message is where a connection is in its requests.
 type message struct {
 	maxHead int
-	ordered *atomic.Pointer[[]string] // nil: nobody asks
 
 	part part
 	room int   // how many bytes of lines may follow in this part
@@ -41,10 +39,7 @@ func (m *message) handled() bool {
 func (m *message) scan(p []byte) (n int, err error) {
 	if m.part == over && len(p) > 0 {
 		m.expect(requestLine, m.maxHead)
-		m.head = head{host: m.head.host[:0], authority: m.head.authority[:0], order: m.head.order[:0]}
-		if m.ordered != nil {
-			m.head.wanted = m.ordered.Load()
-		}
+		m.head = head{host: m.head.host[:0], authority: m.head.authority[:0]}
 	}
 	for n < len(p) && m.part != over {
 		if m.part == body || m.part == chunk {

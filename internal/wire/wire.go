@@ -35,7 +35,6 @@ type Listener struct {
 
 	http2        bool     // a connection may begin with HTTP/2 instead
 	hijacked     sync.Map // of *Conn
-	ordered      atomic.Pointer[[]string]
 	balancers    atomic.Pointer[bart.Lite]
 	refused      atomic.Uint64
 	unintroduced atomic.Uint64
@@ -48,7 +47,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead, ordered: &l.ordered}}, nil
+	return &Conn{Conn: c, from: l, balanced: l.balances(c.RemoteAddr()), message: message{maxHead: l.MaxHead}}, nil
 }
 
 func (l *Listener) refuse(peer any, why error) {
