@@ -78,8 +78,8 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		server := httpServer(d.site.closing(h), d.site.log)
-		front.Listener, front.MaxHead, front.Log = socket, server.MaxHeaderBytes, d.site.log
+		server := httpServer(front.Handler(d.site.closing(h)), d.site.log)
+		front.Listener, front.Log = socket, d.site.log
 		server.ConnState = func(c net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
 				c.(*wire.Conn).Hijacked()
@@ -91,7 +91,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes, d.public())); err != nil {
 		return all, err
 	}
-	d.front.AllowHTTP2(all[0].server)
+	wire.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
 		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door, d.inside.Believes, d.administration())); err != nil {
 			return all, err
