@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +31,8 @@ type site struct {
 	image *image
 	nodes []*node
 	base  string // nginx
+	nginx *exec.Cmd
+	conf  string // its file
 	log   *output
 }
 
@@ -163,7 +167,8 @@ func (s *site) startNginx(c composed) {
 	if out, err := exec.Command(nginx, "-t", "-e", "stderr", "-c", file).CombinedOutput(); err != nil || strings.Contains(string(out), "[warn]") {
 		t.Fatalf("nginx -t: %v\n%s", err, out)
 	}
-	run(t, exec.Command(nginx, "-e", "stderr", "-c", file, "-g", "daemon off;"), s.log)
+	s.nginx, s.conf = exec.Command(nginx, "-e", "stderr", "-c", file, "-g", "daemon off;"), file
+	run(t, s.nginx, s.log)
 	s.base = "http://" + where
 	redistest.Until(t, "nginx", func() bool {
 		response, err := http.Get(s.base + "/login")
@@ -323,7 +328,28 @@ func (s *site) sessionsAreShared(t *testing.T) {
 	}
 }
 
-// nodesAreReplaced is an upgrade without downtime.
+// write writes nginx's configuration, and returns when no worker uses the previous one.
+func (s *site) write(t *testing.T, conf string) {
+	t.Helper()
+	workers := func() []string {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.nginx.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(b))
+	}
+	old := workers()
+	err := os.WriteFile(s.conf, []byte(conf), 0o600)
+	if err = errors.Join(err, s.nginx.Process.Signal(syscall.SIGHUP)); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Until(t, "nginx to reload", func() bool {
+		return !slices.ContainsFunc(workers(), func(pid string) bool { return slices.Contains(old, pid) })
+	})
+}
+
+// nodesAreReplaced is an upgrade without downtime. nginx does not watch /readyz, so the
+// node is marked down before it stops.
 func (s *site) nodesAreReplaced(t *testing.T) {
 	stop := make(chan struct{})
 	var people sync.WaitGroup
@@ -344,10 +370,17 @@ func (s *site) nodesAreReplaced(t *testing.T) {
 			}
 		})
 	}
+	b, err := os.ReadFile(s.conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := string(b)
 	for range 2 {
 		for _, n := range s.nodes {
+			s.write(t, strings.Replace(both, n.address+" max_fails=0;", n.address+" down;", 1))
 			n.stop()
 			n.start()
+			s.write(t, both)
 		}
 	}
 	close(stop)

@@ -82,7 +82,7 @@ func (l *Login) want(r *http.Request) (w wanted, err error) {
 			*one.as = said[0]
 		}
 	}
-	if w.host != "" && !wire.Host([]byte(w.host)) {
+	if w.host != "" && !wire.Host(w.host) {
 		return w, Invalid("The host of the request is not a name with an optional port.")
 	}
 	if name := forged(r.Header); name != "" {

@@ -49,7 +49,6 @@ func (d *doors) reload(loaded *config.Loaded) {
 		header = webclient.Forwarded
 	}
 	d.front.SetBalancers(loaded.ProxyProtocolFrom)
-	d.front.SetOrdered(orderedHeaders(loaded.Config))
 	d.edge.Set(loaded.TrustedProxies, header)
 	d.inside.Set(loaded.Admin.TrustedProxies, header)
 	d.inside.SetHosts(loaded.Admin.Hosts)
@@ -62,7 +61,6 @@ func (d *doors) reload(loaded *config.Loaded) {
 type listener struct {
 	name   string
 	socket net.Listener
-	last   *lastCall // of TCP
 	server *http.Server
 }
 
@@ -76,26 +74,24 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 		}
 	}()
 	tcp := func(name, at string, front *wire.Listener, h http.Handler) error {
-		socket, err := listenTCP(ctx, at)
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
 			return fmt.Errorf("%s: %w; set %s: to another address, or stop what uses it", name, err, name)
 		}
-		last, server := newLastCall(socket), httpServer(d.site.closing(h), d.site.log)
-		front.Listener, front.MaxHead, front.Log = last, server.MaxHeaderBytes, d.site.log
-		server.ConnContext = wire.WithConn
+		server := httpServer(front.Handler(d.site.closing(h)), d.site.log)
+		front.Listener, front.Log = socket, d.site.log
 		server.ConnState = func(c net.Conn, state http.ConnState) {
-			last.note(c, state)
 			if state == http.StateHijacked {
 				c.(*wire.Conn).Hijacked()
 			}
 		}
-		all = append(all, listener{name, front, last, server})
+		all = append(all, listener{name, front, server})
 		return nil
 	}
 	if err := tcp("listen", d.at.Listen, &d.front, d.site.watch.traces.Request("public", d.edge.Believes, d.public())); err != nil {
 		return all, err
 	}
-	d.front.AllowHTTP2(all[0].server)
+	wire.AllowHTTP2(all[0].server)
 	if d.at.Admin.Listen != "" {
 		if err := tcp("admin.listen", d.at.Admin.Listen, new(wire.Listener), d.site.watch.traces.Request(admin.Door, d.inside.Believes, d.administration())); err != nil {
 			return all, err
@@ -109,7 +105,7 @@ func (d *doors) listen(ctx context.Context) (all []listener, err error) {
 	if err != nil {
 		return all, err
 	}
-	return append(all, listener{"socket", commands, nil, d.commands().SocketServer()}), nil
+	return append(all, listener{"socket", commands, d.commands().SocketServer()}), nil
 }
 
 // headersWithin is how long a client may take to send the head of a request, and a

@@ -19,7 +19,6 @@ import (
 	"authguard/internal/config"
 	"authguard/internal/control"
 	"authguard/internal/policy"
-	"authguard/internal/wire"
 	"authguard/trusted"
 	"authguard/web"
 	"authguard/web/admin"
@@ -274,25 +273,12 @@ func (r *realm) adopt(c config.Config) {
 	r.written.Store(writtenIn(c))
 }
 
-// clientHeaders are those that clients are recognised by, and who knows their order.
-func clientHeaders(c config.Config) (headers []string, order func(*http.Request) []string) {
+// clientHeaders are those of the client fingerprint; none if no limit uses it.
+func clientHeaders(c config.Config) []string {
 	if len(c.Limits.Fingerprint) == 0 {
-		return nil, nil
+		return nil
 	}
-	if c.Fingerprint.Order {
-		order = wire.Order
-	}
-	return c.Fingerprint.Headers, order
-}
-
-// orderedHeaders are those whose order some realm asks for.
-func orderedHeaders(c config.Config) (all []string) {
-	for _, r := range append([]config.Config{c}, c.InRealms()...) {
-		if headers, order := clientHeaders(r); order != nil {
-			all = append(all, headers...)
-		}
-	}
-	return all
+	return c.Fingerprint.Headers
 }
 
 // tokensOf are a realm's tokens in its configuration.

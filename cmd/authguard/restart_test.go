@@ -8,14 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"authguard/internal/redistest"
 )
@@ -173,37 +171,27 @@ func TestR7KilledFasterThanItSavesItChecksNoMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// A request that was sent before the signal is answered, however busy the machine is:
-// here the server sees all of them, and the signal, at once.
+// A request that was sent before the signal is answered during shutdown.delay: here the
+// server sees all requests, and the signal, at once.
 func TestWhatWasSentBeforeSIGTERMIsAnswered(t *testing.T) {
-	for _, delay := range []string{"0s", "500ms"} {
-		s := newServer(t, quiet+"shutdown: {delay: "+delay+"}\n", "alice")
-		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		const all = 80
-		connections := make([]net.Conn, all)
-		for i := range connections {
-			connections[i] = s.send(t)
-		}
-		_ = s.cmd.Process.Signal(syscall.SIGTERM)
-		_ = s.cmd.Process.Signal(syscall.SIGCONT)
-		answered := 0
-		for _, c := range connections {
-			if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
-				t.Error(err)
-			} else if response.StatusCode == http.StatusUnauthorized {
-				answered++
-			}
-			c.Close()
-		}
-		if answered != all {
-			t.Errorf("delay %s: %d of %d were answered", delay, answered, all)
-		}
-		if err := s.cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+	s := newServer(t, quiet+"shutdown: {delay: 1m}\n", "alice")
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
+	connections := make([]net.Conn, 80)
+	for i := range connections {
+		connections[i] = s.send(t)
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	for _, c := range connections {
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%+v, %v", response, err)
+		}
+		c.Close()
+	}
+	s.kill()
 }
 
 // send opens a connection and sends a request, and waits for nothing.
@@ -250,68 +238,54 @@ func TestToldToStopItIsNotReadyAndGoesOnForAWhile(t *testing.T) {
 	s.kill()
 }
 
-// 80 right logins a second over new connections: whoever has connected is answered,
-// and the others are refused, so that what is in front of us may ask another node.
+// A login over a new connection is answered before the signal and during shutdown.delay.
 func TestNewConnectionsAroundSIGTERMAreAnswered(t *testing.T) {
-	for round, delay := range []string{"0s", "200ms", "0s", "200ms", "0s"} {
-		s := newServer(t, quiet+"shutdown: {delay: "+delay+"}\n", "alice")
-		statuses := make(chan int, 80)
-		var all sync.WaitGroup
-		tick := time.NewTicker(time.Second / 80)
-		for n := range cap(statuses) {
-			<-tick.C
-			if n == 30 {
-				_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	s := newServer(t, quiet+"shutdown: {delay: 1m}\n", "alice")
+	var all sync.WaitGroup
+	for n := range 80 {
+		if n == 30 {
+			_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		}
+		all.Go(func() {
+			if got := from(loopback(20, n)).login(t, s, "alice", rightPassword); got.status != http.StatusOK {
+				t.Errorf("login %d: %d %s", n, got.status, got.body)
 			}
-			all.Go(func() {
-				status, err := s.loginOnce(loopback(20+round, n))
-				if err != nil {
-					t.Errorf("round %d, login %d: %v", round, n, err)
-				}
-				statuses <- status
-			})
-		}
-		tick.Stop()
-		all.Wait()
-		close(statuses)
-		got := map[int]int{}
-		for status := range statuses {
-			got[status]++
-		}
-		if got[http.StatusOK] < 30 || got[http.StatusOK]+got[refused] != cap(statuses) || got[refused] == 0 {
-			t.Errorf("round %d, delay %s: %v, want each login 200 or refused", round, delay, got)
-		}
-		if err := s.cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		})
 	}
+	all.Wait()
+	s.kill()
 }
 
-// refused is the status of a login that had nobody to connect to.
-const refused = -1
-
-// loginOnce logs alice in over a connection of its own.
-func (s *server) loginOnce(address string) (status int, err error) {
-	host := strings.TrimPrefix(s.base, "http://")
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	c, err := dialer.Dial("tcp", host)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return refused, nil
+// At the end of the delay, the server closes the connections without a request and
+// answers those in progress. Then the process ends.
+func TestARequestInProgressIsAnsweredAfterTheDelay(t *testing.T) {
+	app := newSink(t)
+	s := newServer(t, quiet+"shutdown: {delay: 100ms}\nproxy: {preset: django, upstream: "+app.URL+"}\n")
+	_, idle := s.dial(t, "GET /auth/verify HTTP/1.1\r\nHost: x\r\n\r\n")
+	if response, err := http.ReadResponse(idle, nil); err != nil || response.Close {
+		t.Fatalf("%+v, %v", response, err)
+	} else {
+		_, _ = io.Copy(io.Discard, response.Body)
 	}
+	upload, answer := s.dial(t, "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\nx")
+	<-app.begun
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if _, err := idle.ReadByte(); err == nil {
+		t.Error("a connection without a second request was answered")
+	}
+	if _, err := io.WriteString(upload, strings.Repeat("x", 1<<20-1)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(answer, nil)
 	if err != nil {
-		return 0, err
+		t.Fatal(err)
 	}
-	defer c.Close()
-	body := url.Values{"username": {"alice"}, "password": {rightPassword}}.Encode()
-	if _, err := fmt.Fprintf(c, "POST /login HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
-		"Content-Length: %d\r\n\r\n%s", host, len(body), body); err != nil {
-		return 0, err
+	if body, _ := io.ReadAll(response.Body); string(body) != "1048576 <nil>\n" || !response.Close {
+		t.Errorf("the upload: %q, closes: %v", body, response.Close)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0, err
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, s.log)
 	}
-	return response.StatusCode, nil
 }
 
 // What a server that was killed starts without is found by the commands before the start,

@@ -163,15 +163,13 @@ func (s *site) listen(ctx context.Context, out io.Writer, path string, alongside
 	return errors.Join(err, s.end(context.WithoutCancel(ctx), listeners))
 }
 
-// end takes in who has connected, answers, and cuts off whoever is not answered in time.
+// end stops accepting, answers the requests in progress, and cuts off those that take
+// longer than shutdown.timeout. Connections without a request are closed.
 func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	stopping, cancel := context.WithTimeout(ctx, time.Duration(s.doors.within.Load()))
 	defer cancel()
 	s.doors.live.End()
 	for _, l := range listeners {
-		if l.last != nil {
-			l.last.end(stopping)
-		}
 		ended := l.server.Shutdown(stopping)
 		if errors.Is(ended, context.DeadlineExceeded) {
 			s.log.Warn("stopped while requests took longer than shutdown.timeout", "listener", l.name)
@@ -185,9 +183,9 @@ func (s *site) end(ctx context.Context, listeners []listener) (err error) {
 	return err
 }
 
-// linger lets those in front of us go elsewhere before nobody is let in any more:
-// the server is not ready, and asks whoever talks to it to close the connection. A
-// proxy that finds a connection closed under a login must not send it again.
+// linger serves for shutdown.delay and is not ready, so that load balancers use another
+// node before the listeners close: closing resets connections that the kernel has
+// accepted and the server has not, and a proxy must not send their logins again.
 func (s *site) linger(delay time.Duration, failed <-chan error) {
 	s.stopping.Store(true)
 	if delay == 0 {

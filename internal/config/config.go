@@ -262,10 +262,9 @@ type Limits struct {
 	MaxDelayedPerAddress int             `within:"1 1000000"` // of those, from one address
 }
 
-// Identity is what clients look like: their headers.
+// Fingerprint is what a client looks like.
 type Fingerprint struct {
 	Headers []string // whose values count
-	Order   bool     // the order in which those came counts as well, where it is known
 }
 
 // Site is the site-wide switch.
@@ -387,7 +386,7 @@ func Default() Config {
 			Address:   policy.Address, Network: policy.Network, Account: policy.Account, KnownClient: policy.KnownClient,
 			Spray: policy.Spray, CheckTimeout: policy.CheckTimeout, MaxDelayed: 20_000, MaxDelayedPerAddress: 100,
 		},
-		Fingerprint:  Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}, Order: true},
+		Fingerprint:  Fingerprint{Headers: []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"}},
 		CAPTCHAMode:  CAPTCHAMode{Mode: captchamode.DefaultConfig(), ThrottleDelay: policy.ThrottleDelay},
 		Challenge:    Challenge{Kind: KindBoth, TTL: 5 * time.Minute, PowCost: 2_000},
 		KnownClients: KnownClients{MaxPerAccount: policy.KnownClients.Places, TTL: policy.KnownClients.TTL, MaxAccountsPerAddress: policy.KnownClients.Sharers, DeviceCookie: true},

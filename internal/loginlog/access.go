@@ -15,7 +15,7 @@ import (
 //
 // The account is that of HTTP authentication, where there is one; a form's is in no
 // access log. What the client looks like is its User-Agent, the last of the combined
-// format's two texts: other headers, and their order, are in none.
+// format's two texts: other headers are in none.
 type access struct {
 	file             *file
 	agents           map[string]string

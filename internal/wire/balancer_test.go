@@ -71,7 +71,7 @@ func TestABalancerSaysWhomItSpeaksFor(t *testing.T) {
 func TestABalancerPassesHTTP2On(t *testing.T) {
 	t.Parallel()
 	clients := make(chan string, 1)
-	l := served2(t, func(_ http.ResponseWriter, r *http.Request) { clients <- r.Proto + " " + r.RemoteAddr })
+	l := served(t, func(_ http.ResponseWriter, r *http.Request) { clients <- r.Proto + " " + r.RemoteAddr })
 	l.SetBalancers([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -157,15 +157,24 @@ func FuzzPROXYHeader(f *testing.F) {
 	f.Add([]byte(header(proxyproto.PROXY, proxyproto.TCPv6, tcp("[2001:db8::1]:1234")) + request))
 	f.Add([]byte(header(proxyproto.LOCAL, proxyproto.UNSPEC, nil)))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		l := &Listener{MaxHead: 1 << 10, Log: slog.New(slog.DiscardHandler)}
-		c := &Conn{Conn: &stream{rest: bytes.NewReader(sent), piece: 1 << 10, ended: make(chan struct{})}, from: l, balanced: true, message: message{maxHead: l.MaxHead}}
+		l := &Listener{Log: slog.New(slog.DiscardHandler)}
+		c := &Conn{Conn: &piped{Reader: bytes.NewReader(sent)}, from: l, balanced: true}
 		client, ok := c.RemoteAddr().(*net.TCPAddr)
 		if !ok || !client.AddrPort().IsValid() || client.IP.IsUnspecified() {
 			t.Errorf("the client is %v", c.RemoteAddr())
 		}
-		head, _ := io.ReadAll(c)
-		if len(head) > 0 && !bytes.HasSuffix(sent, head) && l.Refused() == 0 && !bytes.Contains(sent, head) {
-			t.Errorf("%q became %q", sent, head)
+		if rest, _ := io.ReadAll(c); !bytes.HasSuffix(sent, rest) {
+			t.Errorf("%q became %q", sent, rest)
 		}
 	})
 }
+
+// piped reads from a Reader.
+type piped struct {
+	net.Conn
+	io.Reader
+}
+
+func (p *piped) Read(b []byte) (int, error)      { return p.Reader.Read(b) }
+func (p *piped) RemoteAddr() net.Addr            { return tcp("127.0.0.1:1") }
+func (p *piped) SetReadDeadline(time.Time) error { return nil }

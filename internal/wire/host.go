@@ -1,35 +1,29 @@
 package wire
 
 import (
-	"bytes"
 	"net/netip"
+	"strings"
 )
 
 // Host reports whether a host is a name or an IP address, and perhaps a port: name[:digits]
 // or [IPv6][:digits]. Servers cut anything else at different places: nginx takes
 // "a.example:1:2" for a.example, net/http for a name of its own.
-func Host(host []byte) bool {
-	name, port, hasPort := bytes.Cut(host, []byte(":"))
-	if bytes.HasPrefix(host, []byte("[")) {
-		end := bytes.IndexByte(host, ']')
-		if end < 0 {
+func Host(host string) bool {
+	name, port, hasPort := strings.Cut(host, ":")
+	literal := strings.HasPrefix(host, "[")
+	if literal {
+		inside, rest, ended := strings.Cut(host[1:], "]")
+		a, err := netip.ParseAddr(inside)
+		if err != nil || !ended || !a.Is6() || a.Zone() != "" || rest != "" && rest[0] != ':' {
 			return false
 		}
-		a, err := netip.ParseAddr(string(host[1:end]))
-		if err != nil || !a.Is6() || a.Zone() != "" {
-			return false
-		}
-		name, port, hasPort = nil, host[end+1:], end+1 < len(host)
-		if hasPort && port[0] != ':' {
-			return false
-		}
-		port = bytes.TrimPrefix(port, []byte(":"))
+		hasPort, port = rest != "", strings.TrimPrefix(rest, ":")
 	}
-	if hasPort && (!digits.all(port) || len(port) > len("65535")) {
+	if hasPort && (!only(port, digits) || len(port) > len("65535")) {
 		return false
 	}
-	for label := range bytes.SplitSeq(bytes.TrimSuffix(name, []byte(".")), []byte(".")) {
-		if name != nil && !labels.all(label) {
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if !literal && !only(label, capitals+smalls+digits+"-_") {
 			return false
 		}
 	}

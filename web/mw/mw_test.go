@@ -184,7 +184,7 @@ func TestR1OfAHundredParallelGuessesFiveReachTheHandler(t *testing.T) {
 func TestR13ClientsThatLookAlikeAreAsked(t *testing.T) {
 	t.Parallel()
 	s, clients, p := &site{t: t}, new(client.Identity), guard.DefaultPolicy()
-	clients.Set([]string{"User-Agent"}, nil)
+	clients.Set([]string{"User-Agent"})
 	p.Fingerprint = []guard.Limit{{Failures: 3, Window: time.Hour, Action: guard.Challenge}}
 	s.protect(s.login, func(d *guard.Defaults) { d.Policy, d.Observer = p, s }, mw.Identity(clients.Of))
 	for i := range 3 {

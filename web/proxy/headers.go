@@ -37,6 +37,7 @@ func (a *app) rewrite(pr *httputil.ProxyRequest) {
 	// An app that does not read the body of a request takes it for the beginning of the
 	// next one on the connection (CL.0): so there is no next one.
 	pr.Out.Close = pr.In.ContentLength != 0
+	pr.Out.Trailer = nil // apps that merge trailers with the headers would take them for ours
 	if v.route == nil {
 		return
 	}
