@@ -33,9 +33,6 @@ type Limit struct {
 	Action   Action
 	// Monitor: decided, recorded and shown, not enforced.
 	Monitor bool
-	// Slowed: only while strangers are slowed, from a third of CAPTCHA mode's threshold on.
-	// Otherwise it stops nothing, and is not told of.
-	Throttled bool
 }
 
 // A Delay makes the next attempt of a pair due some time after its last
