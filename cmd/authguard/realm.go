@@ -39,7 +39,7 @@ type realm struct {
 	config  config.Config // as it is in this realm; only reload changes it
 	log     *slog.Logger
 	running background.Group
-	busy    atomic.Int64 // requests
+	leaving background.Group // stops the realm after its removal
 
 	mode    *mode
 	people  *people
@@ -203,13 +203,6 @@ func (r *realm) unfollow() {
 	if r.control != nil {
 		r.control.Close()
 	}
-}
-
-// ServeHTTP is what the realm has on the public listener.
-func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.busy.Add(1)
-	defer r.busy.Add(-1)
-	r.door.ServeHTTP(w, req)
 }
 
 // reload puts a configuration that was found good in force, as far as that needs

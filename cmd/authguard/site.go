@@ -53,7 +53,7 @@ type site struct {
 	issued   *tokens.Table
 	factors  *factors.Table           // of administrators
 	realms   atomic.Pointer[[]*realm] // the first is the default one; only reload changes them
-	leaving  []*leaver
+	leaving  []*realm                 // removed
 	doors    *doors
 }
 
