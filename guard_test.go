@@ -1473,7 +1473,7 @@ func TestR20UnsolvedChallengesKeepTheModeOn(t *testing.T) {
 func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
 	t.Parallel()
 	each(t, world.Options{}, func(t *testing.T, w *world.World) {
-		off := captchamode.Force{Word: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
+		off := captchamode.Override{State: captchamode.ForcedOff, Who: "ops", Why: "a load test", Until: w.Clock.Now().Add(10 * time.Minute)}
 		if err := w.Mode.Force(off); err != nil {
 			t.Fatal(err)
 		}
@@ -1483,23 +1483,23 @@ func TestR21APersonsWordHoldsUntilItRunsOut(t *testing.T) {
 		if w.Mode.On() {
 			t.Error("the machine overruled a person")
 		}
-		if f := w.Mode.State().Force; f != off && (f.Who != "ops" || f.Why != "a load test") {
+		if f := w.Mode.State().Override; f != off && (f.Who != "ops" || f.Why != "a load test") {
 			t.Errorf("who and why were lost: %+v", f)
 		}
 		w.Clock.Advance(10 * time.Minute)
 		w.Mode.Tick()
-		if w.Mode.State().Force.Word != captchamode.Automatic {
-			t.Error("the word did not run out by itself")
+		if w.Mode.State().Override.State != captchamode.Automatic {
+			t.Error("the override did not end by itself")
 		}
-		for _, bad := range []captchamode.Force{
-			{Word: "maybe", Who: "a", Why: "b", Until: w.Clock.Now().Add(time.Hour)},
-			{Word: captchamode.ForcedOn, Why: "b", Until: w.Clock.Now().Add(time.Hour)},
-			{Word: captchamode.ForcedOn, Who: "a", Until: w.Clock.Now().Add(time.Hour)},
-			{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now()},
-			{Word: captchamode.ForcedOn, Who: "a", Why: "b"},
-			{Word: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now().Add(365 * 24 * time.Hour)},
+		for _, bad := range []captchamode.Override{
+			{State: "maybe", Who: "a", Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+			{State: captchamode.ForcedOn, Why: "b", Until: w.Clock.Now().Add(time.Hour)},
+			{State: captchamode.ForcedOn, Who: "a", Until: w.Clock.Now().Add(time.Hour)},
+			{State: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now()},
+			{State: captchamode.ForcedOn, Who: "a", Why: "b"},
+			{State: captchamode.ForcedOn, Who: "a", Why: "b", Until: w.Clock.Now().Add(365 * 24 * time.Hour)},
 		} {
-			if err := w.Mode.Force(bad); !errors.Is(err, captchamode.ErrForce) {
+			if err := w.Mode.Force(bad); !errors.Is(err, captchamode.ErrOverride) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}

@@ -89,7 +89,7 @@ type Policy struct {
 	// for one.
 	Devices bool
 	// Directories is what binds attempts in Config.Directories, on the same counts; nil:
-	// this policy. Where this one only watches (Switched), who may not be guessed at
+	// this policy. Where this one only monitors (Overridden), who may not be guessed at
 	// meanwhile has one that does not. Of its Directories, Places, Lists' addresses and
 	// Events nothing is asked.
 	Directories *Policy
